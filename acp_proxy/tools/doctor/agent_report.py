@@ -14,7 +14,6 @@ from acp_proxy.protocol import acp, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Notification
 from acp_proxy.protocol.versions import Dialect
 from acp_proxy.proxy.capabilities import AGENT, LOAD, Modes, Offer, read_offer
-from acp_proxy.run.agent_process import NOT_EXECUTABLE, NOT_FOUND
 from acp_proxy.store.agents import command_name, may_run_others
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.doctor import replay_check
@@ -195,23 +194,23 @@ def _report_refusal(error: object, session: str) -> tuple[LoadResult, list[Advic
 def _explain_failed_start(program: str, problem: OSError) -> tuple[str, str]:
     """What happened, and what to do about it."""
     if not isinstance(problem, FileNotFoundError):
-        ends = f"run would end with status {NOT_EXECUTABLE}"
+        ends = "so it would not start"
         advice = "Check that it is a program, and that it is executable (chmod +x)."
         if os.name == "nt":
             advice = "Give the path of a program. For a script, start its interpreter with the script as its argument."
-        return f"{program} cannot be executed ({problem.strerror}); {ends}", advice
+        return f"{program} cannot be executed ({problem.strerror}), {ends}", advice
     if shutil.which(program) is not None:
-        ends = f"run would end with status {NOT_FOUND}"
-        return f"{program} exists, but the interpreter in its first line does not; {ends}", "Correct that line."
+        ends = "so it would not start"
+        return f"{program} exists, but the interpreter in its first line does not, {ends}", "Correct that line."
     return explain_missing_program(program)
 
 
 def explain_missing_program(program: str) -> tuple[str, str]:
     """What happens because a program does not exist, and what to do about it."""
-    ends = f"run would end with status {NOT_FOUND}"
+    ends = "so it would not start"
     if os.path.dirname(program):
-        return f"{program} does not exist; {ends}", "Correct the path."
-    return f"{program} is not in PATH; {ends}", "Install it, or give its absolute path."
+        return f"{program} does not exist, {ends}", "Correct the path."
+    return f"{program} is not in PATH, {ends}", "Install it, or give its absolute path."
 
 
 def _advise(probe: Probe, status: int | None) -> str:

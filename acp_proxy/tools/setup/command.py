@@ -1,6 +1,7 @@
 """``acp-proxy setup``: write acp-proxy into the editors' settings, or take it out again."""
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from acp_proxy.tools.editors.command import name_agent, read_agent
 from acp_proxy.tools.editors.config_dirs import Machine, this_machine
 from acp_proxy.tools.editors.configured import configurations
 from acp_proxy.tools.editors.known_editors import EDITORS, Name, SettingsFiles
+from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.registry.agents import Registry, RegistryError
 from acp_proxy.tools.setup import setup as steps
 from acp_proxy.tools.setup.setup import FileChange, NotOurs, WantedAgent
@@ -44,8 +46,8 @@ def setup(
         str,
         typer.Option(
             "--agent",
-            metavar="COMMAND|ID",
-            help="Add this agent, or put acp-proxy in front of it alone.",
+            metavar="NAME|COMMAND|ID",
+            help="Put acp-proxy in front of this agent alone, by its name in the settings, or add it.",
             show_default=False,
         ),
     ] = "",
@@ -84,19 +86,21 @@ def setup(
                 raise typer.Exit(1)
             return
         known = Registry(registry, say=_say)
-        wanted = _read_wanted(agent, known) if agent else None
-        ours = _own_words()
         found = steps.find_settings(machine, editor or [])
-        plans = [steps.plan_file(each, path, ours, wanted, lambda id: _has(known, id)) for each, path in found]
+        is_name = bool(agent) and any(agent in steps.find_names(each, path) for each, path in found)
+        wanted = _read_wanted(agent, known) if agent and not is_name else None
+        ours, only = _own_words(), agent if is_name else ""
+        plans = [steps.plan_file(each, path, ours, wanted, lambda id: _has(known, id), only) for each, path in found]
+        if wanted is not None:
+            _say_if_unknown(wanted.command[0])
         _say_about_programs(machine, editor or [])
         if not any(each.entries or each.problem for each in plans):
             _advise(plans, editor or [])
         done, is_whole = _carry_out(
             plans, lambda each: steps.write_file(each, record), "Write this?", dry_run=dry_run, yes=yes
         )
-        if done:
-            check_agents(machine, done)
-        if not is_whole:
+        is_well = check_agents(machine, done) if done else True
+        if not (is_whole and is_well):
             raise typer.Exit(1)
 
 
@@ -105,6 +109,12 @@ def _read_wanted(agent: str, registry: Registry) -> WantedAgent:
     given, variables, command = read_agent(["acp-proxy", "setup", "--agent"], command_line.spelled_out([agent]))
     name, command = name_agent(command, registry)
     return WantedAgent(name, given, command, variables)
+
+
+def _say_if_unknown(word: str) -> None:
+    """Say that a word names no agent, before it is written. It may be one all the same: for the editor, in its PATH."""
+    if not word.startswith(PREFIX) and shutil.which(word) is None:
+        _say(f"Note: {word} is neither a program here nor an agent in the registry.")
 
 
 def _has(registry: Registry, id: str) -> bool:
@@ -154,8 +164,8 @@ def _carry_out(
     return done, not failed
 
 
-def check_agents(machine: Machine, done: Sequence[FileChange]) -> None:
-    """Start each agent once, as its editor will, and say what the user does next."""
+def check_agents(machine: Machine, done: Sequence[FileChange]) -> bool:
+    """Start each agent once, as its editor will, and say what the user does next. Returns whether nothing is wrong."""
     from acp_proxy.cli.common import find_root
     from acp_proxy.store.sessions import default_root
     from acp_proxy.tools.doctor.report import diagnose
@@ -163,11 +173,13 @@ def check_agents(machine: Machine, done: Sequence[FileChange]) -> None:
 
     changed = {(EDITORS[each.editor].title, entry.name) for each in done for entry in each.entries}
     todo: dict[str, None] = {}
+    count = 0
     os.umask(own := os.umask(0))
     root = find_root(str(default_root()))
     for agent in started_agents(machine):
         if agent.words is None or (agent.editor, agent.name) not in changed:
             continue
+        count += 1
         _say(f'Starting "{agent.name}" once, as {agent.editor} will …')
         with _environment(dict(agent.environment)):
             found = diagnose(root, machine, list(agent.words), _SECONDS, own, lambda _: None)
@@ -177,10 +189,11 @@ def check_agents(machine: Machine, done: Sequence[FileChange]) -> None:
         for number, text in enumerate(todo, 1):
             _say(f"  {number}. {text}")
     else:
-        _say("All of them answer. Nothing is wrong.")
-    for each in done:
-        _say(NEXT[each.editor])
+        _say("It answers." if count == 1 else "All of them answer.")
+        for each in done:
+            _say(NEXT[each.editor])
     _say("To take this back: acp-proxy setup --undo")
+    return not todo
 
 
 @contextmanager

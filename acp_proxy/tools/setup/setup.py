@@ -102,17 +102,31 @@ def find_settings(machine: Machine, wanted: Sequence[Name]) -> list[tuple[Editor
     return found
 
 
+def find_names(editor: Editor, path: Path) -> set[str]:
+    """The names of the agents in a settings file, as the editor shows them; none if it cannot be read."""
+    kind = editor.configured
+    assert isinstance(kind, SettingsFiles)
+    try:
+        settings = Settings((read_own_file(path) or b"").decode("utf-8"))
+        found = settings.find(*kind.members)
+        return set(settings.members(found)) if found is not None and settings.text[found[0]] == "{" else set()
+    except (OSError, ValueError):
+        return set()  # the plan says why
+
+
 def plan_file(
     editor: Editor,
     path: Path,
     ours: Sequence[str],
     wanted: WantedAgent | None,
     has_id: Callable[[str], bool] = lambda id: False,
+    only: str = "",
 ) -> FileChange:
     """What would change in a file. ``ours``: the words that start acp-proxy, ``run`` the last.
 
     ``wanted``: only this agent gets acp-proxy in front; if no entry has it, one is added. None: all agents of the file.
     ``has_id``: whether the registry of agents has an agent with this id.
+    ``only``: the entry with this name, not others.
     """
     kind = editor.configured
     assert isinstance(kind, SettingsFiles)
@@ -127,6 +141,8 @@ def plan_file(
         entries: list[EntryChange] = []
         edits: list[settings_text.Edit] = []
         for name, element in listed.items():
+            if only and name != only:
+                continue
             made = _plan_entry(settings, name, element.value, ours, wanted, has_id)
             if made is not None:
                 edits += made[1]

@@ -56,9 +56,10 @@ JETBRAINS = (
 VSCODE = '{\n    "editor.fontSize": 13,\n}\n'
 
 
-def _say_checked(machine: Machine, done: Sequence[FileChange]) -> None:
-    """In place of starting the agents."""
+def _say_checked(machine: Machine, done: Sequence[FileChange]) -> bool:
+    """In place of starting the agents, which all answer."""
     typer.echo(f"checked: {', '.join(each.path.name for each in done)}")
+    return True
 
 
 class Home:
@@ -276,6 +277,27 @@ def test_with_an_agent_only_that_agent_changes(home: Home) -> None:
     assert entry(home.zed, "agent_servers", "Claude", "command") == COMMAND
     assert "(recorded)" not in home.zed.read_text()
     assert home.jetbrains.read_bytes() == JETBRAINS.encode()
+
+
+def test_an_agent_is_named_as_the_settings_name_it(home: Home) -> None:
+    home.write(home.jetbrains, '{"agent_servers": {"My Agent": {"command": "one"}, "Other": {"command": "two"}}}')
+    assert setup("--agent", "My Agent", "--yes").exit_code == 0
+    servers = entry(home.jetbrains, "agent_servers")
+    assert isinstance(servers, dict)
+    assert list(servers) == ["My Agent", "Other"]
+    assert servers["My Agent"]["args"][-2:] == ["run", "one"]
+    assert servers["Other"] == {"command": "two"}
+
+
+def test_a_word_that_names_no_agent_is_said_before_the_question(home: Home) -> None:
+    result = setup("--agent", "nosuchagent", "--editor", "jetbrains", answer="n")
+    assert "Note: nosuchagent is neither a program here nor an agent in the registry." in result.stderr
+
+
+def test_an_agent_that_does_not_start_is_no_success(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acp_proxy.tools.setup.command.check_agents", lambda machine, done: False)
+    home.write(home.jetbrains, JETBRAINS)
+    assert setup("--yes").exit_code == 1
 
 
 def test_a_command_that_is_gone_is_replaced_by_the_present_one(home: Home) -> None:
