@@ -220,6 +220,14 @@ def _say_about_programs(machine: Machine, wanted: Sequence[Name]) -> None:
 
 def _advise(changes: Sequence[FileChange], wanted: Sequence[Name]) -> None:
     """Say why nothing changes."""
+    programs = [EDITORS[name] for name in wanted if not isinstance(EDITORS[name].configured, SettingsFiles)]
+    for each in programs:
+        _say(
+            f"setup does not write the configuration of {each.title}, which is a program. "
+            f"To print what to put there: acp-proxy editor {each.name} COMMAND"
+        )
+    if programs and not changes:
+        return
     if not changes:
         names = ", ".join(each.title for each in EDITORS.values() if isinstance(each.configured, SettingsFiles))
         which = " ".join(f"--editor {name}" for name in wanted) or "--editor EDITOR"

@@ -151,14 +151,16 @@ def plan_file(
             words = [*ours, *wanted.options, *wanted.command]
             made_entry = snippet(editor.name, EditorEntry(words, wanted.variables, wanted.name))
             if made_entry.title in members:
-                raise ValueError(f'it has an agent "{made_entry.title}" with another command. Remove that entry')
+                raise NotOurs(f'it has an agent "{made_entry.title}" with another command. Remove that entry')
             edits += settings_text.add_entry(settings, kind.members, made_entry.entry, made_entry.whole)
             entries.append(EntryChange(made_entry.title, ADDED))
         after = settings_text.apply(text, edits)
         jsonc.read(after)
-    except (UnicodeDecodeError, ValueError) as problem:
+    except NotOurs as problem:
+        return FileChange(editor.name, path, data, problem=str(problem))
+    except ValueError as problem:
         reason = "it is not UTF-8" if isinstance(problem, UnicodeDecodeError) else str(problem)
-        return FileChange(editor.name, path, data, problem=reason)
+        return FileChange(editor.name, path, data, problem=f"{reason}. Correct it, then run acp-proxy setup again")
     except OSError as problem:
         return FileChange(editor.name, path, data, problem=problem.strerror or str(problem))
     return FileChange(editor.name, path, data, after.encode(), tuple(entries))

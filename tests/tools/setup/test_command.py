@@ -294,6 +294,13 @@ def test_a_word_that_names_no_agent_is_said_before_the_question(home: Home) -> N
     assert "Note: nosuchagent is neither a program here nor an agent in the registry." in result.stderr
 
 
+def test_a_configuration_that_is_a_program_is_left_to_the_command_that_prints(home: Home) -> None:
+    home.write(home.zed, "{}")
+    said = " ".join(setup("--editor", "codecompanion", "--yes").stderr.split())
+    assert "acp-proxy editor codecompanion COMMAND" in said
+    assert "No settings of a known editor" not in said
+
+
 def test_an_agent_that_does_not_start_is_no_success(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("acp_proxy.tools.setup.command.check_agents", lambda machine, done: False)
     home.write(home.jetbrains, JETBRAINS)
