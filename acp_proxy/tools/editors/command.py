@@ -5,6 +5,7 @@ import re
 import shutil
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _WHOLE = "--whole"
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
+_ADAPTER_COMMANDS = {"claude": "npx -y @agentclientprotocol/claude-agent-acp"}
+"""What to give instead of a program that does not speak the protocol itself, by the program's name."""
 _OF_NEOVIM = (Name.CODECOMPANION, Name.AVANTE, Name.AGENTIC)
 
 
@@ -103,6 +106,9 @@ def editor(
         _say(f"Note: {explain_no_mcp()}")
     if advice is not None:
         _say(f"Note: {' '.join(own_words)}: {advice}")
+    if (adapter := _ADAPTER_COMMANDS.get(Path(command[0]).stem)) is not None:
+        _say(f"Note: {command[0]} does not speak the Agent Client Protocol, unless it is a script of yours that does.")
+        _say(f"Give its adapter instead: {adapter}")
     if shutil.which(command[0]) is None and not command[0].startswith(PREFIX):
         _say(f"Note: {command[0]} was not found on this machine, nor in the registry. Check the agent's command.")
 
