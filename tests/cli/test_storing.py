@@ -49,7 +49,7 @@ WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
     ("sessions", "restore", "last"): (
         1,
         "",
-        "acp-proxy: no deleted session matches 'last'. To see them: acp-proxy restore --list\n",
+        "acp-proxy: No deleted session can be restored.\n",
     ),
     ("sessions", "prune", "--keep", "1", "--yes"): (0, "0 sessions deleted.\n", ""),
     ("sessions", "verify"): (0, "No damage found.\n", ""),
