@@ -88,7 +88,7 @@ editors
   Zed            HOME/.config/zed/settings.json
                  "kept": through acp-proxy
                  "other": directly
-                 "theirs": from the editor's registry, which allows no prefix
+                 "theirs": from the editor's registry; to record it: acp-proxy setup
 
 versions
   acp-proxy      VERSION

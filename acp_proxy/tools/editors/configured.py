@@ -35,7 +35,7 @@ class Way(enum.Enum):
     PROXIED = "through acp-proxy"
     REFUSED = "by acp-proxy, with arguments that it refuses"
     DIRECT = "directly"
-    REGISTRY = "from the editor's registry, which allows no prefix"
+    REGISTRY = "from the editor's registry; to record it: acp-proxy setup"
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,8 @@ class Registry:
                 reason = getattr(problem, "reason", None) or problem
                 raise RegistryError(
                     f"the registry of agents cannot be read ({self._source}: {reason}). "
-                    "Check the network, or give the agent's own command."
+                    "Check the network, or give the agent's own command, as in: "
+                    'acp-proxy setup --agent "npx -y @agentclientprotocol/claude-agent-acp"'
                 ) from problem
             self._say(f"The registry of agents cannot be read now; this uses what was read {_days(age)} ago.")
             agents = _parse(_read_file(kept), str(kept))
