@@ -54,6 +54,7 @@ GATHERED_BYTES = 1024 * 1024
 STALL_SECONDS = 0.75
 # A store that is slow but gets on sets the pace too. Beyond this, a user had rather have an error.
 PATIENCE_SECONDS = 10.0
+_PUMPS = 2  # the threads that often wait: one for each direction
 # While the store hangs: minutes of what agents send, so that most stalls leave no gap.
 WAITING_BYTES = 4 * 1024 * 1024
 _ENTRY = 200  # bytes of memory of an entry, besides its content
@@ -206,8 +207,8 @@ class Recorder:
         """What the writer is to do. Before each job it writes all that was added."""
         self._wakeup = Wakeup()
         """Wakes the writer."""
-        self._waiters: list[Wakeup] = []
-        """Those that nobody uses now: one for each thread that has waited at the same time."""
+        self._waiters = [Wakeup() for _ in range(_PUMPS)]
+        """Those that nobody waits with now."""
         self._is_asleep = False
         """Whether the writer must be woken; else it looks by itself."""
         self._is_ending = self._has_ended = False
@@ -295,7 +296,11 @@ class Recorder:
         """Wait until a job is done; returns whether it is. See ``STALL_SECONDS`` and ``PATIENCE_SECONDS``."""
         if self._progress.is_stalled or self._has_ended:
             return job.done.acquire(blocking=False)
-        job.waiter = waiter = self._waiters.pop() if self._waiters else Wakeup()
+        try:
+            waiter = self._waiters.pop()
+        except IndexError:
+            waiter = Wakeup()
+        job.waiter = waiter
         begun = time.monotonic()
         left = STALL_SECONDS
         # One may have been sent for an earlier job, after the wait for that had ended.
@@ -303,7 +308,8 @@ class Recorder:
             if not waiter.wait(left):
                 until = min(max(begun, self._progress.moved_at) + STALL_SECONDS, begun + PATIENCE_SECONDS)
                 left = until - time.monotonic()
-        self._waiters.append(waiter)
+        if len(self._waiters) < _PUMPS:  # else it is closed, so that a busy moment leaves no open files behind
+            self._waiters.append(waiter)
         if is_done:
             return True
         self._progress.is_stalled = True

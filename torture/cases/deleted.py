@@ -136,7 +136,7 @@ def _in_every_way(scale: Scale) -> Outcome:
         editor.request("session/delete", {"sessionId": session})
 
     def by_command(_: Editor, session: str) -> None:
-        _command(here, "sessions", "delete", session, "--yes", "--force")
+        _command(here, "sessions", "delete", session, "--permanent", "--yes", "--force")
 
     ways: list[tuple[tuple[str, ...], Callable[[Editor, str], None]]] = [
         (("fork",), by_wire),
@@ -316,7 +316,7 @@ def _killed(scale: Scale) -> Outcome:
                 editor.close()
             else:
                 with disk.kills(faults.CHANGES, faults.ALL_FILES, first):
-                    _command(here, "sessions", "delete", session, "--yes", "--force", env=disk.env)
+                    _command(here, "sessions", "delete", session, "--permanent", "--yes", "--force", env=disk.env)
                 died += disk.hit > 0
             store = Both(here.store)
             listed = {row.session for row in store.list_all()}
