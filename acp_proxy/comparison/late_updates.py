@@ -72,6 +72,11 @@ class LateUpdates:
         """In the turn: lines that may belong to the replay and are not recorded, each with whether it was sent."""
         self._letters = ""
         """In the turn: the letters of the message that is coming, if it may belong to the replay."""
+        self._may_be_echo = False
+        """In the turn: whether the user message that is coming may belong to the replay ("go") or begin an echo ("go
+        on"). Then its lines alone are undecided."""
+        self._thought_at = 0
+        """In the turn: where the replay has come to in the thought with which the transcript ends."""
         self._message_key: tuple[str, str | None] | None = None
 
     # --- between the answer and the next prompt
@@ -213,6 +218,9 @@ class LateUpdates:
             return out + self._add_words(line, letters)
         if compared is Compared.CALL or shown is not None:
             return out + self._add_call(line, shown or update)
+        if compared is Compared.LETTERS and self._is_last_thought(letters):
+            self._thought_at += len(letters)
+            return out + self._wait(line) + self._decide(is_new=False)
         is_known = compared is Compared.NOTHING or (
             letters in self._text.thoughts if compared is Compared.LETTERS else digest(update) in self._text.others
         )
@@ -231,22 +239,27 @@ class LateUpdates:
             number = self._find_proof(letters)
         forms = [self._letters, *(self._text.users[number].forms if number is not None else [])]
         echoed = next((prompt for prompt in prompts if prompt in forms), None)
-        if echoed is not None or any(prompt.startswith(self._letters) for prompt in prompts):
+        begins_prompt = any(prompt.startswith(self._letters) for prompt in prompts)
+        following = [*self._text.users[self._next_user : self._next_user + 1], *self._text.users[:1]]
+        begins_past = any(form.startswith(self._letters) for user in following for form in user.forms)
+        might_be_echo, self._may_be_echo = self._may_be_echo, False
+        if echoed is not None or (begins_prompt and number is None and not begins_past):
             # An echo: agents repeat a prompt before they answer it. Whatever they replayed before, the answer follows.
             if echoed is not None:
                 prompts.remove(echoed)
             self._may_continue = self._is_proven = self._is_proof = False
-            return [*self._decide(is_new=False), SortedLine(line, True, True)]
-        self._is_proof = number is not None
+            return [*self._decide(is_new=might_be_echo), SortedLine(line, True, True)]
+        # What came before this message is the past, whether this is an echo or a proof.
+        out = self._decide(is_new=False) if not might_be_echo and (begins_prompt or number is not None) else []
+        self._may_be_echo, self._is_proof = begins_prompt, number is not None
         if number is not None:
-            out = self._decide(is_new=False)
             self._may_continue = self._is_proven = True
             self._at, self._next_user = self._text.users[number].turn_start(self._at), number + 1
+            self._thought_at = 0
             return out + self._wait(line)
-        following = [*self._text.users[self._next_user : self._next_user + 1], *self._text.users[:1]]
-        if any(form.startswith(self._letters) for user in following for form in user.forms):
-            return self._wait(line)  # the message may become such a proof with its next chunk
-        return self._end_replay(line)
+        if begins_past:
+            return out + self._wait(line)  # the message may become such a proof with its next chunk
+        return out + self._end_replay(line)
 
     def _find_proof(self, letters: str) -> int | None:
         """The index of the user message with these letters that proves a replay, if it does.
@@ -273,6 +286,13 @@ class LateUpdates:
         end_of_turn = self._text.latest_end(self._next_user)
         return self._text.words.startswith(letters, self._at + len(self._letters), end_of_turn)
 
+    def _is_last_thought(self, letters: str) -> bool:
+        """Whether a proved replay goes on with the thought with which the transcript ends. No known words follow it,
+        which would say that it is the past."""
+        is_at_end = self._next_user == len(self._text.users) and self._at == len(self._text.words)
+        goes_on = bool(letters) and self._text.last_thought.startswith(letters, self._thought_at)
+        return self._is_proven and is_at_end and goes_on
+
     def _add_call(self, line: bytes, fields: object) -> list[SortedLine]:
         numbers = self._text.calls_by_id.get(acp.text(fields, "toolCallId") or "", ())
         if not any(number in self._text.calls_of(self._next_user) for number in numbers):
@@ -281,13 +301,13 @@ class LateUpdates:
         return out + (self._decide(is_new=False) if self._is_proven else [])
 
     def _end_message(self) -> list[SortedLine]:
-        letters, self._letters = self._letters, ""
+        letters, self._letters, self._may_be_echo = self._letters, "", False
         if self._message_key is None or not letters:
             return []
         if self._message_key[0] == update_kinds.USER_CHUNK:
             if self._is_proof and self._text.has_answer(self._next_user):
                 return []  # the agent's words decide about it too
-            return self._decide(is_new=not self._is_proof)
+            return self._decide(is_new=False) if self._is_proof else self._end_replay()
         self._at += len(letters)
         if not self._is_proven:
             return []  # equal words prove nothing: agents say the same twice, and leave turns out of their replays

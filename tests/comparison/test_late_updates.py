@@ -413,6 +413,26 @@ def test_an_echo_in_pieces_is_new() -> None:
     assert turn.told(user("go "), user("on"), "Well.") == both(user("go "), user("on"), "Well.")
 
 
+GO = ["> go", "It is done."]
+
+
+@pytest.mark.parametrize("replay", [GO, [user("g"), user("o"), GO[1]]])
+def test_a_first_prompt_with_which_an_open_one_begins_is_the_past_unless_the_rest_of_that_follows(
+    replay: list[str | Update],
+) -> None:
+    turn = Turn(laid(*GO), *GO, prompts=["goon"])
+    assert turn.told(*replay) == both()
+    assert turn.prompts == ["goon"]
+    assert turn.all("> go on", "As you like.") == both("> go on", "As you like.")
+
+
+@pytest.mark.parametrize("before", [[], GO, [*GO, "> and", "Yes."]])
+def test_an_echo_that_comes_in_pieces_and_begins_like_the_first_prompt_is_new(before: list[str | Update]) -> None:
+    turn = Turn(laid(*GO, "> and", "Yes."), prompts=["goon"])
+    assert turn.told(*before, user("go"), user(" on"), "Well.")[1] == expected([user("go"), user(" on"), "Well."])
+    assert turn.prompts == []
+
+
 def test_a_user_message_in_pieces_passes_as_soon_as_it_is_another_than_the_first() -> None:
     turn = Turn(laid(*TALK), *TALK)
     assert turn.told(user("mend ")) == both()
@@ -432,6 +452,18 @@ def test_known_thoughts_plans_and_calls_of_a_running_replay_are_not_new() -> Non
     again: list[str | Update] = ["> a", PLAN, thought("hm hm"), call("1", "look"), call("1", kind="tool_call_update")]
     assert turn.told(*again) == both()
     assert turn.told(call("9", "look")) == both(call("9", "look"))
+
+
+@pytest.mark.parametrize("past", [["> a", "~ hm hm"], ["> a", "Well.", "~ hm hm"], [*TALK, "> a", "~ hm hm"]])
+def test_a_thought_that_ends_the_past_is_not_new_behind_the_message_that_proves_a_replay(past: list[str]) -> None:
+    turn = Turn(laid(*past, answered=False))
+    assert turn.told(*past[:-1], "~ hm ", "~ hm") == both()
+    assert turn.all("~ hm hm") == both("~ hm hm")
+
+
+def test_a_known_thought_from_before_the_last_words_is_new_behind_them() -> None:
+    turn = Turn(laid("> a", "~ hm hm", "Well."))
+    assert turn.all("> a", "Well.", "~ hm hm", "So.") == both("~ hm hm", "So.")
 
 
 @pytest.mark.parametrize("following", ["As you like.", call("9", "look"), {"sessionUpdate": "odd"}, "~ new", None])
