@@ -72,6 +72,10 @@ def test_a_session_has_the_same_keys_in_every_command(store: Store) -> None:
 def test_the_page_lists_every_key_of_a_command(store: Store, words: tuple[str, ...]) -> None:
     found = keys_in(told(store, *words))
     assert found
+    if words[0] == "search":
+        call = {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Read", "kind": "read", "status": "completed"}
+        store_session(store, "called", ("Read it", [call | {"locations": [{"path": "/project/a"}]}]))
+        found |= keys_in(told(store, "search", "--tool", "read"))
     if words[0] == "stats":
         found |= keys_in([told(store, *words, "--by", by) for by in ("day", "project", "agent", "model")])
         found |= {"priced", "unpricedTokens", "modelsWithoutPrice"}  # only with a list of prices
