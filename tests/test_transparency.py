@@ -225,7 +225,12 @@ def test_any_bytes_pass_without_recording(sent: Sent) -> None:
         unchanged(passage.end(*sent), b"".join(sent[0]), b"".join(sent[1]))
 
 
-@given(sent=raw_bytes() | shaped(LINES))
+def needs_no_newline(line: str) -> bool:
+    """Whether no answer can be to a resume, which gets the newline that it lacks, since more may follow it."""
+    return "session/resume" not in line
+
+
+@given(sent=raw_bytes() | shaped(LINES.filter(needs_no_newline)))
 @settings(max_examples=40)
 def test_any_bytes_pass_while_recording(sent: Sent, tmp_path_factory: pytest.TempPathFactory) -> None:
     with Passage(tmp_path_factory.mktemp("store"), serves=False, packets=True) as passage:
@@ -233,8 +238,8 @@ def test_any_bytes_pass_while_recording(sent: Sent, tmp_path_factory: pytest.Tem
 
 
 def passes(line: str) -> bool:
-    """Whether a line passes. The answer to a resume gets the newline that it lacks."""
-    return not asks_us(line.encode()) and "session/resume" not in line
+    """Whether a line passes."""
+    return not asks_us(line.encode()) and needs_no_newline(line)
 
 
 @given(sent=shaped(LINES.filter(passes)))

@@ -2,10 +2,10 @@
 
 To add a kind, add its row. A kind without a row is ``UNKNOWN``: recorded, compared by equality, replayed as it came and
 shown as JSON, so a new kind of the protocol works before anybody has added it. The comparison, the replays and the
-views ask the row what a kind is about and how it is compared and replayed, so a row is enough for a kind that is like
-another one. What has a form of its own, such as a new kind of call, needs code for that form (docs/architecture.md,
-"Where to add"). docs/protocol.md has the same table for users, and
-a test compares the two.
+views ask the row what a kind is about and how it is compared and replayed, so a row is enough for words, state and
+what is replayed as it came. What is merged by an id, such as a new kind of call, needs code for that, and plans are
+known by name (docs/architecture.md, "Where to add"). docs/protocol.md has the same table for users, and a test compares
+the two.
 
 Sources: the protocol's schemas, versions 1 and 2, with their drafts.
 """

@@ -75,8 +75,8 @@ class RecordedSession(Struct):
     ``has_file``: its file existed once, with this ``identity``. ``is_deleted``: it was deleted, and not prompted since.
     ``transcript``: its file, if open. ``in_turn``: it was prompted, and no turn has ended since.
     ``mark``: the path of its last mark for the index, if it was marked between turns. ``is_imported_already``: another
-    process has imported it, so it has what comes before the next note. ``is_late``: its file could not be created at
-    first.
+    process has imported it, so it has what comes before the next note. ``is_late``: recording it has
+    failed before.
     """
 
     agent: str

@@ -234,7 +234,7 @@ class Recorder:
     # --- under the core's lock
 
     def add(self, effect: TranscriptEffect) -> None:
-        """Add an entry. Call it only while holding the core's lock."""
+        """Add an entry. Lines are added under the core's lock, which fixes their order; a gap at any time."""
         with self._adding:
             self._unwritten.append((time.time(), effect))
             self._unwritten_bytes += _size_of(effect)

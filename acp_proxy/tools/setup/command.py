@@ -95,7 +95,7 @@ def setup(
             _say_if_unknown(wanted.command[0])
         _say_about_programs(machine, editor or [])
         if not any(each.entries or each.problem for each in plans):
-            _advise(plans, editor or [])
+            _advise(plans, editor or [], only)
         done, is_whole = _carry_out(
             plans, lambda each: steps.write_file(each, record), "Write this?", dry_run=dry_run, yes=yes
         )
@@ -114,7 +114,7 @@ def _read_wanted(agent: str, registry: Registry) -> WantedAgent:
 def _say_if_unknown(word: str) -> None:
     """Say that a word names no agent, before it is written. It may be one all the same: for the editor, in its PATH."""
     if not word.startswith(PREFIX) and shutil.which(word) is None:
-        _say(f"Note: {word} is neither a program here nor an agent in the registry.")
+        _say(f"Note: {word} is no program here, and no agent that is known from the registry.")
 
 
 def _has(registry: Registry, id: str) -> bool:
@@ -218,8 +218,11 @@ def _say_about_programs(machine: Machine, wanted: Sequence[Name]) -> None:
             )
 
 
-def _advise(changes: Sequence[FileChange], wanted: Sequence[Name]) -> None:
-    """Say why nothing changes."""
+def _advise(changes: Sequence[FileChange], wanted: Sequence[Name], only: str) -> None:
+    """Say why nothing changes. ``only``: the name of the agent that the user has named, if the settings have it."""
+    if only:
+        _say(f'Nothing to change: "{only}" already goes through acp-proxy.')
+        return
     programs = [EDITORS[name] for name in wanted if not isinstance(EDITORS[name].configured, SettingsFiles)]
     for each in programs:
         _say(

@@ -287,11 +287,12 @@ def test_an_agent_is_named_as_the_settings_name_it(home: Home) -> None:
     assert list(servers) == ["My Agent", "Other"]
     assert servers["My Agent"]["args"][-2:] == ["run", "one"]
     assert servers["Other"] == {"command": "two"}
+    assert '"My Agent" already goes through acp-proxy.' in " ".join(setup("--agent", "My Agent").stderr.split())
 
 
 def test_a_word_that_names_no_agent_is_said_before_the_question(home: Home) -> None:
     result = setup("--agent", "nosuchagent", "--editor", "jetbrains", answer="n")
-    assert "Note: nosuchagent is neither a program here nor an agent in the registry." in result.stderr
+    assert "Note: nosuchagent is no program here, and no agent that is known from the registry." in result.stderr
 
 
 def test_a_configuration_that_is_a_program_is_left_to_the_command_that_prints(home: Home) -> None:
