@@ -116,6 +116,13 @@ def test_a_machine_in_order_gets_a_complete_report(root: Path, home: Path, tmp_p
     assert (result.exit_code, result.stderr) == (0, "")
 
 
+def test_an_agent_can_be_named_as_the_editor_names_it(root: Path, home: Path, tmp_path: Path) -> None:
+    program, *arguments = scripted(tmp_path / "notes", {"initialize": offering()}, [USER])
+    configure(home / ".config/zed/settings.json", **{"My Agent": {"command": program, "args": arguments}})
+    assert told(root, "My Agent")["agent"]["problem"] is None
+    assert "Nobody is not in PATH" in doctor(root, "Nobody").stdout
+
+
 def test_json_has_the_same_report(root: Path, home: Path, tmp_path: Path) -> None:
     store_session(Store(root), "s", ("Mend it", [chunk("done")]), agent="scripted", cwd=str(tmp_path))
     configure(home / ".jetbrains/acp.json", kept=PROXIED, other=DIRECT)

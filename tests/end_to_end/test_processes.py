@@ -213,6 +213,9 @@ def test_a_command_that_cannot_start_is_reported_in_one_line(
 def test_an_unknown_command_exits_with_127(proxied: Proxied) -> None:
     with started(proxied, ["no-such-agent-anywhere"]) as editor:
         assert editor.wait() == 127
+        editor.wait_for_end()
+    [line] = editor.stderr().splitlines()
+    assert "no-such-agent-anywhere is no program here, and the registry" in line
 
 
 # --- the editor ends

@@ -1,6 +1,7 @@
 """``acp-proxy doctor``: check the setup."""
 
 import os
+import shutil
 import sys
 from typing import Annotated
 
@@ -17,9 +18,7 @@ _SECONDS = 30.0
 def doctor(
     agent: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="AGENT", help="The agent's command, as for run, or a complete line of an editor's settings."
-        ),
+        typer.Argument(metavar="AGENT", help="The agent's command, as for run, or its name in an editor's settings."),
     ] = None,
     store: StoreOption = "",
     timeout: Annotated[
@@ -47,6 +46,8 @@ def doctor(
         agent = ["acp-proxy", *agent]
     os.umask(own := os.umask(0))
     with report_wrong_usage():
+        agent, environment = _find_by_name(agent or [])
+        os.environ.update(environment)
         given = split_run_command(agent or ["agent"], {})[0]["store"]
         root = find_root(store or given or str(default_root()))  # a fault in the configuration file stops no check
         found = diagnose(root, this_machine(), agent or [], min(timeout, _DAY), own, _say)
@@ -57,6 +58,20 @@ def doctor(
             typer.echo(fit_to_stream(text, sys.stdout, formatting.find_indent(text)))
     if not found.is_well:
         raise typer.Exit(1)
+
+
+def _find_by_name(words: list[str]) -> tuple[list[str], dict[str, str]]:
+    """The command and the environment of an agent that an editor's settings name so; else the words as they are."""
+    from acp_proxy.tools.editors.config_dirs import this_machine
+    from acp_proxy.tools.editors.launch_commands import started_agents
+
+    name = " ".join(words)
+    if not words or shutil.which(words[0]) is not None:
+        return words, {}
+    for each in started_agents(this_machine()):
+        if each.name == name and each.words is not None:
+            return list(each.words), dict(each.environment)
+    return words, {}
 
 
 def _say(text: str) -> None:

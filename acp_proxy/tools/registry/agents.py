@@ -130,10 +130,10 @@ class Registry:
         except (URLError, OSError, ValueError, RegistryError) as problem:
             if age is None:
                 reason = getattr(problem, "reason", None) or problem
+                reason = (reason.strerror or reason) if isinstance(reason, OSError) else reason
                 raise RegistryError(
                     f"the registry of agents cannot be read ({self._source}: {reason}). "
-                    "Check the network, or give the agent's own command, as in: "
-                    'acp-proxy setup --agent "npx -y @agentclientprotocol/claude-agent-acp"'
+                    "Check the network, or give the agent's own command."
                 ) from problem
             self._say(f"The registry of agents cannot be read now; this uses what was read {_days(age)} ago.")
             agents = _parse(_read_file(kept), str(kept))

@@ -12,10 +12,11 @@ from acp_proxy.tools.registry.install import install
 @dataclass(frozen=True, slots=True)
 class ResolvedAgent:
     """``words``: the command to start. ``variables``: what the registry adds to its environment, where the user has set
-    nothing else."""
+    nothing else. ``is_known`` False: the command is neither a program here nor an id that the registry knows."""
 
     words: list[str]
     variables: dict[str, str]
+    is_known: bool = True
 
 
 def names_an_id(command: Sequence[str], path: str | None = None) -> bool:
@@ -42,4 +43,4 @@ def resolve(command: Sequence[str], registry: Registry, say: Callable[[str], Non
         if command[0].startswith(PREFIX):
             raise
         say(f"{command[0]} is no program here, and {problem}")
-        return ResolvedAgent([*command], {})
+        return ResolvedAgent([*command], {}, is_known=False)

@@ -122,7 +122,8 @@ def _has(registry: Registry, id: str) -> bool:
     try:
         return id in registry.ids()
     except RegistryError as problem:
-        _say(f'The entry "{id}" stays as it is: {problem}')
+        example = 'acp-proxy setup --agent "npx -y @agentclientprotocol/claude-agent-acp"'
+        _say(f'The entry "{id}" stays as it is: {problem} With a command: {example}')
         return False
 
 
@@ -173,23 +174,33 @@ def check_agents(machine: Machine, done: Sequence[FileChange]) -> bool:
 
     changed = {(EDITORS[each.editor].title, entry.name) for each in done for entry in each.entries}
     todo: dict[str, None] = {}
-    count = 0
+    some_answer = False
     os.umask(own := os.umask(0))
     root = find_root(str(default_root()))
     for agent in started_agents(machine):
         if agent.words is None or (agent.editor, agent.name) not in changed:
             continue
-        count += 1
         _say(f'Starting "{agent.name}" once, as {agent.editor} will …')
         with _environment(dict(agent.environment)):
             found = diagnose(root, machine, list(agent.words), _SECONDS, own, lambda _: None)
-        todo |= dict.fromkeys(each.text for each in found.todo if each.is_wrong)
+        assert found.agent is not None
+        wrong = [each.text for each in found.todo if each.is_wrong]
+        if (problem := found.agent.problem) is None:
+            some_answer = True
+            _say(f'"{agent.name}" answers.')
+        else:
+            for line in found.agent.stderr:
+                _say(f"  {sanitize.line(line)}")
+            _say(f'"{agent.name}" does not answer: {problem}.')
+            # What the report says of the editor's entry names the agent, so it is enough.
+            if any(problem in text and not text.startswith(problem) for text in wrong):
+                wrong = [text for text in wrong if not text.startswith(problem)]
+        todo |= dict.fromkeys(wrong)
     if todo:
         _say("What to do:")
         for number, text in enumerate(todo, 1):
             _say(f"  {number}. {text}")
-    else:
-        _say("It answers." if count == 1 else "All of them answer.")
+    if some_answer:
         for each in done:
             _say(NEXT[each.editor])
     _say("To take this back: acp-proxy setup --undo")

@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from acp_proxy.cli.app import app
 from acp_proxy.tools.editors import jsonc
 from acp_proxy.tools.editors.config_dirs import Machine
+from acp_proxy.tools.setup.command import check_agents
 from acp_proxy.tools.setup.setup import FileChange
 
 COMMAND = "/home/user/.local/bin/acp-proxy"
@@ -293,6 +294,19 @@ def test_an_agent_is_named_as_the_settings_name_it(home: Home) -> None:
 def test_a_word_that_names_no_agent_is_said_before_the_question(home: Home) -> None:
     result = setup("--agent", "nosuchagent", "--editor", "jetbrains", answer="n")
     assert "Note: nosuchagent is no program here, and no agent that is known from the registry." in result.stderr
+
+
+def test_an_agent_that_does_not_start_is_named_with_what_to_do_once(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.tools.setup.command.check_agents", check_agents)
+    home.write(home.jetbrains, '{"agent_servers": {"Gone": {"command": "nosuchprogram"}}}')
+    result = setup("--yes")
+    said = " ".join(result.stderr.split())
+    assert result.exit_code == 1
+    assert '"Gone" does not answer: nosuchprogram is not in PATH' in said
+    assert said.count("Install it, or give its absolute path.") == 1
+    assert "choose the agent" not in said
 
 
 def test_a_configuration_that_is_a_program_is_left_to_the_command_that_prints(home: Home) -> None:
