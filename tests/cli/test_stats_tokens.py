@@ -62,6 +62,11 @@ def test_all_six_figures_are_counted_by_model(store: Store) -> None:
     assert told["total"]["inputTokens"] == 12
 
 
+def test_what_an_agent_does_not_report_is_no_zero(store: Store) -> None:
+    keep(store, "a", "", usage(1, 2))
+    assert printed(store, "--tokens").splitlines()[-1].split() == ["all", "1", "1", "2", "-", "-", "-", "3", "-"]
+
+
 def test_an_agent_that_counts_the_session_so_far_counts_once(store: Store) -> None:
     keep(store, "a", "", usage(10, 5), usage(30, 9))
     keep(store, "b", "", usage(10, 5), usage(8, 2), agent="other")

@@ -37,12 +37,13 @@ def _format_name(name: str, by: By, home: str) -> str:
 
 def _format_values(spent: Spent, prices: Prices | None) -> tuple[str, ...]:
     counts = spent.tokens
-    numbers = (spent.turns, counts.input, counts.output, counts.cached_read, counts.cached_write, counts.thought)
+    numbers = (counts.input, counts.output, counts.cached_read, counts.cached_write, counts.thought, counts.total)
     cost = dict(spent.cost)
     if prices is not None and spent.priced:
         cost[prices.currency] = cost.get(prices.currency, 0.0) + spent.priced
     told = sanitize.line(formatting.money(cost)) if cost else "-"
-    return (*(f"{number:,}" for number in (*numbers, counts.total)), told)
+    # No turn takes none, so nothing was reported.
+    return (f"{spent.turns:,}", *(f"{number:,}" if number else "-" for number in numbers), told)
 
 
 def _encode(spent: Spent, prices: Prices | None) -> dict[str, object]:
