@@ -2,7 +2,7 @@
 
 A fuzzer's inputs are too short to show it, so they are generated here by size. The work is timed at a size and at four
 times the size (processor time, the best of three): a ratio of 4 is linear, 16 quadratic.
-A comparison of repetitive words may be quadratic up to a number of letters (`acp_proxy.comparison.compare`), so the
+A comparison of repetitive words may be quadratic up to a number of letters (`acp_proxy.comparison.comparison`), so the
 words here are ordinary.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from acp_proxy.comparison.choose_replay import choose_replay
-from acp_proxy.comparison.compare import Comparison
+from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.transcript_text import TextBuilder
 from acp_proxy.protocol import acp, json_splice, jsonrpc, update_kinds

@@ -24,7 +24,7 @@ from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from acp_proxy.comparison.choose_replay import Rule, choose_replay
-from acp_proxy.comparison.compare import Comparison
+from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.transcript_text import TextBuilder
 from acp_proxy.protocol import acp, framing, jsonrpc

@@ -230,7 +230,7 @@ def test_the_checker_names_the_file_that_breaks_a_rule(file: str, source: str) -
         ("transcript/file_format.py", "from datetime import datetime\nfrom ..errors import ProxyError"),
         (
             "proxy/connection.py",
-            "from acp_proxy.transcript import file_format\nfrom acp_proxy.comparison import compare",
+            "from acp_proxy.transcript import file_format\nfrom acp_proxy.comparison import comparison",
         ),
         ("run/relay.py", "import os, psutil\nfrom acp_proxy import __version__\nfrom acp_proxy.proxy import events"),
         ("__main__.py", "def main():\n    from acp_proxy.cli.app import app"),

@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from msgspec import Struct
 
-from acp_proxy.comparison.compare import ReplayFacts
+from acp_proxy.comparison.comparison import ReplayFacts
 from acp_proxy.comparison.letter_search import Span
 from acp_proxy.comparison.transcript_text import TranscriptText
 

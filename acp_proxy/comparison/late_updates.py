@@ -13,7 +13,7 @@ something twice. So a line is held back or left out only where it cannot be such
 
 from msgspec import Struct
 
-from acp_proxy.comparison.compare import Comparison
+from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.letter_search import Span
 from acp_proxy.comparison.transcript_text import block_letters, digest, find_shown_call
 from acp_proxy.protocol import acp, update_kinds

@@ -1,6 +1,6 @@
 """Compares an agent's replays of a session with each other, where there is no transcript yet. Lines in, lines out."""
 
-from acp_proxy.comparison.compare import Comparison
+from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.transcript_text import TextBuilder, block_letters
 from acp_proxy.protocol import acp, update_kinds, v2_updates
 

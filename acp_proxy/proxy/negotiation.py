@@ -7,7 +7,7 @@ from acp_proxy.proxy import capabilities, session_index
 from acp_proxy.proxy.capabilities import Service, Settings
 from acp_proxy.proxy.effects import Effect, Forward, IdentifyAgent, ProtocolVersion, Warn
 from acp_proxy.proxy.held_entries import HeldEntries
-from acp_proxy.proxy.load.machine import LoadMachine
+from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.session_log import SessionLog
 
 

@@ -10,7 +10,7 @@ from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.handover_lines import SESSION_INFO
 from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.held_entries import HeldEntries, UncopiedSessions
-from acp_proxy.proxy.load.machine import LoadMachine
+from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_log import MessageLog, SessionLog
 

@@ -19,7 +19,7 @@ from acp_proxy.proxy.capabilities import ARCHIVE, CLOSE, LIST, STATUS, TITLE, Se
 from acp_proxy.proxy.effects import AmendList, AmendTitles, AnswerStatus, Effect, Forward, SetArchived, SetTitle
 from acp_proxy.proxy.events import PageEmptied
 from acp_proxy.proxy.handovers import OWN_IDS
-from acp_proxy.proxy.load.machine import LoadMachine
+from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_list import EXCLUDE, INCLUDE, ONLY, refusal
 from acp_proxy.proxy.session_log import SessionLog

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from acp_proxy.comparison.choose_replay import Rule, ShownReplay, choose_replay
-from acp_proxy.comparison.compare import Comparison
+from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.transcript_text import TextBuilder
 from acp_proxy.errors import errno_name
 from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds, v2_updates

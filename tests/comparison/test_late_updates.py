@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.comparison.compare import Comparison
+from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import UNDECIDED_LIMIT, LateUpdates, SortedLine
 from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, letters
 from tests.comparison.telling import (

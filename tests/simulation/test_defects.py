@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.comparison import choose_replay
-from acp_proxy.comparison.compare import Comparison
+from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates, SortedLine
 from acp_proxy.comparison.tail import Tail
 from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, block_letters

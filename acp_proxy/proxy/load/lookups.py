@@ -16,8 +16,8 @@ from acp_proxy.proxy.capabilities import Service
 from acp_proxy.proxy.effects import CloseTranscript, DecideLater, Effect, FindSession, Forward, SetArchived
 from acp_proxy.proxy.events import SessionFound
 from acp_proxy.proxy.held_entries import UncopiedSessions
-from acp_proxy.proxy.load.machine import LoadMachine
-from acp_proxy.proxy.load.plan import LoadPlan, Refusal, plan
+from acp_proxy.proxy.load.load_machine import LoadMachine
+from acp_proxy.proxy.load.load_plan import LoadPlan, Refusal, plan
 from acp_proxy.proxy.load.states import Load
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_index import METHODS

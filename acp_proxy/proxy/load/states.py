@@ -29,10 +29,10 @@ import enum
 from typing import Generic, NamedTuple, TypeVar
 
 from acp_proxy.comparison.choose_replay import Decision, Rule, choose_replay
-from acp_proxy.comparison.compare import Comparison
+from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.protocol.jsonrpc import Request
-from acp_proxy.proxy.load.plan import LoadPlan
+from acp_proxy.proxy.load.load_plan import LoadPlan
 
 
 class LoadState(enum.Enum):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from acp_proxy.comparison.choose_replay import Rule, choose_replay
-from acp_proxy.comparison.compare import ReplayFacts
+from acp_proxy.comparison.comparison import ReplayFacts
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, proxy_ids
 from acp_proxy.run.replay_thread import compare as compared_with

@@ -9,7 +9,7 @@ import pytest
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Request, RequestId
 from acp_proxy.proxy.load import states
-from acp_proxy.proxy.load.plan import LoadPlan
+from acp_proxy.proxy.load.load_plan import LoadPlan
 from acp_proxy.proxy.load.states import (
     ABANDONED_STATES,
     CANCELLED_STATES,
@@ -177,7 +177,7 @@ def test_only_the_machine_and_the_load_itself_assign_what_a_load_has() -> None:
     stored = [
         (path, node.value.id, node.attr)
         for path in sorted(package.rglob("*.py"))
-        if path.name != "machine.py"
+        if path.name != "load_machine.py"
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name)
     ]

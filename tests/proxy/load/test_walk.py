@@ -3,7 +3,7 @@
 import pytest
 
 from acp_proxy.proxy.effects import Effect
-from acp_proxy.proxy.load.machine import LoadMachine
+from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.states import TRANSITIONS, Load, LoadEvent, LoadState
 from tests.proxy.load.walk import GOLDEN, KINDS, walk_all
 

@@ -7,7 +7,7 @@ from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol import acp
 from acp_proxy.proxy.capabilities import LOAD, RESUME, Modes
 from acp_proxy.proxy.events import SessionFound
-from acp_proxy.proxy.load.plan import LoadPlan, Refusal, plan
+from acp_proxy.proxy.load.load_plan import LoadPlan, Refusal, plan
 from tests.conversation import AS_USUAL, requested
 
 ONE = requested(1)

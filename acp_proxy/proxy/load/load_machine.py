@@ -7,7 +7,7 @@ does what ``states.TRANSITIONS`` says. No other class changes a load.
 from typing import assert_never
 
 from acp_proxy.comparison.choose_replay import ShownReplay, choose_replay
-from acp_proxy.comparison.compare import Comparison
+from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates, SortedLine
 from acp_proxy.comparison.repeated_replays import drop_repetition, find_last_replay, order_replay
 from acp_proxy.comparison.transcript_text import block_letters
@@ -30,8 +30,8 @@ from acp_proxy.proxy.effects import (
 )
 from acp_proxy.proxy.events import PastRead, ReplayEnded
 from acp_proxy.proxy.handovers import Handovers
+from acp_proxy.proxy.load.load_plan import LoadPlan
 from acp_proxy.proxy.load.open_loads import HELD_LIMIT, OpenLoads
-from acp_proxy.proxy.load.plan import LoadPlan
 from acp_proxy.proxy.load.states import (
     ABANDONED_STATES,
     CANCELLED_STATES,

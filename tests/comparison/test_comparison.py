@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.comparison import letter_search
 from acp_proxy.comparison.choose_replay import Rule
-from acp_proxy.comparison.compare import Comparison
+from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.letter_search import merge_spans
 from acp_proxy.comparison.tail import TAIL_LIMIT
 from acp_proxy.comparison.transcript_text import TextBuilder
