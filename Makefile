@@ -15,7 +15,7 @@ AGENTS := ../shared/agents
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: demo test test-windows check coverage format docs pictures agents adopting editors bench bench-quick peers torture fuzz simulate golden test-s3 release conductor clean real-agents browser
+.PHONY: demo test test-windows check coverage format lock docs pictures agents adopting editors bench bench-quick peers torture fuzz simulate golden test-s3 release conductor clean real-agents browser
 
 demo: $(VENV)
 	@.venv/bin/acp-proxy demo
@@ -48,6 +48,12 @@ coverage: $(VENV)
 format: $(VENV)
 	.venv/bin/ruff check --fix --exit-zero
 	.venv/bin/ruff format
+
+# Takes the newest versions of what pyproject.toml allows into constraints.txt, with uv, for every system and Python.
+lock: $(VENV)
+	@{ sed '/^[^#]/,$$d' constraints.txt && .venv/bin/uv pip compile --quiet --upgrade --universal --extra dev \
+		--no-emit-index-url --no-header --no-annotate pyproject.toml; } >.venv/constraints.txt
+	@mv .venv/constraints.txt constraints.txt
 
 docs: $(VENV)
 	.venv/bin/python -m scripts.cli_docs
@@ -138,12 +144,12 @@ clean:
 	rm -rf .venv .coverage .fuzz build dist simulation/plans/new tests/typescript/node_modules tests/axe/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find acp_proxy benchmarks fuzz scripts simulation tests torture -name __pycache__ -prune -exec rm -rf {} +
 
-$(VENV): pyproject.toml
+$(VENV): pyproject.toml constraints.txt
 	@$(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo 'Python 3.11 or newer is needed$(if $(PYTHON),; $(PYTHON) is not). Name one: make PYTHON=/path/to/python3.11' >&2; exit 1; }
 	@echo 'Setting up .venv with $(PYTHON)'
 	@$(PYTHON) -m venv .venv
-	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 $(FUZZ): pyproject.toml | $(VENV)
