@@ -18,6 +18,8 @@ from acp_proxy.transcript.usage import Use
 
 _META_LIMIT = 64 * 1024
 """Bytes of a session's ``_meta`` as JSON. Every list contains it, so updates that would exceed this are ignored."""
+_SUBAGENTS_LIMIT = 1000
+"""Every list reads them, so an agent that names more has the others treated as sessions of their own."""
 _META_LEVELS = 64  # more than any sensible value has, and far below what encoders and the stack can handle
 
 
@@ -31,6 +33,7 @@ class Summary(Struct):
     ``last``: the time of the last conversation entry. ``agent_updated``, ``agent_title``: what the agent reported.
     ``spoke``: the agent has said or done something in the current turn.
     ``gaps``: how many gap notes there are. ``last_run``: the run that wrote the last entry. ``use``: for statistics.
+    ``subagents``: the ids of the sessions that its subagents have.
     """
 
     directories: list[str] = field(default_factory=list)
@@ -58,6 +61,7 @@ class Summary(Struct):
     spoke: bool = False
     gaps: int = 0
     last_run: str | None = None
+    subagents: list[str] = field(default_factory=list)
 
     @classmethod
     def begun(cls, header: Header) -> "Summary":
@@ -170,6 +174,8 @@ class Summary(Struct):
             self._add_state(entry, update)
         elif update_kinds.is_conversation(kind):
             self.last = entry.at
+            if kind == update_kinds.SUBAGENT:
+                self._add_subagent(acp.session_id(update))
             if not self.is_prompted and self.cwd is not None:
                 self._count_replayed(kind, as_v1)
             if kind != update_kinds.USER_CHUNK and not self.spoke:
@@ -184,6 +190,10 @@ class Summary(Struct):
             self.last = entry.at
             self.use.answered(entry, update)
             self.failed |= acp.text(update, "stopReason") == "error"
+
+    def _add_subagent(self, id: str | None) -> None:
+        if id is not None and id not in self.subagents and len(self.subagents) < _SUBAGENTS_LIMIT:
+            self.subagents.append(id)
 
     def _count_replayed(self, kind: str | None, update: object) -> None:
         """Count turns in what an agent replayed of a session that was opened here but prompted elsewhere.

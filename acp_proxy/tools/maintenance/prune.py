@@ -11,6 +11,7 @@ from pathlib import Path
 
 from acp_proxy.errors import errno_name
 from acp_proxy.store import delete
+from acp_proxy.store.index import Index, text
 from acp_proxy.store.index_update import StoreIndex
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.queries import complete_rows, list_all
@@ -50,6 +51,8 @@ class Candidate:
     counts: bool = True
     is_kept: bool = False
     """It is soft-deleted."""
+    parent: str | None = None
+    """The id of the session whose subagent this is."""
     written: tuple[int, int] | None = None
     """Modification time and size of its file, if known. If they differ later, it is not pruned."""
 
@@ -62,18 +65,38 @@ class Candidate:
 
 
 def select_beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Those of the candidates, given newest first, that exceed the limits; in the same order."""
+    """Those of the candidates, given newest first, that exceed the limits; in the same order.
+
+    The session of a subagent is a part of the one that it worked for: it stays and goes with that, whatever its own
+    age. Its place is behind that one.
+    """
     count = size = 0
     gone = []
-    for candidate in candidates:
+    for group in _group_with_subagents(candidates):
+        candidate = group[0]
         count += candidate.counts
-        size += candidate.size
+        size += sum(each.size for each in group)
         is_old = limits.before is not None and candidate.at < limits.before
         is_many = limits.keep is not None and (count > limits.keep or (count == limits.keep and not candidate.counts))
         is_much = limits.size is not None and size > limits.size
         if is_old or is_many or is_much:
-            gone.append(candidate)
+            gone += group
     return gone
+
+
+def _group_with_subagents(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
+    """Each candidate, followed by those of its subagents and of their subagents."""
+    known = {(each.agent, each.session): each for each in reversed(candidates)}
+    groups: dict[int, list[Candidate]] = {id(each): [each] for each in candidates}
+    for each in candidates:
+        top, seen = each, {each.session}
+        while top.parent is not None and (top.agent, top.parent) in known and top.parent not in seen:
+            seen.add(top.parent)
+            top = known[top.agent, top.parent]
+        if top is not each and top.parent not in seen:  # sessions that name each other belong to nobody
+            groups[id(top)].append(each)
+            del groups[id(each)]
+    return list(groups.values())
 
 
 def find_candidates(store: Sessions, *, deleted: bool = False) -> list[Candidate]:
@@ -87,6 +110,7 @@ def find_candidates(store: Sessions, *, deleted: bool = False) -> list[Candidate
 def _find_listed(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
     """Every session, newest first. Raises OSError, Unreadable."""
     rows = store_index.query(list_all, *layout.list_agents())
+    parents = store_index.query(_find_parents)
     sizes = {agent: layout.measure_sizes(agent) for agent in layout.list_agents()}
     return [
         Candidate(
@@ -97,11 +121,21 @@ def _find_listed(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
             size,
             row.title,
             counts=row.prompts > 0,
+            parent=parents.get((row.agent, row.session)),
             written=_read_version(layout.transcript(row.agent, row.name)),
         )
         for row in complete_rows(layout, rows)
         if (size := sizes.get(row.agent, {}).get(row.name)) is not None
     ]
+
+
+def _find_parents(index: Index) -> dict[tuple[str, str], str]:
+    """By the agent and the id of each subagent's session: the id of the session that it worked for."""
+    query = (
+        "SELECT agent, session, subagent.value FROM transcripts, json_each(state, '$.subagents') AS subagent"
+        " ORDER BY updated"
+    )
+    return {(agent, subagent): text(session) for agent, session, subagent in index.select(query, [])}
 
 
 def _find_soft_deleted(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
@@ -122,16 +156,23 @@ def prune_sessions(
 ) -> Iterator[tuple[Candidate, str | None]]:
     """Delete sessions one by one. Yields each with the reason it was not deleted, or None.
 
+    Those of subagents come behind their sessions, and stay if those do.
+
     ``is_here``: other machines with the same history keep them. The index is updated at the end. Raises Unreadable if
     that fails; the next list then does it.
     """
     layout = store.layout
     gone: dict[str, list[str]] = {}
+    left: dict[tuple[str, str], str] = {}
     try:
         for candidate in candidates:
-            trouble = _delete(layout, candidate, soft=soft, is_here=is_here)
+            trouble = left.get((candidate.agent, candidate.parent or "")) or _delete(
+                layout, candidate, soft=soft, is_here=is_here
+            )
             if trouble is None:
                 gone.setdefault(candidate.agent, []).append(candidate.name)
+            else:
+                left[candidate.agent, candidate.session] = trouble
             yield candidate, trouble
     finally:
         for agent, names in gone.items():

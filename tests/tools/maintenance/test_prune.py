@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from acp_proxy.protocol import update_kinds
 from acp_proxy.store.journal import Journal
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.maintenance.prune import IN_USE, Candidate, Limits, find_candidates, prune_sessions, select_beyond
@@ -196,3 +198,34 @@ def test_a_session_continued_in_the_meantime_is_not_pruned(store: Both) -> None:
     gone = {candidate.session: trouble for candidate, trouble in prune_sessions(store, candidates, soft=False)}
     assert gone == {"a": None, "b": IN_USE, "c": None}
     assert [row.session for row in store.list_all()] == ["b"]
+
+
+def test_a_subagents_session_stays_and_goes_with_the_one_it_worked_for(store: Both) -> None:
+    """It is older than both others, which have to go before it."""
+    talk.keep(store, AGENT, "part", talk.said("found it", session="part"))
+    named = [
+        talk.update(update_kinds.SUBAGENT, sessionId=id, at=9, session="c") for id in ("part", "part", "elsewhere")
+    ]
+    talk.keep(store, AGENT, "c", *named, fresh=False)
+    candidates = find_candidates(store)
+    assert {each.session: each.parent for each in candidates} == {"a": None, "b": None, "c": None, "part": "c"}
+    assert [each.session for each in select_beyond(Limits(keep=1), candidates)] == ["b", "a"]
+    assert [each.session for each in select_beyond(Limits(size=0), candidates)] == ["c", "part", "b", "a"]
+
+
+def test_a_subagents_session_stays_if_the_one_it_worked_for_is_open(store: Both) -> None:
+    talk.keep(store, AGENT, "b", talk.update(update_kinds.SUBAGENT, sessionId="a", session="b"), fresh=False)
+    transcript = Transcript(Layout(store.root).transcript(AGENT, file_name("b")))
+    chosen = select_beyond(Limits(keep=0), find_candidates(store))
+    left = {candidate.session: trouble for candidate, trouble in prune_sessions(store, chosen, soft=False)}
+    assert left == {"c": None, "b": IN_USE, "a": IN_USE}
+    transcript.close()
+
+
+def test_subagents_that_name_each_other_belong_to_nobody() -> None:
+    first, second = session("b", 2), session("a", 1)
+    both = [replace(first, parent="a"), replace(second, parent="b")]
+    assert gone(Limits(keep=1), both) == "a"
+    nested = [session("c", 3), replace(first, parent="c"), replace(second, parent="b")]
+    assert gone(Limits(before=talk.time(3)), nested) == ""
+    assert gone(Limits(before=talk.time(4)), nested) == "cba"
