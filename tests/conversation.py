@@ -373,7 +373,7 @@ class Talk:
         """One read from the agent. Lines that may pass without a decision have to be passed by one."""
         lines = self._said(said)
         data = b"".join(lines)
-        passes = self.core.pass_through.find_session(data) if data.endswith(b"\n") else None
+        passes = self.core.pass_through.match_updates(data) if data.endswith(b"\n") else None
         if passes is not None:
             self._check_parsed(passes, data)
         step = self._passed(Peer.AGENT, lines) or self._step(LinesRead(Peer.AGENT, lines))
@@ -386,7 +386,7 @@ class Talk:
         """Parsed, these updates have the same effects as unparsed, and none on the state. ``before_recording`` may
         differ: that is about time."""
         parsed = copy.deepcopy(self.core)
-        vars(parsed.pass_through)["find_session"] = lambda lines: None
+        vars(parsed.pass_through)["match_updates"] = lambda lines: None
         effects = parsed.handle(LinesRead(Peer.AGENT, framing.cut(data)))
         forwards = [effect for effect in effects if isinstance(effect, Forward)]
         assert all(
@@ -402,7 +402,7 @@ class Talk:
         """The step of lines that pass without a decision. The conversation goes on as the shell has it: without one."""
         data = b"".join(lines)
         decided = copy.deepcopy(self.core)
-        if not (data.endswith(b"\n") and self.core.pass_through.remember_only(data, sender)):
+        if not (data.endswith(b"\n") and self.core.pass_through.handle_simple_lines(data, sender)):
             return None
         undecided, self.core = self.core, decided
         step = self._step(LinesRead(sender, lines))
@@ -624,7 +624,7 @@ class Talk:
             is_archived = session in self.archived - self.by_agent
             found = SessionFound(id, has_transcript=True, is_complete=stored.complete, alias=stored.alias)
             found = replace(found, is_archived_here=is_archived)
-            return replace(found, is_handed_over=stored.moved, is_behind=stored.behind, is_open=stored.open)
+            return replace(found, agent_has_only_part=stored.moved, is_behind=stored.behind, is_open=stored.open)
         return SessionFound(id, is_deleted=stored.deleted, trouble=stored.trouble)
 
 

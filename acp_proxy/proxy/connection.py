@@ -45,6 +45,7 @@ from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.proxy.session_list import refusal
 from acp_proxy.proxy.session_log import UNOPENED_LIMIT, MessageLog, SessionLog
 from acp_proxy.proxy.unstable_methods import UnstableMethods
+from acp_proxy.transcript.file_format import GapReason
 from acp_proxy.transcript.titles import RECORD_BYTES
 
 _SETTLING = frozenset({acp.PROMPT, acp.STEERING, acp.CLOSE, acp.LOAD, acp.RESUME}) | acp.REWINDS
@@ -66,7 +67,13 @@ class Connection:
         self._machine = LoadMachine(self._log, self._aliases, self._handovers)
         self._message_log = MessageLog(self._open_requests, self._log, self._machine.open_loads.is_in_question)
         self._lookups = Lookups(
-            self._service, self._open_requests, self._log, self._machine, self._aliases, self._copy_ids
+            self._service,
+            self._open_requests,
+            self._log,
+            self._machine,
+            self._handovers,
+            self._aliases,
+            self._copy_ids,
         )
         self._unstable_methods = UnstableMethods(
             self._service, self._open_requests, self._log, self._machine, self._aliases
@@ -148,7 +155,7 @@ class Connection:
         ]
         session = acp.session_in(beginning)
         if session is not None and self._log.records:
-            effects += self._held_entries.hold_unnamed([RecordGap(session, "EMSGSIZE")])
+            effects += self._held_entries.hold_unnamed([RecordGap(session, GapReason.LINE_TOO_LONG)])
         return effects
 
     # --- from the client
@@ -249,10 +256,10 @@ class Connection:
         at, count = 0, len(lines)
         while at < count:
             line, at = lines[at], at + 1
-            session = self.pass_through.find_session(line)
+            session = self.pass_through.match_updates(line)
             if session is not None:  # one write for several
                 first = at - 1
-                while at < count and self.pass_through.find_session(lines[at]) == session:
+                while at < count and self.pass_through.match_updates(lines[at]) == session:
                     at += 1
                 data = b"".join(lines[first:at])
                 effects += [Forward(Peer.CLIENT, data, before_recording=True), RecordUpdates(session, data)]
@@ -303,7 +310,7 @@ class Connection:
             case Request(params=params):
                 session = acp.session_id(params)
                 effects: list[Effect] = [
-                    *self._machine.send_waiting(session),
+                    *self._machine.send_late(session),
                     *self._message_log.record(Peer.AGENT, message),
                 ]
                 return effects + self._machine.send_request(session, line)
@@ -315,7 +322,7 @@ class Connection:
                     if method == acp.CANCEL_REQUEST
                     else acp.session_id(params)
                 )
-                effects = [*self._machine.send_waiting(session), *self._message_log.record(Peer.AGENT, message)]
+                effects = [*self._machine.send_late(session), *self._message_log.record(Peer.AGENT, message)]
                 return effects + self._machine.send(session, line)
             case Batch() | Opaque():
                 return [*self._message_log.record(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
@@ -368,7 +375,7 @@ class Connection:
             self._log.begin_work(session)
             return self._send_update(session, line, message)
         was_in_turn = self._log.is_in_turn(session)
-        waited = self._machine.send_waiting_in_turn(session) if was_in_turn else []
+        waited = self._machine.send_late_in_turn(session) if was_in_turn else []
         ended = self._log.end_work(session)
         titled = self._send_title(session) if ended else []
         delivered = self._machine.complete_handover(session, None, succeeded=state == versions.IDLE) if ended else []
@@ -463,7 +470,7 @@ class Connection:
             load, prompt = first
             self._open_requests.add(Peer.CLIENT, prompt, session)
             return self._lookups.ask_again(load, prompt, line)
-        effects = self._machine.send_waiting_in_turn(session)
+        effects = self._machine.send_late_in_turn(session)
         effects += self._machine.complete_handover(session, id, succeeded=message.error is None)
         effects += [*self._message_log.record_answer(found, message), *self._machine.end_turn(session)]
         return [*effects, *self._send_title(session), *self._machine.send(session, line)]
@@ -471,12 +478,12 @@ class Connection:
     def _end(self, how: str) -> list[Effect]:
         effects = self._decide_released(self._handovers.release_all())
         for session, id in self._log.find_accepted_prompts():
-            effects += self._machine.send_waiting_in_turn(session)
+            effects += self._machine.send_late_in_turn(session)
             effects += self._log.fail_prompt(session, how, id)
         for found in list(self._open_requests.find_all(Peer.CLIENT)):
             request = found.request
             if request.method == acp.PROMPT and found.session is not None:
-                effects += self._machine.send_waiting_in_turn(found.session)
+                effects += self._machine.send_late_in_turn(found.session)
                 effects += self._log.fail_prompt(found.session, how, request.id)
             if self._machine.open_loads.of(request) is None:
                 effects.append(refusal(request.id, jsonrpc.INTERNAL_ERROR, how))

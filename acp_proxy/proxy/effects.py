@@ -76,7 +76,7 @@ class RecordUpdates(TranscriptEffectBase, frozen=True):
 
 
 class RecordGap(TranscriptEffectBase, frozen=True):
-    """From here on, entries of a session are missing. ``reason``: an errno's name."""
+    """From here on, entries of a session are missing. ``reason``: a ``GapReason``, or an errno's name."""
 
     session: str
     reason: str

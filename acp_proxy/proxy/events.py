@@ -30,11 +30,11 @@ class SessionFound(Struct, frozen=True):
 
     ``is_deleted``: the session was deleted here. ``trouble``: the name of an errno, if the store cannot be read.
     ``has_transcript``: there is a transcript. ``is_complete``: it has everything from the beginning on, without gaps.
-    ``alias``: the agent's id, if it differs. ``is_handed_over``: the session was handed over before, or has turns of
-    another machine. ``is_copy``: it was copied from another agent, or comes from another machine, and this agent has no
-    session for it yet. ``is_foreign``: not even the copy exists; it is made with the first prompt. ``is_behind``: the
-    agent's session lacks turns of other machines. ``is_open``: a process has the transcript open to append; None: not
-    known. ``continued``: the session that continues in this one of the agent; then the rest says nothing.
+    ``alias``: the agent's id, if it differs. ``agent_has_only_part``: the session was handed over before, or has turns
+    of another machine. ``is_copy``: it was copied from another agent, or comes from another machine, and this agent has
+    no session for it yet. ``is_foreign``: not even the copy exists; it is made with the first prompt. ``is_behind``:
+    the agent's session lacks turns of other machines. ``is_open``: a process has the transcript open to append; None:
+    not known. ``continued``: the session that continues in this one of the agent; then the rest says nothing.
     ``is_archived_here``: here, but not in the agent, as far as is known.
     """
 
@@ -44,7 +44,7 @@ class SessionFound(Struct, frozen=True):
     has_transcript: bool = False
     is_complete: bool = False
     alias: str | None = None
-    is_handed_over: bool = False
+    agent_has_only_part: bool = False
     is_copy: bool = False
     is_foreign: bool = False
     is_behind: bool = False

@@ -122,7 +122,7 @@ class Handovers:
 
     # --- the record
 
-    def is_undelivered(self, session: str) -> bool:
+    def awaits_record(self, session: str) -> bool:
         """Whether the agent's session has not got its record yet."""
         return session in self._opened
 
@@ -245,7 +245,7 @@ class Handovers:
 
     def keep_first_prompt(self, load: Load, prompt: Request) -> None:
         """Remember the first prompt after a load, to send it again if the agent does not know the session."""
-        if load.has_transcript and not load.is_handed_over and len(prompt.raw) <= RESENT_LIMIT:
+        if load.has_transcript and not load.opens_anew and len(prompt.raw) <= RESENT_LIMIT:
             self._first[load.session] = load, prompt
 
     def take_refused_prompt(self, session: str, prompt: RequestId, error: object) -> tuple[Load, Request] | None:

@@ -21,7 +21,8 @@ _USER_MESSAGE = b'"user_message'
 _SESSION_METHOD = b'"session/'
 """Bytes in nearly every line that means something here."""
 _READ_TWICE = 1024 * 1024
-"""Bytes. ``remember_only`` parses a line and, if it has a meaning, ``handle`` does again: too much for a longer one."""
+"""Bytes. ``handle_simple_lines`` parses a line, and ``Connection.handle`` once more if it has a meaning: too much for a
+longer one."""
 _CLIENT_NOTIFICATIONS = acp.CANCEL, acp.CANCEL_REQUEST
 """Client notifications that mean something here."""
 _CLIENT_METHODS = acp.EXTENSIONS | {*_CLIENT_NOTIFICATIONS, acp.INITIALIZE}
@@ -66,10 +67,10 @@ class PassThrough:
         self._is_allowed = False
         """Whether its other updates pass. False also if that is not known."""
 
-    def find_session(self, lines: bytes) -> str | None:
-        """The session whose updates all these whole lines of the agent are, if they may pass unparsed; else None.
+    def match_updates(self, lines: bytes) -> str | None:
+        """Match whole lines of the agent: returns the session whose updates they all are, if they may pass unparsed.
 
-        They then go to the client, and into that session's transcript.
+        They then go to the client, and into that session's transcript. None: something else, or it must be parsed.
         """
         if not lines.startswith(self._prefix) and not self._begins_update(lines):
             return None
@@ -86,11 +87,11 @@ class PassThrough:
                 return None
         return self._session
 
-    def remember_only(self, lines: bytes, peer: Peer) -> bool:
-        """Remember or close requests, if that is all that these whole lines of ``peer`` ask for, and let them pass.
+    def handle_simple_lines(self, lines: bytes, peer: Peer) -> bool:
+        """Handle whole lines of ``peer`` that mean nothing here, or only open or close a request that is remembered.
 
-        Returns whether they pass. If not, nothing has changed, and they must be decided on. Several lines at once pass
-        only if they mean nothing here at all, since each may depend on the one before.
+        Returns whether they are all like that; then they pass. If not, nothing has changed, and they must be decided
+        on. Several lines at once pass only if none means anything, since each may depend on the one before.
         """
         # Lines whose ids the other side knows by another name are rewritten, so they are parsed.
         if self._aliases or self._copy_ids:

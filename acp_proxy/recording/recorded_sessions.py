@@ -75,8 +75,7 @@ class RecordedSession(Struct):
     ``has_file``: its file existed once, with this ``identity``. ``is_deleted``: it was deleted, and not prompted since.
     ``transcript``: its file, if open. ``in_turn``: it was prompted, and no turn has ended since.
     ``mark``: the path of its last mark for the index, if it was marked between turns. ``is_imported_already``: another
-    process has imported it, so it has what comes before the next note. ``is_late``: recording it has
-    failed before.
+    process has imported it, so it has what comes before the next note. ``has_failed``: recording it has failed before.
     """
 
     agent: str
@@ -92,7 +91,7 @@ class RecordedSession(Struct):
     in_turn: bool = False
     mark: str = ""
     is_imported_already: bool = False
-    is_late: bool = False
+    has_failed: bool = False
 
 
 class RecordedSessions(dict[str, RecordedSession]):
@@ -140,8 +139,8 @@ class RecordedSessions(dict[str, RecordedSession]):
             del self.gaps[begin.session]
 
         def open_again(recorded: RecordedSession) -> None:
-            is_late = begin.origin == file_format.PARTIAL and begin.parent is None
-            if is_late and begin.session in self._store.read_deleted(recorded.agent):
+            began_elsewhere = begin.origin == file_format.PARTIAL and begin.parent is None
+            if began_elsewhere and begin.session in self._store.read_deleted(recorded.agent):
                 recorded.is_deleted = True  # what comes late is not recorded before its next prompt
             else:
                 transcript = self.open_transcript(recorded)
@@ -260,7 +259,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Create the file. A fork's copy ends where the parent ended when it was forked, or at the fork's point; if the
         parent does not have that, the fork begins without a copy. Raises OSError."""
         if recorded.parent is not None and recorded.copied_bytes is None:
-            at = recorded.header.created_at if recorded.is_late else None
+            at = recorded.header.created_at if recorded.has_failed else None
             with contextlib.suppress(FileNotFoundError, NewerFormat):
                 recorded.copied_bytes = self._store.find_fork_end(recorded.agent, recorded.parent, recorded.point, at)
                 recorded.parent = recorded.parent if recorded.copied_bytes is not None else None
@@ -326,7 +325,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         else:
             gap = self.open_gap(recorded.header.session, at, errno_name(problem))
             gap.retry_at = time.monotonic() + _RETRY_SECONDS
-            recorded.is_late = True
+            recorded.has_failed = True
             self.warn_suspended(errno_name(problem))
         self.close(recorded)
 

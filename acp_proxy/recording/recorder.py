@@ -41,6 +41,7 @@ from acp_proxy.recording.recorded_sessions import Progress, RecordedSession, Rec
 from acp_proxy.store.agents import command_name, may_run_others
 from acp_proxy.store.store import ALL, Store
 from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import GapReason
 
 # Agents send tokens in bursts, the bursts some 10 ms apart. The first is written at once, and what follows it within
 # 2 ms costs one wake-up and one write, made while the pump is back at its read, so that the two do not compete for the
@@ -59,8 +60,6 @@ _PUMPS = 2  # the threads that often wait: one for each direction
 WAITING_BYTES = 4 * 1024 * 1024
 _ENTRY = 200  # bytes of memory of an entry, besides its content
 
-_TOO_MANY = "ETIMEDOUT"
-"""The reason of a gap where too many entries were waiting."""
 _SMALL = 4096
 """Bytes of updates that are encoded together with others: to copy larger ones would cost more than it saves."""
 _NAME_LENGTH = 500  # characters of a name or version
@@ -478,10 +477,10 @@ class Recorder:
                     self._to_index.append(effect.session)
                 case IndexSession():
                     self._to_index.append(effect.session)
-                case RecordGap(reason=reason) if reason != _TOO_MANY and effect.session not in self._sessions:
-                    pass  # it was closed since, or never recorded: only the warning says it
-                case RecordGap():
-                    self._sessions.open_gap(effect.session, at, effect.reason)
+                case RecordGap(session, reason):
+                    # Else it was closed since, or never recorded: only the warning says it.
+                    if session in self._sessions or reason == GapReason.STORE_HANGS:
+                        self._sessions.open_gap(session, at, reason)
                 case ForgetSession():
                     self._sessions.forget(effect.session, at)
                 case _:
@@ -569,5 +568,5 @@ def _replace_lines_by_gaps(effects: deque[TimedEffect]) -> deque[TimedEffect]:
                 missing.discard(effect.session)
         elif effect.session not in missing:
             missing.add(effect.session)
-            left.append((at, RecordGap(effect.session, _TOO_MANY)))
+            left.append((at, RecordGap(effect.session, GapReason.STORE_HANGS)))
     return left

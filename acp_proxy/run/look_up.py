@@ -50,11 +50,11 @@ class OpenedTranscript:
         agents = self.reading.agents
         found = SessionFound(request, has_transcript=True, is_complete=is_complete, is_archived_here=self._is_archived)
         if self.is_foreign:
-            return replace(found, is_handed_over=True, is_copy=True, is_foreign=True)
+            return replace(found, agent_has_only_part=True, is_copy=True, is_foreign=True)
         return replace(
             found,
             alias=agents.alias,
-            is_handed_over=agents.was_handed_over,
+            agent_has_only_part=agents.was_handed_over,
             is_copy=agents.is_none,
             is_behind=agents.is_behind,
             is_open=self._is_open,

@@ -29,7 +29,7 @@ LINE_LIMIT = 256 * 1024 * 1024
 one, and memory must end somewhere."""
 
 
-class Performer(Protocol):
+class RelayInterface(Protocol):
     """What a pump needs of the relay. See ``Relay`` for the methods."""
 
     pauses_agent: bool
@@ -51,7 +51,7 @@ class Pump:
     ``ended``: all of it has been processed. ``is_reading``: the thread is waiting for input.
     """
 
-    def __init__(self, peer: Peer, fd: int, relay: Performer, on_end: Callable[[], None]) -> None:
+    def __init__(self, peer: Peer, fd: int, relay: RelayInterface, on_end: Callable[[], None]) -> None:
         self.peer = peer
         self.ended = threading.Event()
         self.is_reading = False

@@ -204,7 +204,7 @@ class Relay:
     def pass_to_agent(self, lines: bytes) -> bool:
         """Forward a client's lines if nothing has to be decided about them; returns whether it did."""
         with self._core_lock:
-            if not self._may_pass(Peer.CLIENT, lines):
+            if not self._handle_simple_lines(Peer.CLIENT, lines):
                 return False
         self._to_agent.write(lines)
         if self._idle is not None:
@@ -215,9 +215,9 @@ class Relay:
         """Forward an agent's lines if they are only updates, which are recorded, and nothing depends on them, or if
         nothing has to be decided about them; returns whether it did."""
         with self._core_lock:
-            session = self._connection.pass_through.find_session(lines)
+            session = self._connection.pass_through.match_updates(lines)
             if session is None:
-                if not self._may_pass(Peer.AGENT, lines):
+                if not self._handle_simple_lines(Peer.AGENT, lines):
                     return False
             elif self._recorder is not None:
                 self._recorder.add(RecordUpdates(session, lines))
@@ -228,9 +228,9 @@ class Relay:
             self._idle.is_idle = False
         return True
 
-    def _may_pass(self, peer: Peer, lines: bytes) -> bool:
+    def _handle_simple_lines(self, peer: Peer, lines: bytes) -> bool:
         try:
-            return self._connection.pass_through.remember_only(lines, peer)
+            return self._connection.pass_through.handle_simple_lines(lines, peer)
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn(f"internal error, lines are handled one by one: {type(bug).__name__}: {bug}")
             return False

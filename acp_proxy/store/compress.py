@@ -18,7 +18,7 @@ from acp_proxy.protocol import timestamps
 from acp_proxy.store.layout import Layout, remove_file
 from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.compressed import Compressed, frame, pieces, written
-from acp_proxy.transcript.file_format import NoteType
+from acp_proxy.transcript.file_format import GapReason, NoteType
 from acp_proxy.transcript.file_names import COMPRESSED_SUFFIX, SUFFIX, UNFINISHED, compressed, transcript_in, unfinished
 
 MIN_SIZE = 256 * 1024
@@ -29,7 +29,7 @@ OLDER_THAN = 7 * 24 * 60 * 60.0
 """Seconds since the last write: hardly any session continues after a week."""
 _DAY = 24 * 60 * 60.0
 LOST = "repair"
-"""The reason and the run of the gap note after what is left of a damaged transcript."""
+"""The run of the gap note after what is left of a damaged transcript."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,8 @@ def decompress(layout: Layout, agent: str, path: Path) -> bool:
 
 
 def _encode_gap(last: bytes) -> bytes:
-    note = file_format.encode_note(timestamps.stamp(time.time()), LOST, {"type": NoteType.GAP, "reason": LOST})
+    gap = {"type": NoteType.GAP, "reason": GapReason.REPAIRED}
+    note = file_format.encode_note(timestamps.stamp(time.time()), LOST, gap)
     return note if last == b"\n" else b"\n" + note
 
 

@@ -22,7 +22,7 @@ from acp_proxy.store import layout as store_layout
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format, file_names, private_files
 from acp_proxy.transcript.drop_rewound import fork_end
-from acp_proxy.transcript.file_format import Header, NoteType
+from acp_proxy.transcript.file_format import GapReason, Header, NoteType
 from acp_proxy.transcript.file_names import forked
 from acp_proxy.transcript.reader import Reading, cut
 from acp_proxy.transcript.rewinds import Point
@@ -132,8 +132,6 @@ def find_end(layout: Layout, agent: str, name: str, point: Point | None, at: str
 # copy, space for it, then the fork's entries, which were appended while a thread filled the space. Such a process may
 # still run, so the file must stay the same one; or a crash has ended it.
 
-_GONE = "deleted"
-"""The reason of the gap note for a parent that no longer exists."""
 _BLANK = b" " * (64 * 1024 - 1) + b"\n"
 """Blank lines, which every reader ignores."""
 
@@ -212,7 +210,7 @@ def _copy_missing(layout: Layout, fd: int, missing: _MissingCopy) -> None:
         for at in range(0, missing.size, len(_BLANK)):
             private_files.write_at(fd, _BLANK[-min(len(_BLANK), missing.size - at) :], missing.at + at)
         begin, end = missing.note
-        gap = file_format.encode_note(missing.created_at, _RUN, {"type": NoteType.GAP, "reason": _GONE})
+        gap = file_format.encode_note(missing.created_at, _RUN, {"type": NoteType.GAP, "reason": GapReason.DELETED})
         private_files.write_at(fd, gap[:-1].ljust(end - begin - 1), begin)
 
 

@@ -15,13 +15,13 @@ from acp_proxy.store.index import ListedSession
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
-from acp_proxy.transcript.file_format import NoteType
+from acp_proxy.transcript.file_format import GapReason, NoteType
 from acp_proxy.transcript.file_names import aside, soft_deleted_at
 from acp_proxy.transcript.reader import Line, Reading
 from acp_proxy.transcript.summary import Summary
 
 _RESTORED = "deleted"
-"""The reason and the run of the gap note for a turn that was unanswered at the delete: the rest was not recorded."""
+"""The run of the gap note for a turn that was unanswered at the delete: the rest was not recorded."""
 
 
 class DeletedSession(Struct, frozen=True):
@@ -88,7 +88,7 @@ def restore(layout: Layout, kept: DeletedSession) -> ListedSession:
         open_session.decompress(layout, kept.agent, path)
         transcript = Transcript(path)
         try:
-            note = {"type": NoteType.GAP, "since": kept.at, "reason": _RESTORED}
+            note = {"type": NoteType.GAP, "since": kept.at, "reason": GapReason.DELETED}
             transcript.append(file_format.encode_note(timestamps.stamp(time.time()), _RESTORED, note))
         finally:
             transcript.close()

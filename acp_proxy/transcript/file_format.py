@@ -43,6 +43,15 @@ class NoteType(enum.StrEnum):
     CAUGHT_UP = "caught-up"
 
 
+class GapReason(enum.StrEnum):
+    """The values of a gap note's ``reason``, besides the names of the errors with which a store fails."""
+
+    STORE_HANGS = "ETIMEDOUT"
+    LINE_TOO_LONG = "EMSGSIZE"
+    DELETED = "deleted"
+    REPAIRED = "repair"
+
+
 Parts = list[bytes | memoryview]
 """Lines, cut anywhere."""
 

@@ -269,7 +269,7 @@ def test_ids_are_rewritten_both_ways() -> None:
 
 def test_client_lines_are_decided_on_after_a_handover() -> None:
     talk = handed_over()
-    assert not talk.core.pass_through.remember_only(
+    assert not talk.core.pass_through.handle_simple_lines(
         line(notification("_editor/focus", {"sessionId": "s"})), Peer.CLIENT
     )
 
@@ -780,6 +780,6 @@ def test_after_the_first_turn_updates_pass_unparsed_again() -> None:
     talk.agent(result(2, {}))
     talk.replay_ends(2)
     talk.client(prompt(3, "s"))
-    assert talk.core.pass_through.find_session(line(chunk("s", "a"))) is None
+    assert talk.core.pass_through.match_updates(line(chunk("s", "a"))) is None
     talk.agent(stopped(3))
-    assert talk.core.pass_through.find_session(line(chunk("s", "a"))) == "s"
+    assert talk.core.pass_through.match_updates(line(chunk("s", "a"))) == "s"

@@ -82,14 +82,14 @@ class Buggy(Connection):
 def test_a_bug_in_the_check_of_a_meaningless_line_is_a_warning_and_the_line_is_decided_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remember_only = PassThrough.remember_only
+    handle_simple_lines = PassThrough.handle_simple_lines
 
     def stumbles(self: PassThrough, lines: bytes, peer: Peer) -> bool:
         if b"stumble" in lines:
             raise ValueError("stumbled")
-        return remember_only(self, lines, peer)
+        return handle_simple_lines(self, lines, peer)
 
-    monkeypatch.setattr(PassThrough, "remember_only", stumbles)
+    monkeypatch.setattr(PassThrough, "handle_simple_lines", stumbles)
     talk = Talk(Store(tmp_path / "store"))
     talk.open()
     talk.turn("stumble")

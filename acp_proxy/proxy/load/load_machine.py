@@ -96,18 +96,18 @@ class LoadMachine:
                 load.decision = choose_replay(None, already_sent=True)
                 lines = load.uncompared.lines if load.plan.shows_replay else []
                 return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
-            case Action.SEND_HELD:
+            case Action.SEND_UNCOMPARED:
                 lines = [line for line, _ in load.uncompared.drain()]
                 return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
-            case Action.DROP:
+            case Action.DROP_UNCOMPARED:
                 load.uncompared.drain()
                 return []
             case Action.DROP_IMPORT:
                 load.uncompared.drain()
                 load.imports = False
                 return []
-            case Action.RELEASE_OTHERS:
-                return self._release_others(load)
+            case Action.SEND_WAITING:
+                return self._send_waiting(load)
             case Action.ANSWER:
                 prompt = self._resent.pop(load.request.id, None)
                 line = prompt[1] if prompt is not None else load.response
@@ -126,7 +126,7 @@ class LoadMachine:
             case Action.SETTLE:
                 return self._settle(load)
             case Action.END_TURN:
-                return self._send_waiting_in_turn(load)
+                return self._release_late_in_turn(load)
             case Action.FORGET:
                 self.open_loads.forget(load)
                 return []
@@ -227,13 +227,13 @@ class LoadMachine:
         self.open_loads.add_answer(load)
         request, session = load.request, load.session
         result = message.result if isinstance(message, Response) else None
-        alias = self._rename(load, acp.session_id(result)) if not load.is_handed_over else None
+        alias = self._rename(load, acp.session_id(result)) if not load.opens_anew else None
         load.imports = load.imports and not (self._log.has_begun(session) or self._log.is_deleted(session))
         states = [state for state, _ in load.state_updates.items]
         if load.imports:
             lines = [line.removesuffix(b"\n") for line in drop_repetition(load.uncompared.lines)]
             return [*self._log.begin_imported(session, request.params, result, lines, states), EndTurn(session)]
-        anew = load.is_handed_over
+        anew = load.opens_anew
         effects: list[Effect] = [*self._log.open(session, request.method, request.params, result, anew=anew)]
         if alias is not None:
             effects += [*self._log.note_alias(session, alias), *self.add_alias(session, alias)]
@@ -259,18 +259,9 @@ class LoadMachine:
 
     # --- handovers
 
-    def is_handed_over(self, session: str) -> bool:
-        """Whether this process has handed the session over and not delivered the record yet."""
-        return self._handovers.is_undelivered(session)
-
-    def expect_record(self, session: str, *, of_another: bool) -> None:
-        """The session was handed over in another process, so the agent may replay the record that it got there.
-        ``of_another``: this one had handed it over before that."""
-        self._handovers.expect_record(session, of_another=of_another)
-
     def _open_anew(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
-        load.is_handed_over = True
+        load.opens_anew = True
         id = load.request.id
         try:
             if not self._handovers.are_too_many:
@@ -315,7 +306,7 @@ class LoadMachine:
         if load.catches_up and ended.record:
             self._aliases.mark(load.session)  # from now on, its lines are looked at one by one
             self._handovers.note_catching_up(load.session)
-        if load.is_handed_over or ended.record:
+        if load.opens_anew or ended.record:
             self._handovers.keep_record(load.session, ended.record, ended.attached)
 
     # --- comparison and replay
@@ -339,7 +330,7 @@ class LoadMachine:
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [*([] if load.uncompared else [warning]), *self._move(load, LoadEvent.REPLAYED)]
         resent = self._resent.get(load.request.id)
-        gives_record = load.is_handed_over or load.catches_up
+        gives_record = load.opens_anew or load.catches_up
         return [
             StartReplay(
                 load.request.id,
@@ -366,7 +357,7 @@ class LoadMachine:
                     self._keep_record(cancelled, ended)
             return []
         load.decision = ended.decision
-        if ended.comparison is not None and not load.is_handed_over:
+        if ended.comparison is not None and not load.opens_anew:
             self._keep_comparison(load, ended.comparison, ended.size)
         self._keep_record(load, ended)
         return self._move(load, LoadEvent.REPLAYED, ended)
@@ -382,7 +373,7 @@ class LoadMachine:
         if isinstance(ended, ReplayEnded):
             load.uncompared.drain()
             states = ended.states
-        if self._handovers.has_record(load.session) and load.is_handed_over:
+        if self._handovers.has_record(load.session) and load.opens_anew:
             lines.append(handover_lines.notice(load.session))
         lines += [line for line, _ in load.before_response.drain()]
         known = load.comparison
@@ -408,7 +399,7 @@ class LoadMachine:
         if load.is_checked or load.comparison is None:
             return []
         # What is new may have been recorded in the meantime: another window has loaded the session too.
-        waiting = self._send_waiting(load)
+        waiting = self._release_late(load)
         lines = self._find_new(load)
         load.is_checked, load.checked = not lines, frozenset(lines)
         updates = tuple((line, True) for line in lines)
@@ -471,7 +462,7 @@ class LoadMachine:
 
     def _settle(self, load: Load) -> list[Effect]:
         """Record the new part of what the agent sent, and send what waits unless the client has it."""
-        effects = self._send_waiting(load)
+        effects = self._release_late(load)
         if load.comparison is None or load.late is None:
             return effects
         new = [line.removesuffix(b"\n") for line in self._find_new(load)]
@@ -508,7 +499,7 @@ class LoadMachine:
                 effects += self._move(load, LoadEvent.PROMPTED)
         opened = self.open_loads.find_in_question(session)
         if opened is not None:
-            effects += self.send_waiting_in_turn(session)
+            effects += self.send_late_in_turn(session)
             _add_unechoed(opened, prompt)
             if prompt is not None and opened.state is LoadState.ANSWERED:
                 self._handovers.keep_first_prompt(opened, prompt)
@@ -597,7 +588,7 @@ class LoadMachine:
         """An update behind the client's answer, before the next prompt."""
         if load.late is not None:
             return [Forward(Peer.CLIENT, each) for each in self._sort_late(load, load.late, line, update)]
-        if load.client_has_transcript and load.has_transcript and not load.is_handed_over:  # shown without comparing
+        if load.client_has_transcript and load.has_transcript and not load.opens_anew:  # shown without comparing
             return [self._read_past(load), DecideLater(Peer.AGENT, [line])]
         self._remember(load, line, late=True)
         return [Forward(Peer.CLIENT, line, before_recording=True)]
@@ -612,7 +603,7 @@ class LoadMachine:
         if late is not None:
             return self._send_sorted(load, late.add_in_turn(line, update, load.unechoed_prompts))
         # A session that was handed over is a new one of the agent, which has no past to send.
-        may_repeat = load.has_transcript and not load.is_handed_over
+        may_repeat = load.has_transcript and not load.opens_anew
         is_user = acp.update_kind(update) == update_kinds.USER_CHUNK and may_repeat
         letters = block_letters(acp.member(update, "content")) if is_user else ""
         if letters and not any(prompt.startswith(letters) for prompt in load.unechoed_prompts):
@@ -625,7 +616,7 @@ class LoadMachine:
         if holder is not None:
             holder.behind_response.add(line, None)
             return self._limit(holder)
-        return [*self.send_waiting(session), Forward(Peer.CLIENT, line)]
+        return [*self.send_late(session), Forward(Peer.CLIENT, line)]
 
     def send_request(self, session: str | None, line: bytes) -> list[Effect]:
         """A request from the agent. If the agent has not answered the load, it passes at once, after what waited: the
@@ -634,27 +625,27 @@ class LoadMachine:
         if load is None or load.state is not LoadState.ASKED:
             return self.send(session, line)
         is_shown = load.uncompared and load.plan.shows_replay
-        waited = self._move(load, LoadEvent.FLOODED) if is_shown else self._release(load)
+        waited = self._move(load, LoadEvent.FLOODED) if is_shown else self._send_all_waiting(load)
         return [*waited, Forward(Peer.CLIENT, line)]
 
-    def send_waiting(self, session: str | None) -> list[Effect]:
+    def send_late(self, session: str | None) -> list[Effect]:
         """Send and record what waits after an answered load, before something that must not overtake it."""
         load = self.open_loads.find_in_question(session)
         if load is None:
             return []
-        return self._send_waiting_in_turn(load) if load.late_in_turn is not None else self._send_waiting(load)
+        return self._release_late_in_turn(load) if load.late_in_turn is not None else self._release_late(load)
 
-    def send_waiting_in_turn(self, session: str) -> list[Effect]:
+    def send_late_in_turn(self, session: str) -> list[Effect]:
         """The agent has answered a prompt, or another is sent: send and record what waits in the turn before that."""
         load = self.open_loads.find_in_question(session)
-        return self._send_waiting_in_turn(load) if load is not None else []
+        return self._release_late_in_turn(load) if load is not None else []
 
-    def _send_waiting(self, load: Load) -> list[Effect]:
+    def _release_late(self, load: Load) -> list[Effect]:
         if load.late is None or (load.state is LoadState.TURN and load.late.is_in_turn):
             return []
         return [Forward(Peer.CLIENT, line) for line in load.late.release()]
 
-    def _send_waiting_in_turn(self, load: Load) -> list[Effect]:
+    def _release_late_in_turn(self, load: Load) -> list[Effect]:
         late = load.late_in_turn
         return self._send_sorted(load, late.release_in_turn()) if late is not None else []
 
@@ -694,16 +685,16 @@ class LoadMachine:
             return []
         return self._move(load, LoadEvent.FLOODED)
 
-    def _release_others(self, load: Load) -> list[Effect]:
+    def _send_waiting(self, load: Load) -> list[Effect]:
         """Send what a load held, or let it wait behind an earlier request for the session."""
         before = [other for other in self.open_loads.before(load) if other.holds_lines]
         if not before:
-            return self._release(load)
+            return self._send_all_waiting(load)
         for line, update in load.before_response.drain() + load.behind_response.drain():
             before[-1].behind_response.add(line, update)
         return []
 
-    def _release(self, load: Load) -> list[Effect]:
+    def _send_all_waiting(self, load: Load) -> list[Effect]:
         """Send the lines that waited for this load's answer, and for earlier ones of its session."""
         out: list[bytes] = []
         for other in [*self.open_loads.before(load), load]:

@@ -55,7 +55,7 @@ def plan(
     the session is under way.
     """
     hands_over = modes.handover if found.has_transcript else NEVER
-    rule = Rule.HANDED_OVER if found.is_handed_over else None
+    rule = Rule.HANDED_OVER if found.agent_has_only_part else None
     if found.is_copy and not live and (modes.load if method == acp.LOAD else modes.resume) != AGENT:
         anew = LoadPlan(acp.NEW, rule=rule, shows_replay=method == acp.LOAD, hands_over=ALWAYS)
         return anew if modes.handover != NEVER else Refusal.NO_HANDOVER

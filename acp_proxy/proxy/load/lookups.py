@@ -15,6 +15,7 @@ from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.capabilities import Service
 from acp_proxy.proxy.effects import CloseTranscript, DecideLater, Effect, FindSession, Forward, SetArchived
 from acp_proxy.proxy.events import SessionFound
+from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.held_entries import UncopiedSessions
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_plan import LoadPlan, Refusal, plan
@@ -46,6 +47,7 @@ class Lookups:
         open_requests: OpenRequests,
         log: SessionLog,
         machine: LoadMachine,
+        handovers: Handovers,
         aliases: Aliases,
         copy_ids: CopyIds,
     ) -> None:
@@ -53,6 +55,7 @@ class Lookups:
         self._open_requests = open_requests
         self._log = log
         self._machine = machine
+        self._handovers = handovers
         self._aliases = aliases
         self._copy_ids = copy_ids
         self.uncopied = UncopiedSessions()
@@ -135,11 +138,11 @@ class Lookups:
             return [*self._log.remember_deleted(session, request.params), _not_found(request, session)]
         is_ours = _short(request.method) in self._service.served_here
         live = self._log.is_in_turn_at_open(session)
-        if found.is_handed_over and not found.is_copy:
+        if found.agent_has_only_part and not found.is_copy:
             is_ours_no_more = found.alias is not None and self._aliases.client_of(found.alias) is None
-            self._machine.expect_record(session, of_another=is_ours_no_more)
-        if self._machine.is_handed_over(session):
-            found = replace(found, is_handed_over=True)
+            self._handovers.expect_record(session, of_another=is_ours_no_more)
+        if self._handovers.awaits_record(session):
+            found = replace(found, agent_has_only_part=True)
         planned = plan(request.method, found, self._service.served_by_agent, self._service.modes, live=live)
         if planned is None or (not isinstance(planned, Refusal) and self._machine.open_loads.are_many):
             planned = Refusal.TOO_MANY if is_ours else LoadPlan(request.method, passes_at_once=True)

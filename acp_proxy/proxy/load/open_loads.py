@@ -180,7 +180,7 @@ class OpenLoads:
         """Whether conversation updates wait behind a replay. Never for a handover: the agent's new session has no
         past."""
         load = self._unanswered.get(id)
-        if load is None or load.is_handed_over:
+        if load is None or load.opens_anew:
             return False
         others = self.of_session(load.session)
         return any(update is not None for other in others for _, update in other.behind_response.items)

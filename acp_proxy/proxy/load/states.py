@@ -82,10 +82,10 @@ class Action(enum.Enum):
     STOP = "stop the replay"
     RESERVE_OUTPUT = "reserve the client's output"
     BEGIN_PASSING = "send the client what the agent sent, if it gets a replay; it is still compared"
-    SEND_HELD = "send the client what the agent sent, which may say why it refuses"
-    DROP = "drop what the agent sent"
+    SEND_UNCOMPARED = "send the client what the agent sent, which may say why it refuses"
+    DROP_UNCOMPARED = "drop what the agent sent"
     DROP_IMPORT = "drop what the agent sent, with which no transcript begins from now on"
-    RELEASE_OTHERS = "send the client the other lines that wait, or let them wait for an earlier request"
+    SEND_WAITING = "send the client the lines that wait for its answer, or let them wait for an earlier request's"
     ANSWER = "send the client its answer: the agent's, or an error"
     ANSWER_REPLAYED = "send the client the end of the replay: the tail, the answer and the states"
     ANSWER_CANCELLED = "answer the client that its request was cancelled"
@@ -112,7 +112,7 @@ _OPENS = (Action.BECOME_ANSWERED, Action.START_NEXT)
 _ENDS = (Action.FORGET, Action.START_NEXT)
 # Nothing of a deleted session is recorded or shown any more, so nothing is settled.
 _IS_DELETED = (LoadState.OVER, _ENDS)
-_CANCELS = (Action.ANSWER_CANCELLED, Action.DROP, Action.RELEASE_OTHERS)
+_CANCELS = (Action.ANSWER_CANCELLED, Action.DROP_UNCOMPARED, Action.SEND_WAITING)
 
 # A load that passes holds nothing, so the agent's answer is the client's, whatever the client did.
 _PASSES: Moves = {
@@ -122,7 +122,7 @@ _PASSES: Moves = {
 }
 # The client has its answer, but an agent that answers all the same has opened the session.
 _CANCELLED_MOVES: Moves = {
-    LoadEvent.AGREED: (LoadState.ANSWERED, (Action.DROP, Action.RECORD_OPENED, *_OPENS)),
+    LoadEvent.AGREED: (LoadState.ANSWERED, (Action.DROP_UNCOMPARED, Action.RECORD_OPENED, *_OPENS)),
     LoadEvent.REFUSED: (LoadState.OVER, _ENDS),
     LoadEvent.ENDED: (LoadState.OVER, _ENDS),
 }
@@ -136,20 +136,20 @@ TRANSITIONS: dict[LoadState, Row] = {
             LoadEvent.AGREED: (LoadState.QUEUED, (Action.RECORD_OPENED, Action.START_NEXT)),
             LoadEvent.REFUSED: (
                 LoadState.OVER,
-                (Action.SEND_HELD, Action.RELEASE_OTHERS, Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_ENDS),
+                (Action.SEND_UNCOMPARED, Action.SEND_WAITING, Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_ENDS),
             ),
             # The new session has no past, so what came until now was no replay. The client still gets one answer.
-            LoadEvent.UNKNOWN: (LoadState.ASKED, (Action.DROP, Action.OPEN_ANEW)),
+            LoadEvent.UNKNOWN: (LoadState.ASKED, (Action.DROP_UNCOMPARED, Action.OPEN_ANEW)),
             # Sent is sent: from here on the client sees the agent's replay, whatever it lacks.
-            LoadEvent.FLOODED: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.RELEASE_OTHERS)),
+            LoadEvent.FLOODED: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.SEND_WAITING)),
             # What the agent sends in a turn must not wait, and nobody could tell it from the replay.
-            LoadEvent.PROMPTED: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.RELEASE_OTHERS, Action.DROP_IMPORT)),
+            LoadEvent.PROMPTED: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.SEND_WAITING, Action.DROP_IMPORT)),
             # The client's thread decides this, while the agent's may be sending lines that were decided on before.
             # So the answer waits until the output is free, and nothing older can come behind it.
             LoadEvent.CANCELLED: (LoadState.CANCELLING, (Action.CLOSE_TRANSCRIPT, Action.RESERVE_OUTPUT)),
             LoadEvent.ENDED: (
                 LoadState.OVER,
-                (Action.SEND_HELD, Action.RELEASE_OTHERS, Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_ENDS),
+                (Action.SEND_UNCOMPARED, Action.SEND_WAITING, Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_ENDS),
             ),
         },
     ),
@@ -169,7 +169,7 @@ TRANSITIONS: dict[LoadState, Row] = {
             **_PASSES,
             LoadEvent.PROMPTED: (LoadState.PASSING_CANCELLED, (Action.DROP_IMPORT,)),
             # Agents answer in order, so it has left this one out.
-            LoadEvent.OVERTAKEN: (LoadState.PASSING_ABANDONED, (Action.DROP,)),
+            LoadEvent.OVERTAKEN: (LoadState.PASSING_ABANDONED, (Action.DROP_UNCOMPARED,)),
         },
     ),
     LoadState.PASSING_ABANDONED: Row(awaits_agent=True, moves=_PASSES),
@@ -178,7 +178,7 @@ TRANSITIONS: dict[LoadState, Row] = {
         holds_lines=True,
         moves={
             # What came is kept: it belongs to the next request if the agent does not answer this one.
-            LoadEvent.OUTPUT_RESERVED: (LoadState.CANCELLED, (Action.ANSWER_CANCELLED, Action.RELEASE_OTHERS)),
+            LoadEvent.OUTPUT_RESERVED: (LoadState.CANCELLED, (Action.ANSWER_CANCELLED, Action.SEND_WAITING)),
             # The agent's thread has the output now, so the client's answer need not wait for it.
             LoadEvent.AGREED: (LoadState.ANSWERED, (Action.RECORD_OPENED, *_CANCELS, *_OPENS)),
             LoadEvent.REFUSED: (LoadState.OVER, (*_CANCELS, *_ENDS)),
@@ -190,9 +190,9 @@ TRANSITIONS: dict[LoadState, Row] = {
         awaits_agent=True,
         moves={
             **_CANCELLED_MOVES,
-            LoadEvent.OVERTAKEN: (LoadState.ABANDONED, (Action.DROP,)),
+            LoadEvent.OVERTAKEN: (LoadState.ABANDONED, (Action.DROP_UNCOMPARED,)),
             # An agent that has worked through a whole turn does not replay for this any more.
-            LoadEvent.TURN_ENDED: (LoadState.ABANDONED, (Action.DROP,)),
+            LoadEvent.TURN_ENDED: (LoadState.ABANDONED, (Action.DROP_UNCOMPARED,)),
         },
     ),
     LoadState.ABANDONED: Row(awaits_agent=True, moves=_CANCELLED_MOVES),
@@ -207,7 +207,7 @@ TRANSITIONS: dict[LoadState, Row] = {
     LoadState.REPLAYING: Row(
         holds_lines=True,
         moves={
-            LoadEvent.REPLAYED: (LoadState.ANSWERED, (Action.ANSWER_REPLAYED, Action.RELEASE_OTHERS, *_OPENS)),
+            LoadEvent.REPLAYED: (LoadState.ANSWERED, (Action.ANSWER_REPLAYED, Action.SEND_WAITING, *_OPENS)),
             # ``run`` may be within a write; behind the reserved output it sends nothing more.
             LoadEvent.CANCELLED: (LoadState.STOPPING, (Action.STOP, Action.RESERVE_OUTPUT)),
         },
@@ -312,7 +312,7 @@ class Load:
         self.imports = plan.imports
         """Whether a transcript begins, or has begun, with what the agent sends before its answer."""
         self.open_id = open_id
-        self.is_handed_over = False
+        self.opens_anew = False
         """Whether the agent was asked for a new session in which this one continues."""
         self.response = b""
         """The line of the answer for the client."""
@@ -373,9 +373,9 @@ class Load:
     @property
     def rule(self) -> Rule | None:
         """The rule that decides whose replay is shown, if that is known before the agent's replay."""
-        return Rule.HANDED_OVER if self.is_handed_over else self.plan.rule
+        return Rule.HANDED_OVER if self.opens_anew else self.plan.rule
 
     @property
     def catches_up(self) -> bool:
         """Whether the next prompt carries a record of what the agent's session lacks."""
-        return self.plan.catches_up and not self.is_handed_over
+        return self.plan.catches_up and not self.opens_anew

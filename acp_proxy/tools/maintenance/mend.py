@@ -23,7 +23,7 @@ from acp_proxy.tools.maintenance import damage
 from acp_proxy.tools.maintenance.damage import DamagedRange
 from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.appender import Transcript
-from acp_proxy.transcript.file_format import Header, NoteType
+from acp_proxy.transcript.file_format import GapReason, Header, NoteType
 from acp_proxy.transcript.reader import Reading, cut
 
 REPAIR = "repair"
@@ -157,7 +157,7 @@ def _write(fd: int, patch: Patch) -> None:
 
 def _encode_gap(beside: damage.Neighbour | None) -> bytes:
     at = beside.at if beside is not None else timestamps.stamp(time.time())
-    return file_format.encode_note(at, REPAIR, {"type": NoteType.GAP, "reason": REPAIR})[:-1]
+    return file_format.encode_note(at, REPAIR, {"type": NoteType.GAP, "reason": GapReason.REPAIRED})[:-1]
 
 
 def _append_note(path: Path, reading: Reading) -> None:

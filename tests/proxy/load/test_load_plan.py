@@ -55,7 +55,7 @@ def test_by_default_the_agents_replay_is_compared_or_the_session_is_handed_over(
 
 
 @pytest.mark.parametrize("handover", ["auto", "always", "never"])
-@pytest.mark.parametrize("found", [COMPLETE, LOSSY, replace(COMPLETE, is_handed_over=True), UNKNOWN, UNREADABLE])
+@pytest.mark.parametrize("found", [COMPLETE, LOSSY, replace(COMPLETE, agent_has_only_part=True), UNKNOWN, UNREADABLE])
 @pytest.mark.parametrize("native", EVERY_OFFER)
 def test_a_load_left_to_the_agent_passes(native: tuple[str, ...], found: SessionFound, handover: str) -> None:
     assert planned(native, found, Modes(load="agent", handover=handover)) == PASSED
@@ -109,7 +109,7 @@ def test_without_a_handover_there_is_no_plan_for_an_agent_that_cannot_restore() 
 
 @pytest.mark.parametrize("stored", [COMPLETE, LOSSY])
 def test_the_transcript_is_shown_after_an_earlier_handover(stored: SessionFound) -> None:
-    moved = replace(stored, is_handed_over=True)
+    moved = replace(stored, agent_has_only_part=True)
     assert planned(LOADS, moved) == replace(COMPARED, rule=Rule.HANDED_OVER)
     assert planned(BOTH, moved) == replace(COMPARED, rule=Rule.HANDED_OVER)
     assert planned(RESUMES, moved) == replace(HISTORY, rule=Rule.HANDED_OVER)
@@ -134,7 +134,7 @@ def test_a_resume_passes_or_becomes_on_request_a_load_that_shows_nothing(
         assert planned(native, found, Modes(resume=resume), acp.RESUME) == expected
 
 
-COPY = replace(COMPLETE, is_handed_over=True, is_copy=True)
+COPY = replace(COMPLETE, agent_has_only_part=True, is_copy=True)
 
 
 @pytest.mark.parametrize("method", [acp.LOAD, acp.RESUME])
@@ -146,7 +146,7 @@ def test_a_copy_of_another_agents_session_is_handed_over_whatever_the_agent_offe
     assert planned(native, COPY, Modes(handover="never"), method) is Refusal.NO_HANDOVER
 
 
-BEHIND = replace(COMPLETE, is_handed_over=True, is_behind=True)
+BEHIND = replace(COMPLETE, agent_has_only_part=True, is_behind=True)
 
 
 @pytest.mark.parametrize(("native", "sends"), [(LOADS, acp.LOAD), (BOTH, acp.LOAD), (RESUMES, acp.RESUME)])

@@ -144,7 +144,7 @@ def test_every_path_notes_the_agents_agreement_once_and_first(first: LoadState) 
 @pytest.mark.parametrize("state", LoadState)
 def test_leaving_a_holding_state_releases_what_it_held(state: LoadState) -> None:
     """Nothing stays held in a state that cannot release it."""
-    leaves = {Action.RELEASE_OTHERS, Action.ANSWER_REPLAYED, Action.OPEN_ANEW}
+    leaves = {Action.SEND_WAITING, Action.ANSWER_REPLAYED, Action.OPEN_ANEW}
     for following, does in TRANSITIONS[state].moves.values():
         if state in HOLDING and following not in HOLDING:
             assert leaves & set(does)
