@@ -194,8 +194,11 @@ def say_on_stderr(text: str) -> None:
     typer.echo(fit_to_stream(text, sys.stderr), err=True)
 
 
-def ask_to_confirm(question: str, *, enter: bool = False) -> None:
-    """Ask on stderr until the answer is yes or no. No exits with 1, Ctrl-C with 130. ``enter``: what Enter means."""
+def ask_to_confirm(question: str, *, enter: bool = False, declined: str = "Nothing was changed.") -> None:
+    """Ask on stderr until the answer is yes or no. No exits with 1, Ctrl-C with 130. ``enter``: what Enter means.
+
+    ``declined``: what to say after no.
+    """
     choice, meaning = ("[Y/n]", "yes") if enter else ("[y/N]", "no")
     try:
         while True:
@@ -203,6 +206,7 @@ def ask_to_confirm(question: str, *, enter: bool = False) -> None:
             if answer in ("y", "yes") or (enter and not answer):
                 return
             if answer in ("", "n", "no"):
+                say_on_stderr(declined)
                 break
             typer.echo(f"Type y for yes, or n for no. Enter alone means {meaning}.", err=True)
     except typer.Abort as stopped:

@@ -11,6 +11,7 @@ import typer
 from acp_proxy.cli import values
 from acp_proxy.cli.common import (
     INTERRUPTED,
+    RegistryOption,
     StoreOption,
     YesOption,
     ask_to_confirm,
@@ -68,6 +69,7 @@ def adopt(
         bool, typer.Option("--dry-run", help="List the sessions that would be loaded; load and keep nothing.")
     ] = False,
     yes: YesOption = False,
+    registry: RegistryOption = "",
 ) -> None:
     """Take over sessions that agents have from before acp-proxy. It asks first.
 
@@ -88,7 +90,7 @@ def adopt(
     with report_errors():
         place = choose_directory(cwd, here=False)
         wanted = Wanted(_is_in(place), values.parse_since(since), limit, place)
-        asked, texts = _find_candidates(agent or [], find_root(store))
+        asked, texts = _find_candidates(agent or [], find_root(store), registry)
         if redact:
             options.checked("redact", redact)
         for text in texts:
@@ -177,8 +179,11 @@ class _Work:
             typer.echo(_summarize(name, choice, found))
 
 
-def _find_candidates(words: list[str], root: "os.PathLike[str]") -> "tuple[list[AskedAgent], list[str]]":
-    """The agents to ask, and a text for each one that is not asked. Raises UsageError."""
+def _find_candidates(words: list[str], root: "os.PathLike[str]", registry: str) -> "tuple[list[AskedAgent], list[str]]":
+    """The agents to ask, and a text for each one that is not asked. ``registry``: goes before that of a command.
+
+    Raises UsageError.
+    """
     from pathlib import Path
 
     from acp_proxy.store.agents import command_name
@@ -190,7 +195,7 @@ def _find_candidates(words: list[str], root: "os.PathLike[str]") -> "tuple[list[
     from acp_proxy.tools.registry.resolve import ResolvedAgent, resolve
 
     def find(command: list[str], source: str) -> ResolvedAgent:
-        return resolve(command, Registry(source, say=say_on_stderr), say_on_stderr, may_wait=True)
+        return resolve(command, Registry(registry or source, say=say_on_stderr), say_on_stderr, may_wait=True)
 
     if not words:
         return candidates(started_agents(this_machine()), os.environ, Path(root), find)

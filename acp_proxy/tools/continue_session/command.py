@@ -8,6 +8,7 @@ import typer
 from acp_proxy.cli import completion
 from acp_proxy.cli.common import (
     AgentOption,
+    RegistryOption,
     SessionArgument,
     StoreOption,
     choose_session,
@@ -41,6 +42,7 @@ def continue_session(
     ] = "",
     store: StoreOption = "",
     agent: AgentOption = "",
+    registry: RegistryOption = "",
 ) -> None:
     """Continue a session with another agent.
 
@@ -58,7 +60,7 @@ def continue_session(
         row = choose_session(opened, session, agent)
         about: dict[str, object] = {"name": None, "version": None}
         if command:
-            folder, about = _asked(opened, command, own)
+            folder, about = _asked(opened, command, own, registry)
         else:
             folder = _named(opened, other, row.agent)
         name = called(folder)
@@ -87,7 +89,7 @@ def _named(store: Sessions, other: str, but: str) -> str:
     raise AcpProxyError(f"no agent called {other!r} has a recorded session yet. Give its command instead: {command}")
 
 
-def _asked(store: Sessions, command: list[str], umask: int) -> tuple[str, dict[str, object]]:
+def _asked(store: Sessions, command: list[str], umask: int, registry: str) -> tuple[str, dict[str, object]]:
     """The folder, name and version of the agent with this command. Raises AcpProxyError."""
     from acp_proxy.tools.doctor.ask_name import folder_of
     from acp_proxy.tools.doctor.report import split_run_command
@@ -95,5 +97,5 @@ def _asked(store: Sessions, command: list[str], umask: int) -> tuple[str, dict[s
     from acp_proxy.tools.registry.resolve import resolve
 
     given, words = split_run_command(command, dict(os.environ))
-    agent = resolve(words, Registry(given["registry"], say=say_on_stderr), say_on_stderr, may_wait=True)
+    agent = resolve(words, Registry(registry or given["registry"], say=say_on_stderr), say_on_stderr, may_wait=True)
     return folder_of(store, agent, given["agent-id"] or None, _SECONDS, umask)

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli.common import StoreOption, find_root, report_wrong_usage
+from acp_proxy.cli.common import RegistryOption, StoreOption, find_root, report_wrong_usage
 from acp_proxy.cli.wrapping import fit_to_stream
+from acp_proxy.errors import UsageError
 
 _DAY = 24 * 60 * 60.0
 _SECONDS = 30.0
@@ -26,6 +27,7 @@ def doctor(
         typer.Option("--timeout", metavar="SECONDS", min=0, help="Maximum time for each answer of the agent."),
     ] = _SECONDS,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    registry: RegistryOption = "",
 ) -> None:
     """Check the setup, and say how to fix what is wrong.
 
@@ -50,7 +52,7 @@ def doctor(
         os.environ.update(environment)
         given = split_run_command(agent or ["agent"], {})[0]["store"]
         root = find_root(store or given or str(default_root()))  # a fault in the configuration file stops no check
-        found = diagnose(root, this_machine(), agent or [], min(timeout, _DAY), own, _say)
+        found = diagnose(root, this_machine(), agent or [], min(timeout, _DAY), own, _say, registry)
     if as_json:
         typer.echo(sanitize.json_text(formatting.encode_json(found), indent=2))
     else:
@@ -61,16 +63,23 @@ def doctor(
 
 
 def _find_by_name(words: list[str]) -> tuple[list[str], dict[str, str]]:
-    """The command and the environment of an agent that an editor's settings name so; else the words as they are."""
+    """The command and the environment of an agent that an editor's settings name so; else the words as they are.
+
+    Raises UsageError if several names begin so.
+    """
+    from acp_proxy.tools.editors.agent_names import find_beginning, find_name
     from acp_proxy.tools.editors.config_dirs import this_machine
     from acp_proxy.tools.editors.launch_commands import started_agents
 
     name = " ".join(words)
     if not words or shutil.which(words[0]) is not None:
         return words, {}
-    for each in started_agents(this_machine()):
-        if each.name == name and each.words is not None:
-            return list(each.words), dict(each.environment)
+    agents = {each.name: each for each in reversed(started_agents(this_machine())) if each.words is not None}
+    found = find_name(agents, name) or find_beginning(agents, name)
+    if len(found) > 1:
+        raise UsageError(f"several agents begin with {name!r}: {', '.join(found)}. Give one of these, or a command.")
+    for each in found:
+        return list(agents[each].words or ()), dict(agents[each].environment)
     return words, {}
 
 

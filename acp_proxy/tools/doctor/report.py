@@ -39,10 +39,16 @@ class Diagnosis:
 
 
 def diagnose(
-    root: Path, machine: Machine, words: list[str], seconds: float, umask: int, say: Callable[[str], None]
+    root: Path,
+    machine: Machine,
+    words: list[str],
+    seconds: float,
+    umask: int,
+    say: Callable[[str], None],
+    registry: str = "",
 ) -> Diagnosis:
     """``words``: an agent's command, as ``split_run_command`` takes it, or none. ``umask``: the user's own umask.
-    Raises UsageError.
+    ``registry``: goes before that of the command. Raises UsageError.
     """
     store, todo = store_report.examine(root)
     found = versions()
@@ -68,7 +74,7 @@ def diagnose(
     examined = None
     if words:
         try:
-            agent = resolve(command, Registry(given["registry"], say=say), say, may_wait=True)
+            agent = resolve(command, Registry(registry or given["registry"], say=say), say, may_wait=True)
         except RegistryError as problem:
             examined = AgentReport(command, str(problem))
             todo.append(Advice(str(problem)[:1].upper() + str(problem)[1:]))

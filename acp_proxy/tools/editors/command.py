@@ -5,8 +5,7 @@ import re
 import shutil
 import sys
 from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,27 +15,23 @@ from acp_proxy.cli.completion import one_of
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import options
 from acp_proxy.errors import UsageError, explain_no_mcp
-from acp_proxy.tools.editors.known_editors import Name
+from acp_proxy.tools.editors.known_editors import OF_NEOVIM, Name, find_editors
 from acp_proxy.tools.registry import PREFIX
-
-if TYPE_CHECKING:
-    from acp_proxy.tools.registry.agents import Registry
 
 _WHOLE = "--whole"
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
-_ADAPTER_COMMANDS = {"claude": "npx -y @agentclientprotocol/claude-agent-acp"}
-"""What to give instead of a program that does not speak the protocol itself, by the program's name."""
-_OF_NEOVIM = (Name.CODECOMPANION, Name.AVANTE, Name.AGENTIC)
 
 
-def _named(word: str) -> Name:
-    if word == "emacs":
-        return Name.AGENT_SHELL
-    if word in ("nvim", "neovim", "vim"):
-        raise typer.BadParameter(f"give the name of your Neovim plugin: {', '.join(_OF_NEOVIM)}.")
-    if word not in list(Name):
-        raise typer.BadParameter(f"{word!r} is not one of {', '.join(map(repr, map(str, Name)))}.")
-    return Name(word)
+def read_name(word: str) -> Name:
+    """The editor that a user means."""
+    found = find_editors(word)
+    if len(found) == 1:
+        return found[0]
+    if found == list(OF_NEOVIM):
+        raise typer.BadParameter(f"give the name of your Neovim plugin: {', '.join(OF_NEOVIM)}.")
+    if found:
+        raise typer.BadParameter(f"{word!r} may be {' or '.join(found)}.")
+    raise typer.BadParameter(f"{word!r} is not one of {', '.join(map(repr, map(str, Name)))}.")
 
 
 def editor(
@@ -47,7 +42,7 @@ def editor(
             metavar="EDITOR",
             help=f"One of: {', '.join(Name)}.",
             show_default=False,
-            parser=_named,
+            parser=read_name,
             autocompletion=one_of(list(Name)),
         ),
     ],
@@ -71,6 +66,7 @@ def editor(
     Example: acp-proxy editor zed npx -y @agentclientprotocol/claude-agent-acp
     """
     from acp_proxy.tools.editors.advice import placed
+    from acp_proxy.tools.editors.agent_names import advise_adapter, name_agent
     from acp_proxy.tools.editors.config_dirs import this_machine
     from acp_proxy.tools.editors.configured import file_for, text_of  # imported late: no other command needs these
     from acp_proxy.tools.editors.known_editors import EDITORS
@@ -84,9 +80,10 @@ def editor(
         whole, agent = True, agent[1:]
     with report_wrong_usage(), report_errors():
         given, variables, command = read_agent(["acp-proxy", "editor", name, *([_WHOLE] if whole else [])], agent)
-        agent_name, command = name_agent(command, Registry(registry, say=_say))
+        named = name_agent(command, Registry(registry, say=_say))
+        command = named.command
     own_words, advice = own_command.settings_command()
-    made = snippet(name, EditorEntry([*own_words, "run", *given, *command], variables, agent_name))
+    made = snippet(name, EditorEntry([*own_words, "run", *given, *command], variables, named.title))
     path, is_there = file_for(EDITORS[name], this_machine())
     there = text_of(path) if is_there and path is not None else None
     found = placed(EDITORS[name], made, path, there, whole=whole)
@@ -106,34 +103,10 @@ def editor(
         _say(f"Note: {explain_no_mcp()}")
     if advice is not None:
         _say(f"Note: {' '.join(own_words)}: {advice}")
-    if (adapter := _ADAPTER_COMMANDS.get(Path(command[0]).stem)) is not None:
-        _say(f"Note: {command[0]} does not speak the Agent Client Protocol, unless it is a script of yours that does.")
-        _say(f"Give its adapter instead: {adapter}")
+    for text in advise_adapter(command):
+        _say(text)
     if shutil.which(command[0]) is None and not command[0].startswith(PREFIX):
         _say(f"Note: {command[0]} was not found on this machine, nor in the registry. Check the agent's command.")
-
-
-def name_agent(command: list[str], registry: "Registry") -> tuple[str, list[str]]:
-    """The agent's name for its entry, and its command; of an id in the registry, with the prefix that says so.
-
-    A word without the prefix that the registry does not know is a program, which may be installed later. Raises
-    RegistryError.
-    """
-    from acp_proxy.store.agents import command_name
-    from acp_proxy.tools.editors.snippets import KNOWN_AGENTS
-    from acp_proxy.tools.registry.agents import RegistryError
-    from acp_proxy.tools.registry.resolve import names_an_id
-
-    if not names_an_id(command):
-        return command_name(command), command
-    try:
-        found = registry.find(command[0].removeprefix(PREFIX))
-    except RegistryError:
-        if command[0].startswith(PREFIX):
-            raise
-        return command_name(command), command
-    by_command = command_name(list(found.words)) if found.archive is None else found.id
-    return (by_command if by_command in KNOWN_AGENTS else found.name), [f"{PREFIX}{found.id}", *command[1:]]
 
 
 def _say(text: str) -> None:

@@ -158,3 +158,25 @@ EDITORS = {
         ),
     )
 }
+
+OF_NEOVIM = (Name.CODECOMPANION, Name.AVANTE, Name.AGENTIC)
+_JETBRAINS_IDES = (
+    "idea intellij pycharm webstorm goland clion rider phpstorm rubymine rustrover datagrip android-studio"
+)
+_OTHER_NAMES: dict[str, tuple[Name, ...]] = {
+    **dict.fromkeys(("nvim", "neovim", "vim", "lazyvim"), OF_NEOVIM),
+    **dict.fromkeys(_JETBRAINS_IDES.split(), (Name.JETBRAINS,)),
+    **dict.fromkeys(("code", "vs-code", "code-insiders", "vscodium", "codium", "cursor"), (Name.VSCODE,)),
+    **dict.fromkeys(("emacs", "doom", "spacemacs", "agent_shell"), (Name.AGENT_SHELL,)),
+    **dict.fromkeys(("jupyter", "jupyterlab", "jupyter_ai"), (Name.JUPYTER_AI,)),
+    "zeditor": (Name.ZED,),
+}
+"""What else users call an editor: its program, or the program that a plugin is for."""
+
+
+def find_editors(word: str) -> list[Name]:
+    """The editors that a user may mean, without regard to case: by name, by another name, or by a beginning."""
+    lowered = word.lower().replace(" ", "-")
+    if lowered in list(Name):
+        return [Name(lowered)]
+    return [*_OTHER_NAMES.get(lowered, ())] or [name for name in Name if lowered and name.startswith(lowered)]

@@ -10,19 +10,21 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy import own_command
+from acp_proxy import own_command, shell_quote
 from acp_proxy.cli.common import RegistryOption, ask_to_confirm, report_errors, report_wrong_usage
+from acp_proxy.cli.completion import one_of
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.errors import UsageError
 from acp_proxy.tools.editors import command_line
-from acp_proxy.tools.editors.command import name_agent, read_agent
+from acp_proxy.tools.editors.agent_names import advise_adapter, find_beginning, find_name, name_agent
+from acp_proxy.tools.editors.command import read_agent, read_name
 from acp_proxy.tools.editors.config_dirs import Machine, this_machine
 from acp_proxy.tools.editors.configured import configurations
-from acp_proxy.tools.editors.known_editors import EDITORS, Name, SettingsFiles
+from acp_proxy.tools.editors.known_editors import EDITORS, OF_NEOVIM, Name, SettingsFiles, find_editors
 from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.registry.agents import Registry, RegistryError
 from acp_proxy.tools.setup import setup as steps
-from acp_proxy.tools.setup.setup import FileChange, NotOurs, WantedAgent
+from acp_proxy.tools.setup.setup import AgentEntry, FileChange, NotOurs, WantedAgent
 from acp_proxy.views import sanitize
 
 _SECONDS = 60.0
@@ -37,10 +39,28 @@ NEXT = {
 """What the user does next, by editor."""
 
 
+def _read_editor(word: str) -> Name:
+    if find_editors(word) == list(OF_NEOVIM):
+        raise typer.BadParameter(
+            "Neovim's configuration is a program, which setup leaves to you. To print what to put there: "
+            f"acp-proxy editor PLUGIN AGENT, with your plugin: {', '.join(OF_NEOVIM)}."
+        )
+    return read_name(word)
+
+
 def setup(
     editor: Annotated[
         list[Name] | None,
-        typer.Option("--editor", metavar="EDITOR", help="Only this editor. Repeat for more.", show_default=False),
+        typer.Option(
+            "--editor",
+            metavar="EDITOR",
+            help="Only this editor. Repeat for more.",
+            show_default=False,
+            parser=_read_editor,
+            autocompletion=one_of(
+                [name for name, each in EDITORS.items() if isinstance(each.configured, SettingsFiles)]
+            ),
+        ),
     ] = None,
     agent: Annotated[
         str,
@@ -69,6 +89,7 @@ def setup(
         if undo and agent:
             raise UsageError("--undo takes back what setup did, whatever the agent. Leave --agent out.")
         record, machine = steps.open_record(os.environ), this_machine()
+        again = _write_command(editor or [], agent, registry, undo=undo)
         if undo:
             plans = [steps.plan_undo(Path(path), known) for path, known in record.files.items()]
             plans = [each for each in plans if not editor or each.editor in editor]
@@ -80,41 +101,79 @@ def setup(
                     if not dry_run:
                         steps.forget_file(plan.path, record)
             _, is_whole = _carry_out(
-                plans, lambda each: steps.write_undo(each, record), "Write this?", dry_run=dry_run, yes=yes
+                plans, lambda each: steps.write_undo(each, record), again, dry_run=dry_run, yes=yes
             )
             if not is_whole:
                 raise typer.Exit(1)
             return
         known = Registry(registry, say=_say)
         found = steps.find_settings(machine, editor or [])
-        is_name = bool(agent) and any(agent in steps.find_names(each, path) for each, path in found)
-        wanted = _read_wanted(agent, known) if agent and not is_name else None
-        ours, only = _own_words(), agent if is_name else ""
-        plans = [steps.plan_file(each, path, ours, wanted, lambda id: _has(known, id), only) for each, path in found]
-        if wanted is not None:
-            _say_if_unknown(wanted.command[0])
+        chosen, wanted = list[AgentEntry](), None
+        if agent:
+            chosen, wanted = _choose(agent, [entry for each in found for entry in steps.find_entries(*each)], known)
+        added = wanted if not chosen else None
+        ours = _own_words()
+        plans = [
+            steps.plan_file(
+                each,
+                path,
+                ours,
+                {entry.name for entry in chosen if entry.path == path} if agent else None,
+                wanted.options if wanted is not None else [],
+                lambda id: _has(known, id),
+                added,
+            )
+            for each, path in found
+        ]
+        if added is not None:
+            _say_about_command(added.agent.command)
         _say_about_programs(machine, editor or [])
         if not any(each.entries or each.problem for each in plans):
-            _advise(plans, editor or [], only)
-        done, is_whole = _carry_out(
-            plans, lambda each: steps.write_file(each, record), "Write this?", dry_run=dry_run, yes=yes
-        )
+            _advise(plans, editor or [], chosen)
+        done, is_whole = _carry_out(plans, lambda each: steps.write_file(each, record), again, dry_run=dry_run, yes=yes)
         is_well = check_agents(machine, done) if done else True
         if not (is_whole and is_well):
             raise typer.Exit(1)
 
 
-def _read_wanted(agent: str, registry: Registry) -> WantedAgent:
-    """The agent of an option. Raises UsageError, RegistryError."""
+def _write_command(editors: Sequence[Name], agent: str, registry: str, *, undo: bool) -> str:
+    """The command line that begins this anew."""
+    given = [*(("--editor", str(name)) for name in editors), ("--agent", agent), ("--registry", registry)]
+    words = [word for option, value in given if value for word in (option, value)]
+    return shell_quote.joined(["acp-proxy", "setup", *(["--undo"] if undo else []), *words])
+
+
+def _choose(
+    agent: str, entries: Sequence[AgentEntry], registry: Registry
+) -> tuple[list[AgentEntry], WantedAgent | None]:
+    """The entries of the agent that the user names, and the agent, if it is not named as an entry is. Without entries,
+    the agent is to be added.
+
+    An entry that starts the agent comes before one whose name only begins with the word: it may be another agent.
+    Raises UsageError, RegistryError.
+    """
+    names = [each.name for each in entries]
+    if called := find_name(names, agent):
+        return [each for each in entries if each.name in called], None
     given, variables, command = read_agent(["acp-proxy", "setup", "--agent"], command_line.spelled_out([agent]))
-    name, command = name_agent(command, registry)
-    return WantedAgent(name, given, command, variables)
+    wanted = WantedAgent(name_agent(command, registry), given, variables)
+    if started := [each for each in entries if wanted.agent.is_started_by(each.words)]:
+        return started, wanted
+    begun = find_beginning(names, agent)
+    if len(begun) > 1:
+        raise UsageError(f"several agents begin with {agent!r}: {', '.join(begun)}. Give one of these, or a command.")
+    if begun:
+        _say(f'Note: {agent} is taken as "{begun[0]}" in your settings. For another agent, give its whole command.')
+        return [each for each in entries if each.name == begun[0]], None
+    return [], wanted
 
 
-def _say_if_unknown(word: str) -> None:
-    """Say that a word names no agent, before it is written. It may be one all the same: for the editor, in its PATH."""
-    if not word.startswith(PREFIX) and shutil.which(word) is None:
-        _say(f"Note: {word} is no program here, and no agent that is known from the registry.")
+def _say_about_command(command: Sequence[str]) -> None:
+    """Say that a command starts no agent, before it is written. It may all the same: for the editor, in its PATH."""
+    for text in advise_adapter(command):
+        _say(text)
+    if not command[0].startswith(PREFIX) and shutil.which(command[0]) is None:
+        _say(f"Note: {command[0]} is no program here, and no agent that is known from the registry.")
 
 
 def _has(registry: Registry, id: str) -> bool:
@@ -135,9 +194,12 @@ def _own_words() -> list[str]:
 
 
 def _carry_out(
-    changes: Sequence[FileChange], write: Callable[[FileChange], None], question: str, *, dry_run: bool, yes: bool
+    changes: Sequence[FileChange], write: Callable[[FileChange], None], again: str, *, dry_run: bool, yes: bool
 ) -> tuple[list[FileChange], bool]:
-    """Show the changes, ask, and make them. Returns those that were made, and whether no file had to stay as it is."""
+    """Show the changes, ask, and make them. Returns those that were made, and whether no file had to stay as it is.
+
+    ``again``: the command that shows and asks once more.
+    """
     wanted = [each for each in changes if each.entries and each.problem is None]
     failed = [f"{each.path} stays as it is: {each.problem}." for each in changes if each.problem is not None]
     done: list[FileChange] = []
@@ -149,7 +211,7 @@ def _carry_out(
         _say(text)
     if wanted and not dry_run:
         if not yes:
-            ask_to_confirm(question, enter=True)
+            ask_to_confirm("Write this?", enter=True, declined=f"Nothing was changed. To see it again: {again}")
         for each in wanted:
             try:
                 write(each)
@@ -229,10 +291,11 @@ def _say_about_programs(machine: Machine, wanted: Sequence[Name]) -> None:
             )
 
 
-def _advise(changes: Sequence[FileChange], wanted: Sequence[Name], only: str) -> None:
-    """Say why nothing changes. ``only``: the name of the agent that the user has named, if the settings have it."""
-    if only:
-        _say(f'Nothing to change: "{only}" already goes through acp-proxy.')
+def _advise(changes: Sequence[FileChange], wanted: Sequence[Name], chosen: Sequence[AgentEntry]) -> None:
+    """Say why nothing changes. ``chosen``: the entries of the agent that the user has named."""
+    for name in dict.fromkeys(each.name for each in chosen if each.is_proxied):
+        _say(f'Nothing to change: "{name}" already goes through acp-proxy.')
+    if chosen:
         return
     programs = [EDITORS[name] for name in wanted if not isinstance(EDITORS[name].configured, SettingsFiles)]
     for each in programs:

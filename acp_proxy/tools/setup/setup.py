@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,8 +20,9 @@ from acp_proxy.config import config_file, options
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.protocol import acp
 from acp_proxy.tools.editors import command_line, jsonc
+from acp_proxy.tools.editors.agent_names import NamedAgent
 from acp_proxy.tools.editors.config_dirs import Machine, this_machine
-from acp_proxy.tools.editors.configured import words_of
+from acp_proxy.tools.editors.configured import find_agents, words_of
 from acp_proxy.tools.editors.known_editors import EDITORS, Editor, Name, SettingsFiles
 from acp_proxy.tools.editors.snippets import EditorEntry, snippet
 from acp_proxy.tools.registry import PREFIX
@@ -67,12 +68,24 @@ class FileChange:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentEntry:
+    """An agent in a settings file. ``words``: its command; of an agent of the editor's own registry, its id there."""
+
+    path: Path
+    name: str
+    words: tuple[str, ...]
+
+    @property
+    def is_proxied(self) -> bool:
+        return command_line.behind_run([*self.words]) is not None
+
+
+@dataclass(frozen=True, slots=True)
 class WantedAgent:
     """An agent that the user names. ``options``: of ``run``. ``variables``: of its environment."""
 
-    name: str
+    agent: NamedAgent
     options: list[str]
-    command: list[str]
     variables: Mapping[str, str]
 
 
@@ -102,31 +115,35 @@ def find_settings(machine: Machine, wanted: Sequence[Name]) -> list[tuple[Editor
     return found
 
 
-def find_names(editor: Editor, path: Path) -> set[str]:
-    """The names of the agents in a settings file, as the editor shows them; none if it cannot be read."""
+def find_entries(editor: Editor, path: Path) -> list[AgentEntry]:
+    """The agents in a settings file; none if it cannot be read."""
     kind = editor.configured
     assert isinstance(kind, SettingsFiles)
     try:
-        settings = Settings((read_own_file(path) or b"").decode("utf-8"))
-        found = settings.find(*kind.members)
-        return set(settings.members(found)) if found is not None and settings.text[found[0]] == "{" else set()
+        found = find_agents(kind, (read_own_file(path) or b"").decode("utf-8"))
     except (OSError, ValueError):
-        return set()  # the plan says why
+        return []  # the plan says why
+    return [AgentEntry(path, name, tuple(_words_of_entry(name, entry))) for name, entry in found.items()]
+
+
+def _words_of_entry(name: str, entry: object) -> list[str]:
+    is_registered = acp.text(entry, "type") == "registry"
+    return [f"{PREFIX}{name}"] if is_registered else words_of(entry)
 
 
 def plan_file(
     editor: Editor,
     path: Path,
     ours: Sequence[str],
-    wanted: WantedAgent | None,
+    only: Collection[str] | None = None,
+    options_of_run: Sequence[str] = (),
     has_id: Callable[[str], bool] = lambda id: False,
-    only: str = "",
+    added: WantedAgent | None = None,
 ) -> FileChange:
     """What would change in a file. ``ours``: the words that start acp-proxy, ``run`` the last.
 
-    ``wanted``: only this agent gets acp-proxy in front; if no entry has it, one is added. None: all agents of the file.
-    ``has_id``: whether the registry of agents has an agent with this id.
-    ``only``: the entry with this name, not others.
+    ``only``: the names of the entries that may change; None: all. ``has_id``: whether the registry of agents has an
+    agent with this id. ``added``: an agent that gets an entry of its own.
     """
     kind = editor.configured
     assert isinstance(kind, SettingsFiles)
@@ -141,15 +158,15 @@ def plan_file(
         entries: list[EntryChange] = []
         edits: list[settings_text.Edit] = []
         for name, element in listed.items():
-            if only and name != only:
+            if only is not None and name not in only:
                 continue
-            made = _plan_entry(settings, name, element.value, ours, wanted, has_id)
+            made = _plan_entry(settings, name, element.value, ours, options_of_run, has_id)
             if made is not None:
                 edits += made[1]
                 entries.append(made[0])
-        if wanted is not None and not _has_agent(settings, listed.values(), wanted.command):
-            words = [*ours, *wanted.options, *wanted.command]
-            made_entry = snippet(editor.name, EditorEntry(words, wanted.variables, wanted.name))
+        if added is not None:
+            words = [*ours, *added.options, *added.agent.command]
+            made_entry = snippet(editor.name, EditorEntry(words, added.variables, added.agent.title))
             if made_entry.title in members:
                 raise NotOurs(f'it has an agent "{made_entry.title}" with another command. Remove that entry')
             edits += settings_text.add_entry(settings, kind.members, made_entry.entry, made_entry.whole)
@@ -171,26 +188,24 @@ def _plan_entry(
     name: str,
     entry: settings_text.Span,
     ours: Sequence[str],
-    wanted: WantedAgent | None,
+    options_of_run: Sequence[str],
     has_id: Callable[[str], bool],
 ) -> tuple[EntryChange, list[settings_text.Edit]] | None:
     """What to change in one entry. None: nothing."""
     value = settings.read(entry)
-    words = words_of(value)
-    if acp.text(value, "type") == "registry":
-        agent = [f"{PREFIX}{name}"]
-        if (wanted is not None and wanted.command != agent) or "command" in settings.members(entry) or not has_id(name):
+    words = _words_of_entry(name, value)
+    if words == [f"{PREFIX}{name}"]:
+        if "command" in settings.members(entry) or not has_id(name):
             return None
-        named = [*ours, *(wanted.options if wanted else []), *agent]
-        return EntryChange(name, NAMED), settings_text.name_command(settings, entry, named)
+        return EntryChange(name, NAMED), settings_text.name_command(settings, entry, [*ours, *options_of_run, *words])
     if not words:
         return None
     behind = command_line.behind_run(words)
     if behind is None:
-        if command_line.lacks_run(words) or (wanted is not None and words != wanted.command):
+        if command_line.lacks_run(words):
             return None
         had_args = isinstance(value, dict) and "args" in value
-        edits = settings_text.put_in_front(settings, entry, [*ours, *(wanted.options if wanted else [])])
+        edits = settings_text.put_in_front(settings, entry, [*ours, *options_of_run])
         return EntryChange(name, PUT_IN_FRONT, had_args), edits
     count = len(words) - len(behind) - 2  # the arguments in front of ``run``
     own = command_line.own_program(words)
@@ -199,19 +214,6 @@ def _plan_entry(
     if count < 0 or list(words[: count + 2]) == list(ours):
         return None
     return EntryChange(name, REPLACED), settings_text.replace_words(settings, entry, count, ours)
-
-
-def _has_agent(settings: Settings, listed: Iterable[settings_text.Element], command: list[str]) -> bool:
-    """Whether an entry starts this agent, with acp-proxy or without."""
-    for element in listed:
-        value = settings.read(element.value)
-        if acp.text(value, "type") == "registry" and command == [f"{PREFIX}{element.name}"]:
-            return True
-        words = words_of(value)
-        behind = command_line.behind_run(words)
-        if (words if behind is None else behind[-len(command) :]) == command:
-            return True
-    return False
 
 
 # --- Files

@@ -35,10 +35,10 @@ def agent(server: Server) -> dict[str, object]:
     return {"id": "tiny", "name": "Tiny", "version": "1.0.0", "distribution": {"binary": {this_platform(): target}}}
 
 
-def run(home: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(home: Path, *words: str, by: str = "run", **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("ACP_PROXY_", "XDG_"))}
     return subprocess.run(
-        [sys.executable, "-m", "acp_proxy", "run", *words],
+        [sys.executable, "-m", "acp_proxy", by, *words],
         input=INITIALIZE,
         capture_output=True,
         text=True,
@@ -81,3 +81,11 @@ def test_a_program_asks_no_registry(server: Server, tmp_path: Path) -> None:
     done = run(tmp_path, "--registry", server.serve_agents(agent(server)), "cat")
     assert done.stdout.startswith("{")
     assert server.asked == []
+
+
+@pytest.mark.parametrize("command", [["adopt", "--dry-run"], ["doctor"]])
+def test_commands_that_start_an_agent_take_a_registry(server: Server, tmp_path: Path, command: list[str]) -> None:
+    server.answers["/a.tgz"] = tar_of({"agent": PROGRAM.encode()})
+    url = server.serve_agents(agent(server))
+    run(tmp_path, *command[1:], "--registry", url, "tiny", by=command[0])
+    assert server.asked == ["/registry.json", "/a.tgz"]

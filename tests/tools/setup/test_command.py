@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from acp_proxy.cli.app import app
 from acp_proxy.tools.editors import jsonc
 from acp_proxy.tools.editors.config_dirs import Machine
+from acp_proxy.tools.editors.configured import words_of
 from acp_proxy.tools.setup.command import check_agents
 from acp_proxy.tools.setup.setup import FileChange
 
@@ -180,7 +181,9 @@ def test_a_dry_run_shows_the_change_and_writes_nothing(home: Home) -> None:
 def test_no_means_no(home: Home) -> None:
     home.write(home.zed, ZED)
     before = home.files()
-    assert setup(answer="n\n").exit_code == 1
+    declined = setup("--editor", "zed", answer="n\n")
+    assert declined.exit_code == 1
+    assert declined.stderr.endswith("Nothing was changed. To see it again: acp-proxy setup --editor zed\n")
     assert home.files() == before
 
 
@@ -291,6 +294,84 @@ def test_an_agent_is_named_as_the_settings_name_it(home: Home) -> None:
     assert '"My Agent" already goes through acp-proxy.' in " ".join(setup("--agent", "My Agent").stderr.split())
 
 
+def servers(path: Path) -> dict[str, list[str]]:
+    """The commands in a settings file, by name."""
+    found = entry(path, "agent_servers")
+    assert isinstance(found, dict)
+    return {name: words_of(value) for name, value in found.items()}
+
+
+def write_servers(home: Home, **commands: str) -> None:
+    entries = {name: {"command": line.split()[0], "args": line.split()[1:]} for name, line in commands.items()}
+    home.write(home.jetbrains, json.dumps({"agent_servers": entries}))
+
+
+@pytest.mark.parametrize("word", ["GOOGLE", "Goog", "google's other"])
+def test_a_name_counts_in_any_case_and_by_a_unique_beginning(home: Home, word: str) -> None:
+    write_servers(home, **{"Google's other": "mine", "Other": "two"})
+    result = setup("--agent", word, "--yes")
+    assert servers(home.jetbrains) == {"Google's other": [COMMAND, "run", "mine"], "Other": ["two"]}
+    assert ("Note: " in result.stderr) is (word != "google's other")
+
+
+def test_a_beginning_of_several_names_is_refused_with_the_names(home: Home) -> None:
+    write_servers(home, **{"My one": "one", "My two": "two"})
+    result = setup("--agent", "my", "--yes")
+    assert "several agents begin with 'my': My one, My two." in " ".join(result.stderr.split())
+    assert result.exit_code == 2
+
+
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize("word", ["gemini", "registry:gemini", "npx -y @google/gemini-cli", "gemini --acp"])
+@pytest.mark.parametrize("started", ["gemini --acp", "/opt/gemini --acp", "npx @google/gemini-cli@0.61.0 --acp"])
+def test_an_entry_that_starts_the_agent_is_recognised_whatever_its_name(home: Home, word: str, started: str) -> None:
+    write_servers(home, Mine=started, Gem="other")
+    setup("--agent", word, "--yes")
+    assert servers(home.jetbrains) == {"Mine": [COMMAND, "run", *started.split()], "Gem": ["other"]}
+    assert '"Mine" already goes through acp-proxy.' in " ".join(setup("--agent", word).stderr.split())
+
+
+@pytest.mark.parametrize("word", ["gemini --acp --model pro", "/mine/gemini --acp"])
+def test_a_command_with_other_arguments_or_another_path_is_another_agent(home: Home, word: str) -> None:
+    write_servers(home, Gemini="gemini --acp")
+    setup("--agent", word, "--yes")
+    added = [COMMAND, "run", *word.split()]
+    assert servers(home.jetbrains) == {"Gemini": ["gemini", "--acp"], "Gemini (recorded)": added}
+
+
+def test_an_agent_that_one_editor_has_is_added_to_no_other(home: Home) -> None:
+    write_servers(home, Gemini="gemini --acp")
+    home.write(home.zed, "{}")
+    setup("--agent", "gemini", "--yes")
+    assert servers(home.jetbrains) == {"Gemini": [COMMAND, "run", "gemini", "--acp"]}
+    assert home.zed.read_text() == "{}"
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_program_that_is_added_gets_the_arguments_that_the_registry_has_for_it(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda name, path=None: f"/bin/{name}")
+    setup("--agent", "kimi", "--yes", "--editor", "jetbrains")
+    assert servers(home.jetbrains) == {"Kimi (recorded)": [COMMAND, "run", "kimi", "--acp"]}
+
+
+@pytest.mark.parametrize(
+    ("word", "file"), [("idea", "jetbrains"), ("PyCharm", "jetbrains"), ("code", "vscode"), ("jet", "jetbrains")]
+)
+def test_an_editor_is_known_by_its_program_in_any_case_and_by_a_beginning(home: Home, word: str, file: str) -> None:
+    setup("--editor", word, "--agent", "some-agent --acp", "--yes")
+    assert getattr(home, file).exists()
+
+
+@pytest.mark.parametrize("word", ["vim", "nvim", "neovim"])
+def test_neovim_is_left_to_the_command_that_prints(home: Home, word: str) -> None:
+    result = setup("--editor", word)
+    said = " ".join(result.stderr.replace("│", " ").split())
+    assert "acp-proxy editor PLUGIN AGENT, with your plugin: codecompanion, avante, agentic." in said
+    assert result.exit_code == 2
+
+
 def test_a_word_that_names_no_agent_is_said_before_the_question(home: Home) -> None:
     result = setup("--agent", "nosuchagent", "--editor", "jetbrains", answer="n")
     assert "Note: nosuchagent is no program here, and no agent that is known from the registry." in result.stderr
@@ -385,7 +466,7 @@ def test_the_file_of_another_user_stays(home: Home) -> None:
 def test_a_file_that_changes_while_the_user_thinks_stays(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     home.write(home.zed, ZED)
 
-    def answer(question: str, *, enter: bool) -> None:
+    def answer(question: str, *, enter: bool, declined: str) -> None:
         home.zed.write_text("{}")
 
     monkeypatch.setattr("acp_proxy.tools.setup.command.ask_to_confirm", answer)
@@ -431,13 +512,16 @@ def test_a_damaged_record_is_named(home: Home) -> None:
 
 @pytest.fixture
 def registry(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    agents = [{"id": id, "name": name, "distribution": {"npx": {"package": id}}} for id, name in AGENTS]
+    agents = [
+        {"id": id, "name": name, "distribution": {"npx": {"package": package, "args": ["--acp"]}}}
+        for id, name, package in AGENTS
+    ]
     home.write(home.path / "registry.json", json.dumps({"agents": agents}))
     monkeypatch.setenv("ACP_PROXY_REGISTRY", str(home.path / "registry.json"))
     monkeypatch.setenv("PATH", "")
 
 
-AGENTS = [("gemini", "Gemini CLI"), ("kimi", "Kimi CLI")]
+AGENTS = [("gemini", "Gemini CLI", "@google/gemini-cli@0.61.0"), ("kimi", "Kimi CLI", "kimi")]
 
 
 @pytest.mark.usefixtures("registry")

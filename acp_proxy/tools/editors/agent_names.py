@@ -1,0 +1,114 @@
+"""Which agent a user means: by its name in an editor's settings, by its command, or by its id in the registry."""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from acp_proxy.config import options
+from acp_proxy.errors import UsageError
+from acp_proxy.store.agents import command_name
+from acp_proxy.tools.editors import command_line
+from acp_proxy.tools.editors.snippets import KNOWN_AGENTS
+from acp_proxy.tools.registry import PREFIX
+from acp_proxy.tools.registry.agents import RegisteredAgent, Registry, RegistryError, is_id
+from acp_proxy.tools.registry.resolve import names_an_id
+
+_ADAPTER_COMMANDS = {"claude": "npx -y @agentclientprotocol/claude-agent-acp"}
+"""What to give instead of a program that does not speak the protocol itself, by the program's name."""
+
+
+def find_name(names: Iterable[str], word: str) -> list[str]:
+    """The names that are this word, as it is written, else in other cases."""
+    known = list(dict.fromkeys(names))
+    return [each for each in known if each == word] or [each for each in known if each.casefold() == word.casefold()]
+
+
+def find_beginning(names: Iterable[str], word: str) -> list[str]:
+    """The names that begin with this word, whatever its case."""
+    return [each for each in dict.fromkeys(names) if word and each.casefold().startswith(word.casefold())]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAgent:
+    """An agent that a user names. ``title``: the name of its entry. ``command``: what acp-proxy is to start.
+
+    ``given``: the command as the user gives it. ``names``: how commands may name it, in lowercase.
+    """
+
+    title: str
+    command: list[str]
+    given: list[str]
+    names: frozenset[str]
+
+    def is_started_by(self, words: Sequence[str]) -> bool:
+        """Whether a command starts this agent, with acp-proxy in front or without.
+
+        Arguments count if the user gives some. A program given by its path is no other one of the same name.
+        """
+        if (behind := command_line.behind_run([*words])) is not None:
+            try:
+                _, words = options.parse(behind, {})
+            except UsageError:
+                words = behind
+        if list(words) in (self.command, self.given):
+            return True
+        own = _arguments(self.given)
+        is_path = any(os.path.isabs(word) for word in self.given)
+        return not is_path and not self.names.isdisjoint(_names(words)) and own in ([], _arguments(words))
+
+
+def name_agent(command: list[str], registry: Registry) -> NamedAgent:
+    """The agent of a command; of an id in the registry, with the prefix that says so.
+
+    A word without the prefix that the registry does not know is a program, which may be installed later. A program
+    that is here gets the arguments that the registry has for it, if the user gives none: many need one to speak the
+    protocol. Raises RegistryError.
+    """
+    word = command[0]
+    found: RegisteredAgent | None = None
+    if names_an_id(command) or (len(command) == 1 and is_id(word)):
+        try:
+            found = registry.find(word.removeprefix(PREFIX))
+        except RegistryError:
+            if word.startswith(PREFIX):
+                raise
+    if found is None:
+        return NamedAgent(command_name(command), command, command, _names(command))
+    started = [found.archive.program, *found.words] if found.archive is not None else [*found.words]
+    names = _names(started) | {found.id}
+    if not names_an_id(command):
+        if found.archive is not None and command_name(started) != word:  # another program of that name
+            return NamedAgent(command_name(command), command, command, _names(command))
+        return NamedAgent(command_name(command), [word, *_arguments(started)], command, names | _names(command))
+    by_command = found.id if found.archive is not None else command_name(started)
+    title = by_command if by_command in KNOWN_AGENTS else found.name
+    return NamedAgent(title, [f"{PREFIX}{found.id}", *command[1:]], command, names)
+
+
+def advise_adapter(command: Sequence[str]) -> list[str]:
+    """What to tell the user about a program that does not speak the protocol itself."""
+    adapter = _ADAPTER_COMMANDS.get(Path(command[0]).stem)
+    if adapter is None:
+        return []
+    unless = "unless it is a script of yours that does"
+    return [
+        f"Note: {command[0]} does not speak the Agent Client Protocol, {unless}.",
+        f"Give its adapter instead: {adapter}",
+    ]
+
+
+def _names(command: Sequence[str]) -> frozenset[str]:
+    """How the agent of a command is called: by its program or package, and by others of the same agent."""
+    if not command:
+        return frozenset()
+    name = command[0].removeprefix(PREFIX) if command[0].startswith(PREFIX) else command_name([*command])
+    known = KNOWN_AGENTS.get(name.lower())
+    return frozenset({name.lower(), *(each for each, agent in KNOWN_AGENTS.items() if agent is known)})
+
+
+def _arguments(command: Sequence[str]) -> list[str]:
+    """The words behind the one that names the agent."""
+    name = command_name([*command])
+    first = next(at for at in range(1, len(command) + 1) if command_name([*command[:at]]) == name)
+    return [*command[first:]]
