@@ -400,7 +400,7 @@ class Connection:
         if found is None:
             return [Forward(Peer.CLIENT, line)]
         if (load := self._machine.open_loads.of(found.request)) is not None:
-            if again := self._lookups.ask_by_open_id(load, message):
+            if again := self._lookups.ask_by_earlier_id(load, message):
                 return again
             return [*self._machine.handle_answer(load, line, message), *self._message_log.release_waiting()]
         if found.request.method == acp.PROMPT and found.session is not None:

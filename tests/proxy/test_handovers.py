@@ -513,6 +513,17 @@ def test_a_session_that_another_windows_agent_gave_an_id_is_asked_for_by_the_one
     assert talk.client(resume(2, "s")).to_agent == line(resume(2, "s"))
 
 
+def test_a_session_that_was_closed_here_is_asked_for_by_the_id_from_before_another_windows_handover() -> None:
+    talk = Talk().begins(RESUMES).opens("s")
+    talk.client(request(4, "session/close", {"sessionId": "s"}))
+    talk.agent(result(4, {}))
+    talk.stored["s"] = Stored(alias="other", moved=True)
+    talk.client(resume(1, "s"))
+    refused = talk.agent(error(1, -32600, "No sessions directory found"))
+    assert (refused.to_agent, refused.to_client) == (line(resume(1, "s")), b"")
+    assert talk.agent(result(1, {})).to_client == line(result(1, {}))
+
+
 def test_a_session_that_the_agent_refuses_by_both_ids_is_refused_once() -> None:
     talk = Talk().begins(RESUMES).opens("s")
     talk.stored["s"] = Stored(alias="other", moved=True)
@@ -523,7 +534,7 @@ def test_a_session_that_the_agent_refuses_by_both_ids_is_refused_once() -> None:
     assert (step.to_agent, step.to_client) == (b"", line(last))
 
 
-def test_a_session_that_is_not_open_here_is_asked_for_by_the_latest_id_only() -> None:
+def test_a_session_that_was_not_opened_here_is_asked_for_by_the_latest_id_only() -> None:
     talk = about_to_load(Stored(alias="other", moved=True), RESUMES)
     talk.client(resume(1, "s"))
     last = error(1, -32602, "session not found: other")

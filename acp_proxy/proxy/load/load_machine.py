@@ -175,12 +175,12 @@ class LoadMachine:
 
     # --- the agent's answer
 
-    def take_open_id(self, load: Load, answer: Response) -> str | None:
-        """The agent's id of the session as it is open here, if the agent refuses another one of it. Only once."""
-        open_id, load.open_id = load.open_id, None
+    def take_earlier_id(self, load: Load, answer: Response) -> str | None:
+        """The id by which the agent had the session before, if it refuses another window's. Only once."""
+        earlier_id, load.earlier_id = load.earlier_id, None
         is_asked = load.state in (LoadState.ASKED, LoadState.PASSING)
         is_refused = is_asked and answer.error is not None and not self._can_open_anew(load, answer)
-        return open_id if is_refused else None
+        return earlier_id if is_refused else None
 
     def handle_answer(self, load: Load, line: bytes, message: Response) -> list[Effect]:
         """The agent's answer to a load, or to the request sent in its place. ``message``: the same line, parsed."""

@@ -152,7 +152,7 @@ class Lookups:
             return [CloseTranscript(request.id), refusal(request.id, jsonrpc.INTERNAL_ERROR, _REFUSALS[planned])]
         if isinstance(planned, Refusal):
             return [_not_found(request, session)]
-        open_id = (self._aliases.agent_of(session) or session) if self._log.is_open(session) else None
+        earlier_id = (self._aliases.agent_of(session) or session) if self._log.knows(session) else None
         aliased = self._use_alias(session, found)
         if found.is_foreign:
             self.uncopied.add(session)
@@ -164,7 +164,7 @@ class Lookups:
             planned,
             has_transcript=found.has_transcript,
             is_open_elsewhere=is_open,
-            open_id=open_id if open_id != (self._aliases.agent_of(session) or session) else None,
+            earlier_id=earlier_id if earlier_id != (self._aliases.agent_of(session) or session) else None,
         )
         return [*aliased, *unused, *self._ask(line, load)]
 
@@ -201,17 +201,18 @@ class Lookups:
         self._resending[prompt.id] = load, prompt, refused
         return [FindSession(prompt.id, load.session)]
 
-    def ask_by_open_id(self, load: Load, answer: Response) -> list[Effect]:
+    def ask_by_earlier_id(self, load: Load, answer: Response) -> list[Effect]:
         """The agent has answered a load. If it refuses an id that another window's agent gave the session, ask for the
-        one that is open here, unless a new session is opened instead. Otherwise returns nothing: that is the answer.
+        one that this window's agent had last, unless a new session is opened instead. Otherwise returns nothing: that
+        is the answer.
 
         An agent may know a session only in the process that opened it. Without us it would have been asked for the one
-        that it has open, and the client's next prompt goes there anyway.
+        that it has, or had until the client closed it, and the next prompt to one that is open goes there anyway.
         """
-        open_id = self._machine.take_open_id(load, answer)
-        if open_id is None:
+        earlier_id = self._machine.take_earlier_id(load, answer)
+        if earlier_id is None:
             return []
-        self._aliases.add(load.session, open_id)
+        self._aliases.add(load.session, earlier_id)
         return self._send_request(load.request.raw + b"\n", load)
 
     def fail(self, how: str) -> list[Effect]:

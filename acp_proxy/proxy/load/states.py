@@ -297,11 +297,11 @@ class Load:
         has_transcript: bool,
         is_open_elsewhere: bool | None = None,
         is_open: bool = False,
-        open_id: str | None = None,
+        earlier_id: str | None = None,
     ) -> None:
         """``has_transcript``: the store has a transcript of the session. ``is_open_elsewhere``: another process had it
         open to append when it was looked up; None: not known. ``is_open``: the client has its answer already.
-        ``open_id``: the agent's id of the session as it is open here, if the agent is asked for another one."""
+        ``earlier_id``: the id by which this process's agent had the session last, if it is asked for another one."""
         self.request = request
         self.session = session
         self.plan = plan
@@ -311,7 +311,7 @@ class Load:
         self.has_transcript = has_transcript
         self.imports = plan.imports
         """Whether a transcript begins, or has begun, with what the agent sends before its answer."""
-        self.open_id = open_id
+        self.earlier_id = earlier_id
         self.opens_anew = False
         """Whether the agent was asked for a new session in which this one continues."""
         self.response = b""
