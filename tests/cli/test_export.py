@@ -154,14 +154,29 @@ def test_several_sessions_go_to_a_directory_named_by_title(store: Both, tmp_path
     store_session(store, "two", ("Mend the/../login", TURN), agent="b", at=EPOCH + 1)
     store_session(store, "one", ("Mend the/../login", TURN), agent="b", at=EPOCH + 2)
     told = printed(store, "--all", "--format", "html", "--output", str(tmp_path / "deep" / "er"))
-    names = sorted(path.name for path in (tmp_path / "deep" / "er").iterdir())
-    assert len(names) == 3
+    index, *names = sorted(path.name for path in (tmp_path / "deep" / "er").iterdir())
+    assert (index, len(names)) == ("index.html", 3)
     assert all(name.startswith("mend-the-login-") and name.endswith(".html") for name in names)
-    assert sorted(Path(line).name for line in told.splitlines()) == names
+    assert sorted(Path(line).name for line in told.splitlines()) == [index, *names]
     again = run(store, "--all", "--format", "html", "--output", str(tmp_path / "deep" / "er"))
     assert (again.exit_code, again.stdout, again.stderr.count("--force")) == (1, "", 3)
+    forced = printed(store, "one", "two", "--agent", "b", "--format", "html", "-o", f"{tmp_path}/deep/er", "--force")
+    assert len(forced.splitlines()) == 3
+    assert (tmp_path / "deep" / "er" / index).read_text(encoding="utf-8").count("<li data-number") == 2
     assert len(printed(store, "--all", "--agent", "a", "-o", f"{tmp_path}/only/").splitlines()) == 1
     assert len(printed(store, "--agent", "b", "one", "two", "-o", f"{tmp_path}/both").splitlines()) == 2
+
+
+def test_the_page_of_all_sessions_hides_what_the_pages_hide(store: Both, tmp_path: Path) -> None:
+    turn = [chunk(f"the key is {TOKEN} and the file /home/somebody/secret.txt")]
+    store_session(store, "one", (f"Mend {TOKEN}", turn), cwd="/home/somebody/project")
+    store_session(store, "two", ("Mend it", turn), cwd="/home/somebody/project")
+    [*_, path] = printed(store, "--all", "--format", "html", "-o", f"{tmp_path}/out/", "--redact", "keys").splitlines()
+    page = Path(path).read_text(encoding="utf-8")
+    assert "<bdi>~/project</bdi>" in page
+    assert "secret" in page
+    assert "somebody" not in page
+    assert TOKEN.lower() not in page.lower()
 
 
 @pytest.mark.parametrize(
@@ -193,7 +208,7 @@ def test_several_sessions_in_one_file_are_refused(store: Both, tmp_path: Path) -
         assert (result.exit_code, (tmp_path / "one.html").exists()) == (2, False)
         assert result.stderr.endswith(f"Name a directory: --output {tmp_path / 'one'}/ --format html\n")
     advised = printed(store, "--all", "-o", f"{tmp_path / 'one'}/", "--format", "html").splitlines()
-    assert [Path(path).suffix for path in advised] == [".html", ".html"]
+    assert [Path(path).suffix for path in advised] == [".html", ".html", ".html"]
     assert printed(store, "--all", "-o", f"{tmp_path / 'one.html'}/").count(".md\n") == 2
     assert printed(store, "one", "two", "-o", str(tmp_path / "v1.2")).count("v1.2") == 2
 

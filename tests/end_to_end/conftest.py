@@ -1,10 +1,16 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from scripts import real_agents
 from tests.end_to_end.proxied import Proxied
+
+if TYPE_CHECKING:  # imported late: where there is no browser, there may be no Playwright
+    from playwright.sync_api import Browser
+
+    from tests.end_to_end.browser_page import Open, Pages
 
 
 @pytest.fixture
@@ -33,3 +39,29 @@ def stand_in_model() -> Iterator[int]:
         pytest.skip(f"no real agents: {real_agents.AGENTS} is not there")
     with real_agents.stand_in_model() as port:
         yield port
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    from scripts import browser as browsers
+
+    path = browsers.installed()
+    if path is None:
+        pytest.skip("no Chromium is installed; run: make browser")
+    with browsers.opened(path) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def pages(browser: "Browser") -> "Iterator[Pages]":
+    from tests.end_to_end.browser_page import Pages
+
+    yield Pages(browser)
+    for context in browser.contexts:
+        context.close()
+
+
+@pytest.fixture
+def watched(pages: "Pages") -> "tuple[Open, list[str]]":
+    """Open a file or an address, and what the page did since."""
+    return pages.open, pages.seen

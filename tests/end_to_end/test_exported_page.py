@@ -6,14 +6,10 @@ screen readers or keyboards out.
 
 import re
 import socket
-from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
-from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Dialog, Page, ViewportSize
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
@@ -21,75 +17,11 @@ from acp_proxy.tools.export import html
 from acp_proxy.views import document
 from acp_proxy.views.conversation import ConversationTurn
 from acp_proxy.views.document import Choices, Head
-from scripts import browser as browsers
+from tests.end_to_end.browser_page import FAINT, OUTSIDE, SCHEMES, SMALL, UNFOLD, WIDTHS, Open, find_violations
 from tests.views.turns import EVIL, HEAD, call, diff, everywhere, said, text, turn
 
 CONVERSATIONS = Path(__file__).parents[2] / "fixtures" / "conversations"
-AXE = Path(__file__).parents[1] / "axe" / "node_modules" / "axe-core" / "axe.min.js"
-WIDTHS = (390, 1280)
-SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-USUAL: ViewportSize = {"width": 1280, "height": 720}
 LONG = "a_very_long_word_without_any_space_" * 12
-
-Open = Callable[..., Page]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = browsers.installed()
-    if path is None:
-        pytest.skip("no Chromium is installed; run: make browser")
-    with browsers.opened(path) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def pages(browser: Browser) -> Iterator[tuple[Callable[[bool], Page], list[str]]]:
-    """A page with JavaScript and one without, and everything that they log, ask, request or fail at."""
-    seen: list[str] = []
-
-    def dismissed(dialog: Dialog) -> None:
-        seen.append(f"dialog: {dialog.message}")
-        dialog.dismiss()
-
-    @cache
-    def page_with(scripts: bool) -> Page:
-        render_page = browser.new_context(java_script_enabled=scripts).new_page()
-        render_page.on("console", lambda message: seen.append(f"console: {message.text}"))
-        render_page.on("dialog", dismissed)
-        render_page.on("pageerror", lambda error: seen.append(f"error: {error}"))
-        render_page.on("popup", lambda popup: seen.append(f"popup: {popup.url}"))
-        render_page.on("download", lambda download: seen.append(f"download: {download.url}"))
-        render_page.on("request", lambda request: seen.append(f"request: {request.url}"))
-        return render_page
-
-    yield page_with, seen
-    for context in browser.contexts:
-        context.close()
-
-
-@pytest.fixture
-def watched(pages: tuple[Callable[[bool], Page], list[str]]) -> tuple[Open, list[str]]:
-    """Open a file, and what the page did since. A process for each test would take most of the time of all."""
-    page_with, seen = pages
-
-    def open_page(
-        path: Path,
-        *,
-        viewport: ViewportSize = USUAL,
-        color_scheme: Literal["light", "dark"] = "light",
-        java_script_enabled: bool = True,
-    ) -> Page:
-        render_page = page_with(java_script_enabled)
-        render_page.goto("about:blank")
-        render_page.set_viewport_size(viewport)
-        render_page.emulate_media(color_scheme=color_scheme)
-        seen.clear()
-        render_page.goto(path.as_uri())
-        assert seen.pop(0) == f"request: {path.as_uri()}"
-        return render_page
-
-    return open_page, seen
 
 
 @pytest.fixture(scope="module")
@@ -136,37 +68,6 @@ def written(path: Path, head: Head, turns: list[ConversationTurn]) -> Path:
     contents = [(turn.number, document.first_line(turn)) for turn in turns]
     path.write_text("".join(html.render_page(head, contents, turns, Choices())), encoding="utf-8")
     return path
-
-
-OUTSIDE = """() => [...document.querySelectorAll('body *')].filter(one => {
-    const box = one.getBoundingClientRect();
-    return box.width && (box.right > innerWidth + 1 || box.left < -1) && !one.closest('pre, .wide, .hidden');
-}).map(one => one.outerHTML.slice(0, 80))"""
-OF_WORDS = """[...document.querySelectorAll('body *')].filter(one =>
-    !one.closest('.hidden') && [...one.childNodes].some(node => node.nodeType === 3 && node.data.trim()))"""
-SMALL = f"""() => {OF_WORDS}
-    .filter(one => parseFloat(getComputedStyle(one).fontSize) < (one.matches('.user > p, .agent > p') ? 16 : 12))
-    .map(one => one.outerHTML.slice(0, 80))"""
-UNFOLD = "() => document.querySelectorAll('details').forEach(one => { one.open = true })"
-FAINT = """() => {
-    const numbers = text => text.match(/[\\d.]+/g).map(Number);
-    const linear = part => part / 255 <= 0.03928 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4;
-    const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
-    const ground = one => {
-        for (; one; one = one.parentElement) {
-            const found = numbers(getComputedStyle(one).backgroundColor);
-            if (found.length < 4 || found[3] === 1) return found;
-        }
-        return [255, 255, 255];
-    };
-    const low = [];
-    for (const one of WORDS) {
-        const [a, b] = [light(numbers(getComputedStyle(one).color)), light(ground(one))].sort((x, y) => y - x);
-        const contrast = (a + 0.05) / (b + 0.05);
-        if (contrast < 4.5) low.push([contrast.toFixed(2), one.outerHTML.slice(0, 80)]);
-    }
-    return low;
-}""".replace("WORDS", OF_WORDS)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -245,14 +146,9 @@ def test_the_contents_link_to_the_turns(exported: Path, watched: tuple[Open, lis
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_axe_finds_no_violation(formatted: Path, watched: tuple[Open, list[str]], width: int, scheme: str) -> None:
-    if not AXE.exists():
-        pytest.skip("axe-core is not installed; run: make test")
     render_page = watched[0](formatted, viewport={"width": width, "height": 844}, color_scheme=scheme)
     render_page.evaluate(UNFOLD)
-    render_page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = render_page.evaluate("axe.run()")
-    assert {rule["id"] for rule in found["passes"]} >= {"color-contrast", "heading-order", "region"}
-    assert [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found["violations"]] == []
+    assert find_violations(render_page) == []
 
 
 def test_arabic_runs_from_right_to_left(formatted: Path, watched: tuple[Open, list[str]]) -> None:

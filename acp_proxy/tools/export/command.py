@@ -3,7 +3,7 @@
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # imported late: no other command needs them
 _Format = Literal["md", "html", "json", "cast", "jsonl"]
 _Tools = Literal["none", "summary", "full"]
 _JSONL: _Format = "jsonl"
+_INDEX = "index.html"
 _SLUG, _IN_WORDS = 40, "LMN"
 """The characters of a title in a file name, and Unicode's categories of those that belong to a word."""
 _SUFFIXES: dict[str, _Format] = {
@@ -106,8 +107,9 @@ def export(
     """Export conversations, to share or to keep them.
 
     md is for pull requests and issues. html is a single page for any screen, light or dark, without scripts or external
-    resources. json is for programs. cast is a terminal recording for asciinema. These four show home directories as ~.
-    jsonl is the transcript, byte for byte, for sessions import. The command replaces no file without --force.
+    resources; several sessions get an index.html with a search. json is for programs. cast is a terminal recording for
+    asciinema. These four show home directories as ~. jsonl is the transcript, byte for byte, for sessions import. The
+    command replaces no file without --force.
 
     Example: acp-proxy export last --output session.html
     """
@@ -151,21 +153,21 @@ def export(
         if web:
             _export_to_browser(source, rows[0])
         elif not output:
-            with source.open_pieces(rows[0]) as (_, pieces):
-                output_files.write_to_stdout(pieces)
+            with source.open_session(rows[0]) as exported:
+                output_files.write_to_stdout(exported.pieces)
         elif several or _is_directory(output):
-            _export_to_directory(source, rows, into, force=force)
+            _export_to_directory(source, rows, into, force=force, with_index=several and chosen_form == "html")
         else:
-            with source.open_pieces(rows[0]) as (_, pieces):
-                output_files.write_file(into, pieces, force=force)
+            with source.open_session(rows[0]) as exported:
+                output_files.write_file(into, exported.pieces, force=force)
             typer.echo(sanitize.line(str(into)))
 
 
 def export_to_named_file(store: Sessions, row: "ListedSession", output: Path) -> None:
     """Write a session in the format of the file's suffix. Raises AcpProxyError, OSError."""
     form = _choose_format(str(output), is_directory=False)
-    with _Source(store, form, _make_choices(form, None, None, (1, None)), None).open_pieces(row) as (_, pieces):
-        output_files.write_file(output, pieces, force=False)
+    with _Source(store, form, _make_choices(form, None, None, (1, None)), None).open_session(row) as exported:
+        output_files.write_file(output, exported.pieces, force=False)
 
 
 def make_file_name(row: "ListedSession") -> str:
@@ -185,6 +187,16 @@ def _choose_format(output: str, *, is_directory: bool) -> _Format:
 
 def _is_directory(output: str) -> bool:
     return output.endswith("/") or Path(output).expanduser().is_dir()
+
+
+@dataclass(frozen=True, slots=True)
+class _ExportedSession:
+    """``title``, ``cwd``: as the document shows them. ``collect_words``: reads what was said in the conversation."""
+
+    title: str
+    cwd: str
+    pieces: Iterable[bytes]
+    collect_words: Callable[[], set[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +220,8 @@ class _Source:
             )
 
     @contextmanager
-    def open_pieces(self, row: "ListedSession") -> Iterator[tuple[str, Iterable[bytes]]]:
-        """The title to show, and the content to write. Raises OSError, NewerFormat."""
+    def open_session(self, row: "ListedSession") -> Iterator[_ExportedSession]:
+        """Raises OSError, NewerFormat."""
         from acp_proxy.tools.export.hide_home import HomeHider
 
         hider = HomeHider(row.cwd, os.path.expanduser("~"))
@@ -229,10 +241,14 @@ class _Source:
                     with mask_copy(self.store, row, found, self.masking) as (copy, _):
                         yield copy
 
-            yield (
-                hider.hide(title or ""),
-                self._make_pieces(self._make_head(row, title, reading), reading, hider, child),
-            )
+            def collect_words() -> set[str]:
+                from acp_proxy.tools.export.index_page import collect_words
+                from acp_proxy.views.conversation import read_turns
+
+                return collect_words(hider.hide_in_turns(read_turns(reading, row.session)))
+
+            pieces = self._make_pieces(self._make_head(row, title, reading), reading, hider, child)
+            yield _ExportedSession(hider.hide(title or ""), hider.hide(row.cwd or ""), pieces, collect_words)
 
     def _make_pieces(self, head: "Head", reading: "Reading", hider: "HomeHider", child: "OpenChild") -> Iterable[bytes]:
         if self.form == _JSONL:
@@ -270,22 +286,35 @@ class _Source:
         return replace(head, tokens=used.count_tokens(used.total), cost=used.total.cost)
 
 
-def _export_to_directory(source: _Source, rows: "list[ListedSession]", into: Path, *, force: bool) -> None:
-    """Write each session to its own file. If one cannot be written, go on with the others."""
+def _export_to_directory(
+    source: _Source, rows: "list[ListedSession]", into: Path, *, force: bool, with_index: bool
+) -> None:
+    """Write each session to its own file, and a page of them all. If one cannot be written, go on with the others."""
     if not rows:
         typer.echo("There is no session to export. To see all sessions: acp-proxy list", err=True)
         return
     output_files.make_directory(into)
     written, failed = [], []
+    index = _Index(rows) if with_index else None
+    if with_index:
+        rows = sorted(rows, key=lambda row: row.updated, reverse=True)
     for row in show_progress(rows, "Exporting"):
         try:
-            with source.open_pieces(row) as (title, pieces):
-                path = into / f"{_make_name(title or row.session, row)}.{source.form}"
-                output_files.write_file(path, pieces, force=force)
+            with source.open_session(row) as exported:
+                path = into / f"{_make_name(exported.title or row.session, row)}.{source.form}"
+                output_files.write_file(path, exported.pieces, force=force)
+                written.append(path)
+                if index is not None:
+                    index.add(row, exported, path)
+        except (AcpProxyError, OSError) as problem:
+            failed.append(f"{row.selector}: {_explain(problem)}")
+    if index is not None and written:
+        path = into / _INDEX
+        try:
+            output_files.write_file(path, index.make_pieces(), force=force)
             written.append(path)
         except (AcpProxyError, OSError) as problem:
-            reason = f"{problem.strerror}. Run: acp-proxy doctor" if isinstance(problem, OSError) else problem
-            failed.append(f"{row.selector}: {reason}")
+            failed.append(f"{_INDEX}: {_explain(problem)}")
     for path in written:
         typer.echo(sanitize.line(str(path)))
     for text in failed:
@@ -294,14 +323,44 @@ def _export_to_directory(source: _Source, rows: "list[ListedSession]", into: Pat
         raise typer.Exit(1)
 
 
+def _explain(problem: AcpProxyError | OSError) -> str:
+    return f"{problem.strerror}. Run: acp-proxy doctor" if isinstance(problem, OSError) else str(problem)
+
+
+class _Index:
+    """What the page of all sessions will show of these ``rows``, newest first."""
+
+    def __init__(self, rows: "list[ListedSession]") -> None:
+        from acp_proxy.tools.export.index_page import IndexEntry, WordIndex  # imported late, as for html alone
+        from acp_proxy.views.session_lines import name_agents
+
+        self._agents = name_agents(dict.fromkeys(row.agent for row in rows))
+        self._words = WordIndex()
+        self._entries: list[IndexEntry] = []
+
+    def add(self, row: "ListedSession", exported: _ExportedSession, path: Path) -> None:
+        """Raises OSError."""
+        from acp_proxy.tools.export.index_page import IndexEntry
+
+        if self._words.has_room:
+            self._words.add(exported.collect_words())
+        agent = self._agents[row.agent]
+        self._entries.append(IndexEntry(path.name, exported.title, agent, exported.cwd, row.updated, row.prompts))
+
+    def make_pieces(self) -> Iterator[bytes]:
+        from acp_proxy.tools.export.index_page import render_index
+
+        return map(str.encode, render_index(self._entries, self._words))
+
+
 def _export_to_browser(source: _Source, row: "ListedSession") -> None:
     """The file stays: a browser reads it when it wants to. Raises AcpProxyError, OSError."""
     import tempfile
     import webbrowser
 
     path = Path(tempfile.mkdtemp(prefix="acp-proxy-")) / f"{make_file_name(row)}.html"
-    with source.open_pieces(row) as (_, pieces):
-        output_files.write_file(path, pieces, force=False)
+    with source.open_session(row) as exported:
+        output_files.write_file(path, exported.pieces, force=False)
     if not webbrowser.open(path.as_uri()):
         raise AcpProxyError(f"no browser was found. Open the page yourself: {path}")
     typer.echo(sanitize.line(str(path)))

@@ -7,7 +7,7 @@ connections, and images that are not part of the page. It is written turn by tur
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -40,7 +40,7 @@ _MARKS = {tool_calls.COMPLETED: "✓", tool_calls.FAILED: "✗", None: "·"}
 _STEPS = {"completed": "✓", "in_progress": "▸"}
 _IN_WORDS = tool_calls.KINDS - {"execute"}
 _CODE = re.compile("`[^`]+`")
-_POLICY = "default-src 'none'; img-src data:; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'"
+_POLICY = "default-src 'none'; img-src data:; style-src {styles}; base-uri 'none'; form-action 'none'"
 _END = (
     f'</main>\n<footer class="foot">Exported from its transcript by acp-proxy {__version__}.</footer>\n'
     "</div>\n</body>\n</html>\n"
@@ -55,7 +55,7 @@ def render_page(
     files: Iterable[ChangedFile] = (),
 ) -> Iterator[str]:
     """``lines``: the numbers and the topics of the turns. ``files``: what the session changed, shown at the end."""
-    yield _render_beginning(head, has_contents=len(lines) > 1)
+    yield render_beginning(head.heading, make_policy(), has_contents=len(lines) > 1)
     yield _render_head(head, len(lines))
     if len(lines) > 1:
         yield from _render_contents(lines)
@@ -72,21 +72,27 @@ def read_style() -> str:
     return Path(__file__).with_name("html.css").read_text(encoding="utf-8")
 
 
-def make_policy() -> str:
-    digest = hashlib.sha256(read_style().encode()).digest()
-    return _POLICY.format(hash=base64.b64encode(digest).decode())
+def make_policy(styles: Sequence[str] = (), scripts: Sequence[str] = ()) -> str:
+    """The policy of a page with these styles and scripts inside, and no others. ``styles``: empty: ``read_style``."""
+    policy = _POLICY.format(styles=" ".join(map(_hash, styles or [read_style()])))
+    return f"{policy}; script-src {' '.join(map(_hash, scripts))}" if scripts else policy
 
 
-def _render_beginning(head: Head, *, has_contents: bool) -> str:
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def render_beginning(title: str, policy: str, *, has_contents: bool, more: str = "") -> str:
+    """A page up to the first element of its frame. ``more``: HTML at the end of its head."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{make_policy()}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta http-equiv="x-dns-prefetch-control" content="off">\n'
         '<meta name="referrer" content="no-referrer">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f'<title>{escape(head.heading)}</title>\n<link rel="icon" href="data:,">\n'
-        f'<style>{read_style()}</style>\n</head>\n<body>\n<div class="frame{" two" if has_contents else ""}">\n'
+        f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n'
+        f'<style>{read_style()}</style>\n{more}</head>\n<body>\n<div class="frame{" two" if has_contents else ""}">\n'
     )
 
 

@@ -1,0 +1,83 @@
+import json
+import re
+from typing import Any
+
+from acp_proxy.tools.export.index_page import IndexEntry, WordIndex, collect_words, render_index
+from tests.views.turns import said, turn
+
+
+def entry(number: int, cwd: str = "/project", updated: str = "2026-11-20T09:15:02.123Z", title: str = "") -> IndexEntry:
+    return IndexEntry(f"{number}.html", title or f"Title {number}", "agent", cwd, updated, 1)
+
+
+def read_words_of(page: str) -> dict[str, list[int]]:
+    """The words in a page, each with the numbers of its sessions."""
+    data: dict[str, Any] = json.loads(page.split('id="words">')[1].split("</script>")[0])
+    found = {}
+    for word, gaps in zip(data["words"].split(), data["sessions"].split(), strict=True):
+        numbers, number = [], 0
+        for gap in gaps.split(","):
+            number += int(gap, 36)
+            numbers.append(number)
+        found[word] = numbers
+    return found
+
+
+def test_words_are_those_of_the_user_and_the_agent_in_lower_case() -> None:
+    turns = [
+        turn(said("user", "Mend `login.py`"), said("thought", "secretly"), said("agent", "Gr", "öße: O\u0308l, x")),
+        turn(said("agent", "again " + "z" * 41)),
+    ]
+    assert collect_words(turns) == {"mend", "login", "py", "größe", "öl", "again"}
+
+
+def test_the_page_has_each_word_once_with_its_sessions() -> None:
+    words = WordIndex()
+    for number in range(3000):
+        words.add({"all"} | ({"few"} if number in (0, 1, 37, 2999) else set()))
+    page = "".join(render_index([entry(number) for number in range(3000)], words))
+    assert read_words_of(page) == {"all": [*range(3000)], "few": [0, 1, 37, 2999]}
+
+
+def test_beyond_the_limit_the_page_says_which_sessions_are_found_by_title() -> None:
+    words = WordIndex(most=100)
+    for number in range(10):
+        if words.has_room:
+            words.add({f"{number}{'x' * 37}"})
+    assert words.count == 3
+    page = "".join(render_index([entry(number) for number in range(10)], words))
+    assert "Of all but the newest 3, it finds only the titles." in page
+    assert "it finds only" not in "".join(render_index([entry(number) for number in range(3)], words))
+
+
+def test_sessions_are_in_the_order_of_projects_and_days() -> None:
+    entries = [
+        entry(0, "/a", "2026-11-20T23:59:59.000Z"),
+        entry(1, "/b", "2026-11-20T10:00:00.000Z"),
+        entry(2, "/a", "2026-11-20T00:00:00.000Z"),
+        entry(3, "/a", "2026-11-19T23:59:59.000Z"),
+        entry(4, "", "not a time"),
+    ]
+    page = "".join(render_index(entries, WordIndex()))
+    assert re.findall(r"<h2[^>]*><bdi>(.*?)<|<h3>(.*?)<|Title (\d)<", page) == [
+        ("/a", "", ""),
+        ("", "2026-11-20", ""),
+        ("", "", "0"),
+        ("", "", "2"),
+        ("", "2026-11-19", ""),
+        ("", "", "3"),
+        ("/b", "", ""),
+        ("", "2026-11-20", ""),
+        ("", "", "1"),
+        ("No directory", "", ""),
+        ("", "At an unknown time", ""),
+        ("", "", "4"),
+    ]
+
+
+def test_words_cannot_end_the_element_that_holds_them() -> None:
+    words = WordIndex()
+    words.add({"</script><script>alert(1)</script>", "<!--", "&amp;"})
+    page = "".join(render_index([entry(0)], words))
+    assert page.count("<script") == 2
+    assert read_words_of(page).keys() == {"</script><script>alert(1)</script>", "<!--", "&amp;"}
