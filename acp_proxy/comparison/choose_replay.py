@@ -172,13 +172,23 @@ def _find_before(spans: list[Span], at: int) -> Span | None:
 
 
 def _is_explained(facts: ReplayFacts, turn: int) -> bool:
-    """Whether something explains a missing turn: a later command or compaction, or a later turn made elsewhere, where
-    something may have been taken back. The latter does not explain an empty replay."""
-    text = facts.text
-    later = enumerate(text.users[turn:], turn + 1)
-    is_elsewhere = any(user.is_elsewhere and text.has_answer(number) for number, user in later)
-    went_on = facts.has_updates and (is_elsewhere or facts.has_turn_elsewhere)
-    return text.taken_back_at >= turn or went_on
+    """Whether something explains a missing turn: a later command or compaction, or a turn made elsewhere."""
+    return facts.text.taken_back_at >= turn or _may_be_taken_back_elsewhere(facts, turn)
+
+
+def _may_be_taken_back_elsewhere(facts: ReplayFacts, turn: int) -> bool:
+    """Whether a missing turn may have been taken back before a turn that was made elsewhere.
+
+    Its user message is gone then, too: who takes something back takes back whole turns, and many agents replay no
+    calls. And the agent has the turn made elsewhere: one that sends only what came after that leaves out what is old.
+    """
+    if turn - 1 in facts.known_users:
+        return False
+    later = enumerate(facts.text.users[turn:], turn + 1)
+    return facts.has_turn_elsewhere or any(
+        user.is_elsewhere and facts.text.has_answer(number) and not _is_all_missing(facts, number)
+        for number, user in later
+    )
 
 
 def _is_explained_without_answer(facts: ReplayFacts, turn: int) -> bool:

@@ -378,7 +378,7 @@ class Comparison:
         is_somewhere = rest is not None or self._search.has_words(letters)
         for sent in message.updates:
             sent.is_somewhere = is_somewhere
-        self._add_new(*message.updates)
+        self._add_new(*message.updates, is_repetition=self._is_in_answer and self.text.has_message(letters, 0))
         return False
 
     def _repeats_last(self, letters: str) -> bool:
@@ -454,8 +454,10 @@ class Comparison:
         divided = message.cut_after(len(last)) if is_begun else None
         return message.updates if divided is None else divided
 
-    def _add_new(self, *sent: ComparedUpdate) -> None:
-        if self._is_in_answer:  # the last answer in other words; a user message before it is context
+    def _add_new(self, *sent: ComparedUpdate, is_repetition: bool = False) -> None:
+        """``is_repetition``: the transcript has the whole message earlier. Agents warn in the same words in each load;
+        nobody says an answer in the words of another one."""
+        if self._is_in_answer and not is_repetition:  # in other words; a user message before it is context
             self.has_new_before_tail = True
             self._tail.end_turn()
             return

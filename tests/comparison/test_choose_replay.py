@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.comparison.choose_replay import Decision, Rule, ShownReplay
-from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TextBuilder
+from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TextBuilder, TranscriptText
 from acp_proxy.protocol import acp
 from tests.comparison.telling import (
     Update,
@@ -17,16 +17,19 @@ from tests.comparison.telling import (
     choose_replay,
     laid,
     line,
+    new,
     opened,
     prompt,
     told,
     told_by,
     updated,
+    updates,
     user,
 )
 
 TALK = ["> mend it", "It is mended, all of it.", "> thanks", "You are welcome, any time."]
 ONE, TWO = TALK[:2], TALK[2:]
+GREETING = agent("Welcome back! There is a new release.")
 COMPACTED = {"sessionUpdate": "compaction_update", "status": "completed"}
 
 
@@ -277,6 +280,42 @@ def test_a_turn_made_elsewhere_does_not_explain_that_it_is_missing_itself() -> N
     past = builder.finish()
     assert choose_replay(told(past, "> made elsewhere")).rule is Rule.LESS, "its answer may come behind the load's"
     assert choose_replay(told(past, *ONE)).rule is Rule.LESS
+
+
+def _laid_with_turn_elsewhere(*before: str | Update) -> TranscriptText:
+    """A transcript with a turn made elsewhere behind one turn, and a prompt without an answer behind that."""
+    builder = TextBuilder()
+    for each in before:
+        builder.add(prompt(each[2:]) if isinstance(each, str) and each.startswith("> ") else updated(told_by(each)))
+    builder.add(answer())
+    for entry in (updated(user("elsewhere")), updated(agent("Done there.")), prompt("thanks"), answer()):
+        builder.add(entry)
+    return builder.finish()
+
+
+def test_a_turn_whose_user_message_the_agent_has_was_not_taken_back_elsewhere() -> None:
+    calls: list[str | Update] = ["> look", call("1", "look")]
+    assert choose_replay(told(laid(*calls), "> look", *ELSEWHERE)).rule is Rule.LESS
+    assert choose_replay(told(laid(*calls), *ELSEWHERE)).rule is Rule.TAKEN_BACK
+    past = _laid_with_turn_elsewhere(*calls)
+    assert choose_replay(told(past, "> look", *ELSEWHERE, "> thanks")).rule is Rule.LESS
+    assert choose_replay(told(past, *ELSEWHERE, "> thanks")).rule is Rule.TAKEN_BACK
+
+
+def test_a_turn_made_elsewhere_that_is_missing_too_explains_nothing() -> None:
+    past = _laid_with_turn_elsewhere(*ONE)
+    assert choose_replay(told(past, "> thanks")).rule is Rule.LESS
+    assert choose_replay(told(past, *ELSEWHERE)).rule is Rule.TAKEN_BACK
+
+
+def test_a_warning_in_place_of_the_last_answer_is_no_rewording_if_the_transcript_has_it_elsewhere() -> None:
+    past = laid(GREETING, *TALK)
+    comparison = told(past, *TALK[:3], GREETING)
+    assert choose_replay(comparison).rule is Rule.LESS
+    assert updates(comparison.split_tail()[0]) == [GREETING]
+    assert new(comparison) == []
+    assert choose_replay(told(past, *TALK[:3], "In other words.")).rule is Rule.MORE
+    assert choose_replay(told(laid(*TALK), *TALK[:3], GREETING)).rule is Rule.MORE, "nothing says that it is none"
 
 
 def test_commands_do_not_make_up_for_missing_user_messages() -> None:
