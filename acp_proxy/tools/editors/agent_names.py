@@ -1,11 +1,11 @@
 """Which agent a user means: by its name in an editor's settings, by its command, or by its id in the registry."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from acp_proxy.config import options
+from acp_proxy.config import config_file, options
 from acp_proxy.errors import UsageError
 from acp_proxy.store.agents import command_name
 from acp_proxy.tools.editors import command_line
@@ -84,6 +84,21 @@ def name_agent(command: list[str], registry: Registry) -> NamedAgent:
     by_command = found.id if found.archive is not None else command_name(started)
     title = by_command if by_command in KNOWN_AGENTS else found.name
     return NamedAgent(title, [f"{PREFIX}{found.id}", *command[1:]], command, names)
+
+
+def open_registry(option: str, options_of_run: Sequence[str], say: Callable[[str], None]) -> Registry:
+    """The registry in which ``run`` will look. ``option``: the value of a command's own ``--registry``, which goes
+    before ``options_of_run``. ``say``: as for ``Registry``. Raises UsageError."""
+    file, _ = config_file.of_user()
+    given, _ = options.parse([*options_of_run, "--", "agent"], dict(os.environ), file)
+    return Registry(option or given["registry"], say=say)
+
+
+def write_registry_option(option: str, command: Sequence[str]) -> list[str]:
+    """The options that make ``run`` look in the same registry, whatever its directory, if the command is an id."""
+    if not option or not command[0].startswith(PREFIX):
+        return []
+    return ["--registry", option if "://" in option else os.path.abspath(option)]
 
 
 def advise_adapter(command: Sequence[str]) -> list[str]:

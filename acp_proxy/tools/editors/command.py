@@ -66,12 +66,16 @@ def editor(
     Example: acp-proxy editor zed npx -y @agentclientprotocol/claude-agent-acp
     """
     from acp_proxy.tools.editors.advice import placed
-    from acp_proxy.tools.editors.agent_names import advise_adapter, name_agent
+    from acp_proxy.tools.editors.agent_names import (
+        advise_adapter,
+        name_agent,
+        open_registry,
+        write_registry_option,
+    )
     from acp_proxy.tools.editors.config_dirs import this_machine
     from acp_proxy.tools.editors.configured import file_for, text_of  # imported late: no other command needs these
     from acp_proxy.tools.editors.known_editors import EDITORS
     from acp_proxy.tools.editors.snippets import EditorEntry, snippet
-    from acp_proxy.tools.registry.agents import Registry
 
     if agent[0] in ("-h", "--help"):
         typer.echo(context.get_help())
@@ -80,8 +84,9 @@ def editor(
         whole, agent = True, agent[1:]
     with report_wrong_usage(), report_errors():
         given, variables, command = read_agent(["acp-proxy", "editor", name, *([_WHOLE] if whole else [])], agent)
-        named = name_agent(command, Registry(registry, say=_say))
+        named = name_agent(command, open_registry(registry, given, _say))
         command = named.command
+        given = [*write_registry_option(registry, command), *given]
     own_words, advice = own_command.settings_command()
     made = snippet(name, EditorEntry([*own_words, "run", *given, *command], variables, named.title))
     path, is_there = file_for(EDITORS[name], this_machine())

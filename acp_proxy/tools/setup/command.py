@@ -16,7 +16,14 @@ from acp_proxy.cli.completion import one_of
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.errors import UsageError
 from acp_proxy.tools.editors import command_line
-from acp_proxy.tools.editors.agent_names import advise_adapter, find_beginning, find_name, name_agent
+from acp_proxy.tools.editors.agent_names import (
+    advise_adapter,
+    find_beginning,
+    find_name,
+    name_agent,
+    open_registry,
+    write_registry_option,
+)
 from acp_proxy.tools.editors.command import read_agent, read_name
 from acp_proxy.tools.editors.config_dirs import Machine, this_machine
 from acp_proxy.tools.editors.configured import configurations
@@ -106,11 +113,11 @@ def setup(
             if not is_whole:
                 raise typer.Exit(1)
             return
-        known = Registry(registry, say=_say)
+        known = open_registry(registry, [], _say)
         found = steps.find_settings(machine, editor or [])
         chosen, wanted = list[AgentEntry](), None
         if agent:
-            chosen, wanted = _choose(agent, [entry for each in found for entry in steps.find_entries(*each)], known)
+            chosen, wanted = _choose(agent, [entry for each in found for entry in steps.find_entries(*each)], registry)
         added = wanted if not chosen else None
         ours = _own_words()
         plans = [
@@ -121,6 +128,7 @@ def setup(
                 {entry.name for entry in chosen if entry.path == path} if agent else None,
                 wanted.options if wanted is not None else [],
                 lambda id: _has(known, id),
+                registry,
                 added,
             )
             for each, path in found
@@ -143,11 +151,9 @@ def _write_command(editors: Sequence[Name], agent: str, registry: str, *, undo: 
     return shell_quote.joined(["acp-proxy", "setup", *(["--undo"] if undo else []), *words])
 
 
-def _choose(
-    agent: str, entries: Sequence[AgentEntry], registry: Registry
-) -> tuple[list[AgentEntry], WantedAgent | None]:
+def _choose(agent: str, entries: Sequence[AgentEntry], registry: str) -> tuple[list[AgentEntry], WantedAgent | None]:
     """The entries of the agent that the user names, and the agent, if it is not named as an entry is. Without entries,
-    the agent is to be added.
+    the agent is to be added. ``registry``: the value of ``--registry``.
 
     An entry that starts the agent comes before one whose name only begins with the word: it may be another agent.
     Raises UsageError, RegistryError.
@@ -156,7 +162,8 @@ def _choose(
     if called := find_name(names, agent):
         return [each for each in entries if each.name in called], None
     given, variables, command = read_agent(["acp-proxy", "setup", "--agent"], command_line.spelled_out([agent]))
-    wanted = WantedAgent(name_agent(command, registry), given, variables)
+    named = name_agent(command, open_registry(registry, given, _say))
+    wanted = WantedAgent(named, [*write_registry_option(registry, named.command), *given], variables)
     if started := [each for each in entries if wanted.agent.is_started_by(each.words)]:
         return started, wanted
     begun = find_beginning(names, agent)
@@ -253,7 +260,8 @@ def check_agents(machine: Machine, done: Sequence[FileChange]) -> bool:
         else:
             for line in found.agent.stderr:
                 _say(f"  {sanitize.line(line)}")
-            _say(f'"{agent.name}" does not answer: {problem}.')
+            is_advice = problem.casefold() in (text.casefold() for text in wrong)  # it follows below
+            _say(f'"{agent.name}" does not answer{"" if is_advice else f": {problem}"}.')
             # What the report says of the editor's entry names the agent, so it is enough.
             if any(problem in text and not text.startswith(problem) for text in wrong):
                 wrong = [text for text in wrong if not text.startswith(problem)]
@@ -261,7 +269,7 @@ def check_agents(machine: Machine, done: Sequence[FileChange]) -> bool:
     if todo:
         _say("What to do:")
         for number, text in enumerate(todo, 1):
-            _say(f"  {number}. {text}")
+            _say(f"  {number}. {text}", hanging=len(f"  {number}. "))
     if some_answer:
         for each in done:
             _say(NEXT[each.editor])
@@ -319,5 +327,5 @@ def _advise(changes: Sequence[FileChange], wanted: Sequence[Name], chosen: Seque
     )
 
 
-def _say(text: str) -> None:
-    typer.echo(fit_to_stream(text, sys.stderr), err=True)
+def _say(text: str, hanging: int = 0) -> None:
+    typer.echo(fit_to_stream(text, sys.stderr, hanging), err=True)

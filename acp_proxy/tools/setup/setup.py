@@ -20,7 +20,7 @@ from acp_proxy.config import config_file, options
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.protocol import acp
 from acp_proxy.tools.editors import command_line, jsonc
-from acp_proxy.tools.editors.agent_names import NamedAgent
+from acp_proxy.tools.editors.agent_names import NamedAgent, write_registry_option
 from acp_proxy.tools.editors.config_dirs import Machine, this_machine
 from acp_proxy.tools.editors.configured import find_agents, words_of
 from acp_proxy.tools.editors.known_editors import EDITORS, Editor, Name, SettingsFiles
@@ -138,12 +138,14 @@ def plan_file(
     only: Collection[str] | None = None,
     options_of_run: Sequence[str] = (),
     has_id: Callable[[str], bool] = lambda id: False,
+    registry: str = "",
     added: WantedAgent | None = None,
 ) -> FileChange:
     """What would change in a file. ``ours``: the words that start acp-proxy, ``run`` the last.
 
     ``only``: the names of the entries that may change; None: all. ``has_id``: whether the registry of agents has an
-    agent with this id. ``added``: an agent that gets an entry of its own.
+    agent with this id. ``registry``: the value of ``--registry``, for such agents. ``added``: an agent that gets an
+    entry of its own.
     """
     kind = editor.configured
     assert isinstance(kind, SettingsFiles)
@@ -160,7 +162,7 @@ def plan_file(
         for name, element in listed.items():
             if only is not None and name not in only:
                 continue
-            made = _plan_entry(settings, name, element.value, ours, options_of_run, has_id)
+            made = _plan_entry(settings, name, element.value, ours, options_of_run, has_id, registry)
             if made is not None:
                 edits += made[1]
                 entries.append(made[0])
@@ -190,6 +192,7 @@ def _plan_entry(
     ours: Sequence[str],
     options_of_run: Sequence[str],
     has_id: Callable[[str], bool],
+    registry: str,
 ) -> tuple[EntryChange, list[settings_text.Edit]] | None:
     """What to change in one entry. None: nothing."""
     value = settings.read(entry)
@@ -197,7 +200,8 @@ def _plan_entry(
     if words == [f"{PREFIX}{name}"]:
         if "command" in settings.members(entry) or not has_id(name):
             return None
-        return EntryChange(name, NAMED), settings_text.name_command(settings, entry, [*ours, *options_of_run, *words])
+        more = options_of_run or write_registry_option(registry, words)
+        return EntryChange(name, NAMED), settings_text.name_command(settings, entry, [*ours, *more, *words])
     if not words:
         return None
     behind = command_line.behind_run(words)

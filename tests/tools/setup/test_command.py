@@ -510,13 +510,18 @@ def test_a_damaged_record_is_named(home: Home) -> None:
     assert done.exit_code == 1
 
 
+def registry_of(*agents: tuple[str, str, str]) -> str:
+    """A registry of agents: their ids, names and packages."""
+    entries = [
+        {"id": id, "name": name, "distribution": {"npx": {"package": package, "args": ["--acp"]}}}
+        for id, name, package in agents
+    ]
+    return json.dumps({"agents": entries})
+
+
 @pytest.fixture
 def registry(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    agents = [
-        {"id": id, "name": name, "distribution": {"npx": {"package": package, "args": ["--acp"]}}}
-        for id, name, package in AGENTS
-    ]
-    home.write(home.path / "registry.json", json.dumps({"agents": agents}))
+    home.write(home.path / "registry.json", registry_of(*AGENTS))
     monkeypatch.setenv("ACP_PROXY_REGISTRY", str(home.path / "registry.json"))
     monkeypatch.setenv("PATH", "")
 
@@ -550,3 +555,18 @@ def test_an_agent_is_added_by_its_id(home: Home) -> None:
     before = home.files()
     setup("--yes", "--editor", "jetbrains", "--agent", "registry:kimi")
     assert home.files() == before
+
+
+def test_an_entry_that_needs_another_registry_names_it(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.write(home.path / "other.json", registry_of(("gemini", "Gemini CLI", "gemini"), ("kimi", "Kimi CLI", "kimi")))
+    home.write(home.zed, '{"agent_servers": {"gemini": {"type": "registry"}, "Mine": {"command": "mine"}}}')
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.chdir(home.path)
+    setup("--registry", "other.json", "--yes")
+    setup("--registry", "other.json", "--agent", "kimi", "--yes")
+    named = [COMMAND, "run", "--registry", str(home.path / "other.json")]
+    assert servers(home.zed) == {
+        "gemini": [*named, "registry:gemini"],
+        "Mine": [COMMAND, "run", "mine"],
+        "Kimi (recorded)": [*named, "registry:kimi"],
+    }
