@@ -37,13 +37,14 @@ from acp_proxy.proxy.events import (
 )
 from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.held_entries import HeldEntries
+from acp_proxy.proxy.known_sessions import UNOPENED_LIMIT
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.lookups import Lookups
 from acp_proxy.proxy.negotiation import Negotiation
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.proxy.session_list import refusal
-from acp_proxy.proxy.session_log import UNOPENED_LIMIT, MessageLog, SessionLog
+from acp_proxy.proxy.session_log import MessageLog, SessionLog
 from acp_proxy.proxy.unstable_methods import UnstableMethods
 from acp_proxy.transcript.file_format import GapReason
 from acp_proxy.transcript.titles import RECORD_BYTES
@@ -138,7 +139,7 @@ class Connection:
         effects = self._copy_ids.rename_effects(
             self._lookups.uncopied.hold(self._unstable_methods.amend_titles(effects))
         )
-        if self._log.is_crowded and not self._has_warned_crowded:
+        if self._log.sessions.is_crowded and not self._has_warned_crowded:
             self._has_warned_crowded = True
             effects.append(
                 Warn(
@@ -200,7 +201,7 @@ class Connection:
             return []
         if message.method == acp.PROMPT:
             return self._machine.prompt(session, message)
-        begins_turn = message.method == acp.STEERING and not self._log.is_in_turn(session)
+        begins_turn = message.method == acp.STEERING and not self._log.sessions.is_in_turn(session)
         ends = message.method == acp.CLOSE or message.method in acp.REWINDS or begins_turn
         return self._machine.close(session) if ends else []
 
@@ -374,7 +375,7 @@ class Connection:
         if state == versions.BUSY:
             self._log.begin_work(session)
             return self._send_update(session, line, message)
-        was_in_turn = self._log.is_in_turn(session)
+        was_in_turn = self._log.sessions.is_in_turn(session)
         waited = self._machine.send_late_in_turn(session) if was_in_turn else []
         ended = self._log.end_work(session)
         titled = self._send_title(session) if ended else []
@@ -402,11 +403,11 @@ class Connection:
         if (load := self._machine.open_loads.of(found.request)) is not None:
             if again := self._lookups.ask_by_earlier_id(load, message):
                 return again
-            return [*self._machine.handle_answer(load, line, message), *self._message_log.release_waiting()]
+            return [*self._machine.handle_answer(load, line, message), *self._message_log.record_early_updates()]
         if found.request.method == acp.PROMPT and found.session is not None:
             return self._handle_prompt_answer(found, found.session, line, message)
         fork = acp.session_id(message.result) if found.request.method == acp.FORK else None
-        waiting = self._log.take_waiting_conversation(fork) if fork is not None else []
+        waiting = self._log.take_early_conversation(fork) if fork is not None else []
         effects: list[Effect] = [*self._message_log.record_answer(found, message)]
         service = self._service
         is_amended = service.amends and self._log.records
@@ -477,7 +478,7 @@ class Connection:
 
     def _end(self, how: str) -> list[Effect]:
         effects = self._decide_released(self._handovers.release_all())
-        for session, id in self._log.find_accepted_prompts():
+        for session, id in self._log.sessions.find_accepted_prompts():
             effects += self._machine.send_late_in_turn(session)
             effects += self._log.fail_prompt(session, how, id)
         for found in list(self._open_requests.find_all(Peer.CLIENT)):
@@ -490,4 +491,4 @@ class Connection:
         effects += [*self._machine.end(how), *self._release_unnamed(), *self._lookups.fail(how)]
         effects += [*self._unstable_methods.end(how), *self._log.end()]
         self._open_requests.clear()
-        return [*effects, *self._message_log.release_waiting()]
+        return [*effects, *self._message_log.record_early_updates()]

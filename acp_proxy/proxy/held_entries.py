@@ -1,8 +1,9 @@
-"""Holds entries back: until the agent is named, and until another agent's session is prompted."""
+"""Holds entries back: until the agent is named, until an answer names their session, and until another agent's session
+is prompted."""
 
 from msgspec.structs import replace
 
-from acp_proxy.protocol import jsonrpc
+from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.proxy.effects import (
     BeginTranscript,
     BeginTurn,
@@ -20,8 +21,9 @@ from acp_proxy.proxy.effects import (
     TranscriptEffect,
     TranscriptEffectBase,
 )
-from acp_proxy.proxy.session_log import UNRECORDED_LIMIT
 
+UNRECORDED_LIMIT = 1024 * 1024
+"""The most bytes that wait until the agent is named, and the most that wait for the answer that names their session."""
 HELD_ENTRIES = 200
 """The most entries held of one session: the notes of a few loads, and the states after them."""
 
@@ -87,6 +89,50 @@ def _size(effect: TranscriptEffect) -> int:
             | RecordGap()
         ):
             return 0
+
+
+class EarlyUpdates:
+    """Updates of sessions that may be new: an open request may be what opens them, and its answer, which says in which
+    directory, has not come. Holds at most ``UNRECORDED_LIMIT`` bytes."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, list[tuple[bytes, object]]] = {}
+        """By session: lines without newlines, with their updates."""
+        self._size = 0
+
+    @property
+    def sessions(self) -> list[str]:
+        """The sessions of which updates wait."""
+        return list(self._held)
+
+    def add(self, session: str, raw: bytes, update: object) -> bool:
+        """Let an update wait; returns False if too much does."""
+        if self._size + len(raw) > UNRECORDED_LIMIT:
+            return False
+        self._held.setdefault(session, []).append((raw, update))
+        self._size += len(raw)
+        return True
+
+    def take(self, session: str) -> list[tuple[bytes, object]]:
+        """Remove and return a session's lines and updates."""
+        held = self._held.pop(session, [])
+        self._size -= sum(len(raw) for raw, _ in held)
+        return held
+
+    def take_conversation(self, session: str) -> list[bytes]:
+        """Remove and return the lines of a session's conversation updates. The others wait on."""
+        taken = []
+        for raw, update in self.take(session):
+            if update_kinds.is_conversation(acp.update_kind(update)):
+                taken.append(raw)
+            else:
+                self.add(session, raw, update)
+        return taken
+
+    def drop(self) -> None:
+        """Discard what waits."""
+        self._held.clear()
+        self._size = 0
 
 
 class UncopiedSessions:

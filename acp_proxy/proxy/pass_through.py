@@ -132,7 +132,7 @@ class PassThrough:
             and self._held_entries.is_named  # else entries wait, since the agent's name chooses their folder
             # Known here and not deleted, else its transcript is begun first, or not at all. And no terminal is open:
             # a tool call may show one, and then its output is noted.
-            and self._log.needs_no_parsing(session)
+            and self._log.sessions.needs_no_parsing(session)
             and self._aliases.client_of(session) is None  # else the client knows it by another id
             and self._copy_ids.find_client_id(session) is None
             and not self._uncopied.holds(session)  # another agent's, which gets a transcript when it is prompted

@@ -1,10 +1,8 @@
-"""Turns what passes into recording effects, and remembers the state of each session. Does not decide where lines go.
+"""Turns what passes into recording effects. Does not decide where lines go.
 
-Remembers which sessions were opened here, which prompts are open and which sessions were deleted, within fixed limits
-of memory. docs/transcript-format.md says what is recorded.
+docs/transcript-format.md says what is recorded.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
 from acp_proxy.comparison.choose_replay import Decision
@@ -20,57 +18,14 @@ from acp_proxy.proxy.effects import (
     RecordNote,
     TranscriptEffect,
 )
+from acp_proxy.proxy.held_entries import EarlyUpdates
+from acp_proxy.proxy.known_sessions import KnownSessions, SessionState
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
-from acp_proxy.proxy.terminal_notes import SessionTerminals, Terminals
+from acp_proxy.proxy.terminal_notes import Terminals
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.rewinds import Point, encode_ids, fork_point
 from acp_proxy.transcript.titles import Titles
-
-UNRECORDED_LIMIT = 1024 * 1024
-"""The most bytes of updates that may wait for the answer that names their session."""
-UNOPENED_LIMIT = 10_000
-"""The most sessions recorded that were neither opened nor prompted here. Each is a file, and an agent can name any
-number of sessions; one that works with sub-agents all day names some hundreds."""
-KNOWN_LIMIT = 4 * 1024 * 1024
-"""The bytes for what is remembered of sessions, here and in the recorder: about two thousand sessions. Beyond that, the
-one that was used longest ago is forgotten, and begun again if a message names it."""
-_SESSION = 2048  # bytes that a session takes here and in the recorder, beside its texts
-_SECOND_CHANCES = 64  # sessions in a turn that are skipped when one must be forgotten
-
-
-class OpenPrompt:
-    """A prompt whose turn has not ended. ``is_cancelled``: the client has cancelled its turn.
-
-    ``is_accepted``: the agent has answered it, and its turn goes on (version 2). ``was_busy``: the agent has begun to
-    work since. ``is_over``: it has ended that before it answered.
-    """
-
-    def __init__(self, id: RequestId | None) -> None:
-        self.id = id
-        self.is_cancelled = self.is_accepted = self.was_busy = self.is_over = False
-
-
-class SessionState:
-    """What is remembered of a session.
-
-    ``is_recorded``: its recording has begun. ``cwd``, ``directories``: for the header of a new transcript. ``prompts``:
-    those without an answer. ``is_deleted``: it was deleted, and not prompted since. ``size``: its bytes in memory.
-    """
-
-    def __init__(self) -> None:
-        self.is_recorded = False
-        self.cwd: str | None = None
-        self.directories: list[str] = []
-        self.prompts: list[OpenPrompt] = []
-        self.is_deleted = False
-        self.is_open = False
-        """Whether the agent has it in memory: it was opened or prompted here, and not closed since."""
-        self.lacks_title = False
-        """Whether it is new and the client has no title of it yet."""
-        self.titles = Titles()
-        self.terminals = SessionTerminals()
-        self.size = 0
 
 
 class SessionLog:
@@ -78,52 +33,14 @@ class SessionLog:
 
     def __init__(self, *, records: bool) -> None:
         self.records = records
-        self.sessions: OrderedDict[str, SessionState] = OrderedDict()
-        self.is_crowded = False
-        """Whether the agent named more than ``UNOPENED_LIMIT`` sessions that were not opened here."""
-        self._unopened = 0
-        self._size = 0
+        self.sessions = KnownSessions()
         self._terminals = Terminals()
-        self._before_opening: dict[str, list[tuple[bytes, object]]] = {}
-        self._before_opening_size = 0
-
-    def is_in_turn(self, session: str) -> bool:
-        """Whether a prompt of this session has no answer yet."""
-        return session in self.sessions and bool(self.sessions[session].prompts)
-
-    def is_in_turn_at_open(self, session: str) -> bool:
-        """Whether a turn is under way as the client opens the session. Cancelled prompts stop counting now."""
-        if self.is_in_turn(session):
-            state = self.sessions[session]
-            state.prompts = [prompt for prompt in state.prompts if not prompt.is_cancelled]
-        return self.is_in_turn(session)
+        self._early_updates = EarlyUpdates()
 
     def cancel_turn(self, session: str | None) -> None:
         """The client cancels the session's turn."""
-        state = self.sessions.get(session) if session is not None else None
-        for prompt in state.prompts if state is not None else ():
-            prompt.is_cancelled = True
-
-    def has_begun(self, session: str) -> bool:
-        """Whether this process has begun to record the session."""
-        return session in self.sessions and self.sessions[session].is_recorded
-
-    def is_deleted(self, session: str) -> bool:
-        """Whether the session was deleted, and not prompted since."""
-        return session in self.sessions and self.sessions[session].is_deleted
-
-    def knows(self, session: str) -> bool:
-        """Whether the session was opened or named here, and not deleted since."""
-        return session in self.sessions and not self.sessions[session].is_deleted
-
-    def is_open(self, session: str) -> bool:
-        """Whether the session is open here."""
-        return self.knows(session) and self.sessions[session].is_open
-
-    def needs_no_parsing(self, session: str) -> bool:
-        """Whether the session's updates can be recorded without parsing them."""
-        found = self.sessions.get(session)
-        return found is not None and not found.is_deleted and not found.terminals.open
+        if session is not None and session in self.sessions:
+            self.sessions[session].prompts.cancel()
 
     def open(
         self, session: str, method: str, params: object, result: object, *, anew: bool = False
@@ -166,17 +83,6 @@ class SessionLog:
         shown = "transcript" if decision.client_has_transcript else "agent"
         note = {"type": NoteType.REPLAY, "shown": shown, "rule": decision.rule.number}
         return self._note(session, note | ({"users": encode_ids(ids)} if ids else {}))
-
-    def take_waiting_conversation(self, session: str) -> list[bytes]:
-        """Remove and return the conversation updates that wait for the answer that names their session."""
-        waited = self._before_opening.get(session, [])
-        conversation = [
-            (raw, update) for raw, update in waited if update_kinds.is_conversation(acp.update_kind(update))
-        ]
-        self._before_opening_size -= sum(len(raw) for raw, _ in conversation)
-        if conversation:
-            self._before_opening[session] = [item for item in waited if item not in conversation]
-        return [raw for raw, _ in conversation]
 
     def remember_deleted(self, session: str, params: object) -> list[TranscriptEffect]:
         """Remember the directory of a deleted session that the client tries to open: a prompt revives it there."""
@@ -232,7 +138,7 @@ class SessionLog:
         names = [acp.text(server, "name") for server in servers] if isinstance(servers, list) else []
         note["mcpServers"] = [name for name in names if name is not None]
         begin = BeginTranscript(session, cwd, directories, origin, parent, point)
-        return [*forgotten, begin, *before, RecordNote(session, note), *self._take_waiting(session)]
+        return [*forgotten, begin, *before, RecordNote(session, note), *self._take_early_updates(session)]
 
     def start(self) -> None:
         """Record again."""
@@ -241,17 +147,21 @@ class SessionLog:
     def stop(self) -> None:
         """Record nothing from here on, and forget all sessions."""
         self.records = False
-        self.sessions.clear()
-        self._before_opening.clear()
+        self.sessions.forget_all()
+        self._early_updates.drop()
 
-    def release_waiting(self) -> list[TranscriptEffect]:
-        """No open request can name the session of the waiting updates, so they begin transcripts of their own."""
+    def take_early_conversation(self, session: str) -> list[bytes]:
+        """Remove and return the conversation updates that came before the answer that names their session."""
+        return self._early_updates.take_conversation(session)
+
+    def record_early_updates(self) -> list[TranscriptEffect]:
+        """No open request can name the session of the early updates, so they begin transcripts of their own."""
         begun: list[TranscriptEffect] = []
-        for session in list(self._before_opening):
-            if self._may_record(session):
+        for session in self._early_updates.sessions:
+            if self.sessions.may_record(session):
                 begun += self._begin(session)
             else:
-                self._take_waiting(session)
+                self._early_updates.take(session)
         return begun
 
     def record_update(self, session: str, raw: bytes, update: object, *, opening: bool) -> list[TranscriptEffect]:
@@ -259,12 +169,9 @@ class SessionLog:
         session, so its updates wait for the answer."""
         if not self.records:
             return []
-        if session not in self.sessions and opening and self._before_opening_size + len(raw) <= UNRECORDED_LIMIT:
-            self._before_opening.setdefault(session, []).append((raw, update))
-            self._before_opening_size += len(raw)
+        if session not in self.sessions and opening and self._early_updates.add(session, raw, update):
             return []
-        state = self.sessions.get(session)
-        if (state is not None and state.is_deleted) or not self._may_record(session):
+        if self.sessions.is_deleted(session) or not self.sessions.may_record(session):
             return []
         effects = self._begin(session)
         state = self.sessions[session]
@@ -279,27 +186,23 @@ class SessionLog:
         self, session: str, raw: bytes, blocks: object, id: RequestId | None = None
     ) -> list[TranscriptEffect]:
         """Record a prompt, which begins a turn and revives a deleted session. ``blocks``: its content blocks."""
-        begun = self._begin_turn(session, id)
-        if begun and (state := self.sessions[session]).lacks_title:
+        if not self.records:
+            return []
+        begun = self._begin(session)
+        self.sessions.move_to_end(session)
+        state = self.sessions[session]
+        state.prompts.add(id)
+        state.is_deleted, state.is_open = False, True
+        if state.lacks_title:
             state.titles.consider(blocks)
-        return [*begun, RecordLine(session, Peer.CLIENT, raw)] if begun else []
+        return [*begun, BeginTurn(session), RecordLine(session, Peer.CLIENT, raw)]
 
     def record_steering(self, session: str, raw: bytes) -> list[TranscriptEffect]:
         """Record the user's words into a turn, which the agent has just taken. ``raw``: the line of the request."""
-        if not self.records or self.is_deleted(session):
+        if not self.records or self.sessions.is_deleted(session):
             return []
         effects = [*self._begin(session), RecordLine(session, Peer.CLIENT, raw)]
-        return effects if self.is_in_turn(session) else [*effects, EndTurn(session)]
-
-    def _begin_turn(self, session: str, id: RequestId | None) -> list[TranscriptEffect]:
-        if not self.records:
-            return []
-        effects = self._begin(session)
-        self.sessions.move_to_end(session)
-        state = self.sessions[session]
-        state.prompts.append(OpenPrompt(id))
-        state.is_deleted, state.is_open = False, True
-        return [*effects, BeginTurn(session)]
+        return effects if self.sessions.is_in_turn(session) else [*effects, EndTurn(session)]
 
     def record_answer(self, session: str, raw: bytes, id: RequestId | None = None) -> list[TranscriptEffect]:
         """Record the agent's answer to a prompt, which ends the turn."""
@@ -307,40 +210,22 @@ class SessionLog:
 
     def accept_prompt(self, session: str, raw: bytes, id: RequestId | None) -> list[TranscriptEffect]:
         """Record the agent's answer to a prompt that does not end its turn."""
-        state = self.sessions.get(session)
-        prompt = next((each for each in state.prompts if each.id == id), None) if state is not None else None
-        if prompt is not None:
-            prompt.is_accepted = True
         kept = self.record_line(session, Peer.AGENT, raw, acp.PROMPT)
-        return [*kept, *self._end_prompts(session, [prompt])] if prompt is not None and prompt.is_over else kept
+        is_over = session in self.sessions and self.sessions[session].prompts.accept(id)
+        return [*kept, *self._end_recorded(session)] if is_over else kept
 
     def begin_work(self, session: str) -> None:
         """The agent has begun to work."""
-        for prompt in self.sessions[session].prompts if session in self.sessions else ():
-            prompt.was_busy, prompt.is_over = True, False
+        if session in self.sessions:
+            self.sessions[session].prompts.begin_work()
 
     def end_work(self, session: str) -> list[TranscriptEffect]:
-        """The agent works no more: that ends the turns of the prompts that it has accepted, or accepts later although
-        it has worked since they came."""
-        state = self.sessions.get(session)
-        for prompt in state.prompts if state is not None else ():
-            prompt.is_over = prompt.was_busy
-        return self._end_prompts(
-            session, [prompt for prompt in state.prompts if prompt.is_accepted] if state is not None else []
-        )
+        """The agent works no more, which may end turns."""
+        has_ended = session in self.sessions and self.sessions[session].prompts.end_work()
+        return self._end_recorded(session) if has_ended else []
 
-    def find_accepted_prompts(self) -> list[tuple[str, RequestId | None]]:
-        """The accepted prompts whose turns have not ended, with their sessions."""
-        return [
-            (id, prompt.id) for id, state in self.sessions.items() for prompt in state.prompts if prompt.is_accepted
-        ]
-
-    def _end_prompts(self, session: str, prompts: Sequence[OpenPrompt]) -> list[TranscriptEffect]:
-        state = self.sessions.get(session)
-        if state is None or not prompts:
-            return []
-        state.prompts = [prompt for prompt in state.prompts if prompt not in prompts]
-        return [] if state.is_deleted else [EndTurn(session)]
+    def _end_recorded(self, session: str) -> list[TranscriptEffect]:
+        return [] if self.sessions.is_deleted(session) else [EndTurn(session)]
 
     def fail_prompt(self, session: str, how: str, id: RequestId | None = None) -> list[TranscriptEffect]:
         """The agent ended before it answered a prompt. ``how``: what the note says."""
@@ -371,7 +256,7 @@ class SessionLog:
         """The session was deleted: record nothing of it until it is prompted again."""
         if not self.records:
             return []
-        self._take_waiting(session)
+        self._take_early_updates(session)
         state, forgotten = self._find_or_add(session)
         state.is_deleted = True
         return forgotten
@@ -390,9 +275,7 @@ class SessionLog:
         state = self.sessions.get(session)
         if state is None:
             return []
-        answered = next((prompt for prompt in state.prompts if prompt.id == id), None)
-        if answered is not None:
-            state.prompts.remove(answered)
+        state.prompts.end(id)
         notes = self._note_terminals(session)
         return [*notes, *last, EndTurn(session)] if not state.is_deleted else []
 
@@ -407,60 +290,26 @@ class SessionLog:
 
     def _begin(self, session: str) -> list[TranscriptEffect]:
         """Begin to record a session that was not opened here, unless that was done."""
+        if self.sessions.has_begun(session):
+            return []
         state, forgotten = self._find_or_add(session)
-        if state.is_recorded:
-            return forgotten
         state.is_recorded = True
         begin = BeginTranscript(session, state.cwd, state.directories, file_format.PARTIAL)
-        return [*forgotten, begin, *self._take_waiting(session)]
-
-    def _may_record(self, session: str) -> bool:
-        """Whether a session is recorded: every known one, and ``UNOPENED_LIMIT`` others."""
-        if session in self.sessions:
-            return True
-        self.is_crowded = self._unopened == UNOPENED_LIMIT
-        self._unopened += not self.is_crowded
-        return not self.is_crowded
+        return [*forgotten, begin, *self._take_early_updates(session)]
 
     def _find_or_add(self, session: str, texts: int | None = None) -> tuple[SessionState, list[TranscriptEffect]]:
-        """The session, which is remembered from here on, and the effects of forgetting others.
+        """As ``KnownSessions.find_or_add``, with the effects of forgetting others."""
+        state, forgotten = self.sessions.find_or_add(session, texts)
+        for other in forgotten.values():
+            self._terminals.forget(other.terminals)
+        return state, [ForgetSession(id) for id, other in forgotten.items() if other.is_recorded]
 
-        ``texts``: the size of its new texts in bytes, if they change.
-        """
-        state = self.sessions.get(session)
-        if state is not None and texts is None:
-            return state, []
-        if state is None:
-            state = self.sessions[session] = SessionState()
-        self._size -= state.size
-        state.size = _SESSION + len(session) + (texts or 0)
-        self._size += state.size
-        forgotten: list[TranscriptEffect] = []
-        while self._size > KNOWN_LIMIT and len(self.sessions) > 1:
-            forgotten += self._forget_oldest(session)
-        return state, forgotten
-
-    def _forget_oldest(self, needed: str) -> list[TranscriptEffect]:
-        """Forget the session that was used longest ago. Sessions in a turn are skipped, up to ``_SECOND_CHANCES``."""
-        for _ in range(_SECOND_CHANCES):
-            oldest = next(iter(self.sessions))
-            if oldest != needed and not self.sessions[oldest].prompts:
-                break
-            self.sessions.move_to_end(oldest)
-        else:
-            oldest = next(session for session in self.sessions if session != needed)
-        gone = self.sessions.pop(oldest)
-        self._size -= gone.size
-        self._terminals.forget(gone.terminals)
-        return [ForgetSession(oldest)] if gone.is_recorded else []
-
-    def _take_waiting(self, session: str) -> list[TranscriptEffect]:
-        waited = self._before_opening.pop(session, [])
-        self._before_opening_size -= sum(len(raw) for raw, _ in waited)
-        for _, update in waited:
+    def _take_early_updates(self, session: str) -> list[TranscriptEffect]:
+        early = self._early_updates.take(session)
+        for _, update in early:
             if acp.update_kind(update) == update_kinds.SESSION_INFO:
                 self.mark_titled(session, update)
-        return [RecordLine(session, Peer.AGENT, raw) for raw, _ in waited]
+        return [RecordLine(session, Peer.AGENT, raw) for raw, _ in early]
 
 
 # --- messages
@@ -520,7 +369,7 @@ class MessageLog:
                 session = acp.session_id(response.result)
             opened = succeeded and session is not None
             effects = self._log.open(session or "", method, request.params, response.result) if opened else []
-            return effects + self.release_waiting()
+            return effects + self.record_early_updates()
         if session is None:
             return []
         if method == acp.PROMPT:
@@ -534,9 +383,9 @@ class MessageLog:
             return self._log.record_line(session, answerer, response.raw, method)
         return []
 
-    def release_waiting(self) -> list[TranscriptEffect]:
+    def record_early_updates(self) -> list[TranscriptEffect]:
         """Record the updates that waited for an answer to name their session, unless such a request is still open."""
-        return [] if self._open_requests.is_open(Peer.CLIENT, *acp.OPENING) else self._log.release_waiting()
+        return [] if self._open_requests.is_open(Peer.CLIENT, *acp.OPENING) else self._log.record_early_updates()
 
     def _is_past(self, session: str, update: object) -> bool:
         """Whether an update may belong to a replay. In a batch it passes, and is not recorded."""

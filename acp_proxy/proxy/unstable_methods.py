@@ -77,7 +77,7 @@ class UnstableMethods:
                 return [SetArchived(request.id, session, self._knows(session), False)]
             case acp.STATUS if STATUS in ours:
                 session = acp.required_text(request.params, "sessionId")
-                return [AnswerStatus(request.id, session, self._knows(session), self._log.is_open(session))]
+                return [AnswerStatus(request.id, session, self._knows(session), self._log.sessions.is_open(session))]
             case acp.LIST if LIST not in ours and (ARCHIVE in ours or self._has_index):
                 self.archive_filter(request.params)
                 self._open_requests.add(Peer.CLIENT, request, None, whole=True)
@@ -190,10 +190,10 @@ class UnstableMethods:
     def _archive(self, request: RequestId, session: str) -> list[Effect]:
         """Archive a session; cancel and close it first if it is open here."""
         archives = SetArchived(request, session, self._knows(session), True)
-        if not self._log.is_open(session):
+        if not self._log.sessions.is_open(session):
             return [archives]
         effects: list[Effect] = [*self._machine.close(session)]
-        if self._log.is_in_turn(session):
+        if self._log.sessions.is_in_turn(session):
             self._log.cancel_turn(session)
             effects.append(self._to_agent(jsonrpc.notification(acp.CANCEL, {"sessionId": session})))
         if CLOSE not in self._service.served_by_agent or len(self._closing) >= AT_ONCE:
@@ -217,7 +217,7 @@ class UnstableMethods:
         return RequestId(f'"{OWN_IDS}draft-{self._asked}"')
 
     def _knows(self, session: str) -> bool:
-        return session in self._listed or self._log.knows(session)
+        return session in self._listed or self._log.sessions.is_known(session)
 
     def _remember(self, result: object) -> None:
         """Remember the sessions of a page of the agent's list."""

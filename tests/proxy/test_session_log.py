@@ -18,7 +18,7 @@ from acp_proxy.proxy.effects import (
     RecordNote,
     TranscriptEffect,
 )
-from acp_proxy.proxy.session_log import UNRECORDED_LIMIT
+from acp_proxy.proxy.held_entries import UNRECORDED_LIMIT
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from tests.conversation import (

@@ -95,20 +95,20 @@ def test_a_turn_ends_when_the_agent_is_idle() -> None:
     assert BeginTurn("s") in second.client(prompt(1, "s")).kept
     assert second.agent(state("running")).kept == [kept(state("running"))]
     assert second.agent(ACCEPTED).kept == [kept(ACCEPTED, "session/prompt")]
-    assert second.core._log.is_in_turn("s")
+    assert second.core._log.sessions.is_in_turn("s")
     step = second.agent(told("Done."), state("idle", stopReason="end_turn"))
     assert step.kept[-2:] == [kept(state("idle", stopReason="end_turn")), EndTurn("s")]
     assert step.to_client == line(told("Done."), titled("s"), state("idle", stopReason="end_turn"))
-    assert not second.core._log.is_in_turn("s")
+    assert not second.core._log.sessions.is_in_turn("s")
 
 
 def test_a_turn_whose_prompt_is_accepted_only_after_its_end_has_ended() -> None:
     second = talk().opens("s")
     second.client(prompt(1, "s"))
     second.agent(state("running"), told("Done."), state("idle"))
-    assert second.core._log.is_in_turn("s")
+    assert second.core._log.sessions.is_in_turn("s")
     assert second.agent(ACCEPTED).kept[-1] == EndTurn("s")
-    assert not second.core._log.is_in_turn("s")
+    assert not second.core._log.sessions.is_in_turn("s")
 
 
 def test_a_queued_prompt_does_not_end_with_the_turn_before_it() -> None:
@@ -117,16 +117,16 @@ def test_a_queued_prompt_does_not_end_with_the_turn_before_it() -> None:
     second.agent(state("running"), ACCEPTED)
     second.client(prompt(2, "s"))
     second.agent(state("idle"))
-    assert second.core._log.is_in_turn("s")
+    assert second.core._log.sessions.is_in_turn("s")
     second.agent(state("running"), result(2, {"messageId": "v"}), state("idle"))
-    assert not second.core._log.is_in_turn("s")
+    assert not second.core._log.sessions.is_in_turn("s")
 
 
 def test_a_refused_prompt_ends_its_turn() -> None:
     second = talk().opens("s")
     second.client(prompt(1, "s"))
     assert second.agent(error(1, -32000)).kept[-1] == EndTurn("s")
-    assert not second.core._log.is_in_turn("s")
+    assert not second.core._log.sessions.is_in_turn("s")
 
 
 def test_an_agent_that_exits_in_a_turn_has_failed() -> None:
@@ -329,7 +329,7 @@ def test_lines_of_version_2_do_not_end_turns_in_version_1() -> None:
     first = Talk().begins().opens("s")
     first.client(prompt(1, "s"))
     first.agent(chunk("s", "x"), state("idle"))
-    assert first.core._log.is_in_turn("s")
+    assert first.core._log.sessions.is_in_turn("s")
 
 
 # Handovers.

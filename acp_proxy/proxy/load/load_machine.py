@@ -207,7 +207,7 @@ class LoadMachine:
     def _can_open_anew(self, load: Load, message: Response) -> bool:
         """Whether the session continues in a new one, since the agent refuses it like this."""
         hands_over = load.plan.hands_over
-        if hands_over == "never" or load.state is not LoadState.ASKED or self._log.is_in_turn(load.session):
+        if hands_over == "never" or load.state is not LoadState.ASKED or self._log.sessions.is_in_turn(load.session):
             return False
         if handover_lines.wants_login(message.error):
             return False
@@ -228,7 +228,8 @@ class LoadMachine:
         request, session = load.request, load.session
         result = message.result if isinstance(message, Response) else None
         alias = self._rename(load, acp.session_id(result)) if not load.opens_anew else None
-        load.imports = load.imports and not (self._log.has_begun(session) or self._log.is_deleted(session))
+        known = self._log.sessions
+        load.imports = load.imports and not (known.has_begun(session) or known.is_deleted(session))
         states = [state for state, _ in load.state_updates.items]
         if load.imports:
             lines = [line.removesuffix(b"\n") for line in drop_repetition(load.uncompared.lines)]
@@ -301,7 +302,7 @@ class LoadMachine:
 
     def _keep_record(self, load: Load, ended: ReplayEnded) -> None:
         """Keep the record that the next prompt carries."""
-        if self._log.is_deleted(load.session):
+        if self._log.sessions.is_deleted(load.session):
             return
         if load.catches_up and ended.record:
             self._aliases.mark(load.session)  # from now on, its lines are looked at one by one
@@ -421,7 +422,7 @@ class LoadMachine:
                     load.has_transcript = False  # do not read it again
                 else:
                     self._keep_comparison(load, read.comparison, read.size)
-                    if load.late is not None and self._log.is_in_turn(load.session):
+                    if load.late is not None and self._log.sessions.is_in_turn(load.session):
                         load.late.begin_turn(shows_transcript=load.client_has_transcript)
                         queued = [user.forms[0] for user in read.comparison.text.queued]
                         load.unechoed_prompts = queued or load.unechoed_prompts
@@ -441,7 +442,7 @@ class LoadMachine:
         """The client has its answer: what the agent sends about the session is in question until the next prompt."""
         self.open_loads.enter(load)
         effects: list[Effect] = []
-        oldest = self.open_loads.put_in_question(load) if not self._log.is_deleted(load.session) else None
+        oldest = self.open_loads.put_in_question(load) if not self._log.sessions.is_deleted(load.session) else None
         if oldest is not None:
             oldest.uncompared.drain()
             effects += self.close(oldest.session)
@@ -449,7 +450,7 @@ class LoadMachine:
 
     def _apply_earlier_events(self, load: Load) -> list[Effect]:
         """Act on what happened before the client got its answer: a prompt, another request, the agent's end."""
-        is_in_turn = self._log.is_in_turn(load.session)
+        is_in_turn = self._log.sessions.is_in_turn(load.session)
         others = [other for other in self.open_loads.of_session(load.session) if other.state not in ABANDONED_STATES]
         is_last_word = self._has_agent_ended or bool(others)
         is_open = load.state is LoadState.ANSWERED and self.open_loads.find_in_question(load.session) is load
@@ -508,7 +509,7 @@ class LoadMachine:
 
     def end_turn(self, session: str) -> list[Effect]:
         """A prompt is answered. Settles the session's load if no other prompt is open."""
-        if self._log.is_in_turn(session):
+        if self._log.sessions.is_in_turn(session):
             return []
         load = self.open_loads.find_in_question(session)
         ended = [*self.open_loads.of_session(session), *([load] if load is not None else [])]
@@ -551,7 +552,7 @@ class LoadMachine:
         update = v2_updates.as_v1(acp.member(message.params, "update"))
         if not update_kinds.is_conversation(acp.update_kind(update)):
             return self._handle_state_update(load, line, message)
-        if self._log.is_in_turn(load.session):
+        if self._log.sessions.is_in_turn(load.session):
             return self._handle_update_in_turn(load, line, message.raw, update)
         match load.state:
             case LoadState.ASKED:
@@ -576,7 +577,7 @@ class LoadMachine:
     def _handle_state_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """A state update: recorded, but one that comes before the agent's answer only after that."""
         effects: list[Effect] = []
-        if not load.awaits_agent or self._log.is_in_turn(load.session):
+        if not load.awaits_agent or self._log.sessions.is_in_turn(load.session):
             effects += self._log.record_update(load.session, message.raw, _update(message), opening=False)
         elif load.state_updates.size + len(line) <= HELD_LIMIT:
             load.state_updates.add(message.raw, None)

@@ -101,7 +101,7 @@ class Lookups:
         """Whether the store may know another id for a session that was not opened here."""
         if not (self._service.is_known and self._log.records):
             return False
-        return not self._log.knows(session) and self._aliases.agent_of(session) is None
+        return not self._log.sessions.is_known(session) and self._aliases.agent_of(session) is None
 
     def _unarchives(self, request: Request) -> bool:
         """Whether this asks the agent to unarchive a session that its list may show as archived here."""
@@ -137,7 +137,7 @@ class Lookups:
         if found.is_deleted:  # a prompt would revive it, in the directory that the client names
             return [*self._log.remember_deleted(session, request.params), _not_found(request, session)]
         is_ours = _short(request.method) in self._service.served_here
-        live = self._log.is_in_turn_at_open(session)
+        live = self._log.sessions.is_in_turn_at_open(session)
         if found.agent_has_only_part and not found.is_copy:
             is_ours_no_more = found.alias is not None and self._aliases.client_of(found.alias) is None
             self._handovers.expect_record(session, of_another=is_ours_no_more)
@@ -152,12 +152,12 @@ class Lookups:
             return [CloseTranscript(request.id), refusal(request.id, jsonrpc.INTERNAL_ERROR, _REFUSALS[planned])]
         if isinstance(planned, Refusal):
             return [_not_found(request, session)]
-        earlier_id = (self._aliases.agent_of(session) or session) if self._log.knows(session) else None
+        earlier_id = (self._aliases.agent_of(session) or session) if self._log.sessions.is_known(session) else None
         aliased = self._use_alias(session, found)
         if found.is_foreign:
             self.uncopied.add(session)
         unused: list[Effect] = [CloseTranscript(request.id)] if planned.passes_at_once else []
-        is_open = None if self._log.has_begun(session) else found.is_open
+        is_open = None if self._log.sessions.has_begun(session) else found.is_open
         load = Load(
             request,
             session,

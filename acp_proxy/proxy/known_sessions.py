@@ -1,0 +1,207 @@
+"""What is remembered of each session of a connection, within a fixed limit of memory: whether it is open, recorded or
+deleted, and which of its prompts have no answer.
+"""
+
+from collections import OrderedDict
+
+from acp_proxy.protocol.jsonrpc import RequestId
+from acp_proxy.proxy.terminal_notes import SessionTerminals
+from acp_proxy.transcript.titles import Titles
+
+UNOPENED_LIMIT = 10_000
+"""The most sessions recorded that were neither opened nor prompted here. Each is a file, and an agent can name any
+number of sessions; one that works with sub-agents all day names some hundreds."""
+KNOWN_LIMIT = 4 * 1024 * 1024
+"""The bytes for what is remembered of sessions, here and in the recorder: about two thousand sessions. Beyond that, the
+one that was used longest ago is forgotten, and begun again if a message names it."""
+_SESSION = 2048  # bytes that a session takes here and in the recorder, beside its texts
+_SECOND_CHANCES = 64  # sessions in a turn that are skipped when one must be forgotten
+
+
+class _Prompt:
+    """A prompt whose turn has not ended. ``is_cancelled``: the client has cancelled its turn.
+
+    ``is_accepted``: the agent has answered it, and its turn goes on (version 2). ``was_busy``: the agent has begun to
+    work since. ``is_over``: it has ended that before it answered.
+    """
+
+    def __init__(self, id: RequestId | None) -> None:
+        self.id = id
+        self.is_cancelled = self.is_accepted = self.was_busy = self.is_over = False
+
+
+class OpenPrompts:
+    """A session's prompts whose turns have not ended, oldest first. False if there are none.
+
+    In version 1, the answer to a prompt ends its turn. In version 2, it only accepts the prompt, and the turn ends when
+    the agent says that it works no more, which may come before the answer.
+    """
+
+    def __init__(self) -> None:
+        self._prompts: list[_Prompt] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._prompts)
+
+    def add(self, id: RequestId | None) -> None:
+        """The client sends a prompt."""
+        self._prompts.append(_Prompt(id))
+
+    def cancel(self) -> None:
+        """The client cancels the turn."""
+        for prompt in self._prompts:
+            prompt.is_cancelled = True
+
+    def drop_cancelled(self) -> None:
+        """Do not count cancelled prompts any more, although the agent has not answered them."""
+        self._prompts = [prompt for prompt in self._prompts if not prompt.is_cancelled]
+
+    def end(self, id: RequestId | None) -> None:
+        """The prompt is answered, which ends its turn."""
+        prompt = self._find(id)
+        if prompt is not None:
+            self._prompts.remove(prompt)
+
+    def accept(self, id: RequestId | None) -> bool:
+        """The prompt is answered, and its turn goes on. Returns True if that is over already."""
+        prompt = self._find(id)
+        if prompt is None:
+            return False
+        prompt.is_accepted = True
+        if prompt.is_over:
+            self._prompts.remove(prompt)
+        return prompt.is_over
+
+    def begin_work(self) -> None:
+        """The agent has begun to work."""
+        for prompt in self._prompts:
+            prompt.was_busy, prompt.is_over = True, False
+
+    def end_work(self) -> bool:
+        """The agent works no more: that ends the turns of the prompts that it has accepted, or accepts later although
+        it has worked since they came. Returns whether any has ended now."""
+        for prompt in self._prompts:
+            prompt.is_over = prompt.was_busy
+        accepted = self.accepted
+        self._prompts = [prompt for prompt in self._prompts if not prompt.is_accepted]
+        return bool(accepted)
+
+    @property
+    def accepted(self) -> list[RequestId | None]:
+        """The ids of the prompts that the agent has accepted."""
+        return [prompt.id for prompt in self._prompts if prompt.is_accepted]
+
+    def _find(self, id: RequestId | None) -> _Prompt | None:
+        return next((prompt for prompt in self._prompts if prompt.id == id), None)
+
+
+class SessionState:
+    """What is remembered of a session.
+
+    ``is_recorded``: its recording has begun. ``cwd``, ``directories``: for the header of a new transcript.
+    ``is_deleted``: it was deleted, and not prompted since. ``size``: its bytes in memory.
+    """
+
+    def __init__(self) -> None:
+        self.is_recorded = False
+        self.cwd: str | None = None
+        self.directories: list[str] = []
+        self.prompts = OpenPrompts()
+        self.is_deleted = False
+        self.is_open = False
+        """Whether the agent has it in memory: it was opened or prompted here, and not closed since."""
+        self.lacks_title = False
+        """Whether it is new and the client has no title of it yet."""
+        self.titles = Titles()
+        self.terminals = SessionTerminals()
+        self.size = 0
+
+
+class KnownSessions(OrderedDict[str, SessionState]):
+    """The sessions by id, the one that was used longest ago first. ``SessionLog`` changes them, others ask."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_crowded = False
+        """Whether the agent named more than ``UNOPENED_LIMIT`` sessions that were not opened here."""
+        self._unopened = 0
+        self._size = 0
+
+    def is_in_turn(self, session: str) -> bool:
+        """Whether a prompt of this session has no answer yet."""
+        return session in self and bool(self[session].prompts)
+
+    def is_in_turn_at_open(self, session: str) -> bool:
+        """Whether a turn is under way as the client opens the session. Cancelled prompts stop counting now."""
+        if session in self:
+            self[session].prompts.drop_cancelled()
+        return self.is_in_turn(session)
+
+    def has_begun(self, session: str) -> bool:
+        """Whether this process has begun to record the session."""
+        return session in self and self[session].is_recorded
+
+    def is_deleted(self, session: str) -> bool:
+        """Whether the session was deleted, and not prompted since."""
+        return session in self and self[session].is_deleted
+
+    def is_known(self, session: str) -> bool:
+        """Whether the session was opened or named here, and not deleted since."""
+        return session in self and not self[session].is_deleted
+
+    def is_open(self, session: str) -> bool:
+        """Whether the session is open here."""
+        return self.is_known(session) and self[session].is_open
+
+    def needs_no_parsing(self, session: str) -> bool:
+        """Whether the session's updates can be recorded without parsing them."""
+        found = self.get(session)
+        return found is not None and not found.is_deleted and not found.terminals.open
+
+    def find_accepted_prompts(self) -> list[tuple[str, RequestId | None]]:
+        """The accepted prompts whose turns have not ended, with their sessions."""
+        return [(session, id) for session, state in self.items() for id in state.prompts.accepted]
+
+    # --- within limits
+
+    def may_record(self, session: str) -> bool:
+        """Whether an update begins to be recorded: of every known session, and of ``UNOPENED_LIMIT`` others."""
+        if session in self:
+            return True
+        self.is_crowded = self._unopened == UNOPENED_LIMIT
+        self._unopened += not self.is_crowded
+        return not self.is_crowded
+
+    def find_or_add(self, session: str, texts: int | None = None) -> tuple[SessionState, dict[str, SessionState]]:
+        """The session, which is remembered from here on, and those that are forgotten for that.
+
+        ``texts``: the size of its new texts in bytes, if they change.
+        """
+        state = self.get(session)
+        if state is not None and texts is None:
+            return state, {}
+        if state is None:
+            state = self[session] = SessionState()
+        self._size -= state.size
+        state.size = _SESSION + len(session) + (texts or 0)
+        self._size += state.size
+        forgotten: dict[str, SessionState] = {}
+        while self._size > KNOWN_LIMIT and len(self) > 1:
+            oldest = self._find_oldest(session)
+            forgotten[oldest] = self.pop(oldest)
+            self._size -= forgotten[oldest].size
+        return state, forgotten
+
+    def _find_oldest(self, needed: str) -> str:
+        """The session that was used longest ago. Sessions in a turn are skipped, up to ``_SECOND_CHANCES``."""
+        for _ in range(_SECOND_CHANCES):
+            oldest = next(iter(self))
+            if oldest != needed and not self[oldest].prompts:
+                return oldest
+            self.move_to_end(oldest)
+        return next(session for session in self if session != needed)
+
+    def forget_all(self) -> None:
+        """Forget all sessions."""
+        self.clear()
+        self._size = 0

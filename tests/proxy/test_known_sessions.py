@@ -1,0 +1,59 @@
+"""What is remembered of sessions, and of their prompts."""
+
+import pytest
+
+from acp_proxy.protocol.jsonrpc import RequestId
+from acp_proxy.proxy import known_sessions
+from acp_proxy.proxy.known_sessions import KnownSessions, OpenPrompts
+
+
+def test_a_prompt_that_is_over_before_its_answer_ends_with_that() -> None:
+    prompts = OpenPrompts()
+    prompts.add(RequestId("1"))
+    prompts.begin_work()
+    assert not prompts.end_work()
+    assert prompts
+    assert prompts.accept(RequestId("1"))
+    assert not prompts
+
+
+def test_a_prompt_that_came_after_the_work_goes_on_when_that_ends() -> None:
+    prompts = OpenPrompts()
+    prompts.add(RequestId("1"))
+    prompts.begin_work()
+    prompts.add(RequestId("2"))
+    assert not prompts.accept(RequestId("1"))
+    assert prompts.end_work()
+    assert not prompts.accept(RequestId("2"))
+    assert prompts.accepted == [RequestId("2")]
+
+
+def test_cancelled_prompts_are_open_until_they_are_dropped() -> None:
+    prompts = OpenPrompts()
+    prompts.add(RequestId("1"))
+    prompts.cancel()
+    prompts.add(RequestId("2"))
+    prompts.drop_cancelled()
+    prompts.end(RequestId("1"))
+    assert prompts
+    prompts.end(RequestId("2"))
+    assert not prompts
+
+
+def test_the_session_that_was_used_longest_ago_and_is_in_no_turn_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_sessions, "KNOWN_LIMIT", 2 * 2048 + 2)
+    sessions = KnownSessions()
+    sessions.find_or_add("a")[0].prompts.add(RequestId("1"))
+    sessions.find_or_add("b")
+    _, forgotten = sessions.find_or_add("c")
+    assert list(forgotten) == ["b"]
+    assert set(sessions) == {"a", "c"}
+
+
+def test_after_all_are_forgotten_there_is_room_for_as_many_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_sessions, "KNOWN_LIMIT", 2 * 2048 + 2)
+    sessions = KnownSessions()
+    for session in "ab":
+        sessions.find_or_add(session)
+    sessions.forget_all()
+    assert [forgotten for session in "cd" for forgotten in sessions.find_or_add(session)[1]] == []
