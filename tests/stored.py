@@ -12,7 +12,7 @@ from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.store import Store
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
-from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.file_format import GitHead, Header
 
 EPOCH = 1_700_000_000.0
 RUN = "run000"
@@ -42,12 +42,16 @@ def store_session(
     error: dict[str, Any] | None = None,
     notes: Iterable[dict[str, Any]] = (),
     parent: str | None = None,
+    git: GitHead | None = None,
 ) -> Path:
     """The path of a new transcript. A turn is the user's text and the updates after it; ``error`` ends the last one.
     ``parent``: the session that it is a fork of."""
     stamp = timestamps.stamp(at)
     transcript = store.open_to_append(
-        store.choose_agent(None, agent, ""), Header(session, cwd, origin, stamp), fresh=True, parent=parent
+        store.choose_agent(None, agent, ""),
+        Header(session, cwd, origin, stamp, git=git or GitHead()),
+        fresh=True,
+        parent=parent,
     )
     data = bytearray()
     for number, (text, updates) in enumerate(turns, 1):

@@ -13,7 +13,7 @@ import typer
 from acp_proxy import shell_quote
 from acp_proxy.cli.common import AgentOption, StoreOption, open_store, report_errors, shorten_ids
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
-from acp_proxy.cli.session_filter import CwdOption, HereOption, SinceOption, UntilOption, make_filter
+from acp_proxy.cli.session_filter import BranchOption, CwdOption, HereOption, SinceOption, UntilOption, make_filter
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.store.sessions import ListedSession, Sessions, SessionUse
 from acp_proxy.views import formatting, sanitize
@@ -82,6 +82,7 @@ def list_sessions(
     here: HereOption = False,
     since: SinceOption = "",
     until: UntilOption = "",
+    branch: BranchOption = "",
     sort: Annotated[_Sort, typer.Option("--sort", help="The order. turns, size: the most first.")] = "newest",
     long: Annotated[bool, typer.Option("--long", help="Also tokens and cost, as far as agents say them.")] = False,
     archived: Annotated[
@@ -100,7 +101,7 @@ def list_sessions(
     Example: acp-proxy list login --here --since 7d
     """
     with report_errors():
-        wanted = make_filter(agent, cwd, here, since, until, tuple(words or ()))
+        wanted = make_filter(agent, cwd, here, since, until, branch, tuple(words or ()))
         opened = open_store(store)
         newest = wanted.list_newest(opened, archived)
         rows = islice(newest if sort == "newest" else iter(sorted(newest, key=_KEYS[sort])), limit)

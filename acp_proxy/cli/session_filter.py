@@ -13,6 +13,7 @@ from acp_proxy.views.session_lines import has_words
 
 CwdOption = Annotated[str, typer.Option("--cwd", metavar="DIR", help="Only sessions in exactly this directory.")]
 HereOption = Annotated[bool, typer.Option("--here", help="Only sessions in the current directory or below.")]
+BranchOption = Annotated[str, typer.Option("--branch", metavar="NAME", help="Only sessions begun on this Git branch.")]
 SinceOption = Annotated[
     str,
     typer.Option(
@@ -32,7 +33,8 @@ TurnsUntilOption = Annotated[
 
 class SessionFilter(Struct, frozen=True):
     """The sessions of ``agent``, as the user writes it; of the directory ``cwd``, and with ``below`` of those below it;
-    last active from ``since`` to before ``until``, in transcript format; whose title or directory has ``words``.
+    last active from ``since`` to before ``until``, in transcript format; begun on the Git ``branch``; whose title or
+    directory has ``words``.
 
     What is empty or None leaves out nothing.
     """
@@ -42,6 +44,7 @@ class SessionFilter(Struct, frozen=True):
     below: bool = False
     since: str = ""
     until: str = ""
+    branch: str = ""
     words: tuple[str, ...] = ()
 
     @property
@@ -51,7 +54,15 @@ class SessionFilter(Struct, frozen=True):
 
     def list_newest(self, store: Sessions, archived: bool | None = None) -> Iterator[ListedSession]:
         """The sessions that it leaves, newest first. Raises Unreadable, also while iterating."""
-        rows = store.list_newest(self.agent, self.cwd, self.since, self.until, below=self.below, archived=archived)
+        rows = store.list_newest(
+            self.agent,
+            self.cwd,
+            self.since,
+            self.until,
+            below=self.below,
+            branch=self.branch,
+            archived=archived,
+        )
         return (row for row in rows if has_words(row, self.words)) if self.words else rows
 
 
@@ -59,9 +70,15 @@ ALL = SessionFilter()
 
 
 def make_filter(
-    agent: str = "", cwd: str = "", here: bool = False, since: str = "", until: str = "", words: tuple[str, ...] = ()
+    agent: str = "",
+    cwd: str = "",
+    here: bool = False,
+    since: str = "",
+    until: str = "",
+    branch: str = "",
+    words: tuple[str, ...] = (),
 ) -> SessionFilter:
     """The filter that these options mean. Raises UsageError, AcpProxyError."""
     earliest, latest = values.parse_range(since, until)
     folded = tuple(word for each in words for word in each.casefold().split())
-    return SessionFilter(agent, choose_directory(cwd, here=here), here, earliest, latest, folded)
+    return SessionFilter(agent, choose_directory(cwd, here=here), here, earliest, latest, branch, folded)

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol import timestamps
 from acp_proxy.proxy.effects import BeginTranscript
+from acp_proxy.recording.git_head import read_git_head
 from acp_proxy.store.store import Deleted, Store, Transcript
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header, NoteType
@@ -127,6 +128,8 @@ class RecordedSessions(dict[str, RecordedSession]):
         if recorded is not None and not recorded.is_deleted and not fresh:
             return
         header = Header(begin.session, begin.cwd, begin.origin, at, begin.directories, {**info})
+        if fresh:  # of one that began earlier, today's branch says nothing
+            header = replace(header, git=read_git_head(begin.cwd))
         point = forked_by(begin.point, info.get("name")) if begin.point is not None else None
         self[begin.session] = RecordedSession("", header, fresh, begin.parent, point)
         if recorded is not None:

@@ -21,7 +21,7 @@ from acp_proxy.errors import InvalidCursor
 from acp_proxy.protocol import jsonrpc, proxy_ids
 from acp_proxy.store import same_directory
 from acp_proxy.transcript import file_names, private_files
-from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.file_format import GitHead, Header
 from acp_proxy.transcript.file_names import digest
 from acp_proxy.transcript.reader import AlikeLines, Reading
 from acp_proxy.transcript.summary import Summary
@@ -84,7 +84,7 @@ class ListedSession(Struct, frozen=True):
     turns with an answer. ``failed``: a turn failed, or another run left one unanswered. ``is_running``: another run's
     turn has no answer yet, and a process has the transcript open. ``created``: when its transcript began; empty if
     unknown. ``is_archived``: set by ``queries.complete_rows``, not by the index. ``machine``: the name of the
-    one where it was begun; empty: here.
+    one where it was begun; empty: here. ``git``: what the directory's work tree was at when it began.
     """
 
     agent: str
@@ -103,6 +103,7 @@ class ListedSession(Struct, frozen=True):
     created: str
     is_archived: bool = False
     machine: str = ""
+    git: GitHead = GitHead()
 
     @property
     def selector(self) -> str:
@@ -438,6 +439,7 @@ def encode_row(
         "meta": shown.meta,
         "size": file_size,
         "machine": shown.machine,
+        "git": shown.git,
     }
     state = summary.state()
     return {
@@ -491,6 +493,7 @@ def decode_row(row: tuple[str, str, bytes, str, str, str, str], run: str) -> Lis
         size=known["size"],
         created=created,
         machine=known.get("machine", ""),
+        git=GitHead.from_members(known.get("git")),
     )
 
 

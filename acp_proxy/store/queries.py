@@ -35,6 +35,9 @@ a copy is as new as its making."""
 COPIES = blob(proxy_ids.PREFIX), blob(proxy_ids.PREFIX[:-1] + chr(ord(proxy_ids.PREFIX[-1]) + 1))
 """The ids of copies and of sessions of other machines are from the first to before the second."""
 
+ON_BRANCH = "json_extract(info, '$.git.branch') = ?"
+"""SQL for whether a session began on a Git branch."""
+
 T = TypeVar("T")
 
 
@@ -53,6 +56,8 @@ class ListFilter(Struct, frozen=True):
     since: str = ""
     until: str = ""
     below: bool = False
+    branch: str = ""
+    """The Git branch on which it began, if given."""
 
 
 class _Stream(Struct, frozen=True):
@@ -259,6 +264,9 @@ def _select_page(
         test, found = match_directory(index, stream.agent, scope.cwd, below=scope.below)
         query.append(f"AND {test}")
         values += found
+    if scope.branch:
+        query.append(f"AND {ON_BRANCH}")
+        values.append(scope.branch)
     if before is not None:
         query.append("AND (updated, session, name) < (?, ?, ?)")
         values += before

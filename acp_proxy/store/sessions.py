@@ -107,16 +107,17 @@ class Sessions(StoreBase):
         until: str = "",
         *,
         below: bool = False,
+        branch: str = "",
         archived: bool | None = None,
     ) -> Iterator[ListedSession]:
         """Sessions that have a turn, newest first, read page by page as the iterator advances.
 
         ``agent``: an agent as the user writes it; empty: all. ``cwd``: only sessions of this directory; ``below``:
         and of those below. ``since``, ``until``: only sessions last active from the one time to before the other, in
-        the transcript's time format. ``archived``: only those that are archived, or only those that are not; None:
-        both. Raises Unreadable, also while iterating.
+        the transcript's time format. ``branch``: only sessions begun on this Git branch. ``archived``: only
+        those that are archived, or only those that are not; None: both. Raises Unreadable, also while iterating.
         """
-        wanted = queries.ListFilter(self.list_agents(agent), cwd, since, until, below)
+        wanted = queries.ListFilter(self.list_agents(agent), cwd, since, until, below, branch)
         rows = queries.complete_rows(self.layout, queries.list_newest(self.index.query, wanted))
         return rows if archived is None else (row for row in rows if row.is_archived == archived)
 

@@ -15,7 +15,7 @@ from acp_proxy.store.index import ListedSession
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
-from acp_proxy.transcript.file_format import GapReason, NoteType
+from acp_proxy.transcript.file_format import GapReason, GitHead, NoteType
 from acp_proxy.transcript.file_names import aside, soft_deleted_at
 from acp_proxy.transcript.reader import Line, Reading
 from acp_proxy.transcript.summary import Summary
@@ -125,4 +125,5 @@ def _make_row_of(kept: DeletedSession, reading: Reading, summary: Summary) -> Li
         size=reading.size,
         created=header.created_at if header is not None else "",
         machine=summary.machine,
+        git=GitHead.from_members(summary.git),
     )

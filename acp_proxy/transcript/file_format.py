@@ -84,6 +84,22 @@ UPGRADES: dict[int, Callable[[dict[str, object]], dict[str, object]]] = {}
 """Maps a version to the function that turns an entry of that version into one of the next version."""
 
 
+class GitHead(Struct, frozen=True):
+    """What a Git work tree is at. ``branch``: empty if none. ``commit``: in hexadecimal; empty if unknown."""
+
+    branch: str = ""
+    commit: str = ""
+
+    @classmethod
+    def from_members(cls, value: object) -> "GitHead":
+        """From its JSON, or anything else."""
+        return cls(acp.text(value, "branch") or "", acp.text(value, "commit") or "")
+
+    def known_members(self) -> dict[str, str]:
+        """Its JSON."""
+        return {name: value for name, value in (("branch", self.branch), ("commit", self.commit)) if value}
+
+
 class Header(Struct, frozen=True):
     """The first line. ``origin``: ``recorded``, ``imported`` or ``partial``. ``created_at``: a time as text, or empty.
 
@@ -107,6 +123,8 @@ class Header(Struct, frozen=True):
     """Directories in which the session was opened on other machines, where they are not the same ones as here."""
     branch_of: str = ""
     """The uid of the session of which this is a branch, because two machines continued it; else empty."""
+    git: GitHead = GitHead()
+    """What the work tree of ``cwd`` was at when the session began."""
 
     @property
     def machine(self) -> str:
@@ -154,6 +172,7 @@ def encode_header(header: Header) -> bytes:
                 **({"elsewhere": header.elsewhere} if header.elsewhere else {}),
                 **({"foreignDirectories": header.foreign_directories} if header.foreign_directories else {}),
                 **({"branchOf": header.branch_of} if header.branch_of else {}),
+                **({"git": git} if (git := header.git.known_members()) else {}),
             }
         )
         + b"\n"
@@ -245,6 +264,7 @@ def decode_header(line: bytes) -> Header | None:
         elsewhere=_elsewhere(value.get("elsewhere")),
         foreign_directories=acp.strings(value, "foreignDirectories"),
         branch_of=acp.text(value, "branchOf") or "",
+        git=GitHead.from_members(value.get("git")),
     )
 
 

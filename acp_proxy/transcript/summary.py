@@ -46,6 +46,8 @@ class Summary(Struct):
     use: Use = field(default_factory=Use)
     machine: str = ""
     """The name of the machine where it was begun; empty if that is this one."""
+    git: dict[str, str] = field(default_factory=dict)
+    """``branch`` and ``commit`` where it began."""
     cwd: str | None = None
     prompts: int = 0
     is_prompted: bool = False
@@ -69,6 +71,7 @@ class Summary(Struct):
         out = cls()
         out.cwd, out.directories, out.last = header.cwd, header.directories, header.created_at or None
         out.foreign_directories, out.machine = header.foreign_directories, header.machine
+        out.git = header.git.known_members()
         out.is_imported = header.origin == file_format.IMPORTED
         out.use = Use.begun(header)
         return out

@@ -32,6 +32,9 @@ _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _UNFIT = f"[{''.join(each for _, each in _TABLE)}]|(?<=[{_SELECTORS}])[{_SELECTORS}]"
 
 
+_SHORT_COMMIT = 8  # digits of a commit that people see
+
+
 def without_unfit(text: str) -> str:
     """The text with U+FFFD for each of these characters."""
     return re.sub(_UNFIT, "\N{REPLACEMENT CHARACTER}", text)
@@ -106,7 +109,8 @@ def json_text(value: object, indent: int | None = None) -> str:
 def heading(row: ListedSession, when: str | None = None) -> str:
     """``when``: the displayed time; None: as in the transcript."""
     copy = [f"a copy from {called(row.copy_of)}"] if row.copy_of else []
-    what = [row.selector, called(row.agent), *copy, row.cwd or "", when if when is not None else row.updated]
+    git = [f"{row.git.branch} {row.git.commit[:_SHORT_COMMIT]}".strip()] if row.git.branch or row.git.commit else []
+    what = [row.selector, called(row.agent), *copy, row.cwd or "", *git, when if when is not None else row.updated]
     if row.is_running:
         what.append(RUNNING)
     return line(row.title or "(no title)") + "\n" + "  ".join(line(each) for each in what)

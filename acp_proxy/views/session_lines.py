@@ -35,6 +35,8 @@ def for_programs(row: ListedSession) -> dict[str, Any]:
         "bytes": row.size,
         "transcript": row.name,
         "machine": row.machine or None,
+        "branch": row.git.branch or None,
+        "commit": row.git.commit or None,
     }
 
 

@@ -9,6 +9,7 @@ from acp_proxy.cli.session_filter import make_filter
 from acp_proxy.protocol import acp, timestamps
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.tools.browse.store_worker import Library
+from acp_proxy.transcript.file_format import GitHead
 from tests.cli.commands import printed, run, told
 from tests.cli.terminal import on_terminal
 from tests.stored import EPOCH, Both, chunk, message, store_session
@@ -21,6 +22,8 @@ SEVERAL = [
     (("--until", "2023-11-16T00:00:00Z"), ["mid", "old"]),
     (("--since", "2023-11-15T00:00:00Z", "--until", "2023-11-16T00:00:00Z"), ["mid"]),
     (("--cwd", "/project"), ["mid", "old"]),
+    (("--branch", "topic"), ["new", "mid"]),
+    (("--branch", "topic", "--cwd", "/project"), ["mid"]),
     (("--agent", "one", "--cwd", "/project", "--since", "2023-11-15T00:00:00Z"), ["mid"]),
 ]
 
@@ -32,10 +35,10 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Both:
     monkeypatch.chdir(here)
     store = Both(tmp_path / "store")
     store_session(store, "old", ("Mend the login", [chunk("words")]), agent="one", cwd="/project", at=EPOCH)
-    store_session(store, "mid", ("Mend the index", [chunk("words")]), agent="one", cwd="/project", at=EPOCH + DAY)
-    store_session(
-        store, "new", ("Deploy the login", [chunk("words")]), agent="two", cwd=str(here / "below"), at=EPOCH + 2 * DAY
-    )
+    words, topic = [chunk("words")], GitHead("topic", "0123456789" * 4)
+    store_session(store, "mid", ("Mend the index", words), agent="one", cwd="/project", at=EPOCH + DAY, git=topic)
+    below = str(here / "below")
+    store_session(store, "new", ("Deploy the login", words), agent="two", cwd=below, at=EPOCH + 2 * DAY, git=topic)
     return store
 
 
@@ -50,9 +53,19 @@ def test_the_same_options_leave_the_same_sessions_everywhere(
     assert {json.loads(path.read_bytes().splitlines()[0])["sessionId"] for path in out.iterdir()} == set(left)
     assert told(store, "stats", *options)["total"]["sessions"] == len(left)
     given = dict(zip(options[::2], options[1::2], strict=True))
-    agent, cwd, since, until = (given.get(name, "") for name in ("--agent", "--cwd", "--since", "--until"))
-    wanted = make_filter(agent, cwd, since=since, until=until)
+    names = ("--agent", "--cwd", "--since", "--until", "--branch")
+    agent, cwd, since, until, branch = (given.get(name, "") for name in names)
+    wanted = make_filter(agent, cwd, since=since, until=until, branch=branch)
     assert [row.session for row in Library(store.root, wanted).rows(archived=False)] == left
+
+
+def test_the_branch_where_a_session_began_is_shown(store: Both) -> None:
+    [row] = told(store, "list", "index")
+    assert (row["branch"], row["commit"]) == ("topic", "0123456789" * 4)
+    assert "topic 01234567" in printed(store, "show", "mid")
+    [row] = told(store, "list", "--cwd", "/project", "login")
+    assert (row["branch"], row["commit"]) == (None, None)
+    assert told(store, "list", "--branch", "top") == []
 
 
 def test_here_means_this_directory_and_those_below_in_each_command(store: Both, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The life of a recorded session: a prompt revives it after a delete, and trouble ends with a note."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -30,6 +31,16 @@ from tests.recording.notes import (
 )
 
 # Begun, continued, deleted.
+
+
+def test_a_new_session_has_the_branch_of_its_directory_and_a_known_one_keeps_it(notes: Notes, tmp_path: Path) -> None:
+    (tmp_path / "project/.git").mkdir(parents=True)
+    (tmp_path / "project/.git/HEAD").write_text("ref: refs/heads/topic\n")
+    notes.put(IdentifyAgent(NAME, "1.0"))
+    for session, origin in (("new", "recorded"), ("older", "partial")):
+        notes.put(BeginTranscript(session, str(tmp_path / "project"), [], origin), *prompted("hello", session))
+    heads = [json.loads(notes.path(session).read_bytes().split(b"\n")[0]) for session in ("new", "older")]
+    assert [head.get("git") for head in heads] == [{"branch": "topic"}, None]
 
 
 def test_a_known_session_is_continued(notes: Notes) -> None:

@@ -11,7 +11,15 @@ import typer
 from acp_proxy.cli.common import AgentOption, StoreOption, open_store, report_errors, say_on_stderr
 from acp_proxy.cli.list_sessions import explain_empty_list
 from acp_proxy.cli.pager import find_screen, is_attended
-from acp_proxy.cli.session_filter import CwdOption, HereOption, SessionFilter, SinceOption, UntilOption, make_filter
+from acp_proxy.cli.session_filter import (
+    BranchOption,
+    CwdOption,
+    HereOption,
+    SessionFilter,
+    SinceOption,
+    UntilOption,
+    make_filter,
+)
 from acp_proxy.errors import UsageError
 from acp_proxy.store.sessions import ListedSession, Sessions
 
@@ -53,6 +61,7 @@ def browse(
     here: HereOption = False,
     since: SinceOption = "",
     until: UntilOption = "",
+    branch: BranchOption = "",
     archived: Annotated[bool, typer.Option("--archived", help="Begin with the archived sessions.")] = False,
 ) -> None:
     """Find, read and tidy up sessions in a full screen.
@@ -72,7 +81,7 @@ def browse(
             )
         if not (is_attended() and find_screen().is_able):
             raise UsageError("browse needs a terminal. For other programs: acp-proxy list")
-        wanted = make_filter(agent, cwd, here, since, until)
+        wanted = make_filter(agent, cwd, here, since, until, branch)
         opened = open_store(store)
         first = tuple(islice(wanted.list_newest(opened, archived), _FIRST))
         if not first and not archived:

@@ -73,6 +73,7 @@ class Library:
             each=1,
             until=wanted.until or None,
             below=wanted.below,
+            branch=wanted.branch,
         )
         search_store(self._store, request, report_hit=add)
         return list(found.values())

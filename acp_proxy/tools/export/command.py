@@ -23,7 +23,7 @@ from acp_proxy.cli.common import (
     say_on_stderr,
 )
 from acp_proxy.cli.progress import show_progress
-from acp_proxy.cli.session_filter import CwdOption, HereOption, SinceOption, UntilOption, make_filter
+from acp_proxy.cli.session_filter import BranchOption, CwdOption, HereOption, SinceOption, UntilOption, make_filter
 from acp_proxy.config import options
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.store.sessions import Sessions, file_name
@@ -71,6 +71,7 @@ def export(
     here: HereOption = False,
     since: SinceOption = "",
     until: UntilOption = "",
+    branch: BranchOption = "",
     turn: values.TurnOption = "",
     form: Annotated[
         _Format | None, typer.Option("--format", help="The format. Default: the file name's suffix, else md.")
@@ -113,19 +114,21 @@ def export(
 
     Example: acp-proxy export last --output session.html
     """
-    is_narrow = bool(cwd or here or since or until)
+    is_narrow = bool(cwd or here or since or until or branch)
     several = all_sessions or is_narrow or len(sessions or ()) > 1
     output = "" if output == "-" else output
     with report_wrong_usage():
         if sessions and all_sessions:
             raise UsageError("SESSION and --all exclude each other. Give one of them.")
         if sessions and is_narrow:
-            raise UsageError("SESSION and --cwd, --here, --since or --until exclude each other. Leave out one of them.")
+            raise UsageError(
+                "SESSION and --cwd, --here, --since, --until or --branch exclude each other. Leave out one of them."
+            )
         if not several and not sessions:
             raise UsageError("no session is given. Name sessions, as in: acp-proxy export last. Or use --all.")
         if turn and several:
             raise UsageError("--turn is for one session. Leave it out, or name one session.")
-        filtered = make_filter(agent, cwd, here, since, until)
+        filtered = make_filter(agent, cwd, here, since, until, branch)
         if web and (several or output or force or form not in (None, "html")):
             raise UsageError("--web shows one session as HTML. Leave out --all, --output, --force and --format.")
         if several and not output:

@@ -137,7 +137,7 @@ def _keep_turns(hit: Hit, calls: FoundCalls, request: SearchRequest) -> Hit | No
 
 def _list_hits(tables: _CallTables, calls: FoundCalls, request: SearchRequest) -> list[Hit]:
     """The sessions of these calls; of a session and its copy, the original."""
-    within = tables.find_in_directory(request, request.cwd) if request.cwd is not None else None
+    within = tables.find_within(request)
     rows = [
         (row, between)
         for key, by_turn in calls.items()

@@ -24,7 +24,14 @@ from acp_proxy.cli.common import (
 from acp_proxy.cli.list_sessions import explain_empty_list
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.cli.progress import MOMENT, ProgressBar, begin_progress
-from acp_proxy.cli.session_filter import CwdOption, HereOption, TurnsSinceOption, TurnsUntilOption, make_filter
+from acp_proxy.cli.session_filter import (
+    BranchOption,
+    CwdOption,
+    HereOption,
+    TurnsSinceOption,
+    TurnsUntilOption,
+    make_filter,
+)
 from acp_proxy.errors import AcpProxyError, Unreadable
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.search.search import search_store
@@ -49,6 +56,7 @@ def search(
     here: HereOption = False,
     since: TurnsSinceOption = "",
     until: TurnsUntilOption = "",
+    branch: BranchOption = "",
     file: Annotated[
         str, typer.Option("--file", metavar="PATH", help="Only turns with a tool call on this file or directory.")
     ] = "",
@@ -88,7 +96,7 @@ def search(
     with report_wrong_usage():
         question = asked(words) if words or not wants_calls else ""
     with report_errors():
-        wanted = make_filter(agent, cwd, here, since, until)
+        wanted = make_filter(agent, cwd, here, since, until, branch)
         opened = open_store(store)
         request = SearchRequest(
             question,
@@ -99,6 +107,7 @@ def search(
             each=0 if as_json else 3,
             until=wanted.until or None,
             below=wanted.below,
+            branch=wanted.branch,
         )
         target, options = find_screen(), repeat_store_option(context, store)
 

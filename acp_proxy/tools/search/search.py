@@ -24,7 +24,7 @@ from acp_proxy.store import layout as store_layout
 from acp_proxy.store.index import COLUMNS, Index, ListedSession, decode_row
 from acp_proxy.store.index_update import Progress, is_temporary
 from acp_proxy.store.layout import Layout
-from acp_proxy.store.queries import LAST_USED, complete_rows, match_directory
+from acp_proxy.store.queries import LAST_USED, ON_BRANCH, complete_rows, match_directory
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.search.fts_table import (
     Addition,
@@ -63,7 +63,8 @@ class SearchRequest:
     """A search.
 
     ``question``: an FTS5 query (``query.make_query``). ``since``, ``until``: from the one time to before the other, in
-    transcript format. ``below``: sessions in directories below ``cwd`` count, too.
+    transcript format. ``below``: sessions in directories below ``cwd`` count, too. ``branch``: only
+    sessions begun on this Git branch.
     ``limit``: the most sessions to return; None: all. ``each``: the most excerpts per session; 0: one of each matching
     turn.
     """
@@ -76,6 +77,7 @@ class SearchRequest:
     each: int = 3
     until: str | None = None
     below: bool = False
+    branch: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +180,21 @@ class TranscriptTables(ABC, Generic[Row, Table]):
         rows = (decode_row(row, "") for row in self._index.select(query, key))
         return next(complete_rows(self._layout, rows), None)
 
-    def find_in_directory(self, request: "SearchRequest", cwd: str) -> set[Key]:
-        """The transcripts of sessions in a directory."""
+    def find_within(self, request: "SearchRequest") -> set[Key] | None:
+        """The transcripts of sessions in the directory and on the branch that are asked for; None if all are."""
+        if request.cwd is None and not request.branch:
+            return None
         found: set[Key] = set()
         for agent in request.agents:
-            test, values = match_directory(self._index, agent, cwd, below=request.below)
-            query = f"SELECT agent, name FROM transcripts WHERE agent = ? AND {test}"
-            found.update(self._index.select(query, (agent, *values)))
+            tests, values = ["agent = ?"], list[object]((agent,))
+            if request.cwd is not None:
+                test, places = match_directory(self._index, agent, request.cwd, below=request.below)
+                tests.append(test)
+                values += places
+            if request.branch:
+                tests.append(ON_BRANCH)
+                values.append(request.branch)
+            found.update(self._index.select(f"SELECT agent, name FROM transcripts WHERE {' AND '.join(tests)}", values))
         return found
 
     def _list_outdated(self, agents: Sequence[str]) -> list[tuple[str, Key]]:
@@ -316,7 +326,7 @@ class RunningSearch:
         self._seen_hits = SeenHits()
         self._known = set[Key]()
         self._first = to_seconds(request.since) if request.since is not None else 0
-        self._within = tables.find_in_directory(request, request.cwd) if request.cwd is not None else None
+        self._within = tables.find_within(request)
 
     def continue_search(self, since: int = 0) -> bool:
         """Add the matches that began in this second or later. Returns False if the search has ended."""

@@ -12,6 +12,7 @@ from acp_proxy.cli.list_sessions import explain_empty_list
 from acp_proxy.cli.pager import find_screen, open_pager
 from acp_proxy.cli.progress import MOMENT, begin_progress
 from acp_proxy.cli.session_filter import (
+    BranchOption,
     CwdOption,
     HereOption,
     SessionFilter,
@@ -33,6 +34,7 @@ def stats(
     here: HereOption = False,
     since: TurnsSinceOption = "",
     until: TurnsUntilOption = "",
+    branch: BranchOption = "",
     by: Annotated[
         _By,
         typer.Option(
@@ -67,10 +69,12 @@ def stats(
         return
     if tokens or prices is not None or by == "model":
         with report_errors():
-            _show_tokens(open_store(store), make_filter(agent, cwd, here, since, until), by, prices, as_json=as_json)
+            _show_tokens(
+                open_store(store), make_filter(agent, cwd, here, since, until, branch), by, prices, as_json=as_json
+            )
         return
     with report_errors():
-        wanted = make_filter(agent, cwd, here, since, until)
+        wanted = make_filter(agent, cwd, here, since, until, branch)
         opened = open_store(store)
         agents, failed = measure_usage(opened, wanted, "month" if by == "agent" else by)
         if not agents and not as_json:

@@ -122,7 +122,7 @@ def measure_usage(
     Of a session, only the quarters of an hour that the filter's times leave count. Raises OSError, Unreadable.
     """
     layout, agents = store.layout, store.list_agents(wanted.agent)
-    is_whole = wanted.cwd is None
+    is_whole = wanted.cwd is None and not wanted.branch
     chosen = (
         set() if is_whole else {(row.agent, row.name) for row in replace(wanted, since="", until="").list_newest(store)}
     )

@@ -1,0 +1,72 @@
+"""Reads from the files of Git which branch and commit a directory is at. Git itself is never run: a repository's
+settings can name programs that it would start.
+
+The files: gitrepository-layout(5) of Git's documentation. Refs in its newer format, reftable, are not read.
+"""
+
+import os
+import re
+import stat
+from pathlib import Path
+
+from acp_proxy.transcript.file_format import GitHead
+
+_COMMIT = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")  # SHA-1 or SHA-256
+_BRANCH_PREFIX = b"refs/heads/"
+_SMALL = 4096  # the files that hold one line
+_PACKED = 8 * 1024 * 1024  # about 100,000 refs
+
+
+def read_git_head(directory: str | None) -> GitHead:
+    """The branch and the commit of the work tree that has this directory; empty where it is unknown. Never raises."""
+    try:
+        found = _find_git_directory(Path(directory)) if directory and os.path.isabs(directory) else None
+        return _read_head(found) if found is not None else GitHead()
+    except (OSError, ValueError):  # ValueError: a NUL in a path
+        return GitHead()
+
+
+def _find_git_directory(directory: Path) -> Path | None:
+    for parent in (directory, *directory.parents):
+        git = parent / ".git"
+        if git.is_dir():
+            return git
+        line = _read(git, _SMALL)
+        if line.startswith(b"gitdir: "):  # a further work tree, or a submodule
+            return parent / os.fsdecode(line.removeprefix(b"gitdir: ").strip())
+    return None
+
+
+def _read_head(git: Path) -> GitHead:
+    head = _read(git / "HEAD", _SMALL).strip()
+    if _COMMIT.fullmatch(head):
+        return GitHead(commit=head.decode())
+    ref = head.removeprefix(b"ref: ")
+    if ref == head or not ref.startswith(_BRANCH_PREFIX) or b".." in ref:
+        return GitHead()
+    branch = ref.removeprefix(_BRANCH_PREFIX).decode("utf-8", "replace")
+    if branch == ".invalid":  # what reftable has there for older versions of Git
+        return GitHead()
+    # The refs of all work trees are in one place.
+    common = git / os.fsdecode(_read(git / "commondir", _SMALL).strip() or b".")
+    commit = _read(common / os.fsdecode(ref), _SMALL).strip() or _find_packed(common, ref)
+    return GitHead(branch, commit.decode() if _COMMIT.fullmatch(commit) else "")
+
+
+def _find_packed(common: Path, ref: bytes) -> bytes:
+    before, found, _ = _read(common / "packed-refs", _PACKED).partition(b" " + ref + b"\n")
+    return before.rpartition(b"\n")[2] if found else b""
+
+
+def _read(path: Path, limit: int) -> bytes:
+    """The beginning of a file; nothing if it cannot be read, or is none: a pipe would wait for its writer."""
+    try:
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except OSError:
+        return b""
+    try:
+        return os.read(fd, limit) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
