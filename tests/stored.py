@@ -36,7 +36,7 @@ def store_session(
     session: str,
     *turns: tuple[str, Iterable[dict[str, Any]]],
     agent: str = "agent",
-    cwd: str = "/project",
+    cwd: str | None = "/project",
     at: float = EPOCH,
     origin: str = file_format.RECORDED,
     error: dict[str, Any] | None = None,

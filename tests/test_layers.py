@@ -47,6 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 """Each package or module, and what it may import. All of them are the core, except for views, api, cli and tools."""
 TOOLS_MAY_IMPORT = {
     "adopt": {"doctor", "editors", "redact", "export", "registry"},
+    "blame": {"changes", "search"},
     "browse": {"search", "show", "export", "changes"},
     "continue_session": {"doctor", "registry"},
     "doctor": {"editors", "registry"},

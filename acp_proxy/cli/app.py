@@ -166,7 +166,7 @@ OF_SESSIONS: Mapping[str, Mapping[str, LazyCommand]] = {
         "show": _command("tools.show.command", "show", "a conversation"),
         "search": _command("tools.search.command", "search", "words in conversations"),
         "diff": _command("tools.changes.command", "diff", "what a session changed"),
-        "blame": _command("tools.changes.blame_command", "blame", "who wrote these lines"),
+        "blame": _command("tools.blame.command", "blame", "who wrote these lines"),
         "stats": _command("tools.stats.command", "stats", "turns, tokens, cost, size"),
         "path": _command("cli.path", "path", "the file of a session"),
     },

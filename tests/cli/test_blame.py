@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.store import Store
+from acp_proxy.transcript.file_format import PARTIAL
 from tests.cli.commands import Command
-from tests.stored import EPOCH, store_session
+from tests.stored import EPOCH, message, store_session
 from tests.tools.changes.calls import begun, edited, ended
 
 command = Command("blame")
@@ -107,10 +109,50 @@ def test_what_is_not_known_is_said(store: Store, file: Path) -> None:
     assert result.stderr == "Not known: s turn 1 edited it without a diff.\n"
 
 
-def test_sessions_of_other_directories_are_not_read(store: Store, file: Path) -> None:
-    store_session(store, "s", ("q", edited("1", str(file), None, "one\n")), cwd="/elsewhere")
+def test_a_session_of_another_directory_wrote_what_it_wrote_here_and_is_shown_with_it(store: Store, file: Path) -> None:
+    edits = edited("1", "../tree/a.py", None, "one\n"), edited("2", str(file), "one\n", "one\ntwo\n")
+    keep(store, file.parent.parent / "beside" / "b.py", "s", *edits)
+    file.write_text("one\ntwo\n")
+    assert writers(store, file) == [("s", 1), ("s", 2)]
+    assert f"  in {file.parent.parent / 'beside'}  s question 2\n" in printed(store, str(file))
+
+
+@pytest.mark.parametrize("was_moved", [True, False])
+def test_a_project_that_was_moved_keeps_what_was_written_before(store: Store, file: Path, was_moved: bool) -> None:
+    before = file.parent.parent / "before" / "tree"
+    if not was_moved:
+        before.mkdir(parents=True)
+    keep(store, before / "a.py", "s", edited("1", "a.py", None, "one\n"))
+    file.write_text("one\n")
+    assert writers(store, file) == [("s", 1) if was_moved else None]
+
+
+def test_another_file_of_that_name_is_not_the_file(store: Store, file: Path) -> None:
+    for name in ("other/a.py", "tree/below/a.py", "before/tree/below/a.py"):
+        keep(store, file.parent.parent / name, name, edited("1", "a.py", None, "one\n"))
     file.write_text("one\n")
     assert writers(store, file) == [None]
+
+
+def test_what_a_subagent_wrote_is_of_the_turn_that_began_it(store: Store, file: Path) -> None:
+    updates = [{"sessionId": "child", "update": each} for each in edited("1", str(file), None, "one\n")]
+    lines = [message("", Peer.AGENT, {"method": "session/update", "params": each}) for each in updates]
+    with store_session(store, "child", cwd=None, origin=PARTIAL).open("ab") as transcript:
+        transcript.writelines(lines)
+    keep(store, file, "s", [{"sessionUpdate": "subagent_update", "sessionId": "child", "status": "completed"}])
+    file.write_text("one\n")
+    assert writers(store, file) == [("s", 1)]
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_the_same_file_in_another_work_tree_of_the_repository_is_the_file(store: Store, file: Path) -> None:
+    git = ["git", "-C", str(file.parent), "-c", "user.name=n", "-c", "user.email=e"]
+    other = file.parent.parent / "other"
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "x"], ["worktree", "add", "-q", str(other)]):
+        subprocess.run([*git, *words], check=True, capture_output=True)
+    keep(store, other / "a.py", "s", edited("1", "a.py", None, "one\n"))
+    file.write_text("one\n")
+    assert writers(store, file) == [("s", 1)]
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")

@@ -51,7 +51,7 @@ class CallQuery:
 
     def make_test(self) -> Callable[[CallSummary], bool]:
         tool, command = self.tool.casefold(), self.command.casefold()
-        has_path = _make_path_test(self.file)
+        has_path = make_path_test(self.file)
 
         def matches(call: CallSummary) -> bool:
             return (
@@ -75,15 +75,31 @@ def search_calls(
 
     Raises as ``search_store``.
     """
+    matches, has_words = query.make_test(), bool(request.question)
     calls, hits = store.index.query(
-        lambda index: _search(store.layout, index, request, query, progress), *request.agents
+        lambda index: _search(store.layout, index, request, matches, progress, lists_hits=not has_words),
+        *request.agents,
     )
-    if request.question:
+    if has_words:
         every = search_store(store, replace(request, limit=None, each=0), progress)
         hits = [kept for hit in every.hits if (kept := _keep_turns(hit, calls, request)) is not None]
     hits.sort(key=lambda hit: hit.at, reverse=True)
     shown = hits[: request.limit]
     return SearchResult(shown, is_all=len(shown) == len(hits)), calls
+
+
+def find_calls(
+    store: Sessions,
+    agents: Sequence[str],
+    matches: Callable[[CallSummary], bool],
+    progress: Progress = lambda done, total: None,
+) -> FoundCalls:
+    """The calls that match in all transcripts of these agents. Raises as ``search_store``."""
+    request = SearchRequest("", agents)
+    calls, _ = store.index.query(
+        lambda index: _search(store.layout, index, request, matches, progress, lists_hits=False), *agents
+    )
+    return calls
 
 
 class _CallTables(TranscriptTables[StoredCall, CallTable]):
@@ -103,12 +119,17 @@ class _CallTables(TranscriptTables[StoredCall, CallTable]):
 
 
 def _search(
-    layout: Layout, index: Index, request: SearchRequest, query: CallQuery, progress: Progress
+    layout: Layout,
+    index: Index,
+    request: SearchRequest,
+    matches: Callable[[CallSummary], bool],
+    progress: Progress,
+    *,
+    lists_hits: bool,
 ) -> tuple[FoundCalls, list[Hit]]:
-    """Brings the tables of calls up to date. Returns the calls that match, and without words their sessions."""
+    """Brings the tables of calls up to date. Returns the calls that match, and if wanted their sessions."""
     if not request.agents:  # do not create tables
         return {}, []
-    matches = query.make_test()
     for _ in range(TRIES):
         with ExitStack() as stack, suppress(TableReplaced):
             try:
@@ -119,7 +140,7 @@ def _search(
                 for key, stored in tables.list_calls():
                     if key[0] in request.agents and matches(call := decode_call(stored.text)):
                         found.setdefault(key, {}).setdefault(stored.turn, (stored.at, []))[1].append(call)
-                return found, [] if request.question else _list_hits(tables, found, request)
+                return found, _list_hits(tables, found, request) if lists_hits else []
             except OSError as problem:
                 raise Unreadable(errno_name(problem)) from problem
     raise Unreadable("EBUSY")
@@ -173,7 +194,7 @@ def _describe(calls: Sequence[CallSummary]) -> str:
     return every if len(every) <= _LONGEST else f"{every[: _LONGEST - 1]}…"
 
 
-def _make_path_test(file: str) -> Callable[[str], bool]:
+def make_path_test(file: str) -> Callable[[str], bool]:
     pattern = re.escape(file.rstrip("/\\")) if file else ""
     relative = os.path.relpath(file, os.path.expanduser("~")) if file else ""
     if file and not relative.startswith("..") and relative != ".":

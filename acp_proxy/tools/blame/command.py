@@ -28,15 +28,15 @@ from acp_proxy.cli.progress import MOMENT, begin_progress
 from acp_proxy.errors import AcpProxyError, NewerFormat
 from acp_proxy.store.same_directory import is_inside, resolve_directory
 from acp_proxy.store.sessions import ListedSession, Reading, Sessions, called
-from acp_proxy.tools.changes.blame import WrittenLine, find_writers
+from acp_proxy.tools.blame.blame import WrittenLine, find_writers
+from acp_proxy.tools.blame.same_file import SameFile
 from acp_proxy.tools.changes.edits import Edit, Unclear, read_edits
 from acp_proxy.tools.changes.net import FileText, trace, with_line_ends, with_parts
+from acp_proxy.tools.search.call_search import find_calls
 from acp_proxy.views import formatting, sanitize
 
 _LARGEST = 16 * 1024 * 1024
 """Bytes of a file whose lines are followed: larger ones are data."""
-_PLAIN = re.compile(r"[\w. +-]+", re.ASCII)
-"""A name that every encoder writes in the same bytes."""
 _PROMPT = 100
 _GIT_SECONDS = 20
 _BLAMED = re.compile(r"([0-9a-f]{40,64}) \d+ (\d+)(?: \d+)?")
@@ -71,8 +71,8 @@ def blame(
     """Show which session and turn wrote the lines of a file.
 
     The newest turn comes first, with its prompt. Lines that no session wrote are yours. A line that was moved keeps its
-    writer. In a git work tree, the commit of each line is beside it. Only sessions in a directory above the file are
-    read.
+    writer. In a git work tree, the commit of each line is beside it. The sessions may be of any directory, also of
+    another work tree of the repository, or of where the project was before it was moved.
 
     Example: acp-proxy blame src/login.py:12
     """
@@ -91,7 +91,7 @@ def blame(
             typer.echo(sanitize.json_text(_encode(path, lines, found, commits), indent=2))
         else:
             with open_pager(find_screen()) as say:
-                for row in _format(opened, lines, found, commits):
+                for row in _format(opened, path, lines, found, commits):
                     say(f"{row}\n")
         for session, each in found.unclear:
             what = "edited it without a diff" if each.cause == "no-diff" else "did not finish an edit of it"
@@ -121,20 +121,16 @@ def _read_text(path: str) -> str:
 
 
 def _read_sessions(store: Sessions, path: str, agent: str) -> FileEdits:
-    """The edits of the file in every session whose directory is above it."""
-    where = resolve_directory(os.path.dirname(path))
-    rows = [row for row in store.list_newest(agent) if _is_above(row, where)][::-1]
+    """The edits of the file in every session that has a call with it."""
+    file = SameFile(path)
     told: list[tuple[str, SessionTurn, Edit]] = []
     found = FileEdits([], [], [])
-    with begin_progress("Reading sessions", MOMENT) as bar:
-        for done, row in enumerate(rows):
-            bar(done, len(rows))
-            try:
-                with closing(store.open_listed(row)) as reading:
-                    if _may_name(reading, os.path.basename(path)):
-                        told += _read_session(store, row, reading, path, found)
-            except (OSError, NewerFormat):
-                found.unreadable += 1
+    for row in _find_sessions(store, file, agent):
+        try:
+            with closing(store.open_listed(row)) as reading:
+                told += _read_session(store, row, reading, file, found)
+        except (OSError, NewerFormat):
+            found.unreadable += 1
     told.sort(key=lambda each: each[0])
     for _, turn, edit in told:
         found.turns.append(turn)
@@ -142,37 +138,39 @@ def _read_sessions(store: Sessions, path: str, agent: str) -> FileEdits:
     return found
 
 
+def _find_sessions(store: Sessions, file: SameFile, agent: str) -> list[ListedSession]:
+    """The sessions that may have edited the file, oldest first."""
+    with begin_progress("Reading new transcripts", MOMENT) as bar:
+        calls = find_calls(
+            store, store.list_agents(agent), lambda call: any(file.may_be(path) for _, path in call.files), bar
+        )
+    if not calls:
+        return []
+    rows = {(row.agent, row.name): row for row in store.list_newest(agent)}
+    # The calls of a subagent are in a transcript of its own, which does not say whose it is.
+    agents_with_others = {agent for agent, name in calls if (agent, name) not in rows}
+    where = resolve_directory(os.path.dirname(file.path))
+    return [
+        row for key, row in rows.items() if key in calls or (row.agent in agents_with_others and _is_above(row, where))
+    ][::-1]
+
+
 def _is_above(row: ListedSession, where: str) -> bool:
     return any(is_inside(where, resolve_directory(each)) for each in (row.cwd, *row.directories) if each)
 
 
-def _may_name(reading: Reading, name: str) -> bool:
-    """Whether the transcript contains the file's name: most do not, and need not be parsed."""
-    if _PLAIN.fullmatch(name) is None:
-        return True
-    mark, last = name.encode(), b""
-    for data in reading.bytes_from(0):
-        if (last + data).rfind(mark) >= 0:  # faster than ``in``
-            return True
-        last = data[-len(mark) :]
-    return False
-
-
 def _read_session(
-    store: Sessions, row: ListedSession, reading: Reading, path: str, found: FileEdits
+    store: Sessions, row: ListedSession, reading: Reading, file: SameFile, found: FileEdits
 ) -> Iterator[tuple[str, SessionTurn, Edit]]:
     told = read_edits(reading, partial(store.open_child, row))
-    header, real = reading.header, os.path.realpath(path)
+    header = reading.header
     # A fork begins with its parent's entries: they are the parent's edits.
     since = header.created_at if header is not None and header.forked_from else ""
 
-    names = {path}
+    names = set[str]()
 
     def is_it(given: str) -> bool:
-        whole = os.path.normpath(os.path.join(row.cwd or "/", given)) if given and "\0" not in given else ""
-        # Only a path with the file's own name is looked up: a session may name thousands.
-        same_name = os.path.basename(whole) == os.path.basename(path)
-        return whole in names or (same_name and os.path.realpath(whole) == real)
+        return file.is_at(given, row.cwd) or os.path.normpath(os.path.join(row.cwd or "/", given)) in names
 
     edits = []
     for edit in reversed(told.edits):
@@ -182,7 +180,7 @@ def _read_session(
             names.add(os.path.normpath(os.path.join(row.cwd or "/", edit.source)))
         else:
             turn = SessionTurn(row, edit.turn, told.starts.get(edit.turn, edit.at), told.prompts.get(edit.turn, ""))
-            edits.append((edit.at, turn, replace(edit, path=path)))
+            edits.append((edit.at, turn, replace(edit, path=file.path)))
     yield from reversed(edits)
     found.unclear += [(row, each) for each in told.unclear if each.at >= since and any(map(is_it, each.paths))]
 
@@ -237,17 +235,19 @@ def _group(lines: Sequence[WrittenLine], found: FileEdits) -> list[tuple[Session
 
 
 def _format(
-    store: Sessions, lines: Sequence[WrittenLine], found: FileEdits, commits: Mapping[int, str]
+    store: Sessions, path: str, lines: Sequence[WrittenLine], found: FileEdits, commits: Mapping[int, str]
 ) -> Iterator[str]:
     ids = shorten_ids(store, list({turn.session.selector: turn.session for turn in found.turns}.values()))
     width = max((len(str(line.number)) for line in lines), default=1)
+    where = resolve_directory(os.path.dirname(path))
     for turn, each in _group(lines, found):
         if turn is None:
             yield f"no session: {_ranges([line.number for line in each])}"
             continue
         prompt = sanitize.one_line(turn.prompt)[:_PROMPT]
+        place = "" if _is_above(turn.session, where) else f"in {sanitize.line(turn.session.cwd or '?')}  "
         who = called(sanitize.line(turn.session.agent))
-        about = f"turn {turn.number}  {who}  {formatting.local(turn.at)}  {prompt}"
+        about = f"turn {turn.number}  {who}  {formatting.local(turn.at)}  {place}{prompt}"
         yield f"{sanitize.line(ids[turn.session.selector])}  {about}".rstrip()
         for line in each:
             commit = f"{commits.get(line.number, '-')[:8]:<8}  " if commits else ""
@@ -291,6 +291,7 @@ def _encode_line(line: WrittenLine, found: FileEdits, commit: str | None) -> dic
         "sessionId": turn.session.session if turn is not None else None,
         "agent": turn.session.agent if turn is not None else None,
         "transcript": turn.session.name if turn is not None else None,
+        "cwd": turn.session.cwd if turn is not None else None,
         "turn": turn.number if turn is not None else None,
         "at": turn.at if turn is not None else None,
         "prompt": turn.prompt if turn is not None else None,

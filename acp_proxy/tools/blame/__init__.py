@@ -1,0 +1,1 @@
+"""Shows which session and turn wrote each line of a file."""

@@ -1,0 +1,84 @@
+"""Whether a path in a session is a file that is here now, though the session ran elsewhere.
+
+The file itself counts, however it is spelled, and so do three other places of it: below another home, where sessions of
+other machines have it; in another work tree of its git repository; and where its project was before it was moved, if a
+directory of that name is gone. Anything else with the same name is another file.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from functools import cache
+
+from acp_proxy.tools.search.call_search import make_path_test
+
+_GIT_SECONDS = 20
+
+
+class SameFile:
+    """The places of one file. ``path``: absolute."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._name = os.path.basename(path)
+        self._real = os.path.realpath(path)
+        self._known = {path, self._real, *_find_in_work_trees(self._real)}
+        self._tail = _take_tail(self._real)
+        self._is_at_home: Callable[[str], bool] = make_path_test(path)
+        self.may_be = cache(self._may_be)
+
+    def is_at(self, path: str, cwd: str | None) -> bool:
+        """Whether it is the file that a session in this directory names by this path."""
+        if not path or "\0" in path:
+            return False
+        whole = os.path.normpath(os.path.join(cwd or "/", path))
+        return self._is_here(whole) or (cwd is not None and self._was_moved(whole, os.path.normpath(cwd)))
+
+    def _may_be(self, whole: str) -> bool:
+        """Whether this absolute path may be the file, whatever the session's directory."""
+        return self._is_here(whole) or _take_tail(whole) == self._tail
+
+    def _is_here(self, whole: str) -> bool:
+        if whole in self._known or self._is_at_home(whole):
+            return True
+        # Only a path with the file's own name is looked up: a session may name thousands.
+        return os.path.basename(whole) == self._name and os.path.realpath(whole) == self._real
+
+    def _was_moved(self, whole: str, cwd: str) -> bool:
+        """Whether the session's directory is gone, and the file is at the same place in one of the same name."""
+        beginning = cwd.rstrip(os.sep) + os.sep
+        if not whole.startswith(beginning):
+            return False
+        inside = os.path.join(os.path.basename(cwd), whole.removeprefix(beginning))
+        return self._real.endswith(os.sep + inside) and not os.path.lexists(cwd)
+
+
+def _take_tail(path: str) -> tuple[str, str]:
+    """The name of a file and of its directory."""
+    folder, name = os.path.split(path)
+    return os.path.basename(folder), name
+
+
+def _find_in_work_trees(path: str) -> list[str]:
+    """The same file in the other work trees of its git repository."""
+    git = shutil.which("git")
+    if git is None:
+        return []
+    folder = os.path.dirname(path)
+
+    def ask(*words: str) -> list[str]:
+        command = [git, "-C", folder, *words]
+        environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=_GIT_SECONDS, env=environment, check=False)
+        except (OSError, subprocess.SubprocessError):
+            return []
+        return os.fsdecode(done.stdout).splitlines() if done.returncode == 0 else []
+
+    here = next(iter(ask("rev-parse", "--show-toplevel")), None)
+    if here is None:
+        return []
+    inside = os.path.relpath(path, here)
+    trees = [line.removeprefix("worktree ") for line in ask("worktree", "list", "--porcelain")]
+    return [os.path.join(tree, inside) for tree in trees if os.path.isabs(tree)]
