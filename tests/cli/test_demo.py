@@ -1,10 +1,14 @@
 """The demo exits with 0 if every step works, and with 1 if not."""
 
+import json
 import re
+import tempfile
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from acp_proxy import shell_quote
 from acp_proxy.cli.app import app
 
 
@@ -40,3 +44,21 @@ def test_what_the_demo_shortens_fits_its_terminal(monkeypatch: pytest.MonkeyPatc
     shortened = [line for line in lines if line.endswith("…")]
     assert shortened
     assert max(map(len, shortened)) <= columns
+
+
+def test_a_demo_that_keeps_its_sessions_prints_commands_that_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "60")  # a command is not broken, to be copied
+    result = CliRunner().invoke(app, ["demo", "--keep"])
+    assert result.exit_code == 0, result.stdout
+    commands = [shell_quote.split(line)[1:] for line in result.stdout.splitlines() if line.startswith("  ")]
+    assert commands[0][0] == "browse"
+    for words in commands[1:-1]:  # the last one opens a browser
+        done = CliRunner().invoke(app, words)
+        assert (done.exit_code, done.stdout != "") == (0, True), words
+    listed = CliRunner().invoke(app, ["list", *commands[0][1:], "--json"])
+    rows = json.loads(listed.stdout)
+    assert [(Path(row["cwd"]).name, row["turns"]) for row in rows] == [("zoo", 1), ("kitchen", 2), ("zoo", 2)]
+    assert {path.name for path in tmp_path.iterdir()} == {Path(commands[0][2]).parent.name}

@@ -1,13 +1,31 @@
 """``acp-proxy demo``: print each step of the demonstration."""
 
 import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from acp_proxy import shell_quote
 from acp_proxy.cli.wrapping import fit_to_stream
 
+_TO_TRY = (
+    ("browse",),
+    ("list",),
+    ("search", "badgers"),
+    ("show", "last"),
+    ("diff", "last"),
+    ("export", "last", "--web"),
+)
 
-def demo() -> None:
+
+def demo(
+    keep: Annotated[
+        bool,
+        typer.Option("--keep", help="Instead, make three sessions in a store of their own, to try commands with."),
+    ] = False,
+) -> None:
     """Demonstrate acp-proxy in a minute, with a bundled agent.
 
     An editor talks to an agent that can only resume sessions. The demo kills the editor, then lists the session, loads
@@ -15,9 +33,12 @@ def demo() -> None:
 
     Example: acp-proxy demo
     """
-    from acp_proxy.tools.demo.walkthrough import WalkFailed, walk  # imported late: no other command needs it
+    from acp_proxy.tools.demo.walkthrough import WalkFailed, keep_sessions, walk  # imported late: no other needs it
 
     try:
+        if keep:
+            _show_kept(keep_sessions(Path(tempfile.mkdtemp(prefix="acp-proxy-demo-"))))
+            return
         walk(say)
     except WalkFailed as failure:
         say(f"The demo failed: {failure}")
@@ -25,6 +46,13 @@ def demo() -> None:
     say("")
     say("Next, set up your editor and your agent:")
     say("  acp-proxy setup")
+
+
+def _show_kept(store: Path) -> None:
+    say("Three sessions with the demo agent are in a store of their own. Now try:")
+    for words in _TO_TRY:  # in one line each, for copying
+        typer.echo(f"  {shell_quote.joined(['acp-proxy', *words, '--store', str(store)])}")
+    say(f"Your own sessions are not touched. When you are done, remove {store.parent}")
 
 
 def say(text: str) -> None:

@@ -6,7 +6,8 @@ continues and deletes it. Everything happens in a temporary directory.
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,12 @@ from acp_proxy.views import formatting
 
 PROMPTS = ("Please write a note about otters", "And one about badgers")
 LAST_PROMPT = "What did I ask you first?"
+_KEPT = (
+    ("zoo", PROMPTS),
+    ("kitchen", ("Write down the recipe for apple pie", "Make it for eight people")),
+    ("zoo", ("Which animals did I ask about last week?",)),
+)
+"""The sessions of ``keep_sessions``: the project's name and the prompts."""
 TEXT_SHOWN = 90  # characters
 _BEFORE = 13  # columns before the text of the longest kind
 SERVED = ("list", "load", "delete")
@@ -35,18 +42,36 @@ def proxied_agent(store: Path, memory: Path) -> list[str]:
     return child_command("acp_proxy", "run", "--store", str(store), "--", *agent)
 
 
+def keep_sessions(base: Path) -> Path:
+    """Three conversations with the demo agent, in projects below ``base``. Returns the store. Raises WalkFailed."""
+    base = base.resolve()
+    store = base / "store"
+    for name, prompts in _KEPT:
+        project = base / name
+        project.mkdir(exist_ok=True)
+        with _report_failure():
+            Walker(lambda text: None, proxied_agent(store, base / "memory"), str(project)).keep(prompts)
+    return store
+
+
 def walk(say: Say, command: Command = proxied_agent) -> None:
     with tempfile.TemporaryDirectory(prefix="acp-proxy-demo-", ignore_cleanup_errors=True) as directory:
         base = Path(directory).resolve()
         store, memory, project = base / "store", base / "memory", base / "project"
         project.mkdir()
         walker = Walker(say, command(store, memory), str(project))
-        try:
+        with _report_failure():
             walker.walk()
-        except (TimeoutError, OutputEnded, OSError) as problem:
-            raise WalkFailed(str(problem)) from problem
-        except RequestFailed as problem:
-            raise WalkFailed(f"a request failed: {problem}") from problem
+
+
+@contextmanager
+def _report_failure() -> Iterator[None]:
+    try:
+        yield
+    except (TimeoutError, OutputEnded, OSError) as problem:
+        raise WalkFailed(str(problem)) from problem
+    except RequestFailed as problem:
+        raise WalkFailed(f"a request failed: {problem}") from problem
 
 
 class Walker:
@@ -71,12 +96,18 @@ class Walker:
             self._see_history(editor)
             self._go_on(editor)
             self._delete(editor)
-            editor.close_stdin()
-            check(editor.wait() == 0, f"acp-proxy ended with status {editor.wait()} when the editor closed")
+            self._close(editor)
+
+    def keep(self, prompts: Sequence[str]) -> None:
+        """A conversation that stays."""
+        with Client(self._command) as editor:
+            self._begin(editor)
+            for text in prompts:
+                self._prompt(editor, text)
+            self._close(editor)
 
     def _talk(self, editor: Client) -> None:
-        self._initialize(editor)
-        self._session = editor.request("session/new", {"cwd": self._project, "mcpServers": []})["sessionId"]
+        self._begin(editor)
         for text in PROMPTS:
             self._say(f"  you: {text}")
             self._live += [ShownItem("user", text), *self._prompt(editor, text)]
@@ -127,6 +158,14 @@ class Walker:
         left = editor.request("session/list", {})["sessions"]
         check(left == [], f"after session/delete the list still contains {left}")
         self._say("It deletes the session: the list is empty.")
+
+    def _begin(self, editor: Client) -> None:
+        self._initialize(editor)
+        self._session = editor.request("session/new", {"cwd": self._project, "mcpServers": []})["sessionId"]
+
+    def _close(self, editor: Client) -> None:
+        editor.close_stdin()
+        check(editor.wait() == 0, f"acp-proxy ended with status {editor.wait()} when the editor closed")
 
     def _initialize(self, editor: Client) -> Any:
         about = {"name": "acp-proxy-demo", "version": "1.0.0"}
