@@ -216,7 +216,7 @@ def check_step(truth: Truth, step: Step, bare: World, proxied: World, alone: Out
                 session,
                 its,
                 view,
-                is_loaded=is_loaded,
+                is_whole=is_loaded and not _may_be_taken_back(truth.of(session), behind),
                 is_busy=session in busy,
                 habits=proxied.habits,
                 name=name,
@@ -259,17 +259,38 @@ def _replay_of(behind: Outcome) -> View | None:
     return view
 
 
+def _may_be_taken_back(said: list[Said], behind: Outcome) -> bool:
+    """Whether the agent replays a turn made elsewhere, and nothing of the turn before it.
+
+    Had that been taken back before the turn made elsewhere, the same would come. So the agent's replay is shown.
+    """
+    view = _replay_of(behind)
+    replayed = {*plain(view.words())} if view is not None else set()
+    begins = [at for at, each in enumerate(said) if each.kind == USER and each.how != "steered" and not each.is_gone]
+    turns = [said[start:end] for start, end in itertools.pairwise([*begins, len(said)])]
+    is_replayed = [any(word in replayed for each in turn for word in each.words()) for turn in turns]
+    counted = [
+        (turn[0].how == "found", is_here)
+        for turn, is_here in zip(turns, is_replayed, strict=True)
+        if is_here or any(each.kind in (SAY, CALL) for each in turn)
+    ]
+    return any(
+        not was_here and is_found and is_here for (_, was_here), (is_found, is_here) in itertools.pairwise(counted)
+    )
+
+
 def check_view(
     truth: Truth,
     session: int,
     alone: View | None,
     behind: View,
     *,
-    is_loaded: bool,
+    is_whole: bool,
     is_busy: bool,
     habits: Habits,
     name: str,
 ) -> list[Broken]:
+    """What does not hold in a view. ``is_whole``: a load shows everything, unless something else explains a gap."""
     said = truth.of(session)
     seen, without = plain(behind.words()), plain(alone.words()) if alone is not None else []
     where = f"session {session} in window {name}"
@@ -320,7 +341,7 @@ def check_view(
         is_in_order = True
     if not behind.is_mixed and not is_in_order:
         found.append(Broken("order", f"{where} has {_text(seen)}, said was {_text(order)}"))
-    if is_loaded and times == 1 and not behind.is_mixed and not is_busy:
+    if is_whole and times == 1 and not behind.is_mixed and not is_busy:
         found += _check_whole(truth, session, has, where, habits=habits)
     return found
 

@@ -118,7 +118,8 @@ def _judge(facts: ReplayFacts) -> Rule:
     text = facts.text
     incomplete = [turn for turn in _turns(text) if _is_part_missing(facts, turn)]
     missing = [turn for turn in incomplete if _is_all_missing(facts, turn)]
-    if any(_is_explained(facts, turn) for turn in missing) or _was_forked_before(text, missing):
+    is_explained = any(turn <= text.taken_back_at for turn in missing)  # by a later command or compaction
+    if is_explained or _were_taken_back_elsewhere(facts, missing) or _was_forked_before(text, missing):
         return Rule.TAKEN_BACK
     # A rewind may end in the middle of a turn. Only its words tell: many agents replay no tool calls at all.
     if any(turn <= text.rewound_at and _is_end_missing(facts, turn) for turn in incomplete):
@@ -171,24 +172,22 @@ def _find_before(spans: list[Span], at: int) -> Span | None:
     return spans[place - 1] if place else None
 
 
-def _is_explained(facts: ReplayFacts, turn: int) -> bool:
-    """Whether something explains a missing turn: a later command or compaction, or a turn made elsewhere."""
-    return facts.text.taken_back_at >= turn or _may_be_taken_back_elsewhere(facts, turn)
+def _were_taken_back_elsewhere(facts: ReplayFacts, missing: list[int]) -> bool:
+    """Whether missing turns may have been taken back before a turn that was made elsewhere, and that the agent has.
 
-
-def _may_be_taken_back_elsewhere(facts: ReplayFacts, turn: int) -> bool:
-    """Whether a missing turn may have been taken back before a turn that was made elsewhere.
-
-    Its user message is gone then, too: who takes something back takes back whole turns, and many agents replay no
-    calls. And the agent has the turn made elsewhere: one that sends only what came after that leaves out what is old.
+    Who takes back turns takes the last ones, with their user messages. So the agent has nothing of the turn before that
+    one. What is missing further up, or without its message, the agent leaves out: commands, calls, cancelled turns.
     """
-    if turn - 1 in facts.known_users:
-        return False
-    later = enumerate(facts.text.users[turn:], turn + 1)
-    return facts.has_turn_elsewhere or any(
-        user.is_elsewhere and facts.text.has_answer(number) and not _is_all_missing(facts, number)
-        for number, user in later
-    )
+    text, gone = facts.text, frozenset(missing)
+    is_before_elsewhere = facts.has_turn_elsewhere
+    for turn in range(len(text.users), 0, -1):
+        has_user = turn - 1 in facts.known_users
+        if not has_user and not text.has_answer(turn):
+            continue
+        if is_before_elsewhere and turn in gone and not has_user:
+            return True
+        is_before_elsewhere = text.users[turn - 1].is_elsewhere and text.has_answer(turn) and turn not in gone
+    return False
 
 
 def _is_explained_without_answer(facts: ReplayFacts, turn: int) -> bool:

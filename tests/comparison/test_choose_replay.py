@@ -129,7 +129,9 @@ REPLAYS: dict[str, tuple[Sequence[str | Update], Rule]] = {
         Rule.LESS,
     ),
     "a turn made elsewhere": ([*BOTH, *ELSEWHERE], Rule.SAME),
-    "a turn made elsewhere instead of ours": ([*SECOND, *ELSEWHERE], Rule.TAKEN_BACK),
+    "a turn made elsewhere instead of ours": ([*FIRST, *ELSEWHERE], Rule.TAKEN_BACK),
+    "a turn made elsewhere instead of both": (ELSEWHERE, Rule.TAKEN_BACK),
+    "a turn made elsewhere, and not our first": ([*SECOND, *ELSEWHERE], Rule.LESS),
     "an unknown call": ([*FIRST, call("call-3", "Mend number 3"), *SECOND], Rule.MORE),
     "unknown text": ([*FIRST[:-1], "Said otherwise.", *SECOND], Rule.MORE),
 }

@@ -111,6 +111,10 @@ def _leave_cut_turns_as_they_are(patch: Patch) -> None:
     patch.setattr(Tail, "find_new", without_rest)
 
 
+def _let_a_turn_made_elsewhere_explain_any_gap(patch: Patch) -> None:
+    patch.setattr(choose_replay, "_were_taken_back_elsewhere", lambda facts, missing: bool(missing))
+
+
 def _list_the_sessions_of_handovers(patch: Patch) -> None:
     patch.setattr(session_list, "amend_rows", lambda raw, *_, **__: raw)
 
@@ -217,6 +221,9 @@ def test_a_defect_that_is_put_back_is_found(
     [
         (_compare_only_whole_messages, "known-words-beside-new-ones", {"twice"}),
         (_leave_cut_turns_as_they_are, "turn-finished-without-us", {"lost"}),
+        (_let_a_turn_made_elsewhere_explain_any_gap, "prompt-right-after-a-load-without-old-turns", {"lost"}),
+        (_let_a_turn_made_elsewhere_explain_any_gap, "commands-before-a-turn-made-elsewhere", {"lost"}),
+        (_let_a_turn_made_elsewhere_explain_any_gap, "calls-before-a-turn-made-elsewhere", {"lost"}),
     ],
 )
 def test_a_rare_defect_is_found_by_the_plan_that_was_kept_for_it(
