@@ -33,6 +33,7 @@ class Rule(enum.Enum):
     ALREADY_SENT = (None, ShownReplay.AGENT, "what the agent sent went to the client before the agent answered")
     CANCELLED = (None, ShownReplay.NOTHING, "the client cancelled the load")
     NOT_RECORDED = (None, ShownReplay.AGENT, "the session was not recorded here")
+    IN_TURN = (None, ShownReplay.TRANSCRIPT, "a turn was under way, and the agent cannot replay the session")
     HANDED_OVER = (1, ShownReplay.TRANSCRIPT, "the session was handed over")
     ASKED_FOR = (6, ShownReplay.TRANSCRIPT, "an option asks for the transcript's replay")
     UNDECIDED = (0, ShownReplay.AGENT, "the comparison would have taken too long")

@@ -47,8 +47,8 @@ class Dialect(Protocol):
     def read_state(self, update: object) -> str | None:
         """``BUSY``, ``IDLE`` or ``FAILED``, if the update says so."""
 
-    def encode_idle(self, session: str) -> bytes | None:
-        """The line of an update that says that nothing is under way; None if there is no such update."""
+    def encode_state(self, session: str, *, is_busy: bool) -> bytes | None:
+        """The line of an update that says whether a turn is under way; None if there is no such update."""
 
     def find_allowed_kinds(self, client: object) -> frozenset[str]:
         """The optional kinds of updates that the client takes. ``client``: the parameters of ``initialize``."""
@@ -76,7 +76,7 @@ class V1Dialect:
     def read_state(self, update: object) -> str | None:
         return None
 
-    def encode_idle(self, session: str) -> bytes | None:
+    def encode_state(self, session: str, *, is_busy: bool) -> bytes | None:
         return None
 
     def find_allowed_kinds(self, client: object) -> frozenset[str]:
@@ -113,8 +113,8 @@ class V2Dialect:
             return BUSY
         return FAILED if acp.text(update, "stopReason") == "error" else IDLE
 
-    def encode_idle(self, session: str) -> bytes | None:
-        update = {"sessionUpdate": update_kinds.STATE, "state": "idle"}
+    def encode_state(self, session: str, *, is_busy: bool) -> bytes | None:
+        update = {"sessionUpdate": update_kinds.STATE, "state": "running" if is_busy else "idle"}
         return jsonrpc.notification(acp.UPDATE, {"sessionId": session, "update": update})
 
     def find_allowed_kinds(self, client: object) -> frozenset[str]:

@@ -3,6 +3,7 @@ deleted, and which of its prompts have no answer.
 """
 
 from collections import OrderedDict
+from collections.abc import Mapping
 
 from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.proxy.terminal_notes import SessionTerminals
@@ -106,6 +107,8 @@ class SessionState:
         self.is_recorded = False
         self.cwd: str | None = None
         self.directories: list[str] = []
+        self.answer: Mapping[str, object] = {}
+        """What the agent answered last when it opened the session, without the id: its modes, for example."""
         self.prompts = OpenPrompts()
         self.is_deleted = False
         self.is_open = False
@@ -152,6 +155,10 @@ class KnownSessions(OrderedDict[str, SessionState]):
     def is_open(self, session: str) -> bool:
         """Whether the session is open here."""
         return self.is_known(session) and self[session].is_open
+
+    def find_answer(self, session: str) -> Mapping[str, object]:
+        """What the agent answered last when it opened the session here, without the id: its modes, for example."""
+        return self[session].answer if session in self else {}
 
     def needs_no_parsing(self, session: str) -> bool:
         """Whether the session's updates can be recorded without parsing them."""

@@ -6,7 +6,7 @@ docs/transcript-format.md says what is recorded.
 from collections.abc import Callable, Mapping, Sequence
 
 from acp_proxy.comparison.choose_replay import Decision
-from acp_proxy.protocol import acp, update_kinds
+from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Peer, Request, RequestId, Response
 from acp_proxy.proxy.effects import (
     BeginTranscript,
@@ -120,8 +120,11 @@ class SessionLog:
         if not self.records:
             return []
         cwd, directories = acp.text(params, "cwd"), acp.strings(params, "additionalDirectories")
-        state, forgotten = self._find_or_add(session, len(cwd or "") + sum(map(len, directories)))
-        state.cwd, state.directories = cwd, directories
+        known = result if isinstance(result, dict) else {}
+        answer = {key: value for key, value in known.items() if key not in ("sessionId", "_meta")}
+        size = len(cwd or "") + sum(map(len, directories)) + len(jsonrpc.dump(answer))
+        state, forgotten = self._find_or_add(session, size)
+        state.cwd, state.directories, state.answer = cwd, directories, answer
         if method == acp.NEW:
             state.is_deleted, state.lacks_title, state.titles = False, True, Titles()
         elif method == acp.FORK:

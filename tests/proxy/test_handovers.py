@@ -306,9 +306,9 @@ def test_the_record_is_sent_again_until_a_prompt_with_it_has_a_result() -> None:
     ]
 
 
-def test_after_another_handover_in_the_turn_with_the_record_the_next_prompt_carries_it_again() -> None:
+def test_after_another_handover_before_the_record_was_answered_the_next_prompt_carries_it_again() -> None:
     talk = handed_over()
-    talk.client(prompt(2, "s"))
+    talk.client(prompt(2, "s"), notification("session/cancel", {"sessionId": "s"}))
     talk.client(load(3, "s"))
     talk.agent(result("acp-proxy/2", {"sessionId": "m"}))
     talk.replay_ends(3, brief=BRIEF)
@@ -499,6 +499,21 @@ def test_a_refusal_during_a_turn_causes_no_handover() -> None:
     talk.agent(chunk("s", "live"))
     step = talk.agent(error(1, -32603, "busy"))
     assert (step.to_agent, step.to_client) == (b"", line(chunk("s", "live"), error(1, -32603, "busy")))
+
+
+def test_a_load_in_a_turn_after_a_handover_shows_the_transcript_and_leaves_the_agent_to_its_turn() -> None:
+    talk = opening()
+    talk.agent(result(OURS, {"sessionId": "n", "models": ["m"]}))
+    talk.replay_ends(1, brief=BRIEF)
+    talk.client(prompt(2, "s"))
+    assert talk.client(load(3, "s")).to_agent == b""
+    assert talk.agent(chunk("n", "live")).to_client == b""
+    talk.tells(3, chunk("s", "before"))
+    assert talk.replay_ends(3).to_client == line(result(3, {"models": ["m"]}), chunk("s", "live"))
+    later = talk.agent(chunk("n", "later"), stopped(2))
+    assert later.to_client == line(chunk("s", "later"), stopped(2))
+    recorded = [each for each in talk.all.kept if isinstance(each, RecordLine) and b"later" in each.raw]
+    assert len(recorded) == 1
 
 
 @pytest.mark.parametrize("is_in_turn", [True, False])

@@ -140,6 +140,16 @@ class LoadMachine:
         self.open_loads.add(load)
         return self._open_anew(load) if load.plan.sends == acp.NEW else []
 
+    def show_transcript(self, load: Load) -> list[Effect]:
+        """Answer a load, of which the agent is not asked, with the transcript. What the session's agent sends meanwhile
+        is new, and follows it."""
+        self.open_loads.add(load)
+        self.open_loads.add_answer(load)
+        load.response = jsonrpc.result(load.request.id, self._log.sessions.find_answer(load.session))
+        if (busy := self.dialect.encode_state(load.session, is_busy=True)) is not None:
+            load.before_response.add(busy, None)
+        return self._start_next(load.session)
+
     def ask_for_prompt(self, load: Load, prompt: Request, refusal: bytes) -> list[Effect]:
         """Follow a load that opens a new session for a refused prompt. ``refusal``: the line of the agent's error."""
         _add_unechoed(load, prompt)
@@ -288,7 +298,7 @@ class LoadMachine:
         self._aliases.add(load.session, opened)
         self._handovers.note_opened(load.session, opened)
         load.response = handover_lines.answer(id, message.result)
-        if (idle := self.dialect.encode_idle(load.session)) is not None:
+        if (idle := self.dialect.encode_state(load.session, is_busy=False)) is not None:
             load.before_response.add(idle, None)
         return [*self.add_alias(load.session, opened), *self._move(load, LoadEvent.AGREED, message)]
 
@@ -441,6 +451,8 @@ class LoadMachine:
     def _become_answered(self, load: Load) -> list[Effect]:
         """The client has its answer: what the agent sends about the session is in question until the next prompt."""
         self.open_loads.enter(load)
+        if load.plan.sends is None:
+            return self._move(load, LoadEvent.CLOSED)
         effects: list[Effect] = []
         oldest = self.open_loads.put_in_question(load) if not self._log.sessions.is_deleted(load.session) else None
         if oldest is not None:
@@ -552,7 +564,7 @@ class LoadMachine:
         update = v2_updates.as_v1(acp.member(message.params, "update"))
         if not update_kinds.is_conversation(acp.update_kind(update)):
             return self._handle_state_update(load, line, message)
-        if self._log.sessions.is_in_turn(load.session):
+        if self._log.sessions.is_in_turn(load.session) or load.plan.sends is None:
             return self._handle_update_in_turn(load, line, message.raw, update)
         match load.state:
             case LoadState.ASKED:
@@ -603,8 +615,7 @@ class LoadMachine:
         late = load.late_in_turn
         if late is not None:
             return self._send_sorted(load, late.add_in_turn(line, update, load.unechoed_prompts))
-        # A session that was handed over is a new one of the agent, which has no past to send.
-        may_repeat = load.has_transcript and not load.opens_anew
+        may_repeat = load.has_transcript and load.expects_replay
         is_user = acp.update_kind(update) == update_kinds.USER_CHUNK and may_repeat
         letters = block_letters(acp.member(update, "content")) if is_user else ""
         if letters and not any(prompt.startswith(letters) for prompt in load.unechoed_prompts):

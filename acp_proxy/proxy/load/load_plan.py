@@ -24,7 +24,7 @@ class Refusal(enum.Enum):
 class LoadPlan(Struct, frozen=True):
     """How a request is served.
 
-    ``sends``: the method that goes to the agent.
+    ``sends``: the method that goes to the agent; None: it is not asked, since it has the session open in a turn.
     ``passes_at_once``: what the agent sends goes to the client at once; otherwise it waits until a rule decides whose
     replay the client sees.
     ``rule``: the rule, if it is decided already.
@@ -36,7 +36,7 @@ class LoadPlan(Struct, frozen=True):
     know it), ``always`` (unless the agent wants a login) or ``never``.
     """
 
-    sends: str
+    sends: str | None
     passes_at_once: bool = False
     rule: Rule | None = None
     shows_replay: bool = True
@@ -68,6 +68,11 @@ def plan(
         return LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows_replay=False, catches_up=behind)
     if modes.load == AGENT:
         return LoadPlan(acp.LOAD, passes_at_once=True)
+    # In a turn, the agent has the session open. It cannot replay what was said before a handover, or anything. To open
+    # a new session would leave the turn behind: the client's cancel would go to the new one.
+    has_part = found.agent_has_only_part or not native & {LOAD, RESUME}
+    if live and has_part and found.has_transcript and found.trouble is None:
+        return LoadPlan(None, rule=Rule.HANDED_OVER if found.agent_has_only_part else Rule.IN_TURN)
     if LOAD in native:
         if live or found.trouble is not None or not found.has_transcript:
             return LoadPlan(

@@ -153,7 +153,8 @@ class Lookups:
         if isinstance(planned, Refusal):
             return [_not_found(request, session)]
         earlier_id = (self._aliases.agent_of(session) or session) if self._log.sessions.is_known(session) else None
-        aliased = self._use_alias(session, found)
+        # An agent that is not asked goes on with its turn in the session that it has open.
+        aliased = self._use_alias(session, found) if planned.sends is not None else []
         if found.is_foreign:
             self.uncopied.add(session)
         unused: list[Effect] = [CloseTranscript(request.id)] if planned.passes_at_once else []
@@ -231,6 +232,8 @@ class Lookups:
 
     def _ask(self, line: bytes, load: Load) -> list[Effect]:
         """Ask the agent to open a session, or for a new one in its place."""
+        if load.plan.sends is None:
+            return self._machine.show_transcript(load)
         if load.plan.sends == acp.NEW:
             return self._machine.ask(load)
         try:
@@ -243,7 +246,7 @@ class Lookups:
     def _send_request(self, line: bytes, load: Load) -> list[Effect]:
         """Send the agent a load's request, with the method of its plan. ``line``: the client's. Raises ValueError."""
         request, sends = load.request, load.plan.sends
-        if sends != request.method:
+        if sends is not None and sends != request.method:
             line = acp.renamed(request.raw, sends) + b"\n"
         self._open_requests.add(Peer.CLIENT, request, load.session, whole=True)
         return [Forward(Peer.AGENT, self._aliases.to_agent(line, request))]

@@ -177,10 +177,9 @@ class OpenLoads:
         return holding[-1] if holding else None
 
     def is_replayed_again(self, id: RequestId) -> bool:
-        """Whether conversation updates wait behind a replay. Never for a handover: the agent's new session has no
-        past."""
+        """Whether conversation updates wait behind a replay that may belong to the agent's."""
         load = self._unanswered.get(id)
-        if load is None or load.opens_anew:
+        if load is None or not load.expects_replay:
             return False
         others = self.of_session(load.session)
         return any(update is not None for other in others for _, update in other.behind_response.items)

@@ -22,6 +22,8 @@ meanwhile is held, and leaves behind the answer.
 the next prompt. What is new then is recorded. In the turn that follows, everything is new except a replay that still
 runs.
 
+A load for which the agent is not asked begins as agreed, and is over with its answer.
+
 An event that a state has no row for changes nothing. The agent's end, for example, does not stop a replay.
 """
 
@@ -307,6 +309,7 @@ class Load:
         self.plan = plan
         self.is_open_elsewhere = is_open_elsewhere
         asked = LoadState.PASSING if plan.passes_at_once else LoadState.ASKED
+        asked = asked if plan.sends is not None else LoadState.QUEUED
         self.state = LoadState.ANSWERED if is_open else asked
         self.has_transcript = has_transcript
         self.imports = plan.imports
@@ -374,6 +377,11 @@ class Load:
     def rule(self) -> Rule | None:
         """The rule that decides whose replay is shown, if that is known before the agent's replay."""
         return Rule.HANDED_OVER if self.opens_anew else self.plan.rule
+
+    @property
+    def expects_replay(self) -> bool:
+        """Whether the agent may replay something for it: not if it is asked for a new session, or not at all."""
+        return self.plan.sends is not None and not self.opens_anew
 
     @property
     def catches_up(self) -> bool:

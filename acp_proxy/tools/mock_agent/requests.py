@@ -131,7 +131,7 @@ class RequestHandlers:
 
     def _resume(self, params: object) -> Reply:
         session = self._open(params)
-        idle = versions.V2.encode_idle(session.id) if self.is_second else None
+        idle = versions.V2.encode_state(session.id, is_busy=False) if self.is_second else None
         behind = session.make_replay_v2()[1] if self.is_second else session.make_replay()[1]
         return Reply(self._describe_state(session), [idle] if idle is not None else [], behind)
 

@@ -69,7 +69,7 @@ class PlayedSession:
         telling = V2ClientReplayer(self.id, first, V2Replayer(self.id, run=RUN, also=also))
         telling.handovers = count_handovers(self.entries)
         lines = [line for number, entry in enumerate(self.entries, 1) for line in telling.add(number, entry)]
-        return [*lines, *telling.end(), versions.V2.encode_idle(self.id) or b""], self._encode_title()
+        return [*lines, *telling.end(), versions.V2.encode_state(self.id, is_busy=False) or b""], self._encode_title()
 
     def _encode_title(self) -> list[bytes]:
         if not (info := self.summary.info()):

@@ -91,6 +91,21 @@ def test_during_a_turn_a_native_load_passes_and_begins_no_transcript(
     assert planned(native, found, Modes(load=load), live=True) == PASSED
 
 
+@pytest.mark.parametrize("native", EVERY_OFFER)
+@pytest.mark.parametrize("found", [COMPLETE, LOSSY])
+def test_during_a_turn_the_agent_is_not_asked_for_what_its_session_lacks(
+    native: tuple[str, ...], found: SessionFound
+) -> None:
+    shown = LoadPlan(None, rule=Rule.HANDED_OVER)
+    assert planned(native, replace(found, agent_has_only_part=True), live=True) == shown
+    assert planned(native, replace(found, agent_has_only_part=True), Modes(load="agent"), live=True) == PASSED
+
+
+@pytest.mark.parametrize("found", [COMPLETE, LOSSY])
+def test_during_a_turn_no_new_session_is_opened_for_a_load_that_the_agent_does_not_offer(found: SessionFound) -> None:
+    assert planned(NOTHING, found, live=True) == LoadPlan(None, rule=Rule.IN_TURN)
+
+
 @pytest.mark.parametrize("handover", ["auto", "always", "never"])
 @pytest.mark.parametrize("native", [LOADS, RESUMES, BOTH])
 def test_the_handover_mode_applies_to_refused_loads_of_recorded_sessions(
@@ -154,7 +169,6 @@ def test_an_agent_that_is_behind_catches_up_with_a_load(native: tuple[str, ...],
     shown = LoadPlan(sends, rule=Rule.HANDED_OVER, hands_over="auto", catches_up=True)
     assert planned(native, BEHIND) == shown
     assert planned(native, BEHIND, Modes(handover="never")) == replace(shown, hands_over="never", catches_up=False)
-    assert planned(native, BEHIND, live=True) in (PASSED, replace(shown, catches_up=False))
     assert planned(NOTHING, BEHIND) == NEW
 
 
