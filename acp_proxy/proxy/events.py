@@ -56,10 +56,10 @@ class SessionFound(Struct, frozen=True):
 class ReplayEnded(Struct, frozen=True):
     """A replay has ended: if the transcript is shown, the client has it.
 
-    ``decision``: whose replay is shown, and why. ``comparison``: None if the transcript could not be read, or was
-    replayed without a comparison (``is_unread``). ``states``: lines with the latest recorded state. ``record``: the
-    record for the agent, if it was asked for. ``attached``: content blocks that follow it, as JSON. ``size``: that of
-    the transcript, in bytes.
+    ``decision``: whose replay is shown, and why. ``comparison``: None if the transcript could not be read, or there
+    was nothing to compare it with until now (``is_unread``). ``states``: lines with the latest recorded state.
+    ``record``: the record for the agent, if it was asked for. ``attached``: content blocks that follow it, as JSON.
+    ``size``: that of the transcript, in bytes.
     """
 
     request: RequestId

@@ -113,14 +113,14 @@ class ReplayThread:
         replayer = self._begin_replayer(wanted, None)
         summary = Summary.begun(self._reading.header or Header(self._session, None, "", ""))
         comparison: Comparison | None = None
-        was_sent = False
+        is_done = False
         try:
             comparison = self._compare() if wanted.compares else None
             replayer = self._begin_replayer(wanted, comparison)
             facts = comparison.end_replay() if comparison is not None else None
             decision = choose_replay(facts, rule=wanted.rule, shows_replay=wanted.shows_replay)
-            if decision.shows is ShownReplay.TRANSCRIPT or self._records_replay:
-                was_sent = self._send_transcript(replayer, summary)
+            is_shown = decision.shows is ShownReplay.TRANSCRIPT or self._records_replay
+            is_done = not is_shown or self._send_transcript(replayer, summary)
             if wanted.protocol != V1 or wanted.only_lacking:
                 self._make_record()
         except OSError as problem:  # what could be read was sent; the agent has opened the session
@@ -130,7 +130,8 @@ class ReplayThread:
         made = self._record if self._record is not None and not self._record.is_empty else None
         record, attached = (made.text(), made.attached) if made is not None else ("", ())
         states = self._make_states(replayer, summary) if decision.shows is ShownReplay.TRANSCRIPT else []
-        is_unread = was_sent and comparison is None
+        # A client that gets no replay must not get a late one of the agent either, which may wait already.
+        is_unread = is_done and comparison is None
         size = self._reading.size
         self._report(ReplayEnded(wanted.request, decision, comparison, states, record, attached, is_unread, size))
 

@@ -117,6 +117,15 @@ def test_a_replay_is_compared_only_if_something_that_waits_may_repeat_it(
     assert (ended.comparison is not None) is must_compare_again
 
 
+@pytest.mark.parametrize("must_compare_again", [False, True])
+def test_a_replay_that_is_not_shown_is_compared_if_something_waits(path: Path, *, must_compare_again: bool) -> None:
+    ours = [talk.prompt("q"), *ANSWER, talk.answer()]
+    wanted = replace(WANTED, shows_replay=False, rule=Rule.ASKED_FOR)
+    heard, ended = replayed(path, ours, "full", wanted, must_compare_again=must_compare_again)
+    assert heard == []
+    assert (ended.comparison is not None) is must_compare_again
+
+
 def test_a_given_rule_is_not_decided_again(path: Path) -> None:
     ours = [talk.prompt("q"), *ANSWER, talk.answer()]
     wanted = replace(compared_with(messages([LACKED, *ANSWER])), rule=Rule.ASKED_FOR)
