@@ -15,7 +15,8 @@ from typing import Any
 
 from acp_proxy.proxy.capabilities import Modes, Settings
 from acp_proxy.proxy.connection import Connection
-from acp_proxy.recording.recorder import Recorder, T, WriterJob
+from acp_proxy.recording.recorder import Recorder
+from acp_proxy.recording.writer_jobs import T, WriterJob
 from acp_proxy.replay.replayer import TOOL_LIMIT, Mode
 from acp_proxy.run.relay import Relay, ReplayOptions
 from acp_proxy.store.store import Store
@@ -79,10 +80,9 @@ class Direct(Link):
         return []
 
 
-class _Patient(Recorder):
-    def wait(self, job: WriterJob[T]) -> bool:
-        """A busy machine is not a hanging store."""
-        return job.done.acquire(timeout=SECONDS)
+def _wait_for(job: WriterJob[T]) -> bool:
+    """A busy machine is not a hanging store."""
+    return job.done.acquire(timeout=SECONDS)
 
 
 class Proxied(Link):
@@ -91,7 +91,8 @@ class Proxied(Link):
     def __init__(self, store: Store, agent: Agent, options: dict[str, Any], replay: Mode = "compact") -> None:
         self._agent = agent
         self.warnings: list[str] = []
-        self.recorder = _Patient(store, COMMAND, None, "never", self.warnings.append)
+        self.recorder = Recorder(store, COMMAND, None, "never", self.warnings.append)
+        vars(self.recorder.jobs)["wait"] = _wait_for
         self._from_client, self._client_writes = os.pipe()
         self._client_reads, self._to_client = os.pipe()
         self._from_agent, self._agent_writes = os.pipe()

@@ -7,10 +7,9 @@ Only for the writer (``Recorder``), except where stated.
 """
 
 import contextlib
-import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from os.path import exists
 
@@ -21,6 +20,7 @@ from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol import timestamps
 from acp_proxy.proxy.effects import BeginTranscript
 from acp_proxy.recording.git_head import read_git_head
+from acp_proxy.recording.writer_jobs import Progress
 from acp_proxy.store.store import Deleted, Store, Transcript
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header, NoteType
@@ -33,38 +33,13 @@ _RETRY_SECONDS = 1.0  # seconds between attempts after a failure of the store
 class Gap(Struct):
     """Something is missing in a transcript.
 
-    ``since``: when that began. ``reason``: an errno's name. ``retry_at``: when to try again, monotonic time.
+    ``since``: when that began. ``reason``: a ``GapReason``, or an errno's name. ``retry_at``: when to try again,
+    monotonic time.
     """
 
     since: str
     reason: str
     retry_at: float = 0.0
-
-
-class Progress:
-    """Whether the writer moves, so that nobody waits for one that hangs in the store. May be read from any thread.
-
-    ``moved_at``: when it last began something else, monotonic time; infinity: it is busy with what takes long and is no
-    hang. ``is_stalled``: somebody has waited for too long since; until the writer moves, nobody waits again.
-    """
-
-    def __init__(self) -> None:
-        self.moved_at = 0.0
-        self.is_stalled = False
-
-    def move(self) -> None:
-        """The writer goes on."""
-        self.moved_at = time.monotonic()
-        self.is_stalled = False
-
-    @contextlib.contextmanager
-    def long_work(self) -> Iterator[None]:
-        """What is done in this context may take long."""
-        self.moved_at = math.inf
-        try:
-            yield
-        finally:
-            self.move()
 
 
 class RecordedSession(Struct):

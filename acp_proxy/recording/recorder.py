@@ -9,17 +9,13 @@ A failing store suspends the recording of a session (``RecordedSessions``). Noth
 entries wait in memory, which is bounded.
 """
 
-import errno
-import math
 import os
-import select
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Generic, TypeVar, assert_never
+from typing import TypeVar, assert_never
 
 from acp_proxy.errors import errno_name
 from acp_proxy.protocol import jsonrpc, timestamps
@@ -37,7 +33,8 @@ from acp_proxy.proxy.effects import (
     RecordUpdates,
     TranscriptEffect,
 )
-from acp_proxy.recording.recorded_sessions import Progress, RecordedSession, RecordedSessions
+from acp_proxy.recording.recorded_sessions import RecordedSession, RecordedSessions
+from acp_proxy.recording.writer_jobs import Progress, Stalled, Wakeup, WriterJobs
 from acp_proxy.store.agents import command_name, may_run_others
 from acp_proxy.store.store import ALL, Store
 from acp_proxy.transcript import file_format
@@ -50,12 +47,6 @@ GATHER_SECONDS = 0.002
 # In a flood the disk sets the pace, and memory stays bounded. With 256 KiB a flood takes a third longer, since the two
 # threads change places more often; from 1 MiB on it makes no difference.
 GATHERED_BYTES = 1024 * 1024
-# A user takes less than a second for slowness, and more for a fault. A disk that wakes up, or a store on a network, may
-# well need half of one.
-STALL_SECONDS = 0.75
-# A store that is slow but gets on sets the pace too. Beyond this, a user had rather have an error.
-PATIENCE_SECONDS = 10.0
-_PUMPS = 2  # the threads that often wait: one for each direction
 # While the store hangs: minutes of what agents send, so that most stalls leave no gap.
 WAITING_BYTES = 4 * 1024 * 1024
 _ENTRY = 200  # bytes of memory of an entry, besides its content
@@ -69,94 +60,6 @@ _LINES = (RecordLine, RecordUpdates, RecordNote)
 T = TypeVar("T")
 TimedEffect = tuple[float, TranscriptEffect]
 """An effect and when it was decided, in seconds since 1970."""
-
-
-class Stalled(OSError):
-    """The store did not answer in time."""
-
-    def __init__(self) -> None:
-        super().__init__(errno.ETIMEDOUT, "the store does not answer")
-
-
-class Wakeup:
-    """Wakes a thread that waits, or that will wait next.
-
-    Through a pipe: while a lock is released, Python's interpreter stays taken, so the thread that was woken waits for
-    it, then the one that woke it waits, and so on. With locks, a turn takes half as long again. A write to a pipe
-    leaves the interpreter free.
-    """
-
-    def __init__(self) -> None:
-        self._reading = self._writing = -1
-        self._lock = threading.Lock()
-        """Serves where no pipe does: Windows cannot wait for one, and there may be no descriptor left."""
-        self._lock.acquire()
-        if sys.platform != "win32":
-            with suppress(OSError):
-                self._reading, self._writing = os.pipe()
-                os.set_blocking(self._writing, False)
-                self._poll = select.poll()
-                self._poll.register(self._reading, select.POLLIN)
-
-    def __del__(self) -> None:
-        if self._reading >= 0:  # not before: a thread that was given up may still use them
-            os.close(self._reading)
-            os.close(self._writing)
-
-    def send(self) -> None:
-        """Let the wait under way, or the next one, return. Never waits."""
-        with suppress(BlockingIOError, RuntimeError):  # it was sent before: often, or once
-            if self._writing >= 0:
-                os.write(self._writing, b"!")
-            else:
-                self._lock.release()
-
-    def wait(self, seconds: float = math.inf) -> bool:
-        """Wait until it is sent, for at most ``seconds``; returns whether it was, since the last wait."""
-        is_limited = seconds < math.inf
-        if self._reading < 0:
-            return self._lock.acquire(timeout=seconds if is_limited else -1)
-        is_sent = bool(self._poll.poll(seconds * 1000 if is_limited else None))
-        if is_sent:
-            os.read(self._reading, 1024)
-        return is_sent
-
-
-class WriterJob(Generic[T]):
-    """An action for the writer.
-
-    ``done``: the writer releases it once the action was run or left out. ``waiter``: of the thread that waits for that.
-    """
-
-    def __init__(self, action: Callable[[], T]) -> None:
-        self.done = threading.Lock()
-        self.done.acquire()
-        self.waiter: Wakeup | None = None
-        self._action = action
-        self._claimed = threading.Lock()
-        self._results: list[T] = []
-        self._problem: Exception | None = None
-
-    def run(self) -> None:
-        """Run it, unless it was cancelled, and let those that wait for it go on. Never raises."""
-        if self._claimed.acquire(blocking=False):
-            try:
-                self._results.append(self._action())
-            except Exception as problem:  # noqa: BLE001 - it is raised where the result is wanted
-                self._problem = problem
-        self.done.release()
-        if self.waiter is not None:
-            self.waiter.send()
-
-    def cancel(self) -> bool:
-        """Never run it. Returns False if it has begun."""
-        return self._claimed.acquire(blocking=False)
-
-    def result(self) -> T:
-        """What the action returned, once it is done. Raises what it raised."""
-        if self._problem is not None:
-            raise self._problem
-        return self._results[0]
 
 
 class Recorder:
@@ -202,15 +105,15 @@ class Recorder:
         self._unwritten_bytes = 0
         self._added = self._written = 0
         """How many entries were added, and how many of them are in the kernel, or given up."""
-        self._jobs: deque[WriterJob[object]] = deque()
-        """What the writer is to do. Before each job it writes all that was added."""
         self._wakeup = Wakeup()
         """Wakes the writer."""
-        self._waiters = [Wakeup() for _ in range(_PUMPS)]
-        """Those that nobody waits with now."""
+        self.jobs = WriterJobs(
+            self._progress, self._wakeup, lambda: self._sessions.warn_suspended("it does not answer")
+        )
+        """What the writer is to do besides writing entries."""
         self._is_asleep = False
         """Whether the writer must be woken; else it looks by itself."""
-        self._is_ending = self._has_ended = False
+        self._is_ending = False
         self._to_index: list[str] = []
         """The sessions whose turns have ended, or whose titles have changed, until that is reported."""
         self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
@@ -228,7 +131,7 @@ class Recorder:
         self._is_ending = True
         self._wakeup.send()
         self._thread.join(seconds)
-        self._has_ended = True
+        self._progress.has_ended = True
 
     # --- under the core's lock
 
@@ -279,57 +182,23 @@ class Recorder:
         """
         if self._added == self._written and not self._gaps:
             return
-        if self._progress.is_stalled or self._has_ended:
+        if self._progress.is_stalled or self._progress.has_ended:
             self.wake()
         else:
-            self.wait(self.submit(_do_nothing))
-
-    def submit(self, action: Callable[[], T]) -> WriterJob[T]:
-        """Let the writer run an action once it has written everything added before."""
-        job = WriterJob(action)
-        self._jobs.append(job)  # type: ignore[arg-type]
-        self._wakeup.send()
-        return job
-
-    def wait(self, job: WriterJob[T]) -> bool:
-        """Wait until a job is done; returns whether it is. See ``STALL_SECONDS`` and ``PATIENCE_SECONDS``."""
-        if self._progress.is_stalled or self._has_ended:
-            return job.done.acquire(blocking=False)
-        try:
-            waiter = self._waiters.pop()
-        except IndexError:
-            waiter = Wakeup()
-        job.waiter = waiter
-        begun = time.monotonic()
-        left = STALL_SECONDS
-        # One may have been sent for an earlier job, after the wait for that had ended.
-        while not (is_done := job.done.acquire(blocking=False)) and left > 0:
-            if not waiter.wait(left):
-                until = min(max(begun, self._progress.moved_at) + STALL_SECONDS, begun + PATIENCE_SECONDS)
-                left = until - time.monotonic()
-        if len(self._waiters) < _PUMPS:  # else it is closed, so that a busy moment leaves no open files behind
-            self._waiters.append(waiter)
-        if is_done:
-            return True
-        self._progress.is_stalled = True
-        if not job.done.acquire(blocking=False):
-            self._sessions.warn_suspended("it does not answer")
-            return False
-        self._progress.is_stalled = False  # it was done at the last moment
-        return True
+            self.jobs.wait(self.jobs.submit(_do_nothing))
 
     def run_on_writer(self, action: Callable[[], T], discard: Callable[[T], object] | None = None) -> T:
         """Run an action on the store once everything added before is written. Raises what it raises, and Stalled.
 
         ``discard``: gets a result that comes too late.
         """
-        if self._progress.is_stalled or self._has_ended:
+        if self._progress.is_stalled or self._progress.has_ended:
             self.wake()
             raise Stalled
-        job = self.submit(action)
-        if not self.wait(job):
+        job = self.jobs.submit(action)
+        if not self.jobs.wait(job):
             if not job.cancel() and discard is not None:
-                self.submit(lambda: discard(job.result()))
+                self.jobs.submit(lambda: discard(job.result()))
             raise Stalled
         return job.result()
 
@@ -390,13 +259,13 @@ class Recorder:
         """Flush a last time: try everything again, however recently it failed, and report the turns that ended."""
         self._sessions.try_again()
         self.flush()
-        self.wait(self.submit(_do_nothing))  # turns are reported behind the flush that they end with
+        self.jobs.wait(self.jobs.submit(_do_nothing))  # turns are reported behind the flush that they end with
 
     # --- the writer
 
     def _work(self) -> None:
         while self._wait_for_work():
-            job = self._jobs.popleft() if self._jobs else None
+            job = self.jobs.queue.popleft() if self.jobs.queue else None
             self._write_added()
             if job is not None:
                 job.run()
@@ -408,15 +277,15 @@ class Recorder:
     def _wait_for_work(self) -> bool:
         """Wait until there is a job, or something to write and ``GATHER_SECONDS`` have passed since the last time.
         Returns False at the end."""
-        if not (self._jobs or self._is_ending):
+        if not (self.jobs.queue or self._is_ending):
             self._is_asleep = True
             if not self._unwritten:  # else it was added before the writer was asleep
                 self._wakeup.wait()
             self._is_asleep = False
         left = self._progress.moved_at + GATHER_SECONDS - time.monotonic()
-        if left > 0 and not (self._jobs or self._is_ending):
+        if left > 0 and not (self.jobs.queue or self._is_ending):
             self._wakeup.wait(left)
-        return bool(self._jobs) or not self._is_ending
+        return bool(self.jobs.queue) or not self._is_ending
 
     def _report_turns(self) -> None:
         """Report the turns that have ended. Whoever waited for their last entries goes on first."""

@@ -77,7 +77,7 @@ class OpenedTranscript:
                 pass  # step by step, so that a long transcript does not count as a hang
             return self._recorder.run_when_written(core, grown, lambda: act(is_complete))
         except OSError:
-            self._recorder.submit(self.reading.close)  # behind what may still use it there
+            self._recorder.jobs.submit(self.reading.close)  # behind what may still use it there
             raise
 
 

@@ -35,7 +35,8 @@ from acp_proxy.proxy.effects import (
 from acp_proxy.proxy.events import PageEmptied
 from acp_proxy.proxy.session_index import IndexRows
 from acp_proxy.proxy.session_list import join_rows
-from acp_proxy.recording.recorder import PATIENCE_SECONDS, STALL_SECONDS, Recorder, WriterJob
+from acp_proxy.recording.recorder import Recorder
+from acp_proxy.recording.writer_jobs import PATIENCE_SECONDS, STALL_SECONDS, WriterJob
 from acp_proxy.run.output import Output
 from acp_proxy.run.worker import DELAY_SECONDS, Worker
 from acp_proxy.store.store import Store
@@ -281,8 +282,8 @@ class StoreRequests:
         in_time = self._start_limit(
             session_list.store_refusal(request, "ETIMEDOUT").data if request is not None else b""
         )
-        job = recorder.submit(delete)
-        if recorder.wait(job):
+        job = recorder.jobs.submit(delete)
+        if recorder.jobs.wait(job):
             self._finish_delete(job, request, in_time)
         elif job.cancel():
             self._report_failed_delete(request, "ETIMEDOUT", in_time)

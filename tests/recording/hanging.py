@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.proxy.effects import TranscriptEffect
-from acp_proxy.recording import recorder
+from acp_proxy.recording import writer_jobs
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.store.store import Store
 from acp_proxy.transcript.appender import Transcript
@@ -69,7 +69,7 @@ def hang(notes: Notes, store: HangingStore, *effects: TranscriptEffect) -> None:
     notes.recorder.wake()
     assert store.stuck.wait(SECONDS)
     with pytest.MonkeyPatch.context() as impatient:
-        impatient.setattr(recorder, "STALL_SECONDS", 0.01)
+        impatient.setattr(writer_jobs, "STALL_SECONDS", 0.01)
         notes.recorder.flush()
     assert not notes.recorder.is_recording
 
@@ -77,4 +77,4 @@ def hang(notes: Notes, store: HangingStore, *effects: TranscriptEffect) -> None:
 def come_back(recorder: Recorder, store: HangingStore) -> None:
     """The store answers again, and everything that waited is written."""
     store.release()
-    assert recorder.submit(lambda: None).done.acquire(timeout=SECONDS)
+    assert recorder.jobs.submit(lambda: None).done.acquire(timeout=SECONDS)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, EndTurn, RecordGap, RecordUpdates
-from acp_proxy.recording import recorder
-from acp_proxy.recording.recorded_sessions import Progress
-from acp_proxy.recording.recorder import WAITING_BYTES, Stalled
+from acp_proxy.recording import recorder, writer_jobs
+from acp_proxy.recording.recorder import WAITING_BYTES
+from acp_proxy.recording.writer_jobs import Progress, Stalled
 from acp_proxy.store.store import Reading, Store
 from tests.opened import open_below
 from tests.recording.hanging import HangingStore, come_back, hang
@@ -36,7 +36,7 @@ def recording(hanging: HangingStore) -> Notes:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder, "STALL_SECONDS", 0.01)
+    monkeypatch.setattr(writer_jobs, "STALL_SECONDS", 0.01)
 
 
 # The recorder.
@@ -61,11 +61,11 @@ def test_nobody_waits_again_until_the_writer_moves(
     recording: Notes, hanging: HangingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hang(recording, hanging, said("stuck"))
-    monkeypatch.setattr(recorder, "STALL_SECONDS", 1000.0)
+    monkeypatch.setattr(writer_jobs, "STALL_SECONDS", 1000.0)
     recording.put(said("1"))
     with pytest.raises(Stalled):
         recording.recorder.run_on_writer(lambda: pytest.fail("the store does not answer"))
-    assert not recording.recorder.wait(recording.recorder.submit(lambda: None))
+    assert not recording.recorder.jobs.wait(recording.recorder.jobs.submit(lambda: None))
 
 
 def test_too_many_entries_while_the_store_hangs_become_a_gap_in_their_place(
@@ -120,7 +120,7 @@ class Moving(Progress):
 
 @pytest.mark.usefixtures("impatient")
 def test_a_slow_store_is_waited_for_while_it_moves(recording: Notes, hanging: HangingStore) -> None:
-    recording.recorder._progress = moving = Moving()
+    recording.recorder._progress = recording.recorder.jobs._progress = moving = Moving()
     hanging.hangs.set()
     recording.recorder.add(said("1"))
     waiting = threading.Thread(target=recording.recorder.flush)

@@ -1,8 +1,6 @@
 """After a flush, everything added is in the files, in order, whichever thread added it."""
 
-import errno
 import json
-import math
 import os
 import queue
 import threading
@@ -19,7 +17,7 @@ from acp_proxy.proxy.effects import (
     RecordNote,
     RecordUpdates,
 )
-from acp_proxy.recording.recorder import Recorder, Wakeup
+from acp_proxy.recording.recorder import Recorder
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.store import Store
 from tests.opened import open_below
@@ -200,41 +198,3 @@ def test_every_entry_is_masked_as_it_is_written_and_the_header_is_not(notes: Not
 
 
 # Waiting.
-
-
-def _find_no_pipe() -> tuple[int, int]:
-    raise OSError(errno.EMFILE, "too many open files")
-
-
-@pytest.mark.parametrize("has_pipe", [True, False])
-def test_a_wakeup_sent_before_the_wait_ends_one_wait_however_often_it_was_sent(
-    monkeypatch: pytest.MonkeyPatch, has_pipe: bool
-) -> None:
-    if not has_pipe:
-        monkeypatch.setattr(os, "pipe", _find_no_pipe)
-    wakeup = Wakeup()
-    for _ in range(100_000):  # more than a pipe holds
-        wakeup.send()
-    while wakeup.wait(0):
-        pass
-    wakeup.send()
-    assert wakeup.wait(SECONDS)
-    assert not wakeup.wait(0)
-
-
-def test_a_wakeup_for_an_earlier_job_does_not_end_the_wait_for_a_later_one(notes: Notes) -> None:
-    is_asked_again = threading.Event()
-
-    class Late(Wakeup):
-        is_first = True
-
-        def wait(self, seconds: float = math.inf) -> bool:
-            if self.is_first:
-                self.is_first = False
-                return True
-            is_asked_again.set()
-            return super().wait(seconds)
-
-    notes.recorder.wait(notes.recorder.submit(lambda: None))
-    notes.recorder._waiters[:] = [Late()]
-    assert notes.recorder.run_on_writer(lambda: is_asked_again.wait(SECONDS))
