@@ -24,7 +24,9 @@ from acp_proxy.proxy.effects import StartReplay
 from acp_proxy.proxy.events import ReplayEnded
 from acp_proxy.replay.handover_record import LIMIT, HandoverRecord
 from acp_proxy.replay.replayer import FOLDED, TOOL_LIMIT, Mode, Replayer
-from acp_proxy.replay.v2 import V2ClientReplayer, V2Folder, V2Replayer, count_handovers
+from acp_proxy.replay.v2_client import V2ClientReplayer, count_handovers
+from acp_proxy.replay.v2_folder import V2Folder
+from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.run.output import WIDE, Output
 from acp_proxy.store.store import AlikeLines, Line, Reading, Summary, drop_rewound, read_as_v1
 from acp_proxy.transcript.file_format import V1, Entry, Header

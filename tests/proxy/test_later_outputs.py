@@ -11,7 +11,9 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.effects import RecordLine, RecordNote, RecordUpdates, TranscriptEffect
 from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.replay.terminal_output import PLACEHOLDER
-from acp_proxy.replay.v2 import V2ClientReplayer, V2Folder, V2Replayer
+from acp_proxy.replay.v2_client import V2ClientReplayer
+from acp_proxy.replay.v2_folder import V2Folder
+from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
 from tests.conversation import prompt, request, result, update

@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.replay.handover_record import HandoverRecord
 from acp_proxy.replay.replayer import Mode, Replayer
-from acp_proxy.replay.v2 import V2ClientReplayer, V2Folder, V2Replayer
+from acp_proxy.replay.v2_client import V2ClientReplayer
+from acp_proxy.replay.v2_folder import V2Folder
+from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.transcript.file_format import Entry
 from fuzz import growth
 from fuzz.growth import Shape, Work

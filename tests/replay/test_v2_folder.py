@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.replay.replayer import Replayer
-from acp_proxy.replay.v2 import V2ClientReplayer, V2Folder, V2Replayer
+from acp_proxy.replay.v2_client import V2ClientReplayer
+from acp_proxy.replay.v2_folder import V2Folder
+from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import AlikeChunks, AlikeChunksFinder
 from acp_proxy.transcript.file_format import Entry

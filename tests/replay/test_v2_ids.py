@@ -4,7 +4,9 @@ import json
 from typing import Any
 
 from acp_proxy.replay.replayer import Replayer
-from acp_proxy.replay.v2 import V2ClientReplayer, V2Replayer, count_handovers, prefix_ids
+from acp_proxy.replay.v2_client import V2ClientReplayer, count_handovers
+from acp_proxy.replay.v2_ids import prefix_ids
+from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, NoteType
 from tests.conversation import line, update

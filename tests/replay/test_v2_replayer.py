@@ -8,7 +8,7 @@ import pytest
 
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.replay.unfinished import CARRIED
-from acp_proxy.replay.v2 import V2Replayer
+from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import AlikeChunks, AlikeChunksFinder
 from acp_proxy.transcript.file_format import Entry

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.replay.replayer import Replayer
-from acp_proxy.replay.v2 import V2ClientReplayer, V2Replayer, count_handovers
+from acp_proxy.replay.v2_client import V2ClientReplayer, count_handovers
+from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.store.sessions import Summary
 from acp_proxy.tools.mock_agent.state import PlayedState
 from acp_proxy.tools.mock_agent.steps import RecordedTurn, cut, is_prompt

@@ -1,0 +1,232 @@
+"""Folds the updates of version 2 by id, so that a turn has few of them and leaves a client in the same state.
+
+Everything stays where its id came first. Adjacent texts of a message are joined, and a message that was replaced has
+only its last content. What is said about a call, a terminal or a plan is one update with the last value of each
+field. An update with ``_meta``, or of another kind, keeps its bytes. A call or an output longer than the limit is
+cut.
+
+A turn longer than a page is folded in pieces, so what one replay holds does not grow with its turns, except for the
+ids of calls and terminals: one that was named before is only added to.
+"""
+
+import binascii
+from collections.abc import Iterator
+
+from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds, v2_updates
+from acp_proxy.protocol.update_kinds import Form, Role
+from acp_proxy.replay import truncate, update_lines
+from acp_proxy.replay.update_lines import Members
+from acp_proxy.transcript.chunk_runs import AlikeChunks
+
+_MESSAGE = frozenset({"sessionUpdate", "messageId", "content"})
+_CALL, _TERMINAL, _PLAN = "call", "terminal", "plan"
+_META = b'"_meta"'
+_Key = tuple[str, str]
+
+
+class _JoinedChunks:
+    """Adjacent texts of one message. ``kind``: of the chunks."""
+
+    __slots__ = ("kind", "texts")
+
+    def __init__(self, kind: str, text: str) -> None:
+        self.kind = kind
+        self.texts = [text]
+
+
+class _MergedUpdates:
+    """Updates of one call or terminal. ``appended``: what chunks have added to its content or output."""
+
+    __slots__ = ("appended", "members")
+
+    def __init__(self) -> None:
+        self.members: Members = {}
+        self.appended: list[bytes] = []
+
+
+class _FoldedPlace:
+    """What is said about one id. ``is_new``: it was not named before this turn, or this piece of it."""
+
+    __slots__ = ("is_new", "key", "pieces")
+
+    def __init__(self, key: _Key, *, is_new: bool) -> None:
+        self.key = key
+        self.is_new = is_new
+        self.pieces: list[_JoinedChunks | _MergedUpdates | bytes] = []
+
+
+class V2Folder:
+    """Folds one replay."""
+
+    def __init__(self, session: str, limit: int, *, page: int = 0) -> None:
+        """``limit``: the most bytes of one call, or of one output; 0 for no limit.
+
+        ``page``: a turn longer than this many bytes is folded in several pieces; 0 for never.
+        """
+        self._session = session
+        self._limit = limit
+        self._page, self._taken = page, 0
+        self._places: dict[_Key, _FoldedPlace] = {}
+        self._named: set[_Key] = set()
+        self._last: _JoinedChunks | None = None
+
+    def add(self, lines: list[bytes]) -> list[bytes]:
+        """Add items of a replay, each of which is one or more lines. Returns the lines of a piece that is full."""
+        self._last = None
+        for item in lines:
+            for line in framing.cut(item):
+                self._add(line)
+        return self._count_page(sum(map(len, lines)))
+
+    def add_chunks(self, stream: AlikeChunks) -> list[bytes] | None:
+        """Add more chunks like the last line. None: they must be added one by one."""
+        if self._last is None:
+            return None
+        self._last.texts.append(stream.text)
+        return self._count_page(stream.size)
+
+    def end_turn(self) -> list[bytes]:
+        """The lines of everything that was not returned yet. What follows is another turn."""
+        ready = [
+            line
+            for place in self._places.values()
+            for piece in place.pieces
+            for line in self._encode_piece(place, piece)
+        ]
+        self._places.clear()
+        self._last, self._taken = None, 0
+        return ready
+
+    def _count_page(self, size: int) -> list[bytes]:
+        """Count bytes of a turn, and end a piece of it if they fill a page."""
+        self._taken += size
+        return self.end_turn() if self._page and self._taken >= self._page else []
+
+    def _add(self, line: bytes) -> None:
+        self._last = None
+        update = acp.update_of(line)
+        kind, raw = acp.update_kind(update) or "", line.removesuffix(b"\n")
+        try:
+            members, around = update_lines.taken_apart(raw)
+        except (ValueError, KeyError):
+            members, around = {}, {"": b""}
+        is_plain = not around and "_meta" not in members
+        message, call, terminal = (acp.text(update, name) for name in ("messageId", "toolCallId", "terminalId"))
+        row = update_kinds.find(kind)
+        if row.v2 is Form.JOINED and message is not None:
+            self._add_message(kind, message, update, line, is_plain=is_plain and members.keys() <= _MESSAGE)
+        elif row.v2 is Form.MERGED and row.role is Role.CALL and call is not None:
+            appended = members.get("content") if kind == update_kinds.TOOL_CALL_CHUNK else None
+            self._merge((_CALL, call), members, appended, "content", line, is_plain=is_plain)
+        elif row.v2 is Form.MERGED and row.role is Role.TERMINAL and terminal is not None:
+            data = v2_updates.decode_output(update) if kind == update_kinds.TERMINAL_CHUNK else None
+            self._merge((_TERMINAL, terminal), members, data, "output", line, is_plain=is_plain)
+        elif row.v2 is Form.LAST_OF_TURN and is_plain and (plan := acp.text(acp.member(update, "plan"), "planId")):
+            self._place((_PLAN, plan)).pieces = [line]
+        else:
+            self._place((kind, f"{len(self._places)}")).pieces.append(line)
+
+    def _place(self, key: _Key) -> _FoldedPlace:
+        place = self._places.get(key)
+        if place is None:
+            place = self._places[key] = _FoldedPlace(key, is_new=key not in self._named)
+            if key[0] in (_CALL, _TERMINAL):
+                self._named.add(key)
+        return place
+
+    def _add_message(self, kind: str, id: str, update: object, line: bytes, *, is_plain: bool) -> None:
+        pieces = self._place((update_kinds.CHUNK_OF.get(kind, kind), id)).pieces
+        content = acp.member(update, "content")
+        if kind in update_kinds.CHUNK_OF:
+            if is_plain and isinstance(content, list):
+                pieces[:] = [piece for piece in pieces if isinstance(piece, bytes) and _META in piece]
+            pieces.append(line)
+        elif is_plain and isinstance(content, dict) and content.keys() == {"type", "text"} and _is_text(content):
+            last = pieces[-1] if pieces else None
+            if isinstance(last, _JoinedChunks):
+                last.texts.append(content["text"])
+            else:
+                pieces.append(last := _JoinedChunks(kind, content["text"]))
+            self._last = last
+        else:
+            pieces.append(line)
+
+    def _merge(
+        self, key: _Key, members: Members, appended: bytes | None, grows: str, line: bytes, *, is_plain: bool
+    ) -> None:
+        """``grows``: the field that chunks add to."""
+        pieces = self._place(key).pieces
+        if not is_plain:
+            pieces.append(line)
+            return
+        if not pieces or not isinstance(pieces[-1], _MergedUpdates):
+            pieces.append(_MergedUpdates())
+        merged = pieces[-1]
+        assert isinstance(merged, _MergedUpdates)
+        if appended is not None:
+            merged.appended.append(appended)
+            return
+        if grows in members:
+            merged.appended.clear()
+        merged.members |= {name: raw for name, raw in members.items() if name not in _LEADING}
+
+    def _encode_piece(self, place: _FoldedPlace, piece: "_JoinedChunks | _MergedUpdates | bytes") -> Iterator[bytes]:
+        if isinstance(piece, bytes):
+            yield piece
+        elif isinstance(piece, _JoinedChunks):
+            content = jsonrpc.dump({"type": "text", "text": "".join(piece.texts)})
+            yield self._line(piece.kind, {"messageId": jsonrpc.dump(place.key[1]), "content": content})
+        elif place.key[0] == _CALL:
+            is_first = place.is_new and piece is place.pieces[0]
+            yield from self._encode_call(place.key[1], piece, is_whole=is_first or "content" in piece.members)
+        else:
+            yield from self._encode_terminal(place.key[1], piece)
+
+    def _encode_call(self, id: str, merged: _MergedUpdates, *, is_whole: bool) -> Iterator[bytes]:
+        fields, appended = dict(merged.members), merged.appended
+        if is_whole and appended:
+            before = fields.get("content", b"[]")
+            items = update_lines.items(before) if before != b"null" else []
+            fields["content"], appended = update_lines.array([*items, *appended]), []
+        left_out = sum(truncate.cut(fields, self._limit).values()) if self._limit else 0
+        if left_out and is_whole:
+            said = update_lines.items(fields.get("content", b"[]"))
+            notice = update_lines.text_item(truncate.notice(self._session, left_out))
+            fields["content"] = update_lines.array([*said, notice])
+        elif self._limit and appended:
+            appended = self._shorten(appended)
+        named = {"toolCallId": jsonrpc.dump(id)}
+        if fields or is_whole:
+            yield self._line(update_kinds.TOOL_CALL_UPDATE, {**named, **fields})
+        for item in appended:
+            yield self._line(update_kinds.TOOL_CALL_CHUNK, {**named, "content": item})
+
+    def _shorten(self, appended: list[bytes]) -> list[bytes]:
+        """What chunks add to the content of a call that was named before, cut to the limit."""
+        whole = update_lines.array(appended)
+        if len(whole) <= self._limit:
+            return appended
+        kept = truncate.fewer(whole, self._limit)
+        left_out = len(whole) - len(update_lines.array(kept))
+        return [*kept, update_lines.text_item(truncate.notice(self._session, left_out))]
+
+    def _encode_terminal(self, id: str, merged: _MergedUpdates) -> Iterator[bytes]:
+        named = {"terminalId": jsonrpc.dump(id)}
+        if merged.members:
+            yield self._line(update_kinds.TERMINAL, {**named, **merged.members})
+        if output := b"".join(merged.appended):
+            if self._limit and len(output) > self._limit:
+                left_out = len(output) - self._limit
+                output = truncate.notice(self._session, left_out).encode() + b"\n" + output[left_out:]
+            data = binascii.b2a_base64(output, newline=False)
+            yield self._line(update_kinds.TERMINAL_CHUNK, {**named, "data": b'"%b"' % data})
+
+    def _line(self, kind: str, members: Members) -> bytes:
+        return update_lines.update(self._session, kind, members)
+
+
+_LEADING = frozenset({"sessionUpdate", "toolCallId", "terminalId"})
+
+
+def _is_text(block: dict[str, object]) -> bool:
+    return block["type"] == "text" and isinstance(block["text"], str)

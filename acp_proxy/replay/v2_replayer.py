@@ -1,0 +1,191 @@
+"""Replays protocol version 2: every update of the conversation as it came, byte for byte and in order.
+
+In version 2 the agent repeats each prompt as a user message, so that is replayed. A prompt that it accepted or never
+answered, and did not repeat, is replayed as acp-proxy's user message. What a permission request says about a call
+comes before the next update of that call. Calls and compactions that were never finished have failed at the end.
+
+Left out: state, notices, permission requests, and calls known only from them. The same entries always give the same
+bytes. Nothing raises: what makes no sense is left out. Only entries of version 2 may be added.
+"""
+
+from collections.abc import Mapping
+
+from acp_proxy.protocol import acp, jsonrpc, update_kinds
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.protocol.update_kinds import Role
+from acp_proxy.replay import update_lines, updates
+from acp_proxy.replay.terminal_output import Newest
+from acp_proxy.replay.unfinished import CARRIED
+from acp_proxy.replay.update_lines import Members
+from acp_proxy.replay.updates import Update
+from acp_proxy.transcript.chunk_runs import AlikeChunks
+from acp_proxy.transcript.file_format import Entry, NoteType
+
+_FINAL = frozenset({"completed", "failed", "cancelled"})
+_FAILED = b'"failed"'
+
+
+class _UnrepeatedPrompt:
+    """A prompt that the agent has not repeated. ``message``: the id that it gave it, once it has accepted it."""
+
+    def __init__(self, entry: Entry, number: int) -> None:
+        self.run = entry.run
+        self.id = acp.member(entry.value, "id")
+        self.blocks = acp.member(acp.member(entry.value, "params"), "prompt")
+        self.own = f"acp-proxy-{entry.run}-{number}"
+        self.message: str | None = None
+
+
+class V2Replayer:
+    """One replay. The methods return lines, in order; an item may be several lines."""
+
+    def __init__(self, session: str, *, run: str, also: frozenset[str] = frozenset()) -> None:
+        """``run``: the connection that asks for it. ``also``: ids of other sessions whose entries belong to this one;
+        they are replayed with its id."""
+        self._session = session
+        self._ids = also | {session}
+        self._run = run
+        self._unrepeated: list[_UnrepeatedPrompt] = []
+        self._repeated: set[tuple[str, str | None]] = set()
+        """The run and the id of each user message that was replayed."""
+        self._own: set[tuple[str, str | None]] = set()
+        """Those of them that acp-proxy wrote."""
+        self._asked: Newest[str, Members] = Newest(CARRIED)
+        """By call: what permission requests stated about it since its last update. Bounded, since some calls never come
+        (the user refuses) and nothing says so."""
+        self._open: dict[tuple[str, str], None] = {}
+        self._ended: set[tuple[str, str]] = set()
+        """The calls and compactions that have not ended, and those that have, by kind and id."""
+        self._may_go_on = False
+
+    def add(self, number: int, entry: Entry) -> list[bytes]:
+        """Add the next entry. ``number``: its line in the transcript."""
+        self._may_go_on = False
+        if entry.note is not None:
+            return self._add_note(entry.run, entry.note)
+        if entry.raw is None or b"\n" in entry.raw:
+            return []
+        method = acp.text(entry.value, "method")
+        if entry.peer is Peer.CLIENT:
+            if method == acp.PROMPT:
+                self._unrepeated.append(_UnrepeatedPrompt(entry, number))
+            return []
+        if entry.of == acp.PROMPT:
+            self._end_prompt(entry)
+        elif method == acp.REQUEST_PERMISSION:
+            self._add_permission(entry)
+        update = updates.read(entry, self._session, self._ids) if method == acp.UPDATE else None
+        if update is None or not update_kinds.is_conversation(update.kind):
+            return []
+        return self._add_update(update, entry)
+
+    def add_chunks(self, number: int, stream: AlikeChunks) -> list[bytes]:
+        """Add entries that equal the last one except for time and text. ``number``: the line of the last one."""
+        if self._may_go_on:
+            return [stream.messages]
+        return [line for entry in stream.entries() for line in self.add(number, entry)]
+
+    def end(self, *, live: bool | None = None, sends_again: str | None = None) -> list[bytes]:
+        """End the replay. ``live``: open turns may go on. ``sends_again``: the run that sends its open prompts again
+        in a new session, so that they are repeated there."""
+        ready = self._replay_prompts(
+            [prompt for prompt in self._unrepeated if prompt.run != sends_again or prompt.message is not None]
+        )
+        unfinished, self._open = ([] if live else list(self._open)), {}
+        self._ended |= set(unfinished)
+        return ready + [_failed(self._session, kind, id) for kind, id in unfinished]
+
+    def states(self) -> list[bytes]:
+        """Nothing: the agent itself has sent its state before its answer."""
+        return []
+
+    def _add_update(self, update: Update, entry: Entry) -> list[bytes]:
+        role = update_kinds.find_v2_role(update.kind)
+        if role is Role.USER:
+            return self._add_user(update)
+        self._may_go_on = update.raw is entry.raw  # else each line needs another session id
+        # The agent has accepted these prompts and goes on without repeating them, so they must come before its answer.
+        ready = self._replay_prompts(
+            [prompt for prompt in self._unrepeated if prompt.run == update.run and prompt.message is not None]
+        )
+        if role is Role.CALL and (id := acp.text(update.value, "toolCallId")) is not None:
+            if (asked := self._asked.pop(id)) is not None:
+                ready.append(update_lines.update(self._session, update_kinds.TOOL_CALL_UPDATE, asked))
+            self._note_status(update_kinds.TOOL_CALL_UPDATE, id, update)
+        elif update.kind == update_kinds.COMPACTION and (id := acp.text(update.value, "compactionId")) is not None:
+            self._note_status(update_kinds.COMPACTION, id, update)
+        return [*ready, update.line]
+
+    def _add_user(self, update: Update) -> list[bytes]:
+        key = update.run, acp.text(update.value, "messageId")
+        if key in self._own:
+            return []  # the repetition came after the agent's first words: the client has it already
+        self._repeated.add(key)
+        self._unrepeated = [prompt for prompt in self._unrepeated if (prompt.run, prompt.message) != key]
+        return [update.line]
+
+    def _note_status(self, kind: str, id: str, update: Update) -> None:
+        """Note whether a call or compaction has ended. One that never had a status has not."""
+        if "status" in update.value:
+            if acp.text(update.value, "status") in _FINAL:
+                self._open.pop((kind, id), None)
+                self._ended.add((kind, id))
+            else:
+                self._open[kind, id] = None
+        elif (kind, id) not in self._ended:
+            self._open[kind, id] = None
+
+    def _end_prompt(self, entry: Entry) -> None:
+        """The agent has accepted a prompt, or refused it; then it is not part of the conversation."""
+        id = acp.member(entry.value, "id")
+        prompt = next((each for each in self._unrepeated if (each.run, each.id) == (entry.run, id)), None)
+        if prompt is None:
+            return
+        prompt.message = acp.text(acp.member(entry.value, "result"), "messageId")
+        if prompt.message is None or (prompt.run, prompt.message) in self._repeated:
+            self._unrepeated.remove(prompt)
+
+    def _add_permission(self, entry: Entry) -> None:
+        subject = acp.member(acp.member(entry.value, "params"), "subject")
+        id = acp.text(acp.member(subject, "toolCall"), "toolCallId")
+        raw = updates.own_line(entry, self._session, self._ids)
+        if id is None or raw is None:
+            return
+        try:
+            members = update_lines.asked_about_subject(raw)
+        except (ValueError, KeyError):
+            return
+        # In version 2 an update replaces the fields that it names, so several statements are one with the last values.
+        asked = (self._asked.pop(id) or {}) | members
+        if (size := _size_of(asked)) > CARRIED:
+            asked, size = members, _size_of(members)
+        self._asked.trim()  # before the newest is added, which is kept whatever its size: its call comes next
+        self._asked.put(id, asked, size)
+
+    def _add_note(self, run: str, note: Mapping[str, object]) -> list[bytes]:
+        """A turn has failed, or the session was opened again: what was said until then was never repeated."""
+        if note.get("type") not in (NoteType.FAILED, NoteType.OPENED):
+            return []
+        is_failure = note.get("type") == NoteType.FAILED
+        over = [prompt for prompt in self._unrepeated if (prompt.run == run) == is_failure]
+        return self._replay_prompts(over)
+
+    def _replay_prompts(self, waiting: list[_UnrepeatedPrompt]) -> list[bytes]:
+        """Replay prompts that the agent did not repeat."""
+        ready: list[bytes] = []
+        for prompt in waiting:
+            id = prompt.message if prompt.message is not None else prompt.own
+            members = {"messageId": jsonrpc.dump(id), "content": jsonrpc.dump(prompt.blocks)}
+            ready.append(update_lines.update(self._session, update_kinds.USER_MESSAGE, members))
+            self._own.add((prompt.run, id))
+        self._unrepeated = [prompt for prompt in self._unrepeated if prompt not in waiting]
+        return ready
+
+
+def _size_of(members: Members) -> int:
+    return sum(len(name) + len(raw) for name, raw in members.items())
+
+
+def _failed(session: str, kind: str, id: str) -> bytes:
+    name = "compactionId" if kind == update_kinds.COMPACTION else "toolCallId"
+    return update_lines.update(session, kind, {name: jsonrpc.dump(id), "status": _FAILED})
