@@ -174,6 +174,8 @@ OF_SESSIONS: Mapping[str, Mapping[str, LazyCommand]] = {
         "rename": _command("cli.rename", "rename", "give a title"),
         "archive": _command("cli.rename", "archive", "hide from lists"),
         "unarchive": _command("cli.rename", "unarchive", "show in lists again"),
+        "pin": _command("cli.pin", "pin", "never prune them"),
+        "unpin": _command("cli.pin", "unpin", "as the others again"),
         "delete": _command("cli.delete", "delete", "delete sessions"),
         "restore": _command("cli.delete", "restore", "bring back deleted ones"),
         "prune": _command("tools.maintenance.prune_command", "prune", "delete old sessions"),

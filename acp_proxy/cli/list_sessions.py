@@ -88,6 +88,7 @@ def list_sessions(
     archived: Annotated[
         bool, typer.Option("--archived", help="Only archived sessions. Without it: only others.")
     ] = False,
+    pinned: Annotated[bool, typer.Option("--pinned", help="Only pinned sessions.")] = False,
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Show at most N sessions.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
@@ -104,10 +105,12 @@ def list_sessions(
         wanted = make_filter(agent, cwd, here, since, until, branch, tuple(words or ()))
         opened = open_store(store)
         newest = wanted.list_newest(opened, archived)
+        if pinned:
+            newest = (row for row in newest if row.is_pinned)
         rows = islice(newest if sort == "newest" else iter(sorted(newest, key=_KEYS[sort])), limit)
         first = list(islice(rows, TOGETHER))
         if not first and not as_json:
-            text = explain_empty_list(opened, narrowed=wanted.is_narrow, archived=archived, words=words or ())
+            text = explain_empty_list(opened, narrowed=wanted.is_narrow or pinned, archived=archived, words=words or ())
             typer.echo(fit_to_stream(text, sys.stderr), err=True)
             return
         everything = chain(first, rows)

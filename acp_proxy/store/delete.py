@@ -1,4 +1,4 @@
-"""Deletes sessions permanently or softly, restores them, lifts deletes, and keeps the user's titles and archive.
+"""Deletes sessions permanently or softly, restores them, lifts deletes, and keeps the user's titles, archive and pins.
 
 The journal decides: each change begins with an event, and its consequences for files, backups and titles follow at
 once, under the journal's lock. If that is interrupted, the next query of the index, list of soft-deleted sessions or
@@ -364,6 +364,13 @@ def set_archived(
             _append_archived(layout, agent, session, name, is_archived, by_agent=by_agent)
 
 
+def set_pinned(layout: Layout, agent: str, session: str, name: str, is_pinned: bool) -> None:
+    """Pin or unpin a session. Raises OSError (FileNotFoundError: the session was deleted)."""
+    with _lock_living(layout, agent, session, name) as known:
+        if is_pinned != (name in known.read_state().pinned):
+            _append_pinned(layout, agent, session, name, is_pinned)
+
+
 @contextmanager
 def _lock_living(layout: Layout, agent: str, session: str, name: str) -> Iterator[Journal]:
     """Hold the journal. Raises OSError (FileNotFoundError: the session was deleted)."""
@@ -373,14 +380,18 @@ def _lock_living(layout: Layout, agent: str, session: str, name: str) -> Iterato
         yield known
 
 
-def move_title_and_archive(layout: Layout, agent: str, session: str, before: str, after: str) -> None:
-    """Move the title, and whether it is archived, to a transcript's new name. Call it only while holding the journal.
+def move_user_state(layout: Layout, agent: str, session: str, before: str, after: str) -> None:
+    """Move the title, and whether it is archived and pinned, to a transcript's new name. Call it only while holding
+    the journal.
 
     Raises OSError.
     """
     if before in layout.journal(agent).read_state().archived:
         _append_archived(layout, agent, session, before, False)
         _append_archived(layout, agent, session, after, True)
+    if before in layout.journal(agent).read_state().pinned:
+        _append_pinned(layout, agent, session, before, False)
+        _append_pinned(layout, agent, session, after, True)
     _copy_title(layout, agent, session, before, after)
     _remove_titles(layout, agent, session, before)
 
@@ -442,6 +453,11 @@ def _append_archived(
 ) -> None:
     event = journal.ARCHIVED if is_archived else journal.UNARCHIVED
     layout.journal(agent).append(event, session, now(), **_of(session, name), **_by(by_agent))
+
+
+def _append_pinned(layout: Layout, agent: str, session: str, name: str, is_pinned: bool) -> None:
+    event = journal.PINNED if is_pinned else journal.UNPINNED
+    layout.journal(agent).append(event, session, now(), **_of(session, name))
 
 
 def _by(agent: bool) -> dict[str, str]:

@@ -83,8 +83,8 @@ class ListedSession(Struct, frozen=True):
     the user's turns, including those that the agent reported when it first loaded the session here. ``replies``: the
     turns with an answer. ``failed``: a turn failed, or another run left one unanswered. ``is_running``: another run's
     turn has no answer yet, and a process has the transcript open. ``created``: when its transcript began; empty if
-    unknown. ``is_archived``: set by ``queries.complete_rows``, not by the index. ``machine``: the name of the
-    one where it was begun; empty: here. ``git``: what the directory's work tree was at when it began.
+    unknown. ``is_archived``, ``is_pinned``: set by ``queries.complete_rows``, not by the index. ``machine``: the name
+    of the one where it was begun; empty: here. ``git``: what the directory's work tree was at when it began.
     """
 
     agent: str
@@ -102,6 +102,7 @@ class ListedSession(Struct, frozen=True):
     size: int
     created: str
     is_archived: bool = False
+    is_pinned: bool = False
     machine: str = ""
     git: GitHead = GitHead()
 

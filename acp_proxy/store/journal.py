@@ -1,5 +1,5 @@
-"""``state.jsonl``: an agent's journal of deletes, lifted deletes, restores, the user's titles, archived sessions, and
-the ids of the agent's sessions in which others continue.
+"""``state.jsonl``: an agent's journal of deletes, lifted deletes, restores, the user's titles, archived and pinned
+sessions, and the ids of the agent's sessions in which others continue.
 
 It is authoritative for them. Each event is one line, appended with one ``write``; several processes may append. Damaged
 lines are skipped.
@@ -30,8 +30,9 @@ from acp_proxy.transcript.titles import masks_shortened
 
 DELETED, LIFTED, RESTORED, TITLED = "deleted", "lifted", "restored", "titled"
 ARCHIVED, UNARCHIVED = "archived", "unarchived"
+PINNED, UNPINNED = "pinned", "unpinned"
 ALIAS = "alias"
-_EVENTS = frozenset({DELETED, LIFTED, RESTORED, TITLED, ARCHIVED, UNARCHIVED, ALIAS})
+_EVENTS = frozenset({DELETED, LIFTED, RESTORED, TITLED, ARCHIVED, UNARCHIVED, PINNED, UNPINNED, ALIAS})
 _MOVING = frozenset({RESTORED, TITLED})
 _START = re.compile(rb'\{"at":"[^"]*","event":"')
 _TITLE = b'"titled"'
@@ -40,8 +41,8 @@ _TITLE = b'"titled"'
 class Event(Struct, frozen=True):
     """One line.
 
-    ``transcript``: of a title or an archived session: its transcript's name, if that is not the session's own; of a
-    soft delete: the new name; of a restore: the name while deleted. ``title``: None removes the user's title.
+    ``transcript``: of a title, or an archived or pinned session: its transcript's name, if that is not the session's
+    own; of a soft delete: the new name; of a restore: the name while deleted. ``title``: None removes the user's title.
     ``to``: the transcript is being renamed to this; empty: removed. This is complete at the old name's next title, even
     if that is None. ``is_here``: a delete that other machines with the same history do not follow.
     ``uid``: the transcript's; an id may be another session's by now. ``by_agent``: the agent has given the title, or
@@ -97,6 +98,8 @@ class JournalState(Struct, frozen=True):
     time, so in what the agent sends, its word counts."""
     aliases: Mapping[str, str] = MappingProxyType({})
     """By an id that the agent gave when a session continued in a new one of it: that session."""
+    pinned: frozenset[str] = frozenset()
+    """The transcripts of pinned sessions. A delete ends it."""
     kept_until: Mapping[str, str] = MappingProxyType({})
     """When soft-deleted transcripts are removed, by their names. Those without a time here are kept: their delete did
     not say how long, as those of older versions."""
@@ -228,6 +231,7 @@ def _fold(events: Iterator[Event], before: JournalState = EMPTY) -> JournalState
         dict(before.kept_until),
     )
     titled_by_agent, archived_by_agent = set(before.titled_by_agent), set(before.archived_by_agent)
+    pinned = set(before.pinned)
     for event in events:
         if event.until is not None and (kept := event.transcript if event.kind == DELETED else event.to):
             kept_until[kept] = event.until
@@ -237,6 +241,7 @@ def _fold(events: Iterator[Event], before: JournalState = EMPTY) -> JournalState
             moving[event.name] = event  # the title follows when this is complete
             kept_until.pop(event.name, None)
             archived.pop(event.name, None)
+            pinned.discard(event.name)
         elif event.kind == TITLED:
             moving.pop(event.name, None)
             titles.pop(event.name, None)
@@ -247,6 +252,7 @@ def _fold(events: Iterator[Event], before: JournalState = EMPTY) -> JournalState
         elif event.kind == DELETED:
             deleted[event.session] = event.transcript
             archived.pop(file_name(event.session), None)
+            pinned.discard(file_name(event.session))
             if event.transcript is None:  # else the title follows, as above
                 titles.pop(file_name(event.session), None)
         elif event.kind == LIFTED:
@@ -256,6 +262,8 @@ def _fold(events: Iterator[Event], before: JournalState = EMPTY) -> JournalState
             (archived_by_agent.add if event.by_agent else archived_by_agent.discard)(event.name)
         elif event.kind == UNARCHIVED:
             archived.pop(event.name, None)
+        elif event.kind in (PINNED, UNPINNED):
+            (pinned.add if event.kind == PINNED else pinned.discard)(event.name)
         elif event.kind == ALIAS and event.alias is not None:
             aliases[event.alias] = event.session
     hidden = {session for name, session in archived.items() if name == file_name(session)}
@@ -270,6 +278,7 @@ def _fold(events: Iterator[Event], before: JournalState = EMPTY) -> JournalState
         frozenset(titled_by_agent.intersection(titles)),
         frozenset(archived_by_agent.intersection(archived)),
         aliases,
+        frozenset(pinned),
         kept_until,
     )
 

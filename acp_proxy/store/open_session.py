@@ -136,7 +136,7 @@ def _set_aside(layout: Layout, agent: str, session: str, path: Path) -> None:
         layout.mark(agent, path.stem)
         layout.move_backups(agent, path.stem, aside)
         with contextlib.suppress(OSError):  # disk full: the newer session keeps the title for now, and stays archived
-            delete.move_title_and_archive(layout, agent, session, path.stem, aside)
+            delete.move_user_state(layout, agent, session, path.stem, aside)
 
 
 def _has_content(path: Path) -> bool:

@@ -203,7 +203,7 @@ def list_all(index: Index) -> list[ListedSession]:
 
 def complete_rows(layout: Layout, rows: Iterable[ListedSession]) -> Iterator[ListedSession]:
     """The rows, with the user's titles in place of the index's, with turns that nobody runs any more as failed, and
-    with what is archived.
+    with what is archived and pinned.
 
     A journal that cannot be read counts as empty.
     """
@@ -213,9 +213,11 @@ def complete_rows(layout: Layout, rows: Iterable[ListedSession]) -> Iterator[Lis
             row = replace(row, is_running=False, failed=True)
         if row.agent not in states:
             states[row.agent] = read_state(layout, row.agent)
-        title, is_archived = states[row.agent].titles.get(row.name), row.name in states[row.agent].archived
-        if title is not None or is_archived:
-            row = replace(row, title=row.title if title is None else title, is_archived=is_archived)
+        state = states[row.agent]
+        title, is_archived, is_pinned = state.titles.get(row.name), row.name in state.archived, row.name in state.pinned
+        if title is not None or is_archived or is_pinned:
+            title = row.title if title is None else title
+            row = replace(row, title=title, is_archived=is_archived, is_pinned=is_pinned)
         yield row
 
 

@@ -194,6 +194,13 @@ class Sessions(StoreBase):
         """
         delete.set_archived(self.layout, listed.agent, listed.session, listed.name, is_archived)
 
+    def set_pinned(self, listed: ListedSession, is_pinned: bool) -> None:
+        """Pin a session, so that it is never pruned, or unpin it.
+
+        Raises OSError (FileNotFoundError: the session was deleted).
+        """
+        delete.set_pinned(self.layout, listed.agent, listed.session, listed.name, is_pinned)
+
     def delete_listed(self, listed: ListedSession, *, soft: bool = False) -> None:
         """Delete this session, even if a newer one has its id now. ``soft``: it can be restored.
 

@@ -82,6 +82,8 @@ def uri_of(block: object) -> str:
 
 
 RUNNING = "running"
+PINNED = "pinned · "
+"""Before the title of a pinned session in a list."""
 """The mark of a session whose turn is running, in every list."""
 
 

@@ -32,6 +32,7 @@ def for_programs(row: ListedSession) -> dict[str, Any]:
         "hasErrors": row.failed,
         "isRunning": row.is_running,
         "isArchived": row.is_archived,
+        "isPinned": row.is_pinned,
         "bytes": row.size,
         "transcript": row.name,
         "machine": row.machine or None,

@@ -13,7 +13,7 @@ from rich.cells import cell_len, set_cell_size
 
 from acp_proxy.store.sessions import ListedSession, SessionUse, called
 from acp_proxy.views import formatting
-from acp_proxy.views.sanitize import RUNNING, line
+from acp_proxy.views.sanitize import PINNED, RUNNING, line
 
 _HEADINGS = {
     "id": "ID",
@@ -113,7 +113,7 @@ def _values(row: ListedSession, ids: Mapping[str, str], look: ListLook, used: Us
     use = (used or {}).get((row.agent, row.name), SessionUse())
     found = {
         "id": ids.get(row.selector, row.selector),
-        "title": formatting.unmarked(row.title or "") or "(no title)",
+        "title": f"{PINNED if row.is_pinned else ''}{formatting.unmarked(row.title or '') or '(no title)'}",
         "agent": look.agents.get(row.agent) or called(row.agent),
         "directory": formatting.from_home(row.cwd or "", look.home),
         "when": RUNNING if row.is_running else formatting.when(row.updated, look.now),

@@ -12,7 +12,7 @@ from rich.cells import cell_len, set_cell_size
 from acp_proxy.store.sessions import ListedSession, called
 from acp_proxy.tools.browse.state import BrowseState, Question
 from acp_proxy.views import formatting
-from acp_proxy.views.sanitize import RUNNING, line
+from acp_proxy.views.sanitize import PINNED, RUNNING, line
 from acp_proxy.views.session_table import AMBIGUOUS
 
 _BOLD, _QUIET, _SELECTED, _END = "\x1b[1m", "\x1b[2m", "\x1b[7m", "\x1b[0m"
@@ -127,7 +127,8 @@ def _row(row: ListedSession, look: FrameLook, *, is_chosen: bool) -> str:
     wide = min(cell_len(directory), _MOST_DIRECTORY, max(room - _LEAST_TITLE - len(_GAP), 0))
     title = room - wide - len(_GAP) * (wide > 0)
     ellipsis = "…".translate(look.forms)
-    shown = f"{'copy · ' if row.copy_of else ''}{formatting.unmarked(row.title or '') or '(no title)'}"
+    marks = f"{PINNED if row.is_pinned else ''}{'copy · ' if row.copy_of else ''}"
+    shown = f"{marks}{formatting.unmarked(row.title or '') or '(no title)'}"
     cells = [_cut(_plain(shown, look), title, ellipsis, pad=True)]
     if wide:
         cells.append(_tail(directory, wide, ellipsis))

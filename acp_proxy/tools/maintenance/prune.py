@@ -53,6 +53,7 @@ class Candidate:
     """It is soft-deleted."""
     parent: str | None = None
     """The id of the session whose subagent this is."""
+    is_pinned: bool = False
     written: tuple[int, int] | None = None
     """Modification time and size of its file, if known. If they differ later, it is not pruned."""
 
@@ -68,11 +69,13 @@ def select_beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candi
     """Those of the candidates, given newest first, that exceed the limits; in the same order.
 
     The session of a subagent is a part of the one that it worked for: it stays and goes with that, whatever its own
-    age. Its place is behind that one.
+    age. Its place is behind that one. What is pinned stays, and does not count.
     """
     count = size = 0
     gone = []
     for group in _group_with_subagents(candidates):
+        if any(each.is_pinned for each in group):
+            continue
         candidate = group[0]
         count += candidate.counts
         size += sum(each.size for each in group)
@@ -122,6 +125,7 @@ def _find_listed(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
             row.title,
             counts=row.prompts > 0,
             parent=parents.get((row.agent, row.session)),
+            is_pinned=row.is_pinned,
             written=_read_version(layout.transcript(row.agent, row.name)),
         )
         for row in complete_rows(layout, rows)

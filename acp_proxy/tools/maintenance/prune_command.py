@@ -59,7 +59,8 @@ def prune(
 
     prune deletes a session if at least one limit applies to it. With --agent, the limits apply to the sessions of that
     agent only. It skips sessions that an agent is running now, or has continued since the question. The age of a
-    session counts from its last message. Sizes are file sizes, without the index. A subagent's session goes with the
+    session counts from its last message. Pinned sessions stay, and do not
+    count. Sizes are file sizes, without the index. A subagent's session goes with the
     one that it worked for.
 
     Example: acp-proxy prune --older-than 90d --keep 500 --max-size 5GB --dry-run

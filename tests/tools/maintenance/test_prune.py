@@ -222,6 +222,11 @@ def test_a_subagents_session_stays_if_the_one_it_worked_for_is_open(store: Both)
     transcript.close()
 
 
+def test_the_subagents_of_a_pinned_session_stay_too() -> None:
+    pinned = replace(session("b", 2), is_pinned=True)
+    assert gone(Limits(keep=0), [session("c", 3), pinned, replace(session("a", 1), parent="b")]) == "c"
+
+
 def test_subagents_that_name_each_other_belong_to_nobody() -> None:
     first, second = session("b", 2), session("a", 1)
     both = [replace(first, parent="a"), replace(second, parent="b")]

@@ -1,0 +1,56 @@
+"""``acp-proxy pin`` and ``unpin``: sessions that no prune deletes."""
+
+from typing import Annotated
+
+import typer
+
+from acp_proxy.cli import completion
+from acp_proxy.cli.common import (
+    AgentOption,
+    StoreOption,
+    choose_session,
+    open_store,
+    report_errors,
+)
+from acp_proxy.views import formatting, sanitize
+
+PinnedArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SESSION...",
+        help="Ids, beginnings of ids, titles, or: last.",
+        show_default=False,
+        autocompletion=completion.sessions,
+    ),
+]
+
+
+def pin(sessions: PinnedArgument, store: StoreOption = "", agent: AgentOption = "") -> None:
+    """Keep sessions from being pruned; list --pinned shows them.
+
+    Lists here mark them; editors do not see it. You can still delete a pinned session by hand; the delete unpins it.
+
+    Example: acp-proxy pin last
+    """
+    _set_pinned(sessions, store, agent, is_pinned=True)
+
+
+def unpin(sessions: PinnedArgument, store: StoreOption = "", agent: AgentOption = "") -> None:
+    """Let prune delete these sessions again.
+
+    Example: acp-proxy unpin last
+    """
+    _set_pinned(sessions, store, agent, is_pinned=False)
+
+
+def _set_pinned(sessions: list[str], store: str, agent: str, *, is_pinned: bool) -> None:
+    with report_errors():
+        opened = open_store(store, change=True)
+        rows = [choose_session(opened, each, agent) for each in sessions]
+        for row in rows:
+            opened.set_pinned(row, is_pinned)
+            typer.echo(sanitize.heading(row, formatting.local(row.updated)))
+    if any(row.is_pinned != is_pinned for row in rows):
+        typer.echo("Pinned." if is_pinned else "Unpinned.")
+    else:
+        typer.echo(f"Nothing changed: it was {'already' if is_pinned else 'not'} pinned.")
