@@ -45,6 +45,7 @@ PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], Decision]]
     "a load without a transcript": (None, {"has_transcript": False}, Decision(AGENT, Rule.NOT_RECORDED)),
     "a load served by a resume": (None, {}, Decision(TRANSCRIPT, Rule.NOTHING_REPLAYED)),
     "a load with --load store": (ONE, {"rule": Rule.ASKED_FOR}, Decision(TRANSCRIPT, Rule.ASKED_FOR)),
+    "a load in a turn of an agent without one": (None, {"rule": Rule.IN_TURN}, Decision(TRANSCRIPT, Rule.IN_TURN)),
     "a load after a handover": (ONE, {"rule": Rule.HANDED_OVER}, Decision(TRANSCRIPT, Rule.HANDED_OVER)),
     "a handover whose transcript cannot be read": (
         None,
