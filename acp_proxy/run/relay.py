@@ -15,11 +15,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
-from msgspec import Struct
-
-from acp_proxy.errors import NewerFormat, errno_name
+from acp_proxy.errors import errno_name
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.proxy import session_list
 from acp_proxy.proxy.connection import Connection
@@ -62,24 +60,11 @@ from acp_proxy.recording.recorder import Recorder
 from acp_proxy.run.idle_work import IdleWork
 from acp_proxy.run.output import Output, stderr
 from acp_proxy.run.pump import Pump
+from acp_proxy.run.replays import ReplayOptions, Replays
 from acp_proxy.run.store_requests import StoreRequests
-from acp_proxy.store.store import Reading
-
-if TYPE_CHECKING:  # replays are imported for the first load
-    from acp_proxy.replay.replayer import Mode
-    from acp_proxy.run.replay_thread import ReplayThread
 
 IDLE_SECONDS = 5 * 60.0
 """Without a line in either direction for so long, the user is away or the agent is thinking."""
-
-
-class ReplayOptions(Struct, frozen=True):
-    """How to replay. ``tool_limit``: bytes per tool call in a compact replay; 0: no limit. ``record_size``: the most
-    bytes of a handover's record."""
-
-    mode: "Mode"
-    tool_limit: int
-    record_size: int = 64 * 1024
 
 
 class Relay:
@@ -113,7 +98,6 @@ class Relay:
         self._connection = connection
         self._recorder = recorder
         self._warn = warn
-        self._replay_options = replay
         self._core_lock = threading.Lock()
         self._to_client = Output(to_client, self._notify)
         self._to_agent = Output(to_agent, lambda: None, from_client, self._handle_hang_up)
@@ -124,7 +108,11 @@ class Relay:
         self.pauses_agent = False
         self._has_room = threading.Event()
         self._has_room.set()
-        self._replays: dict[RequestId, ReplayThread] = {}
+        self._replays = (
+            Replays(recorder, self._to_client, replay, self._core_lock, self._decide_locked, self._end_replay, warn)
+            if recorder is not None
+            else None
+        )
         self._idle: IdleWork | None = None
         if recorder is not None and idle_seconds is not None:
             root = recorder.store.root
@@ -175,8 +163,8 @@ class Relay:
 
         ``how``: who ended, and how, for people.
         """
-        while started := [replay for replay in list(self._replays.values()) if replay.is_running]:
-            started[0].join()
+        if self._replays is not None:
+            self._replays.join()
         self._to_client.is_delivered()
         effects = deque(self._decide(AgentEnded(how)))
         while effects:
@@ -300,19 +288,20 @@ class Relay:
             case AddAlias(session, alias):
                 self._require_store_requests().add_alias(session, alias)
             case FindSession():
-                return self._find_session(effect)
+                found = self._require_replays().find(effect, self._require_store_requests().trouble_of_missing)
+                return found if isinstance(found, list) else self._decide(found)
             case DecideLater(peer, lines):
                 return self._decide(LinesRead(peer, lines))
             case ReadPast():
-                return self._read_past(effect)
-            case StartReplay(request):
-                self._replays[request].start(effect)
+                return self._decide(self._require_replays().read_past(effect))
+            case StartReplay():
+                self._require_replays().start(effect)
             case StopReplay(request):
-                if request in self._replays:
-                    self._replays[request].stop()
+                if self._replays is not None:
+                    self._replays.stop(request)
             case CloseTranscript(request):
-                if request in self._replays:
-                    self._replays.pop(request).close()
+                if self._replays is not None:
+                    self._replays.close(request)
             case ReserveOutput(request):
                 # On a separate thread: a line that passes unread and never ends may hold the client's output.
                 threading.Thread(target=self._reserve_output, args=(request,), name="take output", daemon=True).start()
@@ -376,59 +365,6 @@ class Relay:
 
     # --- replays
 
-    def _find_session(self, wanted: FindSession) -> list[RelayEffect]:
-        """Look a session up, and fix what a replay of it will show: what is recorded up to now."""
-        from acp_proxy.run.look_up import look_up
-        from acp_proxy.run.replay_thread import ReplayThread
-
-        recorder, request, client_id = self._require_recorder(), wanted.request, wanted.client_id or wanted.session
-        opened = look_up(recorder, wanted, self._require_store_requests().trouble_of_missing)
-        if isinstance(opened, SessionFound):
-            return self._decide(opened)
-
-        def found(is_complete: bool) -> list[RelayEffect]:
-            self._replays[request] = ReplayThread(
-                client_id,
-                opened.reading,
-                self._to_client,
-                self._end_replay,
-                self._warn,
-                run=recorder.run_id,
-                also=opened.also,
-                mode=self._replay_options.mode,
-                tool_limit=self._replay_options.tool_limit,
-                title=opened.title,
-                record_size=self._replay_options.record_size,
-                mask=recorder.mask,
-            )
-            return self._decide_locked(opened.found(request, is_complete=is_complete))
-
-        try:
-            return opened.run_when_written(self._core_lock, found)
-        except OSError as problem:
-            return self._decide(SessionFound(request, trouble=errno_name(problem)))
-
-    def _read_past(self, wanted: ReadPast) -> list[RelayEffect]:
-        """Compare the updates that came with a request with what is recorded up to now, or since an earlier comparison.
-
-        What was recorded since counts although a rewind may have taken it back: it is in the transcript.
-        """
-        from acp_proxy.run.replay_thread import compare
-        from acp_proxy.store.store import drop_rewound
-
-        recorder, comparison, size = self._require_recorder(), None, 0
-        try:
-            reading = recorder.run_on_writer(lambda: recorder.store.read(recorder.agent, wanted.session), Reading.close)
-            try:
-                lines = drop_rewound(reading) if wanted.since is None else reading.read_alike(wanted.since, 1)
-                comparison, size = compare(lines, wanted.updates, recorder.mask), reading.size
-            finally:
-                reading.close()
-        except (OSError, NewerFormat) as problem:
-            if not isinstance(problem, FileNotFoundError):
-                self._warn(f"what the agent replayed is not recorded: {errno_name(problem)}")
-        return self._decide(PastRead(wanted.request, wanted.session, comparison, size))
-
     def _end_replay(self, ended: ReplayEnded) -> bool:
         """End a replay: called with the client's output held, so that nothing comes between it and the answer.
 
@@ -438,7 +374,7 @@ class Relay:
             if self._connection.must_compare_again(ended):
                 return False
             effects = self._decide_locked(ended)
-        self._replays.pop(ended.request, None)
+        self._require_replays().forget(ended.request)
         self.pauses_agent = False
         self._has_room.set()
         self._perform_locked(effects)
@@ -469,10 +405,10 @@ class Relay:
     def _output(self, peer: Peer) -> Output:
         return self._to_client if peer is Peer.CLIENT else self._to_agent
 
-    def _require_recorder(self) -> Recorder:
-        if self._recorder is None:
+    def _require_replays(self) -> Replays:
+        if self._replays is None:
             raise RuntimeError("nothing is recorded, so nothing is served")
-        return self._recorder
+        return self._replays
 
     def _require_store_requests(self) -> StoreRequests:
         if self._store_requests is None:

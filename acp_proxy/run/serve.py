@@ -20,7 +20,8 @@ from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.run.agent_process import AgentProcess
 from acp_proxy.run.output import stderr
-from acp_proxy.run.relay import IDLE_SECONDS, Relay, ReplayOptions
+from acp_proxy.run.relay import IDLE_SECONDS, Relay
+from acp_proxy.run.replays import ReplayOptions
 from acp_proxy.run.shutdown import supervise
 from acp_proxy.store.store import ALL, PRIVATE_UMASK, Store, default_root, load_the_rest
 
