@@ -36,6 +36,12 @@ _ALL = re.compile(r"replace_?all|allow_?multiple", re.IGNORECASE)
 """The names under which edit tools take whether to replace every occurrence."""
 _BEFORE = ("previousContent", "originalFile", "originalContent")
 """The members, in a call's output or ``_meta``, in which agents send the whole file as it was before the edit."""
+_EXITS = re.compile(r"exit_?(code|status)?", re.IGNORECASE)
+"""The members, in the same places, in which agents send a command's exit status: many call such a call completed."""
+_TOOL_NAMES = ("toolName", "tool_name")
+_GEMINIS_ID = re.compile(r"([A-Za-z]\w*?)(?:__\1)?[-_]\d{13}(?:[-_]\w+)?", re.ASCII)
+"""The ids of Gemini's calls, which begin with the tool's name; it states it nowhere else."""
+_WORD = re.compile(r"[\w.-]+")
 _DEEP = 4
 """How deep a call's input is searched: some tools take a list of edits."""
 
@@ -81,6 +87,7 @@ class CallSummary(Struct, frozen=True):
     """What a tool call did, without its output.
 
     ``name``: the tool's, if the agent states it. ``kind``: the protocol's. ``command``: the program it ran.
+    ``result``: a command that ended with another status than 0 has failed, too, where the agent states that.
     ``files``: the action (``read``, ``edit``, ``create``, ``delete``, ``move``, or ``use`` if the agent does not say)
     and the path as the agent wrote it; a move has both paths. Of a call that is not completed, what it was about to do.
     """
@@ -236,7 +243,10 @@ class _Call:
         self._id = id
         self._at = at
         self._title = id
-        self._name = self._kind = self._status = ""
+        self._first_title = ""
+        self._name = match[1] if (match := _GEMINIS_ID.fullmatch(id)) else ""
+        self._kind = self._status = ""
+        self._exit = 0
         self._paths: tuple[str, ...] = ()
         self._changes: dict[str, list[_Change]] = {}
         self._parts: set[str] = set()
@@ -252,12 +262,14 @@ class _Call:
     def take(self, stated: Mapping[str, object], at: str, number: int) -> None:
         """Add what an update or a request states. Absent and null members change nothing."""
         self._title = acp.text(stated, "title") or self._title
+        self._first_title = self._first_title or self._title
         self._name = _read_name(stated) or self._name
         self._kind = acp.text(stated, "kind") or self._kind
         if (given := stated.get("rawInput")) is not None:
             self._inputs.append(given)
         for beside in (stated.get("rawOutput"), stated.get("_meta")):
             self._before = next((text for text in _iterate_before(beside, _DEEP)), self._before)
+            self._exit = next(_iterate_exits(beside, _DEEP), self._exit)
         if isinstance(places := stated.get("locations"), list):
             self._paths = (
                 tuple(dict.fromkeys(path for each in places if (path := acp.text(each, "path")))) or self._paths
@@ -321,18 +333,23 @@ class _Call:
         result: Result = "unfinished"
         if self.is_denied:
             result = "denied"
+        elif self._status == FAILED or (self._status == COMPLETED and self._kind == "execute" and self._exit):
+            result = "failed"
         elif self._status == COMPLETED:
             result = "completed"
-        elif self._status == FAILED:
-            result = "failed"
         command = self._find_command() if self._kind == "execute" else ""
         files = tuple(dict.fromkeys(self._iterate_files()))
-        return CallSummary(self.turn, self._id, self._at, self._title, self._name, self._kind, command, result, files)
+        name = self._name
+        if not name and self._first_title != self._title and _WORD.fullmatch(self._first_title):
+            name = self._first_title  # OpenCode begins a call under its tool's name, and says later what it does
+        return CallSummary(self.turn, self._id, self._at, self._title, name, self._kind, command, result, files)
 
     def _iterate_files(self) -> Iterator[tuple[str, str]]:
         edits = self.list_edits()
         for edit in edits:
-            is_new = edit.form == "whole" and edit.old is None
+            is_new = (
+                edit.form == "whole" and not edit.old
+            )  # for most agents, a file that is not there has an empty text
             yield "create" if is_new else _ACTIONS[edit.form], edit.path
             if edit.source:
                 yield "move", edit.source
@@ -350,10 +367,11 @@ class _Call:
 
 
 def _read_name(stated: Mapping[str, object]) -> str | None:
-    """The tool's name. Agents put it beside the title, or into an object of their own in ``_meta``."""
+    """The tool's name. Agents put it beside the title, into ``_meta``, or into an object of their own there."""
     meta = stated.get("_meta")
-    beside = meta.values() if isinstance(meta, Mapping) else ()
-    return acp.text(stated, "name") or next((name for each in beside if (name := acp.text(each, "toolName"))), None)
+    places = (meta, *meta.values()) if isinstance(meta, Mapping) else ()
+    names = (acp.text(place, name) for place in places for name in _TOOL_NAMES)
+    return acp.text(stated, "name") or next(filter(None, names), None)
 
 
 def _read_diffs(content: object) -> dict[str, list[_Change]]:
@@ -420,6 +438,16 @@ def _iterate_before(value: object, depth: int) -> Iterator[str]:
     yield from (text for name in _BEFORE if isinstance(text := value.get(name), str))
     for each in value.values():
         yield from _iterate_before(each, depth - 1)
+
+
+def _iterate_exits(value: object, depth: int) -> Iterator[int]:
+    """The exit statuses in a value, the outermost first."""
+    if not depth:
+        return
+    if isinstance(value, Mapping):
+        yield from (each for name, each in value.items() if type(each) is int and _EXITS.fullmatch(name))
+    for each in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
+        yield from _iterate_exits(each, depth - 1)
 
 
 def _asks_for_all(value: object) -> bool:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.tools.changes.edits import Edit, Unclear
+from acp_proxy.tools.changes.edits import CallSummary, Edit, Unclear
 from tests.tools.changes.calls import Told, begun, diff, edited, ended
 
 
@@ -138,3 +138,51 @@ def test_what_has_no_diff_is_named() -> None:
 def test_content_of_another_form_changes_nothing(content: Any) -> None:
     edits, _ = read([{**begun("1"), "content": content}, ended("1")])
     assert edits == []
+
+
+def summarize(*updates: dict[str, Any]) -> CallSummary:
+    told = Told()
+    told.update(1, *updates)
+    return told.reader.list_calls()[0]
+
+
+@pytest.mark.parametrize(
+    "begun_as",
+    [
+        begun("1", name="bash"),
+        begun("1", _meta={"tool_name": "bash"}),
+        begun("1", _meta={"claudeCode": {"toolName": "bash"}}),
+        begun("1", title="bash"),
+        begun("bash__bash_1795540795709_0"),
+        begun("bash-1795540795709"),
+    ],
+    ids=["name", "meta", "in meta", "first title", "id", "older id"],
+)
+def test_a_tool_has_the_name_that_its_agent_gives_it_wherever_that_is(begun_as: dict[str, Any]) -> None:
+    assert summarize(begun_as, ended(begun_as["toolCallId"], title="Runs the tests")).name == "bash"
+
+
+def test_a_title_and_an_id_without_a_tools_name_name_no_tool() -> None:
+    assert summarize(begun("call_90847c84e5", title="ls"), ended("call_90847c84e5")).name == ""
+    assert summarize(begun("1", title="Read File"), ended("1", title="src/a.py")).name == ""
+
+
+@pytest.mark.parametrize(
+    ("output", "result"),
+    [
+        ({"metadata": {"exit": 3}}, "failed"),
+        ({"contents": [{"type": "shell_exit", "exitCode": 3}]}, "failed"),
+        ({"exit_code": 0}, "completed"),
+        ({"exit": True, "exits": 1}, "completed"),
+    ],
+)
+def test_a_command_has_failed_if_its_agent_states_an_exit_status_other_than_0(
+    output: dict[str, Any], result: str
+) -> None:
+    assert summarize(begun("1", kind="execute"), ended("1", rawOutput=output)).result == result
+    assert summarize(begun("1", kind="read"), ended("1", rawOutput=output)).result == "completed"
+
+
+@pytest.mark.parametrize(("old", "action"), [(None, "create"), ("", "create"), ("0", "edit")])
+def test_a_file_with_no_text_before_was_created(old: str | None, action: str) -> None:
+    assert summarize(*edited("1", "a", old, "1")).files == ((action, "a"),)
