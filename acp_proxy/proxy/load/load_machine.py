@@ -618,7 +618,9 @@ class LoadMachine:
         may_repeat = load.has_transcript and load.expects_replay
         is_user = acp.update_kind(update) == update_kinds.USER_CHUNK and may_repeat
         letters = block_letters(acp.member(update, "content")) if is_user else ""
-        if letters and not any(prompt.startswith(letters) for prompt in load.unechoed_prompts):
+        if letters in load.unechoed_prompts:
+            load.unechoed_prompts.remove(letters)
+        elif letters:  # also the beginning of such a prompt: the past may have a message of these words
             return [self._read_past(load), DecideLater(Peer.AGENT, [line])]
         return self._send_sorted(load, [SortedLine(line, is_sent=True, is_recorded=True)])
 

@@ -267,6 +267,30 @@ def test_a_load_during_a_turn_passes_at_once() -> None:
     assert talk.replays_left == []
 
 
+@pytest.mark.parametrize("first", ["go", "mend it"])
+def test_a_replay_in_the_turn_of_a_prompt_that_begins_like_the_first_one_is_not_recorded_again(first: str) -> None:
+    talk = Talk().begins({"loadSession": True, **RESUMES})
+    talk.stored["s"] = Stored(says=(prompt(90, "s", first), *PAST[1:]))
+    talk.client(resume(1, "s"))
+    talk.agent(result(1, {}))
+    talk.client(prompt(5, "s", "go on"))
+    replay: list[Said] = [chunk("s", first, "user_message_chunk"), PAST[1]]
+    echo: list[Said] = [chunk("s", "go", "user_message_chunk"), chunk("s", " on", "user_message_chunk")]
+    step = talk.agent(*replay, *echo, chunk("s", "I go on."))
+    assert step.to_client == line(*replay, *echo, chunk("s", "I go on."))
+    assert kept_lines(step) == [agent_kept("s", each) for each in (*echo, chunk("s", "I go on."))]
+
+
+def test_the_echo_of_a_prompt_is_one_message_and_the_same_words_again_are_the_past() -> None:
+    talk = Talk().begins({"loadSession": True, **RESUMES})
+    talk.stored["s"] = Stored(says=PAST)
+    talk.client(resume(1, "s"))
+    talk.agent(result(1, {}))
+    talk.client(prompt(5, "s", "mend it"))
+    assert kept_lines(talk.agent(TURN_ONE[0])) == [agent_kept("s", TURN_ONE[0])]
+    assert kept_lines(talk.agent(*TURN_ONE)) == []
+
+
 def test_an_unanswered_cancelled_prompt_does_not_prevent_the_comparison() -> None:
     talk = Talk().begins(LOADS).opens("s")
     talk.stored["s"] = Stored(says=PAST)
