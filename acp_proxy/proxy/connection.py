@@ -7,7 +7,7 @@ whatever a peer sends. It does no I/O and asks for no time. ``run`` calls it und
 from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
-from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, Response
+from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, RequestId, Response
 from acp_proxy.proxy import capabilities, handover_lines, session_index, session_list
 from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.capabilities import Service, Settings
@@ -66,6 +66,7 @@ class Connection:
         self._copy_ids = CopyIds()
         self._handovers = Handovers()
         self._machine = LoadMachine(self._log, self._aliases, self._handovers)
+        self._answered_loads = self._machine.answered_loads
         self._message_log = MessageLog(self._open_requests, self._log, self._machine.open_loads.is_in_question)
         self._lookups = Lookups(
             self._service,
@@ -180,7 +181,7 @@ class Connection:
             return []
         if message.method not in _SETTLING and not self._unstable_methods.is_settling(message.method):
             return []
-        return self._machine.compare_first(acp.session_id(message.params))
+        return self._answered_loads.compare_first(acp.session_id(message.params))
 
     def _decide_client_message(self, line: bytes, message: Message) -> list[Effect]:
         if isinstance(message, Request) and (ours := self._answer_here(line, message)) is not None:
@@ -311,7 +312,7 @@ class Connection:
             case Request(params=params):
                 session = acp.session_id(params)
                 effects: list[Effect] = [
-                    *self._machine.send_late(session),
+                    *self._answered_loads.send_late(session),
                     *self._message_log.record(Peer.AGENT, message),
                 ]
                 return effects + self._machine.send_request(session, line)
@@ -323,7 +324,10 @@ class Connection:
                     if method == acp.CANCEL_REQUEST
                     else acp.session_id(params)
                 )
-                effects = [*self._machine.send_late(session), *self._message_log.record(Peer.AGENT, message)]
+                effects = [
+                    *self._answered_loads.send_late(session),
+                    *self._message_log.record(Peer.AGENT, message),
+                ]
                 return effects + self._machine.send(session, line)
             case Batch() | Opaque():
                 return [*self._message_log.record(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
@@ -376,10 +380,10 @@ class Connection:
             self._log.begin_work(session)
             return self._send_update(session, line, message)
         was_in_turn = self._log.sessions.is_in_turn(session)
-        waited = self._machine.send_late_in_turn(session) if was_in_turn else []
+        waited = self._answered_loads.send_late_in_turn(session) if was_in_turn else []
         ended = self._log.end_work(session)
         titled = self._send_title(session) if ended else []
-        delivered = self._machine.complete_handover(session, None, succeeded=state == versions.IDLE) if ended else []
+        delivered = self._complete_handover(session, None, succeeded=state == versions.IDLE) if ended else []
         effects = [*waited, *titled, *self._send_update(session, line, message), *ended, *delivered]
         return [*effects, *self._machine.end_turn(session)] if was_in_turn else effects
 
@@ -461,9 +465,7 @@ class Connection:
             accepted = self._log.accept_prompt(session, message.raw, id)
             is_over = EndTurn(session) in accepted  # its turn has ended before
             over = (
-                [*self._send_title(session), *self._machine.complete_handover(session, id, succeeded=True)]
-                if is_over
-                else []
+                [*self._send_title(session), *self._complete_handover(session, id, succeeded=True)] if is_over else []
             )
             return [*accepted, *self._machine.end_turn(session), *over, *self._machine.send(session, line)]
         first = self._handovers.take_refused_prompt(session, id, message.error)
@@ -471,20 +473,28 @@ class Connection:
             load, prompt = first
             self._open_requests.add(Peer.CLIENT, prompt, session)
             return self._lookups.ask_again(load, prompt, line)
-        effects = self._machine.send_late_in_turn(session)
-        effects += self._machine.complete_handover(session, id, succeeded=message.error is None)
+        effects = self._answered_loads.send_late_in_turn(session)
+        effects += self._complete_handover(session, id, succeeded=message.error is None)
         effects += [*self._message_log.record_answer(found, message), *self._machine.end_turn(session)]
         return [*effects, *self._send_title(session), *self._machine.send(session, line)]
+
+    def _complete_handover(self, session: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:
+        """A turn has ended, which may complete a handover. ``prompt``: the one that was answered, if any."""
+        if prompt is not None:
+            delivered = self._handovers.take_delivered(prompt, succeeded=succeeded)
+        else:
+            delivered = self._handovers.end_turn(session, succeeded=succeeded)
+        return [*self._log.note_handover(*delivered)] if delivered is not None else []
 
     def _end(self, how: str) -> list[Effect]:
         effects = self._decide_released(self._handovers.release_all())
         for session, id in self._log.sessions.find_accepted_prompts():
-            effects += self._machine.send_late_in_turn(session)
+            effects += self._answered_loads.send_late_in_turn(session)
             effects += self._log.fail_prompt(session, how, id)
         for found in list(self._open_requests.find_all(Peer.CLIENT)):
             request = found.request
             if request.method == acp.PROMPT and found.session is not None:
-                effects += self._machine.send_late_in_turn(found.session)
+                effects += self._answered_loads.send_late_in_turn(found.session)
                 effects += self._log.fail_prompt(found.session, how, request.id)
             if self._machine.open_loads.of(request) is None:
                 effects.append(refusal(request.id, jsonrpc.INTERNAL_ERROR, how))

@@ -8,7 +8,6 @@ from typing import assert_never
 
 from acp_proxy.comparison.choose_replay import ShownReplay, choose_replay
 from acp_proxy.comparison.comparison import Comparison
-from acp_proxy.comparison.late_updates import LateUpdates, SortedLine
 from acp_proxy.comparison.repeated_replays import drop_repetition, find_last_replay, order_replay
 from acp_proxy.comparison.transcript_text import block_letters
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates, versions
@@ -18,11 +17,9 @@ from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.effects import (
     AddAlias,
     CloseTranscript,
-    DecideLater,
     Effect,
     EndTurn,
     Forward,
-    ReadPast,
     ReserveOutput,
     StartReplay,
     StopReplay,
@@ -30,6 +27,8 @@ from acp_proxy.proxy.effects import (
 )
 from acp_proxy.proxy.events import PastRead, ReplayEnded
 from acp_proxy.proxy.handovers import Handovers
+from acp_proxy.proxy.load.answered_loads import AnsweredLoads
+from acp_proxy.proxy.load.compared_replay import ComparedReplay
 from acp_proxy.proxy.load.load_plan import LoadPlan
 from acp_proxy.proxy.load.open_loads import HELD_LIMIT, OpenLoads
 from acp_proxy.proxy.load.states import (
@@ -64,6 +63,7 @@ class LoadMachine:
         self.dialect = versions.V1
         """The connection's version of the protocol."""
         self.open_loads = OpenLoads()
+        self.answered_loads = AnsweredLoads(log, self.open_loads, self._remember_late, self._send_behind)
         self._log = log
         self._aliases = aliases
         self._handovers = handovers
@@ -124,9 +124,9 @@ class LoadMachine:
             case Action.BECOME_ANSWERED:
                 return self._become_answered(load)
             case Action.SETTLE:
-                return self._settle(load)
+                return self.answered_loads.settle(load)
             case Action.END_TURN:
-                return self._release_late_in_turn(load)
+                return self.answered_loads.end_turn(load)
             case Action.FORGET:
                 self.open_loads.forget(load)
                 return []
@@ -302,14 +302,6 @@ class LoadMachine:
             load.before_response.add(idle, None)
         return [*self.add_alias(load.session, opened), *self._move(load, LoadEvent.AGREED, message)]
 
-    def complete_handover(self, session: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:
-        """A turn has ended, which may complete a handover. ``prompt``: the one that was answered, if any."""
-        if prompt is not None:
-            delivered = self._handovers.take_delivered(prompt, succeeded=succeeded)
-        else:
-            delivered = self._handovers.end_turn(session, succeeded=succeeded)
-        return [*self._log.note_handover(*delivered)] if delivered is not None else []
-
     def _keep_record(self, load: Load, ended: ReplayEnded) -> None:
         """Keep the record that the next prompt carries."""
         if self._log.sessions.is_deleted(load.session):
@@ -369,7 +361,8 @@ class LoadMachine:
             return []
         load.decision = ended.decision
         if ended.comparison is not None and not load.opens_anew:
-            self._keep_comparison(load, ended.comparison, ended.size)
+            is_checked = load.compared is not None and load.compared.is_checked
+            self._keep_comparison(load, ended.comparison, ended.size, is_checked=is_checked)
         self._keep_record(load, ended)
         return self._move(load, LoadEvent.REPLAYED, ended)
 
@@ -379,16 +372,15 @@ class LoadMachine:
         shows = load.decision.shows if load.decision is not None else ShownReplay.AGENT
         if shows is ShownReplay.AGENT:
             lines = [line for line, _ in order_replay(load.uncompared.items, load.earlier_replay)]
-        elif shows is ShownReplay.TRANSCRIPT and load.comparison is not None:  # ``run`` has sent it; the tail follows
-            lines, _ = load.comparison.split_tail()
+        elif shows is ShownReplay.TRANSCRIPT and load.compared is not None:  # ``run`` has sent it; the tail follows
+            lines, _ = load.compared.comparison.split_tail()
         if isinstance(ended, ReplayEnded):
             load.uncompared.drain()
             states = ended.states
         if self._handovers.has_record(load.session) and load.opens_anew:
             lines.append(handover_lines.notice(load.session))
         lines += [line for line, _ in load.before_response.drain()]
-        known = load.comparison
-        ids = {key: id for key, id in known.ids.items() if known.text.ids.get(key) != id} if known is not None else {}
+        ids = load.compared.new_message_ids if load.compared is not None else {}
         effects: list[Effect] = [*self._log.note_replay(load.session, load.decision, ids)]
         resent = self._resent.pop(load.request.id, None)
         if resent is None:
@@ -398,53 +390,35 @@ class LoadMachine:
         again = self._aliases.to_agent(line, jsonrpc.read_message(line))
         return [*effects, Forward(Peer.CLIENT, b"".join(lines)), Forward(Peer.AGENT, again)]
 
-    def compare_first(self, session: str | None) -> list[Effect]:
-        """The ``ReadPast`` that a prompt, a close or another request for this session must wait for, if any."""
-        load = self.open_loads.find_in_question(session)
-        if load is None or load.state is not LoadState.ANSWERED:
-            return []
-        if load.uncompared:
-            _, is_late = load.uncompared.items[-1]
-            is_recorded = load.comparison is None and load.imports and not is_late
-            return [] if is_recorded else [self._read_past(load)]
-        if load.is_checked or load.comparison is None:
-            return []
-        # What is new may have been recorded in the meantime: another window has loaded the session too.
-        waiting = self._release_late(load)
-        lines = self._find_new(load)
-        load.is_checked, load.checked = not lines, frozenset(lines)
-        updates = tuple((line, True) for line in lines)
-        return waiting + ([ReadPast(load.request.id, load.session, updates, since=load.compared_size)] if lines else [])
-
-    def _read_past(self, load: Load) -> Effect:
-        """Have ``run`` compare what the agent sent with the transcript."""
-        return ReadPast(load.request.id, load.session, tuple(load.uncompared.items))
-
     def handle_comparison(self, read: PastRead) -> list[Effect]:
         """``run`` has compared what the agent sent about a session."""
         for load in [*self.open_loads.all_in_question(), *self.open_loads.all()]:
             if (load.request.id, load.session) == (read.request, read.session):
-                is_first, load.is_checked = load.comparison is None, True
                 load.uncompared.drain()
-                if not is_first:
-                    load.recorded_since |= _find_known(load.checked, read.comparison)
+                if load.compared is not None:
+                    load.compared.end_check(read.comparison)
                 elif read.comparison is None:
                     load.has_transcript = False  # do not read it again
                 else:
-                    self._keep_comparison(load, read.comparison, read.size)
-                    if load.late is not None and self._log.sessions.is_in_turn(load.session):
-                        load.late.begin_turn(shows_transcript=load.client_has_transcript)
+                    compared = self._keep_comparison(load, read.comparison, read.size, is_checked=True)
+                    if self._log.sessions.is_in_turn(load.session):
+                        compared.late.begin_turn(shows_transcript=load.client_has_transcript)
                         queued = [user.forms[0] for user in read.comparison.text.queued]
                         load.unechoed_prompts = queued or load.unechoed_prompts
                 return self._apply_earlier_events(load)
         return []
 
     @staticmethod
-    def _keep_comparison(load: Load, comparison: Comparison, size: int) -> None:
-        load.comparison, load.compared_size = comparison, size
-        load.late = LateUpdates(
-            comparison, shows_transcript=load.client_has_transcript, shows_replay=load.plan.shows_replay
+    def _keep_comparison(load: Load, comparison: Comparison, size: int, *, is_checked: bool) -> ComparedReplay:
+        load.compared = ComparedReplay(
+            comparison,
+            size,
+            shows_transcript=load.client_has_transcript,
+            shows_replay=load.plan.shows_replay,
+            is_open_elsewhere=load.is_open_elsewhere,
+            is_checked=is_checked,
         )
+        return load.compared
 
     # --- an open session
 
@@ -468,35 +442,10 @@ class LoadMachine:
         is_open = load.state is LoadState.ANSWERED and self.open_loads.find_in_question(load.session) is load
         if not is_open or not (is_in_turn or is_last_word):
             return []
-        if first := self.compare_first(load.session):
+        if first := self.answered_loads.compare_first(load.session):
             return first
         effects = self._move(load, LoadEvent.PROMPTED) if is_in_turn else []
         return effects + (self._move(load, LoadEvent.ENDED) if is_last_word else [])
-
-    def _settle(self, load: Load) -> list[Effect]:
-        """Record the new part of what the agent sent, and send what waits unless the client has it."""
-        effects = self._release_late(load)
-        if load.comparison is None or load.late is None:
-            return effects
-        new = [line.removesuffix(b"\n") for line in self._find_new(load)]
-        for raw in new:
-            message = jsonrpc.read_message(raw)
-            effects += self._log.record_update(load.session, raw, _update(message), opening=False)
-        if new:
-            effects.append(EndTurn(load.session))
-        load.late.begin_turn(shows_transcript=load.client_has_transcript)
-        return effects
-
-    def _find_new(self, load: Load) -> list[bytes]:
-        """The lines to record."""
-        comparison = load.comparison
-        if comparison is None or load.late is None:
-            return []
-        others = (other for other in self.open_loads.of_session(load.session) if other is not load)
-        comes_again = any(other.state not in ABANDONED_STATES | CANCELLED_STATES for other in others)
-        lines = comparison.find_new(is_open_elsewhere=load.is_open_elsewhere, comes_again=comes_again)
-        lines = drop_repetition(lines) if comparison.text.is_empty else lines
-        return [line for line in lines if line not in load.recorded_since]
 
     def close(self, session: str | None) -> list[Effect]:
         """The session is closed or opened again: settle what the agent sent about it until now."""
@@ -512,7 +461,7 @@ class LoadMachine:
                 effects += self._move(load, LoadEvent.PROMPTED)
         opened = self.open_loads.find_in_question(session)
         if opened is not None:
-            effects += self.send_late_in_turn(session)
+            effects += self.answered_loads.send_late_in_turn(session)
             _add_unechoed(opened, prompt)
             if prompt is not None and opened.state is LoadState.ANSWERED:
                 self._handovers.keep_first_prompt(opened, prompt)
@@ -565,7 +514,7 @@ class LoadMachine:
         if not update_kinds.is_conversation(acp.update_kind(update)):
             return self._handle_state_update(load, line, message)
         if self._log.sessions.is_in_turn(load.session) or load.plan.sends is None:
-            return self._handle_update_in_turn(load, line, message.raw, update)
+            return self.answered_loads.handle_update_in_turn(load, line, update)
         match load.state:
             case LoadState.ASKED:
                 load.uncompared.add(line, self.open_loads.follows(load))
@@ -580,7 +529,7 @@ class LoadMachine:
                 load.behind_response.add(line, update)
                 return []
             case LoadState.ANSWERED | LoadState.TURN:
-                return self._handle_late_update(load, line, update)
+                return self.answered_loads.handle_update(load, line, update)
             case LoadState.OVER:
                 return [Forward(Peer.CLIENT, line)]
             case _:
@@ -597,40 +546,13 @@ class LoadMachine:
             return [Forward(Peer.CLIENT, line, before_recording=True), *effects]
         return [*effects, *self.send(load.session, line)]
 
-    def _handle_late_update(self, load: Load, line: bytes, update: object) -> list[Effect]:
-        """An update behind the client's answer, before the next prompt."""
-        if load.late is not None:
-            return [Forward(Peer.CLIENT, each) for each in self._sort_late(load, load.late, line, update)]
-        if load.client_has_transcript and load.has_transcript and not load.opens_anew:  # shown without comparing
-            return [self._read_past(load), DecideLater(Peer.AGENT, [line])]
-        self._remember(load, line, late=True)
-        return [Forward(Peer.CLIENT, line, before_recording=True)]
-
-    def _sort_late(self, load: Load, late: LateUpdates, line: bytes, update: object) -> list[bytes]:
-        load.is_checked = False
-        return late.add(line, update)
-
-    def _handle_update_in_turn(self, load: Load, line: bytes, raw: bytes, update: object) -> list[Effect]:
-        """An update during a turn: new, unless it belongs to a replay that is still running or begins now."""
-        late = load.late_in_turn
-        if late is not None:
-            return self._send_sorted(load, late.add_in_turn(line, update, load.unechoed_prompts))
-        may_repeat = load.has_transcript and load.expects_replay
-        is_user = acp.update_kind(update) == update_kinds.USER_CHUNK and may_repeat
-        letters = block_letters(acp.member(update, "content")) if is_user else ""
-        if letters in load.unechoed_prompts:
-            load.unechoed_prompts.remove(letters)
-        elif letters:  # also the beginning of such a prompt: the past may have a message of these words
-            return [self._read_past(load), DecideLater(Peer.AGENT, [line])]
-        return self._send_sorted(load, [SortedLine(line, is_sent=True, is_recorded=True)])
-
     def send(self, session: str | None, line: bytes) -> list[Effect]:
         """A line that does not belong to a replay. It waits where its session's updates wait, to keep its place."""
         holder = self.open_loads.holder(session) if session is not None else None
         if holder is not None:
             holder.behind_response.add(line, None)
             return self._limit(holder)
-        return [*self.send_late(session), Forward(Peer.CLIENT, line)]
+        return [*self.answered_loads.send_late(session), Forward(Peer.CLIENT, line)]
 
     def send_request(self, session: str | None, line: bytes) -> list[Effect]:
         """A request from the agent. If the agent has not answered the load, it passes at once, after what waited: the
@@ -642,36 +564,8 @@ class LoadMachine:
         waited = self._move(load, LoadEvent.FLOODED) if is_shown else self._send_all_waiting(load)
         return [*waited, Forward(Peer.CLIENT, line)]
 
-    def send_late(self, session: str | None) -> list[Effect]:
-        """Send and record what waits after an answered load, before something that must not overtake it."""
-        load = self.open_loads.find_in_question(session)
-        if load is None:
-            return []
-        return self._release_late_in_turn(load) if load.late_in_turn is not None else self._release_late(load)
-
-    def send_late_in_turn(self, session: str) -> list[Effect]:
-        """The agent has answered a prompt, or another is sent: send and record what waits in the turn before that."""
-        load = self.open_loads.find_in_question(session)
-        return self._release_late_in_turn(load) if load is not None else []
-
-    def _release_late(self, load: Load) -> list[Effect]:
-        if load.late is None or (load.state is LoadState.TURN and load.late.is_in_turn):
-            return []
-        return [Forward(Peer.CLIENT, line) for line in load.late.release()]
-
-    def _release_late_in_turn(self, load: Load) -> list[Effect]:
-        late = load.late_in_turn
-        return self._send_sorted(load, late.release_in_turn()) if late is not None else []
-
-    def _send_sorted(self, load: Load, lines: list[SortedLine]) -> list[Effect]:
-        """Send and record what the agent sent in a turn."""
-        effects: list[Effect] = []
-        for each in lines:
-            if each.is_recorded:
-                message = jsonrpc.read_message(each.line)
-                effects += self._log.record_update(load.session, message.raw, _update(message), opening=False)
-            effects += self._send_behind(load, each.line) if each.is_sent else []
-        return effects
+    def _remember_late(self, load: Load, line: bytes) -> None:
+        self._remember(load, line, late=True)
 
     def _send_behind(self, load: Load, line: bytes) -> list[Effect]:
         """Send an update, or hold it behind the answer to another load of its session."""
@@ -715,19 +609,12 @@ class LoadMachine:
             for line, update in other.before_response.drain() + other.behind_response.drain():
                 if update is None:
                     out.append(line)
-                elif load.late is not None:
-                    out += self._sort_late(load, load.late, line, update)
+                elif load.compared is not None:
+                    out += load.compared.sort_late(line, update)
                 else:
                     self._remember(load, line, late=True)
                     out.append(line)
         return [Forward(Peer.CLIENT, b"".join(out))] if out else []
-
-
-def _find_known(lines: frozenset[bytes], comparison: Comparison | None) -> frozenset[bytes]:
-    """Those of the compared lines that the transcript has."""
-    if comparison is None or comparison.is_undecided or comparison.text.is_empty:
-        return frozenset()
-    return lines.difference(*comparison.split_tail())
 
 
 def _update(message: object) -> object:

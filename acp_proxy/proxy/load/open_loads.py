@@ -5,7 +5,7 @@ It decides which loads there are and in which order, and changes none of them: `
 
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Request, RequestId
-from acp_proxy.proxy.load.states import ABANDONED_STATES, Load
+from acp_proxy.proxy.load.states import ABANDONED_STATES, CANCELLED_STATES, Load
 
 HELD_LIMIT = 64 * 1024 * 1024
 """The most bytes that may wait for a load. Beyond that, before the agent's answer, they pass and the client sees the
@@ -98,6 +98,11 @@ class OpenLoads:
         return load.request.id in self._following or any(
             not other.awaits_agent for other in self.of_session(load.session)
         )
+
+    def comes_again(self, load: Load) -> bool:
+        """Whether the agent may replay the session again, for another open load."""
+        others = (other for other in self.of_session(load.session) if other is not load)
+        return any(other.state not in ABANDONED_STATES | CANCELLED_STATES for other in others)
 
     @property
     def are_many(self) -> bool:

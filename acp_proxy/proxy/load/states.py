@@ -31,9 +31,9 @@ import enum
 from typing import Generic, NamedTuple, TypeVar
 
 from acp_proxy.comparison.choose_replay import Decision, Rule, choose_replay
-from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.protocol.jsonrpc import Request
+from acp_proxy.proxy.load.compared_replay import ComparedReplay
 from acp_proxy.proxy.load.load_plan import LoadPlan
 
 
@@ -334,19 +334,10 @@ class Load:
 
         self.decision: Decision | None = choose_replay(None, already_sent=True) if plan.passes_at_once else None
         """Whose replay the client sees, and why; None: not decided yet."""
-        self.comparison: Comparison | None = None
-        self.late: LateUpdates | None = None
-        """What the agent sends after its answer, once the comparison is there."""
+        self.compared: ComparedReplay | None = None
+        """What the agent sent for it, once that is compared with the transcript."""
         self.unechoed_prompts: list[str] = []
         """The letters of prompts since this request that the agent has not echoed."""
-        self.compared_size = 0
-        """The size of the transcript when it was compared. Another process may append to it, and other loads do."""
-        self.is_checked = False
-        """Whether what is new was compared with what was appended since then."""
-        self.checked: frozenset[bytes] = frozenset()
-        """The new lines that were, or are, compared with that."""
-        self.recorded_since: frozenset[bytes] = frozenset()
-        """Those of them that were recorded since then."""
 
     @property
     def awaits_agent(self) -> bool:
@@ -361,7 +352,7 @@ class Load:
     @property
     def late_in_turn(self) -> LateUpdates | None:
         """What the agent sends in the turn after this load, if that has begun."""
-        return self.late if self.late is not None and self.late.is_in_turn else None
+        return self.compared.late_in_turn if self.compared is not None else None
 
     @property
     def size(self) -> int:

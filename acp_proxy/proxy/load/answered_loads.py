@@ -1,0 +1,135 @@
+"""Handles what the agent sends about a session behind its answer to a load, until the turn after that has ended.
+
+Until the next prompt it may be the past: it is compared with the transcript, and what is new in it is recorded when
+the load is settled. In the turn, it is sent and recorded at once, unless it proves to be a replay.
+"""
+
+from collections.abc import Callable
+
+from acp_proxy.comparison.late_updates import SortedLine
+from acp_proxy.comparison.transcript_text import block_letters
+from acp_proxy.protocol import acp, jsonrpc, update_kinds
+from acp_proxy.protocol.jsonrpc import Notification, Peer
+from acp_proxy.proxy.effects import DecideLater, Effect, EndTurn, Forward, ReadPast
+from acp_proxy.proxy.load.open_loads import OpenLoads
+from acp_proxy.proxy.load.states import Load, LoadState
+from acp_proxy.proxy.session_log import SessionLog
+
+
+class AnsweredLoads:
+    """The answered loads of one connection. Changes nothing of a load but its ``compared`` and ``unechoed_prompts``."""
+
+    def __init__(
+        self,
+        log: SessionLog,
+        open_loads: OpenLoads,
+        remember: Callable[[Load, bytes], None],
+        send_behind: Callable[[Load, bytes], list[Effect]],
+    ) -> None:
+        """``remember``: remembers a line of a load that is compared later. ``send_behind``: sends a load's line, or
+        holds it behind the answer to another load of the session."""
+        self._log = log
+        self._open_loads = open_loads
+        self._remember = remember
+        self._send_behind = send_behind
+
+    # --- between the answer and the next prompt
+
+    def handle_update(self, load: Load, line: bytes, update: object) -> list[Effect]:
+        """An update of the conversation behind the client's answer, before the next prompt."""
+        if load.compared is not None:
+            return [Forward(Peer.CLIENT, each) for each in load.compared.sort_late(line, update)]
+        if load.client_has_transcript and load.has_transcript and not load.opens_anew:  # shown without comparing
+            return [_read_past(load), DecideLater(Peer.AGENT, [line])]
+        self._remember(load, line)
+        return [Forward(Peer.CLIENT, line, before_recording=True)]
+
+    def compare_first(self, session: str | None) -> list[Effect]:
+        """The ``ReadPast`` that a prompt, a close or another request for this session must wait for, if any."""
+        load = self._open_loads.find_in_question(session)
+        if load is None or load.state is not LoadState.ANSWERED:
+            return []
+        if load.uncompared:
+            _, is_late = load.uncompared.items[-1]
+            is_recorded = load.compared is None and load.imports and not is_late
+            return [] if is_recorded else [_read_past(load)]
+        if load.compared is None or load.compared.is_checked:
+            return []
+        # What is new may have been recorded in the meantime: another window has loaded the session too.
+        waiting = self._release(load)
+        lines = load.compared.find_unchecked(comes_again=self._open_loads.comes_again(load))
+        updates = tuple((line, True) for line in lines)
+        since = load.compared.size
+        return waiting + ([ReadPast(load.request.id, load.session, updates, since=since)] if lines else [])
+
+    def settle(self, load: Load) -> list[Effect]:
+        """The next prompt comes, or the session is closed: record what is new in what the agent sent, and send what
+        waits unless the client has it."""
+        effects = self._release(load)
+        if load.compared is None:
+            return effects
+        new = load.compared.find_new(comes_again=self._open_loads.comes_again(load))
+        for line in new:
+            effects += self._record(load, line)
+        if new:
+            effects.append(EndTurn(load.session))
+        load.compared.late.begin_turn(shows_transcript=load.client_has_transcript)
+        return effects
+
+    # --- in the turn after that
+
+    def handle_update_in_turn(self, load: Load, line: bytes, update: object) -> list[Effect]:
+        """An update of the conversation during a turn: new, unless it belongs to a replay that still runs or begins."""
+        if load.late_in_turn is not None:
+            return self._send_sorted(load, load.late_in_turn.add_in_turn(line, update, load.unechoed_prompts))
+        may_repeat = load.has_transcript and load.expects_replay
+        is_user = acp.update_kind(update) == update_kinds.USER_CHUNK and may_repeat
+        letters = block_letters(acp.member(update, "content")) if is_user else ""
+        if letters in load.unechoed_prompts:
+            load.unechoed_prompts.remove(letters)
+        elif letters:  # also the beginning of such a prompt: the past may have a message of these words
+            return [_read_past(load), DecideLater(Peer.AGENT, [line])]
+        return self._send_sorted(load, [SortedLine(line, is_sent=True, is_recorded=True)])
+
+    def end_turn(self, load: Load) -> list[Effect]:
+        """Send and record what waits in the turn."""
+        late = load.late_in_turn
+        return self._send_sorted(load, late.release_in_turn()) if late is not None else []
+
+    # --- in both
+
+    def send_late(self, session: str | None) -> list[Effect]:
+        """Send and record what waits after an answered load, before something that must not overtake it."""
+        load = self._open_loads.find_in_question(session)
+        if load is None:
+            return []
+        return self.end_turn(load) if load.late_in_turn is not None else self._release(load)
+
+    def send_late_in_turn(self, session: str) -> list[Effect]:
+        """The agent has answered a prompt, or another is sent: send and record what waits in the turn before that."""
+        load = self._open_loads.find_in_question(session)
+        return self.end_turn(load) if load is not None else []
+
+    def _release(self, load: Load) -> list[Effect]:
+        """Send what waits from before the next prompt."""
+        if load.compared is None or (load.state is LoadState.TURN and load.compared.late.is_in_turn):
+            return []
+        return [Forward(Peer.CLIENT, line) for line in load.compared.late.release()]
+
+    def _send_sorted(self, load: Load, lines: list[SortedLine]) -> list[Effect]:
+        """Send and record what the agent sent in a turn."""
+        effects: list[Effect] = []
+        for each in lines:
+            effects += self._record(load, each.line) if each.is_recorded else []
+            effects += self._send_behind(load, each.line) if each.is_sent else []
+        return effects
+
+    def _record(self, load: Load, line: bytes) -> list[Effect]:
+        message = jsonrpc.read_message(line)
+        update = acp.member(message.params, "update") if isinstance(message, Notification) else None
+        return [*self._log.record_update(load.session, message.raw, update, opening=False)]
+
+
+def _read_past(load: Load) -> Effect:
+    """Have ``run`` compare what the agent sent with the transcript."""
+    return ReadPast(load.request.id, load.session, tuple(load.uncompared.items))

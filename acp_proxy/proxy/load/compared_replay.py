@@ -1,0 +1,77 @@
+"""What the agent has sent for a load, once it is compared with the transcript: its replay, and what came after that."""
+
+from acp_proxy.comparison.comparison import Comparison
+from acp_proxy.comparison.late_updates import LateUpdates
+from acp_proxy.comparison.repeated_replays import drop_repetition
+
+
+class ComparedReplay:
+    """One load's comparison with the transcript, and what the agent sends after its answer.
+
+    The transcript may grow after the comparison, since another window may have loaded the session too. So what is new
+    is compared once more with what was appended, before it is recorded (``find_unchecked``).
+    """
+
+    def __init__(
+        self,
+        comparison: Comparison,
+        size: int,
+        *,
+        shows_transcript: bool,
+        shows_replay: bool,
+        is_open_elsewhere: bool | None,
+        is_checked: bool,
+    ) -> None:
+        """``size``: that of the transcript when it was compared. ``shows_transcript``, ``shows_replay``: as for
+        ``LateUpdates``. ``is_open_elsewhere``: as for ``Comparison.find_new``. ``is_checked``: nothing was appended
+        since."""
+        self.comparison = comparison
+        self.size = size
+        self.late = LateUpdates(comparison, shows_transcript=shows_transcript, shows_replay=shows_replay)
+        self._is_open_elsewhere = is_open_elsewhere
+        self._is_checked = is_checked
+        """Whether what is new was compared with what was appended since then."""
+        self._checked: frozenset[bytes] = frozenset()
+        """The new lines that were, or are, compared with that."""
+        self._recorded_since: frozenset[bytes] = frozenset()
+        """Those of them that were recorded since then."""
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether what is new was compared with all that was appended to the transcript."""
+        return self._is_checked
+
+    @property
+    def late_in_turn(self) -> LateUpdates | None:
+        """What the agent sends in the turn after the load, if that has begun."""
+        return self.late if self.late.is_in_turn else None
+
+    @property
+    def new_message_ids(self) -> dict[tuple[str, bytes], str]:
+        """The ids of the user's messages in the agent's replay, by ``rewinds.request_key``, that the transcript does
+        not note."""
+        noted = self.comparison.text.ids
+        return {key: id for key, id in self.comparison.ids.items() if noted.get(key) != id}
+
+    def sort_late(self, line: bytes, update: object) -> list[bytes]:
+        """Take an update from between the answer and the next prompt; returns the lines to send now."""
+        self._is_checked = False
+        return self.late.add(line, update)
+
+    def find_new(self, *, comes_again: bool) -> list[bytes]:
+        """The lines that the transcript lacks. ``comes_again``: as for ``Comparison.find_new``."""
+        lines = self.comparison.find_new(is_open_elsewhere=self._is_open_elsewhere, comes_again=comes_again)
+        lines = drop_repetition(lines) if self.comparison.text.is_empty else lines
+        return [line for line in lines if line not in self._recorded_since]
+
+    def find_unchecked(self, *, comes_again: bool) -> list[bytes]:
+        """The new lines, which must be compared with what was appended to the transcript since ``size``."""
+        lines = self.find_new(comes_again=comes_again)
+        self._is_checked, self._checked = not lines, frozenset(lines)
+        return lines
+
+    def end_check(self, appended: Comparison | None) -> None:
+        """What ``find_unchecked`` returned was compared with what was appended; None: that could not be read."""
+        self._is_checked = True
+        if appended is not None and not appended.is_undecided and not appended.text.is_empty:
+            self._recorded_since |= self._checked.difference(*appended.split_tail())
