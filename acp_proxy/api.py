@@ -14,7 +14,7 @@ from pathlib import Path
 from acp_proxy.config import config_file
 from acp_proxy.errors import NoStore, NoSuchSession
 from acp_proxy.protocol import acp, jsonrpc
-from acp_proxy.store.sessions import ListedSession, Sessions, called, default_root
+from acp_proxy.store.sessions import ListedSession, Sessions, find_default_root, name_agent
 from acp_proxy.views import conversation
 from acp_proxy.views.conversation import SpokenMessage, ToolCall
 
@@ -44,7 +44,7 @@ class Session:
         self._archive = archive
         self._listed = listed
         self.id = listed.session
-        self.agent = called(listed.agent)
+        self.agent = name_agent(listed.agent)
         self.cwd = listed.cwd
         self.title = listed.title
         self.updated = _moment(listed.updated)
@@ -69,7 +69,7 @@ class Session:
         A line that is no JSON object, since it is damaged or just being written, is left out.
         """
         with closing(self._archive.open_listed(self._listed)) as reading:
-            for _, _, line in reading.raw_lines():
+            for _, _, line in reading.read_raw_lines():
                 try:
                     entry = jsonrpc.parse(line)
                 except (ValueError, RecursionError):
@@ -102,7 +102,7 @@ def open_store(path: str | os.PathLike[str] | None = None) -> SessionStore:
     data directory. Raises NoStore, and UsageError if the configuration file is needed and wrong.
     """
     given = path or os.environ.get(_STORE) or config_file.checked().get("store")
-    root = Path(given).expanduser() if given else default_root()
+    root = Path(given).expanduser() if given else find_default_root()
     archive = Sessions(root, make=False)
     if not archive.is_made:
         raise NoStore(root)

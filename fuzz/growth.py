@@ -366,7 +366,7 @@ def _compared(entries: Callable[[int], list[Entry]]) -> Callable[[int], Work]:
 
 def _summed(entries: Callable[[int], list[Entry]]) -> Callable[[int], Work]:
     def made(size: int) -> Work:
-        found, summary = entries(size), Summary.begun(Header("s", "/w", file_format.RECORDED, AT))
+        found, summary = entries(size), Summary.begin(Header("s", "/w", file_format.RECORDED, AT))
 
         def work() -> None:
             for entry in found:

@@ -199,7 +199,7 @@ def transcripts(root: Path) -> Iterator[tuple[str, Shown]]:
     store = Sessions(root, make=False)
     for row in store.list_all():
         reading = store.open_listed(row)
-        entries = [line.entry for line in reading.lines() if line.entry is not None]
+        entries = [line.entry for line in reading.read_lines() if line.entry is not None]
         reading.close()
         yield row.session, shown([entry.value for entry in entries], row.session)
 

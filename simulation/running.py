@@ -115,7 +115,7 @@ def _check_transcripts(store: Store, folder: str, truth: Truth, world: World) ->
         try:
             entries = [
                 ("client" if line.entry.peer is Peer.CLIENT else "agent", line.entry.value)
-                for line in reading.lines()
+                for line in reading.read_lines()
                 if line.entry is not None and line.entry.peer is not None
             ]
         finally:

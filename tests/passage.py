@@ -130,7 +130,7 @@ class Passage:
             if path.name != "state.jsonl":
                 reading = Reading(path)
                 assert reading.header is not None
-                entries = [line.entry for line in reading.lines()]
+                entries = [line.entry for line in reading.read_lines()]
                 reading.close()
                 kept[reading.header.session] = [one.raw for one in entries if one is not None and one.raw is not None]
         for session in kept:

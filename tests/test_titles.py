@@ -3,7 +3,7 @@
 import pytest
 
 from acp_proxy.transcript.record_text import INTRODUCTION, LACKING
-from acp_proxy.transcript.titles import RECORD_BEGINNINGS, from_agent, is_of_record
+from acp_proxy.transcript.titles import RECORD_BEGINNINGS, clean_agent_title, is_of_record
 
 BEFORE_0_1 = (
     "This is the record of an earlier conversation between the user and you, which is continued here. "
@@ -30,7 +30,7 @@ BEFORE_0_1 = (
 def test_a_title_made_from_a_record_is_recognized(introduction: str, made: object) -> None:
     title = made(introduction)  # type: ignore[operator]
     assert is_of_record(title)
-    assert from_agent(title) is None
+    assert clean_agent_title(title) is None
 
 
 @pytest.mark.parametrize(

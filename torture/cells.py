@@ -30,7 +30,7 @@ from acp_proxy.run import start, store_requests, worker
 from acp_proxy.store import index, index_update
 from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.transcript.file_format import RECORDED, NoteType
-from acp_proxy.transcript.file_names import aside, file_name
+from acp_proxy.transcript.file_names import file_name, find_aside_suffix
 from tests.stored import Both
 from torture.faults import FOREVER, Disk, calls
 
@@ -299,7 +299,7 @@ def _entries(store: Both, session: str) -> Iterator[tuple[bytes | None, bool]]:
     try:
         whole = reading.header is not None and reading.header.origin == RECORDED
         yield None if not whole else b"", whole
-        for line in reading.lines():
+        for line in reading.read_lines():
             if line.entry is None:
                 continue
             if line.entry.note is not None:
@@ -508,7 +508,7 @@ class _Worker:
         if deleted and store.has_transcript(_AGENT, deleted):
             found.trouble.append(f"{deleted} was deleted, and is there")
         try:
-            rows = {row.session: row.prompts for row in store.list_all() if not aside(row.name)}
+            rows = {row.session: row.prompts for row in store.list_all() if not find_aside_suffix(row.name)}
         except (OSError, AcpProxyError) as problem:
             found.trouble.append(f"the next process cannot list: {problem}")
         else:

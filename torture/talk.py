@@ -66,7 +66,7 @@ def written(path: Path | None) -> Written:
     reading = Reading(path)
     try:
         found.headers = int(reading.header is not None)
-        for line in reading.lines():
+        for line in reading.read_lines():
             entry = line.entry
             if entry is None:
                 found.damaged += 1

@@ -200,12 +200,12 @@ class Talk:
             result.trouble.append(f"{session}: no transcript: {problem}")
             return result, 0
         try:
-            if (header := reading.header or reading.remade_header()) is not None:
-                turns = Summary.begun(header)
+            if (header := reading.header or reading.rebuild_header()) is not None:
+                turns = Summary.begin(header)
             begun_late = reading.header is not None and reading.header.origin != RECORDED
             result.gaps += begun_late
             complete = reading.is_complete
-            for line in reading.lines():
+            for line in reading.read_lines():
                 entry = line.entry
                 if entry is None:  # torn by the fault; its message counts as missing
                     continue

@@ -25,7 +25,7 @@ from acp_proxy.store.sessions import (
     ListedSession,
     Reading,
     Sessions,
-    default_root,
+    find_default_root,
     is_windows_path,
 )
 from acp_proxy.transcript.file_format import Header
@@ -42,7 +42,7 @@ def find_root(given: str) -> Path:
     """The store's directory: ``given``, else that of the configuration file, else the default. Raises UsageError."""
     os.umask(PRIVATE_UMASK)
     given = given or _read_configured()
-    return Path(given).expanduser() if given else default_root()
+    return Path(given).expanduser() if given else find_default_root()
 
 
 def _read_configured() -> str:
@@ -105,7 +105,7 @@ class SelectableSession(Protocol):
 def shorten_ids(store: Sessions, sessions: Sequence[SelectableSession]) -> dict[str, str]:
     """The shortest unique form of each id, for display."""
     ids = [each.session for each in sessions]
-    short = formatting.short(ids, store.find_ids_alike(ids, formatting.SHORTEST))
+    short = formatting.shorten_ids(ids, store.find_ids_alike(ids, formatting.SHORTEST))
     return {  # the short id of a copy stays as it is
         each.selector: each.selector.replace(each.session, short[each.session], 1) for each in sessions
     }
@@ -132,7 +132,7 @@ AgentOption = Annotated[
         "--agent",
         metavar="NAME",
         help="Only agents whose name has a word that begins with NAME.",
-        autocompletion=completion.agents,
+        autocompletion=completion.complete_agent,
     ),
 ]
 SessionsArgument = Annotated[
@@ -140,7 +140,7 @@ SessionsArgument = Annotated[
     typer.Argument(
         metavar="SESSION...",
         help="Ids, beginnings of ids, titles, or: last. Default: all.",
-        autocompletion=completion.sessions,
+        autocompletion=completion.complete_session,
     ),
 ]
 SessionArgument = Annotated[
@@ -148,7 +148,7 @@ SessionArgument = Annotated[
     typer.Argument(
         metavar="SESSION",
         help="An id, the beginning of an id, a title or a part of it, or: last.",
-        autocompletion=completion.sessions,
+        autocompletion=completion.complete_session,
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -164,13 +164,13 @@ def report_errors() -> Iterator[None]:
     try:
         yield
     except AcpProxyError as problem:
-        _say_all(problem)
+        _print_error(problem)
         raise typer.Exit(2 if isinstance(problem, UsageError) else 1) from problem
     except BrokenPipeError:  # the reader left; typer exits silently
         raise
     except OSError as problem:
-        where = sanitize.line(str(problem.filename or "the store"))
-        say_on_stderr(f"acp-proxy: {where}: {problem.strerror}. Run: acp-proxy doctor")
+        where = sanitize.make_line(str(problem.filename or "the store"))
+        print_on_stderr(f"acp-proxy: {where}: {problem.strerror}. Run: acp-proxy doctor")
         raise typer.Exit(1) from problem
 
 
@@ -180,16 +180,16 @@ def report_wrong_usage() -> Iterator[None]:
     try:
         yield
     except UsageError as problem:
-        _say_all(problem)
+        _print_error(problem)
         raise typer.Exit(2) from problem
 
 
-def _say_all(problem: AcpProxyError) -> None:
+def _print_error(problem: AcpProxyError) -> None:
     for number, text in enumerate(problem.args):
-        say_on_stderr(f"{'' if number else 'acp-proxy: '}{sanitize.line(str(text))}")
+        print_on_stderr(f"{'' if number else 'acp-proxy: '}{sanitize.make_line(str(text))}")
 
 
-def say_on_stderr(text: str) -> None:
+def print_on_stderr(text: str) -> None:
     """Print a message, on a terminal with lines that end between words."""
     typer.echo(fit_to_stream(text, sys.stderr), err=True)
 
@@ -206,7 +206,7 @@ def ask_to_confirm(question: str, *, enter: bool = False, declined: str = "Nothi
             if answer in ("y", "yes") or (enter and not answer):
                 return
             if answer in ("", "n", "no"):
-                say_on_stderr(declined)
+                print_on_stderr(declined)
                 break
             typer.echo(f"Type y for yes, or n for no. Enter alone means {meaning}.", err=True)
     except typer.Abort as stopped:
@@ -230,7 +230,7 @@ def repeat_store_option(context: typer.Context, store: str) -> list[str]:
     return ["--store", store] if given else []
 
 
-def list_deleted(store: Sessions, agent: str) -> list[ListedSession]:
+def list_rows_of_agent(store: Sessions, agent: str) -> list[ListedSession]:
     """All sessions of the matching agents, newest first."""
     return list(store.list_newest(agent))
 
@@ -289,7 +289,7 @@ def mask_as_run(title: str | None) -> str | None:
 
 def _list_candidates(store: Sessions, found: list[ListedSession]) -> list[str]:
     shown, more = found[:_CANDIDATES], len(found) - _CANDIDATES
-    lines = [f"  {one}" for one in session_lines.candidates(shown, shorten_ids(store, shown))]
+    lines = [f"  {one}" for one in session_lines.format_candidates(shown, shorten_ids(store, shown))]
     return [*lines, *([f"  and {more} more"] if more > 0 else [])]
 
 
@@ -300,20 +300,20 @@ def _list_candidates(store: Sessions, found: list[ListedSession]) -> list[str]:
 
 _HELP = "A transcript file (.jsonl, .jsonl.zst), a session's id, the beginning of an id, a title, or: last."
 RecordingArgument = Annotated[
-    str, typer.Argument(metavar="SESSION|FILE", help=_HELP, autocompletion=completion.recordings)
+    str, typer.Argument(metavar="SESSION|FILE", help=_HELP, autocompletion=completion.complete_recording)
 ]
 RecordingsArgument = Annotated[
-    list[str], typer.Argument(metavar="FILE...", help=_HELP, autocompletion=completion.recordings)
+    list[str], typer.Argument(metavar="FILE...", help=_HELP, autocompletion=completion.complete_recording)
 ]
 
 
 @contextmanager
 def open_recording(wanted: str, store: str, agent: str) -> Iterator[tuple[Reading, Header]]:
     """The transcript, and its header. Raises AcpProxyError, OSError."""
-    is_file = wanted != "last" and (_looks_like_a_file(wanted) or Path(wanted).is_file())
+    is_file = wanted != "last" and (_has_form_of_file(wanted) or Path(wanted).is_file())
     reading = _open_file(Path(wanted)) if is_file else _open_stored(wanted, store, agent)
     try:
-        header = reading.header or reading.remade_header()
+        header = reading.header or reading.rebuild_header()
         if header is None:
             raise NoTranscript(f"{wanted} is not a transcript. Name a file that acp-proxy recorded, or a session.")
         yield reading, header
@@ -340,5 +340,5 @@ def _open_stored(wanted: str, store: str, agent: str) -> Reading:
     return found.open_listed(choose_session(found, wanted, agent))
 
 
-def _looks_like_a_file(wanted: str) -> bool:
+def _has_form_of_file(wanted: str) -> bool:
     return wanted.endswith((SUFFIX, COMPRESSED_SUFFIX)) or os.sep in wanted

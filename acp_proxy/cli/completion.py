@@ -29,21 +29,21 @@ _SAID_ELSEWHERE = ":()"
 _TITLE = 60
 
 
-def _newest_sessions(beginning: str, root: Path, agent: str = "") -> list[tuple[str, str]]:
+def _list_newest(beginning: str, root: Path, agent: str = "") -> list[tuple[str, str]]:
     """Ids, newest first, with their titles."""
     from acp_proxy.store.sessions import CompletionQuery  # imported late: slow, and often typer answers
 
     found = CompletionQuery(root).find_sessions(beginning, agent)
     newest = [("last", "the newest")] if "last".startswith(beginning) else []
-    return newest + [(seen.selector, plain(seen.title)) for seen in found if is_plain(seen.selector)]
+    return newest + [(seen.selector, clean_title(seen.title)) for seen in found if is_plain(seen.selector)]
 
 
 def _store_root(given: str) -> Path:
     """The store's directory: ``given``, else that of the configuration file, else the default."""
-    from acp_proxy.store.sessions import default_root
+    from acp_proxy.store.sessions import find_default_root
 
     given = given or config_file.of_user()[0].get("store", "")
-    return Path(given).expanduser() if given else default_root()
+    return Path(given).expanduser() if given else find_default_root()
 
 
 def _is_for_zsh() -> bool:
@@ -55,7 +55,7 @@ def is_plain(id: str) -> bool:
     return _PLAIN.fullmatch(id) is not None
 
 
-def plain(title: str) -> str:
+def clean_title(title: str) -> str:
     """The part of a title that has no meaning in a shell."""
     allowed = _SAID if _is_for_zsh() else _SAID + _SAID_ELSEWHERE
     kept = "".join(one if one.isalnum() or one in allowed else " " for one in title)
@@ -65,48 +65,48 @@ def plain(title: str) -> str:
 _PLAIN_FOLDER = re.compile(r"[A-Za-z0-9._:@+/-]*")
 
 
-def sessions(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+def complete_session(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Ids, newest first, with their titles."""
-    return _newest_sessions(incomplete, _root(context), str(context.params.get("agent") or ""))
+    return _list_newest(incomplete, _find_root(context), str(context.params.get("agent") or ""))
 
 
-def recordings(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+def complete_recording(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Sessions, and files that may be transcripts."""
-    return [*sessions(context, incomplete), *((path, "") for path in _files(incomplete))]
+    return [*complete_session(context, incomplete), *((path, "") for path in _complete_file(incomplete))]
 
 
-def deleted(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+def complete_deleted(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Ids of soft-deleted sessions, the latest first, with the titles that the user gave them."""
     from acp_proxy.store.sessions import CompletionQuery  # imported late: no command needs it
 
-    found = CompletionQuery(_root(context)).list_deleted()
+    found = CompletionQuery(_find_root(context)).list_deleted()
     last = [("last", "the latest")] if "last".startswith(incomplete) else []
     return last + [
-        (each.selector, plain(each.title or ""))
+        (each.selector, clean_title(each.title or ""))
         for each in found
         if each.selector.startswith(incomplete) and is_plain(each.selector)
     ]
 
 
-def one_of(words: Sequence[str]) -> Callable[[str], list[str]]:
+def complete_from(words: Sequence[str]) -> Callable[[str], list[str]]:
     def offered(incomplete: str) -> list[str]:
         return [word for word in words if word.startswith(incomplete)]
 
     return offered
 
 
-def agents(context: typer.Context, incomplete: str) -> list[str]:
+def complete_agent(context: typer.Context, incomplete: str) -> list[str]:
     """The names of recorded agents, in the form that --agent takes."""
-    from acp_proxy.store.sessions import CompletionQuery, called, readable
+    from acp_proxy.store.sessions import CompletionQuery, name_agent, strip_hash
 
     found = set[str]()
-    for folder in CompletionQuery(_root(context)).list_agents():
-        ways = (called(folder), readable(folder))  # with the scope, if the user typed its beginning
+    for folder in CompletionQuery(_find_root(context)).list_agents():
+        ways = (name_agent(folder), strip_hash(folder))  # with the scope, if the user typed its beginning
         found.update(next(([name] for name in ways if name.startswith(incomplete) and is_plain(name)), []))
     return sorted(found)
 
 
-def _files(beginning: str) -> list[str]:
+def _complete_file(beginning: str) -> list[str]:
     from acp_proxy.store.sessions import COMPRESSED_SUFFIX, SUFFIX
 
     folder, name = os.path.split(beginning)
@@ -121,7 +121,7 @@ def _files(beginning: str) -> list[str]:
     return sorted(path for path in named if path.endswith(("/", SUFFIX, COMPRESSED_SUFFIX)))
 
 
-def _root(context: typer.Context) -> Path:
+def _find_root(context: typer.Context) -> Path:
     return _store_root(str(context.params.get("store") or os.environ.get("ACP_PROXY_STORE", "")))
 
 
@@ -173,15 +173,15 @@ _POWERSHELL_LIMIT = 60.0
 
 def install(context: typer.Context, parameter: Any, value: Any) -> Any:
     """The callback of ``--install-completion``. ``value``: True, or the name of a shell. Raises OSError."""
-    value = _named_shell() or value
-    shell = _shell(value)
+    value = _find_named_shell() or value
+    shell = _find_shell(value)
     if context.resilient_parsing or shell not in ("bash", "zsh", "powershell", "pwsh"):
         return install_callback(context, parameter, value)
     if shell == "bash":
-        _write(path := Path.home() / ".bash_completions" / f"{_PROGRAM}.sh", _script(shell))
+        _write(path := Path.home() / ".bash_completions" / f"{_PROGRAM}.sh", _make_script(shell))
         _add(Path.home() / ".bashrc", f"source '{path}'")
     elif shell == "zsh":
-        _write(Path.home() / ".zfunc" / f"_{_PROGRAM}", _script(shell).replace(_REGISTER, _COMPLETE_OR_REGISTER))
+        _write(Path.home() / ".zfunc" / f"_{_PROGRAM}", _make_script(shell).replace(_REGISTER, _COMPLETE_OR_REGISTER))
         _add(Path(os.environ.get("ZDOTDIR") or Path.home()) / ".zshrc", _ZSH_LINE)
     else:
         _install_powershell(shell)
@@ -191,26 +191,26 @@ def install(context: typer.Context, parameter: Any, value: Any) -> Any:
 
 def show(context: typer.Context, parameter: Any, value: Any) -> Any:
     """The callback of ``--show-completion``."""
-    value = _named_shell() or value
-    shell = _shell(value)
+    value = _find_named_shell() or value
+    shell = _find_shell(value)
     if context.resilient_parsing or shell is None:
         return show_callback(context, parameter, value)
-    typer.echo(_script(shell))
+    typer.echo(_make_script(shell))
     raise typer.Exit
 
 
-def _named_shell() -> str | None:
+def _find_named_shell() -> str | None:
     """The shell that the user names behind the option, which is a flag for typer: it would find the one it runs in."""
     words = sys.argv[1:]
     named = [word for before, word in pairwise(words) if before in ("--install-completion", "--show-completion")]
     return named[0] if named and named[0] in _SHELLS else None
 
 
-def _shell(value: Any) -> str | None:
+def _find_shell(value: Any) -> str | None:
     return value if isinstance(value, str) else _get_shell_name() if value else None
 
 
-def _script(shell: str) -> str:
+def _make_script(shell: str) -> str:
     if shell == "bash":
         return _BASH
     script = get_completion_script(prog_name=_PROGRAM, complete_var=_VARIABLE, shell=shell)
@@ -222,10 +222,12 @@ def _install_powershell(shell: str) -> None:
     asked = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=_POWERSHELL_LIMIT)
     profile, policy = [*asked.stdout.decode().strip("\ufeff\r\n").splitlines(), "", ""][:2]
     if asked.returncode != 0 or not profile:
-        typer.echo(f"Error: {shell} does not say where its profile is. Add this to it:\n\n{_script(shell)}", err=True)
+        typer.echo(
+            f"Error: {shell} does not say where its profile is. Add this to it:\n\n{_make_script(shell)}", err=True
+        )
         raise typer.Exit(1)
     Path(profile).parent.mkdir(parents=True, exist_ok=True)
-    _add(Path(profile), _script(shell))
+    _add(Path(profile), _make_script(shell))
     if policy in ("Restricted", "AllSigned"):
         typer.echo(
             f"PowerShell reads no profile while its execution policy is {policy}. To allow your own scripts, run: "

@@ -11,7 +11,7 @@ import typer
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import UsageError
-from acp_proxy.store.sessions import default_root
+from acp_proxy.store.sessions import find_default_root
 from acp_proxy.views import sanitize
 
 _DEFAULT, _ENVIRONMENT, _FILE = "default", "environment", "file"
@@ -48,11 +48,11 @@ def config(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
     if as_json:
         _print_json(path, found, wrong, is_there=is_there)
     else:
-        typer.echo(sanitize.line(f"{path}{'' if is_there else ' (there is no such file)'}"))
+        typer.echo(sanitize.make_line(f"{path}{'' if is_there else ' (there is no such file)'}"))
         for line in _format_lines(found):
-            typer.echo(sanitize.line(line) if sys.stdout.isatty() else line)
+            typer.echo(sanitize.make_line(line) if sys.stdout.isatty() else line)
     for text in wrong:
-        typer.echo(fit_to_stream(f"acp-proxy: {sanitize.line(text)}", sys.stderr), err=True)
+        typer.echo(fit_to_stream(f"acp-proxy: {sanitize.make_line(text)}", sys.stderr), err=True)
     if wrong:
         raise typer.Exit(2)
 
@@ -65,7 +65,7 @@ def read_settings(environment: Mapping[str, str], file: Mapping[str, str]) -> It
         elif name in file:
             yield Setting(name, variable, file[name], _FILE, is_flag)
         else:
-            value = str(default_root()) if name == "store" else default
+            value = str(find_default_root()) if name == "store" else default
             yield Setting(name, variable, value, _DEFAULT, is_flag)
 
 
@@ -100,4 +100,4 @@ def _print_json(path: str, found: list[Setting], wrong: list[str], *, is_there: 
         for one in found
     ]
     told = {"file": path, "isThere": is_there, "options": shown, "problems": wrong}
-    typer.echo(sanitize.json_text(told, indent=2))
+    typer.echo(sanitize.format_json(told, indent=2))

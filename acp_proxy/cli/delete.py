@@ -31,8 +31,8 @@ from acp_proxy.store.sessions import (
     Sessions,
     file_name,
     find_titled,
-    kept_name,
     match_agents,
+    name_before_delete,
 )
 from acp_proxy.views import formatting, sanitize, session_lines
 
@@ -49,7 +49,7 @@ def restore(
             metavar="SESSION...",
             help="Ids, beginnings of ids, titles, or: last. Default: list them.",
             show_default=False,
-            autocompletion=completion.deleted,
+            autocompletion=completion.complete_deleted,
         ),
     ] = None,
     store: StoreOption = "",
@@ -74,7 +74,7 @@ def restore(
         }
         restored = [_restore(opened, each) for each in chosen.values()]
     if as_json:
-        typer.echo(sanitize.json_text([session_lines.for_programs(row) for row in restored], indent=2))
+        typer.echo(sanitize.format_json([session_lines.encode_row(row) for row in restored], indent=2))
 
 
 def find_matching(kept: Iterable[DeletedSession], wanted: str | None, agent: str) -> list[DeletedSession]:
@@ -121,7 +121,7 @@ def _restore(store: Sessions, kept: DeletedSession) -> ListedSession:
         row = store.restore(kept)
     except Unreadable:
         typer.echo("The index cannot be written now. The next list adds the session to it.", err=True)
-    typer.echo(sanitize.line(f"Restored: {row.title or '(no title)'}  {row.session}"), err=True)
+    typer.echo(sanitize.make_line(f"Restored: {row.title or '(no title)'}  {row.session}"), err=True)
     if row.name != file_name(row.session):
         typer.echo("A newer session has the same id. Editors show that one; sessions list shows both.", err=True)
     return row
@@ -130,10 +130,10 @@ def _restore(store: Sessions, kept: DeletedSession) -> ListedSession:
 def _list(store: Sessions, kept: list[DeletedSession], as_json: bool) -> None:
     if as_json:
         values = [
-            session_lines.for_programs(row) | {"deletedAt": each.at, "removedAt": each.until or None}
+            session_lines.encode_row(row) | {"deletedAt": each.at, "removedAt": each.until or None}
             for each, row in _read_each(store, kept)
         ]
-        typer.echo(sanitize.json_text(values, indent=2))
+        typer.echo(sanitize.format_json(values, indent=2))
     elif not kept:
         typer.echo(NOTHING_DELETED, err=True)
     else:
@@ -143,9 +143,9 @@ def _list(store: Sessions, kept: list[DeletedSession], as_json: bool) -> None:
 
 
 def _format_lines(store: Sessions, kept: list[DeletedSession]) -> list[str]:
-    from acp_proxy.views.candidates import SessionRow, lines
+    from acp_proxy.views.candidates import SessionRow, format_lines
 
-    ids = formatting.short((each.session for each in kept), ())
+    ids = formatting.shorten_ids((each.session for each in kept), ())
     shown = [
         SessionRow(
             each.at, each.agent, ids[each.session] + each.selector.removeprefix(each.session), row.title, row.size
@@ -153,7 +153,7 @@ def _format_lines(store: Sessions, kept: list[DeletedSession]) -> list[str]:
         for each, row in _read_each(store, kept)
     ]
     target = find_screen()
-    return list(lines(shown, target.width if target.is_terminal else None))
+    return list(format_lines(shown, target.width if target.is_terminal else None))
 
 
 def _read_each(store: Sessions, kept: list[DeletedSession]) -> Iterator[tuple[DeletedSession, ListedSession]]:
@@ -170,7 +170,7 @@ def delete(
             metavar="SESSION...",
             help="Ids, beginnings of ids, titles, or: last.",
             show_default=False,
-            autocompletion=completion.sessions,
+            autocompletion=completion.complete_session,
         ),
     ],
     store: StoreOption = "",
@@ -208,12 +208,12 @@ def delete(
         if running and yes and not force:
             raise AcpProxyError(
                 "the turn of a session is running, so nothing was deleted:",
-                *(f"  {one}" for one in session_lines.candidates(running, shorten_ids(opened, running))),
+                *(f"  {one}" for one in session_lines.format_candidates(running, shorten_ids(opened, running))),
                 "Wait until the turn ends, or add --force.",
             )
         for row in chosen:
             heading = (
-                sanitize.heading(row, formatting.local(row.updated))
+                sanitize.format_heading(row, formatting.format_local_time(row.updated))
                 if isinstance(row, ListedSession)
                 else _format_heading(opened, row)
             )
@@ -224,7 +224,7 @@ def delete(
                 what = "Its turn is running. The rest of it" if is_one else "Some are running. The rest of their turns"
                 typer.echo(f"{what} will not be recorded.", err=True)
             them = "it" if len(chosen) == 1 else f"these {len(chosen)}"
-            how = f"? It can be restored for {formatting.days(opened.bin_days)}." if soft else " permanently?"
+            how = f"? It can be restored for {formatting.format_days(opened.bin_days)}." if soft else " permanently?"
             ask_to_confirm(f"Delete {them}{how if len(chosen) == 1 else how.replace('It can', 'They can')}")
         for row in chosen:
             try:
@@ -236,8 +236,8 @@ def delete(
         names = find_restorable(opened.list_deleted(), chosen) if soft else []
     back = write_command("restore", names, *repeat_store_option(context, store)) if names else None
     them = "it" if len(names) == 1 else "them"
-    within = f"To bring {them} back within {formatting.days(opened.bin_days)}: {back}"
-    typer.echo(sanitize.line(f"Deleted. {within}") if back else "Deleted permanently.")
+    within = f"To bring {them} back within {formatting.format_days(opened.bin_days)}: {back}"
+    typer.echo(sanitize.make_line(f"Deleted. {within}") if back else "Deleted permanently.")
 
 
 def _choose_sessions(
@@ -259,7 +259,9 @@ def find_restorable(kept: list[DeletedSession], deleted: list[ListedSession | De
     """Words that name exactly these sessions now, and that a user can type."""
     names = []
     for row in deleted:
-        mine = next((each for each in kept if (each.agent, kept_name(each.name)) == (row.agent, row.name)), None)
+        mine = next(
+            (each for each in kept if (each.agent, name_before_delete(each.name)) == (row.agent, row.name)), None
+        )
         if mine is not None:
             is_plain = is_typable(mine.selector) and all(
                 each.agent == mine.agent for each in kept if each.session == mine.session
@@ -272,4 +274,6 @@ def _format_heading(store: Sessions, kept: DeletedSession) -> str:
     title = kept.title
     with suppress(OSError, NewerFormat):  # it can be deleted even if it cannot be read
         title = store.summarize_deleted(kept).title
-    return sanitize.line(f"{title or '(no title)'}  {kept.selector}  {kept.agent}  deleted {formatting.local(kept.at)}")
+    return sanitize.make_line(
+        f"{title or '(no title)'}  {kept.selector}  {kept.agent}  deleted {formatting.format_local_time(kept.at)}"
+    )

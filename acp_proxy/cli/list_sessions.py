@@ -17,7 +17,7 @@ from acp_proxy.cli.session_filter import BranchOption, CwdOption, HereOption, Si
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.store.sessions import ListedSession, Sessions, SessionUse
 from acp_proxy.views import formatting, sanitize
-from acp_proxy.views.session_lines import for_programs, name_agents, tab_separated
+from acp_proxy.views.session_lines import encode_row, format_tab_separated, name_agents
 
 if TYPE_CHECKING:
     from acp_proxy.views.session_table import Table
@@ -45,9 +45,9 @@ def _format_table(store: Sessions, rows: Iterator[ListedSession], target: Screen
     while some := list(islice(rows, TOGETHER)):
         ids, used = shorten_ids(store, some), store.measure_use(some) if is_long else None
         if table is None:
-            table = session_table.table(some, ids, look, used)
-            yield f"{table.heading()}\n"
-        yield "".join(f"{text}\n" for text in table.lines(some, ids, used))
+            table = session_table.make_table(some, ids, look, used)
+            yield f"{table.format_heading()}\n"
+        yield "".join(f"{text}\n" for text in table.format_rows(some, ids, used))
 
 
 def _format_lines(store: Sessions, rows: Iterator[ListedSession], is_long: bool) -> Iterator[str]:
@@ -55,8 +55,8 @@ def _format_lines(store: Sessions, rows: Iterator[ListedSession], is_long: bool)
         used = store.measure_use(some) if is_long else {}
         for row in some:
             found = used.get((row.agent, row.name), SessionUse())
-            more = [str(found.tokens or ""), formatting.money(found.cost)] if is_long else []
-            yield "\t".join([tab_separated(row), *more]) + "\n"
+            more = [str(found.tokens or ""), formatting.format_amounts(found.cost)] if is_long else []
+            yield "\t".join([format_tab_separated(row), *more]) + "\n"
 
 
 _Sort = Literal["newest", "oldest", "title", "agent", "directory", "turns", "size"]
@@ -125,7 +125,7 @@ def list_sessions(
 def explain_empty_list(store: Sessions, *, narrowed: bool, archived: bool = False, words: Sequence[str] = ()) -> str:
     """The message for an empty list: the reason, and what to do."""
     if words and next(store.list_newest(), None) is not None:
-        search = sanitize.line(shell_quote.joined(["acp-proxy", "search", *words]))
+        search = sanitize.make_line(shell_quote.joined(["acp-proxy", "search", *words]))
         return f"No title or directory has these words. To look in what was said: {search}"
     if archived and not narrowed:
         return "No session is archived. To archive one: acp-proxy archive SESSION"
@@ -148,13 +148,13 @@ def _encode_rows(store: Sessions, rows: Iterator[ListedSession], *, is_long: boo
         used = store.measure_use(some) if is_long else {}
         for row in some:
             found = used.get((row.agent, row.name), SessionUse())
-            yield for_programs(row) | ({"tokens": found.tokens, "cost": found.cost} if is_long else {})
+            yield encode_row(row) | ({"tokens": found.tokens, "cost": found.cost} if is_long else {})
 
 
 def _encode_json(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     """A JSON array, written while the rows are read."""
     before = "["
     for row in rows:
-        yield before + "\n" + indent(sanitize.json_text(row, indent=2), "  ")
+        yield before + "\n" + indent(sanitize.format_json(row, indent=2), "  ")
         before = ","
     yield "[]\n" if before == "[" else "\n]\n"

@@ -15,7 +15,7 @@ def write_to_stdout(pieces: Iterable[bytes]) -> None:
     """Write the bytes unchanged; on a terminal, without control characters."""
     for piece in pieces:
         if sys.stdout.isatty():
-            sys.stdout.write(sanitize.printable(piece.decode("utf-8", "replace")))
+            sys.stdout.write(sanitize.make_printable(piece.decode("utf-8", "replace")))
         else:
             sys.stdout.buffer.write(piece)
     sys.stdout.flush()
@@ -46,7 +46,7 @@ def write_file(path: Path, pieces: Iterable[bytes], *, force: bool) -> None:
         with path.open("wb", buffering=0) as file:
             _fill(path, file, pieces)
         return
-    with _claim(path, force=force), _open_beside(path) as file:
+    with _claim_name(path, force=force), _open_beside(path) as file:
         _fill(path, file, pieces)
 
 
@@ -62,7 +62,7 @@ def _fill(path: Path, file: IO[bytes], pieces: Iterable[bytes]) -> None:
 
 
 @contextmanager
-def _claim(path: Path, *, force: bool) -> Iterator[None]:
+def _claim_name(path: Path, *, force: bool) -> Iterator[None]:
     """Create the file under a name that no other file has."""
     if force:
         yield

@@ -90,7 +90,7 @@ def open_pager(target: Screen, *, stays: bool = False) -> Iterator[Say]:
     with _pipe_into([*command, "-+F", "-+X"] if stays and is_less else command, target) as say:
         yield say
     if stays and not is_less:
-        _say("\nPress Enter to go back.")
+        _print("\nPress Enter to go back.")
         sys.stdin.readline()
 
 
@@ -98,7 +98,7 @@ def open_pager(target: Screen, *, stays: bool = False) -> Iterator[Say]:
 def _pipe_into(command: list[str], target: Screen) -> Iterator[Say]:
     pager = _start(command)
     if pager is None:
-        yield _say
+        yield _print
         return
     into = pager.stdin
     assert into is not None
@@ -133,7 +133,7 @@ def _start(command: list[str]) -> "Popen[bytes] | None":
         return None
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()
 

@@ -14,7 +14,7 @@ def path(
         typer.Argument(
             metavar="SESSION",
             help="An id, the beginning of an id, a title or a part of it, or: last. Default: the store.",
-            autocompletion=completion.sessions,
+            autocompletion=completion.complete_session,
         ),
     ] = None,
     store: StoreOption = "",

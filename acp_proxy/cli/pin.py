@@ -20,7 +20,7 @@ PinnedArgument = Annotated[
         metavar="SESSION...",
         help="Ids, beginnings of ids, titles, or: last.",
         show_default=False,
-        autocompletion=completion.sessions,
+        autocompletion=completion.complete_session,
     ),
 ]
 
@@ -49,7 +49,7 @@ def _set_pinned(sessions: list[str], store: str, agent: str, *, is_pinned: bool)
         rows = [choose_session(opened, each, agent) for each in sessions]
         for row in rows:
             opened.set_pinned(row, is_pinned)
-            typer.echo(sanitize.heading(row, formatting.local(row.updated)))
+            typer.echo(sanitize.format_heading(row, formatting.format_local_time(row.updated)))
     if any(row.is_pinned != is_pinned for row in rows):
         typer.echo("Pinned." if is_pinned else "Unpinned.")
     else:

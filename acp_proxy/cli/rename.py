@@ -19,7 +19,7 @@ from acp_proxy.cli.common import (
 )
 from acp_proxy.errors import NoSuchSession, UsageError
 from acp_proxy.store.sessions import ListedSession, Sessions
-from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, cleaned
+from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
 from acp_proxy.views import formatting, sanitize
 
 
@@ -38,7 +38,7 @@ def rename(
     Example: acp-proxy rename last "The login"
     """
     with report_errors():
-        wanted = cleaned(title, AGENT_TITLE_LENGTH)
+        wanted = clean(title, AGENT_TITLE_LENGTH)
         if clear == (title is not None):
             raise UsageError("rename needs either a title or --clear. Give one of them.")
         if wanted is None and not clear:
@@ -49,7 +49,7 @@ def rename(
         row = choose_session(opened, session, agent)
         opened.rename(row, mask_as_run(wanted))
         title = _read_title(opened, row.agent, row.name)
-    typer.echo(sanitize.line(title or "(no title)"))
+    typer.echo(sanitize.make_line(title or "(no title)"))
 
 
 def _read_title(store: Sessions, agent: str, name: str) -> str | None:
@@ -66,7 +66,7 @@ ArchivedArgument = Annotated[
         metavar="SESSION...",
         help="Ids, beginnings of ids, titles, or: last.",
         show_default=False,
-        autocompletion=completion.sessions,
+        autocompletion=completion.complete_session,
     ),
 ]
 
@@ -86,7 +86,7 @@ def archive(
         rows = [choose_session(opened, each, agent) for each in sessions]
         _set(opened, rows, is_archived=True)
     back = write_command("unarchive", [row.selector for row in rows], *repeat_store_option(context, store))
-    typer.echo(sanitize.line(f"Archived. To bring {'it' if len(rows) == 1 else 'them'} back: {back}"))
+    typer.echo(sanitize.make_line(f"Archived. To bring {'it' if len(rows) == 1 else 'them'} back: {back}"))
 
 
 def unarchive(sessions: ArchivedArgument, store: StoreOption = "", agent: AgentOption = "") -> None:
@@ -114,5 +114,5 @@ def _find_archived(store: Sessions, wanted: str, agent: str) -> ListedSession:
 
 def _set(store: Sessions, rows: list[ListedSession], *, is_archived: bool) -> None:
     for row in rows:
-        typer.echo(sanitize.heading(row, formatting.local(row.updated)))
+        typer.echo(sanitize.format_heading(row, formatting.format_local_time(row.updated)))
         store.set_archived(row, is_archived)

@@ -118,7 +118,7 @@ def make_signature(*arguments: inspect.Parameter, without: tuple[str, ...] = ())
                 help=text,
                 metavar="|".join(choices) if choices else _METAVARS.get(name),
                 show_default=bool(default),
-                autocompletion=completion.one_of(choices) if choices else None,
+                autocompletion=completion.complete_from(choices) if choices else None,
                 rich_help_panel=panel,
             )
             annotation = Annotated[bool if flag else str, option]  # type: ignore[valid-type]

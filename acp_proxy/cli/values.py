@@ -89,10 +89,10 @@ def _parse_time(text: str, option: str, *, is_end: bool) -> str:
         return ""
     try:
         if (seconds := parse_period(text)) is not None:
-            return formatting.stamped(datetime.now(UTC) - timedelta(seconds=seconds))
+            return formatting.format_stamp(datetime.now(UTC) - timedelta(seconds=seconds))
         if (day := _parse_day(text)) is not None:
-            return formatting.stamped(datetime.combine(day + timedelta(days=is_end), time()).astimezone())
-        return formatting.stamped(datetime.fromisoformat(text).astimezone())
+            return formatting.format_stamp(datetime.combine(day + timedelta(days=is_end), time()).astimezone())
+        return formatting.format_stamp(datetime.fromisoformat(text).astimezone())
     except (ValueError, OverflowError):
         raise typer.BadParameter(
             f"{text!r} is not a time. Give a number and m, h, d or w, such as 7d; today or yesterday; or a date, such"

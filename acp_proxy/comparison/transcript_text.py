@@ -229,7 +229,7 @@ class TextBuilder:
             self._end_user()
             self._reopen(entry, entry.note.get("method"))
         elif entry.note is not None and entry.note.get("type") == NoteType.REPLAY:
-            self._text.ids |= rewinds.given_ids(entry.note)
+            self._text.ids |= rewinds.read_given_ids(entry.note)
 
     def add_chunks(self, stream: "AlikeChunks") -> None:
         """Add many entries that are chunks like the last one."""

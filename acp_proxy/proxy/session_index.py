@@ -18,7 +18,7 @@ from acp_proxy.protocol.jsonrpc import Request
 from acp_proxy.proxy.capabilities import ARCHIVE, TITLE
 from acp_proxy.proxy.effects import AmendList, FollowAgent
 from acp_proxy.proxy.session_list import EXCLUDE, INCLUDE, ONLY
-from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, cleaned
+from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
 
 INDEX = "sessionIndex"
 """The capability of both sides: ``session/list`` has a filter, and its rows say what is archived."""
@@ -68,7 +68,7 @@ def follow_answer(request: Request, session: str, result: object, offers: Collec
         return None
     if method.renames:
         given = acp.text(result, "title") or acp.text(request.params, "title")
-        title = cleaned(given, AGENT_TITLE_LENGTH) if given is not None else None
+        title = clean(given, AGENT_TITLE_LENGTH) if given is not None else None
         return FollowAgent(session, title=title) if title is not None else None
     return FollowAgent(session, is_archived=method.archives) if method.archives is not None else None
 

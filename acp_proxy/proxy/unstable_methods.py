@@ -23,7 +23,7 @@ from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_list import EXCLUDE, INCLUDE, ONLY, refusal
 from acp_proxy.proxy.session_log import SessionLog
-from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, cleaned
+from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
 
 PAGES = 100
 """The most pages of the agent's list that are read for one request. The client asks for more if it wants."""
@@ -66,7 +66,7 @@ class UnstableMethods:
         match request.method:
             case acp.SET_TITLE if TITLE in ours:
                 session, given = (acp.required_text(request.params, key) for key in ("sessionId", "title"))
-                title = cleaned(given, AGENT_TITLE_LENGTH)
+                title = clean(given, AGENT_TITLE_LENGTH)
                 if title is None:
                     raise acp.InvalidParams("title is empty")
                 return [SetTitle(request.id, session, self._knows(session), title)]
@@ -104,7 +104,7 @@ class UnstableMethods:
             return None
         if method.archives is not None:
             return [SetArchived(request.id, session, self._knows(session), method.archives)]
-        title = cleaned(acp.required_text(request.params, "title"), AGENT_TITLE_LENGTH) if method.renames else None
+        title = clean(acp.required_text(request.params, "title"), AGENT_TITLE_LENGTH) if method.renames else None
         return [SetTitle(request.id, session, self._knows(session), title)] if title is not None else None
 
     def archive_filter(self, params: object) -> str | None:

@@ -24,7 +24,7 @@ from acp_proxy.recording.writer_jobs import Progress
 from acp_proxy.store.store import Deleted, Store, Transcript
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header, NoteType
-from acp_proxy.transcript.rewinds import Point, forked_by
+from acp_proxy.transcript.rewinds import Point, read_fork_point
 
 _OPEN_FILES = 64
 _RETRY_SECONDS = 1.0  # seconds between attempts after a failure of the store
@@ -105,7 +105,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         header = Header(begin.session, begin.cwd, begin.origin, at, begin.directories, {**info})
         if fresh:  # of one that began earlier, today's branch says nothing
             header = replace(header, git=read_git_head(begin.cwd))
-        point = forked_by(begin.point, info.get("name")) if begin.point is not None else None
+        point = read_fork_point(begin.point, info.get("name")) if begin.point is not None else None
         self[begin.session] = RecordedSession("", header, fresh, begin.parent, point)
         if recorded is not None:
             self.close(recorded)

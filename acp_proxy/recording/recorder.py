@@ -35,7 +35,7 @@ from acp_proxy.proxy.effects import (
 )
 from acp_proxy.recording.recorded_sessions import RecordedSession, RecordedSessions
 from acp_proxy.recording.writer_jobs import Progress, Stalled, Wakeup, WriterJobs
-from acp_proxy.store.agents import command_name, may_run_others
+from acp_proxy.store.agents import may_run_others, name_command
 from acp_proxy.store.store import ALL, Store
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import GapReason
@@ -86,7 +86,7 @@ class Recorder:
         self.fsync = fsync
         self.run_id = _make_run_id()
         self.on_turn_end: Callable[[str], None] = lambda session: None
-        self._command, self._may_run_others = command_name(command), may_run_others(command)
+        self._command, self._may_run_others = name_command(command), may_run_others(command)
         self._agent_name = agent
         self._agent = ""
         self._identity: IdentifyAgent | None = None
@@ -320,13 +320,13 @@ class Recorder:
                     pass
                 case RecordLine(session, peer, raw, of):
                     plain = jsonrpc.is_plain(raw)
-                    data += file_format.message_parts(
+                    data += file_format.encode_message_parts(
                         at, self.run_id, peer, raw, of, plain=plain, protocol=self._protocol
                     )
                 case RecordUpdates(session, lines):
                     if len(lines) < _SMALL and batch and batch[0][0] < seconds + 0.001:
                         lines = b"".join([lines, *_take_updates(batch, session, seconds)])
-                    data += file_format.update_parts(at, self.run_id, lines, self._protocol)
+                    data += file_format.encode_update_parts(at, self.run_id, lines, self._protocol)
                     if len(lines) > _SMALL:  # written at once, its memory serves the next ones
                         self._append(session, data, at)
                         data = file_format.Parts()

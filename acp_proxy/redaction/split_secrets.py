@@ -111,7 +111,7 @@ class SplitSecretFinder:
 
     def add(self, line: bytes, at: int) -> Iterator[MaskedSpan]:
         """Read the next line, at this offset; yields changes with their offsets in the file."""
-        for piece in file_format.entries_in(line):
+        for piece in file_format.find_entries(line):
             yield from self._add(line[piece.start : piece.end], at + piece.start, piece.value)
 
     def end(self) -> Iterator[MaskedSpan]:

@@ -114,7 +114,7 @@ class Replayer:
         """Add entries that equal the last one except for time and text. ``number``: the line of the last one."""
         ready = self._segment.add_chunks(stream) if self._may_go_on else None
         if ready is None:
-            return [line for entry in stream.entries() for line in self.add(number, entry)]
+            return [line for entry in stream.decode_entries() for line in self.add(number, entry)]
         return self._release(ready + self._count_page(stream.size) if self._page else ready)
 
     def end(self, *, live: bool | None = None) -> list[bytes]:

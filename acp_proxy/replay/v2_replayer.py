@@ -83,7 +83,7 @@ class V2Replayer:
         """Add entries that equal the last one except for time and text. ``number``: the line of the last one."""
         if self._may_go_on:
             return [stream.messages]
-        return [line for entry in stream.entries() for line in self.add(number, entry)]
+        return [line for entry in stream.decode_entries() for line in self.add(number, entry)]
 
     def end(self, *, live: bool | None = None, sends_again: str | None = None) -> list[bytes]:
         """End the replay. ``live``: open turns may go on. ``sends_again``: the run that sends its open prompts again

@@ -113,7 +113,7 @@ class ReplayThread:
         # What holds if the transcript cannot be read.
         decision = choose_replay(None, rule=wanted.rule, shows_replay=wanted.shows_replay, unreadable=True)
         replayer = self._begin_replayer(wanted, None)
-        summary = Summary.begun(self._reading.header or Header(self._session, None, "", ""))
+        summary = Summary.begin(self._reading.header or Header(self._session, None, "", ""))
         comparison: Comparison | None = None
         is_done = False
         try:
@@ -248,7 +248,7 @@ class ReplayThread:
 
     def _make_states(self, replayer: Replayer | V2ClientReplayer, summary: Summary) -> list[bytes]:
         """Updates with the session's latest state, and the title that a list shows."""
-        info = summary.info()
+        info = summary.make_info()
         if not self._wanted.titles and summary.agent_title is None:
             info.pop("title", None)  # the agent's own list has another title
         info |= {"title": self._title} if self._title is not None else {}

@@ -23,7 +23,7 @@ from acp_proxy.run.output import stderr
 from acp_proxy.run.relay import IDLE_SECONDS, Relay
 from acp_proxy.run.replays import ReplayOptions
 from acp_proxy.run.shutdown import supervise
-from acp_proxy.store.store import ALL, PRIVATE_UMASK, Store, default_root, load_the_rest
+from acp_proxy.store.store import ALL, PRIVATE_UMASK, Store, find_default_root, load_the_rest
 
 STDIN, STDOUT = 0, 1
 _OPENING_SECONDS = 10.0
@@ -168,7 +168,7 @@ def _open_store(given: dict[str, str]) -> Store | None:
 
     It is opened on a thread of its own, because one that hangs must not keep the editor and the agent apart for ever.
     """
-    root = Path(given["store"]).expanduser() if given["store"] else default_root()
+    root = Path(given["store"]).expanduser() if given["store"] else find_default_root()
     found: list[Store | StoreRefused] = []
     days = options.bin_days(given["bin-days"])
 

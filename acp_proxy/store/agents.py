@@ -13,7 +13,7 @@ from itertools import islice, pairwise
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import acp
 from acp_proxy.store.layout import Layout
-from acp_proxy.transcript.file_names import file_name, is_alike, transcript_in
+from acp_proxy.transcript.file_names import file_name, is_alike, parse_transcript_name
 from acp_proxy.transcript.reader import Reading
 
 LOOKED_AT = 5
@@ -33,16 +33,16 @@ def choose_folder(
     own, before = file_name(reported_name or command), file_name(command)
     is_sure = not may_run_others or (reported_name is not None and is_alike(reported_name, command))
     if reported_name and is_sure and not layout.has_agent(own) and layout.has_agent(before):
-        return own if _holds_another(layout, before, reported_name) else before
+        return own if _has_other_agent(layout, before, reported_name) else before
     return own
 
 
-def _holds_another(layout: Layout, agent: str, name: str) -> bool:
+def _has_other_agent(layout: Layout, agent: str, name: str) -> bool:
     """Whether one of the first transcripts in a folder is of an agent with another name; True if access is denied.
     Raises OSError."""
     try:
         with os.scandir(layout.transcripts / agent) as found:
-            transcripts = (each for file in found if (each := transcript_in(file.name)) is not None)
+            transcripts = (each for file in found if (each := parse_transcript_name(file.name)) is not None)
             first = list(islice(transcripts, LOOKED_AT))
     except PermissionError:
         return True
@@ -52,7 +52,7 @@ def _holds_another(layout: Layout, agent: str, name: str) -> bool:
 def _read_reported_names(layout: Layout, agent: str, transcript: str) -> Iterator[str]:
     """The name that a transcript's agent reported, if it did."""
     with contextlib.suppress(OSError, NewerFormat, ImportError):  # deleted meanwhile, or not readable
-        reading = Reading(layout.transcript(agent, transcript))
+        reading = Reading(layout.transcript_path(agent, transcript))
         try:
             name = acp.text(reading.header.agent, "name") if reading.header is not None else None
         finally:
@@ -136,22 +136,22 @@ _PLACES = frozenset({"", ".", "..", "dist", "bin", "build", "lib", "out", "src"}
 _PACKAGES = "node_modules"
 
 
-def command_name(command: list[str]) -> str:
+def name_command(command: list[str]) -> str:
     """The name of the agent that a command starts; ``agent`` if there is none."""
-    name = _base(_seen_through(command)[0]) if command else ""
+    name = _find_program(_strip_runners(command)[0]) if command else ""
     return name[:1] + name[1:].partition("@")[0].partition("==")[0] or "agent"
 
 
 def may_run_others(command: list[str]) -> bool:
     """Whether the program may be an unknown runner: it gets an argument that is not an option or an option's value."""
-    pairs = pairwise(_seen_through(command))
+    pairs = pairwise(_strip_runners(command))
     return any(not (word.startswith("-") or before.startswith("-") or word == _ROLE) for before, word in pairs)
 
 
-def _seen_through(command: list[str]) -> list[str]:
+def _strip_runners(command: list[str]) -> list[str]:
     """The command without its known runners."""
     words = list(command)
-    while words and (run := _run_by(_base(words[0]).lower(), words[1:])):
+    while words and (run := _run_by(_find_program(words[0]).lower(), words[1:])):
         words = run
     return words
 
@@ -169,12 +169,12 @@ def _run_by(runner: str, words: list[str]) -> list[str]:
     mark = next((mark for mark in _MARKS.get(runner, ()) if mark in words), None)
     if mark is not None and words[0] != "run":
         return words[words.index(mark) + 1 :]
-    words = _operands(words, runner)
+    words = _skip_options(words, runner)
     while words and words[0] in _VERBS:
-        words = _operands(words[1:], runner)
-    words = _operands(words[_BEFORE.get(runner, 0) :], runner)
+        words = _skip_options(words[1:], runner)
+    words = _skip_options(words[_BEFORE.get(runner, 0) :], runner)
     if runner == "ssh" and words:  # a remote shell reads all words as one script
-        return _last_of(" ".join(words))
+        return _find_last_command(" ".join(words))
     if runner == "nix" and words:  # nixpkgs#name
         return [words[0].rpartition("#")[2] or words[0], *words[1:]]
     return words
@@ -186,7 +186,7 @@ def _run_by_python(words: list[str]) -> list[str]:
     while at < len(words) and words[at].startswith("-"):
         if words[at] == "-m":
             return words[at + 1 :]
-        if _announces_script(words[at]):
+        if _precedes_script(words[at]):
             return []
         at += 2 if words[at] in _PYTHON_VALUED else 1
     return words[at:]
@@ -195,25 +195,25 @@ def _run_by_python(words: list[str]) -> list[str]:
 def _run_by_shell(words: list[str]) -> list[str]:
     """The last command of a script given with ``-c``, else the script's file."""
     while words and (words[0].startswith(("-", "+")) or (words[0].startswith("/") and len(words[0]) == 2)):
-        if _announces_script(words[0].lower()):
-            return _last_of(" ".join(words[1:]))
+        if _precedes_script(words[0].lower()):
+            return _find_last_command(" ".join(words[1:]))
         words = words[2 if words[0] in _SHELL_VALUED else 1 :]
     return words
 
 
-def _announces_script(option: str) -> bool:
+def _precedes_script(option: str) -> bool:
     """Whether an option such as ``-c`` or ``-lc`` (on Windows ``/c`` or ``-command``) is followed by a script."""
     return option in ("/c", "/k", "-command") or (option[0] == "-" and option[-1] == "c" and option[1:].isalpha())
 
 
-def _last_of(script: str) -> list[str]:
+def _find_last_command(script: str) -> list[str]:
     """The last command of a script, since earlier ones only prepare for it. ``exec "$@"`` runs the script's
     arguments."""
     parts = script.replace("&&", ";").replace("\n", ";").split(";")
     commands = [words for part in parts if (words := [word.strip("'\"") for word in part.split()])]
     words = commands[-1] if commands else []
     words = words[1:] if words[:1] == ["exec"] else words
-    return _operands(words[2:] if words[:1] == ["$@"] else words, "")
+    return _skip_options(words[2:] if words[:1] == ["$@"] else words, "")
 
 
 def _run_in_container(words: list[str]) -> list[str]:
@@ -226,33 +226,33 @@ def _run_in_container(words: list[str]) -> list[str]:
         words = words[1 if is_alone else 2 :]
     if verb == "exec":
         return words[1:]
-    return [_base(words[0]).partition(":")[0], *words[1:]] if words else []
+    return [_find_program(words[0]).partition(":")[0], *words[1:]] if words else []
 
 
-def _operands(words: list[str], runner: str) -> list[str]:
+def _skip_options(words: list[str], runner: str) -> list[str]:
     """The words after the options, their values and assignments of variables."""
     valued, at = _VALUED.get(runner, "").split(), 0
-    while at < len(words) and (words[at].startswith("-") or _assigns(words[at])):
+    while at < len(words) and (words[at].startswith("-") or _is_assignment(words[at])):
         at += 2 if words[at] in valued else 1
     return words[at:]
 
 
-def _assigns(word: str) -> bool:
+def _is_assignment(word: str) -> bool:
     """Whether a word sets a variable; ``package==1.2`` does not."""
     name, equals, value = word.partition("=")
     return equals != "" and name.replace("_", "0").isalnum() and not value.startswith("=")
 
 
-def _base(word: str) -> str:
+def _find_program(word: str) -> str:
     """The name of a program by its path, without the extension."""
     *above, name = word.rstrip("/\\").replace("\\", "/").split("/")
     stem, dot, kind = name.rpartition(".")
     if not dot or kind.lower() not in _KINDS:
         return name
-    return _directory(stem, above) or stem
+    return _find_directory_name(stem, above) or stem
 
 
-def _directory(stem: str, above: list[str]) -> str:
+def _find_directory_name(stem: str, above: list[str]) -> str:
     """The package or directory of a file whose name says nothing, or an empty string.
 
     ``stem``: the file's name without its extension. ``above``: the directories of its path.

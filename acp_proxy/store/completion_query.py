@@ -43,7 +43,7 @@ class CompletionQuery:
     """Completion's view of the store at ``root``."""
 
     def __init__(self, root: Path) -> None:
-        self._layout = Layout(private_files.reachable(root))
+        self._layout = Layout(private_files.make_reachable(root))
 
     def list_agents(self) -> list[str]:
         """The folders of all agents."""
@@ -62,7 +62,7 @@ class CompletionQuery:
             if not path.is_file():
                 return []
             alone = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
-            uri = private_files.database_uri(
+            uri = private_files.make_database_uri(
                 path, f"mode=ro{alone}"
             )  # if nobody has it open, this creates no side files
             with closing(sqlite3.connect(uri, uri=True, timeout=0)) as index:
@@ -94,8 +94,8 @@ def _complete_titles(
     layout: Layout, rows: list[tuple[Any, Any, Any, Any]], beginning: str
 ) -> Iterator[CompletedSession]:
     for agent, name, id, info in rows:
-        selector = id if beginning and id.startswith(beginning) else file_names.short_copy(agent, name, id) or id
+        selector = id if beginning and id.startswith(beginning) else file_names.make_copy_id(agent, name, id) or id
         known: Any = jsonrpc.parse(info.encode())
         if known["prompts"]:
-            title = layout.journal(agent).read_state().titles.get(name)  # the user's title
+            title = layout.get_journal(agent).read_state().titles.get(name)  # the user's title
             yield CompletedSession(selector, title or known["title"] or "")

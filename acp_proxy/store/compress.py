@@ -17,9 +17,16 @@ from pathlib import Path
 from acp_proxy.protocol import timestamps
 from acp_proxy.store.layout import Layout, remove_file
 from acp_proxy.transcript import file_format, private_files
-from acp_proxy.transcript.compressed import Compressed, frame, pieces, written
+from acp_proxy.transcript.compressed import Compressed, compress_chunks, read_pieces, write_chunks
 from acp_proxy.transcript.file_format import GapReason, NoteType
-from acp_proxy.transcript.file_names import COMPRESSED_SUFFIX, SUFFIX, UNFINISHED, compressed, transcript_in, unfinished
+from acp_proxy.transcript.file_names import (
+    COMPRESSED_SUFFIX,
+    SUFFIX,
+    UNFINISHED,
+    compressed_path,
+    parse_transcript_name,
+    unfinished_path,
+)
 
 MIN_SIZE = 256 * 1024
 """Bytes. Compressing a smaller file saves almost nothing, as disks count in blocks, and there are many of them."""
@@ -69,7 +76,7 @@ def compress(layout: Layout, agent: str, name: str, terms: CompressionOptions) -
 
     The transcript is marked for the index, because its file is a new one.
     """
-    path = layout.transcript(agent, name)
+    path = layout.transcript_path(agent, name)
     with ExitStack() as stack:
         try:
             if not _is_worthwhile(path, terms) or layout.is_marked(agent, name):
@@ -78,9 +85,11 @@ def compress(layout: Layout, agent: str, name: str, terms: CompressionOptions) -
             stack.callback(private_files.close, fd)
             if terms.dry:
                 found = os.fstat(fd)
-                after = sum(len(data) for data in frame(_read_chunks(fd, found.st_size, terms), found.st_size))
+                after = sum(
+                    len(data) for data in compress_chunks(_read_chunks(fd, found.st_size, terms), found.st_size)
+                )
                 return CompressionResult(agent, name, found.st_size, after)
-            stack.enter_context(private_files.alone_in(path.parent))
+            stack.enter_context(private_files.lock_folder(path.parent))
             if not _is_free(path):
                 return None
             return _compress(layout, agent, name, fd, terms)
@@ -103,21 +112,21 @@ def _is_free(path: Path) -> bool:
 
 
 def _compress(layout: Layout, agent: str, name: str, fd: int, terms: CompressionOptions) -> CompressionResult:
-    path = layout.transcript(agent, name)
-    into, new = compressed(path), unfinished(compressed(path))
+    path = layout.transcript_path(agent, name)
+    into, new = compressed_path(path), unfinished_path(compressed_path(path))
     found = os.fstat(fd)
     try:
         out = private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         try:
             _check_unchanged(path, found)  # after the open: a delete from now on removes the new file too
-            after = written(out, frame(_read_chunks(fd, found.st_size, terms), found.st_size))
+            after = write_chunks(out, compress_chunks(_read_chunks(fd, found.st_size, terms), found.st_size))
             inode = os.fstat(out).st_ino
             if not all(_compare_chunks(fd, Compressed(out), found.st_size, terms)):
                 raise _NotNow
         finally:
             os.close(out)
         os.utime(new, ns=(found.st_atime_ns, found.st_mtime_ns))
-        with layout.journal(agent).lock():
+        with layout.get_journal(agent).lock():
             private_files.lock(fd)  # not earlier: a process that continues the session must not wait
             _check_unchanged(path, found)
             if layout.is_marked(agent, name):  # a turn has begun, although nothing of it is written yet
@@ -133,7 +142,7 @@ def _compress(layout: Layout, agent: str, name: str, fd: int, terms: Compression
 
 
 def _read_chunks(fd: int, size: int, terms: CompressionOptions) -> Iterator[bytes]:
-    for data in pieces(lambda size, at: private_files.read_at(fd, size, at), size):
+    for data in read_pieces(lambda size, at: private_files.read_at(fd, size, at), size):
         if not terms.go_on():
             raise _NotNow
         yield data
@@ -161,8 +170,8 @@ def decompress(layout: Layout, agent: str, path: Path) -> bool:
 
     If it is damaged, a gap note follows what can be read, and the damaged file is moved to the backups.
     """
-    source, new = compressed(path), unfinished(path)
-    with layout.journal(agent).lock(), ExitStack() as stack:
+    source, new = compressed_path(path), unfinished_path(path)
+    with layout.get_journal(agent).lock(), ExitStack() as stack:
         if os.path.lexists(path):
             source.unlink(missing_ok=True)  # a crash left it
             return False
@@ -171,17 +180,17 @@ def decompress(layout: Layout, agent: str, path: Path) -> bool:
         except FileNotFoundError:
             return False
         stack.callback(private_files.close, fd)
-        is_listed = path == layout.transcript(agent, path.stem)
+        is_listed = path == layout.transcript_path(agent, path.stem)
         if is_listed:
             layout.mark(agent, path.stem)
         reading = Compressed(fd)
         stack.callback(lambda: new.unlink(missing_ok=True))
         out = private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         try:
-            size = written(out, reading.all())
+            size = write_chunks(out, reading.read_all())
             if reading.is_damaged and size:
                 os.lseek(out, 0, os.SEEK_END)
-                written(out, iter([_encode_gap(private_files.read_at(out, 1, size - 1))]))
+                write_chunks(out, iter([_encode_gap(private_files.read_at(out, 1, size - 1))]))
         finally:
             os.close(out)
         new.replace(path)
@@ -199,7 +208,7 @@ def _encode_gap(last: bytes) -> bytes:
 
 
 def _move_to_backups(layout: Layout, agent: str, name: str, source: Path) -> None:
-    backup = compressed(layout.backup(agent, name, timestamps.stamp(time.time())))
+    backup = compressed_path(layout.backup_path(agent, name, timestamps.stamp(time.time())))
     private_files.make_directory(backup.parent)
     source.replace(backup)
 
@@ -214,7 +223,7 @@ def remove_leftovers(layout: Layout) -> None:
 def _remove_leftovers_of(layout: Layout, agent: str) -> None:
     for folder in (layout.transcripts / agent, layout.deleted / agent):
         if any(_list_leftovers(folder)):
-            with private_files.alone_in(folder), layout.journal(agent).lock():
+            with private_files.lock_folder(folder), layout.get_journal(agent).lock():
                 for path in _list_leftovers(folder):
                     path.unlink(missing_ok=True)
 
@@ -229,7 +238,7 @@ def _list_leftovers(folder: Path) -> list[Path]:
     return [
         path
         for file, path in files.items()
-        if (name := transcript_in(file.removesuffix(UNFINISHED))) is not None
+        if (name := parse_transcript_name(file.removesuffix(UNFINISHED))) is not None
         and (file.endswith(UNFINISHED) or (file.endswith(COMPRESSED_SUFFIX) and name + SUFFIX in files))
     ]
 

@@ -18,9 +18,15 @@ from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import timestamps
 from acp_proxy.store import journal
 from acp_proxy.store.journal import Event, Journal
-from acp_proxy.store.layout import Layout, move_transcript, next_name
+from acp_proxy.store.layout import Layout, move_transcript, number_name
 from acp_proxy.transcript import private_files
-from acp_proxy.transcript.file_names import compressed, file_name, is_kept, kept_name, soft_deleted_name
+from acp_proxy.transcript.file_names import (
+    compressed_path,
+    file_name,
+    is_deleted_name,
+    make_deleted_name,
+    name_before_delete,
+)
 from acp_proxy.transcript.reader import Reading
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -39,16 +45,18 @@ def delete(
     machines with the same history keep it.
     """
     name = file_name(session)
-    layout.make_folder(layout.transcript(agent, name).parent)
+    layout.make_folder(layout.transcript_path(agent, name).parent)
     with suppress(OSError):  # the mark only makes the index notice sooner
         layout.mark(agent, name)
-    with lock_journal(layout, agent, deletes=True) as known:
-        at, more = now(), journal.encode_about(_read_uid(layout.transcript(agent, name)), is_here=is_here)
+    with lock_journal(layout, agent, deletes=True) as its_journal:
+        at, more = stamp_now(), journal.encode_about(_read_uid(layout.transcript_path(agent, name)), is_here=is_here)
         if not soft:
             _append_deleted(layout, agent, session, at, more, is_unused=is_unused)
-        elif session not in known.read_deleted():  # else its soft-deleted transcript stays as it is
-            kept = _choose_deleted_name(layout, agent, name, at)
-            known.append(journal.DELETED, session, at, transcript=kept, **more, **_until(layout, at))
+        elif session not in its_journal.read_deleted():  # else its soft-deleted transcript stays as it is
+            deleted_name = _choose_deleted_name(layout, agent, name, at)
+            its_journal.append(
+                journal.DELETED, session, at, transcript=deleted_name, **more, **_encode_until(layout, at)
+            )
         finish_delete(layout, agent, session)
 
 
@@ -59,13 +67,13 @@ def _append_deleted(
 
     If another process has the transcript open, removing it would make no room: then nothing is deleted.
     """
-    known, name = layout.journal(agent), file_name(session)
-    path = layout.transcript(agent, name)
+    its_journal, name = layout.get_journal(agent), file_name(session)
+    path = layout.transcript_path(agent, name)
     # The event first: a crash behind it leaves files, which the next process removes because of the event. Files that
     # were removed without an event would be forgotten: the agent's own list would show the session again, and opening
     # it would record it anew.
     try:
-        known.append(journal.DELETED, session, at, **more)
+        its_journal.append(journal.DELETED, session, at, **more)
     except OSError as problem:
         # Only on a full disk the file goes first: a user who deletes to make room must not fail for lack of it. A crash
         # in between loses the event, but not the file that the user wanted to be rid of.
@@ -76,20 +84,20 @@ def _append_deleted(
             with suppress(FileNotFoundError):  # it is compressed
                 os.truncate(path, 0)  # ``lock_unused`` has it open, so removing its name alone frees nothing
             layout.remove_transcript(agent, name)
-            known.append(journal.DELETED, session, at, **more)
+            its_journal.append(journal.DELETED, session, at, **more)
 
 
 def finish_delete(layout: Layout, agent: str, session: str) -> None:
     """Do to the files what a session's delete requires. Call it only while holding the journal. Raises OSError."""
-    name, known = file_name(session), layout.journal(agent)
-    kept = known.read_state().deleted[session]
-    if kept is None:
+    name, its_journal = file_name(session), layout.get_journal(agent)
+    deleted_name = its_journal.read_state().deleted[session]
+    if deleted_name is None:
         erase_titles(layout, agent, name, *layout.list_deleted_of(agent, name))
         layout.remove_transcript(agent, name)
     else:
-        _copy_title(layout, agent, session, name, kept)
+        _copy_title(layout, agent, session, name, deleted_name)
         erase_titles(layout, agent, name)
-        _move_to_deleted(layout, agent, name, kept)
+        _move_to_deleted(layout, agent, name, deleted_name)
 
 
 def complete_interrupted(layout: Layout, agent: str) -> bool:
@@ -97,13 +105,13 @@ def complete_interrupted(layout: Layout, agent: str) -> bool:
 
     Returns False if something is left to complete, for example because another process holds the journal.
     """
-    known = layout.journal(agent)
-    if not known.read_state().moving and not _list_interrupted(layout, agent):
+    its_journal = layout.get_journal(agent)
+    if not its_journal.read_state().moving and not _list_interrupted(layout, agent):
         return True
     if layout.is_only_read:
         return False
     try:
-        with known.lock(wait=False):
+        with its_journal.lock(wait=False):
             _finish_moves(layout, agent)
             for session in _list_interrupted(layout, agent):
                 finish_delete(layout, agent, session)
@@ -114,28 +122,31 @@ def complete_interrupted(layout: Layout, agent: str) -> bool:
 
 def _list_interrupted(layout: Layout, agent: str) -> list[str]:
     """The deleted sessions that still have files, backups or titles they should not have. Raises OSError."""
-    state = layout.journal(agent).read_state()
+    state = layout.get_journal(agent).read_state()
     if not state.deleted:
         return []
-    kept, backed_up = {kept_name(name) for name in layout.list_deleted_names(agent)}, layout.list_backed_up(agent)
+    deleted_name, backed_up = (
+        {name_before_delete(name) for name in layout.list_deleted_names(agent)},
+        layout.list_backed_up(agent),
+    )
 
     def is_left(name: str, softly: str | None) -> bool:
-        if name in state.titled or name in backed_up or (softly is None and name in kept):
+        if name in state.titled or name in backed_up or (softly is None and name in deleted_name):
             return True
-        return layout.exists(agent, name)
+        return layout.has_transcript(agent, name)
 
     return [session for session, softly in state.deleted.items() if is_left(file_name(session), softly)]
 
 
 def lift_delete(layout: Layout, agent: str, session: str) -> None:
     """See ``Store.lift_delete``."""
-    known = layout.journal(agent)
-    if session not in known.read_deleted():
+    its_journal = layout.get_journal(agent)
+    if session not in its_journal.read_deleted():
         return
-    with known.lock():
-        if session in known.read_deleted():
+    with its_journal.lock():
+        if session in its_journal.read_deleted():
             finish_delete(layout, agent, session)  # a crash may have interrupted the delete
-            known.append(journal.LIFTED, session, now())
+            its_journal.append(journal.LIFTED, session, stamp_now())
 
 
 def delete_transcript(
@@ -161,18 +172,18 @@ def delete_transcript(
 def _delete_set_aside(layout: Layout, agent: str, session: str, name: str, *, soft: bool, is_here: bool) -> None:
     layout.mark(agent, name)
     with lock_journal(layout, agent, deletes=True):
-        at = now()
-        to, until = (_choose_deleted_name(layout, agent, name, at), _until(layout, at)) if soft else ("", {})
+        at = stamp_now()
+        to, until = (_choose_deleted_name(layout, agent, name, at), _encode_until(layout, at)) if soft else ("", {})
         _move(layout, agent, Event(journal.TITLED, session, name, to=to, is_here=is_here), until)
 
 
-def delete_permanently(layout: Layout, agent: str, session: str, kept: str, *, is_here: bool = False) -> None:
+def delete_permanently(layout: Layout, agent: str, session: str, deleted_name: str, *, is_here: bool = False) -> None:
     """Delete a soft-deleted transcript permanently. ``is_here``: as for ``delete``. Raises OSError."""
     with lock_journal(layout, agent, deletes=True):
-        _move(layout, agent, Event(journal.TITLED, session, kept, to="", is_here=is_here))
+        _move(layout, agent, Event(journal.TITLED, session, deleted_name, to="", is_here=is_here))
 
 
-def _until(layout: Layout, at: str) -> dict[str, str]:
+def _encode_until(layout: Layout, at: str) -> dict[str, str]:
     """The member of a soft delete at the time ``at`` that says when the transcript is removed."""
     # Each delete says it for itself: then another setting, in another terminal or later, removes nothing early, and
     # what an older version has soft-deleted is kept, as that version promised.
@@ -184,7 +195,7 @@ def _until(layout: Layout, at: str) -> dict[str, str]:
 def list_expired(layout: Layout, agent: str, now: str) -> list[str]:
     """The soft-deleted transcripts of an agent whose time is over. Raises OSError."""
     names = layout.list_deleted_names(agent)
-    until = layout.journal(agent).read_state().kept_until if names else {}
+    until = layout.get_journal(agent).read_state().kept_until if names else {}
     return [name for name in names if name in until and until[name] <= now]
 
 
@@ -195,34 +206,37 @@ def remove_expired(layout: Layout) -> int:
     """
     count = 0
     for agent in layout.list_agents():
-        for kept in list_expired(layout, agent, now()):
-            with layout.journal(agent).lock():
+        for deleted_name in list_expired(layout, agent, stamp_now()):
+            with layout.get_journal(agent).lock():
                 # Asked again under the lock: it may have been restored, and deleted anew under this name.
-                path = layout.deleted_transcript(agent, kept)
-                if kept not in list_expired(layout, agent, now()) or (session := read_session(path)) is None:
+                path = layout.deleted_path(agent, deleted_name)
+                if (
+                    deleted_name not in list_expired(layout, agent, stamp_now())
+                    or (session := read_session(path)) is None
+                ):
                     continue
                 with lock_unused(path) as is_unused:
                     if is_unused:
                         # Other machines do so at their own time: one that restores it first has it.
-                        delete_permanently(layout, agent, session, kept, is_here=True)
+                        delete_permanently(layout, agent, session, deleted_name, is_here=True)
                         count += 1
     return count
 
 
-def restore(layout: Layout, agent: str, session: str, kept: str) -> str:
+def restore(layout: Layout, agent: str, session: str, deleted_name: str) -> str:
     """Undo a soft delete. Returns the transcript's name. Raises OSError (FileNotFoundError: it no longer exists).
 
     If its id belongs to a newer session, the transcript comes back as one that was set aside.
     """
-    with lock_journal(layout, agent) as known:
-        if session in known.read_deleted():
+    with lock_journal(layout, agent) as its_journal:
+        if session in its_journal.read_deleted():
             finish_delete(layout, agent, session)  # a crash may have interrupted the delete
-        if not _exists(layout.deleted_transcript(agent, kept)):
+        if not _has_file(layout.deleted_path(agent, deleted_name)):
             raise FileNotFoundError(errno.ENOENT, "it no longer exists", session)
-        to = kept_name(kept)
-        while layout.exists(agent, to):
-            to = next_name(to)
-        return _move(layout, agent, Event(journal.RESTORED, session, kept, to=to))
+        to = name_before_delete(deleted_name)
+        while layout.has_transcript(agent, to):
+            to = number_name(to)
+        return _move(layout, agent, Event(journal.RESTORED, session, deleted_name, to=to))
 
 
 @contextmanager
@@ -232,11 +246,11 @@ def lock_journal(layout: Layout, agent: str, *, deletes: bool = False) -> Iterat
     ``deletes``: on a full disk, leave them for later. Before a transcript gets a new name, they must be complete, as an
     old removal may be of that name.
     """
-    known = layout.journal(agent)
-    with known.lock():
+    its_journal = layout.get_journal(agent)
+    with its_journal.lock():
         with _ignore_full_disk() if deletes else nullcontext():
             _finish_moves(layout, agent)
-        yield known
+        yield its_journal
 
 
 def _move(layout: Layout, agent: str, event: Event, more: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -245,16 +259,16 @@ def _move(layout: Layout, agent: str, event: Event, more: Mapping[str, str] = Ma
     On a full disk, it is removed without an event. ``more``: other members of the event.
     """
     title: dict[str, str | bool | None] = {"title": None} if event.kind == journal.TITLED else {}
-    title |= journal.encode_about(_read_uid(layout.either_transcript(agent, event.name)), is_here=event.is_here)
+    title |= journal.encode_about(_read_uid(layout.either_path(agent, event.name)), is_here=event.is_here)
     with nullcontext() if event.to else _ignore_full_disk():
-        layout.journal(agent).append(
-            event.kind, event.session, now(), transcript=event.transcript, **title, to=event.to, **more
+        layout.get_journal(agent).append(
+            event.kind, event.session, stamp_now(), transcript=event.transcript, **title, to=event.to, **more
         )
     return _finish_move(layout, agent, event)
 
 
 def _finish_moves(layout: Layout, agent: str) -> None:
-    for event in layout.journal(agent).read_state().moving.values():
+    for event in layout.get_journal(agent).read_state().moving.values():
         _finish_move(layout, agent, event)
 
 
@@ -262,12 +276,12 @@ def _finish_move(layout: Layout, agent: str, event: Event) -> str:
     """Do to the files what the event says, then append that it is complete. Returns the new name. Raises OSError."""
     name, to = event.name, event.to or ""
     if to:
-        if _exists(layout.either_transcript(agent, name)):  # else it was moved before
+        if _has_file(layout.either_path(agent, name)):  # else it was moved before
             to = _move_transcript(layout, agent, name, to)
         layout.move_backups(agent, name, to)
         _copy_title(layout, agent, event.session, name, to)
         erase_titles(layout, agent, name)
-    elif is_kept(name):
+    elif is_deleted_name(name):
         erase_titles(layout, agent, name)
         layout.remove_deleted(agent, name)
     else:
@@ -280,12 +294,12 @@ def _finish_move(layout: Layout, agent: str, event: Event) -> str:
 
 def _move_transcript(layout: Layout, agent: str, name: str, to: str) -> str:
     """Rename a transcript, and mark it for the index. Returns its new name. Raises OSError."""
-    place = layout.either_transcript(agent, to)
+    place = layout.either_path(agent, to)
     layout.make_folder(place.parent)
-    if is_kept(to):
-        return move_transcript(layout.either_transcript(agent, name), place)
+    if is_deleted_name(to):
+        return move_transcript(layout.either_path(agent, name), place)
     layout.mark(agent, to)
-    to = move_transcript(layout.either_transcript(agent, name), place)
+    to = move_transcript(layout.either_path(agent, name), place)
     layout.mark(agent, to)  # its name may have been taken meanwhile
     return to
 
@@ -301,10 +315,10 @@ def _ignore_full_disk() -> Iterator[None]:
 
 def _choose_deleted_name(layout: Layout, agent: str, name: str, at: str) -> str:
     """An unused name for a transcript that is soft-deleted at the time ``at``."""
-    kept = soft_deleted_name(name, at)
-    while _exists(layout.deleted_transcript(agent, kept)):
-        kept = next_name(kept)
-    return kept
+    deleted_name = make_deleted_name(name, at)
+    while _has_file(layout.deleted_path(agent, deleted_name)):
+        deleted_name = number_name(deleted_name)
+    return deleted_name
 
 
 def _read_uid(path: Path) -> str:
@@ -325,14 +339,14 @@ def read_session(path: Path) -> str | None:
     except (OSError, NewerFormat):
         return None
     try:
-        header = reading.header or reading.remade_header()
+        header = reading.header or reading.rebuild_header()
         return header.session if header is not None else None
     finally:
         reading.close()
 
 
-def _exists(path: Path) -> bool:
-    return os.path.lexists(path) or os.path.lexists(compressed(path))
+def _has_file(path: Path) -> bool:
+    return os.path.lexists(path) or os.path.lexists(compressed_path(path))
 
 
 def set_title(
@@ -357,8 +371,8 @@ def set_archived(
 
     Raises OSError (FileNotFoundError: the session was deleted).
     """
-    with _lock_living(layout, agent, session, name) as known:
-        state = known.read_state()
+    with _lock_living(layout, agent, session, name) as its_journal:
+        state = its_journal.read_state()
         is_news = is_archived and by_agent and name not in state.archived_by_agent
         if is_news or is_archived != (name in state.archived):
             _append_archived(layout, agent, session, name, is_archived, by_agent=by_agent)
@@ -374,10 +388,10 @@ def set_pinned(layout: Layout, agent: str, session: str, name: str, is_pinned: b
 @contextmanager
 def _lock_living(layout: Layout, agent: str, session: str, name: str) -> Iterator[Journal]:
     """Hold the journal. Raises OSError (FileNotFoundError: the session was deleted)."""
-    with lock_journal(layout, agent) as known:
-        if name == file_name(session) and session in known.read_deleted():
+    with lock_journal(layout, agent) as its_journal:
+        if name == file_name(session) and session in its_journal.read_deleted():
             raise FileNotFoundError(errno.ENOENT, "it was deleted", session)
-        yield known
+        yield its_journal
 
 
 def move_user_state(layout: Layout, agent: str, session: str, before: str, after: str) -> None:
@@ -386,10 +400,10 @@ def move_user_state(layout: Layout, agent: str, session: str, before: str, after
 
     Raises OSError.
     """
-    if before in layout.journal(agent).read_state().archived:
+    if before in layout.get_journal(agent).read_state().archived:
         _append_archived(layout, agent, session, before, False)
         _append_archived(layout, agent, session, after, True)
-    if before in layout.journal(agent).read_state().pinned:
+    if before in layout.get_journal(agent).read_state().pinned:
         _append_pinned(layout, agent, session, before, False)
         _append_pinned(layout, agent, session, after, True)
     _copy_title(layout, agent, session, before, after)
@@ -401,10 +415,10 @@ def erase_titles(layout: Layout, agent: str, *names: str) -> None:
 
     Call it only while holding the journal.
     """
-    known = layout.journal(agent)
-    if known.read_state().titled.isdisjoint(names):
+    its_journal = layout.get_journal(agent)
+    if its_journal.read_state().titled.isdisjoint(names):
         return
-    known.erase_titles(names)
+    its_journal.erase_titles(names)
     for copy in layout.list_journal_backups(agent):
         copy.unlink(missing_ok=True)
 
@@ -429,14 +443,14 @@ def lock_unused(path: Path) -> Iterator[bool]:
 
 
 def _copy_title(layout: Layout, agent: str, session: str, before: str, after: str) -> None:
-    title = layout.journal(agent).read_state().titles.get(before)
+    title = layout.get_journal(agent).read_state().titles.get(before)
     if title is not None:
         _append_title(layout, agent, session, after, title)
 
 
 def _remove_titles(layout: Layout, agent: str, session: str, *names: str) -> None:
     for name in names:
-        if name in layout.journal(agent).read_state().titles:
+        if name in layout.get_journal(agent).read_state().titles:
             _append_title(layout, agent, session, name, None)  # for processes that have read the file already
     erase_titles(layout, agent, *names)
 
@@ -444,37 +458,43 @@ def _remove_titles(layout: Layout, agent: str, session: str, *names: str) -> Non
 def _append_title(
     layout: Layout, agent: str, session: str, name: str, title: str | None, *, by_agent: bool = False
 ) -> None:
-    members: dict[str, str | bool | None] = {**_of(session, name), "title": title, **_by(by_agent)}
-    layout.journal(agent).append(journal.TITLED, session, now(), **members)
+    members: dict[str, str | bool | None] = {
+        **_encode_transcript(session, name),
+        "title": title,
+        **_encode_by(by_agent),
+    }
+    layout.get_journal(agent).append(journal.TITLED, session, stamp_now(), **members)
 
 
 def _append_archived(
     layout: Layout, agent: str, session: str, name: str, is_archived: bool, *, by_agent: bool = False
 ) -> None:
     event = journal.ARCHIVED if is_archived else journal.UNARCHIVED
-    layout.journal(agent).append(event, session, now(), **_of(session, name), **_by(by_agent))
+    layout.get_journal(agent).append(
+        event, session, stamp_now(), **_encode_transcript(session, name), **_encode_by(by_agent)
+    )
 
 
 def _append_pinned(layout: Layout, agent: str, session: str, name: str, is_pinned: bool) -> None:
     event = journal.PINNED if is_pinned else journal.UNPINNED
-    layout.journal(agent).append(event, session, now(), **_of(session, name))
+    layout.get_journal(agent).append(event, session, stamp_now(), **_encode_transcript(session, name))
 
 
-def _by(agent: bool) -> dict[str, str]:
+def _encode_by(agent: bool) -> dict[str, str]:
     return {"by": "agent"} if agent else {}
 
 
-def _of(session: str, name: str) -> dict[str, str]:
+def _encode_transcript(session: str, name: str) -> dict[str, str]:
     """The key of an event that belongs to a transcript whose name is not the session's own."""
     return {} if name == file_name(session) else {"transcript": name}
 
 
-def _move_to_deleted(layout: Layout, agent: str, name: str, kept: str) -> None:
-    if layout.exists(agent, name):  # else it was moved before
-        kept = _move_transcript(layout, agent, name, kept)
-    layout.move_backups(agent, name, kept)
+def _move_to_deleted(layout: Layout, agent: str, name: str, deleted_name: str) -> None:
+    if layout.has_transcript(agent, name):  # else it was moved before
+        deleted_name = _move_transcript(layout, agent, name, deleted_name)
+    layout.move_backups(agent, name, deleted_name)
 
 
-def now() -> str:
+def stamp_now() -> str:
     """The time of an event, and the one by which it is decided what is over."""
     return timestamps.stamp(time.time())

@@ -21,9 +21,9 @@ from acp_proxy.errors import NewerFormat
 from acp_proxy.store import layout as store_layout
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format, file_names, private_files
-from acp_proxy.transcript.drop_rewound import fork_end
+from acp_proxy.transcript.drop_rewound import find_fork_end
 from acp_proxy.transcript.file_format import GapReason, Header, NoteType
-from acp_proxy.transcript.file_names import forked
+from acp_proxy.transcript.file_names import fork_path
 from acp_proxy.transcript.reader import Reading, cut
 from acp_proxy.transcript.rewinds import Point
 
@@ -46,15 +46,15 @@ def create(
     Raises OSError; then nothing was created (FileExistsError: the fork has a transcript already).
     """
     of = of or agent
-    source_path = layout.transcript(of, parent)
-    path = layout.transcript(agent, file_names.file_name(header.session))
+    source_path = layout.transcript_path(of, parent)
+    path = layout.transcript_path(agent, file_names.file_name(header.session))
     with ExitStack() as stack:
         finish(layout, of, parent)
         try:
             # Nobody masks a secret in the parent while it is copied, or removes the unfinished copy. In order, as
             # two agents' sessions may be copied to each other at the same time.
             for folder in sorted({source_path.parent, path.parent}):
-                stack.enter_context(private_files.alone_in(folder, wait=True))
+                stack.enter_context(private_files.lock_folder(folder, wait=True))
             source = stack.enter_context(closing(Reading(source_path)))
         except (FileNotFoundError, NewerFormat):
             return False
@@ -62,12 +62,12 @@ def create(
             return False
         source.size = min(source.size, until or source.size)
         ids = [source.header.session, *source.header.forked_from]
-        header = replace(header, origin=source.header.origin, forked_from=ids, uid=file_names.new_uid())
+        header = replace(header, origin=source.header.origin, forked_from=ids, uid=file_names.make_uid())
         with suppress(OSError):  # the next list also finds it by its folder's time
             layout.mark(agent, path.stem)
         # A name of its own for each attempt: if the last unlink fails, the name still leads to the fork's file, and
         # nobody may open it to write something else.
-        new = file_names.unfinished(
+        new = file_names.unfinished_path(
             path.with_stem(f"{path.stem}{file_names.ASIDE}{int.from_bytes(os.urandom(4), 'little')}")
         )
         try:
@@ -113,13 +113,13 @@ def find_end(layout: Layout, agent: str, name: str, point: Point | None, at: str
     the transcript does not have that message. Raises OSError, NewerFormat.
     """
     finish(layout, agent, name)
-    with closing(Reading(layout.transcript(agent, name))) as reading:
+    with closing(Reading(layout.transcript_path(agent, name))) as reading:
         if point is not None:
-            return fork_end(reading, point)
+            return find_fork_end(reading, point)
         if at is None:
             return reading.size
         end = reading.entries_at
-        for line in reading.lines():
+        for line in reading.read_lines():
             if line.entry is not None and line.entry.at > at:
                 break
             end = line.end
@@ -128,7 +128,7 @@ def find_end(layout: Layout, agent: str, name: str, point: Point | None, at: str
 
 # --- Completes forks that older versions began.
 #
-# They created the fork's file at once, under a name of its own (``file_names.forked``): a header, a note about the
+# They created the fork's file at once, under a name of its own (``file_names.fork_path``): a header, a note about the
 # copy, space for it, then the fork's entries, which were appended while a thread filled the space. Such a process may
 # still run, so the file must stay the same one; or a crash has ended it.
 
@@ -156,21 +156,21 @@ def finish(layout: Layout, agent: str, name: str, *, wait: bool = True) -> None:
 
     Raises OSError (BlockingIOError: another process works in the folder and ``wait`` is False).
     """
-    path = layout.transcript(agent, name)
-    if not os.path.lexists(forked(path)) or layout.is_only_read:
+    path = layout.transcript_path(agent, name)
+    if not os.path.lexists(fork_path(path)) or layout.is_only_read:
         return
     with suppress(FileNotFoundError):  # another process finished or deleted it
-        with _open_to_overwrite(forked(path)) as fd:
+        with _open_to_overwrite(fork_path(path)) as fd:
             missing = _read_missing_copy(fd, agent)
         if missing is not None and (missing.agent, missing.parent) != (agent, name):
             finish(layout, missing.agent, missing.parent, wait=wait)  # the parent may be an unfinished fork, too
-        with private_files.alone_in(path.parent, wait=wait):
+        with private_files.lock_folder(path.parent, wait=wait):
             # The same file under both names: a crash came between the link and the unlink.
-            is_done = os.path.lexists(path) and os.path.samefile(path, forked(path))
+            is_done = os.path.lexists(path) and os.path.samefile(path, fork_path(path))
             if is_done or not _is_made_whole(layout, agent, path):
-                forked(path).unlink()
+                fork_path(path).unlink()
                 return
-            into = store_layout.move_transcript(forked(path), path)
+            into = store_layout.move_transcript(fork_path(path), path)
             with suppress(OSError):  # it was marked when it was created, if that was possible
                 layout.mark(agent, into)
 
@@ -189,7 +189,7 @@ def _is_made_whole(layout: Layout, agent: str, path: Path) -> bool:
 
     Raises OSError (BlockingIOError: the head is being written).
     """
-    with _open_to_overwrite(forked(path)) as fd:
+    with _open_to_overwrite(fork_path(path)) as fd:
         if _read_head(fd) is None:
             private_files.lock(fd)  # held by who writes it
             if _read_head(fd) is None:
@@ -216,8 +216,8 @@ def _copy_missing(layout: Layout, fd: int, missing: _MissingCopy) -> None:
 
 def _find_parent(layout: Layout, missing: _MissingCopy) -> Reading | None:
     """The parent's transcript, even if it was set aside; None if it is gone. Raises OSError."""
-    deleted = layout.journal(missing.agent).read_deleted()
-    for path in layout.list_same_id(layout.transcript(missing.agent, missing.parent)):
+    deleted = layout.get_journal(missing.agent).read_deleted()
+    for path in layout.list_same_id(layout.transcript_path(missing.agent, missing.parent)):
         with suppress(FileNotFoundError, NewerFormat):
             reading = Reading(path)
             header = reading.header

@@ -32,7 +32,7 @@ from acp_proxy.transcript.summary import Summary
 _VERSION = 1
 
 
-def cursor_binding(agent: str, cwd: str | None) -> str:
+def encode_binding(agent: str, cwd: str | None) -> str:
     """Identifies the list that a cursor belongs to: an agent and a directory filter."""
     return digest(json.dumps([agent, same_directory.normalize_directory(cwd) if cwd is not None else None]))
 
@@ -110,12 +110,12 @@ class ListedSession(Struct, frozen=True):
     def selector(self) -> str:
         """What selects it on a command line: its id, with a number if a newer session has that id now; or a copy's
         short id."""
-        return file_names.short_copy(self.agent, self.name, self.session) or self.full_selector
+        return file_names.make_copy_id(self.agent, self.name, self.session) or self.full_selector
 
     @property
     def full_selector(self) -> str:
         """As ``named``, but never short."""
-        return self.session + file_names.aside(self.name)
+        return self.session + file_names.find_aside_suffix(self.name)
 
     @property
     def copy_of(self) -> str | None:
@@ -161,10 +161,10 @@ class Index:
                 "SELECT inode, created, size, lines, state, used FROM transcripts WHERE agent = ? AND name = ?",
                 (agent, name),
             ).fetchone()
-            header = reading.header or reading.remade_header()
+            header = reading.header or reading.rebuild_header()
             if header is None:
                 return True
-            summary, size, lines = Summary.begun(header), 0, 0
+            summary, size, lines = Summary.begin(header), 0, 0
             if row is not None and row[:2] == (reading.inode, header.created_at) and row[2] <= reading.size:
                 with check_values():
                     summary, size, lines = (
@@ -282,7 +282,7 @@ class Index:
         ``cwd``: only sessions of this directory. ``cursor``: ``Page.next`` of the page before. ``run``: see
         ``Store.list_page``. ``hidden``: the names of transcripts to leave out; ``only``: of those to leave in.
         """
-        binding = cursor_binding(agent, cwd)
+        binding = encode_binding(agent, cwd)
         query = [f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1"]
         values: list[object] = [agent]
         if cwd is not None:
@@ -327,7 +327,7 @@ class Index:
 
         with (
             suppress(sqlite3.Error),
-            closing(sqlite3.connect(private_files.database_uri(path, "mode=ro"), uri=True, timeout=0)) as other,
+            closing(sqlite3.connect(private_files.make_database_uri(path, "mode=ro"), uri=True, timeout=0)) as other,
         ):
             if other.execute("PRAGMA user_version").fetchone() == (SCHEMA,):
                 other.backup(self._database, progress=check)
@@ -405,8 +405,8 @@ class Index:
         row = encode_row(name, header, summary, shown, reading.inode, reading.size, size, lines) | {
             "agent": agent,
             "name": name,
-            "place": blob(same_directory.resolve_directory(cwd)) if cwd is not None else None,
-            "spelled": blob(same_directory.normalize_directory(cwd)) if cwd is not None else None,
+            "place": encode_id(same_directory.resolve_directory(cwd)) if cwd is not None else None,
+            "spelled": encode_id(same_directory.normalize_directory(cwd)) if cwd is not None else None,
         }
         self._database.execute(
             f"INSERT OR REPLACE INTO transcripts({', '.join(row)}) VALUES ({', '.join('?' * len(row))})",
@@ -417,9 +417,9 @@ class Index:
         """The canonical directories that a filter matches: where it leads, and where sessions so spelled were."""
         found = self._database.execute(
             "SELECT DISTINCT place FROM transcripts WHERE agent = ? AND spelled = ?",
-            (agent, blob(same_directory.normalize_directory(cwd))),
+            (agent, encode_id(same_directory.normalize_directory(cwd))),
         )
-        return list({blob(same_directory.resolve_directory(cwd)), *(place for (place,) in found)})
+        return list({encode_id(same_directory.resolve_directory(cwd)), *(place for (place,) in found)})
 
 
 def encode_row(
@@ -442,10 +442,10 @@ def encode_row(
         "machine": shown.machine,
         "git": shown.git,
     }
-    state = summary.state()
+    state = summary.dump_state()
     return {
-        "session": blob(header.session),
-        "listed": int(shown.prompts > 0 and shown.cwd is not None and not file_names.aside(name)),
+        "session": encode_id(header.session),
+        "listed": int(shown.prompts > 0 and shown.cwd is not None and not file_names.find_aside_suffix(name)),
         "updated": shown.updated or "",
         "info": _encode_json(info),
         "open": _encode_json(sorted(shown.open)),
@@ -481,7 +481,7 @@ def decode_row(row: tuple[str, str, bytes, str, str, str, str], run: str) -> Lis
     return ListedSession(
         agent=agent,
         name=name,
-        session=text(session),
+        session=decode_id(session),
         cwd=known["cwd"],
         title=known["title"],
         updated=updated,
@@ -507,11 +507,11 @@ def parse_json(text: str) -> Any:
     return jsonrpc.parse(text.encode())
 
 
-def blob(text: str) -> bytes:
+def encode_id(text: str) -> bytes:
     """Text as bytes, lone surrogates and NUL included, so that it is compared byte by byte."""
     return text.encode("utf-8", "surrogatepass")
 
 
-def text(data: bytes) -> str:
-    """The text of a ``blob``."""
+def decode_id(data: bytes) -> str:
+    """The id in such bytes."""
     return data.decode("utf-8", "surrogatepass")

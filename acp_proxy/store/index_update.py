@@ -149,7 +149,7 @@ class StoreIndex:
                 return answer
             except (sqlite3.Error, OSError) as problem:
                 self._close()
-                in_use = _error_code(problem) in _IN_USE
+                in_use = _find_error_code(problem) in _IN_USE
                 is_slow = time.monotonic() - began > _SLOW_SECONDS
                 self._query_again_at = time.monotonic() + (_PAUSE_SECONDS if is_slow else 0.0)
         try:
@@ -182,13 +182,13 @@ class StoreIndex:
         A transcript's mark is removed once the index has all of it and no turn is unanswered.
         """
         if gone := [name for name in names if not self._update_row(index, agent, name)]:
-            self._forget(index, agent, gone)  # all at once, because erasing rewrites the whole index
+            self._remove_rows(index, agent, gone)  # all at once, because erasing rewrites the whole index
 
     def _update_row(self, index: Index, agent: str, name: str) -> bool:
         """Returns False if the transcript no longer exists."""
         try:
             fork.finish(self._layout, agent, name, wait=False)
-            reading = Reading(self._layout.transcript(agent, name))
+            reading = Reading(self._layout.transcript_path(agent, name))
         except FileNotFoundError:
             return False
         except (OSError, NewerFormat):
@@ -196,8 +196,8 @@ class StoreIndex:
         try:
             with index.transaction():  # a process that removes the transcript from here on also removes the row, later
                 finished = index.update_row(agent, name, reading) and not _may_be_imported_still(reading)
-                finished = finished or reading.age(time.time()) > _UNFINISHED_SECONDS
-                if not self._layout.exists(agent, name):
+                finished = finished or reading.measure_age(time.time()) > _UNFINISHED_SECONDS
+                if not self._layout.has_transcript(agent, name):
                     raise FileNotFoundError(errno.ENOENT, "it was removed", name)
             if finished and index.is_on_disk:
                 self._layout.unmark(agent, name, lambda: _has_changed(reading))
@@ -211,16 +211,16 @@ class StoreIndex:
 
     def remove(self, agent: str, names: list[str]) -> None:
         """Remove deleted transcripts from the index. If that fails, their marks stay. Raises Unreadable."""
-        self.write(lambda index: self._forget(index, agent, names))
+        self.write(lambda index: self._remove_rows(index, agent, names))
 
-    def _forget(self, index: Index, agent: str, names: list[str]) -> None:
+    def _remove_rows(self, index: Index, agent: str, names: list[str]) -> None:
         index.remove_rows(agent, *names)
         if not index.is_on_disk:
             return
         gone = [name for name in names if self._layout.remove_search_tables(name)]
         if index.clear_log():
             for name in gone:  # a transcript that exists again keeps its mark
-                self._layout.unmark(agent, name, partial(self._layout.exists, agent, name))
+                self._layout.unmark(agent, name, partial(self._layout.has_transcript, agent, name))
 
     def _query_on_disk(self, question: Callable[[Index], T], agents: tuple[str, ...]) -> T:
         try:
@@ -253,7 +253,7 @@ class StoreIndex:
         moved: list[bool] = []
         self.write(lambda index: moved.append(index.move(agent, name, *inodes)))
         if moved[-1]:
-            path = self._layout.transcript(agent, name)
+            path = self._layout.transcript_path(agent, name)
             self._layout.unmark(agent, name, lambda: os.path.lexists(path))  # the session continues, decompressed
 
     def rebuild(self) -> None:
@@ -307,7 +307,7 @@ class StoreIndex:
 
     def _complete_deletes(self, agent: str) -> list[str]:
         """The transcript names of an agent's deleted sessions; their files are gone when this returns."""
-        sessions = self._layout.journal(agent).read_deleted()
+        sessions = self._layout.get_journal(agent).read_deleted()
         known = self._completed.get(agent)
         if known is None or known[0] is not sessions:
             names = [file_name(session) for session in sessions]
@@ -361,14 +361,14 @@ def _has_changed(reading: Reading) -> bool:
 def _may_be_imported_still(reading: Reading) -> bool:
     """Whether an agent may still be replaying this imported session."""
     is_imported = reading.header is not None and reading.header.origin == IMPORTED
-    return is_imported and reading.age(time.time()) < _REPLAY_SECONDS
+    return is_imported and reading.measure_age(time.time()) < _REPLAY_SECONDS
 
 
 def is_temporary(problem: sqlite3.Error) -> bool:
     """Whether an error says that a database is in use or has no space, which rebuilding would not fix."""
-    return _error_code(problem) in _TEMPORARY
+    return _find_error_code(problem) in _TEMPORARY
 
 
-def _error_code(problem: Exception) -> int:
+def _find_error_code(problem: Exception) -> int:
     """SQLite's primary result code."""
     return int(getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR)) & 0xFF

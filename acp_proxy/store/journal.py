@@ -26,7 +26,7 @@ from acp_proxy.transcript import private_files, salvage
 from acp_proxy.transcript.file_names import file_name, is_ours
 from acp_proxy.transcript.private_files import append_all, lock, open_private, read_at, write_at
 from acp_proxy.transcript.salvage import Intact
-from acp_proxy.transcript.titles import masks_shortened
+from acp_proxy.transcript.titles import shorten_masks
 
 DELETED, LIFTED, RESTORED, TITLED = "deleted", "lifted", "restored", "titled"
 ARCHIVED, UNARCHIVED = "archived", "unarchived"
@@ -166,8 +166,8 @@ class Journal:
             os.close(fd)
         known = self._known
         is_alone = self._holder == threading.get_ident() and after.st_size == size + len(data)
-        if known is not None and known[0] == _version(before) and is_alone:  # many deletes read the file only once
-            self._known = _version(after), _fold((piece.value for piece in find_events(line)), known[1])
+        if known is not None and known[0] == _identify(before) and is_alone:  # many deletes read the file only once
+            self._known = _identify(after), _fold((piece.value for piece in find_events(line)), known[1])
 
     def sync(self) -> None:
         """Return once everything appended is on disk. Raises OSError."""
@@ -187,7 +187,7 @@ class Journal:
             found = os.stat(self._path)
         except FileNotFoundError:
             return EMPTY
-        now = _version(found)
+        now = _identify(found)
         if self._known is None or self._known[0] != now:
             self._known = now, _fold(self._read_events())
         return self._known[1]
@@ -216,7 +216,7 @@ class Journal:
                 yield from (piece.value for piece in find_events(line))
 
 
-def _version(file: os.stat_result) -> tuple[int, int, int]:
+def _identify(file: os.stat_result) -> tuple[int, int, int]:
     return file.st_ino, file.st_size, file.st_mtime_ns
 
 
@@ -246,7 +246,7 @@ def _fold(events: Iterator[Event], before: JournalState = EMPTY) -> JournalState
             moving.pop(event.name, None)
             titles.pop(event.name, None)
             if event.title is not None:
-                titles[event.name] = masks_shortened(event.title)
+                titles[event.name] = shorten_masks(event.title)
                 titled.add(event.name)
                 (titled_by_agent.add if event.by_agent else titled_by_agent.discard)(event.name)
         elif event.kind == DELETED:
@@ -298,7 +298,7 @@ def find_events(line: bytes) -> list[Intact[Event]]:
     event = _decode_event(line)
     if event is not None:
         return [Intact(0, len(line.rstrip(b"\r\n")), event)]
-    return salvage.pieces(line, _START, lambda piece, _: _decode_event(piece))
+    return salvage.find_pieces(line, _START, lambda piece, _: _decode_event(piece))
 
 
 def _decode_event(line: bytes) -> Event | None:

@@ -20,9 +20,9 @@ from acp_proxy.transcript.file_names import (
     COMPRESSED_SUFFIX,
     FORKED_SUFFIX,
     SUFFIX,
-    compressed,
-    forked,
-    unfinished,
+    compressed_path,
+    fork_path,
+    unfinished_path,
 )
 
 # --- Removes SQLite databases. Windows removes no file that a process has open, so such a database is emptied.
@@ -153,7 +153,7 @@ class Layout:
             if directory.is_dir():
                 private_files.check_inside(directory)
         for agent in self.list_agents():
-            private_files.check_link(self.transcript(agent, JOURNAL))
+            private_files.check_link(self.transcript_path(agent, JOURNAL))
 
     def make_folder(self, folder: Path) -> None:
         """Create an agent's folder, and the store itself if it was removed.
@@ -191,7 +191,7 @@ class Layout:
 
     def list_names(self, agent: str) -> list[str]:
         """The names of an agent's transcripts, including those set aside. Other files are left out."""
-        return _names_in(self.transcripts / agent)
+        return _list_names(self.transcripts / agent)
 
     def list_all_names(self) -> list[tuple[str, str]]:
         """The agent and name of every transcript."""
@@ -206,11 +206,11 @@ class Layout:
             folders = (self.transcripts, self.backups, self.deleted)
             return sorted({path for folder in folders for path in _list_files(folder, "*")})
         chosen = [(agent, name) for agent, each in names.items() for name in each]
-        found = {self.transcript(agent, name) for agent, name in chosen}
-        found |= {path for agent in names if (path := self.transcript(agent, JOURNAL)).exists()}  # holds titles
+        found = {self.transcript_path(agent, name) for agent, name in chosen}
+        found |= {path for agent in names if (path := self.transcript_path(agent, JOURNAL)).exists()}  # holds titles
         for agent, name in chosen:
             found.update(_list_files(self.backups / agent, f"{name}*"))
-            found.update(self.deleted_transcript(agent, each) for each in self.list_deleted_of(agent, name))
+            found.update(self.deleted_path(agent, each) for each in self.list_deleted_of(agent, name))
         return sorted(found)
 
     def stat_transcripts(self, agent: str) -> dict[str, os.stat_result | None]:
@@ -218,7 +218,7 @@ class Layout:
         forms: dict[str, os.stat_result | None] = {}
         with suppress(FileNotFoundError, PermissionError), os.scandir(self.transcripts / agent) as found:
             for file in found:
-                if (name := file_names.transcript_in(file.name)) is None:
+                if (name := file_names.parse_transcript_name(file.name)) is None:
                     continue
                 if file.name.endswith(COMPRESSED_SUFFIX):
                     forms.setdefault(name, None)
@@ -227,37 +227,37 @@ class Layout:
                     forms[name] = file.stat(follow_symlinks=False)
         return forms
 
-    def transcript(self, agent: str, name: str) -> Path:
+    def transcript_path(self, agent: str, name: str) -> Path:
         """The path of a transcript's plain file."""
         return self.transcripts / agent / (name + SUFFIX)
 
-    def deleted_transcript(self, agent: str, name: str) -> Path:
+    def deleted_path(self, agent: str, name: str) -> Path:
         """The path of a soft-deleted transcript."""
         return self.deleted / agent / (name + SUFFIX)
 
-    def remote_turns(self, agent: str, name: str) -> Path:
+    def remote_turns_path(self, agent: str, name: str) -> Path:
         """Where turns of another machine wait until nobody has this transcript open."""
         return self.waiting_turns / agent / name
 
-    def either_transcript(self, agent: str, name: str) -> Path:
+    def either_path(self, agent: str, name: str) -> Path:
         """The path of a transcript's plain file, soft-deleted or not."""
-        return self.deleted_transcript(agent, name) if file_names.is_kept(name) else self.transcript(agent, name)
+        return self.deleted_path(agent, name) if file_names.is_deleted_name(name) else self.transcript_path(agent, name)
 
     def list_deleted_names(self, agent: str) -> list[str]:
         """The names of an agent's soft-deleted transcripts."""
-        return _names_in(self.deleted / agent)
+        return _list_names(self.deleted / agent)
 
     def list_deleted_of(self, agent: str, name: str) -> list[str]:
         """The soft-deleted transcripts that had this name.
 
         There may be several: the session may have been soft-deleted, begun anew, and soft-deleted again.
         """
-        return [each for each in self.list_deleted_names(agent) if file_names.kept_name(each) == name]
+        return [each for each in self.list_deleted_names(agent) if file_names.name_before_delete(each) == name]
 
-    def journal(self, agent: str) -> Journal:
+    def get_journal(self, agent: str) -> Journal:
         """An agent's journal, the same object each time."""
         found = self._journals.get(agent)  # each turn asks, and a path takes long to make
-        return found or self._journals.setdefault(agent, Journal(self.transcript(agent, JOURNAL)))
+        return found or self._journals.setdefault(agent, Journal(self.transcript_path(agent, JOURNAL)))
 
     def mark(self, agent: str, name: str) -> str:
         """Mark a transcript as one that the index has not read to its end. Returns the mark's path. Raises OSError.
@@ -276,7 +276,7 @@ class Layout:
 
     def list_marked(self, agent: str) -> list[str]:
         """The names of an agent's marked transcripts, including those whose mark is being removed."""
-        return list(dict.fromkeys(mark.name.partition(_TAKEN)[0] for mark in self._marks(agent)))
+        return list(dict.fromkeys(mark.name.partition(_TAKEN)[0] for mark in self._list_mark_files(agent)))
 
     def is_marked(self, agent: str, name: str) -> bool:
         """Whether a transcript is marked, and the mark is not being removed."""
@@ -301,13 +301,13 @@ class Layout:
 
         A removal that is still under way is undone too, which only costs another look at that transcript.
         """
-        for mark in self._marks(agent):
+        for mark in self._list_mark_files(agent):
             name, taken, _ = mark.name.partition(_TAKEN)
             if taken:
                 with suppress(FileNotFoundError):
                     mark.replace(mark.with_name(name))
 
-    def _marks(self, agent: str) -> list[Path]:
+    def _list_mark_files(self, agent: str) -> list[Path]:
         folder = self.unindexed / agent
         if not folder.is_dir():
             return []
@@ -315,11 +315,11 @@ class Layout:
             marks = [Path(mark.path) for mark in found if mark.is_file(follow_symlinks=False)]
         return [mark for mark in marks if file_names.is_ours(mark.name.partition(_TAKEN)[0])]
 
-    def exists(self, agent: str, name: str) -> bool:
+    def has_transcript(self, agent: str, name: str) -> bool:
         """Whether a file with this transcript's name exists in any form."""
-        path = self.transcript(agent, name)
+        path = self.transcript_path(agent, name)
         # Its own name twice: a fork may get it between the checks.
-        return any(map(os.path.lexists, (path, compressed(path), forked(path), path)))
+        return any(map(os.path.lexists, (path, compressed_path(path), fork_path(path), path)))
 
     def list_same_id(self, path: Path) -> Iterator[Path]:
         """A transcript's path, then the paths of those with the same id that were set aside.
@@ -334,7 +334,7 @@ class Layout:
         aside = {found.partition(".")[0] for found in found_there if found.startswith(f"{path.stem}{file_names.ASIDE}")}
         yield from (path.with_stem(name) for name in sorted(aside))
 
-    def backup(self, agent: str, name: str, stamp: str) -> Path:
+    def backup_path(self, agent: str, name: str, stamp: str) -> Path:
         """Where a file is copied to before it is repaired. ``stamp``: the time of the repair."""
         return self.backups / agent / f"{name}.{''.join(one for one in stamp if one.isalnum())}{SUFFIX}"
 
@@ -362,15 +362,15 @@ class Layout:
             path.unlink(missing_ok=True)
         for kept in self.list_deleted_of(agent, name):
             self.remove_deleted(agent, kept)
-        self.remote_turns(agent, name).unlink(missing_ok=True)
-        _remove_forms(self.transcript(agent, name))
+        self.remote_turns_path(agent, name).unlink(missing_ok=True)
+        _remove_forms(self.transcript_path(agent, name))
         self.remove_search_tables(name)
 
     def remove_deleted(self, agent: str, name: str) -> None:
         """Remove a soft-deleted transcript and its backups. Raises OSError."""
         for path in (self.backups / agent).glob(f"{name}.*"):
             path.unlink(missing_ok=True)
-        _remove_forms(self.deleted_transcript(agent, name))
+        _remove_forms(self.deleted_path(agent, name))
         self.remove_search_tables(name)
 
     def measure_sizes(self, agent: str, plain: set[str] | None = None) -> dict[str, int]:
@@ -396,8 +396,8 @@ class Layout:
     # --- full text
 
     def list_search_tables(self, digit: str, kind: str = "") -> list[Path]:
-        """The search tables for transcripts whose digit (``file_names.digit``) this is. ``kind``: ``.calls`` for those
-        of tool calls."""
+        """The search tables for transcripts with this digit (``file_names.find_table_digit``). ``kind``: ``.calls`` for
+        those of tool calls."""
         with suppress(FileNotFoundError):
             return sorted(
                 self.search / file
@@ -406,7 +406,7 @@ class Layout:
             )
         return []
 
-    def new_search_table(self, digit: str, kind: str = "") -> Path:
+    def make_search_table_path(self, digit: str, kind: str = "") -> Path:
         """A path for a new search table, with a name never used before. Raises OSError, StoreRefused.
 
         Another process may still have an old table open after it was removed.
@@ -420,7 +420,7 @@ class Layout:
         The tables hold other transcripts too; the next search rebuilds them. If the transcript is gone as well, its
         text cannot return to a table.
         """
-        digit = file_names.digit(name)
+        digit = file_names.find_table_digit(name)
         try:
             found = sorted(file for file in os.listdir(self.search) if file.startswith(f"{digit}-"))
         except (FileNotFoundError, NotADirectoryError):
@@ -450,17 +450,23 @@ class Layout:
         remove_database(self.index)
 
 
-def _names_in(folder: Path) -> list[str]:
+def _list_names(folder: Path) -> list[str]:
     try:
         with os.scandir(folder) as found:
-            return sorted({name for file in found if (name := file_names.transcript_in(file.name)) is not None})
+            return sorted({name for file in found if (name := file_names.parse_transcript_name(file.name)) is not None})
     except (FileNotFoundError, PermissionError):
         return []
 
 
 def _remove_forms(path: Path) -> None:
     """Remove every form of a transcript, the plain file last. Raises OSError."""
-    for form in (unfinished(path), unfinished(compressed(path)), compressed(path), forked(path), path):
+    for form in (
+        unfinished_path(path),
+        unfinished_path(compressed_path(path)),
+        compressed_path(path),
+        fork_path(path),
+        path,
+    ):
         remove_file(form)
 
 
@@ -498,13 +504,13 @@ def move_transcript(source: Path, target: Path) -> str:
     """
     is_compressed = not os.path.lexists(source)
     while True:
-        plain_form, compressed_form = (source, target), (compressed(source), compressed(target))
+        plain_form, compressed_form = (source, target), (compressed_path(source), compressed_path(target))
         (before, after), (leftover, other) = (
             (compressed_form, plain_form) if is_compressed else (plain_form, compressed_form)
         )
         if not os.path.lexists(other) and _rename(before, after):
             break
-        target = target.with_stem(next_name(target.stem))
+        target = target.with_stem(number_name(target.stem))
     leftover.unlink(missing_ok=True)  # if both forms exist, the plain one counts
     return target.stem
 
@@ -536,7 +542,7 @@ def link_or_rename(before: Path, after: Path) -> bool:
     return True
 
 
-def next_name(name: str) -> str:
+def number_name(name: str) -> str:
     """The name to try if this one is taken: with a number behind it, or the next one."""
     head, aside, number = name.rpartition(ASIDE)
     return f"{head}{ASIDE}{int(number) + 1}" if aside else f"{name}{ASIDE}1"

@@ -17,7 +17,7 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import Header
-from acp_proxy.transcript.file_names import ASIDE, compressed, file_name
+from acp_proxy.transcript.file_names import ASIDE, compressed_path, file_name
 
 _TRIES = 100  # attempts while other processes delete, create or compress the same file
 
@@ -33,7 +33,7 @@ def open_to_append(
     layout: Layout, agent: str, header: Header, *, fresh: bool, parent: str | None, until: int | None = None
 ) -> Transcript:
     """See ``Store.open_to_append``."""
-    path = layout.transcript(agent, file_name(header.session))
+    path = layout.transcript_path(agent, file_name(header.session))
     if parent == header.session and (source := proxy_ids.original(parent)) is not None:
         with contextlib.suppress(FileNotFoundError):  # the other agent's session is gone
             return open_copy(layout, agent, header, source[0], file_name(source[1]))
@@ -66,17 +66,17 @@ def open_copy(layout: Layout, agent: str, header: Header, of: str, parent: str) 
     user's title of the session.
     """
     name = file_name(header.session)
-    path = layout.transcript(agent, name)
+    path = layout.transcript_path(agent, name)
     delete.lift_delete(layout, agent, header.session)
     layout.make_folder(path.parent)
     for _ in range(_TRIES):
         fork.finish(layout, agent, name)
-        if layout.exists(agent, name):
+        if layout.has_transcript(agent, name):
             return _resume(layout, agent, path, header)
         with contextlib.suppress(FileExistsError):  # another process was faster
             fork.create(layout, agent, parent, header, of=of)
             transcript = Transcript(path)
-            title = layout.journal(of).read_state().titles.get(parent)
+            title = layout.get_journal(of).read_state().titles.get(parent)
             if title is not None:
                 with contextlib.suppress(OSError):  # the copy is there without it
                     delete.set_title(layout, agent, header.session, name, title)
@@ -86,7 +86,7 @@ def open_copy(layout: Layout, agent: str, header: Header, of: str, parent: str) 
 
 def reopen(layout: Layout, agent: str, session: str, identity: bytes) -> Transcript:
     """See ``Store.reopen``."""
-    path = layout.transcript(agent, file_name(session))
+    path = layout.transcript_path(agent, file_name(session))
     for candidate in layout.list_same_id(path):
         with contextlib.suppress(FileNotFoundError):
             decompressed = decompress(layout, agent, candidate)
@@ -99,7 +99,7 @@ def reopen(layout: Layout, agent: str, session: str, identity: bytes) -> Transcr
 
 def decompress(layout: Layout, agent: str, path: Path) -> bool:
     """Decompress a transcript if it is compressed; returns whether it was. Raises OSError."""
-    if not os.path.lexists(compressed(path)):
+    if not os.path.lexists(compressed_path(path)):
         return False
     from acp_proxy.store.compress import decompress
 
@@ -112,7 +112,7 @@ def _resume(layout: Layout, agent: str, path: Path, header: Header) -> Transcrip
     The session may be deleted, or its transcript compressed, at this moment.
     """
     for _ in range(_TRIES):
-        if header.session in layout.journal(agent).read_deleted():
+        if header.session in layout.get_journal(agent).read_deleted():
             break
         fork.finish(layout, agent, path.stem)
         layout.make_folder(path.parent)
@@ -125,7 +125,7 @@ def _resume(layout: Layout, agent: str, path: Path, header: Header) -> Transcrip
 def _set_aside(layout: Layout, agent: str, session: str, path: Path) -> None:
     """Rename an older session's transcript with this id, to a name that no other process takes. Raises OSError."""
     fork.finish(layout, agent, path.stem)
-    if not _has_content(path) and not os.path.lexists(compressed(path)):
+    if not _has_content(path) and not os.path.lexists(compressed_path(path)):
         return
     with delete.lock_journal(layout, agent):  # keeps others from compressing it
         try:
@@ -170,6 +170,6 @@ def create_copy(
 
 def _choose_copy_id(layout: Layout, agent: str, of: str, session: str) -> str:
     """An id that no copy has or had."""
-    gone = layout.journal(agent).read_deleted()
+    gone = layout.get_journal(agent).read_deleted()
     ids = (proxy_ids.id_of(of, session, number) for number in count(1))
-    return next(id for id in ids if id not in gone and not layout.exists(agent, file_name(id)))
+    return next(id for id in ids if id not in gone and not layout.has_transcript(agent, file_name(id)))

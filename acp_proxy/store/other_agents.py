@@ -14,11 +14,11 @@ from acp_proxy.protocol import proxy_ids
 from acp_proxy.store import index as store_index
 from acp_proxy.store import queries
 from acp_proxy.store.fork import CONTINUED_RUN
-from acp_proxy.store.index import COLUMNS, PAGE, Index, ListedSession, Page, blob, decode_row, text
+from acp_proxy.store.index import COLUMNS, PAGE, Index, ListedSession, Page, decode_id, decode_row, encode_id
 from acp_proxy.store.journal import JournalState
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.queries import COPIES, QueryIndex, match_directory
-from acp_proxy.transcript.file_names import called, file_name
+from acp_proxy.transcript.file_names import file_name, name_agent
 
 _MARK = " · "
 """Stands between a row's title and the other agent's name."""
@@ -46,9 +46,9 @@ def list_joining(
     def found(index: Index) -> list[ListedSession]:
         own = _select_own(index, agent, cwd, run, map(file_name, sessions), copies)
         kept = [row for row in queries.complete_rows(layout, own) if archived is None or row.is_archived == archived]
-        return [*kept, *rows.of(index, others, cwd, None, PAGE)]
+        return [*kept, *rows.read_rows(index, others, cwd, None, PAGE)]
 
-    return sorted(ask(found, agent, *others), key=_position, reverse=True)[:PAGE]
+    return sorted(ask(found, agent, *others), key=_get_position, reverse=True)[:PAGE]
 
 
 def list_by_ids(
@@ -59,9 +59,9 @@ def list_by_ids(
 
     def found(index: Index) -> list[ListedSession]:
         own = _select_own(index, agent, None, run, map(file_name, sessions), copies=False)
-        return [*queries.complete_rows(layout, own), *rows.of(index, others, None, None, PAGE, sessions)]
+        return [*queries.complete_rows(layout, own), *rows.read_rows(index, others, None, None, PAGE, sessions)]
 
-    return sorted(ask(found, agent, *others), key=_position, reverse=True)
+    return sorted(ask(found, agent, *others), key=_get_position, reverse=True)
 
 
 def add_other_agents(
@@ -78,15 +78,17 @@ def add_other_agents(
 
     ``own``: the same page without them.
     """
-    binding = store_index.cursor_binding(agent, cwd)
+    binding = store_index.encode_binding(agent, cwd)
     before = store_index.decode_cursor(cursor, binding) if cursor is not None else None
 
     def found(index: Index) -> list[ListedSession]:
-        return list(rows.of(index, others, cwd, before, PAGE + 1))
+        return list(rows.read_rows(index, others, cwd, before, PAGE + 1))
 
-    merged = sorted([*own.rows, *ask(found, *others)], key=_position, reverse=True)
+    merged = sorted([*own.rows, *ask(found, *others)], key=_get_position, reverse=True)
     is_last = len(merged) <= PAGE and own.next is None
-    return Page(merged[:PAGE], None if is_last else store_index.encode_cursor(binding, *_position(merged[:PAGE][-1])))
+    return Page(
+        merged[:PAGE], None if is_last else store_index.encode_cursor(binding, *_get_position(merged[:PAGE][-1]))
+    )
 
 
 class OtherAgentsRows:
@@ -98,7 +100,7 @@ class OtherAgentsRows:
         self._archived = archived
         self._state = queries.read_state(layout, agent)
 
-    def of(
+    def read_rows(
         self,
         index: Index,
         others: Iterable[str],
@@ -129,7 +131,7 @@ class OtherAgentsRows:
 
 
 def _make_row(row: ListedSession, id: str, state: JournalState) -> ListedSession:
-    name = called(row.agent)
+    name = name_agent(row.agent)
     title = state.titles.get(file_name(id)) or (f"{row.title}{_MARK}{name}" if row.title else name)
     ours = {"agent": name} | ({"machine": row.machine} if row.machine else {})
     return replace(row, session=id, title=title, meta={"acp-proxy": ours})
@@ -152,7 +154,7 @@ def _select_own(
 def _select_copy_ids(index: Index, agent: str) -> set[str]:
     """The ids of an agent's copies, also of those that no list shows."""
     query = "SELECT session FROM transcripts WHERE agent = ? AND session >= ? AND session < ?"
-    return {text(session) for (session,) in index.select(query, [agent, *COPIES])}
+    return {decode_id(session) for (session,) in index.select(query, [agent, *COPIES])}
 
 
 def _select_others(
@@ -181,5 +183,5 @@ def _select_others(
     return [decode_row(row, "") for row in index.select(" ".join(query), [*given, *after, size])]
 
 
-def _position(row: ListedSession) -> _Position:
-    return row.updated, blob(row.session)
+def _get_position(row: ListedSession) -> _Position:
+    return row.updated, encode_id(row.session)

@@ -16,23 +16,23 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.store import delete, same_directory
-from acp_proxy.store.index import COLUMNS, PAGE, Index, ListedSession, blob, decode_row, text
+from acp_proxy.store.index import COLUMNS, PAGE, Index, ListedSession, decode_id, decode_row, encode_id
 from acp_proxy.store.journal import EMPTY, JournalState
 from acp_proxy.store.layout import Layout
-from acp_proxy.transcript.file_names import ASIDE, COPY, is_ours, short_copy
+from acp_proxy.transcript.file_names import ASIDE, COPY, is_ours, make_copy_id
 
 _FIRST = 64  # rows of each agent: more than a screen
 _MOST_NAMED = 500  # far more than a user wants to choose from
 
 _NUMBERED = re.compile(rf"(.+?)(({ASIDE}[0-9]+)+)", re.DOTALL)
 NUMBER = f"substr(name, instr(name || '{ASIDE}', '{ASIDE}'))"
-"""SQL for the part of a transcript's name after its hash (``file_names.aside``)."""
+"""SQL for the part of a transcript's name after its hash (``file_names.find_aside_suffix``)."""
 
 LAST_USED = "max(updated, created, coalesce(json_extract(state, '$.last'), ''))"
 """SQL for the time when something was last said in a session. The time of change that the agent reports may be older;
 a copy is as new as its making."""
 
-COPIES = blob(proxy_ids.PREFIX), blob(proxy_ids.PREFIX[:-1] + chr(ord(proxy_ids.PREFIX[-1]) + 1))
+COPIES = encode_id(proxy_ids.PREFIX), encode_id(proxy_ids.PREFIX[:-1] + chr(ord(proxy_ids.PREFIX[-1]) + 1))
 """The ids of copies and of sessions of other machines are from the first to before the second."""
 
 ON_BRANCH = "json_extract(info, '$.git.branch') = ?"
@@ -86,7 +86,7 @@ def find_named(index: Index, scope: ListFilter, name: str, deleted: Collection[s
         return rows
     ids = [_NumberedId(name, ""), *_split_number(name)]
     for id in ids:
-        if rows := _select_prompted(index, scope, f"session = ? AND {NUMBER} = ?", [blob(id.session), id.number]):
+        if rows := _select_prompted(index, scope, f"session = ? AND {NUMBER} = ?", [encode_id(id.session), id.number]):
             return rows
     if is_ours(name) and (rows := _select_prompted(index, scope, "name = ?", [name])):
         return rows
@@ -95,7 +95,7 @@ def find_named(index: Index, scope: ListFilter, name: str, deleted: Collection[s
     if not name or any(id.session in deleted or _has_id(index, scope, id.session) for id in ids):
         return []
     for id in ids:
-        first, end = blob(id.session), blob(id.session) + b"\xff"
+        first, end = encode_id(id.session), encode_id(id.session) + b"\xff"
         test = f"session >= ? AND session < ? AND {NUMBER} = ?"
         if rows := _select_prompted(index, scope, test, [first, end, id.number]):
             return rows
@@ -116,16 +116,18 @@ def _split_number(name: str) -> list[_NumberedId]:
 
 
 def find_copies(index: Index, scope: ListFilter, name: str) -> list[ListedSession]:
-    """The copies whose short id (``file_names.short_copy``) starts with this.
+    """The copies whose short id (``file_names.make_copy_id``) starts with this.
 
     The index has no short ids, since they depend on the folder: of each copy, it is made here.
     """
     if not name.startswith(COPY):
         return []
-    test = f"session >= ? AND session < ? AND agent IN ({_placeholders(scope.agents)})"
+    test = f"session >= ? AND session < ? AND agent IN ({_format_placeholders(scope.agents)})"
     query = f"SELECT agent, name, session FROM transcripts WHERE {test}"
     found = index.select(query, [*COPIES, *scope.agents])
-    copies = [(agent, file) for agent, file, id in found if (short_copy(agent, file, text(id)) or "").startswith(name)]
+    copies = [
+        (agent, file) for agent, file, id in found if (make_copy_id(agent, file, decode_id(id)) or "").startswith(name)
+    ]
     names = json.dumps([file for _, file in copies])
     rows = _select_prompted(index, scope, "name IN (SELECT value FROM json_each(?))", [names])
     return [row for row in rows if (row.agent, row.name) in copies]
@@ -135,7 +137,7 @@ def _select_prompted(index: Index, scope: ListFilter, test: str, values: Sequenc
     """The rows that pass a condition and have a turn, newest first. ``values``: the condition's."""
     found = index.select(
         f"SELECT {COLUMNS} FROM transcripts WHERE (agent, name) IN (SELECT agent, name FROM transcripts"
-        f" WHERE {test} AND agent IN ({_placeholders(scope.agents)}) ORDER BY updated DESC LIMIT {_MOST_NAMED})"
+        f" WHERE {test} AND agent IN ({_format_placeholders(scope.agents)}) ORDER BY updated DESC LIMIT {_MOST_NAMED})"
         " ORDER BY listed DESC",
         [*values, *scope.agents],
     )
@@ -145,8 +147,8 @@ def _select_prompted(index: Index, scope: ListFilter, test: str, values: Sequenc
 
 def _has_id(index: Index, scope: ListFilter, session: str) -> bool:
     """Whether this is a whole id, even of a session without a prompt or one that was set aside."""
-    test = f"session = ? AND agent IN ({_placeholders(scope.agents)})"
-    return bool(index.select(f"SELECT 1 FROM transcripts WHERE {test} LIMIT 1", [blob(session), *scope.agents]))
+    test = f"session = ? AND agent IN ({_format_placeholders(scope.agents)})"
+    return bool(index.select(f"SELECT 1 FROM transcripts WHERE {test} LIMIT 1", [encode_id(session), *scope.agents]))
 
 
 def find_titled(sessions: Iterable[tuple[T, str | None]], given: str) -> list[T]:
@@ -165,32 +167,35 @@ def find_titles(index: Index, agent: str, names: Collection[str]) -> dict[str, s
         "SELECT session, json_extract(info, '$.title') FROM transcripts"
         " WHERE agent = ? AND name IN (SELECT value FROM json_each(?))"
     )
-    return {text(session): title for session, title in index.select(query, [agent, json.dumps(list(names))]) if title}
+    return {
+        decode_id(session): title for session, title in index.select(query, [agent, json.dumps(list(names))]) if title
+    }
 
 
 def find_ids_alike(index: Index, sessions: Sequence[str], length: int) -> list[str]:
     """All session ids that share their first ``length`` bytes with one of ``sessions``."""
-    beginnings = list({blob(session)[:length] for session in sessions})
+    beginnings = list({encode_id(session)[:length] for session in sessions})
     found = index.select(
-        f"SELECT DISTINCT session FROM transcripts WHERE substr(session, 1, {length}) IN ({_placeholders(beginnings)})",
+        f"SELECT DISTINCT session FROM transcripts WHERE substr(session, 1, {length})"
+        f" IN ({_format_placeholders(beginnings)})",
         beginnings,
     )
-    return [text(session) for (session,) in found]
+    return [decode_id(session) for (session,) in found]
 
 
 def match_directory(index: Index, agent: str, cwd: str, *, below: bool) -> tuple[str, Sequence[object]]:
     """A condition for an agent's sessions in a directory, with ``below`` also in those below it; and its values."""
     if not below:
         found = index.find_places(agent, cwd)
-        return f"place IN ({_placeholders(found)})", found
+        return f"place IN ({_format_placeholders(found)})", found
     tests, values = [], list[object]()
     for column, path in (
         ("place", same_directory.resolve_directory(cwd)),
         ("spelled", same_directory.normalize_directory(cwd)),
     ):
-        first, end = same_directory.range_below(path)
+        first, end = same_directory.find_range_below(path)
         tests.append(f"{column} = ? OR ({column} >= ? AND {column} < ?)")
-        values += [blob(path), blob(first), blob(end)]
+        values += [encode_id(path), encode_id(first), encode_id(end)]
     return f"({' OR '.join(tests)})", values
 
 
@@ -224,7 +229,7 @@ def complete_rows(layout: Layout, rows: Iterable[ListedSession]) -> Iterator[Lis
 def read_state(layout: Layout, agent: str) -> JournalState:
     """The state of an agent's journal; empty if that cannot be read."""
     try:
-        return layout.journal(agent).read_state()
+        return layout.get_journal(agent).read_state()
     except OSError:
         return EMPTY
 
@@ -232,7 +237,7 @@ def read_state(layout: Layout, agent: str) -> JournalState:
 def is_open(layout: Layout, row: ListedSession) -> bool:
     """Whether a process has the transcript open to append; False if that cannot be determined."""
     try:
-        with delete.lock_unused(layout.transcript(row.agent, row.name)) as is_unused:
+        with delete.lock_unused(layout.transcript_path(row.agent, row.name)) as is_unused:
             return not is_unused
     except OSError:  # for example, the store is read-only
         return False
@@ -246,7 +251,7 @@ def _iterate_stream(
         yield from page
         if len(page) != size:
             return
-        last, size = _cursor_of(page[-1]), PAGE
+        last, size = _encode_cursor(page[-1]), PAGE
         page = ask(lambda index, last=last: _select_page(index, stream, scope, last, PAGE))  # type: ignore[misc]
 
 
@@ -279,12 +284,12 @@ def _select_page(
 def _sort_key(row: ListedSession) -> tuple[str, bool, bytes]:
     """Sort key. At equal times, an original comes before its copy, and the session that has the id now comes first,
     because it was read first."""
-    return row.updated, row.copy_of is None, blob(row.session)
+    return row.updated, row.copy_of is None, encode_id(row.session)
 
 
-def _cursor_of(row: ListedSession) -> tuple[str, bytes, str]:
-    return row.updated, blob(row.session), row.name
+def _encode_cursor(row: ListedSession) -> tuple[str, bytes, str]:
+    return row.updated, encode_id(row.session), row.name
 
 
-def _placeholders(values: Sequence[object]) -> str:
+def _format_placeholders(values: Sequence[object]) -> str:
     return ",".join("?" * len(values))

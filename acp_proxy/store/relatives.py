@@ -34,9 +34,9 @@ def find_relatives(layout: Layout, chosen: Collection[Key]) -> set[Key]:
 
 def _read_headers(layout: Layout) -> Iterator[tuple[Key, Header]]:
     for agent in layout.list_agents():
-        paths = [(name, layout.transcript(agent, name)) for name in layout.list_names(agent)]
+        paths = [(name, layout.transcript_path(agent, name)) for name in layout.list_names(agent)]
         paths += [
-            (file_names.kept_name(name), layout.deleted_transcript(agent, name))
+            (file_names.name_before_delete(name), layout.deleted_path(agent, name))
             for name in layout.list_deleted_names(agent)
         ]
         for name, path in paths:
@@ -45,7 +45,7 @@ def _read_headers(layout: Layout) -> Iterator[tuple[Key, Header]]:
             except (OSError, NewerFormat):
                 continue
             with closing(reading):
-                if (header := reading.header or reading.remade_header()) is not None:
+                if (header := reading.header or reading.rebuild_header()) is not None:
                     yield (agent, name), header
 
 

@@ -21,11 +21,11 @@ from acp_proxy.protocol import acp, proxy_ids
 from acp_proxy.store import delete, open_session
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format, private_files
-from acp_proxy.transcript.compressed import written
+from acp_proxy.transcript.compressed import write_chunks
 from acp_proxy.transcript.file_format import Header, NoteType
-from acp_proxy.transcript.file_names import file_name, unfinished
+from acp_proxy.transcript.file_names import file_name, unfinished_path
 from acp_proxy.transcript.reader import Reading
-from acp_proxy.transcript.rebuild_header import session_of
+from acp_proxy.transcript.rebuild_header import find_session
 
 Part = tuple[int, int, str]
 """Entries that another machine recorded: where they begin and end, and its name."""
@@ -49,10 +49,12 @@ def append_turns(
     ``uid``: the transcript's. ``elsewhere``: as in the header, of the new entries. ``wait``: for another process that
     replaces a transcript of this agent. Raises OSError, NewerFormat.
     """
-    path = layout.transcript(agent, name)
-    with private_files.alone_in(path.parent, wait=wait):  # keeps others from compressing it, or overwriting bytes in it
+    path = layout.transcript_path(agent, name)
+    with private_files.lock_folder(
+        path.parent, wait=wait
+    ):  # keeps others from compressing it, or overwriting bytes in it
         open_session.decompress(layout, agent, path)
-        with layout.journal(agent).lock():
+        with layout.get_journal(agent).lock():
             with delete.lock_unused(path) as is_unused:
                 if not is_unused:
                     return False
@@ -60,13 +62,13 @@ def append_turns(
                     header = reading.header
                     if header is None or reading.size - reading.entries_at != size:
                         return False
-                    parts = _joined([*header.elsewhere, *elsewhere])
-                    header = _naming(replace(header, uid=header.uid or uid, elsewhere=parts), data)
-                    _replace(path, _whole(header, reading, data))
+                    parts = _join_parts([*header.elsewhere, *elsewhere])
+                    header = _add_names(replace(header, uid=header.uid or uid, elsewhere=parts), data)
+                    _replace(path, _chain_file(header, reading, data))
                 layout.mark(agent, name)
                 is_there = _put(path)
             if not (is_there or _put(path)):  # Windows replaces no open file, and this process had it open
-                unfinished(path).unlink(missing_ok=True)
+                unfinished_path(path).unlink(missing_ok=True)
                 return False
             layout.mark(agent, name)  # again: a process that read the old file may have removed the mark
     return True
@@ -76,10 +78,10 @@ def keep_for_later(
     layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str, elsewhere: list[Part]
 ) -> None:
     """Keep entries that ``append_turns`` could not add. Raises OSError."""
-    path = layout.remote_turns(agent, name)
+    path = layout.remote_turns_path(agent, name)
     private_files.make_directory(path.parent)
     _replace(path, iter([orjson.dumps({"uid": uid, "size": size, "elsewhere": elsewhere}), b"\n", data]))
-    unfinished(path).replace(path)
+    unfinished_path(path).replace(path)
 
 
 def remove_kept_turns(layout: Layout) -> None:
@@ -89,10 +91,10 @@ def remove_kept_turns(layout: Layout) -> None:
 
 def add_turns(layout: Layout, agent: str, name: str) -> bool:
     """Add what was kept for a transcript. Returns False if that is impossible now. Raises OSError, NewerFormat."""
-    kept = layout.remote_turns(agent, name)
+    kept = layout.remote_turns_path(agent, name)
     head, _, data = kept.read_bytes().partition(b"\n")
     info = orjson.loads(head)
-    with closing(Reading(layout.transcript(agent, name))) as reading:
+    with closing(Reading(layout.transcript_path(agent, name))) as reading:
         if reading.uid != info["uid"] or reading.size + len(data) > _MOST:
             return False
     if not append_turns(layout, agent, name, info["size"], data, info["uid"], info["elsewhere"], wait=False):
@@ -107,29 +109,33 @@ def create(layout: Layout, agent: str, header: Header, data: bytes, *, is_ours: 
     ``is_ours``: an agent gave the session's id on this machine. If not, or if the id is taken, it gets one of ours:
     an agent here could know another session by the old one.
     """
-    path = layout.transcript(agent, file_name(header.session))
+    path = layout.transcript_path(agent, file_name(header.session))
     layout.make_folder(path.parent)
-    with private_files.alone_in(path.parent, wait=True), layout.journal(agent).lock():
-        if not is_ours or layout.exists(agent, path.stem) or header.session in layout.journal(agent).read_deleted():
+    with private_files.lock_folder(path.parent, wait=True), layout.get_journal(agent).lock():
+        if (
+            not is_ours
+            or layout.has_transcript(agent, path.stem)
+            or header.session in layout.get_journal(agent).read_deleted()
+        ):
             header = replace(
                 header, session=proxy_ids.from_elsewhere(header.uid), forked_from=[header.session, *header.forked_from]
             )
-            path = layout.transcript(agent, file_name(header.session))
-            if layout.exists(agent, path.stem):
+            path = layout.transcript_path(agent, file_name(header.session))
+            if layout.has_transcript(agent, path.stem):
                 raise FileExistsError(path)
             delete.lift_delete(layout, agent, header.session)
-        header = replace(header, elsewhere=_joined(header.elsewhere))
-        _replace(path, iter([file_format.encode_header(_naming(header, data)), data]))
+        header = replace(header, elsewhere=_join_parts(header.elsewhere))
+        _replace(path, iter([file_format.encode_header(_add_names(header, data)), data]))
         layout.mark(agent, path.stem)
-        unfinished(path).replace(path)
+        unfinished_path(path).replace(path)
         layout.mark(agent, path.stem)
     return path.stem
 
 
 def overwrite(layout: Layout, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
     """Overwrite parts of the entries, as masking does. Raises OSError, NewerFormat."""
-    path = layout.either_transcript(agent, name)
-    with private_files.alone_in(path.parent, wait=True):
+    path = layout.either_path(agent, name)
+    with private_files.lock_folder(path.parent, wait=True):
         if not os.path.lexists(path):
             open_session.decompress(layout, agent, path)
         with closing(Reading(path)) as reading:
@@ -144,19 +150,19 @@ def overwrite(layout: Layout, agent: str, name: str, spans: Iterable[tuple[int, 
     layout.remove_search_tables(name)
 
 
-def _whole(header: Header, reading: Reading, data: bytes) -> Iterator[bytes]:
+def _chain_file(header: Header, reading: Reading, data: bytes) -> Iterator[bytes]:
     yield file_format.encode_header(header)
-    yield from reading.bytes_from(reading.entries_at)
+    yield from reading.read_bytes(reading.entries_at)
     yield data
 
 
-def _naming(header: Header, data: bytes) -> Header:
+def _add_names(header: Header, data: bytes) -> Header:
     """The header, with all ids and directories that the new entries name."""
     ids = dict.fromkeys(header.forked_from)
     directories = dict.fromkeys(header.foreign_directories)
     for line in data.split(b"\n"):
         entry = file_format.decode_entry(line, header.version)
-        if entry is not None and (id := session_of(entry)) not in (None, header.session):
+        if entry is not None and (id := find_session(entry)) not in (None, header.session):
             ids[str(id)] = None
         note = entry.note if entry is not None and entry.note is not None else {}
         if note.get("type") == NoteType.OPENED and (cwd := acp.text(note, "cwd")) not in (None, header.cwd):
@@ -164,7 +170,7 @@ def _naming(header: Header, data: bytes) -> Header:
     return replace(header, forked_from=list(ids), foreign_directories=list(directories))
 
 
-def _joined(parts: list[Part]) -> list[Part]:
+def _join_parts(parts: list[Part]) -> list[Part]:
     """The parts, with those of one machine joined that follow each other."""
     out: list[Part] = []
     for start, end, machine in parts:
@@ -177,7 +183,7 @@ def _joined(parts: list[Part]) -> list[Part]:
 def _put(path: Path) -> bool:
     """Put the unfinished file in its place. False: on Windows, somebody has the old one open. Raises OSError."""
     try:
-        unfinished(path).replace(path)
+        unfinished_path(path).replace(path)
     except PermissionError:
         if sys.platform == "win32":
             return False
@@ -186,10 +192,10 @@ def _put(path: Path) -> bool:
 
 
 def _replace(path: Path, chunks: Iterator[bytes]) -> None:
-    new = unfinished(path)
+    new = unfinished_path(path)
     fd = private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     try:
-        written(fd, chunks)
+        write_chunks(fd, chunks)
     except BaseException:
         new.unlink(missing_ok=True)
         raise

@@ -41,11 +41,11 @@ def normalize_directory(path: str) -> str:
 
 def is_inside(path: str, other: str) -> bool:
     """Whether a directory, as ``resolve_directory`` has it, is another one, or below it."""
-    first, end = range_below(other)
+    first, end = find_range_below(other)
     return path == other or first <= path < end
 
 
-def range_below(path: str) -> tuple[str, str]:
+def find_range_below(path: str) -> tuple[str, str]:
     """All directories below one, as ``resolve_directory`` or ``normalize_directory`` has it, are, as
     text, from the first result to the second."""
     mark = "\\" if is_windows_path(f"{path}\\") or sys.platform == "win32" else "/"

@@ -6,7 +6,6 @@ What only some commands need is imported by the methods that use it, or on first
 
 import contextlib
 import os
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -15,25 +14,24 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from acp_proxy.errors import NewerFormat, Unreadable
-from acp_proxy.protocol import timestamps
 from acp_proxy.store import delete, queries, soft_deleted
 from acp_proxy.store.index import Index, ListedSession, check_values, parse_json
 from acp_proxy.store.queries import find_titled
 from acp_proxy.store.same_directory import is_inside, is_windows_path, resolve_directory
 from acp_proxy.store.soft_deleted import DeletedSession
-from acp_proxy.store.store import StoreBase, default_root, import_lazily
+from acp_proxy.store.store import StoreBase, find_default_root, import_lazily
 from acp_proxy.transcript import private_files
 from acp_proxy.transcript.drop_rewound import drop_rewound
 from acp_proxy.transcript.file_format import PARTIAL, Header
 from acp_proxy.transcript.file_names import (
     COMPRESSED_SUFFIX,
     SUFFIX,
-    called,
-    compressed,
+    compressed_path,
     file_name,
-    kept_name,
     match_agents,
-    readable,
+    name_agent,
+    name_before_delete,
+    strip_hash,
 )
 from acp_proxy.transcript.private_files import PRIVATE_UMASK
 from acp_proxy.transcript.reader import AlikeLines, Line, Reading
@@ -59,18 +57,18 @@ __all__ = [
     "SessionUse",
     "Sessions",
     "Summary",
-    "called",
-    "default_root",
     "drop_rewound",
     "file_name",
+    "find_default_root",
     "find_titled",
     "is_inside",
     "is_windows_path",
-    "kept_name",
     "match_agents",
+    "name_agent",
+    "name_before_delete",
     "read_as_v1",
-    "readable",
     "resolve_directory",
+    "strip_hash",
 ]
 
 _LATER = {
@@ -151,7 +149,7 @@ class Sessions(StoreBase):
 
     def open_listed(self, listed: ListedSession) -> Reading:
         """Open a session's transcript for reading. Raises OSError, NewerFormat."""
-        return Reading(self.layout.transcript(listed.agent, listed.name))
+        return Reading(self.layout.transcript_path(listed.agent, listed.name))
 
     @contextlib.contextmanager
     def open_child(self, listed: ListedSession, session: str) -> Iterator[Reading | None]:
@@ -161,7 +159,7 @@ class Sessions(StoreBase):
         """
         try:
             is_gone = session in self.read_deleted(listed.agent)
-            reading = None if is_gone else Reading(self.layout.transcript(listed.agent, file_name(session)))
+            reading = None if is_gone else Reading(self.layout.transcript_path(listed.agent, file_name(session)))
         except FileNotFoundError:
             reading = None
         if reading is None:
@@ -177,8 +175,8 @@ class Sessions(StoreBase):
 
     def find_path(self, listed: ListedSession) -> Path:
         """The file that holds a session's transcript now, plain or compressed."""
-        path = self.layout.transcript(listed.agent, listed.name)
-        return path if os.path.lexists(path) or not os.path.lexists(compressed(path)) else compressed(path)
+        path = self.layout.transcript_path(listed.agent, listed.name)
+        return path if os.path.lexists(path) or not os.path.lexists(compressed_path(path)) else compressed_path(path)
 
     def rename(self, listed: ListedSession, title: str | None) -> None:
         """Set the title that lists show for a session, in running proxies too. None: remove the user's title.
@@ -207,7 +205,7 @@ class Sessions(StoreBase):
         Raises OSError; Unreadable if the session is deleted but the index learns of it only with the next list.
         """
         delete.delete_transcript(self.layout, listed.agent, listed.session, listed.name, soft=soft)
-        self.layout.journal(listed.agent).sync()
+        self.layout.get_journal(listed.agent).sync()
         self.index.remove(listed.agent, [listed.name])
 
     def continue_with(self, listed: ListedSession, agent: str, about: Mapping[str, object]) -> str:
@@ -219,7 +217,7 @@ class Sessions(StoreBase):
         from acp_proxy.store.open_session import create_copy
 
         header = Header(listed.session, listed.cwd, PARTIAL, "", listed.directories)
-        copy = create_copy(self.layout, (listed.agent, listed.name), header, agent, about, _now())
+        copy = create_copy(self.layout, (listed.agent, listed.name), header, agent, about, delete.stamp_now())
         with contextlib.suppress(Unreadable):  # then its mark stays
             self.add_to_index(agent, file_name(copy), can_wait=True)
         return copy
@@ -227,7 +225,7 @@ class Sessions(StoreBase):
     @contextlib.contextmanager
     def open_session(self, agent: str, session: str) -> Iterator[Reading]:
         """Yields a session's transcript for reading. Raises OSError, NewerFormat."""
-        with contextlib.closing(Reading(self.layout.transcript(agent, file_name(session)))) as reading:
+        with contextlib.closing(Reading(self.layout.transcript_path(agent, file_name(session)))) as reading:
             yield reading
 
     # --- soft-deleted sessions
@@ -294,7 +292,7 @@ class Sessions(StoreBase):
     def find_unreadable(self) -> Iterator[tuple[Path, str, str]]:
         """The transcripts that cannot be opened, why, and what to do."""
         for agent, name in self.list_transcripts():
-            path = self.layout.transcript(agent, name)
+            path = self.layout.transcript_path(agent, name)
             try:
                 Reading(path).close()
             except (OSError, NewerFormat) as problem:
@@ -325,7 +323,3 @@ def _group_names(chosen: list[ListedSession], also: Iterable[tuple[str, str]] = 
     for agent, name in [*((listed.agent, listed.name) for listed in chosen), *also]:
         names.setdefault(agent, []).append(name)
     return names
-
-
-def _now() -> str:
-    return timestamps.stamp(time.time())

@@ -16,7 +16,7 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import GapReason, GitHead, NoteType
-from acp_proxy.transcript.file_names import aside, soft_deleted_at
+from acp_proxy.transcript.file_names import find_aside_suffix, read_deletion_time
 from acp_proxy.transcript.reader import Line, Reading
 from acp_proxy.transcript.summary import Summary
 
@@ -44,19 +44,23 @@ class DeletedSession(Struct, frozen=True):
 def list_deleted(layout: Layout) -> list[DeletedSession]:
     """All soft-deleted sessions, last deleted first. Those without a readable id are left out, and those whose time is
     over, even if nobody has removed them yet."""
-    found, now = [], delete.now()
+    found, now = [], delete.stamp_now()
     for agent in layout.list_agents():
         with contextlib.suppress(OSError):  # an unreadable journal matters only if there are names
             delete.complete_interrupted(layout, agent)
         names = layout.list_deleted_names(agent)
         if not names:
             continue
-        state, expired = layout.journal(agent).read_state(), delete.list_expired(layout, agent, now)
+        state, expired = layout.get_journal(agent).read_state(), delete.list_expired(layout, agent, now)
         for name in names:
-            session = delete.read_session(layout.deleted_transcript(agent, name)) if name not in expired else None
+            session = delete.read_session(layout.deleted_path(agent, name)) if name not in expired else None
             if session is not None:
-                selector, title, until = session + aside(name), state.titles.get(name), state.kept_until.get(name, "")
-                found.append(DeletedSession(agent, name, session, soft_deleted_at(name), title, selector, until))
+                selector, title, until = (
+                    session + find_aside_suffix(name),
+                    state.titles.get(name),
+                    state.kept_until.get(name, ""),
+                )
+                found.append(DeletedSession(agent, name, session, read_deletion_time(name), title, selector, until))
     found.sort(key=lambda each: (each.at, each.name), reverse=True)
     latest = {(each.agent, each.session): each for each in reversed(found)}.values()
     return [replace(each, selector=each.session) if each in latest else each for each in found]
@@ -64,7 +68,7 @@ def list_deleted(layout: Layout) -> list[DeletedSession]:
 
 def summarize_deleted(layout: Layout, kept: DeletedSession) -> ListedSession:
     """A soft-deleted session as a list would show it."""
-    reading = Reading(layout.deleted_transcript(kept.agent, kept.name))
+    reading = Reading(layout.deleted_path(kept.agent, kept.name))
     try:
         return _make_row_of(kept, reading, summarize(reading))
     finally:
@@ -76,7 +80,7 @@ def restore(layout: Layout, kept: DeletedSession) -> ListedSession:
 
     If its last turn was unanswered, a gap note is appended.
     """
-    reading = Reading(layout.deleted_transcript(kept.agent, kept.name))
+    reading = Reading(layout.deleted_path(kept.agent, kept.name))
     try:
         summary = summarize(reading)
         listed = _make_row_of(kept, reading, summary)
@@ -84,7 +88,7 @@ def restore(layout: Layout, kept: DeletedSession) -> ListedSession:
         reading.close()
     name = delete.restore(layout, kept.agent, kept.session, kept.name)
     if summary.open:
-        path = layout.transcript(kept.agent, name)
+        path = layout.transcript_path(kept.agent, name)
         open_session.decompress(layout, kept.agent, path)
         transcript = Transcript(path)
         try:
@@ -97,8 +101,8 @@ def restore(layout: Layout, kept: DeletedSession) -> ListedSession:
 
 def summarize(reading: Reading) -> Summary:
     """The summary of a whole transcript."""
-    header = reading.header or reading.remade_header()
-    summary = Summary.begun(header) if header is not None else Summary()
+    header = reading.header or reading.rebuild_header()
+    summary = Summary.begin(header) if header is not None else Summary()
     for line in reading.read_alike(short=True):
         if not isinstance(line, Line):
             summary.add_chunks(line.chunks)
@@ -108,7 +112,7 @@ def summarize(reading: Reading) -> Summary:
 
 
 def _make_row_of(kept: DeletedSession, reading: Reading, summary: Summary) -> ListedSession:
-    header = reading.header or reading.remade_header()
+    header = reading.header or reading.rebuild_header()
     return ListedSession(
         agent=kept.agent,
         name=kept.name,

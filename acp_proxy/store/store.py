@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "Reading", "Store", "Summary"]
 __all__ += ["ALL", "ListedSession", "drop_rewound", "read_as_v1"]
-__all__ += ["CompressionOptions", "Transcript", "default_root", "load_the_rest", "lock_file", "open_private"]
+__all__ += ["CompressionOptions", "Transcript", "find_default_root", "load_the_rest", "lock_file", "open_private"]
 
 lock_file = lock
 _SYNC = "sync"
@@ -61,7 +61,7 @@ ALL = "all"
 _DATA = {"linux": ".local/share", "darwin": "Library/Application Support"}
 
 
-def default_root() -> Path:
+def find_default_root() -> Path:
     """The default store directory: in the user's data directory, as the operating system defines it."""
     home = os.environ.get("HOME", "")
     if sys.platform in _DATA and home.startswith("/") and not {"XDG_DATA_HOME", "ANDROID_DATA"} & os.environ.keys():
@@ -118,7 +118,7 @@ class StoreBase:
         return opened
 
     def _begin(self, root: Path, *, make: bool, bin_days: int | None) -> None:
-        self.root = private_files.reachable(root)
+        self.root = private_files.make_reachable(root)
         self.show_progress: ShowProgress = lambda: contextlib.nullcontext(lambda done, total: None)
         self.was_refused: StoreRefused | None = None
         """Why the store could not be opened at first, or None."""
@@ -134,7 +134,7 @@ class StoreBase:
         self.is_made = self._makes or layout.is_made
         if self.is_made:
             private_files.make_root(self.root)
-            self.only_read = private_files.only_read(self.root)
+            self.only_read = private_files.find_refusal(self.root)
             if self._makes and self.only_read is not None:
                 raise self.only_read
             layout.is_only_read = self.only_read is not None
@@ -180,7 +180,7 @@ class StoreBase:
 
     def read_state(self, agent: str) -> JournalState:
         """An agent's deleted and archived sessions, and the titles that users gave. Raises OSError."""
-        return self.layout.journal(agent).read_state()
+        return self.layout.get_journal(agent).read_state()
 
     def read_deleted(self, agent: str) -> frozenset[str]:
         """The ids of an agent's deleted sessions, soft-deleted ones included. Raises OSError."""
@@ -284,7 +284,7 @@ class Store(StoreBase):
 
         Raises OSError: what was written may be lost (FileNotFoundError: there is no plain file).
         """
-        return sync(self._path(agent, session))
+        return sync(self._find_path(agent, session))
 
     # --- deleting
 
@@ -301,7 +301,7 @@ class Store(StoreBase):
     def sync_journal(self, agent: str) -> None:
         """Return once an agent's deletes, titles and archived sessions are on disk, so that they survive a power loss.
         Raises OSError."""
-        self.layout.journal(agent).sync()
+        self.layout.get_journal(agent).sync()
 
     def lift_delete(self, agent: str, session: str) -> None:
         """Make a deleted session live again. Raises OSError.
@@ -315,8 +315,8 @@ class Store(StoreBase):
     def has_transcript(self, agent: str, session: str) -> bool:
         """Whether there is a transcript of this session, or of the other agent's session that it would be a copy of."""
         source = original(session)
-        is_there = self.layout.exists(agent, file_name(session))
-        return is_there or (source is not None and self.layout.exists(source[0], file_name(source[1])))
+        is_there = self.layout.has_transcript(agent, file_name(session))
+        return is_there or (source is not None and self.layout.has_transcript(source[0], file_name(source[1])))
 
     def set_title(self, agent: str, session: str, title: str, *, by_agent: bool = False) -> None:
         """Set the user's title, even of a session without a transcript. ``by_agent``: the agent has it too.
@@ -324,7 +324,7 @@ class Store(StoreBase):
         Raises OSError (FileNotFoundError: the session was deleted).
         """
         name = file_name(session)
-        self.layout.make_folder(self._path(agent, session).parent)
+        self.layout.make_folder(self._find_path(agent, session).parent)
         store_delete.set_title(self.layout, agent, session, name, title, by_agent=by_agent)
 
     def archive(self, agent: str, session: str, is_archived: bool, *, by_agent: bool = False) -> None:
@@ -333,7 +333,7 @@ class Store(StoreBase):
         Raises OSError (FileNotFoundError: the session was deleted).
         """
         name = file_name(session)
-        self.layout.make_folder(self._path(agent, session).parent)
+        self.layout.make_folder(self._find_path(agent, session).parent)
         store_delete.set_archived(self.layout, agent, session, name, is_archived, by_agent=by_agent)
 
     # --- sessions that continue in others of the agent
@@ -344,30 +344,30 @@ class Store(StoreBase):
     def add_alias(self, agent: str, session: str, alias: str) -> None:
         """Note that a session continues in the agent's session ``alias``. Does nothing if that is known. Raises
         OSError."""
-        known = self.layout.journal(agent)
+        known = self.layout.get_journal(agent)
         if alias != session and known.read_state().aliases.get(alias) != session:
-            self.layout.make_folder(self._path(agent, session).parent)
+            self.layout.make_folder(self._find_path(agent, session).parent)
             known.append(journal.ALIAS, session, timestamps.stamp(time.time()), alias=alias)
 
     def find_by_alias(self, agent: str, alias: str) -> str | None:
         """The session that continues in the agent's session ``alias``; None if that is none of these. Raises
         OSError."""
-        session = self.layout.journal(agent).read_state().aliases.get(alias)
+        session = self.layout.get_journal(agent).read_state().aliases.get(alias)
         return session if session is not None and self._is_alias(agent, alias, session) else None
 
     def read_aliases(self, agent: str) -> dict[str, str]:
         """By alias: the session that continues in it. Raises OSError."""
-        aliases = self.layout.journal(agent).read_state().aliases
+        aliases = self.layout.get_journal(agent).read_state().aliases
         return {alias: session for alias, session in aliases.items() if self._is_alias(agent, alias, session)}
 
     def _is_alias(self, agent: str, alias: str, session: str) -> bool:
         """Whether ``alias`` still stands for ``session``."""
-        deleted = self.layout.journal(agent).read_deleted()
+        deleted = self.layout.get_journal(agent).read_deleted()
         # An id with a transcript is a session of its own: it was recorded before it was known as an alias.
-        if alias in deleted or self.layout.exists(agent, file_name(alias)):
+        if alias in deleted or self.layout.has_transcript(agent, file_name(alias)):
             return False
         # Another agent's session has no transcript here before its first prompt.
-        return is_foreign(session) or session in deleted or self.layout.exists(agent, file_name(session))
+        return is_foreign(session) or session in deleted or self.layout.has_transcript(agent, file_name(session))
 
     # --- loads and lists
 
@@ -387,15 +387,15 @@ class Store(StoreBase):
         Raises OSError (FileNotFoundError: there is none) and NewerFormat.
         """
         try:
-            return Reading(self._path(agent, session))
+            return Reading(self._find_path(agent, session))
         except FileNotFoundError:
             fork.finish(self.layout, agent, file_name(session))
-            return Reading(self._path(agent, session))
+            return Reading(self._find_path(agent, session))
 
     def is_in_use(self, agent: str, session: str) -> bool | None:
         """Whether a process has a session's transcript open to append; None if that cannot be determined."""
         try:
-            with store_delete.lock_unused(self._path(agent, session)) as is_unused:
+            with store_delete.lock_unused(self._find_path(agent, session)) as is_unused:
                 return not is_unused
         except OSError:  # for example, the store is read-only
             return None
@@ -421,7 +421,7 @@ class Store(StoreBase):
 
     def has_remote_turns(self, agent: str, session: str) -> bool:
         """Whether turns of another machine wait for this session."""
-        return self.layout.remote_turns(agent, file_name(session)).exists()
+        return self.layout.remote_turns_path(agent, file_name(session)).exists()
 
     def list_page(
         self,
@@ -513,8 +513,8 @@ class Store(StoreBase):
 
         return claim_day(self.layout.compressed)
 
-    def _path(self, agent: str, session: str) -> Path:
-        return self.layout.transcript(agent, file_name(session))
+    def _find_path(self, agent: str, session: str) -> Path:
+        return self.layout.transcript_path(agent, file_name(session))
 
 
 def load_the_rest() -> None:

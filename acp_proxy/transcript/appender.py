@@ -16,7 +16,7 @@ from acp_proxy.errors import NewerFormat
 from acp_proxy.transcript import file_format, file_names, private_files
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.private_files import append_parts, lock, open_private, read_at
-from acp_proxy.transcript.reader import header_of
+from acp_proxy.transcript.reader import read_header
 
 _IDENTITY_SIZE = 4096  # bytes of a header: enough for its id and its time
 _TRIES, _PAUSE_SECONDS = 500, 0.001  # half a second for another process to finish a header or to compress
@@ -33,7 +33,7 @@ class Transcript:
         it was renamed or removed while being opened.
         """
         self.path = path
-        self._fd = _to_append(path, create=header is not None)
+        self._fd = _open_to_append(path, create=header is not None)
         self._is_written = False
         try:
             found = os.fstat(self._fd)
@@ -75,7 +75,7 @@ class Transcript:
 
         The header is needed because an inode may be reused after a delete.
         """
-        return b"%d %d " % self._inode + (self._header or self._beginning())
+        return b"%d %d " % self._inode + (self._header or self._read_beginning())
 
     def is_known_as(self, identity: bytes, *, decompressed: bool = False) -> bool:
         """Whether this is the file that had this identity.
@@ -86,14 +86,14 @@ class Transcript:
         *inode, beginning = identity.split(b" ", 2)
         if not decompressed and inode != [b"%d" % number for number in self._inode]:
             return False
-        now = self._beginning()
+        now = self._read_beginning()
         return now == beginning or not now or not beginning
 
-    def _beginning(self) -> bytes:
+    def _read_beginning(self) -> bytes:
         """The start of the header, without the newline; empty if the header is broken."""
         line, newline, _ = read_at(self._fd, _IDENTITY_SIZE, 0).partition(b"\n")
         try:
-            return line if not newline or header_of(line, self.path)[1] else b""
+            return line if not newline or read_header(line, self.path)[1] else b""
         except NewerFormat:
             return line
 
@@ -140,12 +140,12 @@ class Transcript:
             if self.is_begun:  # do not read the end: the disk may allow writes but not reads
                 return
             if os.fstat(self._fd).st_size or header is None:
-                self._torn = self._ends_torn()
+                self._torn = self._is_torn()
                 return
             time.sleep(_PAUSE_SECONDS)
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(self.path))
 
-    def _ends_torn(self) -> bool:
+    def _is_torn(self) -> bool:
         """Whether the file ends without a newline, for longer than another process's write takes.
 
         A long write may be visible in parts. Taken for a torn line, it would get a newline in its middle.
@@ -160,7 +160,7 @@ class Transcript:
     def _begin(self, header: Header) -> None:
         if os.fstat(self._fd).st_size:
             return
-        line = file_format.encode_header(header if header.uid else replace(header, uid=file_names.new_uid()))
+        line = file_format.encode_header(header if header.uid else replace(header, uid=file_names.make_uid()))
         try:
             self.append(line)
         except OSError:
@@ -169,12 +169,12 @@ class Transcript:
         self.is_begun, self._header = True, line.rstrip(b"\n")[:_IDENTITY_SIZE]
 
 
-def _to_append(path: Path, *, create: bool) -> int:
+def _open_to_append(path: Path, *, create: bool) -> int:
     """Open a transcript to append; ``create``: create it unless it exists in compressed form. Raises OSError."""
     flags = os.O_RDWR | os.O_APPEND
     with contextlib.suppress(FileNotFoundError):
         return open_private(path, flags)
-    if not create or os.path.lexists(file_names.compressed(path)):
+    if not create or os.path.lexists(file_names.compressed_path(path)):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     return open_private(path, flags | os.O_CREAT)
 
@@ -185,7 +185,7 @@ def sync(path: Path) -> bool:
     Raises OSError: what was written may be lost (FileNotFoundError: there is none, or it is compressed).
     """
     try:
-        fd = _to_append(path, create=False)
+        fd = _open_to_append(path, create=False)
     except FileNotFoundError:
         raise
     except OSError:

@@ -80,7 +80,7 @@ class AlikeChunks:
         before, after = self._pattern.before, self._pattern.after
         return b"".join((before, self._texts[:-1].replace(b"\n", after + before), after))
 
-    def entries(self) -> Iterator[Entry]:
+    def decode_entries(self) -> Iterator[Entry]:
         """The entry of each line."""
         for line in self.lines:
             if (entry := file_format.decode_entry(line)) is not None:
@@ -107,11 +107,11 @@ class AlikeChunksFinder:
         line, entry = self.last
         if line is not self._looked_at:
             self._looked_at = line
-            self._pattern = _pattern(line, entry, lines[at]) if entry is not None else None
-        if self._pattern is None or not self._pattern.begins(lines[at]):
+            self._pattern = _make_pattern(line, entry, lines[at]) if entry is not None else None
+        if self._pattern is None or not self._pattern.matches_start(lines[at]):
             return None
         looked_at = lines[at : at + self._many]
-        found = self._pattern.stream(looked_at)
+        found = self._pattern.match_lines(looked_at)
         is_whole = found is not None and found.count == len(looked_at)
         self._many = min(2 * self._many, _MANY) if is_whole else max(self._many // 2, _FEW)
         return found
@@ -131,28 +131,28 @@ class _Pattern:
         """The size in bytes of a line without its text and newline."""
         self.before, self.after = line[message:start], line[end:-2] + b"\n"
 
-    def begins(self, line: bytes) -> bool:
+    def matches_start(self, line: bytes) -> bool:
         return line.startswith(self._head, _TIME[1])
 
-    def stream(self, lines: list[bytes]) -> AlikeChunks | None:
+    def match_lines(self, lines: list[bytes]) -> AlikeChunks | None:
         """The first lines that have these bytes; None if there are none, or if they cannot safely be read together."""
-        if not self._are_heads(lines):
+        if not self._have_heads(lines):
             differ = map(ne, map(self._heads, lines), repeat(self._head))
             lines = lines[: next(compress(count(), differ), 0)]
-            if not lines or not self._are_heads(lines):
+            if not lines or not self._have_heads(lines):
                 return None
         joined = b"".join(map(self._ends, lines))
         texts = joined.replace(self._tail, b"\n")
         if len(joined) - len(texts) != len(lines) * (len(self._tail) - 1):
             whole = next(number for number, end in enumerate(map(self._ends, lines)) if not end.endswith(self._tail))
-            return self.stream(lines[:whole]) if whole else None
+            return self.match_lines(lines[:whole]) if whole else None
         try:
             orjson.loads(b'"%b"' % texts.replace(b"\n", _JOINT))
         except ValueError:
             return None
         return AlikeChunks(lines, texts, self)
 
-    def _are_heads(self, lines: list[bytes]) -> bool:
+    def _have_heads(self, lines: list[bytes]) -> bool:
         """Whether all lines begin with these bytes. Their beginnings are packed into one buffer without their times,
         and compared at once."""
         number, width, times = len(lines), len(self._blank) // _WORD, b""
@@ -164,7 +164,7 @@ class _Pattern:
         return heads == self._blank * number and not times.translate(None, _IN_TIMES)
 
 
-def _pattern(line: bytes, entry: Entry, following: bytes) -> _Pattern | None:
+def _make_pattern(line: bytes, entry: Entry, following: bytes) -> _Pattern | None:
     """The pattern of an entry's line, or None if it is not a chunk of text or the following line differs from it."""
     if entry.raw is None or entry.peer is not Peer.AGENT or len(entry.at) != _WIDTH:
         return None
@@ -177,12 +177,12 @@ def _pattern(line: bytes, entry: Entry, following: bytes) -> _Pattern | None:
         return None
     message = len(line) - len(b"}\n") - len(entry.raw)
     # The string found is the chunk's text if putting another string in its place changes the text that is read.
-    other = "" if _spoken(entry.value) else "-"
+    other = "" if _read_spoken(entry.value) else "-"
     probe = b"".join((line[message:start], jsonrpc.dump(other), line[string.end() : -2]))
-    return _Pattern(line, (start + 1, string.end() - 1), message) if _spoken(_value(probe)) == other else None
+    return _Pattern(line, (start + 1, string.end() - 1), message) if _read_spoken(_parse(probe)) == other else None
 
 
-def _spoken(message: object) -> str | None:
+def _read_spoken(message: object) -> str | None:
     """The text of an agent message or thought chunk, or None."""
     update = acp.member(acp.member(message, "params"), "update")
     if acp.text(message, "method") != acp.UPDATE or acp.update_kind(update) not in _SPOKEN:
@@ -190,7 +190,7 @@ def _spoken(message: object) -> str | None:
     return acp.text(acp.member(update, "content"), "text")
 
 
-def _value(raw: bytes) -> object:
+def _parse(raw: bytes) -> object:
     try:
         return jsonrpc.parse_text(raw)
     except (ValueError, RecursionError):

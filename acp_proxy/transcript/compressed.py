@@ -44,7 +44,7 @@ class Compressed:
         except zstd.ZstdError:
             self.is_damaged = True
             return
-        self.size = self._measured() if size is None else size  # type: ignore[redundant-expr] # the stub omits None
+        self.size = self._measure() if size is None else size  # type: ignore[redundant-expr] # the stub omits None
         check_size(self.size, self._on_disk)
 
     def read(self, size: int, at: int) -> bytes:
@@ -52,7 +52,7 @@ class Compressed:
         if at < self._start:
             self._begin()
         # One byte further: only the frame's end carries the checksum.
-        while self._start + len(self._buffer) <= at + size and (data := self._more()):
+        while self._start + len(self._buffer) <= at + size and (data := self._read_more()):
             passed = min(max(at - self._start, 0), len(self._buffer))
             del self._buffer[:passed]
             self._start += passed
@@ -60,10 +60,10 @@ class Compressed:
         skip = at - self._start
         return bytes(self._buffer[skip : skip + size])
 
-    def all(self) -> Iterator[bytes]:
+    def read_all(self) -> Iterator[bytes]:
         """The whole transcript in chunks. Raises OSError."""
         self._begin()
-        yield from iter(self._more, b"")
+        yield from iter(self._read_more, b"")
 
     def _begin(self) -> None:
         """Start again at the first byte."""
@@ -73,7 +73,7 @@ class Compressed:
         self._buffer = bytearray()
         self._ended = False
 
-    def _more(self) -> bytes:
+    def _read_more(self) -> bytes:
         """The next bytes of the transcript; empty at its end."""
         while not self._ended:
             piece = b""
@@ -93,17 +93,17 @@ class Compressed:
                 return data
         return b""
 
-    def _measured(self) -> int:
+    def _measure(self) -> int:
         """The size, for a frame without one: another program made it from a stream."""
         size = 0
-        for data in self.all():
+        for data in self.read_all():
             size += len(data)
             check_size(size, self._on_disk)
         self._begin()
         return size
 
 
-def pieces(read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
+def read_pieces(read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
     """The first ``size`` bytes of a file, in chunks. ``read(size, offset)`` returns its bytes."""
     at = 0
     while at < size and (data := read(min(CHUNK, size - at), at)):
@@ -111,7 +111,7 @@ def pieces(read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
         yield data
 
 
-def frame(chunks: Iterator[bytes], size: int | None) -> Iterator[bytes]:
+def compress_chunks(chunks: Iterator[bytes], size: int | None) -> Iterator[bytes]:
     """Compress chunks into one frame, piece by piece.
 
     ``size``: how many bytes the chunks have together; None: unknown. Raises ValueError if that is wrong.
@@ -132,7 +132,7 @@ def frame(chunks: Iterator[bytes], size: int | None) -> Iterator[bytes]:
         raise ValueError(f"not {size} bytes") from problem
 
 
-def written(fd: int, chunks: Iterator[bytes]) -> int:
+def write_chunks(fd: int, chunks: Iterator[bytes]) -> int:
     """Write the chunks to a file and wait until they are on disk. Returns the number of bytes. Raises OSError."""
     total = 0
     for chunk in chunks:

@@ -29,7 +29,7 @@ def drop_rewound(reading: Reading, lines: Iterable[Line | AlikeLines] | None = N
 
 def _may_be_rewound(reading: Reading) -> bool:
     last = b""
-    for data in reading.bytes_from(0):
+    for data in reading.read_bytes(0):
         if any((last + data).rfind(mark) >= 0 for mark in _MARKS):  # faster than ``in``
             return True
         last = data[-_OVERLAP:]
@@ -47,7 +47,7 @@ def _read_rewinds(reading: Reading) -> Rewinds:
     return rewinds
 
 
-def fork_end(reading: Reading, point: Point) -> int | None:
+def find_fork_end(reading: Reading, point: Point) -> int | None:
     """The offset at which a fork of this transcript ends, if it is made at a point; None if the point is not in it.
 
     Only lines that may be about the message are parsed, since a conversation may be waiting. Raises OSError.
@@ -55,10 +55,10 @@ def fork_end(reading: Reading, point: Point) -> int | None:
     messages, ids = Messages(), (point.message, point.message.partition(":segment:")[0])
     marks = [acp.PROMPT.encode(), *(id.encode() for id in ids)] if all(map(_PLAIN.fullmatch, ids)) else [b""]
     number, at = 0, reading.header_size
-    for lines in _blocks(reading):
+    for lines in _read_blocks(reading):
         if messages.may_move(point) or any(lines.rfind(mark) >= 0 for mark in marks):  # faster than ``in``
             for line in framing.cut(lines):
-                for piece in file_format.entries_in(line):
+                for piece in file_format.find_entries(line):
                     messages.add(number, at, at + len(line), piece.value)
                 number, at = number + 1, at + len(line)
         else:
@@ -66,10 +66,10 @@ def fork_end(reading: Reading, point: Point) -> int | None:
     return messages.find_offset(point)
 
 
-def _blocks(reading: Reading) -> Iterator[bytes]:
+def _read_blocks(reading: Reading) -> Iterator[bytes]:
     """The transcript behind its header, in whole lines, many at a time."""
     parts: list[bytes] = []
-    for data in reading.bytes_from(reading.header_size):
+    for data in reading.read_bytes(reading.header_size):
         if end := data.rfind(b"\n") + 1:
             yield b"".join((*parts, data[:end]))
             parts = []

@@ -59,7 +59,7 @@ HEADER_START = b'{"acp-transcript":'
 ANEW = "anew"
 """The member of an ``opened`` note that says that the agent opened a new session instead."""
 NOTE_BYTES = b'"note":{"type":"'
-"""Bytes that every note contains. A message may contain them too: only ``notes_in`` says where a note is."""
+"""Bytes that every note contains. A message may contain them too: only ``find_notes`` says where a note is."""
 
 # The first bytes of an entry with a message. They are trusted; the message after them may contain the same keys.
 _TEXT = rb'"([ !#-\[\]-~]*)"'
@@ -182,11 +182,11 @@ def encode_header(header: Header) -> bytes:
 def encode_message(
     at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, plain: bool = True, protocol: int = V1
 ) -> bytes:
-    """As ``message_parts``, joined."""
-    return b"".join(message_parts(at, run, peer, raw, of, plain=plain, protocol=protocol))
+    """As ``encode_message_parts``, joined."""
+    return b"".join(encode_message_parts(at, run, peer, raw, of, plain=plain, protocol=protocol))
 
 
-def message_parts(
+def encode_message_parts(
     at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, plain: bool = True, protocol: int = V1
 ) -> Parts:
     """The line of an entry with a message (``raw``, without its newline), in parts, so that a long one is not copied.
@@ -195,18 +195,18 @@ def message_parts(
     written as a string. ``protocol``: the protocol's version of the message.
     """
     method = f'"of":{json.dumps(of)},' if of else ""
-    start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}",{method}{_versioned(protocol)}'.encode()
+    start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}",{method}{_encode_version(protocol)}'.encode()
     if plain:
         return [start, b'"message":', raw, b"}\n"]
     return [start, b'"line":', json.dumps(json_splice.decode(raw)).encode(), b"}\n"]
 
 
 def encode_updates(at: str, run: str, lines: bytes, protocol: int = V1) -> bytes:
-    """As ``update_parts``, joined."""
-    return b"".join(update_parts(at, run, lines, protocol))
+    """As ``encode_update_parts``, joined."""
+    return b"".join(encode_update_parts(at, run, lines, protocol))
 
 
-def update_parts(at: str, run: str, lines: bytes, protocol: int = V1) -> Parts:
+def encode_update_parts(at: str, run: str, lines: bytes, protocol: int = V1) -> Parts:
     """The lines of many entries of one time: agent messages, each of which ends in a newline. In parts, so that a long
     line is not copied.
 
@@ -221,13 +221,13 @@ def update_parts(at: str, run: str, lines: bytes, protocol: int = V1) -> Parts:
             return [
                 encode_message(at, run, Peer.AGENT, raw, plain=is_plain, protocol=protocol) for raw, is_plain in pairs
             ]
-    start = f'{{"at":"{at}","run":"{run}","from":"agent",{_versioned(protocol)}"message":'.encode()
+    start = f'{{"at":"{at}","run":"{run}","from":"agent",{_encode_version(protocol)}"message":'.encode()
     if lines.find(b"\n") + 1 == len(lines):
         return [start, memoryview(lines)[:-1], b"}\n"]
     return [start, lines[:-1].replace(b"\n", b"}\n" + start), b"}\n"]
 
 
-def _versioned(protocol: int) -> str:
+def _encode_version(protocol: int) -> str:
     return f'"v":{protocol},' if protocol != V1 else ""
 
 
@@ -261,14 +261,14 @@ def decode_header(line: bytes) -> Header | None:
         forked_from=acp.strings(value, "forkedFrom"),
         version=version,
         uid=acp.text(value, "uid") or "",
-        elsewhere=_elsewhere(value.get("elsewhere")),
+        elsewhere=_read_elsewhere(value.get("elsewhere")),
         foreign_directories=acp.strings(value, "foreignDirectories"),
         branch_of=acp.text(value, "branchOf") or "",
         git=GitHead.from_members(value.get("git")),
     )
 
 
-def _elsewhere(value: object) -> list[tuple[int, int, str]]:
+def _read_elsewhere(value: object) -> list[tuple[int, int, str]]:
     found = []
     for each in value if isinstance(value, list) else []:
         match each:
@@ -287,12 +287,12 @@ def decode_header_of(line: bytes) -> tuple[Header | None, int]:
         return header, len(line.rstrip(b"\r\n"))
     if not line.startswith(HEADER_START):
         return None, 0
-    start = salvage.first_value(line)
+    start = salvage.cut_first_value(line)
     header = decode_header(start)
     return header, len(start) if header is not None else 0
 
 
-def entries_in(line: bytes, version: int = VERSION) -> list[Intact[Entry]]:
+def find_entries(line: bytes, version: int = VERSION) -> list[Intact[Entry]]:
     """The entry of an intact line, or every intact entry within a damaged one, with their offsets. Never raises.
 
     What is inside a line that was written as one entry is never an entry, however it looks. Where the bytes alone
@@ -311,15 +311,15 @@ def entries_in(line: bytes, version: int = VERSION) -> list[Intact[Entry]]:
         may_be_inside = may_be_one or (is_value and has_message)
         return entry if entry is not None and (entry.run == own or not may_be_inside) else None
 
-    return salvage.pieces(line, _ENTRY_START, read)
+    return salvage.find_pieces(line, _ENTRY_START, read)
 
 
-def notes_in(
+def find_notes(
     lines: bytes, kinds: Collection[str], version: int = VERSION
 ) -> Iterator[tuple[int, Mapping[str, object]]]:
     """acp-proxy's own notes of these kinds in whole lines: each note's offset and its members. Never raises.
 
-    Only entries count (``entries_in``), never what a message contains. Lines without such bytes are not parsed.
+    Only entries count (``find_entries``), never what a message contains. Lines without such bytes are not parsed.
     """
     at = lines.find(NOTE_BYTES) if lines.rfind(NOTE_BYTES) >= 0 else -1  # rfind is faster where there is none
     while at >= 0:
@@ -330,14 +330,14 @@ def notes_in(
             continue
         end = lines.find(b"\n", at)
         line = lines[start : end if end >= 0 else len(lines)]
-        for piece in entries_in(line, version):
+        for piece in find_entries(line, version):
             note = piece.value.note
             if note is not None and acp.text(note, "type") in kinds:
                 yield start + piece.start, note
         at = lines.find(NOTE_BYTES, start + len(line))
 
 
-def begins_note(line: bytes) -> bool:
+def is_note_start(line: bytes) -> bool:
     """Whether a line begins as a note does."""
     return _NOTE.match(line) is not None
 
@@ -347,12 +347,14 @@ def decode_entry(line: bytes, version: int = VERSION) -> Entry | None:
     line = line.rstrip(b"\r\n")
     envelope = _ENVELOPE.match(line) if version == VERSION else None
     try:
-        return _enveloped(line, envelope) if envelope is not None else _read(jsonrpc.parse_text(line), line, version)
+        return (
+            _read_enveloped(line, envelope) if envelope is not None else _read(jsonrpc.parse_text(line), line, version)
+        )
     except (ValueError, RecursionError):
         return None
 
 
-def _enveloped(line: bytes, envelope: re.Match[bytes]) -> Entry:
+def _read_enveloped(line: bytes, envelope: re.Match[bytes]) -> Entry:
     """Read an entry whose beginning was recognised. Raises ValueError, RecursionError."""
     at, run, peer, of, version = (part.decode() if part is not None else None for part in envelope.groups())
     protocol = int(version) if version is not None else V1
@@ -363,7 +365,7 @@ def _enveloped(line: bytes, envelope: re.Match[bytes]) -> Entry:
         try:
             jsonrpc.parse_text(line)  # unknown keys may follow the message
         except ValueError:
-            if line.endswith(b"}") and _passed_unread(raw, run or ""):
+            if line.endswith(b"}") and _was_passed_unread(raw, run or ""):
                 return Entry(at or "", run or "", Peer(peer), of, raw=raw, protocol=protocol)
             raise
         raw = json_splice.encode(json_splice.first(json_splice.decode(line[envelope.end() :])))
@@ -371,7 +373,7 @@ def _enveloped(line: bytes, envelope: re.Match[bytes]) -> Entry:
     return Entry(at or "", run or "", Peer(peer), of, raw=raw, value=value, protocol=protocol)
 
 
-def _passed_unread(raw: bytes, run: str) -> bool:
+def _was_passed_unread(raw: bytes, run: str) -> bool:
     """Whether a message that is not JSON was recorded on purpose: a line that begins and ends like an update passes
     unread. Half a line, or a line within another of the same run, is damage.
 

@@ -38,7 +38,7 @@ _COPY_LENGTH = 8  # hex digits of a copy's short id
 
 def file_name(text: str) -> str:
     """A slug and a hash: texts that differ at all, even only in case, get different names on any file system."""
-    return f"{_slug(text) or 'session'}-{digest(text)}"
+    return f"{_make_slug(text) or 'session'}-{digest(text)}"
 
 
 def digest(text: str) -> str:
@@ -46,7 +46,7 @@ def digest(text: str) -> str:
     return str(sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_LENGTH])
 
 
-def short_copy(folder: str, name: str, session: str) -> str | None:
+def make_copy_id(folder: str, name: str, session: str) -> str | None:
     """The short id of another agent's session copied into ``folder``; None if this is not one.
 
     The id of a copy is long, and copies in two folders have the same one.
@@ -54,21 +54,21 @@ def short_copy(folder: str, name: str, session: str) -> str | None:
     return COPY + digest(f"{folder}/{name}")[:_COPY_LENGTH] if proxy_ids.original(session) is not None else None
 
 
-def new_uid() -> str:
+def make_uid() -> str:
     """A random uid for a new transcript: 128 bits, as hex digits."""
     return os.urandom(_UID_BYTES).hex()
 
 
-def uid_of(header: bytes) -> str:
+def derive_uid(header: bytes) -> str:
     """The uid of a transcript whose header has none: made from the header's line."""
     return str(sha256(header.rstrip(b"\r\n")).hexdigest()[: 2 * _UID_BYTES])
 
 
-def _slug(text: str) -> str:
+def _make_slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text[:200].lower()).strip("-")[:_SLUG_LENGTH].strip("-")
 
 
-def fits(text: str, name: str) -> bool:
+def may_belong(text: str, name: str) -> bool:
     """Whether a transcript of this name, set aside or not, can belong to the id ``text``.
 
     True for every name that acp-proxy did not make, because such a name says nothing about the id.
@@ -77,13 +77,13 @@ def fits(text: str, name: str) -> bool:
     return not is_ours(name) or name == file_name(text)
 
 
-def aside(name: str) -> str:
+def find_aside_suffix(name: str) -> str:
     """The part of a name from the first ``ASIDE`` on, such as ``~1``; empty if the transcript was never renamed."""
     _, mark, behind = name.partition(ASIDE)
     return mark + behind
 
 
-def digit(name: str) -> str:
+def find_table_digit(name: str) -> str:
     """The last hex digit of a transcript's hash, which selects its search table.
 
     One in sixteen transcripts has the same digit. A transcript that was set aside keeps its digit.
@@ -91,67 +91,67 @@ def digit(name: str) -> str:
     return name.partition(ASIDE)[0][-1:]
 
 
-def compressed(path: Path) -> Path:
+def compressed_path(path: Path) -> Path:
     """The path of a transcript's compressed file."""
     return path.with_name(path.name.removesuffix(SUFFIX) + COMPRESSED_SUFFIX)
 
 
-def plain(path: Path) -> Path:
+def plain_path(path: Path) -> Path:
     """The path of a transcript's plain (uncompressed) file."""
     return path.with_name(path.name.removesuffix(COMPRESSED_SUFFIX).removesuffix(SUFFIX) + SUFFIX)
 
 
-def unfinished(path: Path) -> Path:
+def unfinished_path(path: Path) -> Path:
     """The path of a compressed or decompressed file while it is being written."""
     return path.with_name(path.name + UNFINISHED)
 
 
-def forked(path: Path) -> Path:
+def fork_path(path: Path) -> Path:
     """The path of a fork's transcript until the copy of its parent's entries is complete."""
     return path.with_name(path.name.removesuffix(SUFFIX) + FORKED_SUFFIX)
 
 
-def soft_deleted_name(name: str, stamp: str) -> str:
+def make_deleted_name(name: str, stamp: str) -> str:
     """The name of a transcript that is soft-deleted at the time ``stamp``."""
     return f"{name}{ASIDE}{''.join(one for one in stamp if one.isdigit())}"
 
 
-def kept_name(name: str) -> str:
+def name_before_delete(name: str) -> str:
     """The name that a soft-deleted transcript had before."""
     return name.rpartition(ASIDE)[0]
 
 
-def is_kept(name: str) -> bool:
+def is_deleted_name(name: str) -> bool:
     """Whether this is the name of a soft-deleted transcript."""
     _, mark, number = name.rpartition(ASIDE)
     return mark != "" and len(number) >= _STAMP_DIGITS
 
 
-def soft_deleted_at(name: str) -> str:
+def read_deletion_time(name: str) -> str:
     """When a transcript was soft-deleted, read from its name; in the protocol's time format."""
     at = name.rpartition(ASIDE)[2].rjust(_STAMP_DIGITS, "0")
     return f"{at[:4]}-{at[4:6]}-{at[6:8]}T{at[8:10]}:{at[10:12]}:{at[12:14]}.{at[14:17]}Z"
 
 
-def transcript_in(file: str) -> str | None:
+def parse_transcript_name(file: str) -> str | None:
     """The name of the transcript in a file, plain or compressed; None if acp-proxy did not name the file."""
     name = file.removesuffix(COMPRESSED_SUFFIX) if file.endswith(COMPRESSED_SUFFIX) else file.removesuffix(SUFFIX)
     return name if name != file and is_ours(name) else None
 
 
-def readable(folder: str) -> str:
+def strip_hash(folder: str) -> str:
     """The slug of a name, without the hash; a name that acp-proxy did not make is returned as it is."""
     return folder.rsplit("-", 1)[0] if is_ours(folder) else folder
 
 
 @cache
-def called(folder: str) -> str:
+def name_agent(folder: str) -> str:
     """The name that people see for an agent's folder: its slug, without the scope of a package name (``@scope/``)."""
-    words = readable(folder).split("-")
+    words = strip_hash(folder).split("-")
     for at in range(1, len(words)):  # the slug has lost the "/", but the hash tells where it stood
         if file_name(f"@{'-'.join(words[:at])}/{'-'.join(words[at:])}") == folder:
             return "-".join(words[at:])
-    return readable(folder)
+    return strip_hash(folder)
 
 
 def match_agents(folders: Iterable[str], agent: str) -> list[str]:
@@ -161,39 +161,39 @@ def match_agents(folders: Iterable[str], agent: str) -> list[str]:
     """
     known = list(folders)
     return [folder for folder in known if agent and _is_called(folder, agent)] or [
-        folder for folder in known if _begins(folder, agent)
+        folder for folder in known if _has_word_start(folder, agent)
     ]
 
 
 @cache
 def _is_called(folder: str, agent: str) -> bool:
     lowered = agent.lower()
-    is_so = not is_ours(lowered) and _slug(agent) in (readable(folder), called(folder))
+    is_so = not is_ours(lowered) and _make_slug(agent) in (strip_hash(folder), name_agent(folder))
     return is_so or folder in (lowered, file_name(agent))
 
 
 @cache
-def _begins(folder: str, agent: str) -> bool:
-    lowered, slug = agent.lower(), _slug(agent)
-    begins = slug != "" and not is_ours(lowered) and f"-{slug}" in f"-{readable(folder)}"
+def _has_word_start(folder: str, agent: str) -> bool:
+    lowered, slug = agent.lower(), _make_slug(agent)
+    begins = slug != "" and not is_ours(lowered) and f"-{slug}" in f"-{strip_hash(folder)}"
     return begins or folder.startswith(lowered)
 
 
 def is_alike(told: str, command: str) -> bool:
     """Whether an agent's own name equals its command's, ignoring scope, case and punctuation."""
     name = told.rpartition("/")[2] if told.startswith("@") else told
-    return _letters(name) == _letters(command) != ""
+    return _fold_letters(name) == _fold_letters(command) != ""
 
 
-def _letters(text: str) -> str:
+def _fold_letters(text: str) -> str:
     return "".join(one for one in text.casefold() if one.isalnum())
 
 
 def is_ours(name: str) -> bool:
     """Whether a name has the form of the names made here."""
-    return _ours().fullmatch(name) is not None
+    return _compile_pattern().fullmatch(name) is not None
 
 
 @cache
-def _ours() -> re.Pattern[str]:
+def _compile_pattern() -> re.Pattern[str]:
     return re.compile(rf"[a-z0-9]+(-[a-z0-9]+)*-[0-9a-f]{{{_HASH_LENGTH}}}({ASIDE}[0-9]+)*")

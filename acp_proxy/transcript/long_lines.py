@@ -63,16 +63,16 @@ class Short:
         piece, self._escape = self._escape + piece, b""
         at = 0
         while at < len(piece) and not self._is_broken:
-            at = self._structure(piece, at) if self._string is None else self._in_string(piece, at)
+            at = self._scan_structure(piece, at) if self._string is None else self._scan_string(piece, at)
 
     @property
     def text(self) -> bytes | None:
         """The shortened line; None if the line is not a JSON object or has not ended."""
         if self._is_broken or not self._has_ended or self._string is not None:
             return None
-        return _closed(bytes(self._out)) if self._is_full else bytes(self._out)
+        return _close_brackets(bytes(self._out)) if self._is_full else bytes(self._out)
 
-    def _structure(self, piece: bytes, at: int) -> int:
+    def _scan_structure(self, piece: bytes, at: int) -> int:
         """Reads up to a string that does not end in this piece; returns where to go on."""
         if (many := _MANY.match(piece, at)) is not None and many[0]:
             self._count(_STRINGS.sub(b"", many[0]))
@@ -94,10 +94,10 @@ class Short:
         self._has_ended = self._depth <= 0
         self._is_broken |= self._depth < 0
 
-    def _in_string(self, piece: bytes, at: int) -> int:
+    def _scan_string(self, piece: bytes, at: int) -> int:
         found = _IN_STRING.match(piece, at)
         end = found.end() if found is not None else at
-        self._said(piece[at:end])
+        self._keep_words(piece[at:end])
         if end == len(piece):
             return end
         if piece[end : end + 1] == b'"':
@@ -109,7 +109,7 @@ class Short:
             self._is_broken = True
         return len(piece)
 
-    def _said(self, words: bytes) -> None:
+    def _keep_words(self, words: bytes) -> None:
         if self._string is not None:
             room = max(0, self._string + _KEPT - len(self._out))
             self._is_cut |= len(words) > room
@@ -130,7 +130,7 @@ class Short:
             self._is_full = len(data) > room
 
 
-def _closed(text: bytes) -> bytes:
+def _close_brackets(text: bytes) -> bytes:
     """Completes the beginning of a JSON text, cut after its last complete member."""
     brackets: list[bytes] = []
     end = 0
@@ -147,7 +147,7 @@ def _closed(text: bytes) -> bytes:
     return text[:end] + b"".join(reversed(brackets))
 
 
-def long_line(begun: list[bytes], read: Read, at: int, size: int) -> tuple[bytes | None, int, bool]:
+def shorten_line(begun: list[bytes], read: Read, at: int, size: int) -> tuple[bytes | None, int, bool]:
     """Shorten a line that begins with the pieces ``begun`` and continues at offset ``at`` of a file of ``size`` bytes.
 
     Returns the shortened line (None: it is damaged), the offset of its end, and whether it ends in a newline.
@@ -171,7 +171,7 @@ def cut_short(read: Read, size: int) -> Iterator[bytes | None]:
         at += len(data)
         yield from framer.feed(data)
         if framer.waiting > LONG:
-            line, at, _ = long_line(framer.parts(), read, at, size)
+            line, at, _ = shorten_line(framer.parts(), read, at, size)
             yield line
     if rest := framer.rest():
         yield rest

@@ -53,12 +53,12 @@ def append_parts(fd: int, parts: Sequence[bytes | memoryview]) -> None:
             written = max(written - len(part), 0)
 
 
-def reachable(root: Path) -> Path:
+def make_reachable(root: Path) -> Path:
     """The path of a store by which every file in it is found, however long its path is."""
     if sys.platform == "win32":
         from acp_proxy.transcript import windows_files
 
-        return Path(windows_files.reachable(str(root)))
+        return Path(windows_files.make_reachable(str(root)))
     return root
 
 
@@ -68,7 +68,7 @@ def prepare(root: Path) -> None:
     Raises StoreRefused.
     """
     make_root(root)
-    if (refused := only_read(root)) is not None:
+    if (refused := find_refusal(root)) is not None:
         raise refused
 
 
@@ -93,7 +93,7 @@ def make_root(root: Path) -> None:
     check_owner(root, found)
 
 
-def only_read(root: Path) -> StoreRefused | None:
+def find_refusal(root: Path) -> StoreRefused | None:
     """The refusal, with advice, if the store cannot be written; None if it can."""
     if os.access(root, os.W_OK | os.X_OK):
         return None
@@ -106,13 +106,13 @@ def only_read(root: Path) -> StoreRefused | None:
         advice = "Mount it writable, or choose another place with --store. Its sessions can still be read and exported."
         return StoreRefused(f"{root} cannot be written to: its file system is read-only. {advice}")
     if mode & _OWNER_WRITES != _OWNER_WRITES:
-        return StoreRefused(f"{root} cannot be written to. Run: {_command('chmod', '700', root)}")
+        return StoreRefused(f"{root} cannot be written to. Run: {_format_command('chmod', '700', root)}")
     reason = "the system protects it (a snapshot, a flag, a sandbox)"
     text = f"{root} cannot be written to, although its mode allows it: {reason}. {advice}"
     return StoreRefused(text, is_temporary=True)  # the check itself may have failed
 
 
-def _command(*words: object) -> str:
+def _format_command(*words: object) -> str:
     """A command for the user to copy."""
     from acp_proxy import shell_quote  # imported late: only advice needs it
 
@@ -140,7 +140,9 @@ def check_inside(directory: Path) -> None:
 def check_link(path: Path) -> None:
     """Check that a path is not a symbolic link. Raises StoreRefused."""
     if path.is_symlink():
-        raise StoreRefused(f"{path} is a link. Replace it with what it points to, or remove it: {_command('rm', path)}")
+        raise StoreRefused(
+            f"{path} is a link. Replace it with what it points to, or remove it: {_format_command('rm', path)}"
+        )
 
 
 def make_inner_directory(path: Path) -> None:
@@ -159,7 +161,7 @@ def check_owner(root: Path, found: os.stat_result) -> None:
     if found.st_uid != os.geteuid():
         raise StoreRefused(f"{root} belongs to another user. Choose another place with --store.")
     if found.st_mode & 0o022:
-        raise StoreRefused(f"other users can write to {root}. Run: {_command('chmod', '700', root)}")
+        raise StoreRefused(f"other users can write to {root}. Run: {_format_command('chmod', '700', root)}")
 
 
 def make_directory(path: Path) -> None:
@@ -228,7 +230,7 @@ def check_database(path: Path) -> None:
         raise OSError(number, os.strerror(number), str(path))
 
 
-def database_uri(path: Path, options: str) -> str:
+def make_database_uri(path: Path, options: str) -> str:
     """The URI that opens an SQLite database with options such as ``mode=ro``."""
     from urllib.parse import quote  # most processes of ``run`` open none
 
@@ -352,7 +354,7 @@ def touch(path: Path | str) -> None:
 
 
 @contextmanager
-def alone_in(folder: Path, *, wait: bool = False) -> Iterator[None]:
+def lock_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
     """Hold the exclusive lock on an agent's folder.
 
     Raises OSError (BlockingIOError: another process holds it and ``wait`` is False).

@@ -171,7 +171,7 @@ class Reading:
         """
         self.path = path
         """The plain file's path, even if the file is compressed."""
-        self._fd, self.compressed = to_read(path)
+        self._fd, self.compressed = open_to_read(path)
         self._read: Callable[[int, int], bytes]
         self._read = self.compressed.read if self.compressed is not None else partial(read_at, self._fd)
         self._searched, self._in_long_line, self._has_gap = 0, False, False
@@ -181,7 +181,7 @@ class Reading:
             self.inode = found.st_ino
             self._written = found.st_mtime
             self.first = next((line for _, line in cut(self._read, 0, self.size)), b"")
-            self.header, self.header_size = header_of(self.first, path)
+            self.header, self.header_size = read_header(self.first, path)
             self.agents = AgentSession(self.header)
             """What the agent here has of the session, as far as ``search`` has read."""
         except BaseException:
@@ -193,16 +193,16 @@ class Reading:
         """The transcript's uid; empty if there is no header."""
         if self.header is None:
             return ""
-        return self.header.uid or file_names.uid_of(self.first[: self.header_size])
+        return self.header.uid or file_names.derive_uid(self.first[: self.header_size])
 
-    def age(self, now: float) -> float:
+    def measure_age(self, now: float) -> float:
         """Seconds since the file was last written. ``now``: Unix time."""
         return now - self._written
 
     @property
     def is_in_its_place(self) -> bool:
         """Whether the path still leads to this file. It may have been compressed or decompressed since."""
-        for path in (self.path, file_names.compressed(self.path)):
+        for path in (self.path, file_names.compressed_path(self.path)):
             with contextlib.suppress(OSError):
                 return os.stat(path).st_ino == self.inode
         return False
@@ -235,7 +235,7 @@ class Reading:
         """
         until = time.monotonic() + _WRITING_SECONDS
         while self.compressed is None and self.size and self._read(1, self.size - 1) != b"\n":
-            if self.age(time.time()) > _WRITING_SECONDS or time.monotonic() > until:
+            if self.measure_age(time.time()) > _WRITING_SECONDS or time.monotonic() > until:
                 if self._is_claimed():
                     whole = (end for end, line in cut(self._read, 0, self.size) if line.endswith(b"\n"))
                     self.size = max(whole, default=0)
@@ -251,7 +251,7 @@ class Reading:
             return True
         return False
 
-    def lines(self, start: int = 0, number: int = 0) -> Iterator[Line]:
+    def read_lines(self, start: int = 0, number: int = 0) -> Iterator[Line]:
         """The entries from offset ``start`` on, which is line ``number``; without the header and blank lines."""
         for end, line in cut(self._read, start, self.size):
             yield from self._read_line(number, end, line)
@@ -263,7 +263,7 @@ class Reading:
         ``short``: a line too long for memory is shortened (``long_lines``); if it is damaged, it is read whole.
         """
         from acp_proxy.transcript.chunk_runs import AlikeChunksFinder
-        from acp_proxy.transcript.long_lines import LONG, long_line  # only loads, lists and searches need these
+        from acp_proxy.transcript.long_lines import LONG, shorten_line  # only loads, lists and searches need these
 
         known, framer, at, end = AlikeChunksFinder(), LineFramer(), start, start
         while at < self.size and (data := self._read(min(_READ_SIZE, self.size - at), at)):
@@ -280,7 +280,7 @@ class Reading:
                 known.last = line, found[0].entry if len(found) == 1 else None
                 yield from found
             if short and framer.waiting > LONG:
-                left, at, whole = long_line(framer.parts(), self._read, at, self.size)
+                left, at, whole = shorten_line(framer.parts(), self._read, at, self.size)
                 entry = file_format.decode_entry(left, self._version) if left is not None and number > 0 else None
                 number, start, end, known.last = number + 1, end, at, (b"", None)
                 if entry is not None:
@@ -302,7 +302,7 @@ class Reading:
         if entry is not None:
             yield Line(number, end, whole, entry)
             return
-        found = file_format.entries_in(line, version)
+        found = file_format.find_entries(line, version)
         for piece in found:
             yield Line(number, end, whole, piece.value)
         if not found:
@@ -312,7 +312,7 @@ class Reading:
     def _version(self) -> int:
         return self.header.version if self.header is not None else file_format.VERSION
 
-    def raw_lines(self, start: int = 0, number: int = 0) -> Iterator[tuple[int, int, bytes]]:
+    def read_raw_lines(self, start: int = 0, number: int = 0) -> Iterator[tuple[int, int, bytes]]:
         """Lines as they are in the file: number, offset, bytes. The first line comes without its header."""
         for end, line in cut(self._read, start, self.size):
             if number == 0:
@@ -325,13 +325,13 @@ class Reading:
         """The offset of the first entry."""
         return self.header_size + (self.first[self.header_size : self.header_size + 1] == b"\n")
 
-    def bytes_from(self, at: int) -> Iterator[bytes]:
+    def read_bytes(self, at: int) -> Iterator[bytes]:
         """The file's content from an offset on, unparsed, in chunks."""
         while at < self.size and (data := self._read(min(_READ_SIZE, self.size - at), at)):
             at += len(data)
             yield data
 
-    def last_line(self, longest: int) -> bytes:
+    def read_last_line(self, longest: int) -> bytes:
         """The last line without its newline, if that ends it and it is at most ``longest`` bytes; else b"". Raises
         OSError."""
         at = max(0, self.size - longest - 2)
@@ -357,21 +357,25 @@ class Reading:
             done += copied
         return done
 
-    def remade_header(self) -> Header | None:
+    def rebuild_header(self) -> Header | None:
         """A header rebuilt from a broken one and the entries; None if no session id is found."""
-        from acp_proxy.transcript.rebuild_header import remade  # only damaged files need this
+        from acp_proxy.transcript.rebuild_header import rebuild_header  # only damaged files need this
 
-        left = self.first[: next((piece.start for piece in file_format.entries_in(self.first)), None)]
-        return remade(left, (line.entry for line in self.lines() if line.entry is not None), self.path.stem)
+        left = self.first[: next((piece.start for piece in file_format.find_entries(self.first)), None)]
+        return rebuild_header(
+            left, (line.entry for line in self.read_lines() if line.entry is not None), self.path.stem
+        )
 
     @property
     def also(self) -> frozenset[str]:
         """Other session ids that entries of this transcript may have. Without a header: all ids that they have."""
         if self.header is not None:
             return frozenset(self.header.forked_from)
-        from acp_proxy.transcript.rebuild_header import session_of  # only damaged files need this
+        from acp_proxy.transcript.rebuild_header import find_session  # only damaged files need this
 
-        return frozenset(id for line in self.lines() if line.entry and (id := session_of(line.entry)) is not None)
+        return frozenset(
+            id for line in self.read_lines() if line.entry and (id := find_session(line.entry)) is not None
+        )
 
     @property
     def is_complete(self) -> bool:
@@ -403,7 +407,7 @@ class Reading:
                 self._in_long_line = not end
                 at += end or len(data)
             else:
-                lines = data[: data.rfind(b"\n") + 1] or self._line(at)
+                lines = data[: data.rfind(b"\n") + 1] or self._read_long_line(at)
                 is_whole = lines.endswith(b"\n")
                 self._in_long_line = not is_whole and len(lines) >= file_format.IN_PIECES
                 if not self._in_long_line:
@@ -414,7 +418,7 @@ class Reading:
             self._searched = at
         return False
 
-    def _line(self, at: int) -> bytes:
+    def _read_long_line(self, at: int) -> bytes:
         """The long line at an offset, and whole ones behind it. Of one that was recorded in pieces, only the beginning:
         it is a message, so it contains no note."""
         size = file_format.IN_PIECES
@@ -422,12 +426,12 @@ class Reading:
             data = self._read(size, at)
             if lines := data[: data.rfind(b"\n") + 1]:
                 return lines
-            if len(data) < size or not file_format.begins_note(data):
+            if len(data) < size or not file_format.is_note_start(data):
                 return data
             size *= 2
 
     def _search(self, lines: bytes, at: int) -> None:
-        for start, note in file_format.notes_in(lines, _SEARCHED, self._version):
+        for start, note in file_format.find_notes(lines, _SEARCHED, self._version):
             if note["type"] == NoteType.GAP:
                 self._has_gap = True
             else:
@@ -459,20 +463,20 @@ def cut(read: Callable[[int, int], bytes], start: int, size: int) -> Iterator[tu
         yield end + len(rest), rest
 
 
-def to_read(path: Path) -> "tuple[int, Compressed | None]":
+def open_to_read(path: Path) -> "tuple[int, Compressed | None]":
     """Open a transcript for reading: the descriptor, and the decompressor if only the compressed file exists.
 
     Either form may turn into the other meanwhile. Raises OSError, TooLarge.
     """
     for _ in range(_FORMS):
         with contextlib.suppress(FileNotFoundError):
-            return _opened(path, _plain)
+            return _open(path, _check_plain)
         with contextlib.suppress(FileNotFoundError):
-            return _opened(file_names.compressed(path), _compressed)
+            return _open(file_names.compressed_path(path), _begin_decompressing)
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
-def _opened(path: Path, look: "Callable[[int], Compressed | None]") -> "tuple[int, Compressed | None]":
+def _open(path: Path, look: "Callable[[int], Compressed | None]") -> "tuple[int, Compressed | None]":
     fd = open_private(path, os.O_RDONLY)
     try:
         return fd, look(fd)
@@ -482,21 +486,21 @@ def _opened(path: Path, look: "Callable[[int], Compressed | None]") -> "tuple[in
         raise
 
 
-def _plain(fd: int) -> None:
+def _check_plain(fd: int) -> None:
     check_space(fd)
 
 
-def _compressed(fd: int) -> "Compressed":
+def _begin_decompressing(fd: int) -> "Compressed":
     from acp_proxy.transcript.compressed import Compressed
 
     return Compressed(fd)
 
 
-def header_of(line: bytes, path: Path) -> tuple[Header | None, int]:
+def read_header(line: bytes, path: Path) -> tuple[Header | None, int]:
     """The header at the start of a transcript's first line, and its size; (None, 0) if there is none.
 
     A header whose id does not match the file's name is not accepted, since nobody could find the file by that id.
     Raises NewerFormat.
     """
     header, size = file_format.decode_header_of(line)
-    return (header, size) if header is not None and file_names.fits(header.session, path.stem) else (None, 0)
+    return (header, size) if header is not None and file_names.may_belong(header.session, path.stem) else (None, 0)

@@ -14,18 +14,18 @@ from acp_proxy.transcript.file_format import Entry, Header
 _VALUE = rb'\s*:\s*("(?:[^"\\]|\\.)*"|null|\[[^\[\]{}]*\]|\{[^\[\]{}]*\})'
 
 
-def remade(line: bytes, entries: Iterable[Entry], name: str) -> Header | None:
+def rebuild_header(line: bytes, entries: Iterable[Entry], name: str) -> Header | None:
     """A header of a partial transcript for a file whose header is broken; None if no session id is found.
 
     ``line``: the file's first line. ``entries``: the intact entries. ``name``: the transcript's name.
     """
-    left = _left(line)
+    left = _read_members(line)
     session, cwd, at = left.get("sessionId"), left.get("cwd"), acp.text(left, "createdAt") or ""
     at = at if timestamps.normalized(at) == at else ""
-    session = session if isinstance(session, str) and file_names.fits(session, name) else None
+    session = session if isinstance(session, str) and file_names.may_belong(session, name) else None
     for entry in entries if session is None else ():
-        session = session_of(entry)
-        if session is not None and file_names.fits(session, name):
+        session = find_session(entry)
+        if session is not None and file_names.may_belong(session, name):
             break
         session = None
     if session is None:
@@ -43,12 +43,12 @@ def remade(line: bytes, entries: Iterable[Entry], name: str) -> Header | None:
     )
 
 
-def session_of(entry: Entry) -> str | None:
+def find_session(entry: Entry) -> str | None:
     """The session id in an entry's message, if it has one."""
     return acp.session_id(acp.member(entry.value, "params"))
 
 
-def _left(line: bytes) -> dict[str, object]:
+def _read_members(line: bytes) -> dict[str, object]:
     """The members of a broken header that can still be read."""
     found: dict[str, object] = {}
     for key in ("sessionId", "cwd", "createdAt", "additionalDirectories", "agent", "forkedFrom", "uid"):

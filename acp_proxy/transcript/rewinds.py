@@ -65,17 +65,17 @@ def fork_point(params: object) -> Point | None:
         return Point(id.strip())
     members = params.items() if isinstance(params, dict) else ()
     others = {key: value for key, value in members if key not in _FORK_MEMBERS}
-    return UNCLEAR if fork is not None or _names_point(others) else None
+    return UNCLEAR if fork is not None or _has_point(others) else None
 
 
-def _names_point(value: object, depth: int = 0) -> bool:
+def _has_point(value: object, depth: int = 0) -> bool:
     if not isinstance(value, Mapping) or depth == _DEEP:
         return False
     named = (_POINT.search(key) and inner is not None for key, inner in value.items())
-    return any(named) or any(_names_point(inner, depth + 1) for inner in value.values())
+    return any(named) or any(_has_point(inner, depth + 1) for inner in value.values())
 
 
-def forked_by(point: Point, agent: object) -> Point:
+def read_fork_point(point: Point, agent: object) -> Point:
     """The place at which this agent forks for a point. ``agent``: the name that it has told."""
     name = agent.rpartition("/")[2] if isinstance(agent, str) else ""
     return replace(point, whole_turn=name in _WHOLE_TURNS)
@@ -86,7 +86,7 @@ def encode_ids(ids: Mapping[tuple[str, bytes], str]) -> list[list[str]]:
     return [[id, run, request.decode()] for (run, request), id in ids.items()]
 
 
-def given_ids(note: Mapping[str, object]) -> dict[tuple[str, bytes], str]:
+def read_given_ids(note: Mapping[str, object]) -> dict[tuple[str, bytes], str]:
     """The ids in such a note, by ``request_key``."""
     found = {}
     users = note.get("users")
@@ -106,17 +106,17 @@ def is_rewind(entry: Entry) -> bool:
         if entry.of == acp.REWIND:
             return acp.member(entry.value, "error") is None
         return any(acp.member(each, "rewound") is True for each in (result, acp.member(result, "conversation")))
-    return _truncation(entry) is not None
+    return _find_truncation(entry) is not None
 
 
-def _truncation(entry: Entry) -> object:
+def _find_truncation(entry: Entry) -> object:
     if acp.text(entry.value, "method") != acp.UPDATE:
         return None
     update = acp.member(acp.member(entry.value, "params"), "update")
     return update if acp.update_kind(update) == update_kinds.HISTORY_TRUNCATED else None
 
 
-def _asked_point(params: object) -> Point:
+def _read_point(params: object) -> Point:
     """The point of a request in ``acp.REWINDS``."""
     if (id := acp.text(params, "toMessageId")) is not None:
         return Point(id)
@@ -154,7 +154,7 @@ class Messages:
         """Add the next entry: its line's number, and the offsets of its line."""
         method, params = acp.text(entry.value, "method"), acp.member(entry.value, "params")
         if entry.note is not None:
-            given = given_ids(entry.note) if entry.note.get("type") == NoteType.REPLAY else {}
+            given = read_given_ids(entry.note) if entry.note.get("type") == NoteType.REPLAY else {}
             self._known |= {id: self._prompts[prompt] for prompt, id in given.items() if prompt in self._prompts}
         elif entry.peer is Peer.CLIENT:
             if method in (acp.PROMPT, acp.STEERING):
@@ -250,14 +250,14 @@ class Rewinds:
         """Add the next entry: its line's number, and the offsets of its line."""
         method = acp.text(entry.value, "method")
         if entry.peer is Peer.CLIENT and method in acp.REWINDS:
-            self._asked[request_key(entry)] = _asked_point(acp.member(entry.value, "params")), None
+            self._asked[request_key(entry)] = _read_point(acp.member(entry.value, "params")), None
         elif entry.peer is Peer.CLIENT and method == acp.PROMPT:
             self._asked = {key: (point, start if at is None else at) for key, (point, at) in self._asked.items()}
         elif entry.peer is Peer.AGENT and entry.of in acp.REWINDS:
             point, until = self._asked.pop(request_key(entry), (UNCLEAR, None))
             if is_rewind(entry):
                 self._take_back(point, start if until is None else until, start, end)
-        elif (update := _truncation(entry)) is not None:
+        elif (update := _find_truncation(entry)) is not None:
             named = next(filter(None, (acp.text(update, key) for key in _KEPT)), "")
             self._take_back(Point(named), start, start, end)
         self._messages.add(number, start, end, entry)

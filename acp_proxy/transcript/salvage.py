@@ -25,7 +25,7 @@ class Intact(Struct, Generic[T], frozen=True):
     value: T
 
 
-def pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes, bool], T | None]) -> list[Intact[T]]:
+def find_pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes, bool], T | None]) -> list[Intact[T]]:
     """Everything in the line that matches ``beginning``, ends where its JSON value ends, and that ``read`` accepts.
 
     ``read`` gets the piece, and whether it stands where a value of another object or array may stand, so that it may be
@@ -37,7 +37,7 @@ def pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes, boo
     work, match = 0, beginning.search(line)
     while match is not None and work < _LOOKS * len(line):
         start = match.start()
-        end = _end(text, start)
+        end = _find_end(text, start)
         is_value = _is_value(line, start)
         is_member = is_value and line[end : end + 1] in (b",", b"}", b"]")
         value = read(line[start:end], is_value) if not is_member else None
@@ -50,12 +50,12 @@ def pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes, boo
     return found
 
 
-def first_value(line: bytes) -> bytes:
+def cut_first_value(line: bytes) -> bytes:
     """The bytes of the JSON value at the start of a line, or the whole line if that value does not end."""
-    return line[: _end(line.decode("latin-1"), 0)]
+    return line[: _find_end(line.decode("latin-1"), 0)]
 
 
-def _end(text: str, start: int) -> int:
+def _find_end(text: str, start: int) -> int:
     """The offset of the value's end; the line's end if the value is damaged."""
     try:
         return json_splice.end_of(text, start)

@@ -13,7 +13,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import AlikeChunks
 from acp_proxy.transcript.file_format import Entry, Header, NoteType
-from acp_proxy.transcript.titles import Titles, from_agent
+from acp_proxy.transcript.titles import Titles, clean_agent_title
 from acp_proxy.transcript.usage import Use
 
 _META_LIMIT = 64 * 1024
@@ -66,19 +66,19 @@ class Summary(Struct):
     subagents: list[str] = field(default_factory=list)
 
     @classmethod
-    def begun(cls, header: Header) -> "Summary":
+    def begin(cls, header: Header) -> "Summary":
         """The summary of a transcript that has only this header."""
         out = cls()
         out.cwd, out.directories, out.last = header.cwd, header.directories, header.created_at or None
         out.foreign_directories, out.machine = header.foreign_directories, header.machine
         out.git = header.git.known_members()
         out.is_imported = header.origin == file_format.IMPORTED
-        out.use = Use.begun(header)
+        out.use = Use.begin(header)
         return out
 
     @classmethod
     def from_state(cls, state: Mapping[str, object]) -> "Summary":
-        """The summary with this ``state``. Raises KeyError, TypeError if it is not one."""
+        """The summary that ``dump_state`` returned. Raises KeyError, TypeError if it is not one."""
         out = cls()
         for name in _FIELDS:
             if name in state:
@@ -87,9 +87,9 @@ class Summary(Struct):
         out.use = Use.from_state(state["use"])  # type: ignore[arg-type]
         return out
 
-    def state(self) -> dict[str, object]:
+    def dump_state(self) -> dict[str, object]:
         """All of it as JSON values. Encode them at once: the objects are shared with this summary."""
-        inner = {"titles": self.titles.state(), "use": self.use.state()}
+        inner = {"titles": self.titles.dump_state(), "use": self.use.dump_state()}
         return {name: getattr(self, name) for name in _FIELDS} | inner
 
     @property
@@ -102,7 +102,7 @@ class Summary(Struct):
         """When the session was last active; a time that the agent reports after the last prompt takes precedence."""
         return self.agent_updated or self.last
 
-    def info(self) -> dict[str, object]:
+    def make_info(self) -> dict[str, object]:
         """The ``session_info_update`` for this session: the title that a list shows, and ``_meta``."""
         return ({"title": self.title} if self.title is not None else {}) | ({"_meta": self.meta} if self.meta else {})
 
@@ -110,16 +110,16 @@ class Summary(Struct):
         """Add the next entry."""
         self.last_run = entry.run
         if entry.note is not None:
-            self._note(entry, entry.note)
+            self._add_note(entry, entry.note)
         elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:
-            self._prompt(entry)
+            self._add_prompt(entry)
         elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.STEERING:
-            self._steered(entry)
+            self._add_steering(entry)
         elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
             failed = acp.member(entry.value, "error") is not None
             if failed or entry.protocol == file_format.V1:
                 self._end_prompt(entry)
-            self.use.answered(entry, acp.member(entry.value, "result"))
+            self.use.add_answer(entry, acp.member(entry.value, "result"))
             self.failed |= failed
         elif entry.peer is Peer.AGENT and acp.text(entry.value, "method") == acp.UPDATE:
             update = acp.member(acp.member(entry.value, "params"), "update")
@@ -130,7 +130,7 @@ class Summary(Struct):
         """Add entries that differ from the last one only in time and text."""
         self.last = stream.at
 
-    def _note(self, entry: Entry, note: Mapping[str, object]) -> None:
+    def _add_note(self, entry: Entry, note: Mapping[str, object]) -> None:
         kind = note.get("type")
         if kind == NoteType.OPENED:
             cwd = acp.text(note, "cwd")
@@ -142,18 +142,18 @@ class Summary(Struct):
         elif kind == NoteType.GAP:
             self.gaps += 1
         elif kind == NoteType.ADOPTED:  # the agent's list counts, not what its replay said before
-            self.agent_title = from_agent(note.get("title")) or self.agent_title
+            self.agent_title = clean_agent_title(note.get("title")) or self.agent_title
             self.agent_updated = timestamps.normalized(acp.text(note, "updatedAt") or "")
 
-    def _prompt(self, entry: Entry) -> None:
+    def _add_prompt(self, entry: Entry) -> None:
         self.prompts += 1
         self.is_prompted = True
         self.open[entry.run] = self.open.get(entry.run, 0) + 1
         self.last, self.agent_updated, self.spoke = entry.at, None, False
         self.titles.consider(acp.member(acp.member(entry.value, "params"), "prompt"))
-        self.use.prompted(entry)
+        self.use.add_prompt(entry)
 
-    def _steered(self, entry: Entry) -> None:
+    def _add_steering(self, entry: Entry) -> None:
         """The user's words into a running turn; if none is under way, they begin one."""
         self.last, self.agent_updated = entry.at, None
         if not self.open:
@@ -172,7 +172,7 @@ class Summary(Struct):
         if kind == update_kinds.SESSION_INFO:
             self._add_info(update)
         elif kind == update_kinds.USAGE:
-            self.use.updated(entry, update)
+            self.use.add_update(entry, update)
         elif kind == update_kinds.STATE:
             self._add_state(entry, update)
         elif update_kinds.is_conversation(kind):
@@ -191,7 +191,7 @@ class Summary(Struct):
         if is_idle and entry.run in self.open:
             del self.open[entry.run]
             self.last = entry.at
-            self.use.answered(entry, update)
+            self.use.add_answer(entry, update)
             self.failed |= acp.text(update, "stopReason") == "error"
 
     def _add_subagent(self, id: str | None) -> None:
@@ -212,7 +212,7 @@ class Summary(Struct):
 
     def _add_info(self, update: Mapping[str, object]) -> None:
         if "title" in update and isinstance(update["title"], str | None):
-            title = from_agent(update["title"])
+            title = clean_agent_title(update["title"])
             self.agent_title = title if title is not None or update["title"] is None else self.agent_title
         if "updatedAt" in update:
             time = update["updatedAt"]
@@ -266,33 +266,33 @@ _MODEL = "model"
 """The category of the option that chooses the model. Agents without categories give the option this id."""
 
 
-def chosen(entry: Entry) -> str | None:
+def find_chosen(entry: Entry) -> str | None:
     """The name of the model, if this entry of a transcript says which one is chosen."""
     if entry.note is not None:
-        return _named(entry.note) if entry.note.get("type") == NoteType.OPENED else None
+        return _find_name(entry.note) if entry.note.get("type") == NoteType.OPENED else None
     if entry.of == acp.SET_CONFIG_OPTION:
-        return _named(acp.member(entry.value, "result"))
+        return _find_name(acp.member(entry.value, "result"))
     update = acp.member(acp.member(entry.value, "params"), "update")
-    return _named(update) if acp.update_kind(update) == update_kinds.CONFIG_OPTION else None
+    return _find_name(update) if acp.update_kind(update) == update_kinds.CONFIG_OPTION else None
 
 
-def _named(said: object) -> str | None:
+def _find_name(said: object) -> str | None:
     """The name of the chosen model in an object with ``configOptions``; else its id."""
-    for option in _items(said, "configOptions"):
+    for option in _read_list(said, "configOptions"):
         if (acp.text(option, "category") or acp.text(option, "id")) == _MODEL:
             value = acp.text(option, "currentValue")
-            return next((name for id, name in _choices(option) if id == value and name), value)
+            return next((name for id, name in _read_choices(option) if id == value and name), value)
     return None
 
 
-def _choices(option: object) -> Iterator[tuple[str | None, str | None]]:
+def _read_choices(option: object) -> Iterator[tuple[str | None, str | None]]:
     """The ids and names of an option's values, which may be in groups."""
-    for item in _items(option, "options"):
+    for item in _read_list(option, "options"):
         yield acp.text(item, "value"), acp.text(item, "name")
-        for inner in _items(item, "options"):
+        for inner in _read_list(item, "options"):
             yield acp.text(inner, "value"), acp.text(inner, "name")
 
 
-def _items(value: object, key: str) -> list[object]:
+def _read_list(value: object, key: str) -> list[object]:
     found = acp.member(value, key)
     return found if isinstance(found, list) else []

@@ -46,7 +46,7 @@ class Titles(Struct):
         """The best title so far, or None."""
         return self.line or self.any_line or self.resource
 
-    def state(self) -> dict[str, str | None]:
+    def dump_state(self) -> dict[str, str | None]:
         """The fields by name, so that ``Titles(**state)`` equals this."""
         return {"line": self.line, "any_line": self.any_line, "resource": self.resource}
 
@@ -57,7 +57,7 @@ class Titles(Struct):
         for block in blocks if isinstance(blocks, list) else []:
             text = acp.text(block, "text") if acp.text(block, "type") == "text" else None
             begins = text.lstrip()[:_LOOKED_AT] if text is not None else ""
-            lines = (cleaned(line, TITLE_LENGTH) for line in begins.split("\n"))
+            lines = (clean(line, TITLE_LENGTH) for line in begins.split("\n"))
             title = next(filter(None, lines), None)
             if title is not None:
                 self.any_line = self.any_line or title
@@ -65,10 +65,10 @@ class Titles(Struct):
                     self.line = title
                     return
             elif self.resource is None and text is None:
-                self.resource = cleaned(_resource_name(block), TITLE_LENGTH)
+                self.resource = clean(_find_resource_name(block), TITLE_LENGTH)
 
 
-def masks_shortened(text: str) -> str:
+def shorten_masks(text: str) -> str:
     """The text with ``[redacted]`` alone for each masked secret, however long that was."""
     return _MASKED.sub(r"\1", text) if "]*" in text else text
 
@@ -84,9 +84,9 @@ def is_of_record(title: str) -> bool:
     return any(said.startswith(begins.rstrip()) or (said and begins.startswith(said)) for begins in RECORD_BEGINNINGS)
 
 
-def from_agent(title: object) -> str | None:
+def clean_agent_title(title: object) -> str | None:
     """What an agent calls a session, cleaned; None if it made that from the record of a handover."""
-    found = cleaned(title, AGENT_TITLE_LENGTH)
+    found = clean(title, AGENT_TITLE_LENGTH)
     return found if found is not None and not is_of_record(found) else None
 
 
@@ -98,17 +98,17 @@ def mask_title(title: str, mask: Callable[[bytes], bytes]) -> str:
     if title.endswith("…") and len(title) > AGENT_TITLE_LENGTH * _CUT_AT_WORD:
         title = f"{title.rpartition(' ')[0]}…"
     masked = jsonrpc.parse(mask(jsonrpc.dump({"title": title})))
-    return masks_shortened(acp.text(masked, "title") or "")
+    return shorten_masks(acp.text(masked, "title") or "")
 
 
-def cleaned(text: object, length: int) -> str | None:
+def clean(text: object, length: int) -> str | None:
     """One line of printable text of at most ``length`` characters, cut between words if possible.
 
     None if ``text`` is not a string, or if nothing printable is left.
     """
     if not isinstance(text, str):
         return None
-    begins = masks_shortened(_SEQUENCE.sub("", text.strip()[: length * 8]))
+    begins = shorten_masks(_SEQUENCE.sub("", text.strip()[: length * 8]))
     kept = (c if c.isprintable() or c.isspace() or c in _JOINERS else "" for c in begins)
     folded = " ".join("".join(kept).split())
     if len(folded) <= length:
@@ -118,7 +118,7 @@ def cleaned(text: object, length: int) -> str | None:
     return (cut[:at] if at >= length * _CUT_AT_WORD else cut).rstrip() + "…"
 
 
-def _resource_name(block: object) -> str | None:
+def _find_resource_name(block: object) -> str | None:
     if (name := acp.text(block, "name")) is not None:
         return name
     uri = acp.text(block, "uri") or acp.text(acp.member(block, "resource"), "uri")

@@ -17,7 +17,7 @@ from msgspec.structs import astuple
 
 from acp_proxy.protocol import acp
 from acp_proxy.transcript.file_format import Entry, Header
-from acp_proxy.transcript.titles import cleaned
+from acp_proxy.transcript.titles import clean
 
 _CURRENCY_LENGTH = 12  # an ISO code, or a word such as credits
 _COUNTED = ("inputTokens", "outputTokens", "totalTokens")
@@ -61,31 +61,31 @@ class Use(Struct):
     run: str | None = None
 
     @classmethod
-    def begun(cls, header: Header) -> "Use":
+    def begin(cls, header: Header) -> "Use":
         """The use of a transcript that has only this header."""
-        return cls(since=header.created_at, project=header.cwd or "", last=quarter(header.created_at))
+        return cls(since=header.created_at, project=header.cwd or "", last=find_quarter(header.created_at))
 
     @classmethod
     def from_state(cls, state: Mapping[str, object]) -> "Use":
-        """The use with this ``state``. Raises KeyError, TypeError, AttributeError if it is not one."""
+        """The use that ``dump_state`` returned. Raises KeyError, TypeError, AttributeError if it is not one."""
         out = cls()
         for name in cls.__struct_fields__:
             setattr(out, name, state[name])
         out.quarters = {at: Amount(*values) for at, values in state["quarters"].items()}  # type: ignore[attr-defined]
         return out
 
-    def state(self) -> dict[str, object]:
+    def dump_state(self) -> dict[str, object]:
         """All of it as JSON values."""
         quarters = {at: astuple(amount) for at, amount in self.quarters.items()}
         return {name: getattr(self, name) for name in self.__struct_fields__} | {"quarters": quarters}
 
-    def prompted(self, entry: Entry) -> None:
+    def add_prompt(self, entry: Entry) -> None:
         """Add a prompt."""
-        if self._counts(entry):
-            self._at(entry).turns += 1
-            self.last = quarter(entry.at)
+        if self._is_counted(entry):
+            self._get_amount(entry).turns += 1
+            self.last = find_quarter(entry.at)
 
-    def answered(self, entry: Entry, result: object) -> None:
+    def add_answer(self, entry: Entry, result: object) -> None:
         """Add the end of a turn. ``result``: what may have its usage: the prompt's answer, or a state update."""
         usage = acp.member(result, "usage")
         told = {key: count for key in _COUNTED if (count := _number(usage, key)) is not None}
@@ -97,42 +97,42 @@ class Use(Struct):
             stands = total == before and total > 0 and acp.text(result, "stopReason") == "end_turn"
             self.is_per_turn |= falls or stands
         self.run, self.told = entry.run, told
-        if self._counts(entry):
-            amount = self._at(entry)
+        if self._is_counted(entry):
+            amount = self._get_amount(entry)
             amount.turn_tokens = (amount.turn_tokens or 0) + total
             amount.session_tokens = (amount.session_tokens or 0) + (total - before if total >= before else total)
 
-    def updated(self, entry: Entry, update: object) -> None:
+    def add_update(self, entry: Entry, update: object) -> None:
         """Add a ``usage_update``."""
         used, cost = _number(update, "used"), acp.member(update, "cost")
         if used is not None:
             grown, self.highest = max(0, used - self.highest), max(used, self.highest)
-            if self._counts(entry):
-                amount = self._at(entry)
+            if self._is_counted(entry):
+                amount = self._get_amount(entry)
                 amount.context = (amount.context or 0) + grown
-        counter, currency = acp.member(cost, "amount"), cleaned(acp.member(cost, "currency"), _CURRENCY_LENGTH)
+        counter, currency = acp.member(cost, "amount"), clean(acp.member(cost, "currency"), _CURRENCY_LENGTH)
         if currency is not None and isinstance(counter, int | float) and not isinstance(counter, bool):
-            self._spent(entry, currency, float(counter))
+            self._add_cost(entry, currency, float(counter))
 
-    def _spent(self, entry: Entry, currency: str, counter: float) -> None:
+    def _add_cost(self, entry: Entry, currency: str, counter: float) -> None:
         if not 0 <= counter <= _MOST:
             return
         before = self.spent.get(currency, 0.0)
         grown = counter - before if counter >= before else counter  # the agent's counter has restarted
         self.spent[currency] = counter
-        if grown and self._counts(entry):
-            amount = self._at(entry)
+        if grown and self._is_counted(entry):
+            amount = self._get_amount(entry)
             amount.cost = amount.cost or {}
             amount.cost[currency] = amount.cost.get(currency, 0.0) + grown
 
-    def _counts(self, entry: Entry) -> bool:
+    def _is_counted(self, entry: Entry) -> bool:
         return entry.at >= self.since
 
-    def _at(self, entry: Entry) -> Amount:
-        return self.quarters.setdefault(quarter(entry.at), Amount())
+    def _get_amount(self, entry: Entry) -> Amount:
+        return self.quarters.setdefault(find_quarter(entry.at), Amount())
 
 
-def quarter(at: str) -> str:
+def find_quarter(at: str) -> str:
     """The beginning of the quarter of an hour of a time in a transcript; of any other text, its beginning."""
     try:
         return f"{at[:14]}{int(at[14:16]) // _MINUTES * _MINUTES:02}"

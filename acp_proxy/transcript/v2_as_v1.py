@@ -54,12 +54,12 @@ class V2Message:
 
     def replace(self, content: object) -> None:
         """Replace all blocks. What was sent already is sent again only if it is not how the new content begins."""
-        sent, self.blocks, self.sent = _words(self.blocks[: self.sent]), [], 0
-        new: list[object] = [block for block in _items(content) if isinstance(block, dict)]
-        if sent and not _words(new).startswith(sent):
+        sent, self.blocks, self.sent = _read_words(self.blocks[: self.sent]), [], 0
+        new: list[object] = [block for block in _read_list(content) if isinstance(block, dict)]
+        if sent and not _read_words(new).startswith(sent):
             self.id = None  # other words begin a new message, since nothing can take back the first ones
         elif sent:
-            words = _words(new)
+            words = _read_words(new)
             self.blocks, self.sent = [_JoinedText(sent)], 1
             new = [block for block in new if not _is_text(block)]
             if words != sent:
@@ -125,7 +125,7 @@ class V2Call:
     def take_changes(self, terminals: "AgentTerminals") -> Iterator[Mapping[str, object]]:
         if not self.is_changed:
             return
-        shown = [v2_updates.item_as_v1(item, terminals.text(acp.text(item, "terminalId"))) for item in self.content]
+        shown = [v2_updates.item_as_v1(item, terminals.get_text(acp.text(item, "terminalId"))) for item in self.content]
         kind = update_kinds.TOOL_CALL_UPDATE if self.was_sent else update_kinds.TOOL_CALL
         fields = {"title": self.id, **self.fields} if not self.was_sent else self.fields
         content = {"content": shown} if self.has_content else {}
@@ -142,7 +142,7 @@ class V2Plans:
         self.is_placed, self.is_changed = False, True
 
     def take_changes(self) -> Iterator[Mapping[str, object]]:
-        entries = [each for plan in self.plans.values() for each in _items(acp.member(plan, "entries"))]
+        entries = [each for plan in self.plans.values() for each in _read_list(acp.member(plan, "entries"))]
         if self.is_changed:
             yield {"sessionUpdate": update_kinds.PLAN, "entries": entries}
         self.is_changed = False
@@ -171,7 +171,7 @@ class AgentTerminals:
     def is_running(self, id: str) -> bool:
         return id in self._known and self._known[id][2] is None
 
-    def text(self, id: str | None) -> str | None:
+    def get_text(self, id: str | None) -> str | None:
         """The output in a code fence, and how the command ended."""
         if id not in self._known or id is None:
             return None
@@ -192,11 +192,11 @@ def _is_text(block: object) -> bool:
     return isinstance(block, dict) and acp.text(block, "type") == "text" and len(block) == 2
 
 
-def _words(blocks: list[object]) -> str:
+def _read_words(blocks: list[object]) -> str:
     return "".join(block.text if isinstance(block, _JoinedText) else acp.text(block, "text") or "" for block in blocks)
 
 
-def _items(value: object) -> list[object]:
+def _read_list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
@@ -281,7 +281,7 @@ class V2AsV1:
         if method == acp.REQUEST_PERMISSION:
             subject = acp.member(params, "subject")
             self._add_update(entry, update_kinds.TOOL_CALL_UPDATE, acp.member(subject, "toolCall"))
-            return [*(self._take_all() if self._at_once else ()), _question(entry, params)]
+            return [*(self._take_all() if self._at_once else ()), _make_question(entry, params)]
         update = acp.member(params, "update")
         kind = acp.update_kind(update)
         if method != acp.UPDATE or kind is None:
@@ -423,10 +423,10 @@ class V2AsV1:
                 continue
             place.is_placed = False
             for update in place.take_changes(self._terminals) if isinstance(place, V2Call) else place.take_changes():
-                yield _entry(place.entry, update)
+                yield _make_entry(place.entry, update)
 
 
-def _question(entry: Entry, params: object) -> Entry:
+def _make_question(entry: Entry, params: object) -> Entry:
     """A permission request as version 1 has it, about a call."""
     call = v2_updates.question_as_v1(acp.member(params, "subject"), acp.text(params, "title"))
     asked = {"sessionId": acp.session_id(params), "toolCall": call, "options": acp.member(params, "options")}
@@ -435,7 +435,7 @@ def _question(entry: Entry, params: object) -> Entry:
     return Entry(entry.at, entry.run, Peer.AGENT, None, jsonrpc.dump(value), value)
 
 
-def _entry(like: Entry, update: Mapping[str, object]) -> Entry:
+def _make_entry(like: Entry, update: Mapping[str, object]) -> Entry:
     """An entry with this update, in the place of another one of version 2."""
     session = acp.session_id(acp.member(like.value, "params"))
     value = {"jsonrpc": "2.0", "method": acp.UPDATE, "params": {"sessionId": session, "update": update}}

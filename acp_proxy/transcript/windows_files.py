@@ -2,7 +2,7 @@
 
 ``open_shared``: others may remove or rename a file while it is open, and an append goes to the file's end whoever
 else appends. ``lock``: shared and exclusive locks between processes. They are on one byte far behind any file's end,
-because Windows lets nobody write, or nobody else read, what is locked. ``reachable``: paths of any length. Used on
+because Windows lets nobody write, or nobody else read, what is locked. ``make_reachable``: paths of any length. Used on
 Windows only.
 """
 
@@ -32,7 +32,7 @@ _INSIDE = 180
 _UNLIMITED = "\\\\?\\"
 
 
-def reachable(root: str) -> str:
+def make_reachable(root: str) -> str:
     """The path of a store in the form by which Windows finds every file in it: one without a limit if it is long."""
     path = ntpath.abspath(root)
     if len(path) + _INSIDE <= _LONGEST_PATH or path.startswith(_UNLIMITED):
@@ -50,7 +50,7 @@ class _Overlapped(ctypes.Structure):
     )
 
 
-def wanted(flags: int) -> tuple[int, int]:
+def translate_flags(flags: int) -> tuple[int, int]:
     """The access and the disposition that CreateFileW needs for the flags of ``os.open``."""
     writes = _APPEND_DATA if flags & os.O_APPEND else _GENERIC_WRITE
     access = {os.O_RDONLY: _GENERIC_READ, os.O_WRONLY: writes}.get(flags & 3, _GENERIC_READ | writes)
@@ -79,7 +79,7 @@ if sys.platform == "win32":
 
     def open_shared(path: str, flags: int) -> int:
         """As ``os.open``. Raises OSError."""
-        access, disposition = wanted(flags)
+        access, disposition = translate_flags(flags)
         handle = _kernel.CreateFileW(path, access, _SHARE_READ_WRITE_DELETE, None, disposition, _NORMAL, None)
         if handle == _FAILED:
             raise _problem(ctypes.get_last_error(), path)

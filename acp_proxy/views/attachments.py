@@ -34,7 +34,7 @@ class Attachment:
         found = _COMMON.get(self.mime) or mimetypes.guess_extension(self.mime) or ".bin"
         return found if _ENDING.fullmatch(found) else ".bin"
 
-    def bytes(self) -> bytes | None:
+    def decode(self) -> bytes | None:
         """The decoded bytes; None if ``data`` is not base64."""
         try:
             return base64.b64decode("".join(self.data.split()), validate=True)
@@ -42,23 +42,23 @@ class Attachment:
             return None
 
 
-def attachments(item: Item) -> Iterator[Attachment]:
-    for block in blocks(item):
-        if (found := attached(block)) is not None:
+def find_attachments(item: Item) -> Iterator[Attachment]:
+    for block in list_blocks(item):
+        if (found := read_attachment(block)) is not None:
             yield found
 
 
-def blocks(item: Item) -> list[object]:
+def list_blocks(item: Item) -> list[object]:
     """The content blocks of a message, a tool call or a subagent."""
     if isinstance(item, SpokenMessage):
         return list(item.blocks)
     if isinstance(item, Subagent):
-        return [block for each in item.items for block in blocks(each)]
+        return [block for each in item.items for block in list_blocks(each)]
     content = item.fields.get("content") if isinstance(item, ToolCall) else None
     return [acp.member(each, "content") for each in content] if isinstance(content, list) else []
 
 
-def attached(block: object) -> Attachment | None:
+def read_attachment(block: object) -> Attachment | None:
     """The attachment of a content block; None if there is nothing to save."""
     kind = acp.text(block, "type")
     holder = acp.member(block, "resource") if kind == "resource" else block
@@ -68,16 +68,16 @@ def attached(block: object) -> Attachment | None:
     return Attachment(kind, acp.text(holder, "mimeType") or "of no known type", data)
 
 
-def described(block: Mapping[str, object]) -> str:
+def describe_block(block: Mapping[str, object]) -> str:
     """Describe a content block that is not text: kind, name and size."""
     kind = acp.text(block, "type") or "content"
     resource = acp.member(block, "resource")
     names = (acp.text(block, "name"), acp.text(block, "uri"), acp.text(resource, "uri"))
     told = [name for name in dict.fromkeys(names) if name]
-    if (carried := attached(block)) is not None:
-        told += [carried.mime, formatting.size(carried.size)]
+    if (carried := read_attachment(block)) is not None:
+        told += [carried.mime, formatting.format_size(carried.size)]
     elif (text := acp.text(resource, "text")) is not None:
-        told.append(formatting.size(len(text.encode("utf-8", "replace"))))
+        told.append(formatting.format_size(len(text.encode("utf-8", "replace"))))
     return f"{kind.replace('resource_link', 'link')}: {', '.join(told)}" if told else kind
 
 
@@ -98,7 +98,7 @@ class Image:
     size: int
 
 
-def image_in(block: object) -> Image | None:
+def find_image(block: object) -> Image | None:
     """The image of a content block; None if it has none that may be shown."""
     if acp.text(block, "type") == "resource":
         resource = acp.member(block, "resource")
@@ -111,11 +111,11 @@ def image_in(block: object) -> Image | None:
         raw = base64.b64decode("".join(data.split()), validate=True)
     except (binascii.Error, ValueError):
         return None
-    kind = _kind(raw)
+    kind = _detect_kind(raw)
     return Image(kind, base64.b64encode(raw).decode(), len(raw)) if kind is not None else None
 
 
-def _kind(raw: bytes) -> str | None:
+def _detect_kind(raw: bytes) -> str | None:
     if raw[:4] == b"RIFF" and raw[8:12] == b"WEBP":
         return "webp"
     return next((kind for beginning, kind in _BEGINNINGS if raw.startswith(beginning)), None)

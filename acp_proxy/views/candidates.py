@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from acp_proxy.store.sessions import called
+from acp_proxy.store.sessions import name_agent
 from acp_proxy.views import formatting, sanitize
 
 _GAP = "  "
@@ -26,9 +26,9 @@ class SessionRow:
     size: int
 
 
-def lines(rows: Sequence[SessionRow], width: int | None) -> Iterator[str]:
+def format_lines(rows: Sequence[SessionRow], width: int | None) -> Iterator[str]:
     """Time, size, agent, id, title; cut to ``width`` columns if it is given."""
-    cells = [_cells(row) for row in rows]
+    cells = [_format_cells(row) for row in rows]
     widths = [max(cell_len(each[at]) for each in cells) for at in range(4)] if cells else []
     for when, size, *others, title in cells:
         padded = [set_cell_size(text, wide) for text, wide in zip(others, widths[2:], strict=True)]
@@ -38,12 +38,12 @@ def lines(rows: Sequence[SessionRow], width: int | None) -> Iterator[str]:
         yield text
 
 
-def _cells(row: SessionRow) -> tuple[str, str, str, str, str]:
-    when = formatting.local(row.at)[:_MINUTE]
+def _format_cells(row: SessionRow) -> tuple[str, str, str, str, str]:
+    when = formatting.format_local_time(row.at)[:_MINUTE]
     return (
         when,
-        formatting.size(row.size),
-        sanitize.line(called(row.agent)),
-        sanitize.line(row.id),
-        sanitize.line(row.title or "(no title)"),
+        formatting.format_size(row.size),
+        sanitize.make_line(name_agent(row.agent)),
+        sanitize.make_line(row.id),
+        sanitize.make_line(row.title or "(no title)"),
     )

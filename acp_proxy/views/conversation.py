@@ -231,7 +231,7 @@ class _PartReader:
             yield from self._take(told, self._since or at)
             if told:
                 self._since = ""
-            self._model = summary.chosen(entry) or self._model
+            self._model = summary.find_chosen(entry) or self._model
             if rewinds.is_rewind(entry):
                 self._notes.append(Note(REWOUND, ""))
             if entry.note is not None:

@@ -26,11 +26,11 @@ class DiffRow:
     text: str
 
 
-def unified(old: str | None, new: str) -> Iterator[DiffRow]:
+def diff_texts(old: str | None, new: str) -> Iterator[DiffRow]:
     """``old``: None where the file is new."""
-    before, after = _lines(old or ""), _lines(new)
-    for hunk in hunks(before, after):
-        yield DiffRow("@", heading(hunk))
+    before, after = _split_lines(old or ""), _split_lines(new)
+    for hunk in group_changes(before, after):
+        yield DiffRow("@", format_hunk_heading(hunk))
         for tag, i1, i2, j1, j2 in hunk:
             if tag == "equal":
                 yield from (DiffRow(" ", line) for line in before[i1:i2])
@@ -39,18 +39,18 @@ def unified(old: str | None, new: str) -> Iterator[DiffRow]:
                 yield from (DiffRow("+", line) for line in after[j1:j2])
 
 
-def hunks(before: list[str], after: list[str]) -> Iterator[list[Change]]:
+def group_changes(before: list[str], after: list[str]) -> Iterator[list[Change]]:
     """The changes of lines with the lines around them, in groups."""
-    yield from cast(Iterator[list[Change]], _Compared(changes(before, after)).get_grouped_opcodes(_CONTEXT))
+    yield from cast(Iterator[list[Change]], _Compared(find_changes(before, after)).get_grouped_opcodes(_CONTEXT))
 
 
-def heading(hunk: list[Change]) -> str:
+def format_hunk_heading(hunk: list[Change]) -> str:
     """The line with the places of a hunk: ``@@ -1,3 +1,4 @@``."""
     (_, first, _, start, _), (_, _, last, _, end) = hunk[0], hunk[-1]
-    return f"@@ -{_span(first, last)} +{_span(start, end)} @@"
+    return f"@@ -{_format_span(first, last)} +{_format_span(start, end)} @@"
 
 
-def counts(rows: list[DiffRow]) -> tuple[int, int]:
+def count_rows(rows: list[DiffRow]) -> tuple[int, int]:
     """The number of added and of removed lines."""
     kinds = [row.kind for row in rows]
     return kinds.count("+"), kinds.count("-")
@@ -67,7 +67,7 @@ class _Compared(SequenceMatcher[str]):
         return self._changes
 
 
-def changes(before: list[str], after: list[str]) -> list[Change]:
+def find_changes(before: list[str], after: list[str]) -> list[Change]:
     """What happened to each line. The common beginning and end are not compared further."""
     least = min(len(before), len(after))
     head = next((at for at in range(least) if before[at] != after[at]), least)
@@ -83,12 +83,12 @@ def changes(before: list[str], after: list[str]) -> list[Change]:
     return found
 
 
-def _span(start: int, end: int) -> str:
+def _format_span(start: int, end: int) -> str:
     """A range of lines, counted from 1. An empty range names the line before it."""
     size = end - start
     return f"{start + 1 if size else start}{'' if size == 1 else f',{size}'}"
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     lines = text.replace("\r\n", "\n").split("\n")
     return lines[:-1] if lines[-1] == "" else lines

@@ -6,7 +6,7 @@ from typing import Literal
 
 from acp_proxy.protocol import acp
 from acp_proxy.transcript.file_format import NoteType
-from acp_proxy.transcript.titles import cleaned
+from acp_proxy.transcript.titles import clean
 from acp_proxy.views.conversation import (
     REWOUND,
     ConversationTurn,
@@ -18,8 +18,8 @@ from acp_proxy.views.conversation import (
     TurnEnd,
     read_words,
 )
-from acp_proxy.views.formatting import unmarked
-from acp_proxy.views.sanitize import one_line, plain
+from acp_proxy.views.formatting import strip_markdown
+from acp_proxy.views.sanitize import clean_text, join_lines
 
 Tools = Literal["none", "summary", "full"]
 _LINE_LENGTH = 100
@@ -53,11 +53,11 @@ class Head:
     @property
     def name(self) -> str:
         """The agent's own name for itself."""
-        return cleaned(acp.text(self.agent, "name") or acp.text(self.agent, "id"), _LINE_LENGTH) or "agent"
+        return clean(acp.text(self.agent, "name") or acp.text(self.agent, "id"), _LINE_LENGTH) or "agent"
 
     @property
     def heading(self) -> str:
-        return unmarked(cleaned(self.title, _LINE_LENGTH * 2) or "") or "Conversation"
+        return strip_markdown(clean(self.title, _LINE_LENGTH * 2) or "") or "Conversation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,22 +70,23 @@ class Choices:
     last: int | None = None
 
 
-def selected(turns: Iterable[ConversationTurn], choices: Choices) -> Iterator[ConversationTurn]:
+def select_turns(turns: Iterable[ConversationTurn], choices: Choices) -> Iterator[ConversationTurn]:
     for turn in turns:
         if choices.last is not None and turn.number > choices.last:
             return
         if turn.number >= choices.first or choices.first == 1:
-            yield replace(turn, items=_selected(turn.items, choices))
+            yield replace(turn, items=_select_items(turn.items, choices))
 
 
-def _selected(items: Iterable[Item], choices: Choices) -> list[Item]:
+def _select_items(items: Iterable[Item], choices: Choices) -> list[Item]:
     wanted = (item for item in items if _is_wanted(item, choices))
     return [
-        replace(item, items=_selected(item.items, choices)) if isinstance(item, Subagent) else item for item in wanted
+        replace(item, items=_select_items(item.items, choices)) if isinstance(item, Subagent) else item
+        for item in wanted
     ]
 
 
-def named(turns: Iterable[ConversationTurn]) -> Iterator[ConversationTurn]:
+def name_calls(turns: Iterable[ConversationTurn]) -> Iterator[ConversationTurn]:
     """Later changes of a call appear under the title of the call."""
     known: dict[str, object] = {}
     for turn in turns:
@@ -98,32 +99,34 @@ def named(turns: Iterable[ConversationTurn]) -> Iterator[ConversationTurn]:
         yield turn
 
 
-def ending(turn: ConversationTurn | TurnEnd) -> str | None:
+def explain_end(turn: ConversationTurn | TurnEnd) -> str | None:
     """Why a turn ended, if it did not end normally."""
     if turn.error is not None:
-        return f"The turn failed: {one_line(turn.error)}"
-    return _STOPS.get(turn.stop, f"The turn ended: {one_line(turn.stop)}") if turn.stop is not None else None
+        return f"The turn failed: {join_lines(turn.error)}"
+    return _STOPS.get(turn.stop, f"The turn ended: {join_lines(turn.stop)}") if turn.stop is not None else None
 
 
-def note(item: Note) -> str:
+def explain_note(item: Note) -> str:
     if item.kind == NoteType.GAP:
-        return f"Something is missing here: the recording was interrupted ({one_line(item.text) or 'unknown reason'})."
+        return (
+            f"Something is missing here: the recording was interrupted ({join_lines(item.text) or 'unknown reason'})."
+        )
     if item.kind == REWOUND:
         return "Rewound: a part of what is above was taken back, and the agent has forgotten it."
     return "The conversation continues in a new session of the agent, which got a record of it."
 
 
-def first_line(turn: ConversationTurn) -> str:
+def find_topic(turn: ConversationTurn) -> str:
     """The topic of a turn: the first line of the user's prompt."""
     said = next((item for item in turn.items if isinstance(item, SpokenMessage) and item.speaker == "user"), None)
     for block in said.blocks if said is not None else ():
         for line in read_words(block)[: _LINE_LENGTH * 100].split("\n"):
-            if found := unmarked(cleaned(line, _LINE_LENGTH) or ""):
+            if found := strip_markdown(clean(line, _LINE_LENGTH) or ""):
                 return found
     return f"Turn {turn.number}"
 
 
-def texts_and_others(blocks: Iterable[Mapping[str, object]]) -> Iterator[str | Mapping[str, object]]:
+def join_texts(blocks: Iterable[Mapping[str, object]]) -> Iterator[str | Mapping[str, object]]:
     """The blocks of a message, with adjacent texts joined."""
     text: list[str] = []
     for block in blocks:
@@ -131,11 +134,11 @@ def texts_and_others(blocks: Iterable[Mapping[str, object]]) -> Iterator[str | M
             text.append(acp.text(block, "text") or "")
             continue
         if text:
-            yield plain("".join(text))
+            yield clean_text("".join(text))
             text = []
         yield block
     if text:
-        yield plain("".join(text))
+        yield clean_text("".join(text))
 
 
 def _is_wanted(item: Item, choices: Choices) -> bool:

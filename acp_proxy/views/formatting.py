@@ -16,9 +16,9 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
-def ago(stamp: str, now: datetime) -> str:
+def format_age(stamp: str, now: datetime) -> str:
     """The age of a transcript's time: ``2 hours ago``. A future time becomes a date."""
-    moment = _moment(stamp)
+    moment = _parse_time(stamp)
     if moment is None:
         return ""
     seconds = (now - moment).total_seconds()
@@ -31,12 +31,12 @@ def ago(stamp: str, now: datetime) -> str:
     return f"{count} {name}{'' if count == 1 else 's'} ago"
 
 
-def when(stamp: str, now: datetime) -> str:
+def format_short_time(stamp: str, now: datetime) -> str:
     """A transcript's time, short: ``5m`` or ``3h`` ago, on the day ``12 Nov``, or in the month ``Nov 2025``.
 
     Days are those of the time zone of ``now``.
     """
-    moment = _moment(stamp)
+    moment = _parse_time(stamp)
     if moment is None:
         return ""
     seconds = (now - moment).total_seconds()
@@ -49,18 +49,18 @@ def when(stamp: str, now: datetime) -> str:
     return f"{day.day} {month}" if abs(seconds) < _NEARLY_A_YEAR else f"{month} {day.year}"
 
 
-def local(stamp: str) -> str:
+def format_local_time(stamp: str) -> str:
     """A transcript's time in the local zone, to the second."""
-    moment = _moment(stamp)
+    moment = _parse_time(stamp)
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment is not None else ""
 
 
-def stamped(moment: datetime) -> str:
+def format_stamp(moment: datetime) -> str:
     """A time in the form of transcripts."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
 
-def size(number: int) -> str:
+def format_size(number: int) -> str:
     """Bytes."""
     value, unit = float(number), "B"
     for unit in _SIZES:
@@ -70,7 +70,7 @@ def size(number: int) -> str:
     return f"{value:.0f} {unit}" if unit == "B" or value >= 99.95 else f"{value:.1f} {unit}"
 
 
-def money(amounts: Mapping[str, float]) -> str:
+def format_amounts(amounts: Mapping[str, float]) -> str:
     """Amounts by currency."""
     return " + ".join(
         f"{amount:,.2f} {unit}" if amount >= 0.01 else f"{amount:.4f} {unit}"
@@ -78,9 +78,9 @@ def money(amounts: Mapping[str, float]) -> str:
     )
 
 
-def lasted(begin: str, end: str) -> str:
+def format_duration(begin: str, end: str) -> str:
     """The time between two times of a transcript: ``8 s``, ``1 min 24 s``, ``2 h 5 min``. Empty if it is not known."""
-    began, ended = _moment(begin), _moment(end)
+    began, ended = _parse_time(begin), _parse_time(end)
     seconds = round((ended - began).total_seconds()) if began is not None and ended is not None else -1
     if seconds < 0:
         return ""
@@ -91,7 +91,7 @@ def lasted(begin: str, end: str) -> str:
     return f"{seconds // _HOUR} h {seconds % _HOUR // _MINUTE} min"
 
 
-def short(sessions: Iterable[str], known: Iterable[str]) -> dict[str, str]:
+def shorten_ids(sessions: Iterable[str], known: Iterable[str]) -> dict[str, str]:
     """The shortest beginning of each id that no other known id shares."""
     wanted = list(sessions)
     order = sorted({*wanted, *known})
@@ -99,17 +99,17 @@ def short(sessions: Iterable[str], known: Iterable[str]) -> dict[str, str]:
     for session in wanted:
         at = bisect_left(order, session)
         beside = order[max(at - 1, 0) : at] + order[at + 1 : at + 2]
-        shown[session] = session[: max(SHORTEST, *(_alike(session, other) + 1 for other in beside), 0)]
+        shown[session] = session[: max(SHORTEST, *(_count_common(session, other) + 1 for other in beside), 0)]
     return shown
 
 
-def _alike(one: str, other: str) -> int:
+def _count_common(one: str, other: str) -> int:
     """The length of the common beginning."""
     least = min(len(one), len(other))
     return next((at for at in range(least) if one[at] != other[at]), least)
 
 
-def _moment(stamp: str) -> datetime | None:
+def _parse_time(stamp: str) -> datetime | None:
     try:
         moment = datetime.fromisoformat(stamp)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) if moment.year > 1 else None
@@ -117,14 +117,14 @@ def _moment(stamp: str) -> datetime | None:
         return None
 
 
-def from_home(path: str, home: str) -> str:
+def shorten_home(path: str, home: str) -> str:
     """A directory, with ``~`` for ``home``."""
     if home and (path == home or path.startswith(home.rstrip("/") + "/")):
         return "~" + path[len(home.rstrip("/")) :]
     return path
 
 
-def days(count: int) -> str:
+def format_days(count: int) -> str:
     return f"{count} day{'' if count == 1 else 's'}"
 
 
@@ -142,11 +142,11 @@ _UNCLOSED = re.compile(r"(?<!\S)\*\*(?=\w)|`")
 """Marks in a title that was cut off before they end."""
 
 
-def unmarked(line: str) -> str:
-    words = _MARKED.sub(_words, _HEADING.sub("", line, count=1) if line.startswith("#") else line)
+def strip_markdown(line: str) -> str:
+    words = _MARKED.sub(_strip_match, _HEADING.sub("", line, count=1) if line.startswith("#") else line)
     return (_UNCLOSED.sub("", words) if words.endswith("…") else words).strip()
 
 
-def _words(found: re.Match[str]) -> str:
+def _strip_match(found: re.Match[str]) -> str:
     inside = found["bold"] or found["link"]
-    return _MARKED.sub(_words, inside) if inside else found["code"].strip()
+    return _MARKED.sub(_strip_match, inside) if inside else found["code"].strip()

@@ -10,7 +10,7 @@ from itertools import islice
 
 from acp_proxy.protocol import acp
 from acp_proxy.views import diffs, document, tool_calls
-from acp_proxy.views.attachments import attached, described
+from acp_proxy.views.attachments import describe_block, read_attachment
 from acp_proxy.views.conversation import (
     Item,
     Note,
@@ -157,7 +157,7 @@ class _PassageBuilder:
             case Plan():
                 yield PlanSteps([(acp.text(e, "status") or "", acp.text(e, "content") or "") for e in item.entries])
             case Note():
-                yield Remark(False, document.note(item))
+                yield Remark(False, document.explain_note(item))
             case Subagent():
                 inside = _PassageBuilder(self._full)
                 inside._turn = self._turn
@@ -198,15 +198,15 @@ class _PassageBuilder:
             self._texts, self._size, self._goes_on = [], 0, True
 
     def _describe_attachment(self, block: Mapping[str, object]) -> str:
-        how = f"; to save it: --turn {self._turn} --extract DIR" if attached(block) is not None else ""
-        return f"{described(block)}{how}"
+        how = f"; to save it: --turn {self._turn} --extract DIR" if read_attachment(block) is not None else ""
+        return f"{describe_block(block)}{how}"
 
     def _call(self, call: ToolCall) -> Iterator[Passage]:
         title = acp.text(call.fields, "title") or self._titles.get(call.id) or acp.text(call.fields, "name") or call.id
         self._titles[call.id] = title[:_TITLE_LENGTH]
         yield CallHeading(title[:_TITLE_LENGTH], acp.text(call.fields, "status"), not call.is_new)
         if self._full:
-            yield from (AttachmentLine(None, f"at {place}", True) for place in tool_calls.paths(call))
+            yield from (AttachmentLine(None, f"at {place}", True) for place in tool_calls.list_paths(call))
             if (given := call.fields.get("rawInput")) is not None:
                 yield CallText("input", _format_json(given))
         content = call.fields.get("content")
@@ -214,7 +214,7 @@ class _PassageBuilder:
             yield from self._add_content(item)
         if self._full and (got := call.fields.get("rawOutput")) is not None:
             yield CallText("output", _format_json(got))
-        if not self._full and (reason := tool_calls.reason(call)) is not None:
+        if not self._full and (reason := tool_calls.find_reason(call)) is not None:
             yield CallText("", _shorten_to_end(reason))
 
     def _add_content(self, item: object) -> Iterator[Passage]:
@@ -228,7 +228,7 @@ class _PassageBuilder:
 
     def _change(self, item: object) -> ShownDiff:
         old, new = acp.text(item, "oldText"), acp.text(item, "newText") or ""
-        rows = diffs.unified(old, new)
+        rows = diffs.diff_texts(old, new)
         shown = list(islice(rows, None if self._full else _DIFF_ROWS))
         return ShownDiff(acp.text(item, "path") or "", shown, sum(1 for _ in rows))
 
@@ -237,7 +237,7 @@ class _PassageBuilder:
             yield Remark(True, ended.error)
         elif ended.stop is None and self._is_prompted:
             yield Remark(False, "This turn has no end: it is still running, or its process ended.")
-        elif (text := document.ending(ended)) is not None:
+        elif (text := document.explain_end(ended)) is not None:
             yield Remark(False, text)
 
 

@@ -18,7 +18,7 @@ from acp_proxy.views.passages import (
     SpokenText,
     is_adjacent,
 )
-from acp_proxy.views.sanitize import line, output, printable
+from acp_proxy.views.sanitize import clean_output, make_line, make_printable
 
 _DONE = {"completed": "x", "in_progress": ">"}
 
@@ -36,31 +36,31 @@ class PassagePrinter:
 def _format(passage: Passage) -> str:
     match passage:
         case Heading():
-            return f"--- Turn {passage.number}, {line(passage.at)} ---"
+            return f"--- Turn {passage.number}, {make_line(passage.at)} ---"
         case SpokenText():
             body = _indent(passage.text, 2)
             return body if passage.goes_on else f"{NAMES[passage.speaker]}:\n{body}"
         case AttachmentLine():
-            body = f"  [{line(passage.text)}]"
+            body = f"  [{make_line(passage.text)}]"
             return body if passage.goes_on or passage.speaker is None else f"{NAMES[passage.speaker]}:\n{body}"
         case CallHeading():
-            status = f" [{line(passage.status)}]" if passage.status else ""
-            return f"{'Tool, later' if passage.goes_on else 'Tool'}: {line(passage.title)}{status}"
+            status = f" [{make_line(passage.status)}]" if passage.status else ""
+            return f"{'Tool, later' if passage.goes_on else 'Tool'}: {make_line(passage.title)}{status}"
         case ShownDiff():
             rows = [row.text if row.kind == "@" else row.kind + row.text for row in passage.rows]
             more = [f"... {passage.left_out} more rows: --full"] if passage.left_out else []
-            return _indent("\n".join([line(passage.path), *(line(row) for row in rows), *more]), 2)
+            return _indent("\n".join([make_line(passage.path), *(make_line(row) for row in rows), *more]), 2)
         case CallText():
-            body = _indent(output(passage.text), 4)
+            body = _indent(clean_output(passage.text), 4)
             return f"  {passage.name}:\n{body}" if passage.name else body
         case PlanSteps():
             return "\n".join(
-                ["Plan:", *(f"  [{_DONE.get(status, ' ')}] {line(text)}" for status, text in passage.steps)]
+                ["Plan:", *(f"  [{_DONE.get(status, ' ')}] {make_line(text)}" for status, text in passage.steps)]
             )
         case Remark():
-            return f"{'Error' if passage.is_error else 'Note'}: {line(passage.text)}"
+            return f"{'Error' if passage.is_error else 'Note'}: {make_line(passage.text)}"
 
 
 def _indent(text: str, by: int) -> str:
     space = " " * by
-    return "\n".join(f"{space}{each}".rstrip() for each in printable(text).strip("\n").split("\n"))
+    return "\n".join(f"{space}{each}".rstrip() for each in make_printable(text).strip("\n").split("\n"))

@@ -32,8 +32,8 @@ from acp_proxy.views.passages import (
     SpokenText,
     is_adjacent,
 )
-from acp_proxy.views.sanitize import line, output, printable
-from acp_proxy.views.tool_calls import mark
+from acp_proxy.views.sanitize import clean_output, make_line, make_printable
+from acp_proxy.views.tool_calls import choose_mark
 
 if TYPE_CHECKING:
     from rich.markdown import Markdown
@@ -94,13 +94,13 @@ class _Printable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for segment in console.render(self._inside, options):
             if not segment.control:
-                yield Segment(printable(segment.text), segment.style)
+                yield Segment(make_printable(segment.text), segment.style)
 
 
 def _render(passage: Passage) -> Iterator[RenderableType]:
     match passage:
         case Heading():
-            yield Text(f"Turn {passage.number} · {formatting.local(passage.at)}", "bold reverse")
+            yield Text(f"Turn {passage.number} · {formatting.format_local_time(passage.at)}", "bold reverse")
         case SpokenText():
             if not passage.goes_on:
                 yield Text(NAMES[passage.speaker], _SPEAKERS[passage.speaker])
@@ -108,7 +108,7 @@ def _render(passage: Passage) -> Iterator[RenderableType]:
         case AttachmentLine():
             if not passage.goes_on and passage.speaker is not None:
                 yield Text(NAMES[passage.speaker], _SPEAKERS[passage.speaker])
-            yield Padding(Text(f"[{line(passage.text)}]", "magenta"), (0, 0, 0, 2))
+            yield Padding(Text(f"[{make_line(passage.text)}]", "magenta"), (0, 0, 0, 2))
         case CallHeading():
             yield _render_heading(passage)
         case ShownDiff():
@@ -116,31 +116,33 @@ def _render(passage: Passage) -> Iterator[RenderableType]:
         case CallText():
             if passage.name:
                 yield Text(f"  {passage.name}", "dim italic")
-            yield _Unwrapped(indent(output(passage.text).strip("\n"), "    "), "dim")
+            yield _Unwrapped(indent(clean_output(passage.text).strip("\n"), "    "), "dim")
         case PlanSteps():
             yield Text("Plan", "bold")
             for status, text in passage.steps:
-                yield Text.assemble("  ", mark(status), " ", (line(text), "dim" if status == "completed" else ""))
+                yield Text.assemble(
+                    "  ", choose_mark(status), " ", (make_line(text), "dim" if status == "completed" else "")
+                )
         case Remark():
-            text = line(passage.text)
+            text = make_line(passage.text)
             yield Text(f"Error: {text}", "bold red") if passage.is_error else Text(text, "yellow")
 
 
 def _render_heading(tool: CallHeading) -> Text:
     """One line of any length: the end of the title is cut first."""
-    sign, style = mark(tool.status)
+    sign, style = choose_mark(tool.status)
     text = Text(no_wrap=True, overflow="ellipsis").append(f"{sign} ", style)
     if tool.goes_on:
         text.append("later: ", "dim")
     if tool.status not in (None, "completed"):
-        text.append(f"{line(tool.status or '')}: ", style)
-    return text.append(line(tool.title))
+        text.append(f"{make_line(tool.status or '')}: ", style)
+    return text.append(make_line(tool.title))
 
 
 def _render_diff(change: ShownDiff) -> Text:
-    text = Text().append(line(change.path), "bold")
+    text = Text().append(make_line(change.path), "bold")
     for row in change.rows:
-        text.append("\n" + line(row.text if row.kind == "@" else row.kind + row.text), _ROWS.get(row.kind, "none"))
+        text.append("\n" + make_line(row.text if row.kind == "@" else row.kind + row.text), _ROWS.get(row.kind, "none"))
     if change.left_out:
         text.append(f"\n… {change.left_out} more rows: --full", "dim")
     return text
@@ -163,7 +165,7 @@ def _render_rows(table: "Table") -> Iterator[Text]:
 
 
 def _render_message(words: SpokenText) -> Iterator[RenderableType]:
-    text = printable(words.text).strip("\n")
+    text = make_printable(words.text).strip("\n")
     style = "dim italic" if words.speaker == "thought" else "none"
     for piece in split_markdown(text, _PIECE):
         if len(piece) > _LONGEST:

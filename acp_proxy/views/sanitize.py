@@ -10,7 +10,7 @@ import json
 import re
 
 from acp_proxy.protocol import acp
-from acp_proxy.store.sessions import ListedSession, called
+from acp_proxy.store.sessions import ListedSession, name_agent
 
 # ECMA-48: control sequences (colours, cursor), operating system commands (titles, links), and other escapes.
 _SEQUENCE = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]"
@@ -35,43 +35,43 @@ _UNFIT = f"[{''.join(each for _, each in _TABLE)}]|(?<=[{_SELECTORS}])[{_SELECTO
 _SHORT_COMMIT = 8  # digits of a commit that people see
 
 
-def without_unfit(text: str) -> str:
+def replace_unfit(text: str) -> str:
     """The text with U+FFFD for each of these characters."""
     return re.sub(_UNFIT, "\N{REPLACEMENT CHARACTER}", text)
 
 
-def plain(text: str) -> str:
-    return without_unfit(without_sequences(text.replace("\r\n", "\n")))
+def clean_text(text: str) -> str:
+    return replace_unfit(strip_sequences(text.replace("\r\n", "\n")))
 
 
-def without_sequences(text: str) -> str:
+def strip_sequences(text: str) -> str:
     """The output of a program, without its control sequences."""
     return re.sub(_SEQUENCE, "", text) if "\x1b" in text else text
 
 
-def one_line(text: str) -> str:
-    return " ".join(plain(text).split())
+def join_lines(text: str) -> str:
+    return " ".join(clean_text(text).split())
 
 
-def shortened(path: str, cwd: str | None) -> str:
+def shorten_path(path: str, cwd: str | None) -> str:
     """A path relative to the session's directory if it is inside."""
-    path = one_line(path)
+    path = join_lines(path)
     return path.removeprefix(cwd.rstrip("/\\") + "/") if cwd else path
 
 
-def clock_time(stamp: str) -> str:
+def format_clock_time(stamp: str) -> str:
     """A transcript's time, to the minute."""
     return stamp[11:16] if re.match(_STAMP, stamp) else ""
 
 
-def day(stamp: str) -> str:
+def format_day(stamp: str) -> str:
     return stamp[:10] if re.match(_STAMP, stamp) else ""
 
 
 _STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
 
 
-def uri_of(block: object) -> str:
+def find_uri(block: object) -> str:
     """The name of a resource or of a link to one."""
     return acp.text(block, "uri") or acp.text(acp.member(block, "resource"), "uri") or ""
 
@@ -87,32 +87,32 @@ PINNED = "pinned · "
 """The mark of a session whose turn is running, in every list."""
 
 
-def printable(text: str) -> str:
+def make_printable(text: str) -> str:
     """Text without control sequences, invisible characters and direction changes; line ends stay."""
     if text.isascii() and text.isprintable():
         return text
-    return without_unfit(text.replace("\r\n", "\n").expandtabs())
+    return replace_unfit(text.replace("\r\n", "\n").expandtabs())
 
 
-def output(text: str) -> str:
+def clean_output(text: str) -> str:
     """The output of a program, without its control sequences."""
-    return printable(without_sequences(text))
+    return make_printable(strip_sequences(text))
 
 
-def line(text: str) -> str:
-    return printable(text).replace("\n", " ")
+def make_line(text: str) -> str:
+    return make_printable(text).replace("\n", " ")
 
 
-def json_text(value: object, indent: int | None = None) -> str:
+def format_json(value: object, indent: int | None = None) -> str:
     """JSON in printable ASCII: control characters and DEL are escapes."""
     return json.dumps(value, indent=indent).replace("\x7f", "\\u007f")
 
 
-def heading(row: ListedSession, when: str | None = None) -> str:
+def format_heading(row: ListedSession, when: str | None = None) -> str:
     """``when``: the displayed time; None: as in the transcript."""
-    copy = [f"a copy from {called(row.copy_of)}"] if row.copy_of else []
+    copy = [f"a copy from {name_agent(row.copy_of)}"] if row.copy_of else []
     git = [f"{row.git.branch} {row.git.commit[:_SHORT_COMMIT]}".strip()] if row.git.branch or row.git.commit else []
-    what = [row.selector, called(row.agent), *copy, row.cwd or "", *git, when if when is not None else row.updated]
+    what = [row.selector, name_agent(row.agent), *copy, row.cwd or "", *git, when if when is not None else row.updated]
     if row.is_running:
         what.append(RUNNING)
-    return line(row.title or "(no title)") + "\n" + "  ".join(line(each) for each in what)
+    return make_line(row.title or "(no title)") + "\n" + "  ".join(make_line(each) for each in what)

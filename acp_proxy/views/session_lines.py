@@ -4,25 +4,25 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from acp_proxy.store.sessions import ListedSession, called, readable
-from acp_proxy.views.sanitize import RUNNING, line
+from acp_proxy.store.sessions import ListedSession, name_agent, strip_hash
+from acp_proxy.views.sanitize import RUNNING, make_line
 
 
-def tab_separated(row: ListedSession) -> str:
+def format_tab_separated(row: ListedSession) -> str:
     """One row for programs: id, title, agent, directory, time, turns, bytes, state; nothing is cut.
 
     The state is ``running`` or empty.
     """
     texts = (row.full_selector, row.title or "", row.agent, row.cwd or "", row.updated, str(row.prompts), str(row.size))
-    return "\t".join(line(text) for text in (*texts, RUNNING if row.is_running else ""))
+    return "\t".join(make_line(text) for text in (*texts, RUNNING if row.is_running else ""))
 
 
-def for_programs(row: ListedSession) -> dict[str, Any]:
+def encode_row(row: ListedSession) -> dict[str, Any]:
     """The JSON of a session in every command; docs/json.md describes it."""
     return {
         "sessionId": row.session,
         "agent": row.agent,
-        "agentName": called(row.agent),
+        "agentName": name_agent(row.agent),
         "cwd": row.cwd,
         "title": row.title,
         "createdAt": row.created or None,
@@ -45,7 +45,7 @@ def name_agents(folders: Iterable[str]) -> dict[str, str]:
     """The name that people see for each agent's folder: short, unless two would be the same. ``--agent`` takes each."""
     known = list(folders)
     names: dict[str, str] = {}
-    for ways in (called, readable, str):  # such as copilot, github-copilot, github-copilot-80f05657aff1454e
+    for ways in (name_agent, strip_hash, str):  # such as copilot, github-copilot, github-copilot-80f05657aff1454e
         left = {folder: ways(folder) for folder in known if folder not in names}
         taken = Counter([*names.values(), *left.values()])
         names |= {folder: name for folder, name in left.items() if taken[name] == 1}
@@ -58,11 +58,11 @@ def has_words(row: ListedSession, words: Sequence[str]) -> bool:
     return all(word in text for word in words)
 
 
-def candidates(rows: Sequence[ListedSession], ids: Mapping[str, str]) -> list[str]:
+def format_candidates(rows: Sequence[ListedSession], ids: Mapping[str, str]) -> list[str]:
     """A line for each session that the user might mean."""
     width = max(len(ids[row.selector]) for row in rows)
     return [
-        f"{line(ids[row.selector]).ljust(width)}  {line(readable(row.agent))}  {line(row.title or '(no title)')}"
-        f"{f' ({RUNNING})' if row.is_running else ''}"
+        f"{make_line(ids[row.selector]).ljust(width)}  {make_line(strip_hash(row.agent))}  "
+        f"{make_line(row.title or '(no title)')}{f' ({RUNNING})' if row.is_running else ''}"
         for row in rows
     ]

@@ -11,9 +11,9 @@ from datetime import datetime
 
 from rich.cells import cell_len, set_cell_size
 
-from acp_proxy.store.sessions import ListedSession, SessionUse, called
+from acp_proxy.store.sessions import ListedSession, SessionUse, name_agent
 from acp_proxy.views import formatting
-from acp_proxy.views.sanitize import PINNED, RUNNING, line
+from acp_proxy.views.sanitize import PINNED, RUNNING, make_line
 
 _HEADINGS = {
     "id": "ID",
@@ -60,9 +60,11 @@ Uses = Mapping[tuple[str, str], SessionUse]
 """What sessions used, by agent and transcript name."""
 
 
-def table(rows: Sequence[ListedSession], ids: Mapping[str, str], look: ListLook, used: Uses | None = None) -> "Table":
+def make_table(
+    rows: Sequence[ListedSession], ids: Mapping[str, str], look: ListLook, used: Uses | None = None
+) -> "Table":
     """A table with room for these rows; later rows adapt. ``ids``: the displayed forms. ``used``: None: not shown."""
-    values = [_values(row, ids, look, used) for row in rows]
+    values = [_format_values(row, ids, look, used) for row in rows]
     wished = {name: max(cell_len(one[name]) for one in (_HEADINGS, *values)) for name in _HEADINGS}
     # An id that begins with another whole id is shown with one letter more than that. Only its own row makes room.
     short = [wide for one in values if (wide := cell_len(one["id"])) <= _MOST_ID]
@@ -70,11 +72,11 @@ def table(rows: Sequence[ListedSession], ids: Mapping[str, str], look: ListLook,
     widths = {name: min(wide, _LEAST.get(name, wide)) for name, wide in wished.items()}
     columns = [name for name in _HEADINGS if used is not None or name not in _LONG]
     for name in _FIRST_TO_GO if len({row.agent for row in rows}) < 2 else _WITH_SEVERAL_AGENTS:
-        if _left(columns, widths, look.width) < 0:
+        if _measure_room(columns, widths, look.width) < 0:
             columns.remove(name)
     for name, most in _SHARED_OUT:
         if name in columns:
-            room = widths[name] + _left(columns, widths, look.width)
+            room = widths[name] + _measure_room(columns, widths, look.width)
             widths[name] = max(min(wished[name], most, room), min(widths[name], room), 1)
     return Table(columns, widths, look)
 
@@ -85,51 +87,55 @@ class Table:
         self._widths = widths
         self._look = look
 
-    def heading(self) -> str:
-        text = self._line(_HEADINGS)
+    def format_heading(self) -> str:
+        text = self._format_line(_HEADINGS)
         return f"\x1b[{_COLOURS['heading']}m{text}\x1b[0m" if self._look.colours else text
 
-    def lines(self, rows: Sequence[ListedSession], ids: Mapping[str, str], used: Uses | None = None) -> Iterator[str]:
+    def format_rows(
+        self, rows: Sequence[ListedSession], ids: Mapping[str, str], used: Uses | None = None
+    ) -> Iterator[str]:
         for row in rows:
-            values = _values(row, ids, self._look, used)
-            yield self._line(values, _coloured if self._look.colours else None)
+            values = _format_values(row, ids, self._look, used)
+            yield self._format_line(values, _colour if self._look.colours else None)
 
-    def _line(self, values: Mapping[str, str], dress: Callable[[str, str], str] | None = None) -> str:
+    def _format_line(self, values: Mapping[str, str], paint: Callable[[str, str], str] | None = None) -> str:
         room = self._look.width
         more = max(cell_len(values["id"]) - self._widths["id"], 0)  # ids are never cut: the title shrinks
-        lacks = max(more - max(_left(self._columns, self._widths, room), 0), 0)
+        lacks = max(more - max(_measure_room(self._columns, self._widths, room), 0), 0)
         widths = {**self._widths, "id": self._widths["id"] + more, "title": max(self._widths["title"] - lacks, 1)}
         cells = []
         for name in self._columns:
-            cell = _fitted(name, values[name], min(widths[name], room), _ELLIPSIS.translate(self._look.forms))
+            cell = _fit(name, values[name], min(widths[name], room), _ELLIPSIS.translate(self._look.forms))
             room -= cell_len(cell) + len(_GAP)
-            cells.append(dress(name, cell) if dress is not None else cell)
+            cells.append(paint(name, cell) if paint is not None else cell)
             if room <= 0:
                 break
         return _GAP.join(cells).rstrip()
 
 
-def _values(row: ListedSession, ids: Mapping[str, str], look: ListLook, used: Uses | None = None) -> dict[str, str]:
+def _format_values(
+    row: ListedSession, ids: Mapping[str, str], look: ListLook, used: Uses | None = None
+) -> dict[str, str]:
     use = (used or {}).get((row.agent, row.name), SessionUse())
     found = {
         "id": ids.get(row.selector, row.selector),
-        "title": f"{PINNED if row.is_pinned else ''}{formatting.unmarked(row.title or '') or '(no title)'}",
-        "agent": look.agents.get(row.agent) or called(row.agent),
-        "directory": formatting.from_home(row.cwd or "", look.home),
-        "when": RUNNING if row.is_running else formatting.when(row.updated, look.now),
+        "title": f"{PINNED if row.is_pinned else ''}{formatting.strip_markdown(row.title or '') or '(no title)'}",
+        "agent": look.agents.get(row.agent) or name_agent(row.agent),
+        "directory": formatting.shorten_home(row.cwd or "", look.home),
+        "when": RUNNING if row.is_running else formatting.format_short_time(row.updated, look.now),
         "turns": str(row.prompts),
-        "size": formatting.size(row.size),
+        "size": formatting.format_size(row.size),
         "tokens": f"{use.tokens:,}" if use.tokens is not None else "-",
-        "cost": formatting.money(use.cost) or "-",
+        "cost": formatting.format_amounts(use.cost) or "-",
     }
-    return {name: AMBIGUOUS.sub("", line(text)).translate(look.forms) for name, text in found.items()}
+    return {name: AMBIGUOUS.sub("", make_line(text)).translate(look.forms) for name, text in found.items()}
 
 
-def _left(columns: Sequence[str], widths: Mapping[str, int], width: int) -> int:
+def _measure_room(columns: Sequence[str], widths: Mapping[str, int], width: int) -> int:
     return width - sum(widths[name] for name in columns) - len(_GAP) * (len(columns) - 1)
 
 
-def _fitted(name: str, text: str, width: int, ellipsis: str) -> str:
+def _fit(name: str, text: str, width: int, ellipsis: str) -> str:
     """Text of exactly this width. A directory keeps its end."""
     if cell_len(text) > width:
         room = width - len(ellipsis)
@@ -143,5 +149,5 @@ def _fitted(name: str, text: str, width: int, ellipsis: str) -> str:
     return space + text if name in _TO_THE_RIGHT else text + space
 
 
-def _coloured(name: str, cell: str) -> str:
+def _colour(name: str, cell: str) -> str:
     return f"\x1b[{_COLOURS[name]}m{cell}\x1b[0m" if name in _COLOURS else cell

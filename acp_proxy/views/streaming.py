@@ -16,7 +16,7 @@ from acp_proxy.transcript import rewinds
 from acp_proxy.transcript.file_format import V1, Entry, NoteType
 from acp_proxy.transcript.v2_as_v1 import V2AsV1
 from acp_proxy.views import conversation, formatting, sanitize
-from acp_proxy.views.tool_calls import mark
+from acp_proxy.views.tool_calls import choose_mark
 
 PLAIN, QUIET, TURN, USER, BAD = "none", "dim", "bold", "bold green", "bold red"
 """The style of a piece, in rich's words."""
@@ -76,7 +76,9 @@ class StreamPrinter:
         elif entry.peer is Peer.CLIENT and method == acp.PROMPT:
             yield from self._print_prompt(entry.at, acp.member(params, "prompt"))
         elif entry.peer is Peer.CLIENT and method == acp.STEERING:
-            yield from self._print_message(("steering", entry.at), f"> {_text(acp.member(params, 'prompt'))}", USER)
+            yield from self._print_message(
+                ("steering", entry.at), f"> {_join_words(acp.member(params, 'prompt'))}", USER
+            )
         elif entry.peer is Peer.AGENT and method == acp.UPDATE:
             yield from self._print_update(acp.member(params, "update"))
         elif entry.peer is Peer.AGENT and method == acp.REQUEST_PERMISSION:
@@ -92,11 +94,13 @@ class StreamPrinter:
 
     def _print_prompt(self, at: str, blocks: object) -> Iterator[StreamedText]:
         self._turn += 1
-        text = _text(blocks)
+        text = _join_words(blocks)
         self._echo = "".join(text.split())
         self._is_quiet = True
         self._plan = {}
-        yield from self._print_line(f"Turn {self._turn} · {formatting.local(at)}", TURN, ("prompt",), apart=True)
+        yield from self._print_line(
+            f"Turn {self._turn} · {formatting.format_local_time(at)}", TURN, ("prompt",), apart=True
+        )
         yield from self._print_message(("prompt",), f"> {text}", USER)
 
     def _print_update(self, update: object) -> Iterator[StreamedText]:
@@ -129,9 +133,9 @@ class StreamPrinter:
         again = self._is_open and self._block == ("call", id)
         if not again:
             yield from self._begin(("call", id), apart=not self._is_at("call", "asked"))
-        sign, look = mark(changed["status"])
-        state = "" if changed["status"] in (None, "completed") else f"{sanitize.line(changed['status'])}: "
-        yield StreamedText(self._fit(f"{sign} {state}{sanitize.line(changed['title'] or id)}"), look, again)
+        sign, look = choose_mark(changed["status"])
+        state = "" if changed["status"] in (None, "completed") else f"{sanitize.make_line(changed['status'])}: "
+        yield StreamedText(self._fit(f"{sign} {state}{sanitize.make_line(changed['title'] or id)}"), look, again)
         self._is_open = True
 
     def _fit(self, text: str) -> str:
@@ -141,25 +145,27 @@ class StreamPrinter:
         return set_cell_size(text, max(self._width - 2, 0)).rstrip() + "…"
 
     def _print_plan(self, entries: object) -> Iterator[StreamedText]:
-        steps = {acp.text(one, "content") or "": acp.text(one, "status") or "" for one in _items(entries)}
+        steps = {acp.text(one, "content") or "": acp.text(one, "status") or "" for one in _read_list(entries)}
         for content, status in steps.items():
             if self._plan.get(content) != status:
                 yield from self._print_line(
-                    f"{mark(status)[0]} {content}", QUIET, ("plan",), apart=not self._is_at("plan")
+                    f"{choose_mark(status)[0]} {content}", QUIET, ("plan",), apart=not self._is_at("plan")
                 )
         self._plan = steps
 
     def _print_question(self, entry: Entry, params: object) -> Iterator[StreamedText]:
-        options = _items(acp.member(params, "options"))
+        options = _read_list(acp.member(params, "options"))
         names = {acp.text(option, "optionId") or "": acp.text(option, "name") or "" for option in options}
-        self._asked[_key(entry)] = names
+        self._asked[_make_key(entry)] = names
         yield from self._print_call(acp.member(params, "toolCall"))
         yield from self._print_line(f"? {' / '.join(names.values())}", QUIET, ("asked",))
 
     def _print_decision(self, entry: Entry) -> Iterator[StreamedText]:
         outcome = acp.member(acp.member(entry.value, "result"), "outcome")
         option = acp.text(outcome, "optionId")
-        chosen = self._asked.get(_key(entry), {}).get(option or "", option or acp.text(outcome, "outcome") or "refused")
+        chosen = self._asked.get(_make_key(entry), {}).get(
+            option or "", option or acp.text(outcome, "outcome") or "refused"
+        )
         yield from self._print_line(f"→ {chosen}", QUIET, ("asked",))
 
     def _print_answer(self, value: object) -> Iterator[StreamedText]:
@@ -194,14 +200,14 @@ class StreamPrinter:
         if self._block != block:
             yield from self._begin(block, apart=True)
         is_prose = block[0] in (Role.AGENT.name, Role.THOUGHT.name)
-        yield StreamedText(sanitize.printable(words), look, is_prose=is_prose)
+        yield StreamedText(sanitize.make_printable(words), look, is_prose=is_prose)
         self._is_open = not words.endswith("\n")
 
     def _print_line(
         self, text: str, look: str, block: Block = ("line",), *, apart: bool = False
     ) -> Iterator[StreamedText]:
         yield from self._begin(block, apart=apart)
-        yield StreamedText(sanitize.line(text) + "\n", look)
+        yield StreamedText(sanitize.make_line(text) + "\n", look)
         self._is_open = False
 
     def _begin(self, block: Block, *, apart: bool) -> Iterator[StreamedText]:
@@ -214,13 +220,13 @@ class StreamPrinter:
         return self._block is not None and self._block[0] in kinds
 
 
-def _text(blocks: object) -> str:
-    return "\n".join(conversation.read_words(block) for block in _items(blocks) if isinstance(block, dict))
+def _join_words(blocks: object) -> str:
+    return "\n".join(conversation.read_words(block) for block in _read_list(blocks) if isinstance(block, dict))
 
 
-def _items(value: object) -> list[object]:
+def _read_list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
-def _key(entry: Entry) -> tuple[str, str]:
+def _make_key(entry: Entry) -> tuple[str, str]:
     return entry.run, repr(acp.member(entry.value, "id"))

@@ -10,7 +10,7 @@ from acp_proxy.protocol import acp
 from acp_proxy.views import diffs
 from acp_proxy.views.conversation import ToolCall
 from acp_proxy.views.diffs import DiffRow
-from acp_proxy.views.sanitize import one_line, plain
+from acp_proxy.views.sanitize import clean_text, join_lines
 
 KINDS = frozenset({"read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode"})
 """The kinds of the protocol, without ``other``, which tells nothing."""
@@ -53,22 +53,22 @@ _FENCED = re.compile(r"\A\s*(?:```|~~~)[^\n]*\n(.*?)\n?(?:```|~~~)\s*\Z", re.DOT
 _FENCE = re.compile(r"^ {0,3}(```|~~~)", re.MULTILINE)
 
 
-def title(call: ToolCall) -> str:
-    text = one_line(acp.text(call.fields, "title") or acp.text(call.fields, "name") or call.id or "tool call")
+def read_title(call: ToolCall) -> str:
+    text = join_lines(acp.text(call.fields, "title") or acp.text(call.fields, "name") or call.id or "tool call")
     return text if len(text) <= _TITLE_LENGTH else text[: _TITLE_LENGTH - 1] + "…"
 
 
-def kind(call: ToolCall) -> str | None:
+def read_kind(call: ToolCall) -> str | None:
     found = acp.text(call.fields, "kind")
     return found if found in KINDS else None
 
 
-def status(call: ToolCall) -> str | None:
+def read_status(call: ToolCall) -> str | None:
     found = acp.text(call.fields, "status")
     return found if found in _STATUSES else None
 
 
-def paths(call: ToolCall) -> list[str]:
+def list_paths(call: ToolCall) -> list[str]:
     """The locations of the call, each once, with the line if there is one."""
     found = call.fields.get("locations")
     places = []
@@ -79,26 +79,28 @@ def paths(call: ToolCall) -> list[str]:
     return list(dict.fromkeys(places))
 
 
-def parts(call: ToolCall) -> list[Part]:
+def list_parts(call: ToolCall) -> list[Part]:
     """The contents of the call, input first. ``rawOutput`` counts only if there is no content."""
-    content = list(_content(call.fields.get("content")))
+    content = list(_read_content(call.fields.get("content")))
     before, behind = call.fields.get("rawInput"), call.fields.get("rawOutput")
-    given = [] if before in (None, {}, [], "") or read_command(before) == title(call) else [_raw("input", before)]
-    gave = [] if content or behind in (None, {}, [], "") else [_raw("output", behind)]
+    given = (
+        [] if before in (None, {}, [], "") or read_command(before) == read_title(call) else [_make_raw("input", before)]
+    )
+    gave = [] if content or behind in (None, {}, [], "") else [_make_raw("output", behind)]
     return [*given, *content, *gave]
 
 
-def reason(call: ToolCall) -> str | None:
+def find_reason(call: ToolCall) -> str | None:
     """Why a call failed, in the agent's words; None if it did not fail, or if the agent did not say."""
-    if status(call) != FAILED:
+    if read_status(call) != FAILED:
         return None
     items, output = call.fields.get("content"), call.fields.get("rawOutput")
     found = [acp.text(acp.member(item, "content"), "text") for item in items] if isinstance(items, list) else []
-    text = "\n".join(text for text in found if text) or _text(output) or _error(output)
+    text = "\n".join(text for text in found if text) or _find_text(output) or _find_error(output)
     return _FENCED.sub(r"\1", text).strip() or None if text else None
 
 
-def _error(output: object) -> str | None:
+def _find_error(output: object) -> str | None:
     """The message of an error, in the forms of the known agents."""
     for key in _ERRORS:
         held = acp.member(output, key)
@@ -107,24 +109,24 @@ def _error(output: object) -> str | None:
     return None
 
 
-def _content(items: object) -> Iterator[Part]:
+def _read_content(items: object) -> Iterator[Part]:
     for item in items if isinstance(items, list) else []:
         block = acp.member(item, "content")
         if acp.text(item, "type") == "diff":
             new, old = acp.text(item, "newText") or "", acp.text(item, "oldText")
-            rows = [DiffRow(row.kind, plain(row.text)) for row in diffs.unified(old, new)]
+            rows = [DiffRow(row.kind, clean_text(row.text)) for row in diffs.diff_texts(old, new)]
             yield Diff(acp.text(item, "path") or "", acp.member(item, "oldText") is None, rows)
         elif acp.text(item, "type") == "content" and isinstance(block, Mapping):
             text = acp.text(block, "text") if acp.text(block, "type") == "text" else None
-            yield Block(block) if text is None or _FENCE.search(text) else Raw("output", plain(text), "")
+            yield Block(block) if text is None or _FENCE.search(text) else Raw("output", clean_text(text), "")
 
 
-def _raw(name: str, value: object) -> Raw:
+def _make_raw(name: str, value: object) -> Raw:
     """The command or the text in a value; else the complete value."""
-    said = read_command(value) if name == "input" else _text(value)
+    said = read_command(value) if name == "input" else _find_text(value)
     if said is not None:
-        return Raw(name, plain(said), "sh" if name == "input" else "")
-    return Raw(name, plain(json.dumps(value, indent=2, ensure_ascii=False)), "json")
+        return Raw(name, clean_text(said), "sh" if name == "input" else "")
+    return Raw(name, clean_text(json.dumps(value, indent=2, ensure_ascii=False)), "json")
 
 
 def read_command(value: object) -> str | None:
@@ -136,7 +138,7 @@ def read_command(value: object) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _text(value: object) -> str | None:
+def _find_text(value: object) -> str | None:
     if isinstance(value, str):
         return value
     return next((text for key in _OUTPUTS if (text := acp.text(value, key)) is not None), None)
@@ -148,5 +150,5 @@ def _text(value: object) -> str | None:
 _MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red"), "in_progress": ("▸", "yellow")}
 
 
-def mark(status: str | None) -> tuple[str, str]:
+def choose_mark(status: str | None) -> tuple[str, str]:
     return _MARKS.get(status or "", ("○", "none"))

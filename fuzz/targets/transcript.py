@@ -36,7 +36,7 @@ def run(data: bytes) -> None:
     except NewerFormat:
         return
     try:
-        lines = list(reading.lines())
+        lines = list(reading.read_lines())
         assert list(one_by_one(reading)) == lines
         assert reading.is_complete in (True, False)
         index = indexed()
@@ -63,19 +63,19 @@ def one_by_one(reading: Reading) -> Iterator[Line]:
             yield found
             continue
         number, end = found.number - found.chunks.count, found.end - found.chunks.size
-        for line, entry in zip(found.chunks.lines, found.chunks.entries(), strict=True):
+        for line, entry in zip(found.chunks.lines, found.chunks.decode_entries(), strict=True):
             number, end = number + 1, end + len(line) + 1
             yield Line(number, end, True, entry)
 
 
 def retold(lines: list[Line], header: Header | None) -> None:
     session = header.session if header is not None else "s"
-    summary = Summary.begun(header or Header(session, None, file_format.PARTIAL, ""))
+    summary = Summary.begin(header or Header(session, None, file_format.PARTIAL, ""))
     for line in lines:
         if line.entry is not None:
             assert line.entry.at.isascii()
             summary.add(line.entry)
-            summary = Summary.from_state(json.loads(json.dumps(summary.state())))
+            summary = Summary.from_state(json.loads(json.dumps(summary.dump_state())))
     tellings = [telling(session, lines, mode, limit) for mode, limit in TELLINGS]
     for one in tellings:
         brief = HandoverRecord(RECORD)
@@ -116,7 +116,7 @@ def is_found_behind(data: bytes) -> None:
     fresh = data if not data or data.endswith(b"\n") else data + b"\n"
     reading = opened((fresh or b"\n") + INTACT)
     try:
-        last = list(reading.lines())[-1].entry
+        last = list(reading.read_lines())[-1].entry
     finally:
         reading.close()
     assert last is not None
@@ -128,9 +128,9 @@ def is_one_entry(data: bytes) -> None:
     inside = data.replace(b"\n", b" ").removesuffix(b"}}}")
     written = file_format.encode_updates(AT, RUN, acp.UPDATE_PREFIX + inside + b"}}}\n")
     for line in (written, written[: -len(b"}}}}\n")] + b"\n"):
-        found = [piece.value for piece in file_format.entries_in(line)]
+        found = [piece.value for piece in file_format.find_entries(line)]
         assert all(entry.run == RUN and entry.note is None for entry in found)
-        assert not list(file_format.notes_in(line, KINDS | {NoteType.GAP, NoteType.REPLAY}))
+        assert not list(file_format.find_notes(line, KINDS | {NoteType.GAP, NoteType.REPLAY}))
 
 
 def opened(data: bytes) -> Reading:

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
-from acp_proxy.transcript.file_names import compressed
+from acp_proxy.transcript.file_names import compressed_path
 from tests.store.cold import age
 from tests.stored import Both, chunk, store_session
 
@@ -61,7 +61,7 @@ def test_old_transcripts_are_compressed_and_shown_as_before(store: Both, cold: P
 def test_json_has_the_figures(store: Both, cold: Path) -> None:
     size = cold.stat().st_size
     told = json.loads(run(store, "compress", "--json").stdout)
-    after = compressed(cold).stat().st_size
+    after = compressed_path(cold).stat().st_size
     assert told == {
         "dryRun": False,
         "transcripts": [{"agent": cold.parent.name, "transcript": cold.stem, "bytesBefore": size, "bytes": after}],

@@ -47,7 +47,10 @@ def turn(number: int, *, at: int = 0, pause: int = 0) -> list[bytes]:
 def test_a_file_is_shown_plainly_with_a_heading_on_stderr(tmp_path: Path) -> None:
     path = file(tmp_path, *turn(1), call("pending"), call("completed"))
     result = shown(path, "--speed", "0")
-    assert (result.exit_code, result.stderr) == (0, f"{talk.SESSION}  {talk.CWD}  {formatting.local(talk.time(0))}\n")
+    assert (result.exit_code, result.stderr) == (
+        0,
+        f"{talk.SESSION}  {talk.CWD}  {formatting.format_local_time(talk.time(0))}\n",
+    )
     lines = result.stdout.splitlines()
     assert lines[1:] == ["> prompt 1", "", "begin 1. end 1.", "", "○ pending: Edit", "✓ Edit"]
 

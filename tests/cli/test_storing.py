@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 from acp_proxy import shell_quote
 from acp_proxy.cli.app import SessionsGroup, app
 from acp_proxy.cli.common import choose_session, shorten_ids
-from acp_proxy.store.sessions import default_root
+from acp_proxy.store.sessions import find_default_root
 from tests.cli.commands import printed, refused, titles, told
 from tests.cli.commands import run as answered
 from tests.stored import EPOCH, Both, store_session
@@ -88,10 +88,10 @@ def test_a_missing_default_store_is_like_an_empty_one_and_not_created(
     result = run(*words)
     assert (result.exit_code, result.stdout, result.stderr) == WITHOUT_ANY[words]
     assert list(tmp_path.iterdir()) == []
-    default_root().mkdir(parents=True)
+    find_default_root().mkdir(parents=True)
     result = run(*words)
     assert (result.exit_code, result.stdout, result.stderr) == WITHOUT_ANY[words]
-    assert list(default_root().iterdir()) == []
+    assert list(find_default_root().iterdir()) == []
 
 
 @commands
@@ -127,7 +127,7 @@ def test_a_place_in_a_variable_counts_as_given(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_broken_link_is_not_a_missing_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acp_proxy.cli.common.default_root", lambda: tmp_path / "link")
+    monkeypatch.setattr("acp_proxy.cli.common.find_default_root", lambda: tmp_path / "link")
     (tmp_path / "link").symlink_to(tmp_path / "away")
     result = run("sessions", "list")
     assert (result.exit_code, result.stdout) == (1, "")

@@ -65,7 +65,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def written(path: Path, head: Head, turns: list[ConversationTurn]) -> Path:
-    contents = [(turn.number, document.first_line(turn)) for turn in turns]
+    contents = [(turn.number, document.find_topic(turn)) for turn in turns]
     path.write_text("".join(html.render_page(head, contents, turns, Choices())), encoding="utf-8")
     return path
 

@@ -45,7 +45,7 @@ class Notes:
         """The readable entries of a transcript, without the header."""
         reading = self.store.read(self.recorder.agent, session)
         try:
-            values = [line.entry for line in reading.lines()]
+            values = [line.entry for line in reading.read_lines()]
         finally:
             reading.close()
         return [{"value": one.value, "note": one.note, "of": one.of, "peer": one.peer} for one in values if one]

@@ -75,7 +75,7 @@ def test_a_line_that_is_not_strict_json_is_kept_byte_for_byte(notes: Notes) -> N
     notes.begin()
     notes.put(RecordLine("s", Peer.AGENT, raw))
     reading = notes.store.read(notes.recorder.agent, "s")
-    [line] = reading.lines()
+    [line] = reading.read_lines()
     reading.close()
     assert line.entry is not None
     assert line.entry.raw == raw

@@ -126,7 +126,7 @@ def test_many_chunks_at_once_are_the_same_as_one_by_one() -> None:
         stream = streams.find(said[1:], 0)
         assert isinstance(stream, AlikeChunks)
         found = together.add(0, first) + together.add_chunks(stream.count, stream)
-        one_by_one = [line for one in [first, *stream.entries()] for line in alone.add(0, one)]
+        one_by_one = [line for one in [first, *stream.decode_entries()] for line in alone.add(0, one)]
         assert b"".join(found) == b"".join(one_by_one)
 
 

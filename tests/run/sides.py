@@ -141,7 +141,7 @@ class Talk:
         """The content of the transcript: the texts of the prompts, and the types of the notes."""
         reading = self.store.read(self.recorder.agent, session)
         try:
-            values: list[Any] = [line.entry.note or line.entry.value for line in reading.lines() if line.entry]
+            values: list[Any] = [line.entry.note or line.entry.value for line in reading.read_lines() if line.entry]
         finally:
             reading.close()
         said = [one.get("type") or one.get("params", {}).get("prompt", [{"text": None}])[0]["text"] for one in values]

@@ -13,7 +13,7 @@ import pytest
 from acp_proxy.run import idle_work
 from acp_proxy.run.idle_work import IdleWork, compress
 from acp_proxy.store.layout import Layout
-from acp_proxy.transcript.file_names import compressed, unfinished
+from acp_proxy.transcript.file_names import compressed_path, unfinished_path
 from tests.client import until
 from tests.run.sides import SECONDS, Talk, chunk
 from tests.store.cold import AGENT, age, content, kept
@@ -55,7 +55,7 @@ def in_a_thread(store: Both, goes_on: bool) -> None:
 def test_cold_transcripts_are_compressed_once_a_day(store: Both, cold: Path) -> None:
     warm = kept(store, "warm")
     in_a_thread(store, True)
-    assert (cold.exists(), compressed(cold).exists(), warm.exists()) == (False, True, True)
+    assert (cold.exists(), compressed_path(cold).exists(), warm.exists()) == (False, True, True)
     later = _made_cold(store, "later")
     in_a_thread(store, True)
     assert later.exists()
@@ -170,7 +170,7 @@ def two_cold(store: Both) -> list[Path]:
 
 
 def is_under_way(path: Path) -> bool:
-    return unfinished(compressed(path)).exists()
+    return unfinished_path(compressed_path(path)).exists()
 
 
 def test_nothing_is_compressed_while_a_replay_runs(idle: Idle, store: Both, two_cold: list[Path]) -> None:
@@ -184,7 +184,7 @@ def test_nothing_is_compressed_while_a_replay_runs(idle: Idle, store: Both, two_
 
 
 def test_a_line_ends_the_running_compression(idle: Idle, store: Both, two_cold: list[Path]) -> None:
-    with Layout(store.root).journal(AGENT).lock():  # it can begin, but not end
+    with Layout(store.root).get_journal(AGENT).lock():  # it can begin, but not end
         running = idle(store.root)
         until(lambda: is_under_way(two_cold[0]))
         running.is_idle = False
@@ -195,7 +195,7 @@ def test_a_line_ends_the_running_compression(idle: Idle, store: Both, two_cold: 
 
 def test_a_meaningless_line_of_the_editor_ends_the_running_compression(store: Both, two_cold: list[Path]) -> None:
     talk = Talk(store, idle_seconds=SOON)
-    with Layout(store.root).journal(AGENT).lock():
+    with Layout(store.root).get_journal(AGENT).lock():
         until(lambda: is_under_way(two_cold[0]))
         for number in range(2):  # the second is read when the first has been handled
             talk.editor.say({"jsonrpc": "2.0", "method": f"_nothing_{number}"})

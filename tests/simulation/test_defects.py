@@ -54,7 +54,7 @@ def _believe_notes_anywhere(patch: Patch) -> None:
             if found[2].decode() in kinds:
                 yield found.start(), json.loads(found[1])
 
-    patch.setattr(file_format, "notes_in", anywhere)
+    patch.setattr(file_format, "find_notes", anywhere)
 
 
 def _copy_the_whole_parent(patch: Patch) -> None:
@@ -74,8 +74,10 @@ def _ignore_rewinds(patch: Patch) -> None:
 
 
 def _take_what_is_inside_an_entry_for_one(patch: Patch) -> None:
-    parts = file_format.message_parts
-    patch.setattr(file_format, "message_parts", lambda *given, **named: parts(*given, **{**named, "plain": True}))
+    parts = file_format.encode_message_parts
+    patch.setattr(
+        file_format, "encode_message_parts", lambda *given, **named: parts(*given, **{**named, "plain": True})
+    )
     for check in ("_passed_unread", "_may_be_unread"):
         patch.setattr(file_format, check, lambda *_: False)
     patch.setattr(salvage, "_is_value", lambda line, start: False)

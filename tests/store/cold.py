@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from acp_proxy.store.compress import CompressionOptions, CompressionResult
-from acp_proxy.transcript.file_names import compressed, file_name
+from acp_proxy.transcript.file_names import compressed_path, file_name
 from acp_proxy.transcript.reader import Reading
 from tests.store import talk
 from tests.stored import Both
@@ -34,14 +34,14 @@ def compressed_now(store: Both, session: str = talk.SESSION) -> Path:
     """Compress a session's transcript; the path of the compressed file."""
     assert compress(store, session) is not None
     assert not path(store, session).exists()
-    return compressed(path(store, session))
+    return compressed_path(path(store, session))
 
 
 def content(at: Path) -> bytes:
     """The transcript's bytes as readers get them, compressed or not."""
     reading = Reading(at)
     try:
-        return reading.first[: reading.header_size] + b"".join(line for _, _, line in reading.raw_lines())
+        return reading.first[: reading.header_size] + b"".join(line for _, _, line in reading.read_raw_lines())
     finally:
         reading.close()
 

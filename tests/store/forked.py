@@ -7,7 +7,7 @@ from typing import Any
 from acp_proxy.store.store import Store
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
-from acp_proxy.transcript.file_names import file_name, forked
+from acp_proxy.transcript.file_names import file_name, fork_path
 from acp_proxy.transcript.reader import Reading
 from tests.store import talk
 from tests.store.talk import answer, prompt
@@ -25,7 +25,7 @@ def fork(store: Store, parent: str, session: str, *lines: bytes, at: int = 1) ->
 def spoken(store: Store, session: str) -> list[str]:
     reading = store.read(AGENT, session)
     try:
-        entries = [line.entry for line in reading.lines()]
+        entries = [line.entry for line in reading.read_lines()]
     finally:
         reading.close()
     values: list[Any] = [entry.value for entry in entries if entry is not None]
@@ -59,16 +59,16 @@ def left_by_a_crash(store: Store, session: str = "f", *lines: bytes, parent: str
 
     See ``fixtures/stores/unfinished-forks``, which such a version has made.
     """
-    with closing(Reading(store.layout.transcript(AGENT, file_name(parent)))) as source:
+    with closing(Reading(store.layout.transcript_path(AGENT, file_name(parent)))) as source:
         assert source.header is not None
         created, size = source.header.created_at, source.size - source.entries_at
     header = talk.header(session, at=1, forked_from=[parent])
     note = {"type": "copied", "transcript": file_name(parent), "createdAt": created, "size": size}
     head = file_format.encode_header(header) + file_format.encode_note(talk.time(1), "forked", note)
-    path = store.layout.transcript(AGENT, file_name(session))
+    path = store.layout.transcript_path(AGENT, file_name(session))
     own = b"".join(lines) or prompt("two", session=session) + answer()
-    forked(path).touch(mode=0o600)
-    forked(path).write_bytes(head + b"\0" * size + own)
+    fork_path(path).touch(mode=0o600)
+    fork_path(path).write_bytes(head + b"\0" * size + own)
     store.mark(AGENT, session)
     return path
 

@@ -72,7 +72,7 @@ def _made(root: Path, *steps: _Step) -> None:
     talk.keep(store, AGENT, "s", talk.prompt(f"{SECRET} words", session="s") + talk.answer())
     [row] = store.list_all()
     store.rename(row, f"{SECRET} title")
-    copy = Layout(root).backup(AGENT, row.name, talk.time(1))
+    copy = Layout(root).backup_path(AGENT, row.name, talk.time(1))
     copy.parent.mkdir(parents=True)
     copy.write_text(f"{SECRET} backup")
     for step in steps:

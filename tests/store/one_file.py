@@ -24,7 +24,7 @@ def reading(path: Path) -> Iterator[Reading]:
 
 def lines_of(path: Path) -> list[Line]:
     with reading(path) as opened:
-        return list(opened.lines())
+        return list(opened.read_lines())
 
 
 def told(path: Path) -> list[str | None]:

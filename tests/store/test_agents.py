@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.store.agents import command_name, may_run_others
+from acp_proxy.store.agents import may_run_others, name_command
 from tests.strategies import texts
 
 
@@ -109,7 +109,7 @@ from tests.strategies import texts
     ],
 )
 def test_a_command_is_named_without_its_runner_scope_version_and_path(command: str, name: str) -> None:
-    assert command_name(command.split()) == name
+    assert name_command(command.split()) == name
 
 
 @pytest.mark.parametrize(
@@ -126,12 +126,12 @@ def test_a_command_is_named_without_its_runner_scope_version_and_path(command: s
     ],
 )
 def test_a_shell_command_is_named_after_its_last_command(command: list[str], name: str) -> None:
-    assert command_name(command) == name
+    assert name_command(command) == name
 
 
 @pytest.mark.parametrize("command", [[], [""], ["/"], ["npx", "-y"], ["python", "-m"], ["env", "A=1"], ["npx", ""]])
 def test_a_command_without_a_program_still_has_a_name(command: list[str]) -> None:
-    assert command_name(command)
+    assert name_command(command)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_command_without_a_program_still_has_a_name(command: list[str]) -> Non
     ],
 )
 def test_an_upgrade_does_not_change_the_name(old: str, new: str) -> None:
-    assert command_name(old.split()) == command_name(new.split())
+    assert name_command(old.split()) == name_command(new.split())
 
 
 @given(
@@ -157,7 +157,7 @@ def test_an_upgrade_does_not_change_the_name(old: str, new: str) -> None:
     )
 )
 def test_every_command_has_a_name(command: list[str]) -> None:
-    assert command_name(command)
+    assert name_command(command)
 
 
 @pytest.mark.parametrize(
@@ -181,4 +181,4 @@ def test_a_word_that_is_not_an_option_may_name_what_is_run(command: str, may: bo
 
 
 def test_a_script_of_several_lines_is_named_after_its_last_line() -> None:
-    assert command_name(["bash", "-c", "export A=1\nacme --acp"]) == "acme"
+    assert name_command(["bash", "-c", "export A=1\nacme --acp"]) == "acme"

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from acp_proxy.store import delete, journal, soft_deleted
 from acp_proxy.store.index import ListedSession
 from acp_proxy.store.soft_deleted import DeletedSession
-from acp_proxy.transcript.file_names import kept_name
+from acp_proxy.transcript.file_names import name_before_delete
 from tests.store import talk
 from tests.stored import Both, contents
 
@@ -65,7 +65,7 @@ class Bin(RuleBasedStateMachine):
         super().__init__()
         self.now = datetime(2026, 1, 1, tzinfo=UTC)
         self.patches = ExitStack()
-        self.patches.enter_context(patch.object(delete, "now", self._stamp))
+        self.patches.enter_context(patch.object(delete, "stamp_now", self._stamp))
         self.patches.enter_context(patch.object(os, "fsync", lambda fd: None))  # nothing here loses its power
         self.root = Path(tempfile.mkdtemp())
         self.store = Both(self.root)
@@ -137,7 +137,7 @@ class Bin(RuleBasedStateMachine):
     def delete_permanently(self, pick: int, kill: int | None) -> None:
         row, store = self._choose(pick), self._store(30)
         words = row.title or ""
-        beside = {words for words, each in self._restorable().items() if kept_name(each.name) == row.name}
+        beside = {words for words, each in self._restorable().items() if name_before_delete(each.name) == row.name}
         with killed(kill):
             store.delete_listed(row, soft=False)
         self._reopen(kill)
@@ -220,11 +220,11 @@ def test_what_is_removed_leaves_no_backup_title_or_search_table(store: Both, mon
     talk.keep(store, AGENT, "s", talk.prompt("secret words", session="s") + talk.answer())
     [row] = store.list_all()
     store.rename(row, "secret title")
-    backup = store.layout.backup(AGENT, row.name, talk.time(1))
+    backup = store.layout.backup_path(AGENT, row.name, talk.time(1))
     backup.parent.mkdir(parents=True)
     backup.write_text("secret backup")
     store.delete_listed(row, soft=True)
-    monkeypatch.setattr(delete, "now", lambda: "2999-01-01T00:00:00.000Z")
+    monkeypatch.setattr(delete, "stamp_now", lambda: "2999-01-01T00:00:00.000Z")
     store.empty_bin()
     assert not any(b"secret" in data for _, data in contents(store.root))
 
@@ -233,7 +233,7 @@ def test_a_session_that_somebody_has_open_is_removed_later(store: Both, monkeypa
     talk.keep(store, AGENT, "s")
     opened = store.open_to_append(AGENT, talk.header("s"), fresh=False)
     store.delete(AGENT, "s", soft=True)
-    monkeypatch.setattr(delete, "now", lambda: "2999-01-01T00:00:00.000Z")
+    monkeypatch.setattr(delete, "stamp_now", lambda: "2999-01-01T00:00:00.000Z")
     store.empty_bin()
     assert store.list_deleted() == []
     assert len(store.layout.list_deleted_names(AGENT)) == 1
@@ -244,7 +244,7 @@ def test_a_session_that_somebody_has_open_is_removed_later(store: Both, monkeypa
 
 def test_an_older_version_skips_what_it_does_not_know_of_a_delete(store: Both) -> None:
     _delete(store, "s")
-    [line] = store.layout.transcript(AGENT, "state").read_bytes().splitlines()
+    [line] = store.layout.transcript_path(AGENT, "state").read_bytes().splitlines()
     [event] = journal.find_events(line)
     assert event.value.until is not None
     assert (event.value.kind, event.value.session, event.value.to) == (journal.DELETED, "s", None)

@@ -13,7 +13,7 @@ from acp_proxy.store.open_session import Deleted
 from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.transcript.appender import Transcript
-from acp_proxy.transcript.file_names import COMPRESSED_SUFFIX, compressed, file_name, unfinished
+from acp_proxy.transcript.file_names import COMPRESSED_SUFFIX, compressed_path, file_name, unfinished_path
 from tests.store import talk
 from tests.store.cold import AGENT, AT_ONCE, age, compress, compressed_now, content, kept, path
 from tests.stored import Both
@@ -32,8 +32,8 @@ def test_a_compressed_transcript_has_the_same_content_and_index_row(store: Both)
     assert made is not None
     assert made.before == len(before) > 20 * made.after
     assert files(store) == [COMPRESSED_SUFFIX, "state.jsonl"]
-    assert compressed(at).stat().st_mtime_ns == modified
-    assert compressed(at).stat().st_mode & 0o777 == 0o600
+    assert compressed_path(at).stat().st_mtime_ns == modified
+    assert compressed_path(at).stat().st_mode & 0o777 == 0o600
     assert content(at) == before
     assert not list(store.root.glob("unindexed/*/*"))
     assert list(verify_store(store)) == []
@@ -97,7 +97,7 @@ def test_a_dry_run_reports_what_would_be_saved(store: Both) -> None:
     assert would is not None
     made = compress(store)
     assert made is not None
-    assert (would.before, would.after) == (made.before, made.after) == (made.before, compressed(at).stat().st_size)
+    assert (would.before, would.after) == (made.before, made.after) == (made.before, compressed_path(at).stat().st_size)
 
 
 def test_a_compression_can_be_stopped(store: Both) -> None:
@@ -164,8 +164,8 @@ def test_a_compressed_session_can_be_forked(store: Both) -> None:
 def test_a_delete_removes_compressed_and_unfinished_files(store: Both) -> None:
     at = kept(store)
     compressed_now(store)
-    for left in (at, unfinished(at), unfinished(compressed(at))):
-        left.write_bytes(compressed(at).read_bytes())
+    for left in (at, unfinished_path(at), unfinished_path(compressed_path(at))):
+        left.write_bytes(compressed_path(at).read_bytes())
     store.delete(AGENT, talk.SESSION)
     assert files(store) == ["state.jsonl"]
     assert store.list_all() == []
@@ -176,9 +176,9 @@ def test_a_delete_removes_compressed_and_unfinished_files(store: Both) -> None:
 def test_an_interrupted_delete_is_finished(store: Both) -> None:
     at = kept(store)
     compressed_now(store)
-    data = compressed(at).read_bytes()
+    data = compressed_path(at).read_bytes()
     store.delete(AGENT, talk.SESSION)
-    compressed(at).write_bytes(data)
+    compressed_path(at).write_bytes(data)
     assert Both(store.root).list_all() == []
     assert files(store) == ["state.jsonl"]
 
@@ -294,7 +294,7 @@ def test_continuing_a_damaged_compression_adds_a_gap(store: Both) -> None:
     transcript.append(talk.said("more"))
     transcript.close()
     reading = store.read(AGENT, talk.SESSION)
-    assert [line.entry.note for line in reading.lines() if line.entry is not None and line.entry.note] == [
+    assert [line.entry.note for line in reading.read_lines() if line.entry is not None and line.entry.note] == [
         {"type": "gap", "reason": "repair"}
     ]
     reading.close()
@@ -317,21 +317,21 @@ def test_compressed_transcripts_are_redacted_and_without_a_secret_stay_compresse
     assert (
         sum(sum(redact_stored(store, each, masking, dry=True).values()) for each in store.find_redactable(None)) == 100
     )
-    assert compressed(at).exists()
+    assert compressed_path(at).exists()
     assert (
         sum(sum(redact_stored(store, each, masking, dry=False).values()) for each in store.find_redactable(None)) == 100
     )
     store.reindex(None)
-    assert not compressed(at).exists()
+    assert not compressed_path(at).exists()
     assert secret.encode() not in at.read_bytes()
-    assert compressed(other).exists()
+    assert compressed_path(other).exists()
     assert not other.exists()
 
 
 def test_leftovers_of_a_crash_are_removed(store: Both) -> None:
     at = kept(store)
     before = at.read_bytes()
-    for left in (compressed(at), unfinished(compressed(at)), unfinished(at)):
+    for left in (compressed_path(at), unfinished_path(compressed_path(at)), unfinished_path(at)):
         left.write_bytes(b"left")
     assert {one.kind for one in verify_store(store)} == {"leftover"}
     assert store.find_compressible() == [(AGENT, at.stem)]

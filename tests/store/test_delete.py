@@ -17,7 +17,7 @@ from acp_proxy.store.soft_deleted import DeletedSession
 from acp_proxy.tools.maintenance.prune import find_candidates, prune_sessions
 from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
 from acp_proxy.transcript.appender import Transcript
-from acp_proxy.transcript.file_names import compressed, file_name, unfinished
+from acp_proxy.transcript.file_names import compressed_path, file_name, unfinished_path
 from tests.posix import fcntl
 from tests.store import cold, killed_deletes, talk
 from tests.stored import EPOCH, Both, contents, store_session
@@ -81,11 +81,11 @@ def test_a_soft_delete_keeps_a_compressed_transcript_compressed(store: Both) -> 
     said = cold.content(path)
     frame = cold.compressed_now(store).read_bytes()
     store.delete(cold.AGENT, talk.SESSION, soft=True)
-    assert not compressed(path).exists()
+    assert not compressed_path(path).exists()
     [one] = store.list_deleted()
-    assert compressed(Layout(store.root).deleted_transcript(one.agent, one.name)).read_bytes() == frame
+    assert compressed_path(Layout(store.root).deleted_path(one.agent, one.name)).read_bytes() == frame
     store.restore(one)
-    assert compressed(path).read_bytes() == frame
+    assert compressed_path(path).read_bytes() == frame
     assert cold.content(path) == said
 
 
@@ -152,7 +152,7 @@ def test_a_superseded_session_is_restored_to_its_place(store: Both) -> None:
 
 def test_backups_are_deleted_and_restored_with_their_transcript(store: Both, layout: Layout) -> None:
     talk.keep(store, AGENT, "s")
-    copy = layout.backup(AGENT, file_name("s"), talk.time(1))
+    copy = layout.backup_path(AGENT, file_name("s"), talk.time(1))
     copy.parent.mkdir(parents=True)
     copy.write_text("as it was")
     store.delete(AGENT, "s", soft=True)
@@ -190,7 +190,7 @@ def test_sessions_are_moved_without_hard_links(store: Both, monkeypatch: pytest.
 def test_deleting_a_superseded_session_deletes_its_backups(store: Both, layout: Layout) -> None:
     store_session(store, "s", ("first", []), agent="one", at=EPOCH)
     [older] = store.list_all()
-    copy = layout.backup(older.agent, older.name, talk.time(1))
+    copy = layout.backup_path(older.agent, older.name, talk.time(1))
     copy.parent.mkdir(parents=True)
     copy.write_text("as it was")
     store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
@@ -203,8 +203,8 @@ def test_the_next_compression_removes_leftovers_beside_a_softly_deleted_session(
     talk.keep(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)
     [one] = store.list_deleted()
-    path = layout.deleted_transcript(AGENT, one.name)
-    for leftover in (compressed(path), unfinished(path)):
+    path = layout.deleted_path(AGENT, one.name)
+    for leftover in (compressed_path(path), unfinished_path(path)):
         leftover.write_bytes(b"half")
     assert not [finding for finding in verify_store(store) if finding.is_damage]
     store.find_compressible()
@@ -370,7 +370,7 @@ def test_backups_of_the_journal_are_deleted_with_the_titles_in_them(store: Both,
     talk.keep(store, AGENT, "s")
     talk.keep(store, AGENT, "other")
     rename(store, "s", "secret title")
-    state = layout.transcript(AGENT, "state")
+    state = layout.transcript_path(AGENT, "state")
     state.write_bytes(b"\0\0\0\n" + state.read_bytes())
     for finding in verify_store(store):
         repair_finding(store, finding)
@@ -385,7 +385,7 @@ def test_backups_of_the_journal_are_deleted_with_the_titles_in_them(store: Both,
 
 
 def test_a_transcript_open_for_appending_is_in_use(store: Both, layout: Layout) -> None:
-    path = layout.transcript(AGENT, file_name("s"))
+    path = layout.transcript_path(AGENT, file_name("s"))
     talk.keep(store, AGENT, "s")
     with delete.lock_unused(path) as is_unused:
         assert is_unused
@@ -406,7 +406,7 @@ def test_without_locks_a_transcript_written_today_may_be_in_use(
     store: Both, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk.keep(store, AGENT, "s")
-    path = layout.transcript(AGENT, file_name("s"))
+    path = layout.transcript_path(AGENT, file_name("s"))
     monkeypatch.setattr("acp_proxy.transcript.private_files.lock", lambda fd, **how: False)
     with delete.lock_unused(path) as is_unused:
         assert not is_unused
@@ -421,7 +421,7 @@ def test_an_unreadable_transcript_is_not_listed_as_restorable(store: Both, layou
     for session in ("s", "broken"):
         store.delete(AGENT, session, soft=True)
     [broken] = [each for each in store.list_deleted() if each.session == "broken"]
-    layout.deleted_transcript(AGENT, broken.name).write_bytes(b"\0" * 100)
+    layout.deleted_path(AGENT, broken.name).write_bytes(b"\0" * 100)
     assert [each.session for each in store.list_deleted()] == ["s"]
     assert isinstance(store.list_deleted()[0], DeletedSession)
     assert [finding.name for finding in verify_store(store) if finding.is_damage] == [broken.name]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from acp_proxy.store.agents import LOOKED_AT
 from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.store.store import Store
-from acp_proxy.transcript.file_names import compressed, file_name
+from acp_proxy.transcript.file_names import compressed_path, file_name
 from tests.store import talk
 
 
@@ -70,7 +70,7 @@ def test_an_agent_does_not_join_another_agent_of_the_same_command(store: Store, 
     assert joined.parent == path.parent
     if is_compressed:
         store.compress(path.parent.name, joined.stem, CompressionOptions(min_size=1, older_than=-60.0))
-        assert compressed(joined).exists()
+        assert compressed_path(joined).exists()
     assert store.choose_agent(None, "@other/acme", "acme") == file_name("@other/acme")
     assert store.choose_agent(None, "@one/acme", "acme") == file_name("acme")
 

@@ -16,8 +16,8 @@ from acp_proxy.store.journal import DELETED
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.maintenance.verify import UNFINISHED_FORK, verify_store
 from acp_proxy.tools.redact.redact_files import redact_stored
-from acp_proxy.transcript.file_names import file_name, forked
-from acp_proxy.transcript.private_files import alone_in, lock
+from acp_proxy.transcript.file_names import file_name, fork_path
+from acp_proxy.transcript.private_files import lock, lock_folder
 from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.rewinds import Point
 from tests.store import killed, talk
@@ -139,7 +139,7 @@ def test_a_fork_that_another_process_sets_aside_at_once_begins_again(
     def create_before_another(*args: Any) -> bool:
         monkeypatch.setattr(fork, "create", create)
         is_created = create(*args)
-        path = parent.layout.transcript(AGENT, file_name("f"))
+        path = parent.layout.transcript_path(AGENT, file_name("f"))
         open_session._set_aside(parent.layout, AGENT, "f", path)
         return is_created
 
@@ -286,7 +286,7 @@ def test_a_list_finishes_a_fork_after_a_crash(parent: Both) -> None:
 
 def test_a_fork_that_an_older_version_still_writes_to_gets_its_entries(parent: Both) -> None:
     path = left_by_a_crash(parent)
-    with forked(path).open("ab") as other:
+    with fork_path(path).open("ab") as other:
         assert spoken(parent, "f") == ["one", "two"]
         other.write(prompt("three", session="f"))
     assert spoken(parent, "f") == ["one", "two", "three"]
@@ -312,7 +312,7 @@ def test_without_its_parent_an_unfinished_fork_has_only_a_gap(parent: Both) -> N
     secret = prompt("secret", session="p")
     talk.keep(parent, AGENT, "p", secret, answer(), fresh=False)
     path = left_by_a_crash(parent)
-    with forked(path).open("r+b") as file:  # half of the parent was copied
+    with fork_path(path).open("r+b") as file:  # half of the parent was copied
         data = file.read()
         file.seek(data.index(b"\0"))
         file.write(secret)
@@ -342,7 +342,7 @@ def test_a_superseded_parent_is_still_found(parent: Both) -> None:
 def test_a_half_deleted_parent_is_not_copied(parent: Both) -> None:
     left_by_a_crash(parent)
     layout = Layout(parent.root)
-    layout.journal(AGENT).append(DELETED, "p", talk.time(5))
+    layout.get_journal(AGENT).append(DELETED, "p", talk.time(5))
     fork.finish(layout, AGENT, file_name("f"))
     assert spoken(parent, "f") == ["two"]
 
@@ -357,7 +357,7 @@ def test_a_redaction_finishes_forks_first(parent: Both) -> None:
 
 def test_a_list_does_not_wait_until_a_fork_can_be_finished(parent: Both) -> None:
     path = left_by_a_crash(parent)
-    with alone_in(path.parent):
+    with lock_folder(path.parent):
         assert listed(parent) == ["p"]
         with pytest.raises(BlockingIOError):
             fork.finish(Layout(parent.root), AGENT, path.stem, wait=False)
@@ -377,11 +377,11 @@ def test_a_full_disk_while_a_fork_is_finished_loses_no_entry(parent: Both, monke
 def test_a_finished_fork_ignores_leftovers_of_a_crash(parent: Both) -> None:
     path = left_by_a_crash(parent)
     listed(parent)
-    os.link(path, forked(path))
+    os.link(path, fork_path(path))
     parent.delete(AGENT, "p")
     fork.finish(parent.layout, AGENT, path.stem)
     assert spoken(parent, "f") == ["one", "two"]
-    assert not forked(path).exists()
+    assert not fork_path(path).exists()
 
 
 @pytest.mark.parametrize("soft", [True, False])
@@ -405,25 +405,25 @@ def test_a_new_session_of_an_unfinished_forks_id_supersedes_the_finished_fork(pa
 @pytest.mark.parametrize("size", [0, 20, 400])
 def test_a_half_written_head_is_removed(parent: Both, size: int) -> None:
     path = left_by_a_crash(parent)
-    os.truncate(forked(path), min(size, forked(path).read_bytes().index(b"\0") - 1))
+    os.truncate(fork_path(path), min(size, fork_path(path).read_bytes().index(b"\0") - 1))
     assert listed(parent) == ["p"]
     assert not list(path.parent.glob("f-*"))
 
 
 def test_a_head_that_is_being_written_is_kept(parent: Both) -> None:
     path = left_by_a_crash(parent)
-    os.truncate(forked(path), 20)
-    with forked(path).open("rb") as making:
+    os.truncate(fork_path(path), 20)
+    with fork_path(path).open("rb") as making:
         assert lock(making.fileno())
         with pytest.raises(BlockingIOError):
             fork.finish(parent.layout, AGENT, path.stem)
-    assert forked(path).exists()
+    assert fork_path(path).exists()
 
 
 def test_a_fork_that_names_itself_as_parent_hides_no_other_session(parent: Both) -> None:
     path = left_by_a_crash(parent)
-    lines = forked(path).read_bytes()
-    forked(path).write_bytes(lines.replace(file_name("p").encode(), path.stem.encode()))
+    lines = fork_path(path).read_bytes()
+    fork_path(path).write_bytes(lines.replace(file_name("p").encode(), path.stem.encode()))
     assert listed(parent) == ["f", "p"]
     assert spoken(parent, "f") == ["two"]
 
@@ -431,7 +431,7 @@ def test_a_fork_that_names_itself_as_parent_hides_no_other_session(parent: Both)
 def test_verify_reports_an_unfinished_fork_but_no_damage(parent: Both) -> None:
     path = left_by_a_crash(parent)
     assert [(finding.path, finding.kind, finding.is_damage) for finding in verify_store(parent)] == [
-        (forked(path), UNFINISHED_FORK, False)
+        (fork_path(path), UNFINISHED_FORK, False)
     ]
     listed(parent)
     assert list(verify_store(parent)) == []
@@ -442,4 +442,4 @@ def test_a_read_only_store_finishes_no_fork(parent: Both) -> None:
     layout = Layout(parent.root)
     layout.is_only_read = True
     fork.finish(layout, AGENT, path.stem)
-    assert forked(path).exists()
+    assert fork_path(path).exists()

@@ -8,7 +8,7 @@ from acp_proxy.transcript.file_names import file_name
 
 def test_every_file_has_its_place(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
-    assert layout.transcript("agent-1", "s-2") == tmp_path / "transcripts" / "agent-1" / "s-2.jsonl"
+    assert layout.transcript_path("agent-1", "s-2") == tmp_path / "transcripts" / "agent-1" / "s-2.jsonl"
     assert layout.index == tmp_path / "index.sqlite3"
     assert layout.format == tmp_path / "format"
     layout.mark("agent-1", "s-2")
@@ -17,7 +17,7 @@ def test_every_file_has_its_place(tmp_path: Path) -> None:
 
 def test_only_transcripts_count_as_transcripts(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
-    folder = layout.transcript("agent", "s").parent
+    folder = layout.transcript_path("agent", "s").parent
     folder.mkdir(parents=True)
     a, b = file_name("a"), file_name("b")
     others = ("state.jsonl", "notes.txt", f"{a}.jsonl.bak", f"{a}-copy.jsonl", f"Copy of {a}.jsonl", "session.jsonl")
@@ -31,7 +31,7 @@ def test_every_folder_is_an_agent(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     assert layout.list_agents() == []
     for name in ("b", "a"):
-        layout.transcript(name, "s").parent.mkdir(parents=True)
+        layout.transcript_path(name, "s").parent.mkdir(parents=True)
     (tmp_path / "transcripts" / "file").touch()
     assert layout.list_agents() == ["a", "b"]
     assert layout.has_agent("a")

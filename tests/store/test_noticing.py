@@ -14,7 +14,7 @@ from acp_proxy.store import index_update
 from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.store.index import Index
 from acp_proxy.tools.maintenance.verify import verify_store
-from acp_proxy.transcript.file_names import compressed, file_name
+from acp_proxy.transcript.file_names import compressed_path, file_name
 from tests.store import talk
 from tests.store.talk import answer, prompt, said
 from tests.stored import Both
@@ -143,7 +143,7 @@ def test_an_unchanged_folder_is_not_read(store: Both, other: Both) -> None:
         sent(other, store, session)
     talk.keep(store, AGENT, "own")
     assert store.compress(AGENT, file_name("c"), CompressionOptions(min_size=1, older_than=0.0)) is not None
-    assert compressed(path_of(store, "c")).exists()
+    assert compressed_path(path_of(store, "c")).exists()
     before = listed(store)
     with looked_at(store.root / "transcripts" / AGENT) as touched:
         assert listed(store) == before

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from acp_proxy.store import same_directory
-from acp_proxy.store.sessions import default_root
+from acp_proxy.store.sessions import find_default_root
 from tests.strategies import texts
 
 
@@ -106,11 +106,11 @@ def test_any_path_is_a_place(path: str) -> None:
 @pytest.mark.skipif(os.name == "nt" or os.uname().sysname != "Linux", reason="the variable is Linux's")
 def test_the_default_store_is_in_the_users_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert default_root() == tmp_path / "acp-proxy"
+    assert find_default_root() == tmp_path / "acp-proxy"
     monkeypatch.delenv("XDG_DATA_HOME")
     usual = Path(platformdirs.user_data_dir("acp-proxy", appauthor=False))
     monkeypatch.setitem(sys.modules, "platformdirs", None)  # slow to import, and not needed for the usual place
-    assert default_root() == usual
+    assert find_default_root() == usual
 
 
 def test_a_path_that_is_too_long_is_not_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ def spoken(reading: Reading) -> list[str | None]:
     """The texts of the prompts."""
     try:
         blocks = [
-            acp.member(acp.member(line.entry.value, "params"), "prompt") for line in reading.lines() if line.entry
+            acp.member(acp.member(line.entry.value, "params"), "prompt") for line in reading.read_lines() if line.entry
         ]
         return [acp.text(block[0], "text") for block in blocks if isinstance(block, list)]
     finally:

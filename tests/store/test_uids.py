@@ -67,6 +67,8 @@ def test_the_uid_of_an_older_transcript_is_made_from_its_header() -> None:
     line = file_format.encode_header(replace(talk.header(), uid=""))
     assert b'"uid"' not in line
     assert (
-        file_names.uid_of(line) == file_names.uid_of(line.rstrip(b"\n")) != file_names.uid_of(line.replace(b"}", b" }"))
+        file_names.derive_uid(line)
+        == file_names.derive_uid(line.rstrip(b"\n"))
+        != file_names.derive_uid(line.replace(b"}", b" }"))
     )
-    assert len(file_names.uid_of(line)) == 32
+    assert len(file_names.derive_uid(line)) == 32

@@ -25,7 +25,7 @@ def agents(*parts: tuple[bool, bytes], session: str = talk.SESSION) -> AgentSess
     found = AgentSession(replace(talk.header(session), elsewhere=elsewhere))
     at = 0
     for line in data.splitlines(keepends=True):
-        for start, note in file_format.notes_in(line, KINDS):
+        for start, note in file_format.find_notes(line, KINDS):
             found.add(note, at + start)
         found.read(line, at)
         at += len(line)

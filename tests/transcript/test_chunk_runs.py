@@ -54,11 +54,11 @@ def one_by_one(lines: list[bytes]) -> list[Entry | None]:
 def streams_in(lines: list[bytes]) -> list[AlikeChunks]:
     """The streams found; checks that they and the other lines have the same entries as the lines one by one."""
     found = read(lines)
-    entries = [entry for one in found for entry in (one.entries() if isinstance(one, AlikeChunks) else [one])]
+    entries = [entry for one in found for entry in (one.decode_entries() if isinstance(one, AlikeChunks) else [one])]
     assert entries == one_by_one(lines)
     streams = [one for one in found if isinstance(one, AlikeChunks)]
     for stream in streams:
-        inner = list(stream.entries())
+        inner = list(stream.decode_entries())
         assert len(inner) == stream.count
         assert stream.at == inner[-1].at
         assert stream.size == sum(map(len, stream.lines))

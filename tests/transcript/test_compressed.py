@@ -9,8 +9,8 @@ import pytest
 
 from acp_proxy.transcript import compressed as compressed_files
 from acp_proxy.transcript.appender import Transcript
-from acp_proxy.transcript.compressed import CHUNK, PIECE, Compressed, frame
-from acp_proxy.transcript.file_names import compressed
+from acp_proxy.transcript.compressed import CHUNK, PIECE, Compressed, compress_chunks
+from acp_proxy.transcript.file_names import compressed_path
 from acp_proxy.transcript.private_files import open_private
 from acp_proxy.transcript.reader import Reading
 from tests.store import talk
@@ -29,9 +29,9 @@ def path(tmp_path: Path) -> Path:
 
 def compress(path: Path) -> Path:
     data = path.read_bytes()
-    compressed(path).write_bytes(b"".join(frame(iter([data]), len(data))))
+    compressed_path(path).write_bytes(b"".join(compress_chunks(iter([data]), len(data))))
     path.unlink()
-    return compressed(path)
+    return compressed_path(path)
 
 
 @pytest.fixture
@@ -55,24 +55,24 @@ def test_a_compressed_file_can_be_read_at_any_offset(opened: tuple[Compressed, b
 def test_a_compressed_transcript_has_the_entries_of_the_plain_one(path: Path) -> None:
     plain = Reading(path)
     before = (
-        list(plain.lines()),
+        list(plain.read_lines()),
         plain.header,
         plain.size,
         plain.is_complete,
-        b"".join(plain.bytes_from(plain.entries_at)),
+        b"".join(plain.read_bytes(plain.entries_at)),
     )
     plain.close()
     compress(path)
     reading = Reading(path)
     assert (
-        list(reading.lines()),
+        list(reading.read_lines()),
         reading.header,
         reading.size,
         reading.is_complete,
-        b"".join(reading.bytes_from(reading.entries_at)),
+        b"".join(reading.read_bytes(reading.entries_at)),
     ) == before
     some = before[0][1000]
-    assert next(reading.lines(some.end, some.number + 1)) == before[0][1001]
+    assert next(reading.read_lines(some.end, some.number + 1)) == before[0][1001]
     reading.close()
 
 
@@ -94,7 +94,7 @@ def test_a_frame_without_its_size_can_be_read(path: Path) -> None:
     data = path.read_bytes()
     told = compress(path)
     known = told.read_bytes()
-    unknown = b"".join(frame(iter([data]), None))
+    unknown = b"".join(compress_chunks(iter([data]), None))
     assert len(unknown) != len(known)
     told.write_bytes(unknown)
     reading = Reading(path)
@@ -118,7 +118,7 @@ def test_everything_before_damage_is_read(path: Path, seed: int) -> None:
             frame[at : at + 512] = bytes(len(frame[at : at + 512]))
     told.write_bytes(frame)
     reading = Reading(path)
-    read = reading.first[: reading.header_size] + b"".join(line for _, _, line in reading.raw_lines())
+    read = reading.first[: reading.header_size] + b"".join(line for _, _, line in reading.read_raw_lines())
     assert reading.compressed is not None
     assert reading.compressed.is_damaged
     assert not reading.is_complete
@@ -139,7 +139,7 @@ def test_a_wrong_checksum_is_damage_even_if_read_separately(
     told.write_bytes(frame)
     monkeypatch.setattr(compressed_files, "PIECE", len(frame) - apart)
     reading = Reading(path)
-    assert sum(len(line) for _, _, line in reading.raw_lines()) == len(data) - reading.header_size
+    assert sum(len(line) for _, _, line in reading.read_raw_lines()) == len(data) - reading.header_size
     assert reading.compressed is not None
     assert reading.compressed.is_damaged
     reading.close()

@@ -86,19 +86,19 @@ NOTE = file_format.encode_note(AT, RUN, {"type": NoteType.ALIAS, "to": "other"})
 def test_notes_are_found_at_the_beginnings_of_lines() -> None:
     other = file_format.encode_note(AT, RUN, {"type": NoteType.GAP})
     lines = encoded(UPDATE) + NOTE + other + NOTE
-    found = [(at, note["to"]) for at, note in file_format.notes_in(lines, {NoteType.ALIAS})]
+    found = [(at, note["to"]) for at, note in file_format.find_notes(lines, {NoteType.ALIAS})]
     assert found == [(len(lines) - len(NOTE + other + NOTE), "other"), (len(lines) - len(NOTE), "other")]
-    assert [note["type"] for _, note in file_format.notes_in(lines, {NoteType.GAP})] == [NoteType.GAP]
+    assert [note["type"] for _, note in file_format.find_notes(lines, {NoteType.GAP})] == [NoteType.GAP]
 
 
 def test_a_note_whose_type_is_no_text_is_none_of_these() -> None:
     line = file_format.encode_note(AT, RUN, {"type": NoteType.ALIAS}).replace(b'"alias"', b'"alias","type":["alias"]')
-    assert list(file_format.notes_in(line, {NoteType.ALIAS})) == []
+    assert list(file_format.find_notes(line, {NoteType.ALIAS})) == []
 
 
 def test_a_note_behind_a_torn_entry_is_found() -> None:
     for torn in (encoded(UPDATE)[:-9], other_note()[:-9], b"\0" * 512):
-        found = list(file_format.notes_in(encoded(UPDATE) + torn + NOTE, {NoteType.ALIAS}))
+        found = list(file_format.find_notes(encoded(UPDATE) + torn + NOTE, {NoteType.ALIAS}))
         assert [at for at, _ in found] == [len(encoded(UPDATE) + torn)]
 
 
@@ -119,7 +119,7 @@ def test_a_note_within_a_message_is_none_of_ours(spaces: bytes, cut: int) -> Non
     ):
         line = encoded(raw % (spaces, forged))
         for whole in (line, line[: len(line) - 1 - cut] + b"\n"):
-            assert list(file_format.notes_in(whole, {NoteType.ALIAS})) == []
+            assert list(file_format.find_notes(whole, {NoteType.ALIAS})) == []
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_a_truncated_line_is_damaged_unless_only_its_newline_is_missing(line: by
 
 
 def entries_in(line: bytes) -> list[Entry]:
-    return [piece.value for piece in file_format.entries_in(line)]
+    return [piece.value for piece in file_format.find_entries(line)]
 
 
 @pytest.mark.parametrize("torn", LAST_TWO, ids=["message", "line"])
@@ -306,11 +306,11 @@ def test_an_entry_after_a_truncated_one_is_found_wherever_that_was_cut(torn: byt
 def test_entries_beside_nul_bytes_are_found_with_their_places() -> None:
     entry = encoded(PROMPT, peer=Peer.CLIENT)
     size, value = len(entry) - 1, decoded(entry)
-    assert file_format.entries_in(entry) == [Intact(0, size, value)]
-    assert file_format.entries_in(b"\0" * 4096 + entry) == [Intact(4096, 4096 + size, value)]
+    assert file_format.find_entries(entry) == [Intact(0, size, value)]
+    assert file_format.find_entries(b"\0" * 4096 + entry) == [Intact(4096, 4096 + size, value)]
     between = entry[:-1] + b"\0" * 10 + entry[:-1] + b"\0\n"
-    assert file_format.entries_in(between) == [Intact(0, size, value), Intact(size + 10, 2 * size + 10, value)]
-    assert file_format.entries_in(b"\0" * 4096 + b"\n") == []
+    assert file_format.find_entries(between) == [Intact(0, size, value), Intact(size + 10, 2 * size + 10, value)]
+    assert file_format.find_entries(b"\0" * 4096 + b"\n") == []
 
 
 @pytest.mark.parametrize("newline", [b"\x0b", b"\x08", b"*", b"J", b"\x8a", b",", b"}", b""])
@@ -342,7 +342,7 @@ def test_nothing_within_an_update_that_is_not_json_is_an_entry(around: bytes, fo
 
     assert [[each.raw for each in entries_in(line)] for line in lines] == [[UPDATE], [raw], [json]]
     assert lines[::2] == [encoded(UPDATE), encoded(json)]
-    assert list(file_format.notes_in(written, {NoteType.ALIAS})) == []
+    assert list(file_format.find_notes(written, {NoteType.ALIAS})) == []
 
 
 @pytest.mark.parametrize("around", [b'"%b}}}', b'hel%b"}}}', b"\0%b}}}", b'"%b}}}}', b':%b,"y":{}}}}', b'%b"}}}'])
@@ -350,7 +350,7 @@ def test_nothing_within_an_update_that_an_older_version_recorded_is_an_entry(aro
     """It was written as it came. Nobody else knows the run; an entry that has it was attached by accident."""
     line = b'{"at":"%b","run":"%b","from":"agent","message":%b}\n' % (AT.encode(), RUN.encode(), BEGINNING + around)
     assert [entry for entry in entries_in(line % FORGED) if entry.peer is Peer.CLIENT] == []
-    assert list(file_format.notes_in(line % NOTE[:-1].replace(RUN.encode(), b"forged"), {NoteType.ALIAS})) == []
+    assert list(file_format.find_notes(line % NOTE[:-1].replace(RUN.encode(), b"forged"), {NoteType.ALIAS})) == []
     attached = entries_in(line % FORGED.replace(b"forged", RUN.encode()))
     assert [entry.raw for entry in attached if entry.peer is Peer.CLIENT] == [PROMPT] * (
         around[-6:] != b',"y":{}}}}'[-6:]

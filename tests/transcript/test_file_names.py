@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.transcript.file_names import called, file_name, match_agents
+from acp_proxy.transcript.file_names import file_name, match_agents, name_agent
 from tests.strategies import texts
 
 EVIL = [
@@ -108,11 +108,11 @@ def test_every_name_is_plain(text: str) -> None:
     ],
 )
 def test_an_agent_is_shown_without_its_scope(name: str, shown: str) -> None:
-    assert called(file_name(name)) == shown
+    assert name_agent(file_name(name)) == shown
 
 
 def test_a_name_without_a_hash_is_shown_unchanged() -> None:
-    assert called("a-b") == "a-b"
+    assert name_agent("a-b") == "a-b"
 
 
 @pytest.mark.parametrize("said", ["@mistralai/mistral-vibe", "mistral-vibe", "vibe", "MISTRAL", "mistralai-m", ""])

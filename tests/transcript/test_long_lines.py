@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format, long_lines
-from acp_proxy.transcript.long_lines import LONG, Short, cut_short, long_line
+from acp_proxy.transcript.long_lines import LONG, Short, cut_short, shorten_line
 from acp_proxy.transcript.reader import Line
 from acp_proxy.transcript.summary import Summary
 from tests.store import one_file, talk
@@ -128,7 +128,7 @@ def test_a_shortened_line_gives_the_same_summary(tmp_path: Path, line: bytes, be
     path = tmp_path / "s.jsonl"
     lines = (prompt("/one"), said("a"), said("b"), line, *behind)
     path.write_bytes(one_file.HEADER + b"".join(lines))
-    whole, folded = Summary.begun(talk.header()), Summary.begun(talk.header())
+    whole, folded = Summary.begin(talk.header()), Summary.begin(talk.header())
     for each in lines:
         whole.add(talk.entry(each))
     ends = []
@@ -139,9 +139,9 @@ def test_a_shortened_line_gives_the_same_summary(tmp_path: Path, line: bytes, be
                 folded.add_chunks(found.chunks)
             elif found.entry is not None:
                 folded.add(found.entry)
-        assert {end for _, end in ends} <= {each.end for each in reading.lines()}
+        assert {end for _, end in ends} <= {each.end for each in reading.read_lines()}
         assert ends[-1] == (len(lines), path.stat().st_size)
-    assert folded.state() | {"meta_room": 0, "meta_is_measured": 0} == whole.state() | {
+    assert folded.dump_state() | {"meta_room": 0, "meta_is_measured": 0} == whole.dump_state() | {
         "meta_room": 0,
         "meta_is_measured": 0,
     }
@@ -174,7 +174,7 @@ def test_only_long_lines_are_cut() -> None:
     assert next(found) == lines[0]
     assert len(next(found) or b"") < 2 * LONG
     assert list(found) == [b"\n", None, b"torn"]
-    assert long_line([b'{"a":'], read, len(data), len(data)) == (None, len(data), False)
+    assert shorten_line([b'{"a":'], read, len(data), len(data)) == (None, len(data), False)
 
 
 def test_very_many_brackets_are_shortened_like_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:

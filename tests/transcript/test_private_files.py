@@ -106,17 +106,17 @@ def test_an_unwritable_directory_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_advice_for_a_read_only_store_fits_its_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert private_files.only_read(tmp_path) is None
+    assert private_files.find_refusal(tmp_path) is None
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=0))
     tmp_path.chmod(0o500)
-    assert f"Run: chmod 700 {tmp_path}" in str(private_files.only_read(tmp_path))
+    assert f"Run: chmod 700 {tmp_path}" in str(private_files.find_refusal(tmp_path))
     tmp_path.chmod(0o700)
-    assert "the system protects it" in str(private_files.only_read(tmp_path))
+    assert "the system protects it" in str(private_files.find_refusal(tmp_path))
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY | os.ST_NOSUID))
-    assert "its file system is read-only. Mount it writable" in str(private_files.only_read(tmp_path))
-    assert "chmod" not in str(private_files.only_read(tmp_path))
-    assert "No such file" in str(private_files.only_read(tmp_path / "gone meanwhile"))
+    assert "its file system is read-only. Mount it writable" in str(private_files.find_refusal(tmp_path))
+    assert "chmod" not in str(private_files.find_refusal(tmp_path))
+    assert "No such file" in str(private_files.find_refusal(tmp_path / "gone meanwhile"))
 
 
 def put_file(path: Path) -> Path:

@@ -15,7 +15,7 @@ from acp_proxy.protocol import jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import appender, file_format
 from acp_proxy.transcript.appender import Transcript
-from acp_proxy.transcript.compressed import frame
+from acp_proxy.transcript.compressed import compress_chunks
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.private_files import TooLarge
@@ -42,7 +42,7 @@ def test_a_line_has_a_number_and_an_end_to_continue_from(path: Path) -> None:
     assert [line.end for line in found] == ends
     with reading(path) as opened:
         for at, line in enumerate(found):
-            assert list(opened.lines(line.end, line.number + 1)) == found[at + 1 :]
+            assert list(opened.read_lines(line.end, line.number + 1)) == found[at + 1 :]
 
 
 def test_lines_longer_than_one_read_are_whole(path: Path) -> None:
@@ -62,23 +62,23 @@ def test_later_lines_are_read_after_measuring_again(path: Path) -> None:
     path.write_bytes(HEADER + talk.said("one"))
     with reading(path) as opened:
         append(path, talk.said("two"))
-        assert [text_of(line) for line in opened.lines()] == ["one"]
+        assert [text_of(line) for line in opened.read_lines()] == ["one"]
         opened.measure()
-        assert [text_of(line) for line in opened.lines()] == ["one", "two"]
+        assert [text_of(line) for line in opened.read_lines()] == ["one", "two"]
 
 
 def test_reading_a_file_that_shrinks_ends_early(path: Path) -> None:
     path.write_bytes(HEADER + talk.said("one") + talk.said("two"))
     with reading(path) as opened:
         os.truncate(path, len(HEADER + talk.said("one")))
-        assert [text_of(line) for line in opened.lines()] == ["one"]
+        assert [text_of(line) for line in opened.read_lines()] == ["one"]
 
 
 def test_an_open_file_is_read_to_its_end_after_its_deletion(path: Path) -> None:
     path.write_bytes(HEADER + talk.said("one"))
     with reading(path) as opened:
         path.unlink()
-        assert [text_of(line) for line in opened.lines()] == ["one"]
+        assert [text_of(line) for line in opened.read_lines()] == ["one"]
     with pytest.raises(FileNotFoundError):
         Reading(path)
 
@@ -87,10 +87,10 @@ def test_the_age_counts_from_the_last_write(path: Path) -> None:
     path.write_bytes(HEADER)
     os.utime(path, (1000, 1000))
     with reading(path) as opened:
-        assert opened.age(1060.5) == 60.5
+        assert opened.measure_age(1060.5) == 60.5
     append(path, talk.said("one"))
     with reading(path) as opened:
-        assert opened.age(time.time()) < 1000
+        assert opened.measure_age(time.time()) < 1000
 
 
 def test_a_newer_version_is_refused_and_no_descriptor_stays_open(path: Path) -> None:
@@ -156,13 +156,13 @@ def test_streams_give_the_same_lines(path: Path, header: bytes, end: bytes) -> N
     middle = b"".join([talk.prompt("a"), b"\n", talk.said("torn")[:-30], talk.said("glued"), b"\r\n", talk.answer()])
     path.write_bytes(header + b"".join(chunks[:1_000]) + middle + b"".join(chunks[1_000:]) + end)
     with reading(path) as opened:
-        lines, known = list(opened.lines()), dict[tuple[int, int], list[Line]]()
+        lines, known = list(opened.read_lines()), dict[tuple[int, int], list[Line]]()
         for found in opened.read_alike():
             if isinstance(found, Line):
                 known[found.number, found.end] = [*known.get((found.number, found.end), []), found]
                 continue
             number, at = found.number - found.chunks.count, found.end - found.chunks.size
-            for entry, line in zip(found.chunks.entries(), found.chunks.lines, strict=True):
+            for entry, line in zip(found.chunks.decode_entries(), found.chunks.lines, strict=True):
                 number, at = number + 1, at + len(line)
                 known[number, at] = [Line(number, at, True, entry)]
             assert (number, at) == (found.number, found.end)
@@ -242,7 +242,7 @@ def test_no_damage_makes_reading_raise(tmp_path: Path, said: list[object], data:
         opened = Reading(path)
     except NewerFormat:
         return
-    found = list(opened.lines())
+    found = list(opened.read_lines())
     assert opened.is_complete in (True, False)
     opened.close()
     ends = {line.number: line.end for line in found}
@@ -260,8 +260,8 @@ def test_a_header_with_another_id_than_the_file_name_is_broken(tmp_path: Path) -
     path.write_bytes(HEADER.replace(b"sess-1", b"sess-3") + talk.said("one") + talk.said("two", session="parent"))
     with reading(path) as opened:
         assert opened.header is None
-        assert [text_of(line) for line in opened.lines()] == [None, "one", "two"]
-        remade = opened.remade_header()
+        assert [text_of(line) for line in opened.read_lines()] == [None, "one", "two"]
+        remade = opened.rebuild_header()
         assert remade is not None
         assert (remade.session, remade.cwd, remade.origin) == (talk.SESSION, talk.CWD, file_format.PARTIAL)
         assert opened.also == {talk.SESSION, "parent"}
@@ -326,7 +326,7 @@ def zeros(size: int) -> Iterator[bytes]:
 @pytest.mark.parametrize("says_size", [True, False])
 def test_a_small_file_that_would_become_huge_is_not_read(path: Path, says_size: bool) -> None:
     size = 2**28
-    data = b"".join(frame(zeros(size), len(HEADER) + size if says_size else None))
+    data = b"".join(compress_chunks(zeros(size), len(HEADER) + size if says_size else None))
     path.with_suffix(".jsonl.zst").write_bytes(data)
     with pytest.raises(TooLarge, match=r"(128|256) MiB in .* KiB on disk.*Move it out of the store") as raised:
         Reading(path)

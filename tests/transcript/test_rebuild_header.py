@@ -5,7 +5,7 @@ import pytest
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import PARTIAL, Header
 from acp_proxy.transcript.file_names import file_name
-from acp_proxy.transcript.rebuild_header import remade
+from acp_proxy.transcript.rebuild_header import rebuild_header
 from tests.store import talk
 
 NAME = file_name(talk.SESSION)
@@ -16,30 +16,30 @@ ENTRIES = [talk.entry(line) for line in (talk.note("opened"), talk.said("x", ses
 
 def test_a_remade_header_keeps_the_remaining_fields_and_is_partial() -> None:
     expected = Header(talk.SESSION, "/a b/ä", PARTIAL, talk.time(0), ["/x"], {"id": "agent"}, ["parent"])
-    assert remade(LINE.replace(b'{"acp-', b"\0\0\0\0\0\0"), [], NAME) == expected
-    assert remade(LINE, [], f"{NAME}~3") == expected
+    assert rebuild_header(LINE.replace(b'{"acp-', b"\0\0\0\0\0\0"), [], NAME) == expected
+    assert rebuild_header(LINE, [], f"{NAME}~3") == expected
 
 
 def test_a_damaged_id_is_found_in_the_entries() -> None:
-    found = remade(LINE.replace(b'"sess-1"', b'"sess-3"'), ENTRIES, NAME)
+    found = rebuild_header(LINE.replace(b'"sess-1"', b'"sess-3"'), ENTRIES, NAME)
     assert found is not None
     assert (found.session, found.cwd, found.created_at) == (talk.SESSION, "/a b/ä", talk.time(0))
 
 
 def test_without_a_header_the_id_comes_from_the_entries() -> None:
-    assert remade(b"\0" * 99, ENTRIES, NAME) == Header(talk.SESSION, None, PARTIAL, "")
+    assert rebuild_header(b"\0" * 99, ENTRIES, NAME) == Header(talk.SESSION, None, PARTIAL, "")
 
 
 @pytest.mark.parametrize(
     "line", [b"", b"\0", LINE.replace(b'"sess-1"', b'"sess-3"'), LINE.replace(b'"sess-1"', b'"\xff"')]
 )
 def test_an_id_that_does_not_match_the_file_name_is_not_used(line: bytes) -> None:
-    assert remade(line, ENTRIES[:2], NAME) is None
-    assert remade(line, [], NAME) is None
+    assert rebuild_header(line, ENTRIES[:2], NAME) is None
+    assert rebuild_header(line, [], NAME) is None
 
 
 def test_a_damaged_header_never_becomes_another_session() -> None:
     for at in range(len(LINE)):
         for line in (LINE[:at], LINE[at:], LINE[:at] + b"\xff" + LINE[at + 1 :]):
-            found = remade(line, [], NAME)
+            found = rebuild_header(line, [], NAME)
             assert found is None or found.session == talk.SESSION

@@ -7,7 +7,7 @@ import pytest
 from acp_proxy.protocol.jsonrpc import Peer, dump
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
-from acp_proxy.transcript.rewinds import UNCLEAR, Messages, Point, Rewinds, fork_point, forked_by
+from acp_proxy.transcript.rewinds import UNCLEAR, Messages, Point, Rewinds, fork_point, read_fork_point
 
 RUN = "k3f9a1"
 
@@ -174,5 +174,5 @@ def test_a_forks_point(params: object, point: Point | None) -> None:
 
 
 def test_codex_forks_behind_the_turn() -> None:
-    assert forked_by(Point("m"), "@agentclientprotocol/codex-acp") == Point("m", whole_turn=True)
-    assert forked_by(Point("m"), None) == forked_by(Point("m"), "codex") == Point("m")
+    assert read_fork_point(Point("m"), "@agentclientprotocol/codex-acp") == Point("m", whole_turn=True)
+    assert read_fork_point(Point("m"), None) == read_fork_point(Point("m"), "codex") == Point("m")

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.transcript.salvage import first_value, pieces
+from acp_proxy.transcript.salvage import cut_first_value, find_pieces
 
 START = re.compile(rb'\{"n":')
 
 
 def numbers(line: bytes) -> list[tuple[int, int, object]]:
-    return [(one.start, one.end, one.value) for one in pieces(line, START, lambda data, _: json.loads(data)["n"])]
+    return [(one.start, one.end, one.value) for one in find_pieces(line, START, lambda data, _: json.loads(data)["n"])]
 
 
 def test_every_whole_object_is_found_with_its_place() -> None:
@@ -37,7 +37,7 @@ def test_an_object_after_one_truncated_before_a_value_is_found() -> None:
 )
 def test_an_object_that_may_be_a_part_of_a_truncated_one_is_marked(before: bytes, is_value: bool) -> None:
     marks: list[bool] = []
-    pieces(before + b'{"n":1}', START, lambda _, is_value: marks.append(is_value))
+    find_pieces(before + b'{"n":1}', START, lambda _, is_value: marks.append(is_value))
     assert marks == [is_value]
 
 
@@ -48,11 +48,11 @@ def test_a_line_of_beginnings_takes_a_limited_number_of_reads() -> None:
         nonlocal looks
         looks += 1
 
-    assert pieces(b'{"n":' * 20_000, START, read) == []
+    assert find_pieces(b'{"n":' * 20_000, START, read) == []
     assert looks < 200
 
 
 @given(st.binary(max_size=30), st.binary(max_size=30))
 def test_searching_in_any_surroundings_never_raises(before: bytes, behind: bytes) -> None:
-    pieces(before + b'{"n":1}' + behind, START, lambda data, _: data)
-    assert (before + behind).startswith(first_value(before + behind))
+    find_pieces(before + b'{"n":1}' + behind, START, lambda data, _: data)
+    assert (before + behind).startswith(cut_first_value(before + behind))

@@ -139,7 +139,7 @@ def sample(name: str) -> Path:
 def read(path: Path) -> tuple[Header | None, list[Line], bool]:
     opened = Reading(path)
     try:
-        return opened.header, list(opened.lines()), opened.is_complete
+        return opened.header, list(opened.read_lines()), opened.is_complete
     finally:
         opened.close()
 

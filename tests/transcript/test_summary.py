@@ -11,7 +11,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.summary import Summary, merge
-from acp_proxy.transcript.titles import RECORD_BEGINNINGS, cleaned
+from acp_proxy.transcript.titles import RECORD_BEGINNINGS, clean
 from tests.store import talk
 from tests.store.talk import answer, info, note, prompt, said, update
 from tests.strategies import messages, texts, values
@@ -22,7 +22,7 @@ OUR_FORM_OF_IT = "2026-11-20T09:15:02.500Z"
 
 
 def summary(*lines: bytes, header: file_format.Header | None = None) -> Summary:
-    folded = Summary.begun(header or talk.header())
+    folded = Summary.begin(header or talk.header())
     for line in lines:
         folded.add(talk.entry(line))
     return folded
@@ -141,17 +141,17 @@ def test_a_very_long_word_is_cut() -> None:
 
 @given(texts | st.text(st.sampled_from("ab \n\t/<\x1b\u2028é"), max_size=400), st.integers(20, 130))
 def test_a_title_is_one_printable_line_of_bounded_length(text: str, length: int) -> None:
-    found = cleaned(text, length)
+    found = clean(text, length)
     if found is not None:
         assert 0 < len(found) <= length
         assert found == " ".join(found.split())
         assert found.isprintable()
-        assert cleaned(found, length) == found
+        assert clean(found, length) == found
 
 
 @pytest.mark.parametrize("value", [None, 7, True, ["x"], {"x": 1}, "", " \n", "\x1b"])
 def test_an_empty_or_invalid_title_is_none(value: object) -> None:
-    assert cleaned(value, 120) is None
+    assert clean(value, 120) is None
 
 
 # The agent's title.
@@ -300,7 +300,7 @@ def test_deeply_nested_meta_does_no_harm(opening: bytes, closing: bytes, depth: 
     found = summary(info(_meta={"a": 1}), line, line, prompt("x"))
     assert found.meta["a"] == 1
     assert found.prompts == 1
-    assert Summary.from_state(json.loads(json.dumps(found.state()))) == found
+    assert Summary.from_state(json.loads(json.dumps(found.dump_state()))) == found
 
 
 def test_meta_beyond_the_limit_is_ignored() -> None:
@@ -494,7 +494,7 @@ entries: st.SearchStrategy[bytes] = st.one_of(
 @given(st.lists(entries, max_size=12), st.data())
 def test_folding_can_continue_from_a_saved_state(lines: list[bytes], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(lines)))
-    kept = json.dumps(summary(*lines[:cut]).state())
+    kept = json.dumps(summary(*lines[:cut]).dump_state())
     later = Summary.from_state(json.loads(kept))
     for line in lines[cut:]:
         later.add(talk.entry(line))
@@ -513,4 +513,4 @@ def test_any_entries_give_a_valid_summary(lines: list[bytes]) -> None:
 
 
 def test_unknown_keys_of_a_saved_state_are_ignored() -> None:
-    assert Summary.from_state(summary(prompt("x")).state() | {"later": 1}) == summary(prompt("x"))
+    assert Summary.from_state(summary(prompt("x")).dump_state() | {"later": 1}) == summary(prompt("x"))

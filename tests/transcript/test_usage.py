@@ -8,7 +8,7 @@ from hypothesis import given
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.summary import Summary
-from acp_proxy.transcript.usage import Amount, Use, quarter
+from acp_proxy.transcript.usage import Amount, Use, find_quarter
 from tests.store import talk
 from tests.strategies import values
 
@@ -42,10 +42,10 @@ def only(use: Use) -> Amount:
 def test_prompts_are_counted_as_turns() -> None:
     use = counted(talk.prompt("a", at=OCTOBER), talk.prompt("b"), talk.said("hi"), talk.answer(), talk.prompt("c"))
     assert {at: amount.turns for at, amount in use.quarters.items()} == {
-        quarter(talk.time(OCTOBER)): 1,
-        quarter(talk.time(NOVEMBER)): 2,
+        find_quarter(talk.time(OCTOBER)): 1,
+        find_quarter(talk.time(NOVEMBER)): 2,
     }
-    assert use.last == quarter(talk.time(NOVEMBER))
+    assert use.last == find_quarter(talk.time(NOVEMBER))
 
 
 def test_context_is_the_increase_of_the_highest_value() -> None:
@@ -102,7 +102,7 @@ def test_any_figures_are_counted_or_ignored_and_survive_the_index(
 ) -> None:
     found = counted(usage(used, cost, currency), answer(tokens), talk.update(update_kinds.USAGE), answer(tokens))
     assert all((each.context or 0) >= 0 and (each.turn_tokens or 0) >= 0 for each in found.quarters.values())
-    kept: Any = jsonrpc.parse(jsonrpc.dump(found.state()))
+    kept: Any = jsonrpc.parse(jsonrpc.dump(found.dump_state()))
     assert Use.from_state(kept) == found
 
 
@@ -111,4 +111,4 @@ def test_any_figures_are_counted_or_ignored_and_survive_the_index(
     [("2026-11-20T09:59:59.999Z", "2026-11-20T09:45"), ("2026-11-20T09:00:00.000Z", "2026-11-20T09:00"), ("x", "x")],
 )
 def test_a_quarter_begins_at_full_minutes(at: str, expected: str) -> None:
-    assert quarter(at) == expected
+    assert find_quarter(at) == expected

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.transcript import windows_files
-from acp_proxy.transcript.private_files import alone_in, lock, open_private, read_at
+from acp_proxy.transcript.private_files import lock, lock_folder, open_private, read_at
 
 only_there = pytest.mark.skipif(sys.platform != "win32", reason="tests what only Windows has")
 
@@ -30,7 +30,7 @@ CREATE_NEW, CREATE_ALWAYS, OPEN_EXISTING, OPEN_ALWAYS, TRUNCATE_EXISTING = 1, 2,
     ],
 )
 def test_flags_become_an_access_and_a_disposition(flags: int, access: int, disposition: int) -> None:
-    assert windows_files.wanted(flags) == (access, disposition)
+    assert windows_files.translate_flags(flags) == (access, disposition)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_flags_become_an_access_and_a_disposition(flags: int, access: int, dispo
     ],
 )
 def test_a_long_path_gets_the_form_without_a_limit(root: str, reached: str) -> None:
-    assert windows_files.reachable(root) == reached
+    assert windows_files.make_reachable(root) == reached
 
 
 class OpenFile:
@@ -127,11 +127,11 @@ def test_a_missing_and_an_existing_file_raise_the_usual_errors(file: OpenFile) -
 
 @only_there
 def test_one_process_at_a_time_is_alone_in_a_folder_and_its_journal_stays_free(tmp_path: Path) -> None:
-    with alone_in(tmp_path):
-        with pytest.raises(BlockingIOError), alone_in(tmp_path):
+    with lock_folder(tmp_path):
+        with pytest.raises(BlockingIOError), lock_folder(tmp_path):
             raise AssertionError
         journal = open_private(tmp_path / "state.jsonl", os.O_RDWR)
         assert lock(journal)
         os.close(journal)
-    with alone_in(tmp_path):
+    with lock_folder(tmp_path):
         pass

@@ -15,21 +15,21 @@ def test_messages_and_tool_calls_have_attachments() -> None:
     blob = {"type": "resource", "resource": {"uri": "file:///a.pdf", "blob": DATA, "mimeType": "application/pdf"}}
     text = {"type": "text", "text": "x"}
     said = SpokenMessage("user", [text, IMAGE, blob, {"type": "audio", "data": DATA}])
-    assert [(one.kind, one.mime) for one in attachments.attachments(said)] == [
+    assert [(one.kind, one.mime) for one in attachments.find_attachments(said)] == [
         ("image", "image/png"),
         ("resource", "application/pdf"),
         ("audio", "of no known type"),
     ]
     content = [{"type": "content", "content": IMAGE}, {"type": "diff", "path": "/a"}, "odd", {"type": "content"}]
     call = ToolCall("1", {"content": content}, is_new=True)
-    assert [one.bytes() for one in attachments.attachments(call)] == [b"\x89PNG1234"]
-    assert list(attachments.attachments(Plan([]))) == []
+    assert [one.decode() for one in attachments.find_attachments(call)] == [b"\x89PNG1234"]
+    assert list(attachments.find_attachments(Plan([]))) == []
 
 
 @pytest.mark.parametrize("data", ["", "a", "====", "not base64!", "é"])
 def test_invalid_base64_has_no_bytes(data: str) -> None:
     attachment = Attachment("image", "image/png", data)
-    assert attachment.bytes() in (None, b"")
+    assert attachment.decode() in (None, b"")
     assert attachment.size <= len(data)
 
 
@@ -66,4 +66,4 @@ def test_the_mime_type_decides_the_file_suffix(mime: str, ending: str) -> None:
     ],
 )
 def test_content_that_is_not_text_is_described(block: dict[str, Any], words: str) -> None:
-    assert attachments.described(block) == words
+    assert attachments.describe_block(block) == words

@@ -117,7 +117,7 @@ def test_an_imported_conversation_is_divided_into_turns(tmp_path: Path) -> None:
         file.write(message(STAMP, Peer.CLIENT, {"id": 1, "method": "session/prompt", "params": prompt}))
     turns = read(store)
     with closing(store.read(store.list_agents()[0], "s")) as reading:
-        assert [number for number, _ in conversation.number_turns(reading.lines())] == [1, 1, 2, 2, 3]
+        assert [number for number, _ in conversation.number_turns(reading.read_lines())] == [1, 1, 2, 2, 3]
     assert [turn.number for turn in turns] == [1, 2, 3]
     assert [[said(item) for item in turn.items] for turn in turns] == [
         [("user", "one"), ("agent", "1")],
@@ -133,9 +133,9 @@ def test_lines_have_the_turns_of_the_conversation(path: Path) -> None:
     except NewerFormat:
         return
     with closing(reading):
-        header = reading.header or reading.remade_header()
+        header = reading.header or reading.rebuild_header()
         begun = list(conversation.read_turns(reading, header.session)) if header is not None else []
-        numbers = dict.fromkeys(number for number, _ in conversation.number_turns(reading.lines()))
+        numbers = dict.fromkeys(number for number, _ in conversation.number_turns(reading.read_lines()))
         assert [number for number in numbers if number] == [turn.number for turn in begun]
 
 

@@ -4,13 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.views import diffs
-from acp_proxy.views.diffs import unified
+from acp_proxy.views.diffs import diff_texts
 
 LINES = st.lists(st.sampled_from("abcde "), max_size=30).map(lambda lines: "".join(f"{line}\n" for line in lines))
 
 
 def told(old: str | None, new: str) -> list[str]:
-    return [row.text if row.kind == "@" else row.kind + row.text for row in unified(old, new)]
+    return [row.text if row.kind == "@" else row.kind + row.text for row in diff_texts(old, new)]
 
 
 def test_a_change_is_shown_with_context() -> None:
@@ -31,7 +31,7 @@ def test_equal_texts_have_no_rows() -> None:
 
 @given(LINES, LINES)
 def test_applying_the_hunks_to_the_old_text_gives_the_new(old: str, new: str) -> None:
-    whole = list(unified(f"{old}\n" * 1, f"{new}\n"))
+    whole = list(diff_texts(f"{old}\n" * 1, f"{new}\n"))
     hunks = [row.text for row in whole if row.kind == "@"]
     reference = list(difflib.unified_diff(f"{old}\n".split("\n")[:-1], f"{new}\n".split("\n")[:-1], lineterm=""))
     assert bool(hunks) == bool(reference)
@@ -59,6 +59,6 @@ def _applied(old: str, rows: list[diffs.DiffRow]) -> list[str]:
 
 def test_a_text_too_large_to_compare_is_one_change() -> None:
     old, new = (f"{name}\n" + "".join(f"{name}{n}\n" for n in range(15_000)) for name in ("x", "y"))
-    rows = list(unified(f"same\n{old}end\n", f"same\n{new}end\n"))
-    assert diffs.counts(rows) == (15_001, 15_001)
+    rows = list(diff_texts(f"same\n{old}end\n", f"same\n{new}end\n"))
+    assert diffs.count_rows(rows) == (15_001, 15_001)
     assert [row.text for row in rows if row.kind == " "] == ["same", "end"]

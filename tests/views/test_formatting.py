@@ -27,19 +27,24 @@ NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 def test_an_age_has_one_unit_and_a_short_time_has_at_most_a_month_and_a_year(
     before: timedelta, said: str, short: str
 ) -> None:
-    stamp = formatting.stamped(NOW - before)
-    assert (formatting.ago(stamp, NOW), formatting.when(stamp, NOW)) == (said, short)
+    stamp = formatting.format_stamp(NOW - before)
+    assert (formatting.format_age(stamp, NOW), formatting.format_short_time(stamp, NOW)) == (said, short)
 
 
 def test_the_day_of_a_short_time_is_that_of_the_time_zone() -> None:
     east = NOW.astimezone(timezone(timedelta(hours=9)))
-    assert formatting.when("2026-11-12T20:00:00.000Z", NOW) == "12 Nov"
-    assert formatting.when("2026-11-12T20:00:00.000Z", east) == "13 Nov"
+    assert formatting.format_short_time("2026-11-12T20:00:00.000Z", NOW) == "12 Nov"
+    assert formatting.format_short_time("2026-11-12T20:00:00.000Z", east) == "13 Nov"
 
 
 @pytest.mark.parametrize("stamp", ["", "yesterday", "0001-01-01T00:00:00.000Z"])
 def test_an_invalid_time_is_empty(stamp: str) -> None:
-    assert formatting.ago(stamp, NOW) == formatting.when(stamp, NOW) == formatting.local(stamp) == ""
+    assert (
+        formatting.format_age(stamp, NOW)
+        == formatting.format_short_time(stamp, NOW)
+        == formatting.format_local_time(stamp)
+        == ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,7 +62,7 @@ def test_an_invalid_time_is_empty(stamp: str) -> None:
     ],
 )
 def test_sizes_have_three_figures(number: int, said: str) -> None:
-    assert formatting.size(number) == said
+    assert formatting.format_size(number) == said
 
 
 @pytest.mark.parametrize(
@@ -73,12 +78,12 @@ def test_sizes_have_three_figures(number: int, said: str) -> None:
     ],
 )
 def test_a_duration_has_at_most_two_units(end: str, said: str) -> None:
-    assert formatting.lasted("2026-11-20T09:15:02.123Z", end) == said
+    assert formatting.format_duration("2026-11-20T09:15:02.123Z", end) == said
 
 
 def test_small_amounts_of_money_are_not_rounded_away() -> None:
-    assert formatting.money({"USD": 1234.5, "EUR": 0.0012}) == "0.0012 EUR + 1,234.50 USD"
-    assert formatting.money({}) == ""
+    assert formatting.format_amounts({"USD": 1234.5, "EUR": 0.0012}) == "0.0012 EUR + 1,234.50 USD"
+    assert formatting.format_amounts({}) == ""
 
 
 @pytest.mark.parametrize(
@@ -93,11 +98,11 @@ def test_small_amounts_of_money_are_not_rounded_away() -> None:
     ],
 )
 def test_a_short_id_is_no_prefix_of_another_id(session: str, others: list[str], said: str) -> None:
-    assert formatting.short([session], others) == {session: said}
+    assert formatting.shorten_ids([session], others) == {session: said}
 
 
 def test_short_ids_of_one_list_differ() -> None:
     ids = [f"session-{number:03}" for number in range(100)]
-    assert formatting.short(ids, ids) == {id: id for id in ids}
-    assert formatting.short(ids[:2], []) == {id: id for id in ids[:2]}
-    assert formatting.short([], ids) == {}
+    assert formatting.shorten_ids(ids, ids) == {id: id for id in ids}
+    assert formatting.shorten_ids(ids[:2], []) == {id: id for id in ids[:2]}
+    assert formatting.shorten_ids([], ids) == {}

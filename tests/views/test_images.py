@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.views.attachments import image_in
+from acp_proxy.views.attachments import find_image
 
 PNG = b"\x89PNG\r\n\x1a\n rest"
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>'
@@ -18,7 +18,7 @@ def block(data: bytes, mime: str = "image/png") -> dict[str, Any]:
     [(PNG, "png"), (b"\xff\xd8\xff\xe0", "jpeg"), (b"GIF89a..", "gif"), (b"RIFF\0\0\0\0WEBPVP8 ", "webp")],
 )
 def test_the_bytes_decide_the_kind_of_an_image(data: bytes, kind: str) -> None:
-    image = image_in(block(data, "image/svg+xml"))
+    image = find_image(block(data, "image/svg+xml"))
     assert image is not None
     assert (image.kind, base64.b64decode(image.data), image.size) == (kind, data, len(data))
 
@@ -41,11 +41,11 @@ def test_the_bytes_decide_the_kind_of_an_image(data: bytes, kind: str) -> None:
     ],
 )
 def test_other_content_is_no_image(found: object) -> None:
-    assert image_in(found) is None
+    assert find_image(found) is None
 
 
 def test_an_image_can_be_inside_a_resource() -> None:
     resource = {"uri": "file:///a.png", "blob": base64.b64encode(PNG).decode()}
-    image = image_in({"type": "resource", "resource": resource})
+    image = find_image({"type": "resource", "resource": resource})
     assert image is not None
     assert image.kind == "png"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.views import sanitize
-from acp_proxy.views.sanitize import one_line, plain, shortened
+from acp_proxy.views.sanitize import clean_text, join_lines, shorten_path
 
 
 @pytest.mark.parametrize(
@@ -26,13 +26,13 @@ from acp_proxy.views.sanitize import one_line, plain, shortened
     ],
 )
 def test_control_sequences_are_removed_and_text_stays(text: str, left: str) -> None:
-    assert plain(text) == left
+    assert clean_text(text) == left
 
 
 SHOWN = {0x600, 0x601, 0x602, 0x603, 0x604, 0x605, 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
 """Signs before numbers and words: format characters that are visible."""
 HIEROGLYPHS, JOINERS = set(range(0x13430, 0x13440)), {0x200C, 0x200D}
-OUTPUTS = (plain, sanitize.printable, sanitize.output, sanitize.line)
+OUTPUTS = (clean_text, sanitize.make_printable, sanitize.clean_output, sanitize.make_line)
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
@@ -52,10 +52,10 @@ def test_words_in_variation_selectors_are_not_hidden(output: Callable[[str], str
 
 @given(st.text(st.characters(codec=None), max_size=200) | st.text("\x1b[]0;m\x07\\A\n", max_size=30))
 def test_no_control_character_remains(text: str) -> None:
-    left = plain(text)
+    left = clean_text(text)
     assert not [one for one in left if unicodedata.category(one) in ("Cc", "Cs") and one not in "\n\t"]
     left.encode()
-    assert "\n" not in one_line(text)
+    assert "\n" not in join_lines(text)
 
 
 @pytest.mark.parametrize(
@@ -67,4 +67,4 @@ def test_no_control_character_remains(text: str) -> None:
     ],
 )
 def test_a_path_inside_the_directory_is_relative_to_it(path: str, told: str) -> None:
-    assert shortened(path, "/home/ada/notes/") == told
+    assert shorten_path(path, "/home/ada/notes/") == told

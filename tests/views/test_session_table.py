@@ -49,8 +49,8 @@ IDS = {"0198c5de-1111-7000": "0198c5de", "ses_4f3a2b1c": "ses_4f3a2", "漢字-1"
 
 def drawn(width: int, *some: ListedSession, colours: bool = False) -> list[str]:
     look = ListLook(width, colours, NOW, "/home/me")
-    table = session_table.table(some or ROWS, IDS, look)
-    return [table.heading(), *table.lines(some or ROWS, IDS)]
+    table = session_table.make_table(some or ROWS, IDS, look)
+    return [table.format_heading(), *table.format_rows(some or ROWS, IDS)]
 
 
 def cells(text: str) -> int:
@@ -76,8 +76,8 @@ def test_an_agent_is_shown_whole_before_other_columns_grow() -> None:
 
 
 def test_an_unknown_use_is_a_dash() -> None:
-    table = session_table.table([ROW], IDS, ListLook(140, False, NOW), {})
-    assert next(table.lines([ROW], IDS, {})).split()[-2:] == ["-", "-"]
+    table = session_table.make_table([ROW], IDS, ListLook(140, False, NOW), {})
+    assert next(table.format_rows([ROW], IDS, {})).split()[-2:] == ["-", "-"]
 
 
 def test_a_usual_terminal_gets_the_columns_that_fit() -> None:
@@ -132,14 +132,14 @@ def test_a_running_session_is_marked_where_its_time_would_be() -> None:
     running = replace(ROW, is_running=True)
     assert "…/acp-proxy   running  " in drawn(105, running, OTHER)[1]
     assert drawn(40, running)[1].endswith("  running")
-    assert session_lines.tab_separated(running).split("\t")[-1] == "running"
-    assert session_lines.candidates([running], IDS)[0].endswith("Fix the login (running)")
+    assert session_lines.format_tab_separated(running).split("\t")[-1] == "running"
+    assert session_lines.format_candidates([running], IDS)[0].endswith("Fix the login (running)")
 
 
 def test_longer_ids_in_later_rows_are_not_cut() -> None:
     look = ListLook(60, False, NOW)
-    table = session_table.table([ROW], {ROW.session: "0198c5de"}, look)
-    [later] = table.lines([OTHER], {OTHER.session: "ses_4f3a2b1c"})
+    table = session_table.make_table([ROW], {ROW.session: "0198c5de"}, look)
+    [later] = table.format_rows([OTHER], {OTHER.session: "ses_4f3a2b1c"})
     assert later.startswith("ses_4f3a2b1c  Why")
     assert cells(later) <= 60
 
@@ -151,11 +151,11 @@ def test_colours_do_not_change_the_text() -> None:
 
 
 def test_lines_for_programs_are_not_cut() -> None:
-    assert session_lines.tab_separated(OTHER) == "\t".join(
+    assert session_lines.format_tab_separated(OTHER) == "\t".join(
         (OTHER.session, OTHER.title or "", OTHER.agent, OTHER.cwd or "", OTHER.updated, "3", "1234567", "")
     )
-    assert session_lines.tab_separated(NO_TITLE) == "abc\t\ta-0123456789abcdef\t\t\t12\t34567\t"
-    assert session_lines.tab_separated(replace(ROW, title="a\tb\nc\x1b", cwd="/x\ty")).split("\t")[1::2] == [
+    assert session_lines.format_tab_separated(NO_TITLE) == "abc\t\ta-0123456789abcdef\t\t\t12\t34567\t"
+    assert session_lines.format_tab_separated(replace(ROW, title="a\tb\nc\x1b", cwd="/x\ty")).split("\t")[1::2] == [
         "a       b c\N{REPLACEMENT CHARACTER}",
         "/x      y",
         "12",
@@ -171,12 +171,12 @@ def test_hostile_text_cannot_control_the_terminal(width: int) -> None:
     text = f"a{HOSTILE}b"
     row = replace(ROW, session=text, title=text, cwd=f"/{text}", agent=f"{text}-x")
     look = ListLook(width, False, NOW)
-    table = session_table.table([row], {text: text}, look)
+    table = session_table.make_table([row], {text: text}, look)
     printed = [
-        table.heading(),
-        *table.lines([row], {text: text}),
-        session_lines.tab_separated(row),
-        *session_lines.candidates([row], {text: text}),
+        table.format_heading(),
+        *table.format_rows([row], {text: text}),
+        session_lines.format_tab_separated(row),
+        *session_lines.format_candidates([row], {text: text}),
     ]
     assert not set(HOSTILE) - set(" \t") & set("".join(printed))
     assert all(cells(one) <= width for one in printed[:2])
@@ -190,14 +190,14 @@ def test_agents_with_one_name_are_shown_by_more_of_it() -> None:
     one, two = file_name("a b"), file_name("a-b")
     assert session_lines.name_agents([one, two]) == {one: one, two: two}
     look = ListLook(100, False, NOW, agents={ROW.agent: "github-claude"})
-    assert "github-claude" in next(session_table.table([ROW], IDS, look).lines([ROW], IDS))
+    assert "github-claude" in next(session_table.make_table([ROW], IDS, look).format_rows([ROW], IDS))
 
 
 def test_an_id_that_begins_with_another_makes_room_only_in_its_own_row() -> None:
     long = replace(ROW, session="0198c5de-1111-7000-and-much-more-of-it")
     ids = {**IDS, long.session: long.session}
-    table = session_table.table([ROW, long], ids, ListLook(160, False, NOW, "/home/me"))
-    first, second = table.lines([ROW, long], ids)
+    table = session_table.make_table([ROW, long], ids, ListLook(160, False, NOW, "/home/me"))
+    first, second = table.format_rows([ROW, long], ids)
     assert first.index("Fix the login") < 20
     assert second.startswith(f"{long.session}  Fix ")
     assert "claude" in first

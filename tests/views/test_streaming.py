@@ -36,7 +36,7 @@ def call(status: str | None = None, id: str = "t", kind: str = "tool_call_update
 
 def test_chunks_are_shown_as_they_came_with_each_speaker_apart() -> None:
     found = pieces(talk.prompt("Fix it", at=60), thought("Hm"), thought("."), talk.said("Look"), talk.said("ing.\n"))
-    assert text(found) == f"Turn 1 · {formatting.local(talk.time(60))}\n> Fix it\n\nHm.\n\nLooking.\n"
+    assert text(found) == f"Turn 1 · {formatting.format_local_time(talk.time(60))}\n> Fix it\n\nHm.\n\nLooking.\n"
     assert [piece.text for piece in found if piece.text.strip()][2:] == ["Hm", ".", "Look", "ing.\n"]
     assert {"> Fix it": USER, "Hm": QUIET, "Look": PLAIN}.items() <= looks(found).items()
 

@@ -23,7 +23,7 @@ UNSEEN = "\xad\u180e\u200b\u200e\u202e\u2066\u206a\ufeff\u3164\U000e0041\U000e00
     ],
 )
 def test_ordinary_text_is_printed_unchanged(text: str) -> None:
-    assert sanitize.printable(text) == text
+    assert sanitize.make_printable(text) == text
 
 
 @pytest.mark.parametrize(
@@ -35,16 +35,16 @@ def test_ordinary_text_is_printed_unchanged(text: str) -> None:
     ],
 )
 def test_controlling_or_invisible_characters_are_replaced_visibly(text: str, printed: str) -> None:
-    assert sanitize.printable(text) == printed
+    assert sanitize.make_printable(text) == printed
 
 
 def test_control_sequences_are_removed_from_output() -> None:
     written = "\x1b[1;32m   Compiling\x1b[0m x\x1b[K\n\x1b]8;;https://example.org\x1b\\docs\x1b]8;;\x1b\\ \x1b[?25h\x07"
-    assert sanitize.output(written) == "   Compiling x\ndocs \ufffd"
+    assert sanitize.clean_output(written) == "   Compiling x\ndocs \ufffd"
 
 
 @given(st.text(st.characters(codec=None), max_size=200) | st.text("\x1b[]0;m\x07\x9b\\A\n\t\r", max_size=30))
 def test_no_control_character_is_printed(text: str) -> None:
-    for printed in (sanitize.printable(text), sanitize.output(text)):
+    for printed in (sanitize.make_printable(text), sanitize.clean_output(text)):
         assert not [one for one in printed if unicodedata.category(one) in ("Cc", "Cs", "Zl", "Zp") and one != "\n"]
-    assert "\n" not in sanitize.line(text)
+    assert "\n" not in sanitize.make_line(text)

@@ -18,29 +18,29 @@ def text(words: str) -> dict[str, Any]:
 
 
 def test_the_title_of_a_call_is_one_bounded_line() -> None:
-    assert tool_calls.title(call(title="Read\n a.py\x1b[2J")) == "Read a.py"
-    assert tool_calls.title(call(name="grep")) == "grep"
-    assert tool_calls.title(call(title=7)) == "id-1"
-    assert len(tool_calls.title(call(title="x" * 5000))) == 300
+    assert tool_calls.read_title(call(title="Read\n a.py\x1b[2J")) == "Read a.py"
+    assert tool_calls.read_title(call(name="grep")) == "grep"
+    assert tool_calls.read_title(call(title=7)) == "id-1"
+    assert len(tool_calls.read_title(call(title="x" * 5000))) == 300
 
 
 def test_unknown_kinds_and_statuses_are_left_out() -> None:
-    assert tool_calls.kind(call(kind="read")) == "read"
-    assert [tool_calls.kind(call(kind=kind)) for kind in ("other", "<b>", None, 3)] == [None] * 4
-    assert tool_calls.status(call(status="completed")) == "completed"
-    assert [tool_calls.status(call(status=status)) for status in UNKNOWN] == [None] * 3
+    assert tool_calls.read_kind(call(kind="read")) == "read"
+    assert [tool_calls.read_kind(call(kind=kind)) for kind in ("other", "<b>", None, 3)] == [None] * 4
+    assert tool_calls.read_status(call(status="completed")) == "completed"
+    assert [tool_calls.read_status(call(status=status)) for status in UNKNOWN] == [None] * 3
 
 
 def test_each_place_is_shown_once() -> None:
     locations = [{"path": "/a", "line": 3}, {"path": "/a", "line": 3}, {"path": "/b"}, {"path": "/c", "line": True}, 7]
-    assert tool_calls.paths(call(locations=locations)) == ["/a:3", "/b", "/c"]
-    assert tool_calls.paths(call(locations="x")) == []
+    assert tool_calls.list_paths(call(locations=locations)) == ["/a:3", "/b", "/c"]
+    assert tool_calls.list_paths(call(locations="x")) == []
 
 
 def test_the_input_of_a_call_precedes_its_content() -> None:
     diff = {"type": "diff", "path": "/a", "oldText": None, "newText": "x\n"}
     image = {"type": "content", "content": {"type": "image"}}
-    found = tool_calls.parts(
+    found = tool_calls.list_parts(
         call(
             rawInput={"q": 1}, rawOutput={"never": "shown"}, content=[text("done"), text("```\ncode\n```"), diff, image]
         )
@@ -56,8 +56,8 @@ def test_the_input_of_a_call_precedes_its_content() -> None:
 
 def test_a_command_that_is_the_title_is_not_repeated() -> None:
     given = {"command": "ls -l", "description": "List"}
-    assert tool_calls.parts(call(title="Look", rawInput=given)) == [Raw("input", "ls -l", "sh")]
-    assert tool_calls.parts(call(title="ls -l", rawInput=given)) == []
+    assert tool_calls.list_parts(call(title="Look", rawInput=given)) == [Raw("input", "ls -l", "sh")]
+    assert tool_calls.list_parts(call(title="ls -l", rawInput=given)) == []
 
 
 def test_commands_and_outputs_of_common_agents_are_recognised() -> None:
@@ -68,15 +68,15 @@ def test_commands_and_outputs_of_common_agents_are_recognised() -> None:
     ):
         given = {"call_id": 1, "command": command}
         gave = {"stdout": "no", "formatted_output": "2 files", "exit_code": 0}
-        assert tool_calls.parts(call(rawInput=given, rawOutput=gave)) == [
+        assert tool_calls.list_parts(call(rawInput=given, rawOutput=gave)) == [
             Raw("input", told, "sh"),
             Raw("output", "2 files", ""),
         ]
 
 
 def test_raw_output_is_shown_if_there_is_no_content() -> None:
-    assert tool_calls.parts(call(rawOutput="a\x1b[31mb")) == [Raw("output", "ab", "")]
-    assert tool_calls.parts(call(rawInput={}, rawOutput=None, content=None)) == []
+    assert tool_calls.list_parts(call(rawOutput="a\x1b[31mb")) == [Raw("output", "ab", "")]
+    assert tool_calls.list_parts(call(rawInput={}, rawOutput=None, content=None)) == []
 
 
 def test_a_failed_call_has_the_reason_that_the_agent_gave() -> None:
@@ -90,13 +90,19 @@ def test_a_failed_call_has_the_reason_that_the_agent_gave() -> None:
         ({"rawOutput": {"exit_code": 1}}, None),
         ({}, None),
     ):
-        assert tool_calls.reason(call(status="failed", **given)) == reason
-        assert tool_calls.reason(call(status="completed", **given)) is None
+        assert tool_calls.find_reason(call(status="failed", **given)) == reason
+        assert tool_calls.find_reason(call(status="completed", **given)) is None
 
 
 def test_a_call_of_any_shape_can_be_read() -> None:
     for value in SHAPES:
         found = call(title=value, kind=value, status=value, locations=value, content=value, rawInput=value)
-        for read in (tool_calls.title, tool_calls.kind, tool_calls.status, tool_calls.paths, tool_calls.parts):
+        for read in (
+            tool_calls.read_title,
+            tool_calls.read_kind,
+            tool_calls.read_status,
+            tool_calls.list_paths,
+            tool_calls.list_parts,
+        ):
             read(found)
-        tool_calls.reason(call(status="failed", content=value, rawOutput=value))
+        tool_calls.find_reason(call(status="failed", content=value, rawOutput=value))

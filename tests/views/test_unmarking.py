@@ -1,6 +1,6 @@
 import pytest
 
-from acp_proxy.views.formatting import unmarked
+from acp_proxy.views.formatting import strip_markdown
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from acp_proxy.views.formatting import unmarked
     ],
 )
 def test_the_marks_of_markdown_go(line: str, words: str) -> None:
-    assert unmarked(line) == words
+    assert strip_markdown(line) == words
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ def test_the_marks_of_markdown_go(line: str, words: str) -> None:
     ],
 )
 def test_what_may_be_something_else_stays(line: str) -> None:
-    assert unmarked(line) == line
+    assert strip_markdown(line) == line

@@ -16,7 +16,7 @@ from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.file_names import compressed
+from acp_proxy.transcript.file_names import compressed_path
 from tests.end_to_end.proxied import PROXY, Proxied, say
 from tests.store import cold, talk
 from tests.stored import Both
@@ -165,7 +165,7 @@ def _change(root: Path, ended: threading.Event, changes: list[int]) -> None:
             if not layout.is_marked(agent, name) and store.compress(
                 agent, name, CompressionOptions(min_size=1, older_than=0.0)
             ):
-                compress.decompress(layout, agent, layout.transcript(agent, name))
+                compress.decompress(layout, agent, layout.transcript_path(agent, name))
                 store.list_all()
                 changes[0] += 1
 
@@ -185,7 +185,7 @@ def _damaged(scale: Scale) -> Outcome:
             del damaged[at:]
         else:
             damaged[at] ^= 1 << chance.randrange(8)
-        compressed(path).write_bytes(damaged)
+        compressed_path(path).write_bytes(damaged)
         lacks = cold.content(path) != whole  # some bits of a frame have no meaning
         if lacks and not any(one.kind == "damaged compression" for one in verify_store(store, (cold.AGENT, path.stem))):
             trouble.append(f"{number}: nothing is named, byte {at}")

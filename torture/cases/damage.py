@@ -167,7 +167,7 @@ def examine(store: Both, agent: str, one: Damaged, count: Count) -> None:
     def serve(when: str, wanted: list[bytes]) -> None:
         reading = store.read(agent, SESSION)
         try:
-            found = [told(line.entry) for line in reading.lines() if line.entry is not None]
+            found = [told(line.entry) for line in reading.read_lines() if line.entry is not None]
             heard = texts_told(reading)
         finally:
             reading.close()
@@ -234,7 +234,7 @@ def is_kept(line: bytes, stretches: list[DamagedRange], at: int) -> bool:
 def texts_told(reading: Reading) -> set[str]:
     """The agent's text in a load."""
     telling, lines = Replayer(SESSION, run="", mode="full", also=reading.also), list[bytes]()
-    for line in reading.lines():
+    for line in reading.read_lines():
         if line.entry is not None:
             lines += telling.add(line.number, line.entry)
     messages = (line.decode("utf-8", "surrogateescape").lstrip("\ufeff") for line in [*lines, *telling.end()])
@@ -494,7 +494,7 @@ def while_appended_to(scale: Scale) -> Outcome:
                 writer.wait()
         count.mended += repaired(store)
         reading = store.read(AGENT, SESSION)
-        found = [(line.entry.run, line.entry.note) for line in reading.lines() if line.entry and line.entry.note]
+        found = [(line.entry.run, line.entry.note) for line in reading.read_lines() if line.entry and line.entry.note]
         reading.close()
         for name in ("one111", "two222"):
             numbers = [note.get("number") for run, note in found if run == name]

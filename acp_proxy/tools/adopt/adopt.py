@@ -12,7 +12,7 @@ from acp_proxy.comparison.repeated_replays import continues
 from acp_proxy.errors import NewerFormat, NotImported
 from acp_proxy.protocol import timestamps
 from acp_proxy.redaction.masking import Masking
-from acp_proxy.store.agents import command_name, may_run_others
+from acp_proxy.store.agents import may_run_others, name_command
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.adopt.adopted import look_up, write_adopted
 from acp_proxy.tools.adopt.agent_loader import AgentLoader, CannotAdopt, LoadedSession, NotLoaded, StartWords
@@ -67,7 +67,7 @@ class Adoption:
     def choose(self) -> Choice:
         """Start the agent, list its sessions, and choose. Raises AcpProxyError, OSError."""
         called = self._start_agent()
-        name = command_name(self._start.command)
+        name = name_command(self._start.command)
         self.folder = self._store.choose_agent(
             self._agent_id, called.offer.name, name, may_run_others=may_run_others(self._start.command)
         )
@@ -118,7 +118,7 @@ class Adoption:
     def _has_grown(self, session: str, made: bytes) -> bool:
         try:
             with self._store.open_session(self.folder, session) as reading:
-                before = b"".join(reading.bytes_from(0))
+                before = b"".join(reading.read_bytes(0))
         except FileNotFoundError:  # it was deleted meanwhile, as the store will say
             return True
         return continues(conversation(before), conversation(made))

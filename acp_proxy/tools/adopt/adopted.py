@@ -38,9 +38,9 @@ class KnownHere:
 def look_up(store: Sessions, agent: str, session: str) -> KnownHere:
     """What is known of a session that an agent lists. Raises OSError."""
     layout = store.layout
-    if session in layout.journal(agent).read_deleted():
+    if session in layout.get_journal(agent).read_deleted():
         return KnownHere(is_deleted=True)
-    path = layout.transcript(agent, file_names.file_name(session))
+    path = layout.transcript_path(agent, file_names.file_name(session))
     try:
         return KnownHere(is_here=True, note=_note(path))
     except FileNotFoundError:
@@ -68,17 +68,17 @@ def _write(layout: Layout, data: bytes, prepare: Callable[[Path], None]) -> Impo
         source = Source(file)
         header, prompts = import_file.examine(source)
         agent, name = import_file.choose_folder(header), file_names.file_name(header.session)
-        into = layout.transcript(agent, name)
+        into = layout.transcript_path(agent, name)
         prepare(into.parent)
-        known = layout.journal(agent)
+        known = layout.get_journal(agent)
         with (
-            private_files.alone_in(into.parent, wait=True),
+            private_files.lock_folder(into.parent, wait=True),
             import_file.store_on_disk(into, source) as new,
             known.lock(),
         ):
             if header.session in known.read_deleted():
                 raise NotImported("it was deleted here")
-            is_new = not layout.exists(agent, name)
+            is_new = not layout.has_transcript(agent, name)
             layout.mark(agent, name)
             if is_new:
                 import_file.give_name(new, into)
@@ -98,13 +98,13 @@ def _replace(into: Path, new: Path) -> None:
         if sys.platform == "win32":  # it replaces no open file; the agent still has the session
             remove_file(into)
         new.replace(into)
-    if os.path.lexists(file_names.compressed(into)):
-        remove_file(file_names.compressed(into))
+    if os.path.lexists(file_names.compressed_path(into)):
+        remove_file(file_names.compressed_path(into))
 
 
 def _note(path: Path) -> Mapping[str, object] | None:
     """The ``adopted`` note that a transcript ends with. Raises OSError, NewerFormat."""
     with closing(Reading(path)) as reading:
-        entry = file_format.decode_entry(reading.last_line(_LONGEST_NOTE))
+        entry = file_format.decode_entry(reading.read_last_line(_LONGEST_NOTE))
     is_note = entry is not None and entry.note is not None and entry.note.get("type") == NoteType.ADOPTED
     return entry.note if entry is not None and is_note else None

@@ -17,14 +17,14 @@ from acp_proxy.cli.common import (
     ask_to_confirm,
     choose_directory,
     open_store,
+    print_on_stderr,
     report_errors,
-    say_on_stderr,
 )
 from acp_proxy.cli.progress import begin_progress
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import options
 from acp_proxy.errors import AcpProxyError, UsageError
-from acp_proxy.store.sessions import Sessions, called
+from acp_proxy.store.sessions import Sessions, name_agent
 from acp_proxy.views import formatting, sanitize
 
 if TYPE_CHECKING:  # imported late: no other command needs them
@@ -143,7 +143,7 @@ class _Work:
             try:
                 _say(f"Asking {candidate.name} for its sessions")
                 choice = adoption.choose()
-                name = called(adoption.folder)
+                name = name_agent(adoption.folder)
                 if self._dry_run:
                     self._show(name, choice)
                 else:
@@ -154,9 +154,11 @@ class _Work:
 
     def _show(self, name: str, choice: "Choice") -> None:
         for listed in choice.loads:
-            when = formatting.local(listed.updated)[: len("2026-11-20 09:15")] if listed.updated else "no time"
+            when = (
+                formatting.format_local_time(listed.updated)[: len("2026-11-20 09:15")] if listed.updated else "no time"
+            )
             words = [when, listed.session, listed.title or "(no title)", listed.cwd or ""]
-            typer.echo(sanitize.line("  ".join(words)))
+            typer.echo(sanitize.make_line("  ".join(words)))
         typer.echo(_summarize(name, choice, {f"of {choice.listed} would be loaded": len(choice.loads)}))
 
     def _load(self, name: str, adoption: "Adoption", choice: "Choice") -> None:
@@ -164,7 +166,7 @@ class _Work:
 
         results: Counter[Result] = Counter()
         try:
-            with begin_progress(f"Adopting from {sanitize.line(name)}") as tell:
+            with begin_progress(f"Adopting from {sanitize.make_line(name)}") as tell:
                 tell(0, len(choice.loads))
                 for outcome in adoption.load(choice):
                     results[outcome.result] += 1
@@ -186,7 +188,7 @@ def _find_candidates(words: list[str], root: "os.PathLike[str]", registry: str) 
     """
     from pathlib import Path
 
-    from acp_proxy.store.agents import command_name
+    from acp_proxy.store.agents import name_command
     from acp_proxy.tools.adopt.candidates import AskedAgent, candidates
     from acp_proxy.tools.doctor.report import split_run_command
     from acp_proxy.tools.editors.config_dirs import this_machine
@@ -195,7 +197,7 @@ def _find_candidates(words: list[str], root: "os.PathLike[str]", registry: str) 
     from acp_proxy.tools.registry.resolve import ResolvedAgent, resolve
 
     def find(command: list[str], source: str) -> ResolvedAgent:
-        return resolve(command, Registry(registry or source, say=say_on_stderr), say_on_stderr, may_wait=True)
+        return resolve(command, Registry(registry or source, say=print_on_stderr), print_on_stderr, may_wait=True)
 
     if not words:
         return candidates(started_agents(this_machine()), os.environ, Path(root), find)
@@ -204,7 +206,7 @@ def _find_candidates(words: list[str], root: "os.PathLike[str]", registry: str) 
     given, command = split_run_command(words, dict(os.environ))
     agent = find(command, given["registry"])
     environment = tuple({**agent.variables, **os.environ}.items()) if agent.variables else None
-    name, agent_id = command_name(agent.words), given["agent-id"] or None
+    name, agent_id = name_command(agent.words), given["agent-id"] or None
     return [AskedAgent(name, tuple(agent.words), environment, agent_id, given["redact"])], []
 
 
@@ -217,7 +219,7 @@ def _is_in(cwd: str | None) -> "Callable[[str], bool]":
 
 
 def _describe_plan(asked: "Sequence[AskedAgent]") -> str:
-    names = sanitize.line(", ".join(each.name for each in asked))
+    names = sanitize.make_line(", ".join(each.name for each in asked))
     return (
         f"This starts {names}, and loads the sessions that are not here yet. Loading may make an agent run its hooks"
         " and MCP servers in a session's directory. --dry-run only lists the sessions."
@@ -236,15 +238,15 @@ def _summarize(name: str, choice: "Choice", done: dict[str, int]) -> str:
     counts = {**done, **{why.value: count for why, count in choice.left_out.items()}}
     counts |= {"left for another time by --limit": choice.over} if choice.over else {}
     if not choice.listed:
-        return sanitize.line(f"{name}: the agent lists no sessions.")  # what to try is said once, at the end
-    return sanitize.line(f"{name}: {', '.join(f'{count} {what}' for what, count in counts.items())}")
+        return sanitize.make_line(f"{name}: the agent lists no sessions.")  # what to try is said once, at the end
+    return sanitize.make_line(f"{name}: {', '.join(f'{count} {what}' for what, count in counts.items())}")
 
 
 def _say(text: str) -> None:
     """Say on a terminal what the command is waiting for."""
     if sys.stderr.isatty():
-        typer.echo(sanitize.line(f"{text} …"), err=True)
+        typer.echo(sanitize.make_line(f"{text} …"), err=True)
 
 
 def _complain(text: str) -> None:
-    typer.echo(fit_to_stream(f"acp-proxy: {sanitize.line(text)}", sys.stderr), err=True)
+    typer.echo(fit_to_stream(f"acp-proxy: {sanitize.make_line(text)}", sys.stderr), err=True)

@@ -13,7 +13,7 @@ from acp_proxy.proxy.session_log import SessionLog
 from acp_proxy.tools.adopt.plan import OfferedSession
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header, NoteType
-from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, cleaned
+from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
 
 
 def split_states(updates: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
@@ -58,6 +58,6 @@ def compose_transcript(
             case RecordNote(_, note):
                 lines.append(file_format.encode_note(at, run, note))
     adopted: dict[str, object] = {"type": NoteType.ADOPTED}
-    adopted |= {"title": cleaned(listed.title, AGENT_TITLE_LENGTH), "updatedAt": listed.updated, "adoptedAt": now}
+    adopted |= {"title": clean(listed.title, AGENT_TITLE_LENGTH), "updatedAt": listed.updated, "adoptedAt": now}
     lines.append(file_format.encode_note(at, run, adopted))
     return b"".join(lines)

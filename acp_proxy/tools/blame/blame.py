@@ -56,7 +56,7 @@ def find_writers(text: str, steps: Sequence[TracedEdit]) -> list[WrittenLine]:
 def _match(new: list[str], old: list[str]) -> dict[int, int]:
     """Where each line of ``new`` was in ``old``: in its place, or moved, if it has a word in it."""
     found: dict[int, int] = {}
-    for tag, i1, i2, j1, _ in diffs.changes(old, new):
+    for tag, i1, i2, j1, _ in diffs.find_changes(old, new):
         if tag == "equal":
             found.update(zip(range(j1, j1 + i2 - i1), range(i1, i2), strict=True))
     free: dict[str, list[int]] = {}

@@ -19,15 +19,15 @@ from acp_proxy.cli.common import (
     JsonOption,
     StoreOption,
     open_store,
+    print_on_stderr,
     report_errors,
-    say_on_stderr,
     shorten_ids,
 )
 from acp_proxy.cli.pager import find_screen, open_pager
 from acp_proxy.cli.progress import MOMENT, begin_progress
 from acp_proxy.errors import AcpProxyError, NewerFormat
 from acp_proxy.store.same_directory import is_inside, resolve_directory
-from acp_proxy.store.sessions import ListedSession, Reading, Sessions, called
+from acp_proxy.store.sessions import ListedSession, Reading, Sessions, name_agent
 from acp_proxy.tools.blame.blame import WrittenLine, find_writers
 from acp_proxy.tools.blame.same_file import SameFile
 from acp_proxy.tools.changes.edits import Edit, Unclear, read_edits
@@ -88,16 +88,16 @@ def blame(
             lines = [lines[line - 1]]
         commits = _ask_git(path)
         if as_json:
-            typer.echo(sanitize.json_text(_encode(path, lines, found, commits), indent=2))
+            typer.echo(sanitize.format_json(_encode(path, lines, found, commits), indent=2))
         else:
             with open_pager(find_screen()) as say:
                 for row in _format(opened, path, lines, found, commits):
                     say(f"{row}\n")
         for session, each in found.unclear:
             what = "edited it without a diff" if each.cause == "no-diff" else "did not finish an edit of it"
-            say_on_stderr(f"Not known: {sanitize.line(session.selector)} turn {each.turn} {what}.")
+            print_on_stderr(f"Not known: {sanitize.make_line(session.selector)} turn {each.turn} {what}.")
         if found.unreadable:
-            say_on_stderr(f"{found.unreadable} sessions could not be read. Run: acp-proxy verify")
+            print_on_stderr(f"{found.unreadable} sessions could not be read. Run: acp-proxy verify")
 
 
 def _parse(given: str) -> tuple[str, int | None]:
@@ -115,7 +115,7 @@ def _read_text(path: str) -> str:
     if not os.path.exists(path):
         raise AcpProxyError(f"{path} does not exist. Check the file's name.")
     if os.path.getsize(path) > _LARGEST:
-        raise AcpProxyError(f"{path} is larger than {formatting.size(_LARGEST)}: its lines are not followed.")
+        raise AcpProxyError(f"{path} is larger than {formatting.format_size(_LARGEST)}: its lines are not followed.")
     with open(path, "rb") as file:
         return file.read().decode("utf-8", "surrogateescape")
 
@@ -244,14 +244,14 @@ def _format(
         if turn is None:
             yield f"no session: {_ranges([line.number for line in each])}"
             continue
-        prompt = sanitize.one_line(turn.prompt)[:_PROMPT]
-        place = "" if _is_above(turn.session, where) else f"in {sanitize.line(turn.session.cwd or '?')}  "
-        who = called(sanitize.line(turn.session.agent))
-        about = f"turn {turn.number}  {who}  {formatting.local(turn.at)}  {place}{prompt}"
-        yield f"{sanitize.line(ids[turn.session.selector])}  {about}".rstrip()
+        prompt = sanitize.join_lines(turn.prompt)[:_PROMPT]
+        place = "" if _is_above(turn.session, where) else f"in {sanitize.make_line(turn.session.cwd or '?')}  "
+        who = name_agent(sanitize.make_line(turn.session.agent))
+        about = f"turn {turn.number}  {who}  {formatting.format_local_time(turn.at)}  {place}{prompt}"
+        yield f"{sanitize.make_line(ids[turn.session.selector])}  {about}".rstrip()
         for line in each:
             commit = f"{commits.get(line.number, '-')[:8]:<8}  " if commits else ""
-            yield f"  {line.number:>{width}}  {commit}{sanitize.line(line.text.rstrip())}".rstrip()
+            yield f"  {line.number:>{width}}  {commit}{sanitize.make_line(line.text.rstrip())}".rstrip()
 
 
 def _ranges(numbers: Sequence[int]) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli.common import AgentOption, StoreOption, open_store, report_errors, say_on_stderr
+from acp_proxy.cli.common import AgentOption, StoreOption, open_store, print_on_stderr, report_errors
 from acp_proxy.cli.list_sessions import explain_empty_list
 from acp_proxy.cli.pager import find_screen, is_attended
 from acp_proxy.cli.session_filter import (
@@ -85,6 +85,6 @@ def browse(
         opened = open_store(store)
         first = tuple(islice(wanted.list_newest(opened, archived), _FIRST))
         if not first and not archived:
-            say_on_stderr(explain_empty_list(opened, narrowed=wanted.is_narrow))
+            print_on_stderr(explain_empty_list(opened, narrowed=wanted.is_narrow))
             return
         _show(opened, wanted, first, archived=archived)

@@ -9,10 +9,10 @@ from datetime import datetime
 
 from rich.cells import cell_len, set_cell_size
 
-from acp_proxy.store.sessions import ListedSession, called
+from acp_proxy.store.sessions import ListedSession, name_agent
 from acp_proxy.tools.browse.state import BrowseState, Question
 from acp_proxy.views import formatting
-from acp_proxy.views.sanitize import PINNED, RUNNING, line
+from acp_proxy.views.sanitize import PINNED, RUNNING, make_line
 from acp_proxy.views.session_table import AMBIGUOUS
 
 _BOLD, _QUIET, _SELECTED, _END = "\x1b[1m", "\x1b[2m", "\x1b[7m", "\x1b[0m"
@@ -121,14 +121,14 @@ def _filter(state: BrowseState, look: FrameLook) -> str:
 
 
 def _row(row: ListedSession, look: FrameLook, *, is_chosen: bool) -> str:
-    when = RUNNING if row.is_running else formatting.when(row.updated, look.now)
-    directory = _plain(formatting.from_home(row.cwd or "", look.home), look)
+    when = RUNNING if row.is_running else formatting.format_short_time(row.updated, look.now)
+    directory = _plain(formatting.shorten_home(row.cwd or "", look.home), look)
     room = look.width - 2 - _WHEN - len(_GAP)
     wide = min(cell_len(directory), _MOST_DIRECTORY, max(room - _LEAST_TITLE - len(_GAP), 0))
     title = room - wide - len(_GAP) * (wide > 0)
     ellipsis = "…".translate(look.forms)
     marks = f"{PINNED if row.is_pinned else ''}{'copy · ' if row.copy_of else ''}"
-    shown = f"{marks}{formatting.unmarked(row.title or '') or '(no title)'}"
+    shown = f"{marks}{formatting.strip_markdown(row.title or '') or '(no title)'}"
     cells = [_cut(_plain(shown, look), title, ellipsis, pad=True)]
     if wide:
         cells.append(_tail(directory, wide, ellipsis))
@@ -144,7 +144,7 @@ def _between(state: BrowseState, look: FrameLook) -> str:
     about = (
         [state.place]
         if state.place
-        else [called(row.agent), row.selector, f"{row.prompts} turn{'' if row.prompts == 1 else 's'}"]
+        else [name_agent(row.agent), row.selector, f"{row.prompts} turn{'' if row.prompts == 1 else 's'}"]
     )
     text = _cut(_plain(" · ".join(about), look), look.width - 6)
     rest = "─".translate(look.forms) * max(look.width - cell_len(text) - 6, 0)
@@ -158,7 +158,7 @@ def _last(state: BrowseState, look: FrameLook) -> str:
         room -= len('Delete ""')
         least = min(cell_len(title), _LEAST_TITLE_ASKED)
         forms = _DELETE if state.bin_days else (_DELETE_FOR_GOOD,)
-        endings = [form.format(formatting.days(state.bin_days)) for form in forms]
+        endings = [form.format(formatting.format_days(state.bin_days)) for form in forms]
         ending = next((each for each in endings if len(each) + least <= room), endings[-1])
         title = _cut(title, max(room - len(ending), 0))
         return f'{_BOLD}Delete "{title}"{ending}{_END}{_SELECTED} {_END}'
@@ -192,7 +192,7 @@ def _nothing(state: BrowseState) -> str:
 
 
 def _plain(text: str, look: FrameLook) -> str:
-    return AMBIGUOUS.sub("", line(text)).translate(look.forms)
+    return AMBIGUOUS.sub("", make_line(text)).translate(look.forms)
 
 
 def _cut(text: str, width: int, ellipsis: str = "", *, pad: bool = False) -> str:

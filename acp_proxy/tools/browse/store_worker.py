@@ -122,9 +122,9 @@ class Library:
 
     def _rename(self, row: ListedSession, text: str) -> str:
         from acp_proxy.cli.common import mask_as_run
-        from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, cleaned
+        from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
 
-        title = mask_as_run(cleaned(text, AGENT_TITLE_LENGTH))
+        title = mask_as_run(clean(text, AGENT_TITLE_LENGTH))
         self._store.rename(row, title)
         return "Renamed." if title is not None else "Your title is removed."
 
@@ -140,7 +140,7 @@ class Library:
 
         options = [] if is_usual(self._root) else ["--store", str(self._root)]
         back = write_command("restore", find_restorable(self._store.list_deleted(), [row]), *options)
-        return f"Deleted. To bring it back within {formatting.days(self.bin_days)}: {back}"
+        return f"Deleted. To bring it back within {formatting.format_days(self.bin_days)}: {back}"
 
 
 def _export(store: Sessions, row: ListedSession, text: str) -> str:

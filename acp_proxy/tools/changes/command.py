@@ -15,8 +15,8 @@ from acp_proxy.cli.common import (
     StoreOption,
     choose_session,
     open_store,
+    print_on_stderr,
     report_errors,
-    say_on_stderr,
 )
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.tools.changes import describe
@@ -68,14 +68,14 @@ def diff(
         shown = [reverse(change) if is_reverse and change.trouble is None else change for change in found.changes]
         if as_json:
             about = {"sessionId": row.session, "agent": row.agent, "cwd": row.cwd}
-            typer.echo(sanitize.json_text(about | describe.for_programs(shown, found.unclear), indent=2))
+            typer.echo(sanitize.format_json(about | describe.for_programs(shown, found.unclear), indent=2))
             return
         if check:
             _check(found)
         elif name_only:
             for change in shown:
                 if change.trouble not in describe.ELSEWHERE:
-                    typer.echo(sanitize.line(change.path))
+                    typer.echo(sanitize.make_line(change.path))
         else:
             _print(shown, find_screen(), stat=stat)
         _say_left_out(found)
@@ -100,18 +100,18 @@ def print_patch(found: SessionChanges, target: Screen) -> None:
 
 def _say_left_out(found: SessionChanges) -> None:
     for text in describe.name_left_out(found.changes, found.unclear):
-        say_on_stderr(text)
+        print_on_stderr(text)
     if not found.changes and not found.unclear:
-        say_on_stderr(_NOTHING)
+        print_on_stderr(_NOTHING)
 
 
 def _check(found: SessionChanges) -> None:
     states = [(check_file(change, found.cwd), change) for change in found.changes]
     for state, change in states:
-        typer.echo(f"{state:<14} {sanitize.line(change.path)}")
+        typer.echo(f"{state:<14} {sanitize.make_line(change.path)}")
     if any(state != "applied" for state, _ in states):
         for text in describe.name_left_out(found.changes, found.unclear):
-            say_on_stderr(text)
+            print_on_stderr(text)
         raise typer.Exit(1)
 
 

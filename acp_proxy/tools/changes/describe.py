@@ -29,9 +29,9 @@ _TITLE = 80
 def format_diff(diff: FileDiff, *, colours: bool) -> Iterator[str]:
     """The rows for a terminal, as ``git diff`` shows them."""
     for line in diff.head:
-        yield f"{_BOLD}{sanitize.line(line)}{_RESET}\n" if colours else f"{sanitize.line(line)}\n"
+        yield f"{_BOLD}{sanitize.make_line(line)}{_RESET}\n" if colours else f"{sanitize.make_line(line)}\n"
     for row in diff.rows:
-        text = sanitize.line(row.text if row.kind in "@\\" else row.kind + row.text)
+        text = sanitize.make_line(row.text if row.kind in "@\\" else row.kind + row.text)
         colour = _COLOURS.get(row.kind) if colours else None
         yield f"{colour}{text}{_RESET}\n" if colour else f"{text}\n"
 
@@ -57,17 +57,18 @@ def name_left_out(changes: Sequence[FileChange], unclear: Sequence[Unclear]) -> 
     troubled = [change for change in changes if change.trouble is not None]
     for change in troubled[:_LISTED]:
         assert change.trouble is not None
-        yield f"Not in the patch: {sanitize.line(change.path)}: {TROUBLES[change.trouble]} ({_turns(change)})."
+        yield f"Not in the patch: {sanitize.make_line(change.path)}: {TROUBLES[change.trouble]} ({_turns(change)})."
     if len(troubled) > _LISTED:
         yield f"Not in the patch: {len(troubled) - _LISTED} more files. All of them: --json"
     shown = [change for change in changes if change.trouble is None]
     for change in [change for change in shown if change.was_changed_between][:_LISTED]:
-        yield f"{sanitize.line(change.path)}: something else changed it between the edits; the patch includes that."
+        path = sanitize.make_line(change.path)
+        yield f"{path}: something else changed it between the edits; the patch includes that."
     for change in [change for change in shown if change.uses_now][:_LISTED]:
-        yield f"{sanitize.line(change.path)}: only a part was recorded; the rest is from the file as it is now."
+        yield f"{sanitize.make_line(change.path)}: only a part was recorded; the rest is from the file as it is now."
     for each in unclear[:_LISTED]:
-        paths = f" {', '.join(sanitize.line(path) for path in each.paths)}" if each.paths else ""
-        title = sanitize.one_line(each.title)[:_TITLE]
+        paths = f" {', '.join(sanitize.make_line(path) for path in each.paths)}" if each.paths else ""
+        title = sanitize.join_lines(each.title)[:_TITLE]
         yield f"Not in the patch: turn {each.turn}, {title!r}:{paths} {_CAUSES[each.cause]}."
     if len(unclear) > _LISTED:
         yield f"Not in the patch: {len(unclear) - _LISTED} more calls. All of them: --json"
@@ -151,7 +152,7 @@ def describe_change(change: FileChange) -> str:
 
 def _name(change: FileChange) -> str:
     name = f"{change.source} => {change.path}" if change.source else change.path
-    return sanitize.line(name)
+    return sanitize.make_line(name)
 
 
 def _turns(change: FileChange) -> str:

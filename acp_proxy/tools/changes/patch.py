@@ -31,7 +31,7 @@ class FileDiff(Struct, frozen=True):
     @property
     def counts(self) -> tuple[int, int]:
         """The number of added and of removed lines."""
-        return diffs.counts(self.rows)
+        return diffs.count_rows(self.rows)
 
     def encode(self) -> bytes:
         """The patch."""
@@ -87,8 +87,8 @@ def _end_name(name: str) -> str:
 
 def _list_rows(old: FileText, new: FileText) -> Iterator[DiffRow]:
     before, after = split_lines(old.text or ""), split_lines(new.text or "")
-    for hunk in diffs.hunks(before, after):
-        yield DiffRow("@", diffs.heading(hunk))
+    for hunk in diffs.group_changes(before, after):
+        yield DiffRow("@", diffs.format_hunk_heading(hunk))
         for tag, i1, i2, j1, j2 in hunk:
             if tag == "equal":
                 yield from _mark(" ", before[i1:i2])

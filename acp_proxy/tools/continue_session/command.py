@@ -13,12 +13,12 @@ from acp_proxy.cli.common import (
     StoreOption,
     choose_session,
     open_store,
+    print_on_stderr,
     report_errors,
-    say_on_stderr,
 )
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.protocol import proxy_ids
-from acp_proxy.store.sessions import Sessions, called
+from acp_proxy.store.sessions import Sessions, name_agent
 from acp_proxy.views import sanitize, session_lines
 
 _SECONDS = 60.0
@@ -37,7 +37,7 @@ def continue_session(
             "--with",
             metavar="NAME",
             help="The other agent: a name as --agent takes it.",
-            autocompletion=completion.agents,
+            autocompletion=completion.complete_agent,
         ),
     ] = "",
     store: StoreOption = "",
@@ -63,16 +63,16 @@ def continue_session(
             folder, about = _asked(opened, command, own, registry)
         else:
             folder = _named(opened, other, row.agent)
-        name = called(folder)
+        name = name_agent(folder)
         if folder == row.agent:
             raise AcpProxyError(f"the session is one of {name} already. Open it in your editor.")
         if row.cwd is None:
             raise AcpProxyError("the session's directory is not known, so no editor could open a copy of it.")
         copy = opened.continue_with(row, folder, about)
-    typer.echo(sanitize.line(copy))
+    typer.echo(sanitize.make_line(copy))
     if copy != proxy_ids.id_of(row.agent, row.session):
-        typer.echo(f"{sanitize.line(name)} had a copy of this session before; this is another one.", err=True)
-    typer.echo(sanitize.line(f"To continue, open it from the list of {name}'s sessions in your editor."), err=True)
+        typer.echo(f"{sanitize.make_line(name)} had a copy of this session before; this is another one.", err=True)
+    typer.echo(sanitize.make_line(f"To continue, open it from the list of {name}'s sessions in your editor."), err=True)
 
 
 def _named(store: Sessions, other: str, but: str) -> str:
@@ -97,5 +97,5 @@ def _asked(store: Sessions, command: list[str], umask: int, registry: str) -> tu
     from acp_proxy.tools.registry.resolve import resolve
 
     given, words = split_run_command(command, dict(os.environ))
-    agent = resolve(words, Registry(registry or given["registry"], say=say_on_stderr), say_on_stderr, may_wait=True)
+    agent = resolve(words, Registry(registry or given["registry"], say=print_on_stderr), print_on_stderr, may_wait=True)
     return folder_of(store, agent, given["agent-id"] or None, _SECONDS, umask)

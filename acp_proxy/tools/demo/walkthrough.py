@@ -129,7 +129,7 @@ class Walker:
         check(entry.get("cwd") == self._project, f"the session is listed in {entry.get('cwd')}")
         check(entry.get("title") == PROMPTS[0], f"the session is listed as {entry.get('title')!r}")
         check(bool(entry.get("updatedAt")), "the session is listed without a time")
-        updated = formatting.local(entry["updatedAt"])[: -len(":00")]
+        updated = formatting.format_local_time(entry["updatedAt"])[: -len(":00")]
         self._say(f'The editor\'s list of sessions: "{entry["title"]}", {updated}, in {entry["cwd"]}')
 
     def _see_history(self, editor: Client) -> None:

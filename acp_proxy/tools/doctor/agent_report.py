@@ -14,7 +14,7 @@ from acp_proxy.protocol import acp, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Notification
 from acp_proxy.protocol.versions import Dialect
 from acp_proxy.proxy.capabilities import AGENT, LOAD, Modes, Offer, read_offer
-from acp_proxy.store.agents import command_name, may_run_others
+from acp_proxy.store.agents import may_run_others, name_command
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.doctor import replay_check
 from acp_proxy.tools.doctor.advice import Advice
@@ -127,7 +127,7 @@ def _ask(probe: Probe, agent_start: AgentStart, say: Callable[[str], None]) -> t
     able = tuple(list_abilities(offer, agent_start.modes, agent_start.off))
     folder, sessions, load, todo, shown = None, 0, None, list[Advice](), tuple[replay_check.LastLoad, ...]()
     if agent_start.store is not None:
-        name, others = command_name(agent_start.command), may_run_others(agent_start.command)
+        name, others = name_command(agent_start.command), may_run_others(agent_start.command)
         folder = agent_start.store.choose_agent(agent_start.agent_id, offer.name, name, may_run_others=others)
         try:
             sessions = sum(row.agent == folder for row in agent_start.store.list_all())

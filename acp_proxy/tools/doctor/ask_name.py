@@ -4,7 +4,7 @@ import os
 
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.proxy.capabilities import read_offer
-from acp_proxy.store.agents import command_name, may_run_others
+from acp_proxy.store.agents import may_run_others, name_command
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.doctor.probe import NoAnswer, Probe
 from acp_proxy.tools.registry.resolve import ResolvedAgent
@@ -32,6 +32,6 @@ def folder_of(
             "answers initialize with an error" if answer.error is not None else "does not speak version 1 or 2 of ACP"
         )
         raise AcpProxyError(f"the agent {what}, so it cannot continue a session. {advice}")
-    name, others = command_name(command), may_run_others(command)
+    name, others = name_command(command), may_run_others(command)
     folder = store.choose_agent(agent_id, offer.name, name, may_run_others=others)
     return folder, {"name": offer.name, "version": offer.release}

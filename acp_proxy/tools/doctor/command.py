@@ -38,7 +38,7 @@ def doctor(
 
     Example: acp-proxy doctor npx -y @agentclientprotocol/claude-agent-acp
     """
-    from acp_proxy.store.sessions import default_root
+    from acp_proxy.store.sessions import find_default_root
     from acp_proxy.tools.doctor import formatting
     from acp_proxy.tools.doctor.report import diagnose, split_run_command  # imported late: no other command needs these
     from acp_proxy.tools.editors.config_dirs import this_machine
@@ -51,10 +51,10 @@ def doctor(
         agent, environment = _find_by_name(agent or [])
         os.environ.update(environment)
         given = split_run_command(agent or ["agent"], {})[0]["store"]
-        root = find_root(store or given or str(default_root()))  # a fault in the configuration file stops no check
+        root = find_root(store or given or str(find_default_root()))  # a fault in the configuration file stops no check
         found = diagnose(root, this_machine(), agent or [], min(timeout, _DAY), own, _say, registry)
     if as_json:
-        typer.echo(sanitize.json_text(formatting.encode_json(found), indent=2))
+        typer.echo(sanitize.format_json(formatting.encode_json(found), indent=2))
     else:
         for text in formatting.format_lines(found):
             typer.echo(fit_to_stream(text, sys.stdout, formatting.find_indent(text)))

@@ -15,7 +15,7 @@ from acp_proxy.tools.doctor.store_report import StoreReport
 from acp_proxy.tools.doctor.versions import PROGRAMS
 from acp_proxy.tools.editors.configured import Configuration, ConfiguredAgent, Way
 from acp_proxy.views import formatting
-from acp_proxy.views.sanitize import line
+from acp_proxy.views.sanitize import make_line
 
 _WIDTH = 14
 _COLUMN = 2 + _WIDTH + 1
@@ -29,7 +29,7 @@ def format_lines(found: Diagnosis) -> Iterator[str]:
     yield ""
     if found.agent is not None:  # what the user asked about comes before the rest
         yield from _format_section(
-            line(f"agent  {shell_quote.joined(found.agent.command)}"), _format_agent(found.agent)
+            make_line(f"agent  {shell_quote.joined(found.agent.command)}"), _format_agent(found.agent)
         )
     yield from _format_section("store", _format_store(found.store))
     yield "editors"
@@ -74,7 +74,7 @@ def encode_json(found: Diagnosis) -> dict[str, Any]:
 def _format_section(title: str, rows: Iterator[tuple[str, str]]) -> Iterator[str]:
     yield title
     for name, text in rows:
-        yield line(f"  {name:<{_WIDTH}} {text}").rstrip()
+        yield make_line(f"  {name:<{_WIDTH}} {text}").rstrip()
     yield ""
 
 
@@ -99,25 +99,25 @@ def _format_store(store: StoreReport) -> Iterator[tuple[str, str]]:
     if store.off is not None:
         yield "recording", f"off: {store.off}"
         return
-    yield "size", f"{formatting.size(store.size)}; files: {store.files}"
+    yield "size", f"{formatting.format_size(store.size)}; files: {store.files}"
     yield "agents", str(store.agents)
     yield "sessions", str(store.sessions) if store.sessions is not None else "cannot be counted"
     for path, reason in store.unreadable:
         yield "damage", f"{path}: {reason}"
     if not store.unreadable:
         yield "damage", "none found by a quick check; for a complete one: acp-proxy verify"
-    yield "recording", f"possible{f', {formatting.size(store.free)} free' if store.free is not None else ''}"
+    yield "recording", f"possible{f', {formatting.format_size(store.free)} free' if store.free is not None else ''}"
 
 
 def _format_editor(found: Configuration, root: Path) -> Iterator[str]:
-    yield line(f"  {found.editor.title:<{_WIDTH}} {found.path}")
+    yield make_line(f"  {found.editor.title:<{_WIDTH}} {found.path}")
     told = [f'"{agent.name}": {_format_way(agent, root)}' for agent in found.agents]
     if found.problem is not None:
         told = [f"cannot be read: {found.problem}"]
     elif found.mentions is not None:
         told = ["mentions acp-proxy" if found.mentions else "does not mention acp-proxy"]
     for text in told or ["no agents"]:
-        yield line(f"  {'':<{_WIDTH}} {text}")
+        yield make_line(f"  {'':<{_WIDTH}} {text}")
 
 
 def _format_way(agent: ConfiguredAgent, root: Path) -> str:
@@ -166,11 +166,11 @@ def _format_advice(found: Diagnosis) -> Iterator[str]:
     better = [todo.text for todo in found.todo if not todo.is_wrong]
     yield "What to do:" if wrong else "Nothing is wrong."
     for number, text in enumerate(wrong, 1):
-        yield line(f"  {number}. {text}")
+        yield make_line(f"  {number}. {text}")
     if better:
         yield "\nAdvice:"
     for number, text in enumerate(better, len(wrong) + 1):
-        yield line(f"  {number}. {text}")
+        yield make_line(f"  {number}. {text}")
 
 
 def _encode_editor(found: Configuration) -> dict[str, Any]:

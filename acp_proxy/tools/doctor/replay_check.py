@@ -63,8 +63,8 @@ def _read_last_replay(reading: Reading) -> Mapping[str, object]:
     """Raises OSError."""
     last: Mapping[str, object] = {}
     try:
-        for _, _, raw in reading.raw_lines():
-            for _, note in file_format.notes_in(raw, (NoteType.REPLAY,)):
+        for _, _, raw in reading.read_raw_lines():
+            for _, note in file_format.find_notes(raw, (NoteType.REPLAY,)):
                 last = note
     finally:
         reading.close()

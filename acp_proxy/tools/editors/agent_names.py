@@ -7,7 +7,7 @@ from pathlib import Path
 
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import UsageError
-from acp_proxy.store.agents import command_name
+from acp_proxy.store.agents import name_command
 from acp_proxy.tools.editors import command_line
 from acp_proxy.tools.editors.snippets import KNOWN_AGENTS
 from acp_proxy.tools.registry import PREFIX
@@ -74,14 +74,14 @@ def name_agent(command: list[str], registry: Registry) -> NamedAgent:
             if word.startswith(PREFIX):
                 raise
     if found is None:
-        return NamedAgent(command_name(command), command, command, _names(command))
+        return NamedAgent(name_command(command), command, command, _names(command))
     started = [found.archive.program, *found.words] if found.archive is not None else [*found.words]
     names = _names(started) | {found.id}
     if not names_an_id(command):
-        if found.archive is not None and command_name(started) != word:  # another program of that name
-            return NamedAgent(command_name(command), command, command, _names(command))
-        return NamedAgent(command_name(command), [word, *_arguments(started)], command, names | _names(command))
-    by_command = found.id if found.archive is not None else command_name(started)
+        if found.archive is not None and name_command(started) != word:  # another program of that name
+            return NamedAgent(name_command(command), command, command, _names(command))
+        return NamedAgent(name_command(command), [word, *_arguments(started)], command, names | _names(command))
+    by_command = found.id if found.archive is not None else name_command(started)
     title = by_command if by_command in KNOWN_AGENTS else found.name
     return NamedAgent(title, [f"{PREFIX}{found.id}", *command[1:]], command, names)
 
@@ -117,13 +117,13 @@ def _names(command: Sequence[str]) -> frozenset[str]:
     """How the agent of a command is called: by its program or package, and by others of the same agent."""
     if not command:
         return frozenset()
-    name = command[0].removeprefix(PREFIX) if command[0].startswith(PREFIX) else command_name([*command])
+    name = command[0].removeprefix(PREFIX) if command[0].startswith(PREFIX) else name_command([*command])
     known = KNOWN_AGENTS.get(name.lower())
     return frozenset({name.lower(), *(each for each, agent in KNOWN_AGENTS.items() if agent is known)})
 
 
 def _arguments(command: Sequence[str]) -> list[str]:
     """The words behind the one that names the agent."""
-    name = command_name([*command])
-    first = next(at for at in range(1, len(command) + 1) if command_name([*command[:at]]) == name)
+    name = name_command([*command])
+    first = next(at for at in range(1, len(command) + 1) if name_command([*command[:at]]) == name)
     return [*command[first:]]

@@ -11,7 +11,7 @@ import typer
 
 from acp_proxy import own_command, shell_quote
 from acp_proxy.cli.common import RegistryOption, report_errors, report_wrong_usage
-from acp_proxy.cli.completion import one_of
+from acp_proxy.cli.completion import complete_from
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import options
 from acp_proxy.errors import UsageError, explain_no_mcp
@@ -43,7 +43,7 @@ def editor(
             help=f"One of: {', '.join(Name)}.",
             show_default=False,
             parser=read_name,
-            autocompletion=one_of(list(Name)),
+            autocompletion=complete_from(list(Name)),
         ),
     ],
     agent: Annotated[

@@ -18,9 +18,9 @@ from acp_proxy.cli.common import (
     StoreOption,
     choose_session,
     open_store,
+    print_on_stderr,
     report_errors,
     report_wrong_usage,
-    say_on_stderr,
 )
 from acp_proxy.cli.progress import show_progress
 from acp_proxy.cli.session_filter import BranchOption, CwdOption, HereOption, SinceOption, UntilOption, make_filter
@@ -59,7 +59,9 @@ def export(
     sessions: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="SESSION...", help="Ids, beginnings of ids, titles, or: last.", autocompletion=completion.sessions
+            metavar="SESSION...",
+            help="Ids, beginnings of ids, titles, or: last.",
+            autocompletion=completion.complete_session,
         ),
     ] = None,
     store: StoreOption = "",
@@ -163,7 +165,7 @@ def export(
         else:
             with source.open_session(rows[0]) as exported:
                 output_files.write_file(into, exported.pieces, force=force)
-            typer.echo(sanitize.line(str(into)))
+            typer.echo(sanitize.make_line(str(into)))
 
 
 def export_to_named_file(store: Sessions, row: "ListedSession", output: Path) -> None:
@@ -217,7 +219,7 @@ class _Source:
         """Say which known secrets were written, as exports are shared."""
         if self.secrets:
             kinds = ", ".join(f"{name} ({count})" for name, count in self.secrets.most_common())
-            say_on_stderr(
+            print_on_stderr(
                 f"acp-proxy: the export contains known forms of secrets: {kinds}. To mask them, add: --redact keys. "
                 "To mask them in the store, too: acp-proxy redact"
             )
@@ -255,7 +257,7 @@ class _Source:
 
     def _make_pieces(self, head: "Head", reading: "Reading", hider: "HomeHider", child: "OpenChild") -> Iterable[bytes]:
         if self.form == _JSONL:
-            return reading.bytes_from(0)
+            return reading.read_bytes(0)
         from acp_proxy.tools.export.formats import choose_turns, export_turns
 
         choices = choose_turns(self.choices, reading, head.session)
@@ -273,7 +275,7 @@ class _Source:
     def _make_head(self, row: "ListedSession", title: str | None, reading: "Reading") -> "Head":
         from acp_proxy.views.document import Head
 
-        header = reading.header or reading.remade_header()
+        header = reading.header or reading.rebuild_header()
         head = Head(
             session=row.session,
             agent=header.agent if header is not None else {"id": row.agent},
@@ -319,9 +321,9 @@ def _export_to_directory(
         except (AcpProxyError, OSError) as problem:
             failed.append(f"{_INDEX}: {_explain(problem)}")
     for path in written:
-        typer.echo(sanitize.line(str(path)))
+        typer.echo(sanitize.make_line(str(path)))
     for text in failed:
-        typer.echo(f"acp-proxy: not exported: {sanitize.line(text)}", err=True)
+        typer.echo(f"acp-proxy: not exported: {sanitize.make_line(text)}", err=True)
     if failed:
         raise typer.Exit(1)
 
@@ -366,7 +368,7 @@ def _export_to_browser(source: _Source, row: "ListedSession") -> None:
         output_files.write_file(path, exported.pieces, force=False)
     if not webbrowser.open(path.as_uri()):
         raise AcpProxyError(f"no browser was found. Open the page yourself: {path}")
-    typer.echo(sanitize.line(str(path)))
+    typer.echo(sanitize.make_line(str(path)))
 
 
 def _make_name(title: str, row: "ListedSession") -> str:

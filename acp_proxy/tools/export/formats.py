@@ -17,7 +17,7 @@ from acp_proxy.views import document
 from acp_proxy.views.conversation import ConversationTurn, OpenChild, read_turns
 from acp_proxy.views.diffs import DiffRow
 from acp_proxy.views.document import Choices, Head
-from acp_proxy.views.sanitize import plain
+from acp_proxy.views.sanitize import clean_text
 
 
 def choose_turns(choices: Choices, reading: Reading, session: str) -> Choices:
@@ -39,7 +39,7 @@ def export_turns(
     """``hider``: the home directories to hide. ``child``: opens the transcripts of subagents. Raises OSError."""
 
     def read_hidden_turns() -> Iterator[ConversationTurn]:
-        return hider.hide_in_turns(document.selected(read_turns(reading, head.session, child), choices))
+        return hider.hide_in_turns(document.select_turns(read_turns(reading, head.session, child), choices))
 
     def read_changed_files() -> Iterator[ChangedFile]:
         return _read_changed_files(reading, cwd, choices, hider, child)
@@ -49,13 +49,15 @@ def export_turns(
     if form == "cast":
         from acp_proxy.tools.export import cast
 
-        return cast.write_recording(head, (line.entry for line in reading.lines() if line.entry is not None), hider)
+        return cast.write_recording(
+            head, (line.entry for line in reading.read_lines() if line.entry is not None), hider
+        )
     if form == "html":
         from acp_proxy.tools.export.html import render_page
 
         contents, models = [], dict[str, None]()
         for turn in read_hidden_turns():
-            contents.append((turn.number, document.first_line(turn)))
+            contents.append((turn.number, document.find_topic(turn)))
             models |= {turn.model: None} if turn.model else {}
         return render_page(
             replace(head, models=list(models)), contents, read_hidden_turns(), choices, read_changed_files()
@@ -79,5 +81,5 @@ def _read_changed_files(
     found = read_changes(reading, cwd, child, (choices.first, choices.last), looks_at_files=False)
     for file in list_files(found.changes):
         texts = hider.hide_in_adjacent([row.text for row in file.rows])
-        rows = [DiffRow(row.kind, plain(text)) for row, text in zip(file.rows, texts, strict=True)]
+        rows = [DiffRow(row.kind, clean_text(text)) for row, text in zip(file.rows, texts, strict=True)]
         yield structs.replace(file, path=hider.hide(file.path), rows=rows)

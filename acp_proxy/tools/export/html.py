@@ -18,7 +18,7 @@ from acp_proxy.tools.changes.describe import ChangedFile
 from acp_proxy.tools.export.highlighting import highlighted, highlighted_file
 from acp_proxy.tools.export.markdown_html import html_of, link, words_of
 from acp_proxy.views import diffs, document, tool_calls
-from acp_proxy.views.attachments import image_in
+from acp_proxy.views.attachments import find_image
 from acp_proxy.views.conversation import (
     ConversationTurn,
     Item,
@@ -30,8 +30,8 @@ from acp_proxy.views.conversation import (
     ToolCall,
 )
 from acp_proxy.views.document import Choices, Head
-from acp_proxy.views.formatting import lasted, money, size, unmarked
-from acp_proxy.views.sanitize import clock_time, day, json_text, one_line, plain, uri_of
+from acp_proxy.views.formatting import format_amounts, format_duration, format_size, strip_markdown
+from acp_proxy.views.sanitize import clean_text, find_uri, format_clock_time, format_day, format_json, join_lines
 from acp_proxy.views.tool_calls import Diff, Raw
 
 _OPEN_ROWS = 30
@@ -61,7 +61,7 @@ def render_page(
         yield from _render_contents(lines)
     yield "<main>\n"
     paper = _TurnRenderer(head, choices)
-    for turn in document.named(turns):
+    for turn in document.name_calls(turns):
         yield from paper.render(turn)
     yield from _render_files(files)
     yield _END
@@ -97,15 +97,17 @@ def render_beginning(title: str, policy: str, *, has_contents: bool, more: str =
 
 
 def _render_head(head: Head, count: int) -> str:
-    version = one_line(acp.text(head.agent, "version") or "")[:40]
+    version = join_lines(acp.text(head.agent, "version") or "")[:40]
     facts = {
         "Agent": f"{head.name} {version}".strip(),
-        "Directory": one_line(head.cwd or ""),
-        "Begun": f"{day(head.created)} {clock_time(head.created)} UTC" if day(head.created) else "",
+        "Directory": join_lines(head.cwd or ""),
+        "Begun": f"{format_day(head.created)} {format_clock_time(head.created)} UTC"
+        if format_day(head.created)
+        else "",
         "Turns": str(count),
-        "Model": ", ".join(map(one_line, head.models)),
+        "Model": ", ".join(map(join_lines, head.models)),
         "Tokens": f"{head.tokens:,}" if head.tokens is not None else "",
-        "Cost": money(head.cost),
+        "Cost": format_amounts(head.cost),
     }
     rows = "".join(
         f'<div><dt>{name}</dt><dd dir="auto">{escape(told)}</dd></div>' for name, told in facts.items() if told
@@ -127,7 +129,7 @@ class _TurnRenderer:
         self._cwd = head.cwd
         self._agent = escape(head.name)
         self._choices = choices
-        self._day = day(head.created)
+        self._day = format_day(head.created)
         self._tells_models = len(head.models) > 1
 
     def render(self, turn: ConversationTurn) -> Iterator[str]:
@@ -136,21 +138,25 @@ class _TurnRenderer:
         yield f'<a href="#{id}">Turn {turn.number}</a>{self._render_facts(turn)}</h2>\n'
         for item in turn.items:
             yield self._render_item(item)
-        ending = document.ending(turn)
+        ending = document.explain_end(turn)
         yield f"{_render_notice(ending) if ending else ''}</section>\n"
 
     def _render_facts(self, turn: ConversationTurn) -> str:
         """The turn's model, how long it took, and when it began."""
-        model = one_line(turn.model) if turn.model and self._tells_models else ""
-        facts = [escape(model), lasted(turn.at, turn.ended), self._render_time(turn.at)]
+        model = join_lines(turn.model) if turn.model and self._tells_models else ""
+        facts = [escape(model), format_duration(turn.at, turn.ended), self._render_time(turn.at)]
         told = " · ".join(filter(None, facts))
         return f" <span>{told}</span>" if told else ""
 
     def _render_time(self, stamp: str) -> str:
-        if not day(stamp):
+        if not format_day(stamp):
             return ""
-        told = clock_time(stamp) if day(stamp) == self._day else f"{day(stamp)} {clock_time(stamp)}"
-        self._day = day(stamp)
+        told = (
+            format_clock_time(stamp)
+            if format_day(stamp) == self._day
+            else f"{format_day(stamp)} {format_clock_time(stamp)}"
+        )
+        self._day = format_day(stamp)
         return f'<time datetime="{escape(stamp)}">{told}</time>'
 
     def _render_item(self, item: Item) -> str:
@@ -161,8 +167,8 @@ class _TurnRenderer:
         if isinstance(item, Plan):
             return _render_plan(item)
         if isinstance(item, Subagent):
-            return _fold(f"Subagent: {one_line(item.title)}", "".join(map(self._render_item, item.items)))
-        return _render_notice(document.note(item)) if isinstance(item, Note) else _render_other(item)
+            return _fold(f"Subagent: {join_lines(item.title)}", "".join(map(self._render_item, item.items)))
+        return _render_notice(document.explain_note(item)) if isinstance(item, Note) else _render_other(item)
 
     def _render_message(self, item: SpokenMessage) -> str:
         words = _render_blocks(item.blocks, breaks=item.speaker == "user")
@@ -172,12 +178,12 @@ class _TurnRenderer:
         return f'<div class="said {item.speaker}"><p class="hidden">{who}:</p>\n{words}</div>\n'
 
     def _render_call(self, call: ToolCall) -> str:
-        status = tool_calls.status(call)
-        parts = tool_calls.parts(call)
+        status = tool_calls.read_status(call)
+        parts = tool_calls.list_parts(call)
         changes = [part for part in parts if isinstance(part, Diff)]
         line = self._render_call_line(call, changes)
         body = (
-            "".join(self._render_call_part(part, tool_calls.title(call)) for part in parts)
+            "".join(self._render_call_part(part, tool_calls.read_title(call)) for part in parts)
             if self._choices.tools == "full"
             else ""
         )
@@ -191,8 +197,14 @@ class _TurnRenderer:
 
     def _render_call_line(self, call: ToolCall, changes: list[Diff]) -> str:
         """A call in one line: its status, title, location, and size of the change."""
-        status, kind, title = tool_calls.status(call), tool_calls.kind(call), self._shorten(_render_title(call))
-        places = [place for place in map(self._shorten, tool_calls.paths(call)[:3]) if place.split(":")[0] not in title]
+        status, kind, title = (
+            tool_calls.read_status(call),
+            tool_calls.read_kind(call),
+            self._shorten(_render_title(call)),
+        )
+        places = [
+            place for place in map(self._shorten, tool_calls.list_paths(call)[:3]) if place.split(":")[0] not in title
+        ]
         out = _render_mark(_MARKS.get(status, "…"), (status or "unknown").replace("_", " "), "mark")
         if kind is not None and not title.lower().startswith(kind.replace("_", " ")):
             out += f'<span class="kind">{kind.replace("_", " ")}</span> '
@@ -211,41 +223,43 @@ class _TurnRenderer:
 
     def _shorten(self, text: str) -> str:
         """Paths relative to the session's directory."""
-        text = one_line(text)
+        text = join_lines(text)
         inside = f"{self._cwd.rstrip('/')}/" if self._cwd and self._cwd.rstrip("/") else None
         return text.replace(inside, "") if inside else text
 
 
 def _render_title(call: ToolCall) -> str:
     """Its title in words. A command keeps the marks of the shell."""
-    title = tool_calls.title(call)
-    is_words = tool_calls.kind(call) in _IN_WORDS or _CODE.fullmatch(title) is not None
-    return unmarked(title) if is_words else title
+    title = tool_calls.read_title(call)
+    is_words = tool_calls.read_kind(call) in _IN_WORDS or _CODE.fullmatch(title) is not None
+    return strip_markdown(title) if is_words else title
 
 
 def _render_blocks(blocks: Iterable[Mapping[str, object]], *, breaks: bool = False) -> str:
     return "".join(
         html_of(each, breaks=breaks) if isinstance(each, str) else _render_block(each)
-        for each in document.texts_and_others(blocks)
+        for each in document.join_texts(blocks)
     )
 
 
 def _render_block(block: Mapping[str, object]) -> str:
     """A block that is not text: an image, a resource, or a placeholder."""
-    kind, address = acp.text(block, "type"), one_line(uri_of(block))
+    kind, address = acp.text(block, "type"), join_lines(find_uri(block))
     resource = acp.member(block, "resource")
-    name = one_line(acp.text(block, "title") or acp.text(block, "name") or address)
-    if (image := image_in(block)) is not None:
-        alt = escape(name or f"image, {size(image.size)}")
+    name = join_lines(acp.text(block, "title") or acp.text(block, "name") or address)
+    if (image := find_image(block)) is not None:
+        alt = escape(name or f"image, {format_size(image.size)}")
         return f'<img src="data:image/{image.kind};base64,{image.data}" alt="{alt}">\n'
     if kind == "resource" and (text := acp.text(resource, "text")) is not None:
-        words = highlighted_file(plain(text), address)
+        words = highlighted_file(clean_text(text), address)
         return _fold(name, words)
     if kind == "resource_link":
         return f'<p class="thing" dir="auto">{link(address, name or "link")}</p>\n'
     data = acp.text(block, "data") or acp.text(resource, "blob") or ""
-    told = ", ".join(filter(None, (name, one_line(acp.text(block, "mimeType") or ""), size(len(data) * 3 // 4))))
-    return f'<p class="thing" dir="auto">[{escape(one_line(kind or "content"))}: {escape(told)}]</p>\n'
+    told = ", ".join(
+        filter(None, (name, join_lines(acp.text(block, "mimeType") or ""), format_size(len(data) * 3 // 4)))
+    )
+    return f'<p class="thing" dir="auto">[{escape(join_lines(kind or "content"))}: {escape(told)}]</p>\n'
 
 
 def _render_files(files: Iterable[ChangedFile]) -> Iterator[str]:
@@ -258,7 +272,7 @@ def _render_files(files: Iterable[ChangedFile]) -> Iterator[str]:
 
 
 def _render_file(file: ChangedFile) -> str:
-    name = f"{one_line(file.path)} {file.change}"
+    name = f"{join_lines(file.path)} {file.change}"
     if file.trouble:
         return _render_notice(f"{name}: {file.trouble}")
     diff = Diff(file.path, file.change == "added", file.rows)
@@ -283,7 +297,7 @@ def _render_plan(plan: Plan) -> str:
         told = status if status in ("completed", "in_progress") else "pending"
         steps += (
             f'<li class="{told}">{_render_mark(_STEPS.get(told, "○"), told.replace("_", " "), "mark")}'
-            f'<span dir="auto">{words_of(one_line(acp.text(entry, "content") or ""))}</span></li>'
+            f'<span dir="auto">{words_of(join_lines(acp.text(entry, "content") or ""))}</span></li>'
         )
     return f'<div class="plan"><p>Plan</p><ul>{steps}</ul></div>\n'
 
@@ -293,8 +307,8 @@ def _render_notice(words: str) -> str:
 
 
 def _render_other(item: OtherUpdate) -> str:
-    kind = one_line(acp.update_kind(item.update) or "update")
-    return _fold(kind, highlighted(json_text(dict(item.update), indent=2), "json"))
+    kind = join_lines(acp.update_kind(item.update) or "update")
+    return _fold(kind, highlighted(format_json(dict(item.update), indent=2), "json"))
 
 
 def _fold(name: str, body: str) -> str:
@@ -310,7 +324,7 @@ def _render_mark(sign: str, words: str, name: str) -> str:
 
 def _count_rows(changes: list[Diff]) -> str:
     """The number of added and of removed lines."""
-    counted = [diffs.counts(change.rows) for change in changes]
+    counted = [diffs.count_rows(change.rows) for change in changes]
     added, removed = sum(plus for plus, _ in counted), sum(minus for _, minus in counted)
     minus = "\N{MINUS SIGN}"
     return f'<span class="count"><span class="plus">+{added}</span> <span class="minus">{minus}{removed}</span></span>'

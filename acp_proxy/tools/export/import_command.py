@@ -54,11 +54,11 @@ def take_in(
             if taken.is_new and not taken.prompts:
                 unlisted.append(taken.session)
     for text in said:
-        typer.echo(sanitize.line(text))
+        typer.echo(sanitize.make_line(text))
     for text in unlisted:
-        typer.echo(f"{sanitize.line(text)} contains no conversation. Lists do not show it.", err=True)
+        typer.echo(f"{sanitize.make_line(text)} contains no conversation. Lists do not show it.", err=True)
     for text in refused:
-        typer.echo(f"acp-proxy: not imported: {sanitize.line(text)}", err=True)
+        typer.echo(f"acp-proxy: not imported: {sanitize.make_line(text)}", err=True)
     if refused:
         raise typer.Exit(1)
 

@@ -29,9 +29,9 @@ from acp_proxy.store import delete, journal
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.transcript import file_format, private_files
-from acp_proxy.transcript.compressed import Compressed, pieces, written
+from acp_proxy.transcript.compressed import Compressed, read_pieces, write_chunks
 from acp_proxy.transcript.file_format import Header, NoteType
-from acp_proxy.transcript.file_names import ASIDE, file_name, is_ours, unfinished
+from acp_proxy.transcript.file_names import ASIDE, file_name, is_ours, unfinished_path
 from acp_proxy.transcript.long_lines import cut_short
 from acp_proxy.transcript.reader import NEW_ID, Reading
 from acp_proxy.transcript.summary import Summary
@@ -112,15 +112,15 @@ def _take_in(
         header = _read_header(source)
         prompts, names_ids = _check_entries(source, header, damaged=damaged)
         agent, name = choose_folder(header), file_name(header.session)
-        into = layout.transcript(agent, name)
+        into = layout.transcript_path(agent, name)
         prepare(into.parent)
-        with private_files.alone_in(into.parent, wait=True):  # nobody removes the unfinished file, or compresses it
-            known = layout.journal(agent)
+        with private_files.lock_folder(into.parent, wait=True):  # nobody removes the unfinished file, or compresses it
+            known = layout.get_journal(agent)
             if header.session in known.read_deleted():
                 with known.lock():
                     if header.session in known.read_deleted():
                         delete.finish_delete(layout, agent, header.session)  # a crash may have interrupted the delete
-            elif layout.exists(agent, name):
+            elif layout.has_transcript(agent, name):
                 _compare(source, into, header)
                 return ImportedFile(agent, header.session, prompts, is_new=False)
             _write(layout, agent, into, header, source, stamp, names_ids=names_ids)
@@ -175,7 +175,7 @@ def _read_header(source: Source) -> Header:
 def _check_entries(source: Source, header: Header, *, damaged: bool) -> tuple[int, bool]:
     """The number of turns, and whether notes may name other ids of the session. Raises NotImported if the compression
     is damaged, or a line unless ``damaged``: what is left in such lines may be notes."""
-    summary, names_ids = Summary.begun(header), False
+    summary, names_ids = Summary.begin(header), False
     for number, line in enumerate(cut_short(source.read, source.size), 1):
         entry = file_format.decode_entry(line, header.version) if number > 1 and line is not None else None
         if entry is None and number > 1 and not damaged and (line is None or not line.isspace()):
@@ -184,7 +184,7 @@ def _check_entries(source: Source, header: Header, *, damaged: bool) -> tuple[in
             summary.add(entry)
             names_ids |= acp.text(entry.note, "type") in NEW_ID
         elif number > 1:
-            names_ids |= line is None or any(file_format.notes_in(line, NEW_ID))
+            names_ids |= line is None or any(file_format.find_notes(line, NEW_ID))
     if source.is_damaged:
         raise NotImported("its compressed data is damaged. Import an intact copy")
     return summary.prompts, names_ids
@@ -194,7 +194,7 @@ def _compare(source: Source, into: Path, header: Header) -> None:
     """Check that the existing transcript equals the source, or continues it. Raises NotImported, OSError."""
     here = Reading(into)
     try:
-        if not all(_compare_lines(source, here.bytes_from(0))):
+        if not all(_compare_lines(source, here.read_bytes(0))):
             raise NotImported(
                 f"session {header.session} already exists, with other content. "
                 f"To replace it, delete it first: acp-proxy delete {_quote_session(header.session)}"
@@ -226,7 +226,7 @@ def _write(
     layout: Layout, agent: str, into: Path, header: Header, source: Source, stamp: str, *, names_ids: bool
 ) -> None:
     """Write the file and give it its name. Raises NotImported, OSError."""
-    known = layout.journal(agent)
+    known = layout.get_journal(agent)
     note = {"type": NoteType.CONTINUED, "agent": agent, "session": header.session}
     end = file_format.encode_note(stamp, _RUN, note) if names_ids else b""
     with store_on_disk(into, source, end) as new, known.lock():
@@ -243,13 +243,13 @@ def store_on_disk(into: Path, source: Source, end: bytes = b"") -> Iterator[Path
 
     Call it only while holding the lock on its folder. Raises NotImported, OSError.
     """
-    new = unfinished(into)
+    new = unfinished_path(into)
     fd = private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     try:
         try:
             if end and source.read(1, source.size - 1) != b"\n":
                 end = b"\n" + end
-            size = written(fd, chain(pieces(source.read, source.size), [end] if end else []))
+            size = write_chunks(fd, chain(read_pieces(source.read, source.size), [end] if end else []))
         finally:
             os.close(fd)  # Windows cannot rename an open file
         if size != source.size + len(end):

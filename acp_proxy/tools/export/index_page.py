@@ -22,8 +22,8 @@ from msgspec import Struct
 from acp_proxy import __version__
 from acp_proxy.tools.export.html import make_policy, read_style, render_beginning
 from acp_proxy.views.conversation import ConversationTurn, SpokenMessage, read_words
-from acp_proxy.views.formatting import unmarked
-from acp_proxy.views.sanitize import clock_time, day, one_line, plain
+from acp_proxy.views.formatting import strip_markdown
+from acp_proxy.views.sanitize import clean_text, format_clock_time, format_day, join_lines
 
 _MOST_WORDS = 8 * 1024 * 1024
 """Characters of words in a page: a browser opens that from a disk in a moment. A session in which 20 kB were said adds
@@ -85,7 +85,7 @@ def collect_words(turns: Iterable[ConversationTurn]) -> set[str]:
         for item in turn.items:
             if isinstance(item, SpokenMessage) and item.speaker != "thought":
                 # Parts of a message may split a word, so they are joined.
-                text = plain("".join(read_words(block) for block in item.blocks))
+                text = clean_text("".join(read_words(block) for block in item.blocks))
                 found.update(_WORD.findall(unicodedata.normalize("NFC", text).lower()))
     return found
 
@@ -110,7 +110,7 @@ def render_index(entries: Sequence[IndexEntry], words: WordIndex) -> Iterator[st
         id = f"project-{number}"
         yield f'<section class="project" id="{id}" aria-labelledby="{id}-head">\n'
         yield f'<h2 id="{id}-head"><bdi>{_name_project(cwd)}</bdi></h2>\n'
-        for date, of_day in groupby(each, lambda entry: day(entry.updated)):
+        for date, of_day in groupby(each, lambda entry: format_day(entry.updated)):
             yield f'<div class="day"><h3>{date or "At an unknown time"}</h3>\n<ul class="sessions">\n'
             yield from (_render_entry(entry, numbers[entry.file]) for entry in of_day)
             yield "</ul></div>\n"
@@ -139,19 +139,21 @@ def _render_head(entries: Sequence[IndexEntry], projects: dict[str, list[IndexEn
 
 
 def _render_entry(entry: IndexEntry, number: int) -> str:
-    title = unmarked(one_line(entry.title)) or "(no title)"
+    title = strip_markdown(join_lines(entry.title)) or "(no title)"
     turns = f"{entry.turns} turn{'' if entry.turns == 1 else 's'}"
     time = (
-        f'<time datetime="{escape(entry.updated)}">{clock_time(entry.updated)}</time> · ' if day(entry.updated) else ""
+        f'<time datetime="{escape(entry.updated)}">{format_clock_time(entry.updated)}</time> · '
+        if format_day(entry.updated)
+        else ""
     )
     return (
         f'<li data-number="{number}"><a href="{quote(entry.file)}" dir="auto">{escape(title)}</a>'
-        f"<p>{time}<bdi>{escape(one_line(entry.agent))}</bdi> · {turns}</p></li>\n"
+        f"<p>{time}<bdi>{escape(join_lines(entry.agent))}</bdi> · {turns}</p></li>\n"
     )
 
 
 def _name_project(cwd: str) -> str:
-    return escape(one_line(cwd)) or "No directory"
+    return escape(join_lines(cwd)) or "No directory"
 
 
 def _encode_json(value: object) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from acp_proxy.views.conversation import ConversationTurn, Item, Note, Plan, SpokenMessage, Subagent, ToolCall
 from acp_proxy.views.document import Choices, Head
-from acp_proxy.views.sanitize import json_text
+from acp_proxy.views.sanitize import format_json
 
 VERSION = 1
 _SUMMARY = frozenset({"title", "kind", "status", "locations"})
@@ -23,10 +23,10 @@ def document(head: Head, turns: Iterable[ConversationTurn], choices: Choices) ->
         "updatedAt": head.updated or None,
         "origin": head.origin,
     }
-    yield f'{{"acp-conversation":{VERSION},\n"session":{json_text(session)},\n"turns":['
+    yield f'{{"acp-conversation":{VERSION},\n"session":{format_json(session)},\n"turns":['
     separator = "\n"
     for turn in turns:
-        yield separator + json_text(_turn(turn, choices))
+        yield separator + format_json(_turn(turn, choices))
         separator = ",\n"
     yield "\n]}\n"
 

@@ -16,11 +16,11 @@ from acp_proxy.protocol import acp
 from acp_proxy.tools.changes.describe import ChangedFile
 from acp_proxy.tools.export.markdown_html import LIMIT
 from acp_proxy.views import diffs, document, tool_calls
-from acp_proxy.views.attachments import image_in
+from acp_proxy.views.attachments import find_image
 from acp_proxy.views.conversation import ConversationTurn, Item, Note, Plan, SpokenMessage, Subagent, ToolCall
 from acp_proxy.views.document import Choices, Head
-from acp_proxy.views.formatting import size
-from acp_proxy.views.sanitize import clock_time, day, one_line, plain, shortened, uri_of
+from acp_proxy.views.formatting import format_size
+from acp_proxy.views.sanitize import clean_text, find_uri, format_clock_time, format_day, join_lines, shorten_path
 from acp_proxy.views.tool_calls import Diff, Raw
 
 _MARKS = {tool_calls.COMPLETED: "✓", tool_calls.FAILED: "✗"}
@@ -42,14 +42,14 @@ def write_document(
 ) -> Iterator[str]:
     """``files``: what the session changed, shown at the end."""
     yield f"# {_escape(head.heading)}\n\n"
-    version = one_line(acp.text(head.agent, "version") or "")[:40]
+    version = join_lines(acp.text(head.agent, "version") or "")[:40]
     facts = [_escape(f"{head.name} {version}".strip())]
-    if day(head.created):
-        facts.append(f"{day(head.created)} {clock_time(head.created)} UTC")
+    if format_day(head.created):
+        facts.append(f"{format_day(head.created)} {format_clock_time(head.created)} UTC")
     if head.cwd:
-        facts.append(_write_code(one_line(head.cwd)))
+        facts.append(_write_code(join_lines(head.cwd)))
     yield " · ".join(facts) + "\n"
-    for turn in document.named(turns):
+    for turn in document.name_calls(turns):
         yield from _write_turn(turn, head, choices)
     for number, file in enumerate(files):
         heading = "" if number else "\n## Changed files\n"
@@ -66,7 +66,7 @@ def _write_file(file: ChangedFile) -> str:
 
 
 def _write_turn(turn: ConversationTurn, head: Head, choices: Choices) -> Iterator[str]:
-    about = document.first_line(turn)
+    about = document.find_topic(turn)
     yield f"\n## {turn.number}. {_escape(about)}\n"
     was_line = False
     for item in turn.items:
@@ -74,7 +74,7 @@ def _write_turn(turn: ConversationTurn, head: Head, choices: Choices) -> Iterato
         if told:
             yield told if is_line and was_line else f"\n{told}"
             was_line = is_line
-    if (ending := document.ending(turn)) is not None:
+    if (ending := document.explain_end(turn)) is not None:
         yield f"\n> **{_escape(ending)}**\n"
 
 
@@ -90,22 +90,24 @@ def _write_item(item: Item, about: str, head: Head, choices: Choices) -> str:
         return _write_call(item, head, choices)
     if isinstance(item, Plan):
         steps = ((acp.text(entry, "status") or "", acp.text(entry, "content") or "") for entry in item.entries)
-        return "".join(f"- {_STEPS.get(status, '[ ]')} {_escape(one_line(words))}\n" for status, words in steps)
+        return "".join(f"- {_STEPS.get(status, '[ ]')} {_escape(join_lines(words))}\n" for status, words in steps)
     if isinstance(item, Subagent):
         told = "\n".join(filter(None, (_write_item(each, "", head, choices) for each in item.items)))
         return f"<details><summary>Subagent: {_write_html(item.title)}</summary>\n\n{told}\n</details>\n"
-    return f"> **{_escape(document.note(item))}**\n" if isinstance(item, Note) else ""
+    return f"> **{_escape(document.explain_note(item))}**\n" if isinstance(item, Note) else ""
 
 
 def _write_call(call: ToolCall, head: Head, choices: Choices) -> str:
-    status, parts = tool_calls.status(call), tool_calls.parts(call)
+    status, parts = tool_calls.read_status(call), tool_calls.list_parts(call)
     changes = [part for part in parts if isinstance(part, Diff)]
     title = (
-        one_line(tool_calls.title(call)).replace(f"{head.cwd}/", "") if head.cwd else one_line(tool_calls.title(call))
+        join_lines(tool_calls.read_title(call)).replace(f"{head.cwd}/", "")
+        if head.cwd
+        else join_lines(tool_calls.read_title(call))
     )
-    kind = tool_calls.kind(call)
+    kind = tool_calls.read_kind(call)
     words = [_MARKS.get(status or "", "…"), *([kind] if kind and not title.lower().startswith(kind) else [])]
-    counted = [f"+{added} -{removed}" for added, removed in (diffs.counts(change.rows) for change in changes)]
+    counted = [f"+{added} -{removed}" for added, removed in (diffs.count_rows(change.rows) for change in changes)]
     if choices.tools != "full" or not parts:
         return f"* {' '.join([*words, _write_code(title), *counted])}\n"
     summary = " ".join([*words, f"<code>{_write_html(title)}</code>", *counted])
@@ -117,33 +119,32 @@ def _write_call_part(part: tool_calls.Part, head: Head) -> str:
     if isinstance(part, Diff):
         new = " (new)" if part.is_new else ""
         rows = "\n".join(row.text if row.kind == "@" else row.kind + row.text for row in part.rows)
-        return f"{_write_code(shortened(part.path, head.cwd))}{new}\n\n{_fence(rows, 'diff')}"
+        return f"{_write_code(shorten_path(part.path, head.cwd))}{new}\n\n{_fence(rows, 'diff')}"
     if isinstance(part, Raw):
         return _fence(part.text, part.language)
     return _write_blocks([part.block])
 
 
 def _write_blocks(blocks: Iterable[Mapping[str, object]]) -> str:
-    found = document.texts_and_others(blocks)
+    found = document.join_texts(blocks)
     return "\n".join(_contain(each) if isinstance(each, str) else _write_block(each) for each in found)
 
 
 def _write_block(block: Mapping[str, object]) -> str:
     """Attachments appear by name: pull requests show no embedded images."""
     kind, resource = acp.text(block, "type") or "content", acp.member(block, "resource")
-    address = one_line(uri_of(block))
-    name = one_line(acp.text(block, "title") or acp.text(block, "name") or address)
+    address = join_lines(find_uri(block))
+    name = join_lines(acp.text(block, "title") or acp.text(block, "name") or address)
     if kind == "resource" and (text := acp.text(resource, "text")) is not None:
-        return (
-            f"<details><summary><code>{_write_html(name)}</code></summary>\n\n{_fence(plain(text), '')}\n</details>\n"
-        )
+        summary = f"<summary><code>{_write_html(name)}</code></summary>"
+        return f"<details>{summary}\n\n{_fence(clean_text(text), '')}\n</details>\n"
     if kind == "resource_link":
         return f"{_write_code(name or 'link')}\n"
-    image = image_in(block)
+    image = find_image(block)
     data = acp.text(block, "data") or acp.text(resource, "blob") or ""
-    form = f"image/{image.kind}" if image is not None else one_line(acp.text(block, "mimeType") or "")
-    told = ", ".join(filter(None, (name, form, size(image.size if image is not None else len(data) * 3 // 4))))
-    return f"*[{_escape(one_line(kind))}: {_escape(told)}]*\n"
+    form = f"image/{image.kind}" if image is not None else join_lines(acp.text(block, "mimeType") or "")
+    told = ", ".join(filter(None, (name, form, format_size(image.size if image is not None else len(data) * 3 // 4))))
+    return f"*[{_escape(join_lines(kind))}: {_escape(told)}]*\n"
 
 
 def _contain(text: str) -> str:
@@ -233,4 +234,4 @@ def _escape(text: str) -> str:
 
 
 def _write_html(text: str) -> str:
-    return escape(one_line(text), quote=False)
+    return escape(join_lines(text), quote=False)

@@ -11,7 +11,7 @@ from acp_proxy.cli.common import (
     SessionsArgument,
     StoreOption,
     choose_session,
-    list_deleted,
+    list_rows_of_agent,
     open_store,
     report_errors,
 )
@@ -56,7 +56,7 @@ def compress(
             dry=dry_run,
         )
         opened = open_store(store, change=not dry_run)
-        rows = list_deleted(opened, agent) if agent else None
+        rows = list_rows_of_agent(opened, agent) if agent else None
         if sessions:
             rows = [choose_session(opened, each, agent) for each in sessions]
         for folder, name in show_progress(opened.find_compressible(rows), "Compressing"):
@@ -79,7 +79,7 @@ def compress(
         for one in made:  # after the progress bar
             row = known.get((one.agent, one.name))
             shown = f"{row.selector}  {row.title or '(no title)'}" if row is not None else f"{one.agent}/{one.name}"
-            typer.echo(sanitize.line(f"{shown}: {_figures(one.before, one.after)}"))
+            typer.echo(sanitize.make_line(f"{shown}: {_figures(one.before, one.after)}"))
         what = "would be compressed" if dry_run else "compressed"
         typer.echo(f"{len(made)} {what}" + (f": {_figures(before, after)}" if made else "."))
     for text in failed:
@@ -89,4 +89,4 @@ def compress(
 
 
 def _figures(before: int, after: int) -> str:
-    return f"{formatting.size(before)} to {formatting.size(after)}, {before / after:.1f} times smaller"
+    return f"{formatting.format_size(before)} to {formatting.format_size(after)}, {before / after:.1f} times smaller"

@@ -81,10 +81,10 @@ def fit_header(header: Header, stretch: DamagedRange) -> bytes:
 
 def rebuild_header(reading: Reading) -> Header | None:
     """The header for a transcript that has none; None if its session id is not found."""
-    header = reading.remade_header()
+    header = reading.rebuild_header()
     if header is None:
         return None
-    began = header.created_at or next((line.entry.at for line in reading.lines() if line.entry is not None), "")
+    began = header.created_at or next((line.entry.at for line in reading.read_lines() if line.entry is not None), "")
     parents = header.forked_from or sorted(reading.also - {header.session})
     return structs.replace(header, created_at=began, forked_from=parents)
 
@@ -134,7 +134,7 @@ def _lock_alone(path: Path) -> Iterator[int]:
     """Open a file to overwrite it, under its folder's lock. Raises OSError, Unmendable."""
     with ExitStack() as stack:
         try:
-            stack.enter_context(private_files.alone_in(path.parent))
+            stack.enter_context(private_files.lock_folder(path.parent))
         except BlockingIOError as problem:
             raise Unmendable(
                 f"{path.parent}: another repair, or a compression, is under way. Try again when it has ended."
@@ -162,7 +162,7 @@ def _encode_gap(beside: damage.Neighbour | None) -> bytes:
 
 def _append_note(path: Path, reading: Reading) -> None:
     last = None
-    for line in reading.lines():
+    for line in reading.read_lines():
         last = line.entry or last
     transcript = Transcript(path)
     try:

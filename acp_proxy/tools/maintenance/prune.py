@@ -11,13 +11,13 @@ from pathlib import Path
 
 from acp_proxy.errors import errno_name
 from acp_proxy.store import delete
-from acp_proxy.store.index import Index, text
+from acp_proxy.store.index import Index, decode_id
 from acp_proxy.store.index_update import StoreIndex
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.queries import complete_rows, list_all
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.soft_deleted import list_deleted
-from acp_proxy.transcript.file_names import aside, compressed, short_copy
+from acp_proxy.transcript.file_names import compressed_path, find_aside_suffix, make_copy_id
 
 IN_USE = "in use"
 """The reason for not pruning a session that is open, or was changed since it was chosen."""
@@ -62,7 +62,7 @@ class Candidate:
         """What selects it on a command line."""
         if self.is_kept:
             return self.session
-        return short_copy(self.agent, self.name, self.session) or self.session + aside(self.name)
+        return make_copy_id(self.agent, self.name, self.session) or self.session + find_aside_suffix(self.name)
 
 
 def select_beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -126,7 +126,7 @@ def _find_listed(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
             counts=row.prompts > 0,
             parent=parents.get((row.agent, row.session)),
             is_pinned=row.is_pinned,
-            written=_read_version(layout.transcript(row.agent, row.name)),
+            written=_read_version(layout.transcript_path(row.agent, row.name)),
         )
         for row in complete_rows(layout, rows)
         if (size := sizes.get(row.agent, {}).get(row.name)) is not None
@@ -139,7 +139,7 @@ def _find_parents(index: Index) -> dict[tuple[str, str], str]:
         "SELECT agent, session, subagent.value FROM transcripts, json_each(state, '$.subagents') AS subagent"
         " ORDER BY updated"
     )
-    return {(agent, subagent): text(session) for agent, session, subagent in index.select(query, [])}
+    return {(agent, subagent): decode_id(session) for agent, session, subagent in index.select(query, [])}
 
 
 def _find_soft_deleted(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
@@ -180,16 +180,19 @@ def prune_sessions(
             yield candidate, trouble
     finally:
         for agent, names in gone.items():
-            layout.journal(agent).sync()
+            layout.get_journal(agent).sync()
             store.index.remove(agent, names)
 
 
 def _delete(layout: Layout, candidate: Candidate, *, soft: bool, is_here: bool) -> str | None:
     """The reason for not deleting it: ``IN_USE`` or an errno's name; None if it was deleted."""
     agent, session, name = candidate.agent, candidate.session, candidate.name
-    path = layout.deleted_transcript(agent, name) if candidate.is_kept else layout.transcript(agent, name)
+    path = layout.deleted_path(agent, name) if candidate.is_kept else layout.transcript_path(agent, name)
     try:
-        with layout.journal(agent).lock(), delete.lock_unused(path) as is_unused:  # keeps others from decompressing it
+        with (
+            layout.get_journal(agent).lock(),
+            delete.lock_unused(path) as is_unused,
+        ):  # keeps others from decompressing it
             if not is_unused or (candidate.written is not None and _read_version(path) != candidate.written):
                 return IN_USE
             if candidate.is_kept:
@@ -203,7 +206,7 @@ def _delete(layout: Layout, candidate: Candidate, *, soft: bool, is_here: bool) 
 
 def _read_version(path: Path) -> tuple[int, int] | None:
     """Modification time and size of a transcript's file; None if it does not exist."""
-    for form in (path, compressed(path)):
+    for form in (path, compressed_path(path)):
         with suppress(FileNotFoundError):
             found = os.stat(form)
             return found.st_mtime_ns, found.st_size

@@ -21,7 +21,7 @@ from acp_proxy.cli.pager import find_screen
 from acp_proxy.cli.progress import show_progress
 from acp_proxy.errors import Unreadable, UsageError
 from acp_proxy.protocol import timestamps
-from acp_proxy.store.sessions import Sessions, called, match_agents
+from acp_proxy.store.sessions import Sessions, match_agents, name_agent
 from acp_proxy.tools.maintenance.prune import IN_USE, Candidate, Limits, find_candidates, prune_sessions, select_beyond
 from acp_proxy.views import formatting, sanitize
 
@@ -91,7 +91,7 @@ def prune(
             _show(opened, chosen[:_SHOWN], err=True)
             more = f" ({len(chosen) - _SHOWN} of them not shown)" if len(chosen) > _SHOWN else ""
             these = "this" if len(chosen) == 1 else "these"
-            how = f"? Restorable for {formatting.days(opened.bin_days)}." if soft else " permanently?"
+            how = f"? Restorable for {formatting.format_days(opened.bin_days)}." if soft else " permanently?"
             ask_to_confirm(f"Delete {these} {_format_total(chosen)}{more}{how}")
         trouble = _prune_all(opened, chosen, soft=soft, is_here=not everywhere)
     _report(chosen, trouble, as_json, dry_run=False)
@@ -137,36 +137,36 @@ def _report(chosen: Sequence[Candidate], trouble: dict[tuple[str, str], str], as
     if as_json:
         left = [_for_programs(each) | {"reason": trouble[each.agent, each.name]} for each in chosen if each not in done]
         value = {"dryRun": dry_run, "sessions": [_for_programs(each) for each in done], "left": left}
-        typer.echo(sanitize.json_text(value | {"bytes": sum(each.size for each in done)}, indent=2))
+        typer.echo(sanitize.format_json(value | {"bytes": sum(each.size for each in done)}, indent=2))
         return
     typer.echo(f"{_format_total(done)} would be deleted." if dry_run else f"{_format_total(done)} deleted.")
     for each in chosen:
         why = trouble.get((each.agent, each.name))
         if why is not None:
             what = "is in use; not deleted" if why == IN_USE else f"not deleted ({why}). Run: acp-proxy doctor"
-            typer.echo(sanitize.line(f"acp-proxy: {each.selector}: {what}"), err=True)
+            typer.echo(sanitize.make_line(f"acp-proxy: {each.selector}: {what}"), err=True)
 
 
 def _show(store: Sessions, chosen: Sequence[Candidate], *, err: bool = False) -> None:
-    from acp_proxy.views.candidates import SessionRow, lines
+    from acp_proxy.views.candidates import SessionRow, format_lines
 
     ids = shorten_ids(store, chosen)
     shown = [SessionRow(each.at, each.agent, ids[each.selector], each.title, each.size) for each in chosen]
     target = find_screen()
-    for text in lines(shown, target.width if target.is_terminal else None):
+    for text in format_lines(shown, target.width if target.is_terminal else None):
         typer.echo(text, err=err)
 
 
 def _format_total(chosen: Sequence[Candidate]) -> str:
     count = f"{len(chosen)} session{'' if len(chosen) == 1 else 's'}"
-    return f"{count}, {formatting.size(sum(each.size for each in chosen))}" if chosen else count
+    return f"{count}, {formatting.format_size(sum(each.size for each in chosen))}" if chosen else count
 
 
 def _for_programs(candidate: Candidate) -> dict[str, Any]:
     return {
         "sessionId": candidate.session,
         "agent": candidate.agent,
-        "agentName": called(candidate.agent),
+        "agentName": name_agent(candidate.agent),
         "title": candidate.title,
         "updatedAt": None if candidate.is_kept else candidate.at,
         "deletedAt": candidate.at if candidate.is_kept else None,

@@ -32,7 +32,7 @@ from acp_proxy.tools.maintenance.damage import DamagedRange
 from acp_proxy.tools.maintenance.mend import fit_header, rebuild_header
 from acp_proxy.transcript import file_names, private_files
 from acp_proxy.transcript.file_format import Entry
-from acp_proxy.transcript.file_names import plain
+from acp_proxy.transcript.file_names import plain_path
 from acp_proxy.transcript.reader import Reading, cut
 from acp_proxy.transcript.summary import Summary
 
@@ -47,19 +47,19 @@ def matches_index(index: Index, agent: str, name: str, reading: Reading) -> bool
     columns = "session, listed, updated, info, open, created, size, lines, state, used"
     query = f"SELECT {columns} FROM transcripts WHERE agent = ? AND name = ?"
     found = next(iter(index.select(query, (agent, name))), None)
-    header = reading.header or reading.remade_header()
+    header = reading.header or reading.rebuild_header()
     if header is None or found is None:
         return header is None and found is None
     with check_values():
         size = parse_json(found[3])["size"]
-    summary, lines, upto = Summary.begun(header), 0, found[6]
+    summary, lines, upto = Summary.begin(header), 0, found[6]
 
     def is_so(shown: Summary) -> bool:
         row = encode_row(name, header, summary, shown, reading.inode, size, upto, lines)
         return tuple(row[key] for key in columns.split(", ")) == tuple(found)
 
     first, shown, agrees, lacks_turn = 0, summary, False, False
-    for line in reading.lines():
+    for line in reading.read_lines():
         if line.end <= upto:
             lines = line.number + 1
             if line.entry is not None:
@@ -176,7 +176,9 @@ class Inspection:
             with closing(CallTable(path)) as calls:
                 calls.check()
                 gone.update(
-                    (agent, name) for agent, name, *_ in calls.list_extents() if not self._layout.exists(agent, name)
+                    (agent, name)
+                    for agent, name, *_ in calls.list_extents()
+                    if not self._layout.has_transcript(agent, name)
                 )
         except sqlite3.OperationalError as problem:
             yield Finding(path, UNREADABLE, f"{problem}. If this persists, delete it: {_ANEW}", BY_HAND)
@@ -190,13 +192,13 @@ class Inspection:
     def inspect_some(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
         """Findings in these transcripts, and in the index and search tables about them."""
         for agent, name in self._advancing(transcripts, "Reading transcripts"):
-            path = self._layout.transcript(agent, name)
-            yield from self._inspect_file(agent, path if os.path.lexists(path) else file_names.compressed(path))
+            path = self._layout.transcript_path(agent, name)
+            yield from self._inspect_file(agent, path if os.path.lexists(path) else file_names.compressed_path(path))
         if not self._layout.can_use_sqlite:
             yield from self._report_unseen()
             return
         yield from self._inspect_index(transcripts)
-        for digit in sorted({file_names.digit(name) for _, name in transcripts}):
+        for digit in sorted({file_names.find_table_digit(name) for _, name in transcripts}):
             for path in self._layout.list_search_tables(digit):
                 yield from self._inspect_search_table(path, frozenset(transcripts), set())
 
@@ -220,11 +222,11 @@ class Inspection:
         if folder.exists() and not folder.is_dir():
             yield Finding(folder, FOREIGN, "is where a directory must be. Move it away", BY_HAND, agent)
         try:
-            gone = {file_names.file_name(session) for session in self._layout.journal(agent).read_deleted()}
+            gone = {file_names.file_name(session) for session in self._layout.get_journal(agent).read_deleted()}
         except OSError:
             gone = set()
         for name in self._layout.list_marked(agent):  # a deleted session's mark waits for the index to forget it
-            if name not in gone and not self._layout.exists(agent, name):
+            if name not in gone and not self._layout.has_transcript(agent, name):
                 yield Finding(folder / name, LEFTOVER, "marks a transcript that does not exist", NOTHING, agent)
 
     def _inspect_soft_deleted(self, agent: str) -> Iterator[Finding]:
@@ -238,7 +240,7 @@ class Inspection:
     # --- files
 
     def _inspect_file(self, agent: str, path: Path) -> Iterator[Finding]:
-        name = file_names.transcript_in(path.name)
+        name = file_names.parse_transcript_name(path.name)
         if name is None and path.name != JOURNAL + file_names.SUFFIX:
             yield _describe_unfinished(agent, path)
             return
@@ -263,7 +265,7 @@ class Inspection:
             yield Finding(path, UNREADABLE, text, BY_HAND, agent, name or path.stem)
 
     def _inspect_transcript(self, agent: str, name: str, path: Path) -> Iterator[Finding]:
-        reading = Reading(file_names.plain(path))
+        reading = Reading(file_names.plain_path(path))
         try:
             reading.settle()
             header = rebuild_header(reading) if reading.header is None else None
@@ -352,7 +354,7 @@ class Inspection:
 
     def _matches_index(self, index: Index, agent: str, name: str) -> bool:
         try:
-            reading = Reading(self._layout.transcript(agent, name))
+            reading = Reading(self._layout.transcript_path(agent, name))
         except (OSError, NewerFormat):
             return True  # checking the file reports this
         try:
@@ -405,9 +407,11 @@ class Inspection:
                 words.check()
                 for agent, name, *_ in list(words.list_extents()):
                     is_meant = chosen is None or (agent, name) in chosen
-                    if not is_meant or matches_transcript(words, (agent, name), self._layout.transcript(agent, name)):
+                    if not is_meant or matches_transcript(
+                        words, (agent, name), self._layout.transcript_path(agent, name)
+                    ):
                         continue
-                    if self._layout.exists(agent, name):
+                    if self._layout.has_transcript(agent, name):
                         yield Finding(path, WORDS_BEHIND, _OTHER_WORDS, REPAIR, agent, name)
                     else:
                         gone.add((agent, name))
@@ -443,7 +447,7 @@ def _count_transcripts(count: int) -> str:
 
 def _describe_unfinished(agent: str, path: Path) -> Finding:
     """A finding about a file that is not a transcript, but may become one or a form of one."""
-    if file_names.transcript_in(path.name.removesuffix(file_names.UNFINISHED)) is not None:
+    if file_names.parse_transcript_name(path.name.removesuffix(file_names.UNFINISHED)) is not None:
         return Finding(path, LEFTOVER, _LEFT, NOTHING, agent)
     if path.name.endswith(file_names.FORKED_SUFFIX) and file_names.is_ours(
         path.name.removesuffix(file_names.FORKED_SUFFIX)
@@ -482,15 +486,15 @@ def repair_finding(store: Sessions, finding: Finding) -> Path | None:
     elif finding.name:
         return _repair_transcript(layout, store_index, finding, stamp)
     else:
-        copy = layout.backup(finding.agent, finding.path.stem, stamp)
+        copy = layout.backup_path(finding.agent, finding.path.stem, stamp)
         return copy if mend.mend_journal(finding.path, copy) else None
     return None
 
 
 def _repair_transcript(layout: Layout, store_index: StoreIndex, finding: Finding, stamp: str) -> Path | None:
-    path = plain(finding.path)
+    path = plain_path(finding.path)
     decompressed = open_session.decompress(layout, finding.agent, path)
-    copy = layout.backup(finding.agent, finding.name, stamp)
+    copy = layout.backup_path(finding.agent, finding.name, stamp)
     is_mended = mend.mend_transcript(path, copy) > 0
     if is_mended or decompressed:
         store_index.read_again(finding.agent, [finding.name])

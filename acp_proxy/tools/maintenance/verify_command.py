@@ -101,23 +101,25 @@ def _repair(store: Sessions, finding: "Finding") -> bool:
     try:
         copy = repair_finding(store, finding)
     except (AcpProxyError, OSError) as problem:
-        typer.echo(f"  not repaired: {sanitize.line(str(problem))}", err=True)
+        typer.echo(f"  not repaired: {sanitize.make_line(str(problem))}", err=True)
         return False
-    typer.echo(f"  repaired; copy of the old file: {sanitize.line(str(copy))}" if copy is not None else "  repaired")
+    typer.echo(
+        f"  repaired; copy of the old file: {sanitize.make_line(str(copy))}" if copy is not None else "  repaired"
+    )
     return True
 
 
 def _print_finding(store: Sessions, finding: "Finding") -> None:
     path = finding.path.relative_to(store.root) if finding.path.is_relative_to(store.root) else finding.path
     about = f" ({finding.agent}/{finding.name})" if finding.name and finding.path.stem != finding.name else ""
-    typer.echo(sanitize.line(f"{path}{about}: {finding.kind}: {finding.text}"))
+    typer.echo(sanitize.make_line(f"{path}{about}: {finding.kind}: {finding.text}"))
     stretch = finding.stretch
     if stretch is not None:
         kinds = ", ".join(stretch.kinds)
         typer.echo(f"  line {stretch.line}, byte {stretch.offset}, {stretch.length} bytes: {kinds}")
         last = _format_neighbour(stretch.last, "the beginning")
         after = _format_neighbour(stretch.next, "the end")
-        typer.echo(sanitize.line(f"  between {last} and {after}"))
+        typer.echo(sanitize.make_line(f"  between {last} and {after}"))
 
 
 def _format_neighbour(entry: "Neighbour | None", otherwise: str) -> str:

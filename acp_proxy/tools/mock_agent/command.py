@@ -43,7 +43,7 @@ def mock_agent(
     with report_errors():
         for file in files:
             with common.open_recording(file, store, agent) as (reading, header):
-                entries = (line.entry for line in reading.lines() if line.entry is not None)
+                entries = (line.entry for line in reading.read_lines() if line.entry is not None)
                 found.append(sessions.read_session(header, entries))
             if len({session.id for session in found}) < len(found):
                 raise NoTranscript(f"{file}: this session was already given. Name each session once.")

@@ -73,7 +73,7 @@ class PlayedSession:
         return [*lines, *telling.end(), versions.V2.encode_state(self.id, is_busy=False) or b""], self._encode_title()
 
     def _encode_title(self) -> list[bytes]:
-        if not (info := self.summary.info()):
+        if not (info := self.summary.make_info()):
             return []
         update = {"sessionUpdate": update_kinds.SESSION_INFO, **info}
         return [jsonrpc.notification(acp.UPDATE, {"sessionId": self.id, "update": update})]
@@ -81,7 +81,7 @@ class PlayedSession:
 
 def read_session(header: Header, entries: Iterable[Entry]) -> PlayedSession:
     """The session of a transcript. Turns of version 2 are also read as turns of version 1, for clients of that."""
-    session, as_v1 = PlayedSession(header, Summary.begun(header)), V2AsV1(at_once=True)
+    session, as_v1 = PlayedSession(header, Summary.begin(header)), V2AsV1(at_once=True)
     for entry in entries:
         session.recorded.append(entry)
         is_first = entry.protocol == file_format.V1 and as_v1.is_idle
@@ -116,7 +116,7 @@ class PlayedSessions:
         while (id := f"{_NEW}{self._made}") in self._all:
             self._made += 1
         header = Header(id, cwd, file_format.RECORDED, "", directories)
-        self._all[id] = PlayedSession(header, Summary.begun(header), self._state.copy(), is_open=True)
+        self._all[id] = PlayedSession(header, Summary.begin(header), self._state.copy(), is_open=True)
         return self._all[id]
 
     def find(self, id: str) -> PlayedSession | None:

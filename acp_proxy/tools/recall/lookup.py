@@ -14,7 +14,7 @@ from pathlib import Path
 from acp_proxy.api import Session, Turn
 from acp_proxy.errors import NoSuchSession, NoSuchTurn, UsageError
 from acp_proxy.protocol import jsonrpc
-from acp_proxy.store.sessions import ListedSession, Sessions, called
+from acp_proxy.store.sessions import ListedSession, Sessions, name_agent
 from acp_proxy.tools.recall.visible_sessions import Scope
 from acp_proxy.tools.search.query import make_query
 from acp_proxy.tools.search.search import Hit, SearchRequest, search_store
@@ -166,7 +166,7 @@ def _format_row(row: ListedSession) -> str:
 
 def _cite(row: ListedSession) -> str:
     """A session as answers cite it: agent and id. Some agents count 1, 2, 3."""
-    return jsonrpc.printable(f"{called(row.agent)}/{row.full_selector}")[:_LINE]
+    return jsonrpc.printable(f"{name_agent(row.agent)}/{row.full_selector}")[:_LINE]
 
 
 def _quote(text: str) -> str:

@@ -17,7 +17,7 @@ from acp_proxy.cli.common import (
     YesOption,
     ask_to_confirm,
     choose_session,
-    list_deleted,
+    list_rows_of_agent,
     open_store,
     report_errors,
     shorten_ids,
@@ -81,7 +81,7 @@ def redact(
         if not (dry_run or yes or is_attended()):
             raise UsageError("redact cannot ask, because stdin is not a terminal. Add --dry-run or --yes.")
         opened = open_store(store, change=not dry_run)
-        chosen_rows = list_deleted(opened, agent) if agent else None
+        chosen_rows = list_rows_of_agent(opened, agent) if agent else None
         if sessions:
             chosen_rows = [choose_session(opened, each, agent, whole=yes) for each in sessions]
         originals = _check_directory(backup, opened.root) if backup and not dry_run else None
@@ -107,7 +107,7 @@ def redact(
             for text in [*(redacting.format_lines(found) if dry_run or yes else ()), total]:
                 typer.echo(text)
             if originals is not None and found:
-                typer.echo(sanitize.line(f"The originals are in {originals}. They contain the secrets."))
+                typer.echo(sanitize.make_line(f"The originals are in {originals}. They contain the secrets."))
     for text in redacting.failed:
         typer.echo(f"acp-proxy: not redacted: {text}. Fix this problem, then run the command again.", err=True)
     if redacting.failed:
@@ -150,9 +150,11 @@ class _Redacting:
         """For each file: its session, without secrets in the title, or the file's name; and the counts by kind."""
         listed = {path: self._mask_title(row) for path, row in self._find_rows(found).items()}
         ids = shorten_ids(self._store, list(listed.values())) if listed else {}
-        names = dict(zip(listed, session_lines.candidates(list(listed.values()), ids) if listed else (), strict=True))
+        names = dict(
+            zip(listed, session_lines.format_candidates(list(listed.values()), ids) if listed else (), strict=True)
+        )
         return [
-            f"{names.get(path) or sanitize.line(str(path.relative_to(self._store.root)))}: "
+            f"{names.get(path) or sanitize.make_line(str(path.relative_to(self._store.root)))}: "
             + ", ".join(f"{count} x {rule}" for rule, count in sorted(counts.items()))
             for path, counts in found.items()
         ]
@@ -204,7 +206,7 @@ def _ask(lines: Sequence[str], total: str, originals: Path | None) -> None:
         typer.echo(f"and {len(lines) - _SHOWN} more, which --dry-run shows", err=True)
     typer.echo(total, err=True)
     what = f"The originals will be in {originals}." if originals else "There will be no backup; --backup DIR makes one."
-    typer.echo(sanitize.line(what), err=True)
+    typer.echo(sanitize.make_line(what), err=True)
     ask_to_confirm("Mask these secrets permanently?")
 
 

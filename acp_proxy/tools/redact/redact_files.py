@@ -23,8 +23,15 @@ from acp_proxy.store import fork, open_session
 from acp_proxy.store.journal import Event, find_events
 from acp_proxy.store.sessions import ListedSession, Sessions
 from acp_proxy.transcript import file_format, file_names, private_files
-from acp_proxy.transcript.private_files import JOURNAL_FILE, alone_in, make_directory, open_private, read_at, write_at
-from acp_proxy.transcript.reader import Line, Reading, to_read
+from acp_proxy.transcript.private_files import (
+    JOURNAL_FILE,
+    lock_folder,
+    make_directory,
+    open_private,
+    read_at,
+    write_at,
+)
+from acp_proxy.transcript.reader import Line, Reading, open_to_read
 from acp_proxy.transcript.summary import Summary
 from acp_proxy.transcript.titles import mask_title
 
@@ -45,20 +52,20 @@ def redact_stored(
     if dry:
         return redact_file(path, masking, dry=True)
     original = backup / path.relative_to(layout.root) if backup is not None else None
-    with alone_in(path.parent, wait=True):  # keeps others from compressing it
+    with lock_folder(path.parent, wait=True):  # keeps others from compressing it
         if not os.path.lexists(path):
             found = redact_file(path, masking, dry=True)
             if not found:
                 return found
             if path.is_relative_to(layout.backups):  # backups are compressed only if damaged, and cannot be masked
                 if original is not None:
-                    _back_up(file_names.compressed(path), file_names.compressed(original))
-                file_names.compressed(path).unlink()
+                    _back_up(file_names.compressed_path(path), file_names.compressed_path(original))
+                file_names.compressed_path(path).unlink()
                 return found
             open_session.decompress(layout, path.parent.name, path)
         found = redact_file(path, masking, dry=False, original=original)
         if path.name == JOURNAL_FILE:  # even if nothing was found: an earlier run may have been interrupted here
-            for name in layout.journal(path.parent.name).read_state().titles:  # the search tables have them too
+            for name in layout.get_journal(path.parent.name).read_state().titles:  # the search tables have them too
                 layout.remove_search_tables(name)
         return found
 
@@ -70,7 +77,7 @@ def redact_file(path: Path, masking: Masking, *, dry: bool, original: Path | Non
     """
     found: Counter[str] = Counter()
     kept = 0
-    fd, compressed = to_read(path) if dry else (open_private(path, os.O_RDWR), None)
+    fd, compressed = open_to_read(path) if dry else (open_private(path, os.O_RDWR), None)
     try:
         for change in _find_changes(compressed.read if compressed is not None else partial(read_at, fd), masking):
             found[change.rule] += change.counts
@@ -123,7 +130,7 @@ def mask_copy(
         path = Path(folder) / reading.path.name
         fd = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         with os.fdopen(fd, "wb") as file:
-            file.writelines(reading.bytes_from(0))
+            file.writelines(reading.read_bytes(0))
         redact_file(path, masking, dry=False)
         copy = Reading(path)
         try:

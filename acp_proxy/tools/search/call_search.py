@@ -26,7 +26,7 @@ from acp_proxy.tools.search.search import (
     search_store,
 )
 from acp_proxy.transcript.reader import Reading
-from acp_proxy.transcript.titles import masks_shortened
+from acp_proxy.transcript.titles import shorten_masks
 
 _HOMES = r"(?:/home/[^/]+|/Users/[^/]+|/root|[A-Za-z]:[\\/]Users[\\/][^\\/]+)"
 """Where the homes of other machines and users are."""
@@ -190,7 +190,7 @@ def _describe(calls: Sequence[CallSummary]) -> str:
         files = ", ".join(f"{action} {path}" for action, path in call.files)
         text = " ".join((call.command or files or call.title).split())
         texts.append(text if call.result == "completed" else f"{text} ({call.result})")
-    every = masks_shortened("; ".join(texts))
+    every = shorten_masks("; ".join(texts))
     return every if len(every) <= _LONGEST else f"{every[: _LONGEST - 1]}…"
 
 

@@ -60,7 +60,7 @@ PRAGMA user_version = {_SCHEMA};
 
 def read_calls(key: Key, before: IndexedTranscript | None, reading: Reading) -> Addition[StoredCall] | None:
     """What to add for a transcript. Raises OSError."""
-    header = reading.header or reading.remade_header()
+    header = reading.header or reading.rebuild_header()
     if header is None:
         return None
     reader, size = EditReader(), 0

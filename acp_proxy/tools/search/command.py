@@ -14,10 +14,10 @@ from acp_proxy.cli.common import (
     AgentOption,
     StoreOption,
     open_store,
+    print_on_stderr,
     repeat_store_option,
     report_errors,
     report_wrong_usage,
-    say_on_stderr,
     shorten_ids,
     write_command,
 )
@@ -124,7 +124,7 @@ def search(
             else:
                 result, found = search_store(opened, request, *by_early), None
         if as_json:
-            typer.echo(sanitize.json_text([_encode(hit, found) for hit in result.hits], indent=2))
+            typer.echo(sanitize.format_json([_encode(hit, found) for hit in result.hits], indent=2))
         elif early.has_shown:
             show(early.waiting)
         elif result.hits:
@@ -133,10 +133,10 @@ def search(
                     say(text)
         if not result.hits:
             is_empty = next(opened.list_newest(), None) is None
-            say_on_stderr(explain_empty_list(opened, narrowed=False) if is_empty else _nothing(words, options))
+            print_on_stderr(explain_empty_list(opened, narrowed=False) if is_empty else _nothing(words, options))
             raise typer.Exit(1)
         if not result.is_all and not as_json:
-            say_on_stderr(f"There are more than {limit} sessions. Use --limit {2 * limit}, or more words.")
+            print_on_stderr(f"There are more than {limit} sessions. Use --limit {2 * limit}, or more words.")
 
 
 def _encode(hit: "Hit", found: "FoundCalls | None") -> dict[str, object]:
@@ -202,7 +202,7 @@ def _nothing(words: list[str], options: list[str]) -> str:
     if all(word.endswith("*") for word in single) or '"' in "".join(single):
         return "Nothing matches. Try fewer words."
     beginnings = write_command("search", [f"{word.rstrip('*')}*" for word in single], *options)
-    return f"Nothing matches. Try fewer words, or their beginnings, as in: {sanitize.line(beginnings)}"
+    return f"Nothing matches. Try fewer words, or their beginnings, as in: {sanitize.make_line(beginnings)}"
 
 
 def _command(store: Sessions, hit: "Hit", id: str, options: list[str]) -> str:

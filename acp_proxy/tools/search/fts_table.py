@@ -28,7 +28,7 @@ from acp_proxy.tools.search import query
 from acp_proxy.tools.search.turn_text import BEGINNING, SearchedTurn, TurnReader, TurnStart
 from acp_proxy.transcript import private_files
 from acp_proxy.transcript.reader import Reading
-from acp_proxy.transcript.titles import masks_shortened
+from acp_proxy.transcript.titles import shorten_masks
 
 SCHEMA = 2
 _BUSY_SECONDS = 5.0
@@ -147,7 +147,7 @@ class TranscriptTable(ABC, Generic[Row]):
             self._database = self._opened(path)
 
     def _opened(self, path: Path) -> sqlite3.Connection:
-        there = private_files.database_uri(path, "mode=rw")  # does not recreate a removed file
+        there = private_files.make_database_uri(path, "mode=rw")  # does not recreate a removed file
         database = sqlite3.connect(there, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
         try:
             database.execute("PRAGMA synchronous = NORMAL")
@@ -288,7 +288,7 @@ class SearchTable(TranscriptTable[TurnText]):
 
 def make_text(turn: SearchedTurn) -> str:
     """A turn's text as a table has it."""
-    return query.separate_words(masks_shortened(turn.text))
+    return query.separate_words(shorten_masks(turn.text))
 
 
 def matches_transcript(table: SearchTable, key: Key, path: Path) -> bool:
@@ -303,7 +303,7 @@ def matches_transcript(table: SearchTable, key: Key, path: Path) -> bool:
     with closing(reading):
         if seen is None:
             return True
-        header = reading.header or reading.remade_header()
+        header = reading.header or reading.rebuild_header()
         if header is None or (header.created_at, reading.inode) != (seen.created, seen.inode):
             return True  # the next search reads it again
         if reading.size < seen.size:  # as above: it was restored from a backup
@@ -343,7 +343,7 @@ def find_or_create(layout: Layout, digit: str, table: type[TranscriptTable[Row]]
         else:
             with suppress(PermissionError):  # on Windows, while another process uses it; the next search tries again
                 layout.remove_search_table(path)
-    return kept or _create(layout.new_search_table(digit, table.KIND), table.TABLES)
+    return kept or _create(layout.make_search_table_path(digit, table.KIND), table.TABLES)
 
 
 def _create(path: Path, tables: str) -> Path:

@@ -9,12 +9,12 @@ from datetime import datetime
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from acp_proxy.store.sessions import called
+from acp_proxy.store.sessions import name_agent
 from acp_proxy.tools.changes.edits import CallSummary
 from acp_proxy.tools.search.fts_table import Excerpt
 from acp_proxy.tools.search.search import Hit
 from acp_proxy.views import formatting, session_lines
-from acp_proxy.views.sanitize import RUNNING, line
+from acp_proxy.views.sanitize import RUNNING, make_line
 
 if TYPE_CHECKING:  # imported late: pipes do not need it
     from rich.text import Text
@@ -56,11 +56,11 @@ def format_hit(hit: Hit, command: str, look: SearchLook) -> str:
         markup=False,
         highlight=False,
     )
-    console.print(Text(line(formatting.unmarked(row.title or "") or "(no title)"), style="bold"))
+    console.print(Text(make_line(formatting.strip_markdown(row.title or "") or "(no title)"), style="bold"))
     about = (
-        called(line(row.agent)),
-        formatting.from_home(line(row.cwd or ""), look.home),
-        formatting.ago(hit.at, look.now),
+        name_agent(make_line(row.agent)),
+        formatting.shorten_home(make_line(row.cwd or ""), look.home),
+        formatting.format_age(hit.at, look.now),
         RUNNING if row.is_running else "",
     )
     console.print(Text(" · ".join(filter(None, about)), style="dim"))
@@ -71,7 +71,7 @@ def format_hit(hit: Hit, command: str, look: SearchLook) -> str:
         for text in place.wrap(console, max(look.width - len(_INDENT), _NARROWEST)):
             text.rstrip()
             console.print(Text(_INDENT).append(text), soft_wrap=True)
-    console.print(Text(_INDENT).append(line(command), style="cyan"), soft_wrap=True)
+    console.print(Text(_INDENT).append(make_line(command), style="cyan"), soft_wrap=True)
     if others := hit.turns[1:]:  # on a line of its own: the command above it can be copied whole
         console.print(Text(f"{_INDENT}(and {_format_numbers(others)})", style="dim"), soft_wrap=True)
     console.print()
@@ -83,7 +83,7 @@ def format_lines(hit: Hit) -> Iterator[str]:
     row = hit.session
     for one in hit.excerpts:
         texts = (row.full_selector, str(one.turn), row.title or "", row.agent, row.cwd or "", one.at, one.text)
-        yield "\t".join(line(text) for text in texts)
+        yield "\t".join(make_line(text) for text in texts)
 
 
 def for_programs(hit: Hit, calls: Mapping[int, Sequence[CallSummary]] | None = None) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def for_programs(hit: Hit, calls: Mapping[int, Sequence[CallSummary]] | None = N
         | ({"calls": [_encode_call(call) for call in calls.get(one.turn, ())]} if calls is not None else {})
         for one in hit.excerpts
     ]
-    return session_lines.for_programs(hit.session) | {"found": found}
+    return session_lines.encode_row(hit.session) | {"found": found}
 
 
 def _encode_call(call: CallSummary) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def _format_excerpt(excerpt: Excerpt) -> "Text":
     from rich.text import Text
 
     text = Text().append(f"turn {excerpt.turn}  " if excerpt.turn else "title  ", style="green")
-    said, at, pieces = line(excerpt.text), 0, list[str]()
+    said, at, pieces = make_line(excerpt.text), 0, list[str]()
     for start, end in excerpt.marks:
         pieces += [said[at:start], _BEGIN, said[start:end], _END]
         at = end
@@ -125,7 +125,7 @@ def _format_excerpt(excerpt: Excerpt) -> "Text":
 
 
 def _unmarked(text: str) -> str:
-    return _SEPARATOR.join(formatting.unmarked(each) for each in text.split(_SEPARATOR))
+    return _SEPARATOR.join(formatting.strip_markdown(each) for each in text.split(_SEPARATOR))
 
 
 def _format_numbers(turns: list[int]) -> str:

@@ -207,7 +207,7 @@ class TranscriptTables(ABC, Generic[Row, Table]):
         # look like text of a transcript that is gone.
         there = set(self._index.select("SELECT agent, name, created, inode, size FROM transcripts", ()))
         for agent, name, *_ in seen - there:
-            table = self._by_digit[file_names.digit(name)]
+            table = self._by_digit[file_names.find_table_digit(name)]
             if table.path is not None and not self._index.has_row(agent, name):
                 table.close()  # Windows does not remove an open file
                 self._layout.remove_search_tables(name)  # removed by hand: remove every table with its words
@@ -224,7 +224,7 @@ class TranscriptTables(ABC, Generic[Row, Table]):
             size, count, until = 0, 0, time.monotonic() + _BATCH_SECONDS
             while left and count < most and size <= _BATCH_SIZE and time.monotonic() < until:
                 key = left.popleft()
-                digit = file_names.digit(key[1])
+                digit = file_names.find_table_digit(key[1])
                 work, count = self._read_addition(digit, key), count + 1
                 if work is not None:
                     batch.setdefault(digit, []).append(work)
@@ -240,7 +240,7 @@ class TranscriptTables(ABC, Generic[Row, Table]):
         with self._replace_broken(digit):
             before = self._by_digit[digit].find_transcript(key)
         try:
-            reading = Reading(self._layout.transcript(*key))
+            reading = Reading(self._layout.transcript_path(*key))
         except (OSError, NewerFormat):
             return None
         with closing(reading), suppress(OSError):
@@ -371,7 +371,7 @@ def read_addition(
     key: Key, before: IndexedTranscript | None, reading: Reading, title: str | None
 ) -> Addition[TurnText] | None:
     """What to add for a transcript of which ``before`` was read before. Raises OSError."""
-    header = reading.header or reading.remade_header()
+    header = reading.header or reading.rebuild_header()
     if header is None:
         return None
     goes_on = before is not None and _is_continued(before, header.created_at, reading)
@@ -385,7 +385,7 @@ def read_addition(
 
 def _find_beginning(reading: Reading, header: Header) -> str:
     """When the session began; of a copy, when its original did, so that both are found at the same time."""
-    first = next(reading.lines(), None) if proxy_ids.original(header.session) is not None else None
+    first = next(reading.read_lines(), None) if proxy_ids.original(header.session) is not None else None
     note = first.entry.note if first is not None and first.entry is not None else None
     return (acp.text(note, "createdAt") if note is not None else None) or header.created_at
 

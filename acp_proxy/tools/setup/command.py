@@ -12,7 +12,7 @@ import typer
 
 from acp_proxy import own_command, shell_quote
 from acp_proxy.cli.common import RegistryOption, ask_to_confirm, report_errors, report_wrong_usage
-from acp_proxy.cli.completion import one_of
+from acp_proxy.cli.completion import complete_from
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.errors import UsageError
 from acp_proxy.tools.editors import command_line
@@ -64,7 +64,7 @@ def setup(
             help="Only this editor. Repeat for more.",
             show_default=False,
             parser=_read_editor,
-            autocompletion=one_of(
+            autocompletion=complete_from(
                 [name for name, each in EDITORS.items() if isinstance(each.configured, SettingsFiles)]
             ),
         ),
@@ -212,7 +212,7 @@ def _carry_out(
     done: list[FileChange] = []
     for each in wanted:
         for line in each.diff:
-            typer.echo(sanitize.line(line))
+            typer.echo(sanitize.make_line(line))
         typer.echo("")
     for text in failed:
         _say(text)
@@ -237,7 +237,7 @@ def _carry_out(
 def check_agents(machine: Machine, done: Sequence[FileChange]) -> bool:
     """Start each agent once, as its editor will, and say what the user does next. Returns whether nothing is wrong."""
     from acp_proxy.cli.common import find_root
-    from acp_proxy.store.sessions import default_root
+    from acp_proxy.store.sessions import find_default_root
     from acp_proxy.tools.doctor.report import diagnose
     from acp_proxy.tools.editors.launch_commands import started_agents
 
@@ -245,7 +245,7 @@ def check_agents(machine: Machine, done: Sequence[FileChange]) -> bool:
     todo: dict[str, None] = {}
     some_answer = False
     os.umask(own := os.umask(0))
-    root = find_root(str(default_root()))
+    root = find_root(str(find_default_root()))
     for agent in started_agents(machine):
         if agent.words is None or (agent.editor, agent.name) not in changed:
             continue
@@ -259,7 +259,7 @@ def check_agents(machine: Machine, done: Sequence[FileChange]) -> bool:
             _say(f'"{agent.name}" answers.')
         else:
             for line in found.agent.stderr:
-                _say(f"  {sanitize.line(line)}")
+                _say(f"  {sanitize.make_line(line)}")
             is_advice = problem.casefold() in (text.casefold() for text in wrong)  # it follows below
             _say(f'"{agent.name}" does not answer{"" if is_advice else f": {problem}"}.')
             # What the report says of the editor's entry names the agent, so it is enough.

@@ -22,7 +22,7 @@ from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.errors import AlreadyThere, NoSuchTurn, NothingToSave
 from acp_proxy.store.sessions import ListedSession, Reading, Sessions
 from acp_proxy.views import formatting, sanitize
-from acp_proxy.views.attachments import attachments
+from acp_proxy.views.attachments import find_attachments
 from acp_proxy.views.conversation import OpenChild, Part, TurnBegin, TurnEnd, number_turns, read_parts
 from acp_proxy.views.passages import Passage, make_passages
 
@@ -107,8 +107,8 @@ def print_conversation(
     row: ListedSession, shown: Iterator[Part], target: Screen, *, full: bool, stays: bool = False
 ) -> None:
     """``stays``: see ``open_pager``."""
-    when = formatting.local(row.updated) if target.is_dressed else None  # like the times of the turns
-    title, _, rest = sanitize.heading(row, when).partition("\n")
+    when = formatting.format_local_time(row.updated) if target.is_dressed else None  # like the times of the turns
+    title, _, rest = sanitize.format_heading(row, when).partition("\n")
     with open_pager(target, stays=stays) as say:
         say(f"\x1b[1m{title}\x1b[0m\n{rest}\n" if target.is_dressed else f"{title}\n{rest}\n")
         told = _look(target)
@@ -131,26 +131,26 @@ def print_messages(reading: Reading, target: Screen, wanted: values.Turns) -> No
     """Print each message of these turns as a line of JSON; without a choice, also what came before the first turn."""
     first, last = wanted
     if wanted != (1, None):
-        count = max((number for number, _ in number_turns(reading.lines())), default=0)
+        count = max((number for number, _ in number_turns(reading.read_lines())), default=0)
         first, last = (count + first + 1,) * 2 if first < 0 else wanted
         if not 1 <= first <= min(count, count if last is None else last):
             raise _no_such_turn(count)
     with open_pager(target) as say:
-        for number, line in number_turns(reading.lines()):
+        for number, line in number_turns(reading.read_lines()):
             if last is not None and number > last:
                 break
             if line.entry is not None and line.entry.value is not None and (number >= first or wanted == (1, None)):
-                say(f"{sanitize.json_text(line.entry.value)}\n")
+                say(f"{sanitize.format_json(line.entry.value)}\n")
 
 
 def print_raw(reading: Reading, target: Screen) -> None:
     if not target.is_terminal:
-        output_files.write_to_stdout(reading.bytes_from(0))
+        output_files.write_to_stdout(reading.read_bytes(0))
         return
     with open_pager(target) as say:
-        say(sanitize.printable(reading.first[: reading.header_size].decode("utf-8", "replace")))
-        for _, _, line in reading.raw_lines():
-            say(sanitize.printable(line.decode("utf-8", "replace")))
+        say(sanitize.make_printable(reading.first[: reading.header_size].decode("utf-8", "replace")))
+        for _, _, line in reading.read_raw_lines():
+            say(sanitize.make_printable(line.decode("utf-8", "replace")))
 
 
 def extract_attachments(shown: Iterator[Part], folder: Path) -> None:
@@ -158,9 +158,9 @@ def extract_attachments(shown: Iterator[Part], folder: Path) -> None:
     for part in shown:
         if isinstance(part, TurnBegin):
             turn, number = part.number, 0
-        for found in attachments(part) if not isinstance(part, TurnBegin | TurnEnd) else ():
+        for found in find_attachments(part) if not isinstance(part, TurnBegin | TurnEnd) else ():
             number += 1
-            path, data = folder / f"turn-{turn}-{number}{found.ending}", found.bytes()
+            path, data = folder / f"turn-{turn}-{number}{found.ending}", found.decode()
             if data is None:
                 typer.echo(f"Not saved: the {found.kind} {path.stem} is damaged", err=True)
                 continue

@@ -32,7 +32,7 @@ class Following:
         self._reading = reading
         first, last = wanted
         if first < 0:
-            count = sum(line.entry is not None and _is_prompt(line) for line in reading.lines())
+            count = sum(line.entry is not None and _is_prompt(line) for line in reading.read_lines())
             first = last = max(count + first + 1, 1)
         self._first, self._last = first, last
         self._turn = 0
@@ -41,7 +41,7 @@ class Following:
 
     def run(self) -> str:
         """Show what is there and what comes, until no turn is running. Returns why it ended."""
-        self._console.file.write(sanitize.heading(self._row) + "\n")
+        self._console.file.write(sanitize.format_heading(self._row) + "\n")
         self._more()
         was_running = bool(self._summary.open)
         while self._summary.open:
@@ -59,7 +59,7 @@ class Following:
     def _more(self) -> None:
         """Show the whole lines that were not read yet."""
         start, number = self._place
-        for line in self._reading.lines(start, number):
+        for line in self._reading.read_lines(start, number):
             if not line.whole:
                 break
             self._place = line.end, line.number + 1

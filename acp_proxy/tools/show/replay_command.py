@@ -165,8 +165,8 @@ def replay(
 
 
 def _show(reading: Reading, header: Header, speed: float, max_pause: float) -> None:
-    about = (header.session, header.cwd, formatting.local(header.created_at))
-    typer.echo(fit_to_stream(sanitize.line("  ".join(filter(None, about))), sys.stderr), err=True)
+    about = (header.session, header.cwd, formatting.format_local_time(header.created_at))
+    typer.echo(fit_to_stream(sanitize.make_line("  ".join(filter(None, about))), sys.stderr), err=True)
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -251,7 +251,7 @@ class _Show:
     def _lines(self, place: tuple[int, int]) -> Iterator[tuple[int, Line]]:
         """The lines from a position on, each with its own position."""
         start, number = place
-        for line in self._reading.lines(start, number):
+        for line in self._reading.read_lines(start, number):
             yield start, line
             start = line.end
 
@@ -303,8 +303,8 @@ class _Show:
 
 def _count(reading: Reading) -> int:
     """The number of prompts; only lines that may be one are parsed."""
-    lines = (line for _, _, line in reading.raw_lines() if acp.PROMPT.encode() in line)
-    entries = (piece.value for line in lines for piece in file_format.entries_in(line))
+    lines = (line for _, _, line in reading.read_raw_lines() if acp.PROMPT.encode() in line)
+    entries = (piece.value for line in lines for piece in file_format.find_entries(line))
     return sum(_is_prompt(entry) for entry in entries)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from acp_proxy.cli.common import AgentOption, JsonOption, StoreOption, open_store, report_errors, say_on_stderr
+from acp_proxy.cli.common import AgentOption, JsonOption, StoreOption, open_store, print_on_stderr, report_errors
 from acp_proxy.cli.list_sessions import explain_empty_list
 from acp_proxy.cli.pager import find_screen, open_pager
 from acp_proxy.cli.progress import MOMENT, begin_progress
@@ -82,7 +82,7 @@ def stats(
     if as_json:
         from acp_proxy.tools.stats.report import for_programs
 
-        typer.echo(sanitize.json_text(for_programs(agents, by), indent=2))
+        typer.echo(sanitize.format_json(for_programs(agents, by), indent=2))
     elif agents and sys.stdout.isatty():
         from rich.console import Console
 
@@ -99,7 +99,7 @@ def stats(
         for line in format_lines(make_report(agents, by)):
             typer.echo(line)
     for text in failed:
-        typer.echo(f"acp-proxy: not counted: {sanitize.line(text)}.", err=True)
+        typer.echo(f"acp-proxy: not counted: {sanitize.make_line(text)}.", err=True)
     if failed:
         raise typer.Exit(1)
 
@@ -114,16 +114,16 @@ def _show_tokens(store: Sessions, wanted: SessionFilter, by: _By, file: Path | N
     with begin_progress("Reading sessions", MOMENT) as bar:
         report = count_tokens(store, wanted, by, prices, bar)
     if as_json:
-        typer.echo(sanitize.json_text(encode_report(report, by, prices), indent=2))
+        typer.echo(sanitize.format_json(encode_report(report, by, prices), indent=2))
     elif report.rows:
         with open_pager(find_screen()) as say:
             for line in format_report(report, by, prices, os.path.expanduser("~")):
                 say(f"{line}\n")
     else:
-        say_on_stderr(explain_empty_list(store, narrowed=wanted.is_narrow))
+        print_on_stderr(explain_empty_list(store, narrowed=wanted.is_narrow))
     for model in report.without_price:
-        say_on_stderr(f"No price: {sanitize.line(model) or '(model not known)'}")
+        print_on_stderr(f"No price: {sanitize.make_line(model) or '(model not known)'}")
     for text in report.failed:
-        say_on_stderr(f"acp-proxy: not counted: {sanitize.line(text)}.")
+        print_on_stderr(f"acp-proxy: not counted: {sanitize.make_line(text)}.")
     if report.failed:
         raise typer.Exit(1)

@@ -10,7 +10,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from acp_proxy.store.sessions import called
+from acp_proxy.store.sessions import name_agent
 from acp_proxy.tools.stats.usage import AgentUsed, Used, sum_agents, sum_groups
 from acp_proxy.views import formatting, sanitize
 
@@ -89,7 +89,7 @@ def for_programs(agents: Mapping[str, AgentUsed], by: str) -> dict[str, object]:
 
 
 def _encode_agent(folder: str, used: Used, tokens: int | None) -> dict[str, object]:
-    return {"agent": folder, "agentName": called(folder), "total": _encode_values(used, tokens)}
+    return {"agent": folder, "agentName": name_agent(folder), "total": _encode_values(used, tokens)}
 
 
 def _encode_row(row: UsageRow) -> dict[str, object]:
@@ -102,7 +102,7 @@ def _list_months(agent: AgentUsed) -> list[UsageRow]:
 
 
 def _shorten_group(name: str, home: str) -> str:
-    return sanitize.line(formatting.from_home(name, home)) or "(no directory)"
+    return sanitize.make_line(formatting.shorten_home(name, home)) or "(no directory)"
 
 
 def _format_line(name: str, month: str, used: Used, tokens: int | None) -> str:
@@ -110,7 +110,7 @@ def _format_line(name: str, month: str, used: Used, tokens: int | None) -> str:
     parts += [_format_count(tokens, "token")] if tokens is not None else []
     parts += [f"{used.context} tokens added to contexts"] if used.context is not None else []
     parts += [format_money(used)] if used.cost else []
-    return "  ".join(part for part in [*parts, formatting.size(used.bytes)] if part)
+    return "  ".join(part for part in [*parts, formatting.format_size(used.bytes)] if part)
 
 
 def _encode_values(used: Used, tokens: int | None) -> dict[str, object]:
@@ -130,12 +130,12 @@ def _format_count(number: int, what: str) -> str:
 
 def format_money(used: Used) -> str:
     """The cost, in every currency."""
-    return sanitize.line(formatting.money(used.cost))
+    return sanitize.make_line(formatting.format_amounts(used.cost))
 
 
 def agent_name(folder: str) -> str:
     """An agent's name for people."""
-    return sanitize.line(called(folder))
+    return sanitize.make_line(name_agent(folder))
 
 
 # --- The usage as a table with bars, for a terminal.
@@ -192,7 +192,11 @@ def _shorten(name: str) -> str:
 
 def _format_figures(used: Used, tokens: int | None) -> list[str]:
     counted = (used.sessions, used.turns, tokens, used.context)
-    return [*(_format_short(each) for each in counted), format_money(used) or _NOTHING, formatting.size(used.bytes)]
+    return [
+        *(_format_short(each) for each in counted),
+        format_money(used) or _NOTHING,
+        formatting.format_size(used.bytes),
+    ]
 
 
 def _format_short(number: int | None) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from acp_proxy.store.sessions import called
+from acp_proxy.store.sessions import name_agent
 from acp_proxy.tools.stats.prices import Prices
 from acp_proxy.tools.stats.tokens import By, Spent, TokenReport
 from acp_proxy.views import formatting, sanitize
@@ -31,8 +31,8 @@ def encode_report(report: TokenReport, by: By, prices: Prices | None) -> dict[st
 
 def _format_name(name: str, by: By, home: str) -> str:
     if by == "agent":
-        return sanitize.line(called(name))
-    return sanitize.line(formatting.from_home(name, home) if by == "project" else name) or _UNKNOWN.get(by, "")
+        return sanitize.make_line(name_agent(name))
+    return sanitize.make_line(formatting.shorten_home(name, home) if by == "project" else name) or _UNKNOWN.get(by, "")
 
 
 def _format_values(spent: Spent, prices: Prices | None) -> tuple[str, ...]:
@@ -41,7 +41,7 @@ def _format_values(spent: Spent, prices: Prices | None) -> tuple[str, ...]:
     cost = dict(spent.cost)
     if prices is not None and spent.priced:
         cost[prices.currency] = cost.get(prices.currency, 0.0) + spent.priced
-    told = sanitize.line(formatting.money(cost)) if cost else "-"
+    told = sanitize.make_line(formatting.format_amounts(cost)) if cost else "-"
     # No turn takes none, so nothing was reported.
     return (f"{spent.turns:,}", *(f"{number:,}" if number else "-" for number in numbers), told)
 

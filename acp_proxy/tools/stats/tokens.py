@@ -21,7 +21,7 @@ from acp_proxy.transcript import file_format, summary
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript.private_files import explain_unreadable
 from acp_proxy.transcript.reader import Line
-from acp_proxy.transcript.titles import cleaned
+from acp_proxy.transcript.titles import clean
 
 By = Literal["month", "day", "project", "agent", "model"]
 _FORMS = {"month": "%Y-%m", "day": "%Y-%m-%d"}
@@ -157,7 +157,7 @@ def _read_session(row: ListedSession, reading: Reading) -> _SessionUse:
         entry = line.entry if isinstance(line, Line) else None
         if entry is None:
             continue
-        model = summary.chosen(entry) or model
+        model = summary.find_chosen(entry) or model
         counts = entry.at >= since
         if entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT and counts:
             found.turns.append((entry.at, model))
@@ -199,6 +199,6 @@ def _read_cost(entry: Entry) -> tuple[str, float] | None:
     if entry.peer is not Peer.AGENT or acp.update_kind(update) != update_kinds.USAGE:
         return None
     cost = acp.member(update, "cost")
-    currency = cleaned(acp.member(cost, "currency"), _CURRENCY_LENGTH)
+    currency = clean(acp.member(cost, "currency"), _CURRENCY_LENGTH)
     amount = read_number(acp.member(cost, "amount"), _MOST)
     return (currency, amount) if currency is not None and amount is not None else None

@@ -20,11 +20,11 @@ from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.soft_deleted import summarize
 from acp_proxy.transcript.private_files import explain_unreadable
 from acp_proxy.transcript.reader import Reading
-from acp_proxy.transcript.usage import quarter as find_quarter
+from acp_proxy.transcript.usage import find_quarter as find_quarter
 
 By = Literal["month", "day", "project"]
 UseState = Mapping[str, Any]
-"""``Use.state``: with 100,000 sessions, making a ``Use`` of each would take seconds."""
+"""``Use.dump_state``: with 100,000 sessions, making a ``Use`` of each would take seconds."""
 Grouping = Callable[[UseState, str], str]
 """The group of a quarter of an hour of a session's use."""
 _KNOWN = "SELECT name, used, json_extract(info, '$.size') FROM transcripts WHERE agent = ?"
@@ -155,13 +155,13 @@ def measure_usage(
                     if (is_whole or (agent, name) in chosen) and (use := narrow(parse_json(state))) is not None:
                         used.add(use, size, group)
             for name in plain | sizes.keys():
-                if (is_whole or (agent, name) in chosen) and layout.exists(agent, name):
+                if (is_whole or (agent, name) in chosen) and layout.has_transcript(agent, name):
                     try:
                         whole, size = _read_usage(layout, agent, name)
                         if (use := narrow(whole)) is not None:
                             used.add(use, sizes.get(name, 0) + (size if name in plain else 0), group)
                     except (OSError, NewerFormat) as problem:
-                        path, why, what_to_do = explain_unreadable(layout.transcript(agent, name), problem)
+                        path, why, what_to_do = explain_unreadable(layout.transcript_path(agent, name), problem)
                         failed.append(f"{path}: {why}. {what_to_do}")
             if used.groups:
                 found[agent] = used
@@ -187,9 +187,9 @@ def measure_session(store: Sessions, listed: ListedSession) -> AgentUsed:
 
 def _read_usage(layout: Layout, agent: str, name: str) -> tuple[UseState, int]:
     """The use of a transcript, and its size."""
-    reading = Reading(layout.transcript(agent, name))
+    reading = Reading(layout.transcript_path(agent, name))
     try:
-        return summarize(reading).use.state(), reading.size
+        return summarize(reading).use.dump_state(), reading.size
     finally:
         reading.close()
 

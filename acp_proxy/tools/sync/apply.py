@@ -142,14 +142,14 @@ def _apply_masks(context: SyncContext, tree: Tree, line: LocalSession, node: Nod
     now = records.apply_masks(before, context.state.read_masks(node.id))[skip:]
     if now != have:
         spans = records.find_spans(have, now) or ()
-        context.sessions.mask(line.agent, line.name, [(at + place_segments, new) for place_segments, new in spans])
+        context.sessions.mask(line.agent, line.name, [(at + offset, new) for offset, new in spans])
     if now == want:
         return True
     found = records.find_spans(want, now)
     lines = now.split(b"\n")[:-1]
     if found is None or any(file_format.decode_entry(each) is None and each.strip() for each in lines):
         return False
-    mask = Mask(tree.uid, node.id, tuple((skip + place_segments, new) for place_segments, new in found))
+    mask = Mask(tree.uid, node.id, tuple((skip + offset, new) for offset, new in found))
     context.state.put_mask(mask)
     context.publish("mask", mask)
     context.state.rewrite(tree.uid, node.id)

@@ -17,7 +17,7 @@ from acp_proxy.cli.common import JsonOption, StoreOption, YesOption, ask_to_conf
 from acp_proxy.cli.progress import show_progress
 from acp_proxy.errors import AcpProxyError, NewerFormat, UsageError
 from acp_proxy.redaction.masking import Masking
-from acp_proxy.store.sessions import ListedSession, Sessions, called, is_windows_path
+from acp_proxy.store.sessions import ListedSession, Sessions, is_windows_path, name_agent
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.sync.interfaces import Unavailable
 from acp_proxy.tools.sync.membership import JoinedStore, Membership, SyncStatus
@@ -104,7 +104,7 @@ def status(as_json: JsonOption = False, store: StoreOption = "") -> None:
             "sessionsLeftAlone": troubled,
             "trouble": standing.trouble or None,
         }
-        typer.echo(sanitize.json_text(value, indent=2))
+        typer.echo(sanitize.format_json(value, indent=2))
         return
     lines = [f"place     {settings.url}", f"key       {settings.key_file}", f"machine   {standing.machine}"]
     often = "only with: acp-proxy sync now" if settings.manual else "by itself, at most once a minute"
@@ -116,7 +116,7 @@ def status(as_json: JsonOption = False, store: StoreOption = "") -> None:
     ]
     lines += _advice(standing)
     for line in lines:
-        typer.echo(sanitize.line(line))
+        typer.echo(sanitize.make_line(line))
 
 
 def map_directory(
@@ -141,7 +141,7 @@ def map_directory(
         joined.map_directory(theirs, place)
     typer.echo("From now on, sessions of that directory are shown in this one.")
     if not os.path.isdir(place):
-        typer.echo(sanitize.line(f"Note: there is no directory {place} on this machine yet."), err=True)
+        typer.echo(sanitize.make_line(f"Note: there is no directory {place} on this machine yet."), err=True)
 
 
 def leave(yes: YesOption = False, store: StoreOption = "") -> None:
@@ -155,7 +155,7 @@ def leave(yes: YesOption = False, store: StoreOption = "") -> None:
         if not yes:
             ask_to_confirm(f"Stop sharing with {settings.url}?")
         joined.leave()
-    typer.echo(sanitize.line(f"Stopped. The key is still in {settings.key_file}."))
+    typer.echo(sanitize.make_line(f"Stopped. The key is still in {settings.key_file}."))
 
 
 def synchronized(joined: JoinedStore, logs: "SealedLogs", *, deletes: bool = False, forgets: str = "") -> None:
@@ -163,7 +163,7 @@ def synchronized(joined: JoinedStore, logs: "SealedLogs", *, deletes: bool = Fal
     counts = joined.synchronize(logs, deletes=deletes, forgets=forgets)
     typer.echo(f"{counted(counts.received, 'record')} received, {counts.sent} sent.")
     for line in _advice(joined.read_status()):
-        typer.echo(sanitize.line(line), err=True)
+        typer.echo(sanitize.make_line(line), err=True)
 
 
 def _advice(standing: SyncStatus) -> list[str]:
@@ -239,7 +239,7 @@ def rekey(
         if empty:
             open_logs(old.url, read_key(old.key_file)).empty()
     for line in _advice_after_rekey(old, new, path, is_empty=empty):
-        typer.echo(sanitize.line(line))
+        typer.echo(sanitize.make_line(line))
 
 
 def forget_machine(name: MachineArgument, store: StoreOption = "") -> None:
@@ -256,7 +256,9 @@ def forget_machine(name: MachineArgument, store: StoreOption = "") -> None:
         logs = open_logs(settings.url, read_key(settings.key_file))
         joined.synchronize(logs)  # to read its log to the end, and to know its name
         synchronized(joined, logs, forgets=joined.find_machine(name))
-    typer.echo(sanitize.line(f"{name} is forgotten, on the other machines with their next sync. Its sessions stay."))
+    typer.echo(
+        sanitize.make_line(f"{name} is forgotten, on the other machines with their next sync. Its sessions stay.")
+    )
 
 
 def last_round(joined: JoinedStore, old: Membership) -> None:
@@ -267,7 +269,7 @@ def last_round(joined: JoinedStore, old: Membership) -> None:
         why = (
             f"The old place is out of reach, and what others have sent there since the last sync comes later: {problem}"
         )
-        typer.echo(sanitize.line(why), err=True)
+        typer.echo(sanitize.make_line(why), err=True)
 
 
 def moved(joined: JoinedStore, settings: Membership, key: "HistoryKey") -> None:
@@ -366,8 +368,10 @@ def init(
         _show(opened, joined, settings, redact=redact, yes=yes)
         key.write(path)
         _joined(joined, settings, key, name, begins=True)
-    typer.echo(sanitize.line(f"The key is in {path}. Without it, what is at {url} cannot be read: keep a copy."))
-    typer.echo(sanitize.line(f"On another machine, put that file into the same place, then: acp-proxy sync join {url}"))
+    typer.echo(sanitize.make_line(f"The key is in {path}. Without it, what is at {url} cannot be read: keep a copy."))
+    typer.echo(
+        sanitize.make_line(f"On another machine, put that file into the same place, then: acp-proxy sync join {url}")
+    )
 
 
 def join(
@@ -445,11 +449,11 @@ def _show(opened: Sessions, joined: JoinedStore, settings: Membership, *, redact
         return
     masking = Masking()
     found = _secrets(opened, rows, masking, dry=True)
-    size = formatting.size(sum(row.size for row in rows))
+    size = formatting.format_size(sum(row.size for row in rows))
     typer.echo(f"{counted(len(rows), 'session')} ({size}) would leave this machine, encrypted.", err=True)
-    where = Counter(f"{called(row.agent)}{f' in {row.cwd}' if row.cwd else ''}" for row in rows).most_common()
+    where = Counter(f"{name_agent(row.agent)}{f' in {row.cwd}' if row.cwd else ''}" for row in rows).most_common()
     for place, count in where[:_SHOWN]:
-        typer.echo(sanitize.line(f"  {count} of {place}"), err=True)
+        typer.echo(sanitize.make_line(f"  {count} of {place}"), err=True)
     if rest := sum(count for _, count in where[_SHOWN:]):
         typer.echo(f"  {rest} of other agents or directories", err=True)
     if found:

@@ -18,7 +18,7 @@ def find_end_of_turns(data: bytes, header: Header, *, is_whole: bool) -> int:
     ``is_whole``: nothing follows them, and nobody may answer a prompt any more. A line without its newline, or a
     damaged one, ends the search.
     """
-    summary, at, end = Summary.begun(header), 0, 0
+    summary, at, end = Summary.begin(header), 0, 0
     for line in data.splitlines(keepends=True) if b"\r" not in data else _split_lines(data):
         entry = file_format.decode_entry(line, header.version)
         if not line.endswith(b"\n") or (entry is None and not line.isspace()):

@@ -25,7 +25,7 @@ from acp_proxy.transcript.summary import Summary
 
 __all__ = ["Move", "Part", "SeenFile", "SharedStore", "Summary", "is_windows_path", "locked", "new_uid", "open_private"]
 
-new_uid, locked = file_names.new_uid, lock
+new_uid, locked = file_names.make_uid, lock
 _UNTITLED = "Untitled"
 
 
@@ -58,13 +58,13 @@ class SharedStore(StoreBase):
         """All sessions, soft-deleted ones included."""
         for agent in self.list_agents():
             for name in (*self.layout.list_names(agent), *self.layout.list_deleted_names(agent)):
-                if (stamp := self._read_stamp(self.layout.either_transcript(agent, name))) is not None:
+                if (stamp := self._read_stamp(self.layout.either_path(agent, name))) is not None:
                     yield SeenFile(agent, name, stamp)
 
     def look(self, agent: str, name: str) -> tuple[str, Header] | None:
         """The uid and the header of a session; None if there is none, or no readable header."""
         try:
-            with closing(Reading(self.layout.either_transcript(agent, name))) as reading:
+            with closing(Reading(self.layout.either_path(agent, name))) as reading:
                 return (reading.uid, reading.header) if reading.header is not None else None
         except (OSError, NewerFormat):
             return None
@@ -72,7 +72,7 @@ class SharedStore(StoreBase):
     def list_moves(self, agent: str, since: int) -> tuple[list[Move], int]:
         """What was deleted and renamed since an earlier call, in order; and what to pass the next time."""
         try:
-            fd = open_private(self.layout.transcript(agent, "state"), os.O_RDONLY)
+            fd = open_private(self.layout.transcript_path(agent, "state"), os.O_RDONLY)
         except FileNotFoundError:
             return [], 0
         try:
@@ -95,26 +95,26 @@ class SharedStore(StoreBase):
 
     def is_hidden(self, name: str) -> bool:
         """Whether this is the name of a soft-deleted session."""
-        return file_names.is_kept(name)
+        return file_names.is_deleted_name(name)
 
     def is_open(self, agent: str, name: str) -> bool:
         """Whether somebody has it open to append."""
-        with store_delete.lock_unused(self.layout.either_transcript(agent, name)) as is_unused:
+        with store_delete.lock_unused(self.layout.either_path(agent, name)) as is_unused:
             return not is_unused
 
     def measure(self, agent: str, name: str) -> int:
         """The size of its entries; 0 if it is gone."""
         try:
-            with closing(Reading(self.layout.either_transcript(agent, name))) as reading:
+            with closing(Reading(self.layout.either_path(agent, name))) as reading:
                 return max(reading.size - reading.entries_at, 0)
         except FileNotFoundError:
             return 0
 
     def read(self, agent: str, name: str, at: int, size: int) -> bytes:
         """Some of its entries; fewer at its end."""
-        with closing(Reading(self.layout.either_transcript(agent, name))) as reading:
+        with closing(Reading(self.layout.either_path(agent, name))) as reading:
             reading.size = min(reading.size, reading.entries_at + at + size)
-            return b"".join(reading.bytes_from(reading.entries_at + at))
+            return b"".join(reading.read_bytes(reading.entries_at + at))
 
     def create(self, agent: str, header: Header, data: bytes, *, is_ours: bool) -> str:
         """Create a session. Returns its name. ``is_ours``: an agent gave its id on this machine. If not, or if the id
@@ -141,22 +141,22 @@ class SharedStore(StoreBase):
     def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
         """Overwrite parts of entries."""
         remote_turns.overwrite(self.layout, agent, name, spans)
-        if not file_names.is_kept(name):
+        if not file_names.is_deleted_name(name):
             with suppress(Unreadable):
                 self.index.read_again(agent, [name])
 
     def delete(self, agent: str, name: str, uid: str) -> None:
         """Delete a session for good, unless the name is another session's now."""
-        with self.layout.journal(agent).lock():
+        with self.layout.get_journal(agent).lock():
             looked = self.look(agent, name)
             if looked is None or looked[0] != uid:
                 return
             session = looked[1].session
-            if file_names.is_kept(name):
+            if file_names.is_deleted_name(name):
                 store_delete.delete_permanently(self.layout, agent, session, name)
             else:
                 store_delete.delete_transcript(self.layout, agent, session, name, soft=False)
-            self.layout.journal(agent).sync()
+            self.layout.get_journal(agent).sync()
         with suppress(Unreadable):
             self.index.remove(agent, [name])
 
@@ -188,11 +188,11 @@ class SharedStore(StoreBase):
 
     def find_title(self, agent: str, name: str) -> str:
         """The title that a list shows."""
-        with closing(Reading(self.layout.either_transcript(agent, name))) as reading:
+        with closing(Reading(self.layout.either_path(agent, name))) as reading:
             return self.read_state(agent).titles.get(name) or soft_deleted.summarize(reading).title or _UNTITLED
 
     def _read_stamp(self, path: Path) -> str | None:
-        for form in (path, file_names.compressed(path)):
+        for form in (path, file_names.compressed_path(path)):
             with suppress(FileNotFoundError):
                 found = os.stat(form)
                 return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"

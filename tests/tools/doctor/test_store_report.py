@@ -11,7 +11,7 @@ import pytest
 from acp_proxy.tools.doctor import store_report as looking
 from acp_proxy.tools.doctor.advice import Advice
 from acp_proxy.tools.doctor.store_report import examine
-from acp_proxy.transcript.compressed import frame
+from acp_proxy.transcript.compressed import compress_chunks
 from tests.stored import Both, store_session
 
 
@@ -89,7 +89,7 @@ def test_of_a_transcript_that_is_too_large_the_size_and_what_to_do_are_said(root
     data = path.read_bytes() + bytes(2**28)
     path.unlink()
     bomb = path.with_suffix(".jsonl.zst")
-    bomb.write_bytes(b"".join(frame(iter([data]), len(data))))
+    bomb.write_bytes(b"".join(compress_chunks(iter([data]), len(data))))
     found, todo = examine(root)
     [(named, why)] = found.unreadable
     assert (named, why.endswith("KiB on disk, as no session has")) == (bomb, True)

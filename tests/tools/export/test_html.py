@@ -83,8 +83,8 @@ class Page(HTMLParser):
 
 def render_page(*turns: ConversationTurn, head: Head = HEAD, tools: Tools = "full", thoughts: bool = True) -> str:
     choices = Choices(tools, thoughts)
-    contents = [(turn.number, document.first_line(turn)) for turn in turns]
-    return "".join(html.render_page(head, contents, document.selected(turns, choices), choices))
+    contents = [(turn.number, document.find_topic(turn)) for turn in turns]
+    return "".join(html.render_page(head, contents, document.select_turns(turns, choices), choices))
 
 
 def body(*items: Item, tools: Tools = "full", thoughts: bool = True) -> str:

@@ -15,9 +15,9 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.tools.export import import_file
 from acp_proxy.tools.export.import_file import import_transcript
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.compressed import frame
+from acp_proxy.transcript.compressed import compress_chunks
 from acp_proxy.transcript.file_format import Header
-from acp_proxy.transcript.file_names import compressed, file_name, unfinished
+from acp_proxy.transcript.file_names import compressed_path, file_name, unfinished_path
 from tests.store import talk
 from tests.store.full_disk import on_full_disk
 from tests.stored import Both
@@ -100,8 +100,8 @@ def test_an_imported_file_is_private(store: Both, tmp_path: Path) -> None:
 
 def test_a_compressed_transcript_is_imported_uncompressed(store: Both, tmp_path: Path) -> None:
     plain = exported(tmp_path)
-    path = compressed(plain)
-    path.write_bytes(b"".join(frame(iter([plain.read_bytes()]), plain.stat().st_size)))
+    path = compressed_path(plain)
+    path.write_bytes(b"".join(compress_chunks(iter([plain.read_bytes()]), plain.stat().st_size)))
     assert import_transcript(store, path).is_new
     assert files(store)[0].read_bytes() == plain.read_bytes()
     assert not import_transcript(store, plain).is_new
@@ -113,8 +113,8 @@ def test_a_compressed_transcript_is_imported_uncompressed(store: Both, tmp_path:
 @pytest.mark.parametrize("cut", [-40, -1, 30])
 def test_a_damaged_compressed_transcript_is_refused(store: Both, tmp_path: Path, cut: int) -> None:
     plain = exported(tmp_path)
-    path = compressed(plain)
-    path.write_bytes(b"".join(frame(iter([plain.read_bytes()]), plain.stat().st_size))[:cut])
+    path = compressed_path(plain)
+    path.write_bytes(b"".join(compress_chunks(iter([plain.read_bytes()]), plain.stat().st_size))[:cut])
     refused(store, path)
     refused(store, path, damaged=True)
 
@@ -193,7 +193,7 @@ def test_a_long_stream_is_imported_compressed_or_not(store: Both, tmp_path: Path
     chance = random.Random(0)
     said = [talk.said(chance.randbytes(50_000).hex()) for _ in range(40)]
     data = exported(tmp_path, talk.prompt("hello"), *said).read_bytes()
-    given = b"".join(frame(iter([data]), len(data))) if compress else data
+    given = b"".join(compress_chunks(iter([data]), len(data))) if compress else data
     assert len(given) > import_file._AT_ONCE
     assert import_transcript(store, BytesIO(given)).is_new
     assert files(store)[0].read_bytes() == data
@@ -227,10 +227,10 @@ def test_memory_does_not_grow_with_the_longest_line(store: Both, tmp_path: Path,
     )
     pieces = [header, talk.prompt("before"), *line, talk.answer()]
     long = tmp_path / "long"
-    long.write_bytes(b"".join(frame(iter(pieces), sum(map(len, pieces))) if compress else pieces))
+    long.write_bytes(b"".join(compress_chunks(iter(pieces), sum(map(len, pieces))) if compress else pieces))
     small = exported(tmp_path)
     if compress:
-        small.write_bytes(b"".join(frame(iter([small.read_bytes()]), small.stat().st_size)))
+        small.write_bytes(b"".join(compress_chunks(iter([small.read_bytes()]), small.stat().st_size)))
     child = [sys.executable, "-c", TAKES_IN, str(store.root), str(small), str(long)]
     grown = int(subprocess.run(child, check=True, stdout=subprocess.PIPE).stdout)
     assert grown < LONG_LINE // 4
@@ -333,7 +333,7 @@ def test_leftovers_of_an_interrupted_import_do_not_matter(store: Both, tmp_path:
     path = exported(tmp_path)
     import_transcript(store, path)
     [kept] = files(store)
-    left = unfinished(kept)
+    left = unfinished_path(kept)
     kept.replace(left)
     assert import_transcript(store, path).is_new
     assert files(store) == [kept]
@@ -348,7 +348,7 @@ def test_a_session_that_begins_during_its_import_is_kept(store: Both, tmp_path: 
         def mark(self, agent: str, name: str) -> str:
             mark = super().mark(agent, name)
             talk.keep(store, AGENT, talk.SESSION)
-            begun.append(self.transcript(agent, name).read_bytes())
+            begun.append(self.transcript_path(agent, name).read_bytes())
             return mark
 
     with pytest.raises(NotImported):
@@ -359,6 +359,6 @@ def test_a_session_that_begins_during_its_import_is_kept(store: Both, tmp_path: 
 def test_a_small_file_that_would_become_huge_is_refused(store: Both, tmp_path: Path) -> None:
     head, zeros = exported(tmp_path).read_bytes(), bytes(2**20)
     path = tmp_path / "bomb.jsonl.zst"
-    path.write_bytes(b"".join(frame(iter([head, *[zeros] * 256]), None)))
+    path.write_bytes(b"".join(compress_chunks(iter([head, *[zeros] * 256]), None)))
     assert "MiB in " in refused(store, path)
     assert files(store) == []

@@ -17,7 +17,7 @@ OURS = frozenset({"<details>", "<summary>", "</summary>", "<code>", "</code>", "
 
 def written(*items: Item, tools: Tools = "summary", thoughts: bool = False) -> str:
     choices = Choices(tools, thoughts)
-    text = "".join(markdown.write_document(HEAD, document.selected([turn(*items)], choices), choices))
+    text = "".join(markdown.write_document(HEAD, document.select_turns([turn(*items)], choices), choices))
     return text.partition("\n## ")[2].partition("\n")[2].strip("\n")
 
 
@@ -58,7 +58,7 @@ def test_a_conversation_is_written_as_a_document() -> None:
     )
     second = turn(said("user", "Thanks"), said("agent", "Bye."), number=2, stop="cancelled")
     choices = Choices("summary", thoughts=False)
-    turns = document.selected([first, second], choices)
+    turns = document.select_turns([first, second], choices)
     assert "".join(markdown.write_document(HEAD, turns, choices)) == (
         "# Fix the login\n\nmy-agent 1.2.0 · 2026-11-20 09:15 UTC · `/home/me/project`\n"
         "\n## 1. Fix it\n\n> Fix it\n>\n> please\n"

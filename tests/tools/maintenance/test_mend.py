@@ -40,7 +40,7 @@ def read(path: Path) -> tuple[Header | None, list[str], bool]:
     """The header, the messages (for notes, their types), and whether it is complete."""
     reading = Reading(path)
     try:
-        entries = [line.entry for line in reading.lines()]
+        entries = [line.entry for line in reading.read_lines()]
         said = ["damage" if one is None else str(one.note["type"]) if one.note else spoken(one) for one in entries]
         return reading.header, said, reading.is_complete
     finally:
@@ -180,7 +180,7 @@ def test_a_file_without_a_session_is_not_changed(path: Path, copy: Path, data: b
 
 def test_two_repairs_of_one_folder_exclude_each_other(path: Path, copy: Path) -> None:
     write(path, HEADER + b"\0" * 200 + ONE)
-    with private_files.alone_in(path.parent), pytest.raises(Unmendable, match="Try again"):
+    with private_files.lock_folder(path.parent), pytest.raises(Unmendable, match="Try again"):
         mend_transcript(path, copy)
     assert mend_transcript(path, copy) == 1
 

@@ -103,7 +103,7 @@ def test_a_pruned_session_is_in_no_file_and_stays_deleted(store: Both) -> None:
 
 
 def test_an_open_session_is_not_pruned(store: Both) -> None:
-    transcript = Transcript(Layout(store.root).transcript(AGENT, file_name("b")))
+    transcript = Transcript(Layout(store.root).transcript_path(AGENT, file_name("b")))
     assert pruned(store) == {"a": None, "b": IN_USE, "c": None}
     assert [row.session for row in store.list_all()] == ["b"]
     transcript.close()
@@ -167,7 +167,7 @@ def test_a_session_that_cannot_be_deleted_is_reported_with_the_errno(
 def test_the_size_of_a_session_includes_its_backups(store: Both) -> None:
     layout = Layout(store.root)
     path = cold.kept(store, "s")
-    copy = layout.backup(AGENT, path.stem, talk.time(1))
+    copy = layout.backup_path(AGENT, path.stem, talk.time(1))
     copy.parent.mkdir(parents=True)
     copy.write_bytes(b"x" * 1000)
     size = cold.compressed_now(store, "s").stat().st_size
@@ -215,7 +215,7 @@ def test_a_subagents_session_stays_and_goes_with_the_one_it_worked_for(store: Bo
 
 def test_a_subagents_session_stays_if_the_one_it_worked_for_is_open(store: Both) -> None:
     talk.keep(store, AGENT, "b", talk.update(update_kinds.SUBAGENT, sessionId="a", session="b"), fresh=False)
-    transcript = Transcript(Layout(store.root).transcript(AGENT, file_name("b")))
+    transcript = Transcript(Layout(store.root).transcript_path(AGENT, file_name("b")))
     chosen = select_beyond(Limits(keep=0), find_candidates(store))
     left = {candidate.session: trouble for candidate, trouble in prune_sessions(store, chosen, soft=False)}
     assert left == {"c": None, "b": IN_USE, "a": IN_USE}

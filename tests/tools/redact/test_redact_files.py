@@ -180,7 +180,7 @@ def test_entries_appended_during_the_redaction_stay_whole(store: Both) -> None:
     redact_file(path(store), MASKING, dry=False)
     assert holders(store) == []
     reading = Reading(path(store))
-    texts = [text_of(line.entry.value) for line in reading.lines() if line.entry is not None]
+    texts = [text_of(line.entry.value) for line in reading.read_lines() if line.entry is not None]
     reading.close()
     assert len(texts) == 1 + 3 * count
     for number in range(count):

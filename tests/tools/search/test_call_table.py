@@ -84,7 +84,7 @@ def test_a_search_for_words_removes_the_calls_of_a_transcript_that_was_removed_b
     talk.keep(store, AGENT, talk.SESSION, prompt("word"), begin("c", f"make {SECRET}"), end("c"))
     assert find(store, command="make")
     assert search(store, "word").hits
-    Layout(root).transcript(AGENT, file_name(talk.SESSION)).unlink()
+    Layout(root).transcript_path(AGENT, file_name(talk.SESSION)).unlink()
     if not has_index:  # then only the tables know that it was there
         Layout(root).remove_index()
         shutil.rmtree(root / "unindexed")

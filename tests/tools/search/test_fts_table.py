@@ -16,7 +16,7 @@ from acp_proxy.tools.maintenance import verify
 from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.search import search as search_search
-from acp_proxy.transcript.file_names import digit, file_name
+from acp_proxy.transcript.file_names import file_name, find_table_digit
 from tests.store import cold, talk
 from tests.store.searches import SECRET, append, found, keep, left, search, tables
 from tests.store.talk import prompt, said
@@ -55,7 +55,7 @@ def removed_by_hand(store: Both) -> None:
 
 
 def deleted_by_a_process_that_then_died(store: Both) -> None:
-    known = store.layout.journal(AGENT)
+    known = store.layout.get_journal(AGENT)
     known.append("deleted", "s", talk.time(0))
     Both(store.root).list_all()
 
@@ -122,7 +122,7 @@ def test_a_delete_causes_only_a_sixteenth_to_be_read_again(store: Both, root: Pa
     found(store, "word")
     before = tables(root)
     store.delete(AGENT, "s1")
-    assert before - tables(root) == {name for name in before if name[0] == digit(file_name("s1"))}
+    assert before - tables(root) == {name for name in before if name[0] == find_table_digit(file_name("s1"))}
     assert len(found(store, "word", limit=100)) == 63
 
 
@@ -308,7 +308,7 @@ def test_a_wrong_table_is_reported_and_repaired(
     keep(store, "s", "a word", "another word")
     found(store, "word")
     assert list(verify_store(store)) == []
-    [path] = (store.root / "search").glob(f"{digit(file_name('s'))}-*")
+    [path] = (store.root / "search").glob(f"{find_table_digit(file_name('s'))}-*")
     break_it(path)
     [finding] = verify_store(store)
     assert (finding.path, finding.kind, finding.is_damage) == (path, kind, True)

@@ -32,7 +32,7 @@ class Home:
     def say(self, title: str, text: str) -> None:
         """One more turn of the session with this title."""
         [row] = self.store.find_titled(title)
-        session, path = row.session, self.store.layout.transcript(AGENT, row.name)
+        session, path = row.session, self.store.layout.transcript_path(AGENT, row.name)
         open_session.decompress(self.store.layout, AGENT, path)
         transcript = Transcript(path)
         transcript.append(talk.prompt(text, session=session, run=text) + talk.answer(run=text))
@@ -44,7 +44,7 @@ class Home:
         found = {}
         for row in self.store.list_newest():
             with closing(self.store.open_listed(row)) as reading:
-                entries = [line.entry for line in reading.lines() if line.entry is not None]
+                entries = [line.entry for line in reading.read_lines() if line.entry is not None]
             told = [entry.value for entry in entries if acp.text(entry.value, "method") == acp.PROMPT]
             found[row.title or ""] = [each["params"]["prompt"][0]["text"] for each in told]  # type: ignore[index]
         return found
@@ -54,7 +54,7 @@ class Home:
         [row] = self.store.list_newest()
         with closing(self.store.open_listed(row)) as reading:
             assert reading.header is not None
-            entries = b"".join(reading.bytes_from(reading.entries_at))
+            entries = b"".join(reading.read_bytes(reading.entries_at))
             parts = [(machine, entries[start:end].splitlines()) for start, end, machine in reading.header.elsewhere]
         told = [(machine, file_format.decode_entry(line)) for machine, lines in parts for line in lines]
         found = [(machine, entry.value) for machine, entry in told if entry is not None]

@@ -64,12 +64,12 @@ def waiting(homes: tuple[Home, Home]) -> tuple[Home, Home, Path]:
     for home in homes:
         home.sync()
     [row] = two.store.list_newest()
-    editor = Transcript(two.store.layout.transcript(AGENT, row.name))
+    editor = Transcript(two.store.layout.transcript_path(AGENT, row.name))
     one.say("Hello", "Again")
     for home in homes:
         home.sync()
     editor.close()
-    return one, two, two.store.layout.remote_turns(AGENT, row.name)
+    return one, two, two.store.layout.remote_turns_path(AGENT, row.name)
 
 
 def test_a_load_adds_the_turns_that_waited_and_the_next_round_knows_them(waiting: tuple[Home, Home, Path]) -> None:
@@ -400,7 +400,7 @@ def test_an_agent_is_never_asked_for_an_id_that_an_agent_of_another_machine_gave
         reading.search()
         assert reading.agents.is_none
     note = file_format.encode_note(talk.time(0), talk.RUN, {"type": NoteType.HANDOVER, "to": "2"})
-    there = Transcript(two.store.layout.transcript(AGENT, row.name))
+    there = Transcript(two.store.layout.transcript_path(AGENT, row.name))
     there.append(note)
     there.close()
     two.say("Hello", "There")
