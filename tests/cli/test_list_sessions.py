@@ -74,9 +74,12 @@ def test_json_has_every_field_of_a_session(store: Store) -> None:
         "hasErrors": True,
         "isRunning": False,
         "isArchived": False,
+        "isPinned": False,
         "bytes": path.stat().st_size,
         "transcript": path.stem,
         "machine": None,
+        "branch": None,
+        "commit": None,
     }
 
 
