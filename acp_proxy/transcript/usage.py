@@ -87,7 +87,8 @@ class Use(Struct):
 
     def add_answer(self, entry: Entry, result: object) -> None:
         """Add the end of a turn. ``result``: what may have its usage: the prompt's answer, or a state update."""
-        usage = acp.member(result, "usage")
+        usage, is_turn = read_usage(result)
+        self.is_per_turn |= is_turn
         told = {key: count for key in _COUNTED if (count := _number(usage, key)) is not None}
         if "totalTokens" not in told:
             return
@@ -130,6 +131,21 @@ class Use(Struct):
 
     def _get_amount(self, entry: Entry) -> Amount:
         return self.quarters.setdefault(find_quarter(entry.at), Amount())
+
+
+def read_usage(result: object) -> tuple[object, bool]:
+    """The usage in the end of a turn, and whether it is certainly of the turn alone. Gemini has it in ``_meta``, under
+    names of its own."""
+    usage, counts = acp.member(result, "usage"), acp.member(read_quota(result), "token_count")
+    given, output = _number(counts, "input_tokens"), _number(counts, "output_tokens")
+    if usage is not None or given is None or output is None:
+        return usage, False
+    return {"inputTokens": given, "outputTokens": output, "totalTokens": given + output}, True
+
+
+def read_quota(result: object) -> object:
+    """What Gemini, and the adapters of Claude and Codex, say of a turn's tokens and models."""
+    return acp.member(acp.member(result, "_meta"), "quota")
 
 
 def find_quarter(at: str) -> str:

@@ -147,9 +147,17 @@ def test_no_patch_writes_outside_of_the_directory_or_into_gits_own(store: Store,
     assert (file["patch"], file["trouble"]) == (None, "git" if "git" in path.lower() else "outside")
 
 
-def test_a_name_with_a_nul_has_no_patch(store: Store, tree: Path) -> None:
-    keep(store, tree, edited("1", "a\0b", None, "x\n"))
-    assert run(store, "s").stdout == ""
+@pytest.mark.parametrize("name", ["a\0b", "x" * 256, "a/" * 2048 + "b"], ids=["nul", "long", "deep"])
+def test_a_name_that_no_file_has_does_not_spoil_the_patch(store: Store, tree: Path, name: str) -> None:
+    keep(store, tree, edited("1", name, None, "x\n"), edited("2", "good", None, "x\n"))
+    result = run(store, "s")
+    assert result.stdout.count("diff --git") == 1
+    assert "git takes no file of this name" in result.stderr
+
+
+def test_files_that_a_session_did_not_change_are_said(store: Store, tree: Path) -> None:
+    keep(store, tree, edited("1", "a", None, "x\n"))
+    assert "a change of these files" in run(store, "s", "b").stderr
 
 
 def test_no_file_outside_of_the_directory_is_read(store: Store, tree: Path) -> None:

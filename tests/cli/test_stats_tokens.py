@@ -76,6 +76,36 @@ def test_an_agent_that_counts_the_session_so_far_counts_once(store: Store) -> No
     assert told == {"agent": 39, "other": 25}
 
 
+def quota(*used: tuple[str, int]) -> dict[str, Any]:
+    """What an agent says in ``_meta``: tokens of the turn, and the models that it used."""
+    models = [{"model": name, "token_count": {"input_tokens": given, "output_tokens": 1}} for name, given in used]
+    count = {"input_tokens": sum(given for _, given in used), "output_tokens": len(used)}
+    return {"_meta": {"quota": {"token_count": count, "model_usage": models}}}
+
+
+def test_a_turn_counts_for_the_model_that_the_agent_says_it_used_with_its_cost(store: Store) -> None:
+    cost = {"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": {"amount": 0.5, "currency": "EUR"}}
+    path = store_session(store, "a", ("a", [model("default"), cost]))
+    answer = {"usage": usage(10, 2)} | quota(("small", 3), ("big", 7))
+    transcript = Transcript(path)
+    transcript.append(message(timestamps.stamp(EPOCH), Peer.AGENT, {"id": 9, "result": answer}, acp.PROMPT))
+    transcript.close()
+    [row] = rows(store, "--by", "model")["models"]
+    assert (row["model"], row["turns"], row["totalTokens"], row["cost"]) == ("big", 1, 12, {"EUR": 0.5})
+
+
+def test_tokens_that_an_agent_says_only_in_meta_are_of_the_turn(store: Store) -> None:
+    path = store_session(store, "a", ("a", []))
+    transcript = Transcript(path)
+    for given in (10, 20):
+        answer = {"stopReason": "end_turn", **quota(("m", given))}
+        transcript.append(message(timestamps.stamp(EPOCH), Peer.AGENT, {"id": 9, "result": answer}, acp.PROMPT))
+    transcript.close()
+    store.mark(store.choose_agent(None, "agent", ""), "a")
+    assert rows(store, "--by", "model")["models"][0]["totalTokens"] == 32
+    assert printed(store).splitlines()[-1].split()[5:7] == ["32", "tokens"]
+
+
 @pytest.mark.parametrize(("by", "names"), [("day", ["2023-11-15", "2023-11-14"]), ("project", ["/q", "/p"])])
 def test_tokens_are_counted_by_day_and_project(store: Store, by: str, names: list[str]) -> None:
     keep(store, "a", "m", usage(1, 2), cwd="/p")

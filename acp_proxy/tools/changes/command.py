@@ -26,6 +26,7 @@ from acp_proxy.tools.changes.session_changes import SessionChanges, check_file, 
 from acp_proxy.views import sanitize
 
 _NOTHING = "No tool call of these turns reported a change of a file."
+_NOT_THESE = "No tool call reported a change of these files. To see which were changed, leave them out: --name-only"
 
 
 def diff(
@@ -78,7 +79,7 @@ def diff(
                     typer.echo(sanitize.make_line(change.path))
         else:
             _print(shown, find_screen(), stat=stat)
-        _say_left_out(found)
+        _say_left_out(found, _NOT_THESE if files else _NOTHING)
 
 
 def print_sum(found: SessionChanges) -> None:
@@ -98,11 +99,12 @@ def print_patch(found: SessionChanges, target: Screen) -> None:
             say(f"{_NOTHING}\n")
 
 
-def _say_left_out(found: SessionChanges) -> None:
+def _say_left_out(found: SessionChanges, nothing: str = _NOTHING) -> None:
+    """``nothing``: what to say if there is nothing at all."""
     for text in describe.name_left_out(found.changes, found.unclear):
         print_on_stderr(text)
     if not found.changes and not found.unclear:
-        print_on_stderr(_NOTHING)
+        print_on_stderr(nothing)
 
 
 def _check(found: SessionChanges) -> None:

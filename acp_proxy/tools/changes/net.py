@@ -35,6 +35,9 @@ _LINES, _SIZE = 500_000, 64 * 1024 * 1024
 lines takes minutes and gigabytes."""
 
 
+_LONGEST_PATH, _LONGEST_NAME = 4096, 255  # bytes, on Linux
+
+
 class FileText(Struct, frozen=True):
     """The text of a file. None: the file is not there."""
 
@@ -259,7 +262,7 @@ def _find_trouble(change: FileChange) -> Trouble | None:
         return "outside"
     if ".git" in path.lower().split("/"):
         return "git"
-    if not path or path == "." or "\0" in path or not _is_encodable(path):
+    if not path or path == "." or "\0" in path or not _is_name(path):
         return "name"
     if change.new is None:
         return "moved" if change.edits[0].form == "move" else "part"
@@ -269,6 +272,15 @@ def _find_trouble(change: FileChange) -> Trouble | None:
     if sum(map(len, texts)) > _SIZE or sum(text.count("\n") for text in texts) > _LINES:
         return "large"
     return None if all(map(_is_encodable, texts)) else "text"
+
+
+def _is_name(path: str) -> bool:
+    """Whether git and file systems can have it: one file that they cannot write, and git applies nothing of a patch."""
+    try:
+        data = path.encode()
+    except UnicodeEncodeError:
+        return False
+    return len(data) < _LONGEST_PATH and all(len(part) <= _LONGEST_NAME for part in data.split(b"/"))
 
 
 def _is_encodable(text: str) -> bool:

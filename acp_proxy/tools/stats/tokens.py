@@ -22,6 +22,7 @@ from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript.private_files import explain_unreadable
 from acp_proxy.transcript.reader import Line
 from acp_proxy.transcript.titles import clean
+from acp_proxy.transcript.usage import read_quota, read_usage
 
 By = Literal["month", "day", "project", "agent", "model"]
 _FORMS = {"month": "%Y-%m", "day": "%Y-%m-%d"}
@@ -153,6 +154,7 @@ def _read_session(row: ListedSession, reading: Reading) -> _SessionUse:
     found = _SessionUse(row)
     since = header.created_at if header is not None else ""  # what is older was copied into a fork
     model, run, before, spent = "", "", TokenCounts(), dict[str, float]()
+    used, costs_before = "", 0  # the model that the last turn used, and how many costs came before the turn
     for line in reading.read_alike():
         entry = line.entry if isinstance(line, Line) else None
         if entry is None:
@@ -161,16 +163,23 @@ def _read_session(row: ListedSession, reading: Reading) -> _SessionUse:
         counts = entry.at >= since
         if entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT and counts:
             found.turns.append((entry.at, model))
+            used, costs_before = "", len(found.costs)
         result = _find_result(entry)
-        if result is not None and found.turns:  # the model that was chosen when the turn ended
-            found.turns[-1] = (found.turns[-1][0], model)
-        if (tokens := TokenCounts.read(acp.member(result, "usage"))) is not None:
+        if result is not None and found.turns:
+            used = _find_used(result)
+            found.turns[-1] = (found.turns[-1][0], used or model)
+            found.costs[costs_before:] = [
+                (at, used or chosen, currency, amount) for at, chosen, currency, amount in found.costs[costs_before:]
+            ]
+        usage, is_turn = read_usage(result)
+        if (tokens := TokenCounts.read(usage)) is not None:
+            found.is_per_turn |= is_turn
             if entry.run == run:
                 stands = tokens.total == before.total > 0 and acp.text(result, "stopReason") == "end_turn"
                 found.is_per_turn |= stands or tokens.is_below(before)
             if counts:
                 grown = tokens.minus(before) if tokens.total >= before.total else tokens
-                found.answers.append(_Answer(entry.at, model, tokens, grown))
+                found.answers.append(_Answer(entry.at, used or model, tokens, grown))
             run, before = entry.run, tokens
         if (cost := _read_cost(entry)) is not None:
             currency, counter = cost
@@ -178,7 +187,7 @@ def _read_session(row: ListedSession, reading: Reading) -> _SessionUse:
             grown_cost = grown_cost if grown_cost >= 0 else counter  # the agent's counter has restarted
             spent[currency] = counter
             if grown_cost and counts:
-                found.costs.append((entry.at, model, currency, grown_cost))
+                found.costs.append((entry.at, used or model, currency, grown_cost))
     return found
 
 
@@ -191,6 +200,18 @@ def _find_result(entry: Entry) -> object:
     update = acp.member(acp.member(entry.value, "params"), "update")
     is_state = entry.protocol != file_format.V1 and acp.update_kind(update) == update_kinds.STATE
     return update if is_state else None
+
+
+def _find_used(result: object) -> str:
+    """The model that the agent says it has used in a turn; of several, the one with the most tokens. Empty: none."""
+    used = acp.member(read_quota(result), "model_usage")
+    found: dict[str, float] = {}
+    for each in used if isinstance(used, list) else ():
+        if name := acp.text(each, "model"):
+            counts = acp.member(each, "token_count")
+            figures = counts.values() if isinstance(counts, dict) else ()
+            found[name] = sum(read_number(one, _MOST) or 0 for one in figures)
+    return max(found, key=lambda name: found[name], default="")
 
 
 def _read_cost(entry: Entry) -> tuple[str, float] | None:
