@@ -78,7 +78,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _PLAIN = SUFFIX.removeprefix(".")
 _TAKEN = "."
 """Follows the transcript's name in a mark that is being removed; a random suffix follows."""
-_TABLE = re.compile(r"[0-9a-f]-[0-9a-f]{16}(\.calls)?\.sqlite3")
+_TABLE = re.compile(r"[0-9a-f]-[0-9a-f]{16}(\.calls|\.parts)?\.sqlite3")
 """A search table, or with the group one of tool calls. Versions that do not know the latter remove it like the former:
 all that begins with a transcript's digit."""
 
@@ -397,7 +397,7 @@ class Layout:
 
     def list_search_tables(self, digit: str, kind: str = "") -> list[Path]:
         """The search tables for transcripts with this digit (``file_names.find_table_digit``). ``kind``: ``.calls`` for
-        those of tool calls."""
+        those of tool calls, ``.parts`` for those of the parts of turns."""
         with suppress(FileNotFoundError):
             return sorted(
                 self.search / file

@@ -160,12 +160,18 @@ def read_turns(reading: Reading, session: str, child: OpenChild = _open_no_child
                 _add(turn.items, part)
 
 
-def read_parts(reading: Reading, session: str, child: OpenChild = _open_no_child) -> Iterator[Part]:
+def read_parts(
+    reading: Reading,
+    session: str,
+    child: OpenChild = _open_no_child,
+    lines: Iterable[Line | AlikeLines] | None = None,
+) -> Iterator[Part]:
     """The turns in parts: ``TurnBegin``, items, ``TurnEnd``. A message may come in several parts. Raises OSError.
 
-    ``child``: as for ``read_turns``.
+    ``child``: as for ``read_turns``. ``lines``: the reading's, of a caller who watches them.
     """
-    return _PartReader(session, reading.also, _PAGE, child).read(read_as_v1(reading.read_alike()))
+    chosen = reading.read_alike() if lines is None else lines
+    return _PartReader(session, reading.also, _PAGE, child).read(read_as_v1(chosen))
 
 
 def number_turns(lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:

@@ -97,7 +97,12 @@ def find_reason(call: ToolCall) -> str | None:
     items, output = call.fields.get("content"), call.fields.get("rawOutput")
     found = [acp.text(acp.member(item, "content"), "text") for item in items] if isinstance(items, list) else []
     text = "\n".join(text for text in found if text) or _find_text(output) or _find_error(output)
-    return _FENCED.sub(r"\1", text).strip() or None if text else None
+    return strip_fence(text) or None if text else None
+
+
+def strip_fence(text: str) -> str:
+    """A program's output without the fence in which some agents put it, and the space around it."""
+    return _FENCED.sub(r"\1", text).strip()
 
 
 def _find_error(output: object) -> str | None:

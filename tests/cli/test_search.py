@@ -278,6 +278,32 @@ def test_phrases_beginnings_and_many_words(store: Both) -> None:
     assert ids(store, "logi") == []
 
 
+def printing_session(store: Both) -> None:
+    error = {
+        "content": [{"type": "content", "content": {"type": "text", "text": "\x1b[31mImportError: no flask\x1b[0m"}}]
+    }
+    turn = [begun("c", title="pytest", kind="execute"), ended("c", "failed", **error), chunk("The import fails.")]
+    store_session(store, "printing", ("Run the tests", turn), ("And flask?", []))
+
+
+def test_what_tools_printed_is_found_on_request(store: Both) -> None:
+    printing_session(store)
+    assert run(store, "ImportError").exit_code == 1
+    [line] = printed(store, "ImportError", "--in", "output").splitlines()
+    assert (line.split("\t")[:2], line.split("\t")[-1]) == (["printing", "1"], "ImportError: no flask")
+    [hit] = json.loads(printed(store, "flask", "--in", "output", "--json"))
+    [found] = hit["found"]
+    assert (found["turn"], found["text"], found["marks"]) == (1, "ImportError: no flask", [[16, 21]])
+
+
+def test_parts_may_be_combined_and_are_found_with_calls(store: Both) -> None:
+    printing_session(store)
+    assert ids(store, "flask", "--in", "user") == ids(store, "flask", "--in", "output", "--failed") == ["printing"]
+    assert ids(store, "flask", "--in", "user", "--failed") == ids(store, "flask", "--in", "agent") == []
+    [line] = printed(store, "tests", "ImportError", "--in", "user", "--in", "output").splitlines()
+    assert line.split("\t")[-1] == "Run the tests · ImportError: no flask"
+
+
 # No match, and errors.
 
 
@@ -293,9 +319,19 @@ def test_no_match_shows_how_to_match_the_beginnings_of_words(store: Both) -> Non
     two_sessions(store)
     result = run(store, "logi pag", "x")
     shown = shell_quote.joined(["acp-proxy", "search", "logi*", "pag*", "x*", "--store", str(store.root)])
-    assert result.stderr == f"Nothing matches. Try fewer words, or their beginnings, as in: {shown}\n"
-    assert run(store, "zz*", "yy*").stderr == "Nothing matches. Try fewer words.\n"
+    output = shell_quote.joined(["acp-proxy", "search", "logi pag", "x", "--in", "output", "--store", str(store.root)])
+    assert result.stderr == (
+        f"Nothing matches. Try fewer words, or their beginnings, as in: {shown}\n"
+        f"To search what tools printed: {output}\n"
+    )
+    assert run(store, "zz*", "yy*").stderr.startswith("Nothing matches. Try fewer words.\n")
     assert ids(store, "logi*", "pag*") == ["first"]
+
+
+def test_no_match_in_a_part_does_not_advise_to_search_another(store: Both) -> None:
+    two_sessions(store)
+    shown = shell_quote.joined(["acp-proxy", "search", "logi*", "--in", "output", "--store", str(store.root)])
+    assert run(store, "logi", "--in", "output").stderr.endswith(f"as in: {shown}\n")
 
 
 def test_an_empty_store_says_so_and_what_to_do(tmp_path: Path) -> None:
@@ -321,7 +357,17 @@ def test_every_text_is_a_valid_search(store: Both, words: str) -> None:
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("words", [(), ("a", "--limit", "0"), ("a", "--until", "tomorrow"), ("a", "--no-such")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("a", "--limit", "0"),
+        ("a", "--until", "tomorrow"),
+        ("a", "--no-such"),
+        ("a", "--in", "x"),
+        ("--failed", "--in", "user"),
+    ],
+)
 def test_wrong_usage_exits_with_2(store: Both, words: tuple[str, ...]) -> None:
     assert run(store, *words).exit_code == 2
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from acp_proxy.tools.search import query
 from acp_proxy.tools.search.search import SearchRequest, SearchResult, search_store
+from acp_proxy.transcript.file_names import file_name
 from tests.store import talk
 from tests.store.talk import answer, prompt
 from tests.store.writing import AGENT
@@ -46,3 +47,29 @@ def left(root: Path, word: str = SECRET) -> list[str]:
     """The files that contain a word or its second half: a search table omits what a word shares with the one before."""
     half = word[len(word) // 2 :].encode()
     return [path.relative_to(root).as_posix() for path, data in contents(root) if half in data]
+
+
+def deleted(store: Both) -> None:
+    store.delete(AGENT, "s")
+    store.remove_from_index(AGENT, "s")
+
+
+def removed(store: Both) -> None:
+    [row] = [row for row in store.list_all() if row.session == "s"]
+    store.delete_listed(row)
+
+
+def removed_by_hand(store: Both) -> None:
+    for path in (store.root / "transcripts" / AGENT).glob(f"{file_name('s')}.*"):
+        path.unlink()
+    store.mark(AGENT, "s")
+    store.list_all()
+
+
+def deleted_by_a_process_that_then_died(store: Both) -> None:
+    known = store.layout.get_journal(AGENT)
+    known.append("deleted", "s", talk.time(0))
+    Both(store.root).list_all()
+
+
+DELETES = [deleted, removed, removed_by_hand, deleted_by_a_process_that_then_died]

@@ -168,16 +168,17 @@ class Inspection:
         yield from self._inspect_index(self._layout.list_all_names())
         yield from self._inspect_search()
 
-    def _inspect_call_table(self, path: Path, gone: set[tuple[str, str]]) -> Iterator[Finding]:
-        """Checks a table of tool calls. ``gone``: gets the transcripts that were removed since."""
+    def _inspect_other_table(self, path: Path, gone: set[tuple[str, str]]) -> Iterator[Finding]:
+        """Checks a table of tool calls or of parts of turns. ``gone``: gets the transcripts that were removed since."""
         from acp_proxy.tools.search.call_table import CallTable
+        from acp_proxy.tools.search.part_table import PartTable
 
         try:
-            with closing(CallTable(path)) as calls:
-                calls.check()
+            with closing(CallTable(path) if CallTable.KIND in path.name else PartTable(path)) as table:
+                table.check()
                 gone.update(
                     (agent, name)
-                    for agent, name, *_ in calls.list_extents()
+                    for agent, name, *_ in table.list_extents()
                     if not self._layout.has_transcript(agent, name)
                 )
         except sqlite3.OperationalError as problem:
@@ -375,18 +376,23 @@ class Inspection:
             yield Finding(self._layout.search, FOREIGN, "is where a directory must be. Move it away", BY_HAND)
             return
         tables = {path for digit in "0123456789abcdef" for path in self._layout.list_search_tables(digit)}
-        calls = {path for digit in "0123456789abcdef" for path in self._layout.list_search_tables(digit, ".calls")}
+        others = {
+            path
+            for digit in "0123456789abcdef"
+            for kind in (".calls", ".parts")
+            for path in self._layout.list_search_tables(digit, kind)
+        }
         gone = set[tuple[str, str]]()
         for path in found:
-            if path in tables | calls and store_layout.is_emptied(path):
+            if path in tables | others and store_layout.is_emptied(path):
                 continue  # the next search removes it
             if path in tables:
                 yield from _check_mode(path)
                 yield from self._inspect_search_table(path, None, gone)
-            elif path in calls:
+            elif path in others:
                 yield from _check_mode(path)
-                yield from self._inspect_call_table(path, gone)
-            elif path.with_name(path.name.removesuffix("-wal").removesuffix("-shm")) in tables | calls:
+                yield from self._inspect_other_table(path, gone)
+            elif path.with_name(path.name.removesuffix("-wal").removesuffix("-shm")) in tables | others:
                 yield from _check_mode(path)
             else:
                 yield _describe_foreign(path)

@@ -12,7 +12,14 @@ import msgspec
 
 from acp_proxy.protocol import timestamps
 from acp_proxy.tools.changes.edits import CallSummary, EditReader
-from acp_proxy.tools.search.fts_table import TRANSCRIPTS, Addition, IndexedTranscript, Key, TranscriptTable
+from acp_proxy.tools.search.fts_table import (
+    TRANSCRIPTS,
+    Addition,
+    IndexedTranscript,
+    Key,
+    MeasuredLines,
+    TranscriptTable,
+)
 from acp_proxy.transcript.reader import Line, Reading
 from acp_proxy.transcript.v2_as_v1 import read_as_v1
 from acp_proxy.views.conversation import number_turns
@@ -63,19 +70,8 @@ def read_calls(key: Key, before: IndexedTranscript | None, reading: Reading) -> 
     header = reading.header or reading.rebuild_header()
     if header is None:
         return None
-    reader, size = EditReader(), 0
-
-    def iterate_lines() -> Iterator[Line]:
-        nonlocal size
-        for line in read_as_v1(reading.read_alike()):
-            if not isinstance(line, Line):  # only words
-                size = line.end
-                continue
-            if line.whole:
-                size = line.end
-            yield line
-
-    for turn, line in number_turns(iterate_lines()):
+    reader, lines = EditReader(), MeasuredLines(reading.read_alike())
+    for turn, line in number_turns(line for line in read_as_v1(lines) if isinstance(line, Line)):  # others are words
         if line.entry is not None:
             reader.add(turn, line.entry)
     calls = [
@@ -83,7 +79,7 @@ def read_calls(key: Key, before: IndexedTranscript | None, reading: Reading) -> 
         for call in reader.list_calls()
         if (encoded := _encode(call, header.cwd or "/"))
     ]
-    seen = IndexedTranscript(header.created_at, reading.inode, size)
+    seen = IndexedTranscript(header.created_at, reading.inode, lines.size)
     return Addition(key, before, seen, -1, calls)  # -1: nothing of before stays, not even calls before the first turn
 
 

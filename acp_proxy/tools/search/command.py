@@ -34,6 +34,7 @@ from acp_proxy.cli.session_filter import (
 )
 from acp_proxy.errors import AcpProxyError, Unreadable
 from acp_proxy.store.sessions import Sessions
+from acp_proxy.tools.search.query import TurnPart
 from acp_proxy.tools.search.search import search_store
 from acp_proxy.views import sanitize
 
@@ -57,6 +58,10 @@ def search(
     since: TurnsSinceOption = "",
     until: TurnsUntilOption = "",
     branch: BranchOption = "",
+    parts: Annotated[
+        list[TurnPart] | None,
+        typer.Option("--in", help="Search only this part of the turns. May be given several times."),
+    ] = None,
     file: Annotated[
         str, typer.Option("--file", metavar="PATH", help="Only turns with a tool call on this file or directory.")
     ] = "",
@@ -75,9 +80,12 @@ def search(
     """Find the turns that contain all of these words.
 
     The order does not matter. The search covers prompts, messages of the agent, and titles of tool calls and sessions,
-    but not thoughts or tool output. It ignores case and accents. An argument with spaces is a phrase. The newest
-    results come first. If the output is not a terminal, each line has id, turn, title, agent, directory, time and text,
-    separated by tabs. The exit status is 1 if nothing matches.
+    but not thoughts. It ignores case and accents. An argument with spaces is a phrase. The newest results come first.
+    If the output is not a terminal, each line has id, turn, title, agent, directory, time and text, separated by tabs.
+    The exit status is 1 if nothing matches.
+
+    --in searches only a part of each turn: your words (user), the agent's messages (agent), what tool calls are (tools:
+    titles, input, files), or what they printed (output: the beginning and the end of each). Several may be given.
 
     A search reads what no search has read yet, the newest sessions first, until it has its results. On a terminal, each
     result appears as soon as no newer one can come. You may interrupt it.
@@ -94,7 +102,7 @@ def search(
     words = words or []
     wants_calls = bool(file or tool or command or failed)
     with report_wrong_usage():
-        question = asked(words) if words or not wants_calls else ""
+        question = asked(words) if words or parts or not wants_calls else ""
     with report_errors():
         wanted = make_filter(agent, cwd, here, since, until, branch)
         opened = open_store(store)
@@ -108,6 +116,7 @@ def search(
             until=wanted.until or None,
             below=wanted.below,
             branch=wanted.branch,
+            parts=tuple(dict.fromkeys(parts or ())),
         )
         target, options = find_screen(), repeat_store_option(context, store)
 
@@ -133,7 +142,7 @@ def search(
                     say(text)
         if not result.hits:
             is_empty = next(opened.list_newest(), None) is None
-            print_on_stderr(explain_empty_list(opened, narrowed=False) if is_empty else _nothing(words, options))
+            print_on_stderr(explain_empty_list(opened, narrowed=False) if is_empty else _nothing(words, parts, options))
             raise typer.Exit(1)
         if not result.is_all and not as_json:
             print_on_stderr(f"There are more than {limit} sessions. Use --limit {2 * limit}, or more words.")
@@ -194,15 +203,21 @@ def _texts(store: Sessions, hits: "list[Hit]", target: Screen, options: list[str
         yield results.format_hit(hit, _command(store, hit, ids[hit.session.selector], options), look)
 
 
-def _nothing(words: list[str], options: list[str]) -> str:
+def _nothing(words: list[str], parts: list[TurnPart] | None, options: list[str]) -> str:
     """What to do if nothing is found: words match as a whole, unless the user asks for their beginnings."""
     single = " ".join(words).split()
     if not single:
         return "No tool call matches. Try fewer options."
     if all(word.endswith("*") for word in single) or '"' in "".join(single):
-        return "Nothing matches. Try fewer words."
-    beginnings = write_command("search", [f"{word.rstrip('*')}*" for word in single], *options)
-    return f"Nothing matches. Try fewer words, or their beginnings, as in: {sanitize.make_line(beginnings)}"
+        text = "Nothing matches. Try fewer words."
+    else:
+        chosen = [text for part in parts or () for text in ("--in", part)]
+        beginnings = write_command("search", [f"{word.rstrip('*')}*" for word in single], *chosen, *options)
+        text = f"Nothing matches. Try fewer words, or their beginnings, as in: {sanitize.make_line(beginnings)}"
+    if parts:
+        return text
+    output = write_command("search", words, "--in", "output", *options)
+    return f"{text}\nTo search what tools printed: {sanitize.make_line(output)}"
 
 
 def _command(store: Sessions, hit: "Hit", id: str, options: list[str]) -> str:

@@ -25,9 +25,9 @@ from acp_proxy.protocol import timestamps
 from acp_proxy.store import layout as store_layout
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.search import query
-from acp_proxy.tools.search.turn_text import BEGINNING, SearchedTurn, TurnReader, TurnStart
+from acp_proxy.tools.search.turn_text import BEGINNING, TurnReader, TurnStart
 from acp_proxy.transcript import private_files
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import AlikeLines, Line, Reading
 from acp_proxy.transcript.titles import shorten_masks
 
 SCHEMA = 2
@@ -50,13 +50,19 @@ CREATE TABLE transcripts(
   size INTEGER NOT NULL, place_offset INTEGER NOT NULL, place_line INTEGER NOT NULL, place_turns INTEGER NOT NULL,
   UNIQUE(agent, name));"""
 """What every table has: how far it has read each transcript."""
-_TABLES = f"""{TRANSCRIPTS}
+
+
+def make_tables(columns: tuple[str, ...], version: int) -> str:
+    """The statements that create a table whose turns have these columns of text."""
+    return f"""{TRANSCRIPTS}
 CREATE TABLE turns(
   transcript INTEGER NOT NULL, number INTEGER NOT NULL, at TEXT NOT NULL, doc INTEGER NOT NULL,
   PRIMARY KEY(transcript, number)) WITHOUT ROWID;
-CREATE VIRTUAL TABLE said USING fts5(text, tokenize = "unicode61 remove_diacritics 2", columnsize = 0);
-PRAGMA user_version = {SCHEMA};
+CREATE VIRTUAL TABLE said USING fts5(
+  {", ".join(columns)}, tokenize = "unicode61 remove_diacritics 2", columnsize = 0);
+PRAGMA user_version = {version};
 """
+
 
 _SEEN = "created, inode, size, place_offset, place_line, place_turns, id"
 
@@ -93,11 +99,16 @@ Row = TypeVar("Row", bound=TableRow)
 
 @dataclass(frozen=True, slots=True)
 class TurnText:
-    """A turn's text. Number 0 is the session's title."""
+    """A turn's text in each column of a table. Number 0 is the session's title."""
 
     number: int
     at: str
-    text: str
+    texts: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "".join(self.texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +133,20 @@ class Excerpt:
     at: str
     text: str
     marks: list[tuple[int, int]]
+
+
+class MeasuredLines:
+    """The lines of a transcript. ``size``: the offset up to which they were read; a line that may grow is not."""
+
+    def __init__(self, lines: Iterable[Line | AlikeLines]) -> None:
+        self.size = 0
+        self._lines = lines
+
+    def __iter__(self) -> Iterator[Line | AlikeLines]:
+        for line in self._lines:
+            if isinstance(line, AlikeLines) or line.whole:
+                self.size = line.end
+            yield line
 
 
 class TranscriptTable(ABC, Generic[Row]):
@@ -217,11 +242,15 @@ class TranscriptTable(ABC, Generic[Row]):
 
 
 class SearchTable(TranscriptTable[TurnText]):
-    """A table of the words of every turn."""
+    """A table of the words of every turn.
+
+    ``COLUMNS``: of its texts. A query is for all of them, or names some.
+    """
 
     KIND = ""
     SCHEMA = SCHEMA
-    TABLES = _TABLES
+    COLUMNS: ClassVar[tuple[str, ...]] = ("text",)
+    TABLES = make_tables(COLUMNS, SCHEMA)
 
     def find_turns(self, question: str, since: str | None, until: str | None) -> list[int]:
         """The numbers of the turns that match, newest first; ``decode_transcript`` gives a turn's transcript."""
@@ -244,21 +273,26 @@ class SearchTable(TranscriptTable[TurnText]):
 
     def make_excerpt(self, question: str, doc: int) -> Excerpt | None:
         """An excerpt of a turn that ``find_turns`` returned; None if the turn has changed."""
+        snippets = ", ".join(f"snippet(said, {column}, ?1, ?2, '…', ?3)" for column in range(len(self.COLUMNS)))
         row = self._database.execute(
-            "SELECT snippet(said, 0, ?, ?, '…', ?), number, at FROM said JOIN turns ON doc = said.rowid"
-            " WHERE said MATCH ? AND said.rowid = ? AND transcript = ?",
+            f"SELECT number, at, {snippets} FROM said JOIN turns ON doc = said.rowid"
+            " WHERE said MATCH ?4 AND said.rowid = ?5 AND transcript = ?6",
             (query.BEGIN, query.END, _EXCERPT, question, doc, decode_transcript(doc)),
         ).fetchone()
-        return Excerpt(row[1], row[2], *_split_marks(row[0])) if row is not None else None
+        if row is None:
+            return None
+        number, at, *texts = row
+        return Excerpt(number, at, *_join_snippets([text for text in texts if query.BEGIN in text] or texts[:1]))
 
     def list_turns(self, key: Key) -> list[TurnText]:
         """All turns of a transcript, with their text."""
         rows = self._database.execute(
-            "SELECT number, at, text FROM transcripts JOIN turns ON transcript = id JOIN said ON said.rowid = doc"
+            f"SELECT number, at, {', '.join(self.COLUMNS)}"
+            " FROM transcripts JOIN turns ON transcript = id JOIN said ON said.rowid = doc"
             " WHERE agent = ? AND name = ? ORDER BY number",
             key,
         )
-        return [TurnText(*row) for row in rows]
+        return [TurnText(number, at, tuple(texts)) for number, at, *texts in rows]
 
     def check(self) -> None:
         super().check()
@@ -277,18 +311,19 @@ class SearchTable(TranscriptTable[TurnText]):
     def _add(self, transcript: int, turns: list[TurnText]) -> None:
         """Add turns. Their numbers order them by time, so that a query finds the newest first without other data."""
         taken = {doc for (doc,) in self._database.execute("SELECT doc FROM turns WHERE transcript = ?", (transcript,))}
+        insert = f"INSERT INTO said(rowid, {', '.join(self.COLUMNS)}) VALUES (?{', ?' * len(self.COLUMNS)})"
         for turn in turns:
             doc = (to_seconds(turn.at) << _TRANSCRIPT_BITS) + transcript
             while doc in taken:
                 doc += 1 << _TRANSCRIPT_BITS
             taken.add(doc)
-            self._database.execute("INSERT INTO said(rowid, text) VALUES (?, ?)", (doc, turn.text))
+            self._database.execute(insert, (doc, *turn.texts))
             self._database.execute("INSERT INTO turns VALUES (?, ?, ?, ?)", (transcript, turn.number, turn.at, doc))
 
 
-def make_text(turn: SearchedTurn) -> str:
-    """A turn's text as a table has it."""
-    return query.separate_words(shorten_masks(turn.text))
+def make_text(text: str) -> str:
+    """A text as a table has it."""
+    return query.separate_words(shorten_masks(text))
 
 
 def matches_transcript(table: SearchTable, key: Key, path: Path) -> bool:
@@ -309,7 +344,7 @@ def matches_transcript(table: SearchTable, key: Key, path: Path) -> bool:
         if reading.size < seen.size:  # as above: it was restored from a backup
             return True
         reading.size = seen.size
-        said = {turn.number: make_text(turn) for turn in TurnReader(BEGINNING).read(reading)}
+        said = {turn.number: make_text(turn.text) for turn in TurnReader(BEGINNING).read(reading)}
     last = max(said, default=0)  # the table may have more of it: a line without its newline
     whole = {number: text for number, text in said.items() if text and number != last}
     return (
@@ -388,7 +423,18 @@ def _placeholders(values: tuple[object, ...]) -> str:
     return ", ".join("?" * len(values))
 
 
-def _split_marks(text: str) -> tuple[str, list[tuple[int, int]]]:
+def _join_snippets(texts: list[str]) -> tuple[str, list[tuple[int, int]]]:
+    """The excerpts of several columns as one, each with its share of the characters."""
+    text, marks = "", list[tuple[int, int]]()
+    for each in texts:
+        shown, places = _split_marks(each, _LONGEST // len(texts))
+        text += _BETWEEN if text else ""
+        marks += [(len(text) + begins, len(text) + ends) for begins, ends in places]
+        text += shown
+    return text, marks
+
+
+def _split_marks(text: str, longest: int) -> tuple[str, list[tuple[int, int]]]:
     """An excerpt as one line, and the positions of its matches."""
     text = query.join_words(text).replace(query.BETWEEN, _BETWEEN)
     pieces = re.split(f"[{query.BEGIN}{query.END}]", " ".join(text.split()))
@@ -397,15 +443,15 @@ def _split_marks(text: str) -> tuple[str, list[tuple[int, int]]]:
         if number % 2:
             marks.append((at, at + len(piece)))
         at += len(piece)
-    return _shorten("".join(pieces), marks)
+    return _shorten("".join(pieces), marks, longest)
 
 
-def _shorten(text: str, marks: list[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
-    """At most ``_LONGEST`` characters; a third of them before the first match."""
-    if len(text) <= _LONGEST:
+def _shorten(text: str, marks: list[tuple[int, int]], longest: int) -> tuple[str, list[tuple[int, int]]]:
+    """At most so many characters; a third of them before the first match."""
+    if len(text) <= longest:
         return text, marks
-    start = max(0, min(marks[0][0] - _LONGEST // 3, len(text) - _LONGEST)) if marks else 0
-    end = start + _LONGEST
+    start = max(0, min(marks[0][0] - longest // 3, len(text) - longest)) if marks else 0
+    end = start + longest
     shown = ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
     shift = start - bool(start)
     return shown, [(begins - shift, min(ends, end) - shift) for begins, ends in marks if start <= begins < end]

@@ -7,8 +7,19 @@ a query becomes a phrase of letters. Any input becomes a query with valid syntax
 
 import re
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
 
 from acp_proxy.errors import UsageError
+
+
+class TurnPart(StrEnum):
+    """The parts of a turn: the user's words, the agent's messages, what its tool calls are, and what they printed."""
+
+    USER = "user"
+    AGENT = "agent"
+    TOOLS = "tools"
+    OUTPUT = "output"
+
 
 SPACE = "\N{ZERO WIDTH SPACE}"
 """Separates words invisibly; removed before text is shown."""
@@ -41,6 +52,11 @@ def separate_words(text: str) -> str:
 def join_words(text: str) -> str:
     """The original of a text after ``separate_words``, except for characters that SQLite cannot store."""
     return text.replace(SPACE, "")
+
+
+def limit_to_parts(question: str, parts: Iterable[TurnPart]) -> str:
+    """The SQLite query for the same in these parts of a turn, which are columns: each word in any of them."""
+    return f"{{{' '.join(parts)}}} : ({question})"
 
 
 def make_query(words: Iterable[str]) -> str:

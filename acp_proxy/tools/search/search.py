@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Generic, TypeVar
 
@@ -42,7 +42,8 @@ from acp_proxy.tools.search.fts_table import (
     make_text,
     to_seconds,
 )
-from acp_proxy.tools.search.query import separate_words
+from acp_proxy.tools.search.part_table import PartTable, read_turn_parts
+from acp_proxy.tools.search.query import TurnPart, limit_to_parts, separate_words
 from acp_proxy.tools.search.turn_text import BEGINNING, TurnReader
 from acp_proxy.transcript import file_names
 from acp_proxy.transcript.file_format import Header
@@ -64,7 +65,7 @@ class SearchRequest:
 
     ``question``: an FTS5 query (``query.make_query``). ``since``, ``until``: from the one time to before the other, in
     transcript format. ``below``: sessions in directories below ``cwd`` count, too. ``branch``: only
-    sessions begun on this Git branch.
+    sessions begun on this Git branch. ``parts``: only these parts of the turns; empty: what is said, and titles.
     ``limit``: the most sessions to return; None: all. ``each``: the most excerpts per session; 0: one of each matching
     turn.
     """
@@ -78,6 +79,7 @@ class SearchRequest:
     until: str | None = None
     below: bool = False
     branch: str = ""
+    parts: tuple[TurnPart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ def _search(
     for _ in range(TRIES):
         with ExitStack() as stack, suppress(TableReplaced):
             try:
-                tables = SearchTables(layout, index, stack)
+                tables, request = _open_tables(layout, index, stack, request)
                 running = RunningSearch(tables, request, report_hit)
                 for since in tables.update(request.agents, progress):
                     if not running.continue_search(since):
@@ -145,6 +147,16 @@ def _search(
             except OSError as problem:
                 raise Unreadable(errno_name(problem)) from problem
     raise Unreadable("EBUSY")
+
+
+def _open_tables(
+    layout: Layout, index: Index, stack: ExitStack, request: SearchRequest
+) -> "tuple[SearchTables, SearchRequest]":
+    """The tables that have what is asked for, and the request as they answer it. Raises as ``TranscriptTables``."""
+    if not request.parts:
+        return SearchTables(layout, index, stack), request
+    question = limit_to_parts(request.question, request.parts)
+    return PartTables(layout, index, stack), replace(request, question=question)
 
 
 class TranscriptTables(ABC, Generic[Row, Table]):
@@ -275,9 +287,9 @@ class TranscriptTables(ABC, Generic[Row, Table]):
 class SearchTables(TranscriptTables[TurnText, SearchTable]):
     """The tables of words."""
 
-    def __init__(self, layout: Layout, index: Index, stack: ExitStack) -> None:
+    def __init__(self, layout: Layout, index: Index, stack: ExitStack, table: type[SearchTable] = SearchTable) -> None:
         """Raises as ``TranscriptTables``."""
-        super().__init__(layout, index, stack, SearchTable)
+        super().__init__(layout, index, stack, table)
 
     def search(self, request: SearchRequest) -> SearchResult:
         """Look up the words in what was added. Raises as ``RunningSearch``."""
@@ -308,6 +320,17 @@ class SearchTables(TranscriptTables[TurnText, SearchTable]):
     def _read(self, key: Key, before: IndexedTranscript | None, reading: Reading) -> Addition[TurnText] | None:
         row = self.find_row(key)
         return read_addition(key, before, reading, row.title if row is not None else None)
+
+
+class PartTables(SearchTables):
+    """The tables of the parts of turns."""
+
+    def __init__(self, layout: Layout, index: Index, stack: ExitStack) -> None:
+        """Raises as ``TranscriptTables``."""
+        super().__init__(layout, index, stack, PartTable)
+
+    def _read(self, key: Key, before: IndexedTranscript | None, reading: Reading) -> Addition[TurnText] | None:
+        return read_turn_parts(key, before, reading)
 
 
 class RunningSearch:
@@ -377,8 +400,8 @@ def read_addition(
     goes_on = before is not None and _is_continued(before, header.created_at, reading)
     start = before.place if before is not None and goes_on else BEGINNING
     turns = TurnReader(start)
-    told = [TurnText(0, _find_beginning(reading, header), separate_words(title))] if title else []
-    told += [TurnText(turn.number, turn.at, make_text(turn)) for turn in turns.read(reading) if turn.pieces]
+    told = [TurnText(0, _find_beginning(reading, header), (separate_words(title),))] if title else []
+    told += [TurnText(turn.number, turn.at, (make_text(turn.text),)) for turn in turns.read(reading) if turn.pieces]
     seen = IndexedTranscript(header.created_at, reading.inode, turns.size, turns.last)
     return Addition(key, before, seen, start.turns, told)
 

@@ -136,7 +136,7 @@ class TurnReader:
         content = acp.member(update, "content")
         role = update_kinds.find_v1_role(kind)
         if role is Role.USER:
-            self._add_user_chunk(at, _read_block(content))
+            self._add_user_chunk(at, read_block(content))
             return
         turn = self._find_turn(at)
         turn.is_answered |= kind != update_kinds.PLAN  # replays have only the last of several, which may move
@@ -180,11 +180,11 @@ class TurnReader:
 
 
 def _join_blocks(blocks: object) -> str:
-    found = (_read_block(block) for block in blocks) if isinstance(blocks, list) else ()
+    found = (read_block(block) for block in blocks) if isinstance(blocks, list) else ()
     return " ".join(filter(None, found))
 
 
-def _read_block(block: object) -> str:
+def read_block(block: object) -> str:
     """What a block of the user's adds to the text: its text, or the name or URI it refers to."""
     if acp.text(block, "type") == "text":
         return acp.text(block, "text") or ""

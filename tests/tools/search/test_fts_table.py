@@ -18,7 +18,7 @@ from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.search import search as search_search
 from acp_proxy.transcript.file_names import file_name, find_table_digit
 from tests.store import cold, talk
-from tests.store.searches import SECRET, append, found, keep, left, search, tables
+from tests.store.searches import DELETES, SECRET, append, deleted, found, keep, left, search, tables
 from tests.store.talk import prompt, said
 from tests.store.writing import AGENT
 from tests.stored import Both
@@ -37,30 +37,7 @@ def store(root: Path) -> Both:
 # Deletes and masks.
 
 
-def deleted(store: Both) -> None:
-    store.delete(AGENT, "s")
-    store.remove_from_index(AGENT, "s")
-
-
-def removed(store: Both) -> None:
-    [row] = [row for row in store.list_all() if row.session == "s"]
-    store.delete_listed(row)
-
-
-def removed_by_hand(store: Both) -> None:
-    for path in (store.root / "transcripts" / AGENT).glob(f"{file_name('s')}.*"):
-        path.unlink()
-    store.mark(AGENT, "s")
-    store.list_all()
-
-
-def deleted_by_a_process_that_then_died(store: Both) -> None:
-    known = store.layout.get_journal(AGENT)
-    known.append("deleted", "s", talk.time(0))
-    Both(store.root).list_all()
-
-
-@pytest.mark.parametrize("delete", [deleted, removed, removed_by_hand, deleted_by_a_process_that_then_died])
+@pytest.mark.parametrize("delete", DELETES)
 @pytest.mark.parametrize("compressed", [False, True])
 def test_a_deleted_word_is_in_no_file(
     store: Both, root: Path, delete: Callable[[Both], None], compressed: bool

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from acp_proxy.errors import UsageError
 from acp_proxy.tools.search import query
-from acp_proxy.tools.search.fts_table import _TABLES
+from acp_proxy.tools.search.fts_table import SearchTable
 from tests.strategies import texts
 
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[sqlite3.Connection]:
     made = sqlite3.connect(":memory:", isolation_level=None)
-    made.executescript(_TABLES)
+    made.executescript(SearchTable.TABLES)
     yield made
     made.close()
 

@@ -1,0 +1,146 @@
+"""A table of the parts of turns: the user's words, the agent's, what tool calls are, and what they printed.
+
+It is for searches in only some of them, which are rare: so it is a file beside the search table of the same
+transcripts, made at the first such search and removed when that is. What tools print is many times what is said, so a
+call has its beginning and its end in it: errors come last.
+
+A transcript that has grown is read again as a whole, since a call of an earlier turn may have printed more.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from acp_proxy.protocol import acp
+from acp_proxy.tools.search.fts_table import (
+    Addition,
+    IndexedTranscript,
+    Key,
+    MeasuredLines,
+    SearchTable,
+    TurnText,
+    make_tables,
+    make_text,
+)
+from acp_proxy.tools.search.query import BETWEEN, TurnPart
+from acp_proxy.tools.search.turn_text import read_block
+from acp_proxy.transcript.reader import Reading
+from acp_proxy.views.conversation import Part, SpokenMessage, ToolCall, TurnBegin, read_parts
+from acp_proxy.views.sanitize import strip_sequences
+from acp_proxy.views.tool_calls import strip_fence
+
+_SCHEMA = 1
+_SIDE = 4096
+"""Characters of a call's output that are searched at its beginning, and as many at its end."""
+_LONGEST = 4 * 1024 * 1024
+"""Characters of a part of one turn: 500 calls that print more than is searched."""
+_DEEP = 8
+"""How deep the input and output of a call are read."""
+
+
+class PartTable(SearchTable):
+    """A connection to a table of the parts of turns, or with None to one in memory."""
+
+    KIND = ".parts"
+    SCHEMA = _SCHEMA
+    COLUMNS = tuple(TurnPart)
+    TABLES = make_tables(COLUMNS, _SCHEMA)
+
+
+def read_turn_parts(key: Key, before: IndexedTranscript | None, reading: Reading) -> Addition[TurnText] | None:
+    """What to add for a transcript. Raises OSError."""
+    header = reading.header or reading.rebuild_header()
+    if header is None:
+        return None
+    lines = MeasuredLines(reading.read_alike())
+    turns = list(divide_turns(read_parts(reading, header.session, lines=lines)))
+    return Addition(key, before, IndexedTranscript(header.created_at, reading.inode, lines.size), 0, turns)
+
+
+def divide_turns(conversation: Iterable[Part]) -> Iterator[TurnText]:
+    """The turns of a conversation with the text of each of their parts."""
+    turn, last = _DividedTurn(0, ""), None
+    for item in conversation:
+        match item:
+            case TurnBegin():
+                yield from turn.finish()
+                turn = _DividedTurn(item.number, item.at)
+            case SpokenMessage(speaker=("user" | "agent") as speaker):
+                goes_on = isinstance(last, SpokenMessage) and (last.speaker, last.id) == (speaker, item.id)
+                turn.add_message(TurnPart(speaker), item.blocks, goes_on=goes_on)
+            case ToolCall():
+                turn.add_call(item)
+        last = item
+    yield from turn.finish()
+
+
+@dataclass(slots=True)
+class _DividedTurn:
+    number: int
+    at: str
+    pieces: dict[TurnPart, list[str]] = field(default_factory=lambda: {part: [] for part in TurnPart})
+    room: dict[TurnPart, int] = field(default_factory=lambda: dict.fromkeys(TurnPart, _LONGEST))
+    described: set[str] = field(default_factory=set)
+    """What ``TurnPart.TOOLS`` has: updates of a call repeat it."""
+
+    def finish(self) -> Iterator[TurnText]:
+        """The turn, if it has any text."""
+        if any(self.pieces.values()):
+            yield TurnText(self.number, self.at, tuple(make_text("".join(each)) for each in self.pieces.values()))
+
+    def add_message(self, speaker: TurnPart, blocks: list[Mapping[str, object]], *, goes_on: bool) -> None:
+        if speaker is TurnPart.AGENT:  # its texts are pieces of one, each of the user's blocks stands for itself
+            text = "".join(acp.text(block, "text") or "" for block in blocks)
+            self._add(speaker, text, "" if goes_on else BETWEEN)
+        else:
+            self._add(speaker, " ".join(filter(None, map(read_block, blocks))), " " if goes_on else BETWEEN)
+
+    def add_call(self, call: ToolCall) -> None:
+        for text in _describe(call):
+            if text not in self.described:
+                self.described.add(text)
+                self._add(TurnPart.TOOLS, text)
+        self._add(TurnPart.OUTPUT, _shorten("\n".join(_read_output(call))))
+
+    def _add(self, part: TurnPart, text: str, between: str = BETWEEN) -> None:
+        if text and self.room[part] > 0:
+            self.pieces[part] += [between if self.pieces[part] else "", text[: self.room[part]]]
+            self.room[part] -= len(text)
+
+
+def _describe(call: ToolCall) -> Iterator[str]:
+    """What a call is: its title, its tool, its input, and the files that it names."""
+    for name in ("title", "name"):
+        yield acp.text(call.fields, name) or ""
+    yield _shorten("\n".join(_iterate_texts(call.fields.get("rawInput"))))
+    for place in (*_items(call.fields.get("locations")), *_items(call.fields.get("content"))):
+        yield acp.text(place, "path") or ""
+
+
+def _read_output(call: ToolCall) -> Iterator[str]:
+    """The texts in a call's content and in its raw output, each once: agents state the same text in several members.
+
+    Not those of diffs, which are what the call did.
+    """
+    texts = [acp.text(acp.member(item, "content"), "text") or "" for item in _items(call.fields.get("content"))]
+    texts += _iterate_texts(call.fields.get("rawOutput"))
+    yield from {strip_fence(text): None for text in map(strip_sequences, texts) if text}
+
+
+def _iterate_texts(value: object, depth: int = _DEEP) -> Iterator[str]:
+    """The texts and numbers in a value, without the names of its members, which every call of a tool has."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield str(value)
+    elif depth:
+        inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+        for each in inner:
+            yield from _iterate_texts(each, depth - 1)
+
+
+def _items(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 2 * _SIDE else f"{text[:_SIDE]} … {text[-_SIDE:]}"

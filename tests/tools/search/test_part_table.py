@@ -1,0 +1,267 @@
+"""A search in parts of turns finds what is in these parts, and the tables follow their transcripts."""
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.redaction.masking import Masking
+from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
+from acp_proxy.tools.redact.redact_files import redact_stored
+from acp_proxy.tools.search import search as search_search
+from acp_proxy.tools.search.part_table import read_turn_parts
+from acp_proxy.tools.search.query import TurnPart
+from acp_proxy.views.conversation import read_parts
+from acp_proxy.views.passages import CallText, make_passages
+from acp_proxy.views.tool_calls import strip_fence
+from tests.store import cold, talk
+from tests.store.searches import DELETES, SECRET, append, deleted, found, left, search, tables
+from tests.store.talk import answer, note, prompt, said, update
+from tests.store.writing import AGENT
+from tests.stored import Both
+
+FIXTURE = Path(__file__).parents[3] / "fixtures/conversations/login.jsonl"
+OUTPUT = (TurnPart.OUTPUT,)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def store(root: Path) -> Both:
+    return Both(root)
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "content", "content": {"type": "text", "text": words}}
+
+
+def begin(**fields: Any) -> bytes:
+    return update("tool_call", toolCallId="c", **{"title": "Run", **fields})
+
+
+def end(*content: object, **fields: Any) -> bytes:
+    return update("tool_call_update", toolCallId="c", status="completed", content=list(content), **fields)
+
+
+def keep_output(store: Both, words: str, session: str = talk.SESSION, agent: str = AGENT) -> None:
+    call = [begin(session=session), end(text(words), session=session)]
+    talk.keep(store, agent, session, prompt("run it", session=session), *call, answer())
+
+
+# What is found.
+
+
+WORDS = {
+    "login": TurnPart.USER,
+    "notes.txt": TurnPart.USER,
+    "cookie": TurnPart.AGENT,
+    "make tests": TurnPart.TOOLS,
+    "tests verbose": TurnPart.TOOLS,
+    "src mend.py": TurnPart.TOOLS,
+    "other.py": TurnPart.TOOLS,
+    "passed": TurnPart.OUTPUT,
+}
+
+
+@pytest.mark.parametrize(("words", "part"), WORDS.items())
+def test_words_are_found_in_their_part_alone(store: Both, words: str, part: TurnPart) -> None:
+    link = {"type": "resource_link", "name": "notes.txt", "uri": "file:///n"}
+    given = {"command": ["make", "tests"], "env": [{"name": "tests", "value": "verbose"}]}
+    diff = {"type": "diff", "path": "/p/other.py", "oldText": None, "newText": "written"}
+    talk.keep(
+        store,
+        AGENT,
+        talk.SESSION,
+        prompt("Mend the login", link),
+        said("The coo"),
+        said("kie is old"),
+        update("agent_thought_chunk", content={"type": "text", "text": "secretly"}),
+        begin(rawInput=given, locations=[{"path": "/p/src/mend.py"}]),
+        end(text("3 passed"), diff),
+        answer(),
+    )
+    assert [each for each in TurnPart if found(store, words, parts=(each,))] == [part]
+    assert found(store, words, parts=tuple(TurnPart)) == [(talk.SESSION, [1])]
+    assert not found(store, "written", parts=tuple(TurnPart))
+    assert not found(store, "secretly", parts=tuple(TurnPart))
+
+
+def test_without_parts_output_and_input_are_neither_found_nor_stored(store: Both, root: Path) -> None:
+    talk.keep(store, AGENT, talk.SESSION, prompt("x"), begin(rawInput={"command": SECRET}), end(text(SECRET)))
+    assert found(store, "run") == [(talk.SESSION, [1])]
+    assert not found(store, SECRET)
+    assert not any(name.startswith("search/") for name in left(root))
+
+
+TERMINAL = {"type": "terminal", "terminalId": "t"}
+PRINTED = {
+    "content": [begin(), end(text("the needle"))],
+    "content in a fence": [begin(), end(text("```console\nthe needle\n```"))],
+    "colours": [begin(), end(text("the \x1b[1;31mneedle\x1b[0m"))],
+    "raw text": [begin(), end(rawOutput="the needle")],
+    "raw members": [begin(), end(rawOutput={"exit": 1, "streams": [{"stderr": "no\nthe needle"}]})],
+    "the client's terminal": [
+        begin(content=[TERMINAL]),
+        note("terminal", terminalId="t", output="the needle", exitStatus={"exitCode": 0}),
+        update("tool_call_update", toolCallId="c", status="completed"),
+    ],
+    "the agent's terminal": [
+        begin(content=[TERMINAL], _meta={"terminal_info": {"terminal_id": "t"}}),
+        update("tool_call_update", toolCallId="c", _meta={"terminal_output": {"terminal_id": "t", "data": "the nee"}}),
+        update("tool_call_update", toolCallId="c", _meta={"terminal_output": {"terminal_id": "t", "data": "dle"}}),
+        update("tool_call_update", toolCallId="c", status="completed"),
+    ],
+}
+
+
+@pytest.mark.parametrize("printed", PRINTED.values(), ids=PRINTED)
+def test_what_a_tool_printed_is_found_wherever_agents_state_it(store: Both, printed: list[bytes]) -> None:
+    talk.keep(store, AGENT, talk.SESSION, prompt("x"), *printed, answer())
+    [hit] = search(store, "the needle", parts=OUTPUT).hits
+    assert hit.turns == [1]
+    [excerpt] = hit.excerpts
+    [(start, end)] = excerpt.marks
+    assert (excerpt.text[start:end], "\x1b" in excerpt.text) == ("the needle", False)
+
+
+def test_what_show_shows_of_tools_is_found(store: Both) -> None:
+    id = b"0d1f5a1e-7c0b-4f2e-9a44-5b1f3c8e2a10"
+    talk.keep(store, AGENT, talk.SESSION, FIXTURE.read_bytes().partition(b"\n")[2].replace(id, talk.SESSION.encode()))
+    [row] = store.list_all()
+    with closing(store.open_listed(row)) as reading:
+        passages = make_passages(read_parts(reading, talk.SESSION), full=True)
+        shown = [passage.text for passage in passages if isinstance(passage, CallText) and passage.name != "input"]
+    assert shown
+    for words in shown:
+        assert found(store, strip_fence(words).replace('"', " "), parts=OUTPUT), words
+
+
+def test_of_long_output_the_beginning_and_the_end_are_found(store: Both) -> None:
+    lines = "a line\n" * 5000
+    keep_output(store, f"first {lines} middle {lines} last")
+    assert found(store, "first last", parts=OUTPUT) == []
+    assert found(store, "first", "last", parts=OUTPUT) == [(talk.SESSION, [1])]
+    assert found(store, "middle", parts=OUTPUT) == []
+
+
+def test_an_excerpt_has_each_part_with_a_word(store: Both) -> None:
+    keep_output(store, f"{'x' * 300} the needle {'y' * 300}")
+    [hit] = search(store, "it", "needle", parts=(TurnPart.USER, TurnPart.OUTPUT)).hits
+    [excerpt] = hit.excerpts
+    assert excerpt.text.startswith("run it · …")
+    assert [excerpt.text[start:end] for start, end in excerpt.marks] == ["it", "needle"]
+    assert len(excerpt.text) < 250
+
+
+def test_the_directory_and_the_time_narrow_a_search_in_parts(store: Both) -> None:
+    later = [prompt("y", at=3600), begin(), end(text("word again"))]
+    talk.keep(store, AGENT, talk.SESSION, prompt("x"), begin(), end(text("word")), *later, cwd="/here")
+    assert found(store, "word", parts=OUTPUT) == [(talk.SESSION, [1, 2])]
+    assert found(store, "word", parts=OUTPUT, since=talk.time(1800)) == [(talk.SESSION, [2])]
+    assert found(store, "word", parts=OUTPUT, until=talk.time(1800)) == [(talk.SESSION, [1])]
+    assert found(store, "word", parts=OUTPUT, cwd="/here") == [(talk.SESSION, [1, 2])]
+    assert found(store, "word", parts=OUTPUT, cwd="/elsewhere") == []
+
+
+def test_of_a_session_and_its_copy_one_is_found(store: Both) -> None:
+    keep_output(store, "the needle")
+    store.continue_with(next(store.list_newest()), "other", {})
+    assert found(store, "needle", parts=OUTPUT) == [(talk.SESSION, [1])]
+
+
+# Updates.
+
+
+def test_output_that_comes_later_is_found_in_the_turn_that_printed_it(store: Both) -> None:
+    talk.keep(store, AGENT, talk.SESSION, prompt("x"), begin())
+    assert found(store, "needle", parts=OUTPUT) == []
+    append(store, talk.SESSION, end(text("needle")), answer(), prompt("y", at=60), begin(), end(text("another needle")))
+    assert found(store, "needle", parts=OUTPUT) == [(talk.SESSION, [1, 2])]
+    assert found(store, "another", parts=OUTPUT) == [(talk.SESSION, [2])]
+
+
+def test_tables_that_are_up_to_date_are_not_read_again(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_output(store, f"needle {'x' * 5000}", agent=cold.AGENT)
+    assert found(store, "needle", parts=OUTPUT)
+    cold.compressed_now(store)
+    assert found(store, "needle", parts=OUTPUT)
+    monkeypatch.setattr(search_search, "read_turn_parts", None)
+    assert found(store, "needle", parts=OUTPUT)
+
+
+# Deletes and masks.
+
+
+@pytest.mark.parametrize("delete", DELETES)
+def test_deleted_output_is_in_no_file(store: Both, root: Path, delete: Callable[[Both], None]) -> None:
+    keep_output(store, f"my word is {SECRET}", "s")
+    keep_output(store, "my word is another", "kept")
+    assert len(found(store, "word", parts=OUTPUT)) == 2
+    assert any(name.endswith(".parts.sqlite3") for name in left(root))
+    delete(store)
+    assert left(root) == []
+    assert found(store, "word", parts=OUTPUT) == [("kept", [1])]
+    assert left(root) == []
+
+
+@pytest.mark.parametrize("act", ["soft delete", "rename"])
+def test_a_soft_delete_and_a_rename_remove_the_table(store: Both, root: Path, act: str) -> None:
+    keep_output(store, f"my word is {SECRET}")
+    assert found(store, "word", parts=OUTPUT)
+    [row] = store.list_all()
+    if act == "rename":
+        store.rename(row, "Another")
+    else:
+        store.delete_listed(row, soft=True)
+    assert not any(name.startswith("search/") for name in left(root))
+    assert bool(found(store, "word", parts=OUTPUT)) == (act == "rename")
+
+
+def test_masked_output_is_in_no_file(store: Both, root: Path) -> None:
+    key = "sk-ant-api03-" + "Ab1-Cd2_Ef3" * 9 + "AA"
+    keep_output(store, f"my key is {key}")
+    assert found(store, "key", parts=OUTPUT)
+    assert any(name.startswith("search/") for name in left(root, key))
+    for path in store.find_redactable(None):
+        redact_stored(store, path, Masking(), dry=False)
+    store.reindex(None)
+    assert left(root, key) == []
+    assert found(store, "my key", parts=OUTPUT) == [(talk.SESSION, [1])]
+    assert left(root, key) == []
+
+
+def test_output_read_before_a_delete_is_not_written_after_it(
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_output(store, f"my word is {SECRET}", "s")
+
+    def read_and_delete(*given: Any) -> object:
+        addition = read_turn_parts(*given)
+        monkeypatch.undo()
+        deleted(Both(root))
+        return addition
+
+    monkeypatch.setattr(search_search, "read_turn_parts", read_and_delete)
+    assert found(store, "word", parts=OUTPUT) == []
+    assert left(root) == []
+
+
+def test_a_damaged_table_is_reported_and_made_anew(store: Both, root: Path) -> None:
+    keep_output(store, "needle")
+    assert found(store, "needle", parts=OUTPUT)
+    assert list(verify_store(store)) == []
+    paths = sorted(root.glob("search/*.parts.sqlite3"))
+    assert len(paths) == len(tables(root)) == 16
+    for path in paths:
+        path.write_bytes(b"no database" * 100)
+    findings = list(verify_store(store))
+    assert sorted(finding.path for finding in findings) == paths
+    for finding in findings:
+        repair_finding(store, finding)
+    assert found(store, "needle", parts=OUTPUT)
+    assert list(verify_store(store)) == []
