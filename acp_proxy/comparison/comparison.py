@@ -182,7 +182,7 @@ class Comparison:
         return (
             message is not None
             and message.kind == update_kinds.USER_CHUNK
-            and self.text.find_user(message.text, self.next_user) is None
+            and self._find_whole_user(message.text) is None
             and self._find_restart(message.text, whole=False) is not None
         )
 
@@ -480,7 +480,7 @@ class Comparison:
             self._first_letters = message.text
         message.is_repeated = number in self.known_users
         self._move_to_user(number)
-        message.lacks_words = not self.text.has_words(number + 1)
+        message.lacks_words = not self._has_words_left(self.next_user)
         if (key := self.text.users[number].key) is not None and message.message_id is not None:
             self.ids[key] = message.message_id
         self._compare_users_behind(message, self._find_end_of_user(message, number))
@@ -498,7 +498,7 @@ class Comparison:
     def _compare_users_behind(self, message: SentMessage, at: int) -> None:
         """Take the user messages that follow in one run, with nothing between them. ``at``: where the next begins."""
         while rest := message.text[at:]:
-            number = self.text.find_user(rest, self.next_user)
+            number = self._find_whole_user(rest)
             number = self._find_restart(rest) if number is None else number
             size = len(rest)
             if number is None and (next_size := self._size_of_next(message, at)):
@@ -535,7 +535,7 @@ class Comparison:
         What follows the last message of a turn that was cut may be context that the agent added to it.
         """
         users = self.text.users
-        number = self.text.find_user(letters, self.next_user)
+        number = self._find_whole_user(letters)
         number = self._find_restart(letters) if number is None else number
         if number is None or (self.text.is_unfinished and number + 1 == len(users)):
             return False
@@ -545,6 +545,7 @@ class Comparison:
             number == self.next_user
             or len(letters) >= _HALF_SHORT
             or any(form.startswith(following) for user in users[number:] for form in user.forms)
+            or bool(self.text.find_overtaken(following, number + 1))
         )
 
     def _keep_user(self, *sent: ComparedUpdate) -> None:
@@ -554,10 +555,11 @@ class Comparison:
 
     def _move_to_user(self, number: int) -> None:
         """Move to the user message with this index."""
-        start = self.text.users[number].turn_start(self.at)
+        is_passed = number < self.next_user <= self.text.users[number].overtaken_by + 1
+        start = self.at if is_passed else self.text.users[number].turn_start(self.at)
         if self._has_known:
             self.has_new_before_tail |= self._tail.has_new
-            if start < self.at or number < self.next_user:
+            if not is_passed and (start < self.at or number < self.next_user):
                 self.repeats = self.has_restarted = True
                 self._earlier_spans, self._spans = merge_spans([*self._earlier_spans, *self._spans]), []
                 self._last_known_call = -1
@@ -568,15 +570,28 @@ class Comparison:
             self._first_user = number
         self._has_known = True
         self._end_tail()
-        self.at, self.next_user = start, number + 1
         self.known_users.add(number)
+        turn = self.next_user if is_passed else number + 1
+        self.at, self.next_user = start, turn
         self._tail.is_rest_of_turn = self._is_cut_at(self.at)
-        self._is_in_answer = self.text.has_words(number + 1) and not self._tail.is_rest_of_turn
-        self._tail.completes_turn = number + 1 == len(self.text.users) and not self.text.has_answer(number + 1)
+        self._is_in_answer = self._has_words_left(turn) and not self._tail.is_rest_of_turn
+        self._tail.completes_turn = turn == len(self.text.users) and not self.text.has_answer(turn)
+
+    def _has_words_left(self, turn: int) -> bool:
+        """Whether the transcript has words in this turn, to which the replay has come, that were not sent yet."""
+        start, end = self.text.span_of(turn)
+        return max(start, self.at) < end
+
+    def _find_whole_user(self, letters: str) -> int | None:
+        """The index of the next user message that has these letters. One that the replay has passed may come next if it
+        waited for the end of the turn, and others went into that."""
+        passed = self.text.find_overtaken(letters, self.next_user)
+        passed = [number for number in passed if self.has_restarted or number not in self.known_users]
+        return passed[0] if passed else self.text.find_user(letters, self.next_user)
 
     def _find_user(self, message: SentMessage) -> int | None:
         letters = message.text
-        found = self.text.find_user(letters, self.next_user)
+        found = self._find_whole_user(letters)
         if found is not None:
             return found
         # With context that the agent added, or with the next message behind it. Only the next two: the further
@@ -589,7 +604,7 @@ class Comparison:
                 if rest != letters and (len(form) >= _HALF_SHORT or self._follow_at_once(number, rest)):
                     return number
         # Several messages with nothing between them, each in its own chunk.
-        chunks = (self.text.find_user(each, self.next_user) for each in message.chunks)
+        chunks = (self._find_whole_user(each) for each in message.chunks)
         return next((found for found in chunks if found is not None), None)
 
     def _follow_at_once(self, number: int, letters: str) -> bool:

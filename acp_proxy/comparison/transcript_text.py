@@ -40,7 +40,9 @@ class User(Struct):
     follows it. ``latest_start``: the offset at which its turn began at the latest; more than ``start`` if it was sent
     during a turn. ``call``: the index of the first tool call that follows it. ``takes_back``: it is a command that
     takes something back. ``is_elsewhere``: it was not sent through acp-proxy. ``key``: the run and the request's id, as
-    JSON, of a message that the client sent. ``is_cancelled``: a prompt that the client has cancelled.
+    JSON, of a message that the client sent. ``is_cancelled``: a prompt that the client has cancelled. ``overtaken_by``:
+    the index of the last user message that went into the running turn while this prompt waited for its end, so that it
+    may come behind that; -1 if none did.
     """
 
     forms: list[str]
@@ -52,6 +54,7 @@ class User(Struct):
     is_echoed: bool = False
     key: tuple[str, bytes] | None = None
     is_cancelled: bool = False
+    overtaken_by: int = -1
 
     def turn_start(self, at: int) -> int:
         """The offset of its turn's first letter in a replay that has come to offset ``at``."""
@@ -98,6 +101,7 @@ class TranscriptText:
         """The letters of the thought with which the transcript ends, if it does."""
         self.queued: list[User] = []
         """The prompts without an answer that an agent which echoes prompts has not echoed yet."""
+        self._overtaken: list[int] = []
         self._by_letters: dict[str, list[int]] = {}
         self._by_message: dict[str, list[int]] | None = None
 
@@ -132,6 +136,14 @@ class TranscriptText:
         found = self._by_letters.get(letters, ())
         at = bisect_right(found, start - 1)
         return found[at] if at < len(found) else None
+
+    def find_overtaken(self, letters: str, start: int) -> list[int]:
+        """The indexes of the prompts before index ``start`` that have these letters and may come there."""
+        return [
+            number
+            for number in self._overtaken
+            if number < start <= self.users[number].overtaken_by + 1 and letters in self.users[number].forms
+        ]
 
     def span_of(self, turn: int) -> tuple[int, int]:
         """The letters of a turn: the offsets of its first one and of the one after its last."""
@@ -187,6 +199,7 @@ class TranscriptText:
         for number, user in enumerate(self.users):
             for form in user.forms:
                 self._by_letters.setdefault(form, []).append(number)
+        self._overtaken = [number for number, user in enumerate(self.users) if user.overtaken_by >= 0]
 
 
 class TextBuilder:
@@ -219,6 +232,8 @@ class TextBuilder:
         elif entry.peer is Peer.CLIENT and method == acp.STEERING:
             self._steered.append(self._add_user(acp.member(params, "prompt")))
             self._text.users[-1].key = rewinds.request_key(entry)
+            for user in self._open[1:]:
+                user.overtaken_by = len(self._text.users) - 1
         elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
             self._end_prompts(rewinds.request_key(entry))
         elif entry.peer is Peer.AGENT and method == acp.UPDATE:

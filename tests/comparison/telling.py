@@ -75,6 +75,12 @@ def prompt(*texts: str, id: int = 1) -> Entry:
     return _entry(Peer.CLIENT, {"id": id, "method": acp.PROMPT, "params": {"sessionId": "s", "prompt": blocks}})
 
 
+def steering(text: str) -> Entry:
+    """The user's words into a running turn, which the agent has taken."""
+    params = {"sessionId": "s", "prompt": [{"type": "text", "text": text}]}
+    return _entry(Peer.CLIENT, {"id": 0, "method": acp.STEERING, "params": params})
+
+
 def cancel() -> Entry:
     return _entry(Peer.CLIENT, {"method": acp.CANCEL, "params": {"sessionId": "s"}})
 

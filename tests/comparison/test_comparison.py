@@ -24,6 +24,7 @@ from tests.comparison.telling import (
     line,
     new,
     prompt,
+    steering,
     thought,
     told,
     told_by,
@@ -273,6 +274,20 @@ def test_an_unanswered_user_message_is_shown_and_recorded_if_nothing_else_is_rep
     comparison = told(laid(*past), "> Thank you!")
     assert (updates(comparison.split_tail()[0]), new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
     assert choose_replay(comparison).rule is Rule.LESS
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["one by one", "in one run"])
+@pytest.mark.parametrize("order", [["ask 1", "also", "ask 6"], ["ask 1", "ask 6", "also"]])
+def test_a_queued_prompt_is_known_before_and_behind_words_into_the_turn(order: list[str], whole: bool) -> None:
+    builder = TextBuilder()
+    for entry in (prompt("ask 1", id=1), prompt("ask 6", id=2), steering("also"), answer(1), answer(2)):
+        builder.add(entry)
+    past = builder.finish()
+    said: list[str | Update] = [user(each, messageId=each) if whole else user(each) for each in order]
+    assert choose_replay(told(past, *said)).rule is Rule.SAME
+    assert tail_lines(told(past, *said)) == []
+    again = told(past, *said, "> ask 6", "Done again.")
+    assert new(again) == [user("ask 6"), agent("Done again.")]
 
 
 def test_user_messages_behind_context_are_all_known() -> None:
