@@ -114,6 +114,12 @@ class Truth:
     def of(self, session: int) -> list[Said]:
         return self.said.setdefault(session, [])
 
+    def remarks(self, session: int) -> set[Word]:
+        """What the agent said outside turns in a session that was open in two windows. Each window records what it
+        heard with its next request for the session, so the others may have gone on before that."""
+        said = self.of(session) if session in self.is_shared else []
+        return {word for each in said if each.how == "remarked" for word in each.words()}
+
     def follow(self, outcome: Outcome, disk: Disk, windows: dict[str, Window]) -> None:
         """Take what happened in a step."""
         self._windows = windows
@@ -186,6 +192,7 @@ class Truth:
             for each in copies:
                 each.how = "copied"
         self.said[label] = copies
+        self.is_shared |= {label} if parent in self.is_shared else set()
 
     def _replayed(self, session: str, label: int, updates: list[Update]) -> None:
         self.loaded.add(label)
@@ -332,6 +339,8 @@ def check_view(
             found.append(Broken("foreign", f"{where} has {_text([word])}, which nobody said there"))
     if found:
         return found
+    remarks = truth.remarks(session)
+    seen, without = ([word for word in words if word not in remarks] for words in (seen, without))
     order = [word for each in said for word in each.words()]
     if without:
         is_in_order = _is_in(seen, order) or _is_in(without, seen)
@@ -395,7 +404,12 @@ def check_same_again(truth: Truth, step: Step, proxied: World, behind: Outcome) 
     truth.shown[session] = now
     if proxied.habits.is_late and any(each.how == "found" or _takes_back(each) for each in said):
         return []  # once a turn made elsewhere is recorded, it may explain what a late replay has not shown yet
-    if last is None or (last.said, last.replays) != (said, replays) or last.words == now.words:
+    if last is None or (last.said, last.replays) != (said, replays):
+        return []
+    # A rewind leaves out what was typed behind its point, too, although the agent has not begun with it.
+    not_begun = {word for each in said if each.how == "typed" and not each.is_begun for word in each.words()}
+    loose = truth.remarks(session) | not_begun
+    if [word for word in last.words if word not in loose] == [word for word in now.words if word not in loose]:
         return []
     return [Broken("not again", f"session {session}: first {_text(last.words)}, now {_text(now.words)}")]
 
