@@ -77,6 +77,12 @@ class LateUpdates:
         on"). Then its lines alone are undecided."""
         self._thought_at = 0
         """In the turn: where the replay has come to in the thought with which the transcript ends."""
+        self._next_call = 0
+        """In the turn: where a proved replay has come to in the transcript's calls."""
+        self._expects_replay = False
+        """In the turn: whether a load of the session has no answer, so that the agent sends its replay now."""
+        self._new_call_ids: set[str] = set()
+        """In the turn: the ids that replays have given to calls of the transcript."""
         self._message_key: tuple[str, str | None] | None = None
 
     # --- between the answer and the next prompt
@@ -198,12 +204,16 @@ class LateUpdates:
         """In the turn: whether other updates than user messages may belong to a replay, or end a message that may."""
         return self._may_continue or bool(self._undecided) or bool(self._letters)
 
-    def add_in_turn(self, line: bytes, update: object, prompts: list[str]) -> list[SortedLine]:
+    def add_in_turn(
+        self, line: bytes, update: object, prompts: list[str], *, expects_replay: bool = False
+    ) -> list[SortedLine]:
         """Take an update of a turn: its line, and its parsed ``params.update``.
 
-        ``prompts``: the letters of the open prompts without an echo; an echoed one is removed. A line that was not sent
+        ``prompts``: the letters of the open prompts without an echo; an echoed one is removed. ``expects_replay``: the
+        agent was asked for a replay that goes to the client, and has not answered. A line that was not sent
         or not recorded comes back later, from this or from ``release_in_turn``, unless it belongs to a replay.
         """
+        self._expects_replay = expects_replay
         kind = acp.update_kind(update) or ""
         message_key = (kind, acp.text(update, "messageId"))
         out = self._end_message() if message_key != self._message_key else []
@@ -224,6 +234,8 @@ class LateUpdates:
         is_known = compared is Compared.NOTHING or (
             letters in self._text.thoughts if compared is Compared.LETTERS else digest(update) in self._text.others
         )
+        if is_known and self._expects_replay and self._is_proven and compared is Compared.LETTERS:
+            return out + self._wait(line) + self._decide(is_new=False)
         return out + (self._wait(line) if is_known else self._pass(line))
 
     def release_in_turn(self) -> list[SortedLine]:
@@ -241,6 +253,7 @@ class LateUpdates:
         echoed = next((prompt for prompt in prompts if prompt in forms), None)
         begins_prompt = any(prompt.startswith(self._letters) for prompt in prompts)
         following = [*self._text.users[self._next_user : self._next_user + 1], *self._text.users[:1]]
+        following = self._text.users if self._expects_replay else following
         begins_past = any(form.startswith(self._letters) for user in following for form in user.forms)
         might_be_echo, self._may_be_echo = self._may_be_echo, False
         if echoed is not None or (begins_prompt and number is None and not begins_past):
@@ -255,7 +268,7 @@ class LateUpdates:
         if number is not None:
             self._may_continue = self._is_proven = True
             self._at, self._next_user = self._text.users[number].turn_start(self._at), number + 1
-            self._thought_at = 0
+            self._thought_at, self._next_call = 0, self._text.users[number].call
             return out + self._wait(line)
         if begins_past:
             return out + self._wait(line)  # the message may become such a proof with its next chunk
@@ -265,10 +278,13 @@ class LateUpdates:
         """The index of the user message with these letters that proves a replay, if it does.
 
         Nobody typed these words in this turn, and they go on where the replay stopped before the prompt, or begin the
-        transcript. Any other user message may be one that the agent sends to itself.
+        transcript. Any other user message may be one that the agent sends to itself, unless it was asked for a replay:
+        that may begin anywhere, since agents leave out commands, what another window said, or old turns.
         """
         if self._next_user and (found := self._text.find_user(letters, self._next_user)) is not None:
             return found
+        if self._expects_replay:
+            return self._text.find_user(letters, 0)
         return 0 if self._text.users and letters in self._text.users[0].forms else None
 
     def _add_words(self, line: bytes, letters: str) -> list[SortedLine]:
@@ -294,9 +310,16 @@ class LateUpdates:
         return self._is_proven and is_at_end and goes_on
 
     def _add_call(self, line: bytes, fields: object) -> list[SortedLine]:
-        numbers = self._text.calls_by_id.get(acp.text(fields, "toolCallId") or "", ())
-        if not any(number in self._text.calls_of(self._next_user) for number in numbers):
+        id, title = acp.text(fields, "toolCallId") or "", acp.text(fields, "title")
+        calls = self._text.calls_of(self._next_user)
+        found = next((number for number in self._text.calls_by_id.get(id, ()) if number in calls), None)
+        if found is None and self._expects_replay and self._is_proven and self._next_call in calls:
+            # Some agents give calls new ids in each replay. Titles prove less: a turn may call a tool again.
+            found = self._next_call if self._text.calls[self._next_call].title == title else None
+            self._new_call_ids |= {id} if found is not None else set()
+        if found is None and id not in self._new_call_ids:
             return self._end_replay(line)
+        self._next_call = max(self._next_call, found + 1 if found is not None else 0)
         out = self._wait(line)
         return out + (self._decide(is_new=False) if self._is_proven else [])
 

@@ -277,16 +277,26 @@ class Turn:
     """A turn after a load; ``before``: what the agent had replayed before the prompt."""
 
     def __init__(
-        self, past: TranscriptText, *before: str | Update, prompts: Iterable[str] = ("go on",), ours: bool = True
+        self,
+        past: TranscriptText,
+        *before: str | Update,
+        prompts: Iterable[str] = ("go on",),
+        ours: bool = True,
+        loading: bool = False,
     ) -> None:
-        self.prompts = [letters(prompt) for prompt in prompts]
+        """``loading``: the agent is asked for a replay in the turn."""
+        self.prompts, self.loading = [letters(prompt) for prompt in prompts], loading
         self.late = LateUpdates(told(past, *before), shows_transcript=ours)
         self.late.begin_turn(shows_transcript=ours)
 
     def told(self, *said: str | Update) -> tuple[list[Update], list[Update]]:
         """What is sent to the client at once, and what is recorded."""
         updates = map(told_by, said)
-        return _parted(out for update in updates for out in self.late.add_in_turn(line(update), update, self.prompts))
+        return _parted(
+            out
+            for update in updates
+            for out in self.late.add_in_turn(line(update), update, self.prompts, expects_replay=self.loading)
+        )
 
     def rest(self) -> tuple[list[Update], list[Update]]:
         return _parted(self.late.release_in_turn())
@@ -476,6 +486,24 @@ def test_a_plan_or_a_known_thought_that_begins_the_turn_is_sent_and_recorded_wit
     assert turn.told(*said)[0] == expected(said)
     turn = Turn(laid("> mend it", "~ hm hm", *TALK[1:]), *before)
     assert turn.all(*said) == both(*said)
+
+
+@pytest.mark.parametrize("past", [TWO, ["> mend it", call("1", "look")], ["> mend it", "~ hm hm"]])
+@pytest.mark.parametrize("loading", [False, True])
+def test_a_replay_that_the_agent_is_asked_for_may_begin_anywhere(past: list[str | Update], *, loading: bool) -> None:
+    turn = Turn(laid("> /status", "All is well.", *past), prompts=(), ours=False, loading=loading)
+    _, recorded = turn.all(*past, "As you like.")
+    assert recorded == (expected(["As you like."]) if loading else expected([*past, "As you like."]))
+
+
+def test_calls_with_new_ids_are_known_by_their_titles_in_a_replay_that_the_agent_is_asked_for() -> None:
+    past: list[str | Update] = ["> mend it", call("1", "look"), call("2", "look"), "Found it."]
+    replay: list[str | Update] = ["> mend it", call("7", "look"), call("8", "look"), "Found it."]
+    for loading in (False, True):
+        turn = Turn(laid(*past), prompts=(), ours=False, loading=loading)
+        sent, recorded = turn.all(*replay, call("9", "look"))
+        assert sent == expected([*replay, call("9", "look")])
+        assert recorded == expected([call("9", "look")] if loading else [*replay, call("9", "look")])
 
 
 def test_updates_over_the_limit_do_not_wait() -> None:

@@ -36,12 +36,14 @@ Patch = pytest.MonkeyPatch
 def _swallow_known_words(patch: Patch) -> None:
     add = LateUpdates.add_in_turn
 
-    def swallows(self: LateUpdates, line: bytes, update: object, prompts: list[str]) -> list[SortedLine]:
+    def swallows(
+        self: LateUpdates, line: bytes, update: object, prompts: list[str], *, expects_replay: bool
+    ) -> list[SortedLine]:
         said = block_letters(acp.member(update, "content"))
         is_known = (
             acp.update_kind(update) == update_kinds.AGENT_CHUNK and len(said) >= _CERTAIN and said in self._text.words
         )
-        return [] if is_known else add(self, line, update, prompts)
+        return [] if is_known else add(self, line, update, prompts, expects_replay=expects_replay)
 
     patch.setattr(LateUpdates, "add_in_turn", swallows)
 
@@ -78,7 +80,7 @@ def _take_what_is_inside_an_entry_for_one(patch: Patch) -> None:
     patch.setattr(
         file_format, "encode_message_parts", lambda *given, **named: parts(*given, **{**named, "plain": True})
     )
-    for check in ("_passed_unread", "_may_be_unread"):
+    for check in ("_was_passed_unread", "_may_be_unread"):
         patch.setattr(file_format, check, lambda *_: False)
     patch.setattr(salvage, "_is_value", lambda line, start: False)
 

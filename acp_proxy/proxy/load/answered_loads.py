@@ -81,7 +81,9 @@ class AnsweredLoads:
     def handle_update_in_turn(self, load: Load, line: bytes, update: object) -> list[Effect]:
         """An update of the conversation during a turn: new, unless it belongs to a replay that still runs or begins."""
         if load.late_in_turn is not None:
-            return self._send_sorted(load, load.late_in_turn.add_in_turn(line, update, load.unechoed_prompts))
+            expects = load.awaits_agent and not load.client_has_transcript
+            late, prompts = load.late_in_turn, load.unechoed_prompts
+            return self._send_sorted(load, late.add_in_turn(line, update, prompts, expects_replay=expects))
         may_repeat = load.has_transcript and load.expects_replay
         is_user = acp.update_kind(update) == update_kinds.USER_CHUNK and may_repeat
         letters = block_letters(acp.member(update, "content")) if is_user else ""
