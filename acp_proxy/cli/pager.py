@@ -10,7 +10,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -80,42 +80,88 @@ def _can_show_escapes() -> bool:
 
 
 @contextmanager
-def open_pager(target: Screen, *, stays: bool = False) -> Iterator[Say]:
+def open_pager(target: Screen, *, stays: bool = False, stops: str = "") -> Iterator[Say]:
     """Write through a pager. An exception of the block is raised when the pager has ended.
 
     ``stays``: something else appears afterwards, so a text that fits one screen stays until the user leaves it.
+    ``stops``: a regular expression. In less, n and N jump between the lines that match.
     """
     command = _find_pager() if target.is_able else []
     is_less = bool(command) and os.path.basename(command[0]) == "less" and shutil.which(command[0]) is not None
-    with _pipe_into([*command, "-+F", "-+X"] if stays and is_less else command, target) as say:
-        yield say
+    if is_less and stays:
+        command += ["-+F", "-+X"]
+    # Searches, and goes back to the start. A search keeps less from ending by itself with a short text; and without R,
+    # it would look at the colours too.
+    can_search = is_less and stops and "R" in os.environ.get("LESS", _LESS)
+    pager = _Pager(command, target, [f"-p{stops}", "+g"] if can_search else [])
+    try:
+        yield pager.say
+    except (BrokenPipeError, KeyboardInterrupt):  # the user left the pager; Ctrl-C belongs to the pager
+        if not pager.is_started:
+            raise
+    finally:
+        pager.close()
     if stays and not is_less:
         _print("\nPress Enter to go back.")
         sys.stdin.readline()
 
 
-@contextmanager
-def _pipe_into(command: list[str], target: Screen) -> Iterator[Say]:
-    pager = _start(command)
-    if pager is None:
-        yield _print
-        return
-    into = pager.stdin
-    assert into is not None
+class _Pager:
+    """Passes text to a pager; without one, to stdout.
 
-    def say(text: str) -> None:
-        into.write(text.translate(target.forms).encode(sys.stdout.encoding, "replace"))
-        into.flush()
+    ``for_long_texts``: further words of its command, if the text has more lines than the screen. Until that is known,
+    the text waits.
+    """
 
-    try:
-        with suppress(BrokenPipeError, KeyboardInterrupt):  # the user left the pager; Ctrl-C belongs to the pager
-            yield say
-    finally:
+    def __init__(self, command: list[str], target: Screen, for_long_texts: list[str]) -> None:
+        self._command = command
+        self._target = target
+        self._for_long_texts = for_long_texts
+        self._waiting = ""
+        self._process = None if for_long_texts else _start(command)
+
+    @property
+    def is_started(self) -> bool:
+        return self._process is not None
+
+    def say(self, text: str) -> None:
+        if not self._for_long_texts:
+            self._write(text)
+            return
+        self._waiting += text
+        if self._waiting.count("\n") >= shutil.get_terminal_size().lines:
+            self._start_late(self._for_long_texts)
+
+    def close(self) -> None:
+        """Write what waits, and return when the user has left the pager."""
+        if self._for_long_texts:
+            with suppress(BrokenPipeError):
+                self._start_late([])
+        if self._process is None:
+            return
         with suppress(BrokenPipeError):
-            into.close()
-        while pager.returncode is None:
+            self._stdin.close()
+        while self._process.returncode is None:
             with suppress(KeyboardInterrupt):
-                pager.wait()
+                self._process.wait()
+
+    def _start_late(self, more: list[str]) -> None:
+        self._process = _start([*self._command, *more])
+        self._for_long_texts = []
+        self._write(self._waiting)
+
+    def _write(self, text: str) -> None:
+        if self._process is None:
+            _print(text)
+        else:
+            self._stdin.write(text.translate(self._target.forms).encode(sys.stdout.encoding, "replace"))
+            self._stdin.flush()
+
+    @property
+    def _stdin(self) -> "IO[bytes]":
+        assert self._process is not None
+        assert self._process.stdin is not None
+        return self._process.stdin
 
 
 def _start(command: list[str]) -> "Popen[bytes] | None":

@@ -1,5 +1,6 @@
 """browse in a real terminal: what its screen shows after each key, and what the store has then."""
 
+import base64
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -205,6 +206,31 @@ def test_a_session_is_exported_and_its_id_copied(store: Both, screens: list[Typi
     screen.press(control("y"))
     screen.until("Copied, if your terminal allows that: s-login")
     assert b"\x1b]52;c;cy1sb2dpbg==\a" in screen.raw
+
+
+def test_code_blocks_are_copied_from_the_last_one_on(store: Both, screens: list[TypingUser]) -> None:
+    words = ["Do this:\n\n```sh\nmake te", "st\n```\n\nor that:\n\n~~~\nmake check\n~~~\n"]
+    chunks = [{"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}} for text in words]
+    store_session(store, "s-code", ("How?", chunks), at=4000.0)
+    screen = started(screens, store)
+    screen.until("4 of 4")
+    for number, text in ((2, "make check\n"), (1, "make test\n"), (2, "make check\n")):
+        screen.press(control("k"))
+        screen.until(f"Copied block {number} of 2, if your terminal allows that: {text.strip()}")
+        assert f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\a".encode() in screen.raw
+    screen.press(DOWN + control("k"))
+    screen.until("no code block")
+
+
+def test_it_says_how_to_continue_and_pins(store: Both, screens: list[TypingUser]) -> None:
+    screen = started(screens, store)
+    screen.until("3 of 3")
+    screen.press(control("o"))
+    screen.until("agent's sessions in /work/site.", "acp-proxy continue", "--with AGENT")
+    screen.press(control("b"))
+    screen.until("Pinned: prune leaves it alone.", "> pinned · Mend the login")
+    screen.press(control("b"))
+    screen.until("Unpinned.", "> Mend the login")
 
 
 def test_it_follows_the_size_of_the_terminal(store: Both, screens: list[TypingUser]) -> None:

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from acp_proxy.store.store import Store
 from tests.cli.commands import Command
 from tests.cli.terminal import on_terminal, pager
+from tests.cli.typing_user import TypingUser
 from tests.pipes import SMALL
 from tests.stored import chunk, store_session
 
@@ -236,6 +238,30 @@ def test_a_terminal_gets_rendered_text_through_the_pager(store: Store, tmp_path:
     assert "\x1b]" not in text
     plain = on_terminal(*words, settings={"TERM": "dumb"})
     assert plain == printed(store, "s")
+
+
+@pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
+def test_n_jumps_to_the_next_turn_in_less(store: Store) -> None:
+    store_session(store, "long", *((f"Prompt {number}", TURN * 20) for number in (1, 2, 3)))
+    screen = TypingUser("show", "long", "--store", str(store.root), ACP_PROXY_PAGER="less", LESS="FRX")
+    screen.until("Prompt 1\nlong  ", "Turn 1 ·")  # the title: it begins at the start
+    for number in (1, 2, 3):
+        screen.press("n")
+        shown = screen.until(f"Prompt {number}\n", gone=f"Turn {number - 1} ·")
+        if number == 1:
+            shown = screen.until("Turn 1 ·", gone="long  ")
+        assert shown.startswith(f"Turn {number} ·")
+    screen.press("N")
+    screen.until("Turn 2 ·", "Prompt 2")
+    screen.press("q")
+    assert screen.ended()[0] == 0
+
+
+@pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
+def test_less_ends_by_itself_if_the_conversation_fits_the_screen(store: Store) -> None:
+    store_session(store, "short", ("Mend it", []))
+    shown = on_terminal("show", "short", "--store", str(store.root), settings={"ACP_PROXY_PAGER": "less"})
+    assert "Mend it" in shown
 
 
 def test_a_terminal_shows_local_times(store: Store) -> None:

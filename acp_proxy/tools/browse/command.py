@@ -67,9 +67,10 @@ def browse(
     """Find, read and tidy up sessions in a full screen.
 
     Type to filter: first by titles and directories, then by the words said. Keys: the arrows and Page Up and Page Down
-    select, Enter reads the conversation, Ctrl-F shows what it changed in files. Ctrl-R renames, Ctrl-A archives, Ctrl-D
-    deletes (it asks), Ctrl-E exports to a file, and Ctrl-Y copies the id. Ctrl-T switches to the archived sessions and
-    back. Ctrl-U empties the filter. Esc empties it too, or quits. F1, or ? in an empty filter, explains the keys.
+    select, Enter reads the conversation, Ctrl-F shows what it changed in files. Ctrl-R renames, Ctrl-A archives, Ctrl-B
+    pins, Ctrl-D deletes (it asks), Ctrl-E exports to a file, Ctrl-K copies a code block, Ctrl-Y copies the id, and
+    Ctrl-O says how to continue. Ctrl-T switches to the archived sessions and back. Ctrl-U empties the filter. Esc
+    empties it too, or quits. F1, or ? in an empty filter, explains the keys.
 
     Example: acp-proxy browse --here
     """

@@ -22,6 +22,7 @@ _LEAST_TITLE = 30
 _LEAST_TITLE_ASKED = 20
 _GAP = "  "
 _MOST_DIRECTORY = 30
+_MOST_AGENT = 12
 _KEYS = (
     "Enter read",
     "^R rename",
@@ -30,7 +31,10 @@ _KEYS = (
     "^T archived",
     "^F files",
     "^E export",
+    "^K copy code",
     "^Y copy id",
+    "^O continue",
+    "^B pin",
     "^U clear",
     "F1 keys",
     "Esc quit",
@@ -46,7 +50,10 @@ _HELP = (
     ("Ctrl-A", "archive, or unarchive"),
     ("Ctrl-D", "delete: asks whether, and how"),
     ("Ctrl-E", "export to a file: asks for its name"),
+    ("Ctrl-K", "copy the last code block; again: the one before"),
     ("Ctrl-Y", "copy the id"),
+    ("Ctrl-O", "say how to continue it"),
+    ("Ctrl-B", "pin, so that prune leaves it alone; again: unpin"),
     ("Ctrl-T", "show the archived sessions, or the others"),
     ("Ctrl-U", "empty the filter"),
     ("Esc", "empty the filter, or quit"),
@@ -95,7 +102,8 @@ def draw_frame(state: BrowseState, preview: Sequence[str], look: FrameLook) -> l
         return [*lines, f"{_QUIET}{_cut('Press any key to go back.', look.width)}{_END}"]
     shown = state.shown[state.top : state.top + look.listed]
     lines = [_filter(state, look)]
-    lines += [_row(row, look, is_chosen=state.top + at == state.at) for at, row in enumerate(shown)]
+    agent = min(max((cell_len(_plain(name_agent(row.agent), look)) for row in shown), default=0), _MOST_AGENT)
+    lines += [_row(row, look, agent, is_chosen=state.top + at == state.at) for at, row in enumerate(shown)]
     if not shown:
         lines.append(f"{_QUIET}{_cut(_nothing(state), look.width)}{_END}")
     lines += [""] * (1 + look.listed - len(lines))
@@ -120,16 +128,21 @@ def _filter(state: BrowseState, look: FrameLook) -> str:
     return f"{_BOLD}{label}{_END}{typed}{_SELECTED} {_END}{space}{_GAP}{_QUIET}{count}{_END}"
 
 
-def _row(row: ListedSession, look: FrameLook, *, is_chosen: bool) -> str:
+def _row(row: ListedSession, look: FrameLook, agent: int, *, is_chosen: bool) -> str:
+    """``agent``: the width of the column with the agents' names, which a narrow terminal does not show."""
     when = RUNNING if row.is_running else formatting.format_short_time(row.updated, look.now)
     directory = _plain(formatting.shorten_home(row.cwd or "", look.home), look)
     room = look.width - 2 - _WHEN - len(_GAP)
+    has_agent = room - agent - len(_GAP) >= _LEAST_TITLE
+    room -= (agent + len(_GAP)) * has_agent
     wide = min(cell_len(directory), _MOST_DIRECTORY, max(room - _LEAST_TITLE - len(_GAP), 0))
     title = room - wide - len(_GAP) * (wide > 0)
     ellipsis = "…".translate(look.forms)
     marks = f"{PINNED if row.is_pinned else ''}{'copy · ' if row.copy_of else ''}"
     shown = f"{marks}{formatting.strip_markdown(row.title or '') or '(no title)'}"
     cells = [_cut(_plain(shown, look), title, ellipsis, pad=True)]
+    if has_agent:
+        cells.append(_cut(_plain(name_agent(row.agent), look), agent, ellipsis, pad=True))
     if wide:
         cells.append(_tail(directory, wide, ellipsis))
     cells.append(when[:_WHEN].rjust(_WHEN))

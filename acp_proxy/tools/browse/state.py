@@ -12,7 +12,21 @@ from acp_proxy.store.sessions import ListedSession
 from acp_proxy.views.session_lines import has_words
 
 Question = Literal["rename", "delete", "export"]
-Act = Literal["read", "files", "rename", "archive", "delete", "export", "copy", "switch", "suspend", "quit"]
+Act = Literal[
+    "read",
+    "files",
+    "rename",
+    "archive",
+    "delete",
+    "export",
+    "copy",
+    "copy code",
+    "continue",
+    "pin",
+    "switch",
+    "suspend",
+    "quit",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +142,12 @@ def press(
                 return state, Action("files", row)
             case "c-y":
                 return state, Action("copy", row)
+            case "c-k":
+                return state, Action("copy code", row)
+            case "c-o":
+                return state, Action("continue", row)
+            case "c-b":
+                return state, Action("pin", row)
     match pressed:
         case "c-c":
             return state, Action("quit")
@@ -168,7 +188,7 @@ def edit(text: str, pressed: str) -> str:
 
 
 KEYS: tuple[str, ...] = ("up", "down", "pageup", "pagedown", "home", "end", "enter", "escape", "backspace", "f1")
-KEYS += tuple(f"c-{letter}" for letter in "acdefnprtuwyz")
+KEYS += tuple(f"c-{letter}" for letter in "abcdefknoprtuwyz")
 """The names of keys; all other keys are text."""
 
 

@@ -10,7 +10,7 @@ from acp_proxy.cli.pager import find_screen
 from acp_proxy.cli.session_filter import SessionFilter
 from acp_proxy.config import config_file
 from acp_proxy.errors import AcpProxyError, AlreadyThere, NoSuchSession, Unreadable, UsageError
-from acp_proxy.store.sessions import ListedSession, Sessions
+from acp_proxy.store.sessions import ListedSession, Sessions, name_agent
 from acp_proxy.tools.browse.state import RUNS, Action, TextHit, make_key
 from acp_proxy.tools.search.search import search_store
 from acp_proxy.views import formatting
@@ -93,11 +93,28 @@ class Library:
                     break
         return lines[1:]
 
+    def read_code_blocks(self, row: ListedSession) -> list[str]:
+        """The fenced code blocks of the agent's messages. Raises AcpProxyError, OSError."""
+        from markdown_it import MarkdownIt
+
+        from acp_proxy.views.conversation import SpokenMessage, read_turns, read_words
+
+        parser, found = MarkdownIt("commonmark"), list[str]()
+        with closing(self._store.open_listed(row)) as reading:
+            for turn in read_turns(reading, row.session):
+                for item in turn.items:
+                    if isinstance(item, SpokenMessage) and item.speaker == "agent":
+                        tokens = parser.parse("".join(map(read_words, item.blocks)))
+                        found += [token.content for token in tokens if token.type == "fence"]
+        return found
+
     def do(self, action: Action) -> str:
         """Do what the user asked for. Returns a message. Raises AcpProxyError, OSError."""
         row = self._find_now(action.row)
         if action.act == "export":
             return _export(self._store, row, action.text)
+        if action.act == "continue":
+            return self._say_how_to_continue(row)
         if self._store.only_read is not None:
             raise self._store.only_read
         match action.act:
@@ -106,11 +123,22 @@ class Library:
             case "archive":
                 self._store.set_archived(row, not row.is_archived)
                 return "Unarchived." if row.is_archived else "Archived. ^T shows the archived sessions."
+            case "pin":
+                self._store.set_pinned(row, not row.is_pinned)
+                return "Unpinned." if row.is_pinned else "Pinned: prune leaves it alone."
             case "delete" if row.is_running:
                 raise AcpProxyError(RUNS)
             case "delete":
                 return self._delete(row, soft=action.is_soft)
         return ""
+
+    def _say_how_to_continue(self, row: ListedSession) -> str:
+        from acp_proxy.cli.common import write_command
+
+        options = [] if is_usual(self._root) else ["--store", str(self._root)]
+        other = write_command("continue", [row.selector], "--with", "AGENT", *options)
+        where = f"the list of {name_agent(row.agent)}'s sessions{f' in {row.cwd}' if row.cwd else ''}"
+        return f"In your editor, open it from {where}. With another agent: {other}"
 
     def _find_now(self, row: ListedSession | None) -> ListedSession:
         """The session as it is now: another process may have changed it. Raises NoSuchSession, Unreadable."""

@@ -54,6 +54,8 @@ class BrowseTerminal:
         self._searching = library.reopen()
         self._application: Application[Action | None] | None = None
         self._stack = ExitStack()
+        self._copied: tuple[tuple[str, str], list[str], int] | None = None
+        """The session whose code blocks were copied, the blocks, and how many are before the last one copied."""
         self._has_begun = False
         self._is_drawn = False  # here, not by prompt_toolkit, which leaves the screen as it was
 
@@ -168,11 +170,14 @@ class BrowseTerminal:
                 self._list()
             case "copy":
                 assert action.row is not None
-                data = base64.b64encode(action.row.session.encode("utf-8", "replace")).decode()
-                event.app.output.write_raw(f"\x1b]52;c;{data}\a")  # the terminal's own way, which works over ssh too
-                event.app.output.flush()
+                _copy(event.app, action.row.session)
                 message = f"Copied, if your terminal allows that: {action.row.session}"
                 self._state = replace(self._state, message=message)
+            case "copy code":
+                assert action.row is not None
+                self._reader.put(partial(self._copy_code, action.row, event.app))
+            case "continue":
+                self._reader.put(partial(self._perform, action))
             case _:
                 self._reader.put(partial(self._perform, action))
                 self._list()
@@ -215,6 +220,25 @@ class BrowseTerminal:
             self._previews[wanted] = lines or []
             self._tell(lambda state: state)
 
+    def _copy_code(self, row: ListedSession, application: "Application[Action | None]") -> None:
+        """Copy the session's last code block; if that was the last thing copied, the one before it, and so on."""
+        if self._copied is None or self._copied[0] != browse_state.make_key(row):
+            blocks = self._got(lambda: self._library.read_code_blocks(row))
+            if blocks is None:
+                return
+            self._copied = browse_state.make_key(row), blocks, len(blocks)
+        key, blocks, last = self._copied
+        if not blocks:
+            self._tell(partial(replace, message="The agent wrote no code block in this session."))
+            return
+        number = last or len(blocks)
+        self._copied = key, blocks, number - 1
+        text = blocks[number - 1]
+        if application.loop is not None:  # None: the list has ended
+            application.loop.call_soon_threadsafe(_copy, application, text)
+        message = f"Copied block {number} of {len(blocks)}, if your terminal allows that: {text.partition(chr(10))[0]}"
+        self._tell(partial(replace, message=message))
+
     def _perform(self, action: Action) -> None:
         message = self._got(lambda: self._library.do(action))
         if message is None:
@@ -239,6 +263,13 @@ class BrowseTerminal:
         self._changes.put(change)
         if (application := self._application) is not None:
             application.invalidate()
+
+
+def _copy(application: "Application[Action | None]", text: str) -> None:
+    """Copy to the user's clipboard in the terminal's own way (OSC 52), which works over ssh too."""
+    data = base64.b64encode(text.encode("utf-8", "replace")).decode()
+    application.output.write_raw(f"\x1b]52;c;{data}\a")
+    application.output.flush()
 
 
 _NAMES = {"c-m": "enter", "c-h": "backspace", "c-j": "enter"}

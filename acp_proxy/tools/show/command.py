@@ -103,13 +103,17 @@ def _follow(store: Sessions, row: ListedSession, reading: Reading, wanted: value
 # --- The forms of a conversation that ``show`` can print: text, raw bytes, JSON, or its images as files.
 
 
+_TURNS = "^Turn [0-9]"
+"""The lines that begin a turn on a terminal (``RichPrinter``), as less searches them."""
+
+
 def print_conversation(
     row: ListedSession, shown: Iterator[Part], target: Screen, *, full: bool, stays: bool = False
 ) -> None:
     """``stays``: see ``open_pager``."""
     when = formatting.format_local_time(row.updated) if target.is_dressed else None  # like the times of the turns
     title, _, rest = sanitize.format_heading(row, when).partition("\n")
-    with open_pager(target, stays=stays) as say:
+    with open_pager(target, stays=stays, stops=_TURNS) as say:
         say(f"\x1b[1m{title}\x1b[0m\n{rest}\n" if target.is_dressed else f"{title}\n{rest}\n")
         told = _look(target)
         for passage in make_passages(shown, full=full):

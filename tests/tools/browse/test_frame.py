@@ -34,6 +34,7 @@ def test_the_selected_session_is_marked_and_described() -> None:
     assert lines[0].startswith("Filter: ")
     assert lines[0].endswith("2 of 2")
     assert lines[1].startswith("> Fix the login ")
+    assert "  claude  ~/src" in lines[1]
     assert lines[1].endswith("~/src/proxy        2h")
     assert lines[2].startswith("  Fix the login ")
     assert lines[11].startswith("─── claude · s1 · 2 turns ──")
@@ -105,6 +106,13 @@ def test_80_columns_show_the_most_important_keys(archived: bool) -> None:
     assert keys == f"Enter read  ^R rename  {tidy}  F1 keys  Esc quit"
 
 
+def test_a_narrow_terminal_has_room_for_the_title_before_the_agent() -> None:
+    row = structs.replace(ROW, title="Fix the login of the site again")
+    assert "claude" not in shown(BrowseState((row,)), replace(LOOK, width=45))[1]
+    long = structs.replace(ROW, agent="an-agent-with-a-long-name-4f1c2a3b4c5d6e7f")
+    assert "  an-agent-wi…  ~" in shown(BrowseState((long,)))[1]
+
+
 @pytest.mark.parametrize(("width", "keys"), [(40, "Enter read  F1 keys  Esc quit"), (20, "F1 keys  Esc quit")])
 def test_a_narrow_terminal_shows_how_to_see_all_keys(width: int, keys: str) -> None:
     assert shown(BrowseState((ROW,)), replace(LOOK, width=width))[-1] == keys
@@ -112,7 +120,7 @@ def test_a_narrow_terminal_shows_how_to_see_all_keys(width: int, keys: str) -> N
 
 def test_every_key_is_explained() -> None:
     text = "\n".join(shown(BrowseState((ROW,), has_help=True)))
-    for key in ("Enter ", "Esc ", *(f"Ctrl-{letter} " for letter in "RADEYTUZC")):
+    for key in ("Enter ", "Esc ", *(f"Ctrl-{letter} " for letter in "RABDEFKOYTUZC")):
         assert f"\n{key}" in text
     shown(BrowseState((ROW,), has_help=True), FrameLook(20, 5, NOW))
 
