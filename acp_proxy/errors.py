@@ -109,8 +109,8 @@ class NotImported(AcpProxyError):
     """The file is not a transcript, or cannot be imported as it is."""
 
 
-_EXTRAS = {"mcp": "mcp", "sync": "obstore"}
-"""The extras of the distribution, each with a package that only it brings."""
+_EXTRAS = {"mcp": "mcp", "sync": "obstore", "web": "uvicorn"}
+"""The extras of the distribution, each with a package that it brings: what mcp brings is enough for web, too."""
 
 
 def advise_install(extra: str) -> str:
@@ -127,6 +127,12 @@ def advise_install(extra: str) -> str:
 def explain_no_mcp() -> str:
     """Why an agent cannot look up earlier sessions, if acp-proxy was installed without that."""
     return f"recall needs the package mcp. Install acp-proxy with it, in its clone: {advise_install('mcp')}"
+
+
+def explain_no_web() -> str:
+    """Why there are no pages in the browser, if acp-proxy was installed without them."""
+    needs = "web needs the packages starlette and uvicorn. Install acp-proxy with them, in its clone"
+    return f"{needs}: {advise_install('web')}"
 
 
 REPLACED = "acp-proxy was upgraded or removed"

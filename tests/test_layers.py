@@ -59,12 +59,15 @@ TOOLS_MAY_IMPORT = {
     "recall": {"search"},
     "search": {"changes"},
     "sync": {"export", "redact"},
+    "web": {"export", "search", "stats"},
 }
 """The tools that use a public function of another one."""
 TRANSCRIPT_FORMAT = {"file_format", "titles", "chunk_runs", "v2_as_v1", "rewinds", "record_text"}
 """What ``comparison``, ``replay`` and ``proxy`` may import of ``transcript``: the rest reads and writes files."""
 ONLY_IN = {
     "anyio": {"tools.mock_agent"},
+    "starlette": {"tools.web"},
+    "uvicorn": {"tools.web"},
     "typer": {"cli", "views", "tools"},
     "mcp": {"tools.recall"},
     "mcp_types": {"tools.recall"},

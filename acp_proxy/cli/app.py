@@ -198,6 +198,7 @@ GROUPS: Mapping[str, Mapping[str, LazyCommand]] = {
         **OF_SESSIONS["Find and read"],
         "browse": _command("tools.browse.command", "browse", "in a full screen"),
         "replay": _command("tools.show.replay_command", "replay", "watch as it streamed"),
+        "web": _command("tools.web.command", "web", "in the browser"),
     },
     "Tidy up": OF_SESSIONS["Tidy up"],
     "Share": {

@@ -157,7 +157,7 @@ def read_turns(reading: Reading, session: str, child: OpenChild = _open_no_child
                 turn.stop, turn.error, turn.ended = part.stop, part.error, part.at
                 yield turn
             case _:
-                _add(turn.items, part)
+                add_item(turn.items, part)
 
 
 def read_parts(
@@ -165,13 +165,15 @@ def read_parts(
     session: str,
     child: OpenChild = _open_no_child,
     lines: Iterable[Line | AlikeLines] | None = None,
+    page: int = _PAGE,
 ) -> Iterator[Part]:
     """The turns in parts: ``TurnBegin``, items, ``TurnEnd``. A message may come in several parts. Raises OSError.
 
-    ``child``: as for ``read_turns``. ``lines``: the reading's, of a caller who watches them.
+    ``child``: as for ``read_turns``. ``lines``: the reading's, of a caller who watches them. ``page``: the bytes of a
+    turn that are read before its first item comes.
     """
     chosen = reading.read_alike() if lines is None else lines
-    return _PartReader(session, reading.also, _PAGE, child).read(read_as_v1(chosen))
+    return _PartReader(session, reading.also, page, child).read(read_as_v1(chosen))
 
 
 def number_turns(lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:
@@ -287,7 +289,7 @@ class _PartReader:
             inside = _PartReader(id, reading.also, 0, self._child, self._known, self._depth + 1)
             told = (part for part in inside.read(reading.read_alike()) if not isinstance(part, TurnBegin | TurnEnd))
             for item in _add_messages(told, id):
-                _add(items, item)
+                add_item(items, item)
         yield Subagent(id, acp.text(update, "title") or id, items)
 
     def _note(self, note: Mapping[str, object], at: str) -> None:
@@ -333,7 +335,7 @@ def _find_kind(entry: Entry | None) -> str | None:
     return acp.update_kind(v2_updates.as_v1(acp.member(acp.member(entry.value, "params"), "update")))
 
 
-def _add(items: list[Item], item: Item) -> None:
+def add_item(items: list[Item], item: Item) -> None:
     """Append an item; adjacent parts of one message are joined."""
     last = items[-1] if items else None
     if (

@@ -273,18 +273,9 @@ class _Source:
             yield piece
 
     def _make_head(self, row: "ListedSession", title: str | None, reading: "Reading") -> "Head":
-        from acp_proxy.views.document import Head
+        from acp_proxy.tools.export.formats import make_head
 
-        header = reading.header or reading.rebuild_header()
-        head = Head(
-            session=row.session,
-            agent=header.agent if header is not None else {"id": row.agent},
-            title=title,
-            cwd=row.cwd,
-            created=header.created_at if header is not None else "",
-            updated=row.updated,
-            origin=header.origin if header is not None else "partial",
-        )
+        head = make_head(row, title, reading)
         if self.form != "html":
             return head
         used = measure_session(self.store, row)

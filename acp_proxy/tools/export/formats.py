@@ -9,7 +9,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from acp_proxy.errors import NoSuchTurn
-from acp_proxy.store.sessions import Reading
+from acp_proxy.store.sessions import ListedSession, Reading
 from acp_proxy.tools.changes.describe import ChangedFile, list_files
 from acp_proxy.tools.changes.session_changes import read_changes
 from acp_proxy.tools.export.hide_home import HomeHider
@@ -33,6 +33,20 @@ def choose_turns(choices: Choices, reading: Reading, session: str) -> Choices:
     return choices
 
 
+def make_head(row: ListedSession, title: str | None, reading: Reading) -> Head:
+    """The head of a session's document, without what is counted over all of its turns."""
+    header = reading.header or reading.rebuild_header()
+    return Head(
+        session=row.session,
+        agent=header.agent if header is not None else {"id": row.agent},
+        title=title,
+        cwd=row.cwd,
+        created=header.created_at if header is not None else "",
+        updated=row.updated,
+        origin=header.origin if header is not None else "partial",
+    )
+
+
 def export_turns(
     form: str, head: Head, reading: Reading, choices: Choices, hider: HomeHider, child: OpenChild
 ) -> Iterator[str]:
@@ -41,8 +55,8 @@ def export_turns(
     def read_hidden_turns() -> Iterator[ConversationTurn]:
         return hider.hide_in_turns(document.select_turns(read_turns(reading, head.session, child), choices))
 
-    def read_changed_files() -> Iterator[ChangedFile]:
-        return _read_changed_files(reading, cwd, choices, hider, child)
+    def read_files() -> Iterator[ChangedFile]:
+        return read_changed_files(reading, cwd, choices, hider, child)
 
     cwd, head = head.cwd, hider.hide_in_head(head)
 
@@ -59,19 +73,17 @@ def export_turns(
         for turn in read_hidden_turns():
             contents.append((turn.number, document.find_topic(turn)))
             models |= {turn.model: None} if turn.model else {}
-        return render_page(
-            replace(head, models=list(models)), contents, read_hidden_turns(), choices, read_changed_files()
-        )
+        return render_page(replace(head, models=list(models)), contents, read_hidden_turns(), choices, read_files())
     if form == "json":
         from acp_proxy.tools.export import json_document
 
         return json_document.document(head, read_hidden_turns(), choices)
     from acp_proxy.tools.export import markdown
 
-    return markdown.write_document(head, read_hidden_turns(), choices, read_changed_files())
+    return markdown.write_document(head, read_hidden_turns(), choices, read_files())
 
 
-def _read_changed_files(
+def read_changed_files(
     reading: Reading, cwd: str | None, choices: Choices, hider: HomeHider, child: OpenChild
 ) -> Iterator[ChangedFile]:
     """The files that the session changed, in printable words. A document has only what the transcript has: the files as

@@ -56,14 +56,14 @@ def render_page(
 ) -> Iterator[str]:
     """``lines``: the numbers and the topics of the turns. ``files``: what the session changed, shown at the end."""
     yield render_beginning(head.heading, make_policy(), has_contents=len(lines) > 1)
-    yield _render_head(head, len(lines))
+    yield render_head(head, len(lines))
     if len(lines) > 1:
         yield from _render_contents(lines)
     yield "<main>\n"
-    paper = _TurnRenderer(head, choices)
+    paper = TurnRenderer(head, choices)
     for turn in document.name_calls(turns):
         yield from paper.render(turn)
-    yield from _render_files(files)
+    yield from render_files(files)
     yield _END
 
 
@@ -96,7 +96,7 @@ def render_beginning(title: str, policy: str, *, has_contents: bool, more: str =
     )
 
 
-def _render_head(head: Head, count: int) -> str:
+def render_head(head: Head, count: int) -> str:
     version = join_lines(acp.text(head.agent, "version") or "")[:40]
     facts = {
         "Agent": f"{head.name} {version}".strip(),
@@ -122,7 +122,7 @@ def _render_contents(lines: list[tuple[int, str]]) -> Iterator[str]:
     yield "</ol>\n</details>\n</nav>\n"
 
 
-class _TurnRenderer:
+class TurnRenderer:
     """Renders the turns of one conversation."""
 
     def __init__(self, head: Head, choices: Choices) -> None:
@@ -132,10 +132,13 @@ class _TurnRenderer:
         self._day = format_day(head.created)
         self._tells_models = len(head.models) > 1
 
-    def render(self, turn: ConversationTurn) -> Iterator[str]:
-        id = f"turn-{turn.number}"
+    def render(self, turn: ConversationTurn, continuation: int = 0) -> Iterator[str]:
+        """``continuation``: how many pieces of this turn were rendered before."""
+        id, name = f"turn-{turn.number}", f"Turn {turn.number}"
+        if continuation:
+            id, name = f"{id}-{continuation}", f"{name}, continued"
         yield f'<section class="turn" id="{id}" aria-labelledby="{id}-head">\n<h2 id="{id}-head">'
-        yield f'<a href="#{id}">Turn {turn.number}</a>{self._render_facts(turn)}</h2>\n'
+        yield f'<a href="#{id}">{name}</a>{self._render_facts(turn)}</h2>\n'
         for item in turn.items:
             yield self._render_item(item)
         ending = document.explain_end(turn)
@@ -262,7 +265,7 @@ def _render_block(block: Mapping[str, object]) -> str:
     return f'<p class="thing" dir="auto">[{escape(join_lines(kind or "content"))}: {escape(told)}]</p>\n'
 
 
-def _render_files(files: Iterable[ChangedFile]) -> Iterator[str]:
+def render_files(files: Iterable[ChangedFile]) -> Iterator[str]:
     shown = [_render_file(file) for file in files]
     if shown:
         yield '<section class="turn" id="files" aria-labelledby="files-head">\n<h2 id="files-head">'

@@ -20,7 +20,8 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from acp_proxy import __version__
-from acp_proxy.tools.export.html import make_policy, read_style, render_beginning
+from acp_proxy.tools.export import html
+from acp_proxy.tools.export.html import make_policy, render_beginning
 from acp_proxy.views.conversation import ConversationTurn, SpokenMessage, read_words
 from acp_proxy.views.formatting import strip_markdown
 from acp_proxy.views.sanitize import clean_text, format_clock_time, format_day, join_lines
@@ -96,8 +97,8 @@ def render_index(entries: Sequence[IndexEntry], words: WordIndex) -> Iterator[st
     projects: dict[str, list[IndexEntry]] = {}
     for entry in entries:
         projects.setdefault(entry.cwd, []).append(entry)
-    policy = make_policy(styles=(read_style(), _read("index.css")), scripts=(_read("index.js"),))
-    style = f"<style>{_read('index.css')}</style>\n"
+    policy = make_policy(styles=(html.read_style(), read_style()), scripts=(_read("index.js"),))
+    style = f"<style>{read_style()}</style>\n"
     yield render_beginning("Conversations", policy, has_contents=len(projects) > 1, more=style)
     yield _render_head(entries, projects, words)
     if len(projects) > 1:
@@ -171,6 +172,11 @@ def _encode_number(number: int) -> str:
         number, last = divmod(number, len(_DIGITS))
         digits = _DIGITS[last] + digits
     return _DIGITS[number] + digits
+
+
+def read_style() -> str:
+    """What the page needs beyond the style of a conversation."""
+    return _read("index.css")
 
 
 @cache

@@ -1,0 +1,1 @@
+"""All sessions in the browser, from a server on this machine alone."""

@@ -1,0 +1,72 @@
+"""``acp-proxy web``: all sessions in the browser, while it runs."""
+
+import socket
+import threading
+import webbrowser
+from typing import Annotated
+
+import typer
+
+from acp_proxy.cli.common import StoreOption, open_store, print_on_stderr, report_errors
+from acp_proxy.errors import AcpProxyError, explain_no_web
+
+
+def web(
+    store: StoreOption = "",
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port", metavar="N", min=0, max=65535, help="The port. Default: any that is free.", show_default=False
+        ),
+    ] = 0,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Print the link, and open no browser.")] = False,
+) -> None:
+    """Read all sessions in the browser.
+
+    There is a list, a search, each conversation, and statistics. The pages are for this machine and its user alone, and
+    change nothing. They follow sessions as these grow. The link works once, in one browser; to open another, start the
+    command again. Ctrl-C ends it. More: docs/web.md.
+
+    Example: acp-proxy web
+    """
+    with report_errors():
+        root = open_store(store).root
+        try:
+            import uvicorn
+
+            from acp_proxy.tools.web.access import Access
+            from acp_proxy.tools.web.site import make_app
+        except ImportError as problem:
+            raise AcpProxyError(explain_no_web()) from problem
+        try:
+            listening = socket.create_server(("127.0.0.1", port))
+        except OSError as problem:
+            raise AcpProxyError(
+                f"port {port} cannot be used: {problem.strerror}. Give another one, or leave out --port."
+            ) from problem
+    access = Access(listening.getsockname()[1])
+    settings = uvicorn.Config(
+        make_app(root, access),
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=1,
+    )
+    typer.echo(access.link)
+    print_on_stderr("Ctrl-C ends it.")
+    if not no_open:
+        # A browser in the terminal returns when it ends, and needs the server until then.
+        threading.Thread(target=_open_browser, args=(access.link,), daemon=True).start()
+    try:
+        uvicorn.Server(settings).run(sockets=[listening])
+    except KeyboardInterrupt:
+        raise typer.Exit from None
+
+
+def _open_browser(link: str) -> None:
+    if not webbrowser.open(link):
+        print_on_stderr("No browser was found. Open the link yourself.")

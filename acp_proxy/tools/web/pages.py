@@ -1,0 +1,329 @@
+"""The pages as HTML. All text of sessions is escaped; scripts and styles are files of this server, and nothing else."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from html import escape
+from itertools import groupby
+from urllib.parse import quote, urlencode
+
+from msgspec import Struct
+
+from acp_proxy import __version__
+from acp_proxy.store.sessions import ListedSession
+from acp_proxy.tools.export.html import render_head
+from acp_proxy.tools.search.fts_table import Excerpt
+from acp_proxy.tools.search.search import Hit, SearchResult
+from acp_proxy.tools.stats.usage import Used
+from acp_proxy.tools.web.charts import draw_bar, draw_columns
+from acp_proxy.views.document import Head
+from acp_proxy.views.formatting import format_amounts, format_size, shorten_home, strip_markdown
+from acp_proxy.views.sanitize import RUNNING, join_lines
+
+_DAYS = 60
+"""Days of the chart."""
+_PROJECTS = 30
+_LISTED_TURNS = 10
+
+
+class RowsPage(Struct, frozen=True):
+    """A page of the list. ``agents``: the names of agents' folders. ``agent``, ``cwd``: what it is narrowed to.
+
+    ``home``: shown as ``~``. ``more``: the query of the next page; empty: there is none. ``state``: differs after any
+    change.
+    """
+
+    rows: Sequence[ListedSession]
+    agents: Mapping[str, str]
+    agent: str
+    cwd: str | None
+    home: str
+    is_first: bool
+    more: str
+    state: str
+
+
+class SessionPage(Struct, frozen=True):
+    """A part of a conversation. ``turns``: as HTML. ``part``: its number. ``size``: of the transcript, in bytes."""
+
+    row: ListedSession
+    head: Head
+    turns: Sequence[str]
+    part: int
+    is_last: bool
+    size: int
+
+
+Amounts = tuple[Used, int | None]
+"""An amount of use, and its tokens."""
+
+
+class StatsPage(Struct, frozen=True):
+    """The usage by day, agent and directory, and of all. ``failed``: what could not be counted."""
+
+    days: Mapping[str, Amounts]
+    agents: Mapping[str, Amounts]
+    projects: Mapping[str, Amounts]
+    total: Amounts
+    failed: Sequence[str]
+    home: str
+
+
+class Pages:
+    def __init__(self, root: str) -> None:
+        """``root``: the path of all pages."""
+        self._root = root
+
+    def render_list(self, page: RowsPage) -> str:
+        narrowed = [page.agents.get(page.agent, page.agent)] if page.agent else []
+        narrowed += [shorten_home(page.cwd, page.home)] if page.cwd is not None else []
+        about = ", ".join(join_lines(each) or "no directory" for each in narrowed)
+        head = '<h1>Sessions</h1>\n<p class="news" id="news" role="status"></p>\n'
+        if narrowed:
+            head += f'<p class="about">Only: <bdi>{escape(about)}</bdi>. <a href="{self._root}">All sessions</a></p>\n'
+        state = make_address_query({"agent": page.agent, "cwd": page.cwd})
+        follow = f' data-list="{self._root}state{state}" data-state="{page.state}"' if page.is_first else ""
+        body = "".join(self._render_days(page)) or "<p>There is no session yet.</p>\n"
+        more = f'<p><a class="more" href="{self._root}{page.more}">Older sessions</a></p>\n' if page.more else ""
+        return self._render("Sessions", f'<header class="head">\n{head}</header>\n', f"{body}{more}", follow)
+
+    def render_session(self, page: SessionPage) -> str:
+        row, place = page.row, self._locate(page.row)
+        links = f'<p class="links"><a href="{place}/files">Changed files</a></p>\n'
+        head = render_head(page.head, row.prompts).replace("</header>", f"{links}</header>")
+        contents = (
+            '<nav class="contents" aria-label="Contents">\n<details open><summary>Contents</summary>\n'
+            f'<p><a class="load" href="{place}/contents">Show the turns</a></p>\n</details>\n</nav>\n'
+        )
+        before = f'<p><a href="{place}?part={page.part - 1}">Earlier</a></p>\n' if page.part > 1 else ""
+        after = f'<p><a class="more" href="{place}?part={page.part + 1}">Go on</a></p>\n'
+        end = f'<p class="end">{escape(RUNNING) if row.is_running else ""}</p>\n'
+        follow = f' data-session="{place}" data-part="{page.part}" data-size="{page.size}"'
+        body = "".join([before, *page.turns, end if page.is_last else after])
+        has_contents = row.prompts > 1
+        return self._render(
+            page.head.heading, head + (contents if has_contents else ""), body, follow, has_contents=has_contents
+        )
+
+    def render_contents(self, row: ListedSession, topics: Iterable[tuple[int, str]]) -> str:
+        """``topics``: the number and the topic of each turn."""
+        place = self._locate(row)
+        items = "".join(
+            f'<li><a href="{place}?turn={number}#turn-{number}"><span>{number}</span>'
+            f"<bdi>{escape(topic)}</bdi></a></li>\n"
+            for number, topic in topics
+        )
+        body = f'<nav class="contents" aria-label="Contents"><ol>{items}</ol></nav>\n'
+        return self._render(
+            "Contents", f'<header class="head"><h1>Contents</h1>{self._link_back(row)}</header>\n', body
+        )
+
+    def render_files(self, row: ListedSession, files: str) -> str:
+        """``files``: as HTML."""
+        body = files or "<p>This session changed no file, as far as it is recorded.</p>\n"
+        head = f'<header class="head"><h1>Changed files</h1>{self._link_back(row)}</header>\n'
+        return self._render("Changed files", head, body)
+
+    def render_search(self, asked: str, result: SearchResult | None, agents: Mapping[str, str], home: str) -> str:
+        """``result``: None: there is nothing to search for."""
+        hits = result.hits if result is not None else []
+        if result is None:
+            about = "Give words, the beginning of a word (log*), or a phrase in quotes."
+        elif not hits:
+            about = "Nothing matches. Try fewer words, or the beginning of a word with a star, as in: log*"
+        else:
+            about = (
+                f"{len(hits)} session{'' if len(hits) == 1 else 's'}{'' if result.is_all else ', and there are more'}"
+            )
+        head = f'<header class="head">\n<h1>Search</h1>\n<p class="news" role="status">{escape(about)}</p>\n</header>\n'
+        rows = "".join(self._render_hit(hit, agents, home) for hit in hits)
+        body = f'<ul class="sessions">\n{rows}</ul>\n' if rows else ""
+        return self._render("Search", head, body, asked=asked)
+
+    def render_stats(self, page: StatsPage) -> str:
+        total, tokens = page.total
+        facts = {
+            "Sessions": f"{total.sessions:,}",
+            "Turns": f"{total.turns:,}",
+            "Tokens": f"{tokens:,}" if tokens is not None else "",
+            "Cost": format_amounts(total.cost),
+            "Size": format_size(total.bytes),
+        }
+        rows = "".join(f"<div><dt>{name}</dt><dd>{escape(text)}</dd></div>" for name, text in facts.items() if text)
+        head = f'<header class="head">\n<h1>Statistics</h1>\n<dl>{rows}</dl>\n</header>\n'
+        months: dict[str, Amounts] = {}
+        for name, (used, spent) in page.days.items():
+            sums, before = months.get(name[:7], (Used(), None))
+            sums.add(used)
+            months[name[:7]] = sums, spent if before is None else before + (spent or 0)
+        days = _list_last_days(page.days)
+        projects = sorted(page.projects.items(), key=lambda item: -item[1][0].turns)[:_PROJECTS]
+        body = [
+            f'<section class="stats"><h2>Turns a day, the last {_DAYS} days</h2>\n',
+            draw_columns(f"Turns of each of the last {_DAYS} days; the table of months has sums.", days),
+            "</section>\n",
+            _render_amounts("Months", "month", sorted(months.items(), reverse=True), has_sessions=False),
+            _render_amounts("Agents", "agent", sorted(page.agents.items(), key=lambda item: -item[1][0].turns)),
+            _render_amounts(
+                "Projects", "directory", [(shorten_home(name, page.home) or "(none)", each) for name, each in projects]
+            ),
+            *(f'<p class="notice">Not counted: {escape(join_lines(text))}</p>\n' for text in page.failed),
+        ]
+        return self._render("Statistics", head, "".join(body))
+
+    def render_message(self, title: str, text: str) -> str:
+        head = f'<header class="head"><h1>{escape(title)}</h1></header>\n'
+        return self._render(title, head, f'<p class="notice">{escape(join_lines(text))}</p>\n')
+
+    def _render(
+        self, title: str, head: str, body: str, follow: str = "", *, asked: str = "", has_contents: bool = False
+    ) -> str:
+        """``head``, ``body``: HTML. ``follow``: attributes for the script."""
+        root = self._root
+        return (
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            '<meta name="color-scheme" content="light dark">\n'
+            f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n'
+            f'<link rel="stylesheet" href="{root}web.css">\n<script src="{root}web.js" defer></script>\n'
+            '</head>\n<body>\n<div class="bar">\n<nav aria-label="Pages">'
+            f'<a href="{root}">Sessions</a><a href="{root}stats">Statistics</a></nav>\n'
+            f'<form role="search" action="{root}search">'
+            '<label class="hidden" for="asked">Search all conversations</label>'
+            f'<input id="asked" name="q" type="search" value="{escape(join_lines(asked))}"'
+            ' placeholder="Search  ( / )" autocomplete="off" autocapitalize="none" spellcheck="false">'
+            f'</form>\n</div>\n<div class="frame{" two" if has_contents else ""}">\n'
+            f"{head}<main{follow}>\n{body}</main>\n"
+            f'<footer class="foot">acp-proxy {__version__}. These pages are on this machine only. '
+            "Times in lists are local, in conversations UTC.</footer>\n"
+            "</div>\n</body>\n</html>\n"
+        )
+
+    def _render_days(self, page: RowsPage) -> Iterator[str]:
+        today = date.today()
+        for day, rows in groupby(page.rows, lambda row: _find_day(row.updated)):
+            name = {today: "Today", today - timedelta(days=1): "Yesterday", None: "At an unknown time"}.get(
+                day, str(day)
+            )
+            yield f'<section class="day" data-day="{day}"><h2>{name}</h2>\n<ul class="sessions">\n'
+            for row in rows:
+                yield self._render_row(row, page.agents, page.home)
+            yield "</ul></section>\n"
+
+    def _render_row(self, row: ListedSession, agents: Mapping[str, str], home: str) -> str:
+        place = self._locate(row)
+        moment = _parse_time(row.updated)
+        turns = f"{row.prompts} turn{'' if row.prompts == 1 else 's'}"
+        facts = [
+            moment.strftime("%H:%M") if moment is not None else "",
+            self._link_list(agents.get(row.agent, row.agent), agent=row.agent),
+            self._link_list(shorten_home(row.cwd, home), cwd=row.cwd) if row.cwd else "",
+            turns,
+            f"<strong>{RUNNING}</strong>" if row.is_running else "",
+        ]
+        return (
+            f'<li data-place="{place}"><a href="{place}" dir="auto">{_name(row)}</a>'
+            f"<p>{' · '.join(filter(None, facts))}</p></li>\n"
+        )
+
+    def _render_hit(self, hit: Hit, agents: Mapping[str, str], home: str) -> str:
+        row, place = hit.session, self._locate(hit.session)
+        first = f"?turn={hit.turns[0]}#turn-{hit.turns[0]}" if hit.turns else ""
+        moment = _parse_time(hit.at)
+        facts = [
+            moment.strftime("%Y-%m-%d %H:%M") if moment is not None else "",
+            escape(join_lines(agents.get(row.agent, row.agent))),
+            escape(join_lines(shorten_home(row.cwd or "", home))),
+        ]
+        more = hit.turns[len(hit.excerpts) :][:_LISTED_TURNS]
+        links = ", ".join(f'<a href="{place}?turn={turn}#turn-{turn}">turn {turn}</a>' for turn in more)
+        return (
+            f'<li><a href="{place}{first}" dir="auto">{_name(row)}</a><p>{" · ".join(filter(None, facts))}</p>'
+            f"{''.join(_render_excerpt(place, each) for each in hit.excerpts)}"
+            f"{f'<p>and {links}</p>' if links else ''}</li>\n"
+        )
+
+    def _link_list(self, text: str, **narrowed: str) -> str:
+        return f'<a href="{self._root}{escape(make_address_query(narrowed))}"><bdi>{escape(join_lines(text))}</bdi></a>'
+
+    def _link_back(self, row: ListedSession) -> str:
+        return f'<p class="links"><a href="{self._locate(row)}"><bdi>{_name(row)}</bdi></a></p>'
+
+    def _locate(self, row: ListedSession) -> str:
+        """The path of a session's page."""
+        return f"{self._root}session/{_quote(row.agent)}/{_quote(row.name)}"
+
+
+def make_address_query(values: Mapping[str, str | None]) -> str:
+    """The query of an address, without what is empty; a directory may be."""
+    given = {name: value for name, value in values.items() if value or (name == "cwd" and value is not None)}
+    return f"?{urlencode(given, errors='replace')}" if given else ""
+
+
+def _render_excerpt(place: str, excerpt: Excerpt) -> str:
+    """A part of a turn, with the words that were found marked. Their places are those in the text as it was."""
+    at, text = 0, []
+    for start, end in excerpt.marks:
+        text += [escape(_clean(excerpt.text[at:start])), f"<mark>{escape(_clean(excerpt.text[start:end]))}</mark>"]
+        at = end
+    text.append(escape(_clean(excerpt.text[at:])))
+    turn = excerpt.turn
+    name = f'<a href="{place}?turn={turn}#turn-{turn}">turn {turn}</a>' if turn else "title"
+    return f'<p class="excerpt"><span>{name}</span> <bdi>{"".join(text)}</bdi></p>'
+
+
+def _clean(text: str) -> str:
+    """One line; the spaces at its ends stay, since a mark may be beside them."""
+    inside = join_lines(text)
+    before = " " if text[:1].isspace() else ""
+    return f"{before}{inside}{' ' if inside and text[-1:].isspace() else ''}"
+
+
+def _render_amounts(title: str, what: str, rows: Sequence[tuple[str, Amounts]], *, has_sessions: bool = True) -> str:
+    """A table of use, with a bar for the turns of each row."""
+    most = max((used.turns for _, (used, _) in rows), default=0)
+    shown = [(name, used, tokens) for name, (used, tokens) in rows if used.turns]
+    heads = [what, "", "turns", *(["sessions"] if has_sessions else []), "tokens", "cost", "size"]
+    body = ""
+    for name, used, tokens in shown:
+        figures = [f"{used.turns:,}", *([f"{used.sessions:,}"] if has_sessions else [])]
+        figures += [
+            f"{tokens:,}" if tokens is not None else "-",
+            format_amounts(used.cost) or "-",
+            format_size(used.bytes),
+        ]
+        cells = "".join(f'<td class="right">{escape(each)}</td>' for each in figures)
+        body += f'<tr><th scope="row"><bdi>{escape(join_lines(name))}</bdi></th>'
+        body += f"<td>{draw_bar(used.turns, most)}</td>{cells}</tr>\n"
+    head = "".join(f'<th scope="col">{name}</th>' if name else "<td></td>" for name in heads)
+    return (
+        f'<section class="stats"><h2>{title}</h2>\n<div class="wide" tabindex="0"><table>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div></section>\n"
+    )
+
+
+def _list_last_days(days: Mapping[str, Amounts]) -> list[tuple[str, int]]:
+    """The turns of each of the last days, oldest first."""
+    today = date.today()
+    names = [str(today - timedelta(days=ago)) for ago in range(_DAYS - 1, -1, -1)]
+    return [(name, days[name][0].turns if name in days else 0) for name in names]
+
+
+def _name(row: ListedSession) -> str:
+    return escape(strip_markdown(join_lines(row.title or "")) or "(no title)")
+
+
+def _find_day(stamp: str) -> date | None:
+    moment = _parse_time(stamp)
+    return moment.date() if moment is not None else None
+
+
+def _parse_time(stamp: str) -> datetime | None:
+    """A transcript's time, in the zone of this machine."""
+    try:
+        return datetime.fromisoformat(stamp).astimezone()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _quote(text: str) -> str:
+    return quote(text, safe="", errors="replace")

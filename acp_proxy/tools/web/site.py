@@ -1,0 +1,267 @@
+"""The pages: the list, a conversation, the search, the statistics. Each request opens the store anew, and only reads.
+
+What a request names is looked up in the index; no part of an address becomes a part of a path.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from functools import cache, partial
+from itertools import islice
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from acp_proxy.errors import AcpProxyError, UsageError
+from acp_proxy.store.sessions import ListedSession, Reading, Sessions
+from acp_proxy.tools.export import html, index_page
+from acp_proxy.tools.export.formats import make_head, read_changed_files
+from acp_proxy.tools.export.hide_home import HomeHider
+from acp_proxy.tools.search.query import make_query
+from acp_proxy.tools.search.search import SearchRequest, SearchResult, search_store
+from acp_proxy.tools.search.turn_text import BEGINNING, TurnReader
+from acp_proxy.tools.stats.usage import measure_session, measure_usage, sum_agents, sum_groups
+from acp_proxy.tools.web.access import Access, Guard
+from acp_proxy.tools.web.conversation_parts import ConversationPart, OpenConversation, WaitingConversations
+from acp_proxy.tools.web.pages import Pages, RowsPage, SessionPage, StatsPage, make_address_query
+from acp_proxy.transcript.titles import clean
+from acp_proxy.views.document import Choices
+from acp_proxy.views.formatting import strip_markdown
+from acp_proxy.views.session_lines import name_agents
+
+_ROWS = 100
+"""Sessions of a page of the list: some screens."""
+_HITS = 50
+_TOPIC = 100
+"""Characters of a turn's topic in the contents."""
+_CHOICES = Choices()
+
+
+def make_app(root: Path, access: Access) -> ASGIApp:
+    """``root``: the store's directory."""
+    site = _Site(root, access.root)
+    session = f"{access.root}session/{{agent}}/{{name}}"
+    app = Starlette(
+        routes=[
+            Route(access.root, site.show_list),
+            Route(f"{access.root}state", site.read_list_state),
+            Route(f"{access.root}search", site.search),
+            Route(f"{access.root}stats", site.show_stats),
+            Route(session, site.show_session),
+            Route(f"{session}/contents", site.show_contents),
+            Route(f"{session}/files", site.show_files),
+            Route(f"{session}/state", site.read_session_state),
+            Route(f"{access.root}web.css", serve_style),
+            Route(f"{access.root}web.js", serve_script),
+        ],
+        exception_handlers={HTTPException: site.explain, AcpProxyError: site.explain, OSError: site.explain},
+    )
+    app.router.redirect_slashes = False
+    return Guard(app, access)
+
+
+class _Site:
+    def __init__(self, root: Path, place: str) -> None:
+        self._root = root
+        self._home = os.path.expanduser("~")
+        self._pages = Pages(place)
+        self._waiting = WaitingConversations()
+
+    # --- the list
+
+    def show_list(self, request: Request) -> Response:
+        return _answer(self._pages.render_list(self._read_rows(request)))
+
+    def read_list_state(self, request: Request) -> Response:
+        """The state of the first page of the list: another one after any change."""
+        return JSONResponse({"state": self._read_rows(request).state})
+
+    def _read_rows(self, request: Request) -> RowsPage:
+        """A page of the list. ``before``, ``skip``: where the page before it ended: the time of its last row, and how
+        many rows with that time were shown."""
+        asked = request.query_params
+        before, skip = asked.get("before", ""), _read_number(asked.get("skip"), 0)
+        agent, cwd = asked.get("agent", ""), asked.get("cwd")
+        store = self._open()
+        # Times are compared as text: what is one character longer comes right after the time itself.
+        rows = store.list_newest(agent, cwd, until=f"{before}~" if before else "", archived=False)
+        left = (row for number, row in enumerate(rows) if number >= skip or row.updated != before)
+        found = list(islice(left, _ROWS + 1))
+        shown, more = found[:_ROWS], ""
+        if len(found) > _ROWS:
+            last = shown[-1].updated
+            seen = sum(row.updated == last for row in shown) + (skip if last == before else 0)
+            more = make_address_query({"before": last, "skip": str(seen), "agent": agent, "cwd": cwd})
+        facts = [(row.agent, row.name, row.title, row.updated, row.prompts, row.is_running) for row in shown]
+        state = hashlib.sha256(repr(facts).encode("utf-8", "replace")).hexdigest()[:16]
+        agents = name_agents(store.list_agents())
+        return RowsPage(shown, agents, agent, cwd, self._home, is_first=not before, more=more, state=state)
+
+    # --- a conversation
+
+    def show_session(self, request: Request) -> Response:
+        """``part``: which part of it. ``turn``: the part with this turn."""
+        store, row = self._find(request)
+        turn = _read_number(request.query_params.get("turn"), 0)
+        wanted = max(1, _read_number(request.query_params.get("part"), 1))
+        conversation = self._waiting.take(row.agent, row.name, wanted) if not turn else None
+        if conversation is not None and not conversation.reading.is_in_its_place:
+            conversation.reading.close()
+            conversation = None
+        if conversation is None:
+            reading = store.open_listed(row)
+            reading.settle()
+            conversation = OpenConversation(reading, row.session, partial(store.open_child, row))
+        try:
+            part = _find_part(conversation, wanted, turn)
+            page = self._make_session_page(store, row, conversation, part)
+        except BaseException:
+            conversation.reading.close()
+            raise
+        if part.is_last:
+            conversation.reading.close()
+        else:
+            self._waiting.put(row.agent, row.name, conversation)
+        return _answer(self._pages.render_session(page))
+
+    def _make_session_page(
+        self, store: Sessions, row: ListedSession, conversation: OpenConversation, part: ConversationPart
+    ) -> SessionPage:
+        reading, hider = conversation.reading, _make_hider(row)
+        used = measure_session(store, row)
+        head = replace(
+            hider.hide_in_head(make_head(row, row.title, reading)),
+            tokens=used.count_tokens(used.total),
+            cost=used.total.cost,
+        )
+        renderer = html.TurnRenderer(head, _CHOICES)
+        pieces = [
+            "".join(renderer.render(turn, piece.continuation))
+            for piece in part.pieces
+            for turn in hider.hide_in_turns([piece.turn])
+        ]
+        return SessionPage(row, head, pieces, conversation.next - 1, part.is_last, reading.size)
+
+    def show_contents(self, request: Request) -> Response:
+        with self._reading(request) as (_, row, reading):
+            hider, topics = _make_hider(row), []
+            for turn in TurnReader(BEGINNING).read(reading):
+                text = (turn.prompt or turn.text).strip()[: _TOPIC * 100]
+                topic = strip_markdown(clean(hider.hide(text).split("\n")[0], _TOPIC) or "")
+                topics.append((turn.number, topic or f"Turn {turn.number}"))
+        return _answer(self._pages.render_contents(row, topics))
+
+    def show_files(self, request: Request) -> Response:
+        with self._reading(request) as (store, row, reading):
+            files = read_changed_files(reading, row.cwd, _CHOICES, _make_hider(row), partial(store.open_child, row))
+            return _answer(self._pages.render_files(row, "".join(html.render_files(files))))
+
+    def read_session_state(self, request: Request) -> Response:
+        """How much of the session is recorded, in bytes of its transcript, and whether a turn is running."""
+        store, row = self._find(request)
+        with closing(store.open_listed(row)) as reading:
+            return JSONResponse({"size": reading.size, "isRunning": row.is_running})
+
+    # --- all of them
+
+    def search(self, request: Request) -> Response:
+        asked = request.query_params.get("q", "")
+        store = self._open()
+        agents = name_agents(store.list_agents())
+        try:
+            question = make_query([asked] if '"' in asked else asked.split())
+        except UsageError:
+            return _answer(self._pages.render_search(asked, None, agents, self._home))
+        result: SearchResult = search_store(store, SearchRequest(question, store.list_agents(), limit=_HITS))
+        return _answer(self._pages.render_search(asked, result, agents, self._home))
+
+    def show_stats(self, request: Request) -> Response:
+        store = self._open()
+        by_day, failed = measure_usage(store, by="day")
+        by_project, _ = measure_usage(store, by="project")
+        agents = name_agents(by_day)
+        each = {agents[folder]: (used.total, used.count_tokens(used.total)) for folder, used in by_day.items()}
+        days, projects = sum_groups(by_day), sum_groups(by_project)
+        page = StatsPage(days, each, projects, sum_agents(by_day), failed, self._home)
+        return _answer(self._pages.render_stats(page))
+
+    # --- what all of them need
+
+    def explain(self, request: Request, problem: Exception) -> Response:
+        """What happened, and what to do."""
+        if isinstance(problem, HTTPException | FileNotFoundError):
+            status = problem.status_code if isinstance(problem, HTTPException) else 404
+            return _answer(
+                self._pages.render_message("Not found", "There is no such session, or it was deleted."), status
+            )
+        if isinstance(problem, OSError):
+            text = f"The store cannot be read: {problem.strerror}. Run: acp-proxy doctor"
+        else:
+            text = " ".join(map(str, problem.args))
+        return _answer(self._pages.render_message("Not readable", text), 503)
+
+    def _open(self) -> Sessions:
+        """Raises AcpProxyError. A connection to the index belongs to one thread, and each request has its own."""
+        return Sessions(self._root, make=False)
+
+    def _find(self, request: Request) -> tuple[Sessions, ListedSession]:
+        """The session that the address names. Raises HTTPException."""
+        store, named = self._open(), request.path_params
+        for row in store.find_named(named["name"]):
+            if (row.agent, row.name) == (named["agent"], named["name"]):
+                return store, row
+        raise HTTPException(404)
+
+    @contextmanager
+    def _reading(self, request: Request) -> Iterator[tuple[Sessions, ListedSession, Reading]]:
+        store, row = self._find(request)
+        with closing(store.open_listed(row)) as reading:
+            reading.settle()
+            yield store, row, reading
+
+
+def _find_part(conversation: OpenConversation, wanted: int, turn: int) -> ConversationPart:
+    """Read on to a part, or to the part with this turn if one is given. Raises HTTPException, OSError."""
+    while (part := conversation.read()) is not None:
+        has_turn = bool(part.pieces) and part.pieces[-1].turn.number >= turn
+        if has_turn if turn else conversation.next > wanted:
+            return part
+    raise HTTPException(404)
+
+
+def _make_hider(row: ListedSession) -> HomeHider:
+    return HomeHider(row.cwd, os.path.expanduser("~"))
+
+
+def _read_number(text: str | None, default: int) -> int:
+    is_number = text is not None and text.isascii() and text.isdigit() and len(text) < 10
+    return int(text) if is_number and text is not None else default
+
+
+def _answer(page: str, status: int = 200) -> Response:
+    return Response(page.encode("utf-8", "replace"), status, media_type="text/html")
+
+
+def serve_style(request: Request) -> Response:
+    return Response(_read_style(), media_type="text/css")
+
+
+def serve_script(request: Request) -> Response:
+    return Response(_read_file("web.js"), media_type="text/javascript")
+
+
+@cache
+def _read_style() -> str:
+    return "\n".join((html.read_style(), index_page.read_style(), _read_file("web.css")))
+
+
+@cache
+def _read_file(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")

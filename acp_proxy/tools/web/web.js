@@ -1,0 +1,142 @@
+"use strict";
+// What a page does beyond links: it reads on where the reader scrolls to, follows what grows, and knows some keys. All
+// text comes from this server, as whole pages; nothing is put together from text here.
+(() => {
+  const main = document.querySelector("main"), news = document.getElementById("news"), asked = document.getElementById("asked");
+  const SHORTEST_MS = 2000, LONGEST_MS = 60000;
+
+  const read = async (address) => {
+    const answer = await fetch(address);
+    if (!answer.ok) throw new Error(String(answer.status));
+    return answer;
+  };
+  const readPage = async (address) =>
+    new DOMParser().parseFromString(await (await read(address)).text(), "text/html");
+
+  // --- Reading on
+
+  /** Put the next page's sections after those that are here: a session once, a day under one heading. */
+  const append = (page, link) => {
+    const known = new Set([...main.querySelectorAll("[data-place]")].map((row) => row.dataset.place));
+    page.querySelectorAll("[data-place]").forEach((row) => known.has(row.dataset.place) && row.remove());
+    const last = [...main.querySelectorAll(".day")].at(-1), first = page.querySelector("main > .day");
+    if (last && first && last.dataset.day === first.dataset.day) {
+      last.querySelector("ul").append(...first.querySelectorAll("li"));
+      first.remove();
+    }
+    const added = [...page.querySelector("main").children].filter((each) => !each.querySelector("a[href*='?part=']:not(.more)"));
+    const hadFocus = document.activeElement === link;
+    link.parentElement.replaceWith(...added);
+    if (hadFocus) added.map((each) => each.querySelector("a")).find(Boolean)?.focus({ preventScroll: true });
+    const { part, size } = page.querySelector("main").dataset;
+    if (part) Object.assign(main.dataset, { part, size });
+  };
+  const watchEnd = new IntersectionObserver(async (seen) => {
+    for (const { isIntersecting, target } of seen) {
+      if (!isIntersecting) continue;
+      watchEnd.unobserve(target);
+      try {
+        append(await readPage(target.href), target);
+      } catch {
+        return; // the link stays
+      }
+      findEnd();
+    }
+  }, { rootMargin: "3000px" });
+  const findEnd = () => {
+    const link = main.querySelector(".more");
+    if (link) watchEnd.observe(link);
+  };
+  findEnd();
+
+  // --- Contents
+
+  const load = document.querySelector(".contents .load");
+  if (load) {
+    readPage(load.href).then((page) => load.parentElement.replaceWith(page.querySelector(".contents ol")), () => {});
+    document.querySelector(".contents").addEventListener("click", (event) => {
+      const hash = event.target.closest("a")?.hash;
+      if (!hash || !document.getElementById(hash.slice(1))) return; // a turn that is not here yet: its own page
+      event.preventDefault();
+      location.hash = hash;
+    });
+  }
+
+  // --- What grows
+
+  const showNewList = async (state) => {
+    const page = await readPage(location.href);
+    if (scrollY < innerHeight && !main.querySelector("section:focus-within")) {
+      main.replaceChildren(...page.querySelector("main").children);
+      findEnd();
+      news.textContent = "";
+    } else {
+      const link = document.createElement("a");
+      link.href = location.href;
+      link.textContent = "There is something new. Show it";
+      news.replaceChildren(link);
+    }
+    main.dataset.state = state;
+  };
+  const followList = async () => {
+    const { state } = await (await read(main.dataset.list)).json();
+    if (state !== main.dataset.state) await showNewList(state);
+  };
+  const followSession = async () => {
+    if (main.querySelector(".more")) return; // the reader is not at the end yet
+    const { session, part, size } = main.dataset;
+    const now = await (await read(`${session}/state`)).json();
+    if (String(now.size) === size) return;
+    const page = await readPage(`${session}?part=${part}`);
+    const open = new Set([...main.querySelectorAll("details[open] > summary")].map((each) => each.textContent));
+    const isAtEnd = scrollY + innerHeight > document.documentElement.scrollHeight - 100;
+    const fresh = [...page.querySelectorAll("main > section")], first = fresh[0]?.id;
+    const old = [...main.querySelectorAll(":scope > section")];
+    const from = old.findIndex((each) => each.id === first);
+    if (from < 0) return;
+    // Sections that are as they were stay: what the reader has opened or selected in them stays, too.
+    let same = 0;
+    while (old[from + same] && fresh[same] && old[from + same].isEqualNode(closed(fresh[same], old[from + same]))) same += 1;
+    old.slice(from + same).forEach((each) => each.remove());
+    main.querySelector(":scope > .end")?.remove();
+    const added = fresh.slice(same);
+    const lines = added.flatMap((each) => [...each.querySelectorAll("summary")]);
+    lines.filter((line) => open.has(line.textContent)).forEach((line) => { line.parentElement.open = true; });
+    main.append(...added, ...page.querySelectorAll("main > p:has(.more), main > .end"));
+    main.dataset.size = page.querySelector("main").dataset.size;
+    if (isAtEnd) scrollTo({ top: document.documentElement.scrollHeight });
+    findEnd();
+  };
+  /** The new section with the same of its parts open as the old one has. */
+  const closed = (section, old) => {
+    const here = old.querySelectorAll("details");
+    section.querySelectorAll("details").forEach((each, at) => { if (here[at]) each.open = here[at].open; });
+    return section;
+  };
+  const follow = main.dataset.list ? followList : main.dataset.session ? followSession : null;
+  const wait = (time) => setTimeout(async () => {
+    if (document.hidden) return wait(SHORTEST_MS);
+    const began = performance.now();
+    try {
+      await follow();
+    } catch (problem) {
+      if (problem.message === "404") location.reload(); // the session was deleted
+      return wait(LONGEST_MS);
+    }
+    // A long conversation takes longer to read: it is asked for less often.
+    wait(Math.min(Math.max(SHORTEST_MS, 10 * (performance.now() - began)), LONGEST_MS));
+  }, time);
+  if (follow) wait(SHORTEST_MS);
+
+  // --- Keys
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const links = [asked, ...document.querySelectorAll(".sessions li > a")], at = links.indexOf(document.activeElement);
+    if (event.key === "/" && event.target !== asked) asked.select();
+    else if (event.key === "ArrowDown" && at >= 0 && links[at + 1]) links[at + 1].focus();
+    else if (event.key === "ArrowUp" && at > 0) links[at - 1].focus();
+    else return;
+    event.preventDefault();
+  });
+})();

@@ -1,0 +1,280 @@
+"""The pages, by the test client: what they show, and that no address and no session leads anywhere else."""
+
+import os
+import re
+from html import unescape
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from starlette.testclient import TestClient
+
+from acp_proxy.store.sessions import Sessions
+from acp_proxy.tools.web import site
+from acp_proxy.tools.web.access import Access
+from tests.stored import EPOCH, Both, chunk, store_session
+from tests.views.turns import EVIL
+
+TITLE = re.compile(r'<li[^>]*><a href="([^"]*)" dir="auto">(.*?)</a>')
+
+
+class Browser:
+    """A browser that opened the link. ``root``: the path of all pages."""
+
+    def __init__(self, store: Path) -> None:
+        access = Access(4321)
+        self.root = access.root
+        self.client = TestClient(site.make_app(store, access), base_url="http://127.0.0.1:4321")
+        assert self.client.get(access.link).status_code == 200
+
+    def read(self, path: str = "", status: int = 200) -> str:
+        """A page, by its path below the root or by a link."""
+        answer = self.client.get(path if path.startswith("/") else f"{self.root}{path}")
+        assert answer.status_code == status, answer.text
+        return str(answer.text)
+
+    def list_titles(self, path: str = "") -> list[str]:
+        return [unescape(title) for _, title in TITLE.findall(self.read(path))]
+
+    def find_session(self, title: str) -> str:
+        """The link to a session."""
+        return str(next(place for place, name in TITLE.findall(self.read()) if name == title))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Both:
+    return Both(tmp_path / "store")
+
+
+@pytest.fixture
+def browser(store: Both) -> Browser:
+    return Browser(store.root)
+
+
+def call(number: int) -> dict[str, object]:
+    return {"sessionUpdate": "tool_call", "toolCallId": f"c{number}", "title": f"Call {number}.", "status": "completed"}
+
+
+def follow(browser: Browser, path: str) -> list[str]:
+    """The page, and those behind its links to more."""
+    pages = [browser.read(path)]
+    while found := re.search(r'<a class="more" href="([^"]*)"', pages[-1]):
+        pages.append(browser.read(unescape(found[1])))
+    return pages
+
+
+def test_an_empty_store_has_an_empty_list(browser: Browser) -> None:
+    assert "There is no session yet." in browser.read()
+    assert "Statistics" in browser.read("stats")
+    assert "Nothing matches." in browser.read("search?q=word")
+
+
+def test_the_list_shows_every_session_once_even_if_all_have_one_time(
+    store: Both, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site, "_ROWS", 3)
+    for number in range(11):
+        store_session(store, f"s{number}", (f"Title {number}", []), at=EPOCH + (number >= 8), agent=f"a{number % 2}")
+    pages = follow(browser, "")
+    shown = [title for page in pages for _, title in TITLE.findall(page)]
+    assert [page.count("<li ") for page in pages] == [3, 3, 3, 2]
+    assert sorted(shown) == sorted(f"Title {number}" for number in range(11))
+    assert set(shown[:3]) == {"Title 8", "Title 9", "Title 10"}
+
+
+def test_the_list_can_be_narrowed_to_an_agent_and_a_directory(store: Both, browser: Browser) -> None:
+    store_session(store, "one", ("One", []), agent="a", cwd="/project & more")
+    store_session(store, "two", ("Two", []), agent="b", cwd="/project & more")
+    store_session(store, "three", ("Three", []), agent="b", cwd="/other")
+    links = {unescape(link) for link in re.findall(r'<a href="([^"]*\?[^"]*)"', browser.read())}
+    [of_project] = [link for link in links if "more" in link]
+    assert sorted(browser.list_titles(of_project)) == ["One", "Two"]
+    agents = [browser.list_titles(link) for link in links if "agent=" in link]
+    assert sorted(map(sorted, agents)) == [["One"], ["Three", "Two"]]
+    assert browser.list_titles("?cwd=/nowhere") == []
+
+
+def test_archived_and_deleted_sessions_are_not_there(store: Both, browser: Browser) -> None:
+    for name in ("one", "two", "three"):
+        store_session(store, name, (name, []))
+    rows = {row.session: row for row in store.list_all()}
+    place = browser.find_session("two")
+    store.set_archived(rows["one"], True)
+    store.delete_listed(rows["two"])
+    assert browser.list_titles() == ["three"]
+    for path in (place, f"{place}/contents", f"{place}/files", f"{place}/state"):
+        assert "deleted" in browser.read(path, 404)
+
+
+def test_the_state_of_the_list_changes_with_any_session(store: Both, browser: Browser) -> None:
+    store_session(store, "one", ("One", []))
+    before = browser.read("state")
+    assert before == browser.read("state")
+    [row] = store.list_all()
+    store.rename(row, "Other")
+    after = browser.read("state")
+    assert after != before
+    store_session(store, "two", ("Two", []))
+    assert browser.read("state") not in (before, after)
+
+
+def test_a_conversation_is_shown_as_the_export_shows_it(store: Both, browser: Browser) -> None:
+    home = os.path.expanduser("~")
+    store_session(store, "s", ("Mend it", [chunk(f"I **read** {home}/x"), call(1)]), ("Thanks", [chunk("You")]))
+    page = browser.read(browser.find_session("Mend it"))
+    assert "<strong>read</strong> ~/x" in page
+    assert page.count('<section class="turn"') == 2
+    assert "Call 1." in page
+    assert 'id="turn-2"' in page
+
+
+def test_a_long_conversation_comes_in_parts_without_a_gap(store: Both, browser: Browser) -> None:
+    store_session(store, "s", ("Long", [call(number) for number in range(450)]), ("Next", [chunk("the end")]))
+    place = browser.find_session("Long")
+    pages = follow(browser, place)
+    found = [number for page in pages for number in re.findall(r"Call (\d+)\.", page)]
+    assert found == [str(number) for number in range(450)]
+    assert len(pages) == 3
+    assert "Turn 1, continued" in pages[1]
+    assert "the end" in pages[-1]
+    assert browser.read(f"{place}?part=2") == pages[1]  # without the reading that waited for it
+    assert "the end" in browser.read(f"{place}?turn=2")
+    assert "Call 449." in browser.read(f"{place}?turn=2")
+    browser.read(f"{place}?part=4", 404)
+    browser.read(f"{place}?turn=3", 404)
+
+
+def test_the_next_part_is_of_the_file_that_is_there_now(store: Both, browser: Browser) -> None:
+    path = store_session(store, "s", ("Long", [call(number) for number in range(450)]))
+    place = browser.find_session("Long")
+    browser.read(place)
+    copy = path.with_name("copy")
+    copy.write_bytes(path.read_bytes().replace(b"Call 300.", b"Masked 30"))
+    copy.replace(path)
+    assert "Masked 30" in browser.read(f"{place}?part=2")
+
+
+def test_contents_name_the_turns_and_lead_to_them(store: Both, browser: Browser) -> None:
+    store_session(store, "s", ("# One\n\nmore", [chunk("x")]), ("Two <b>", [chunk("y")]))
+    place = browser.find_session("One")
+    contents = browser.read(f"{place}/contents")
+    assert re.findall(r'href="[^"]*(\?turn=\d#turn-\d)"><span>\d</span><bdi>(.*?)</bdi>', contents) == [
+        ("?turn=1#turn-1", "One"),
+        ("?turn=2#turn-2", "Two &lt;b&gt;"),
+    ]
+
+
+def test_the_changed_files_have_a_page(store: Both, browser: Browser) -> None:
+    diff = {"type": "diff", "path": "/project/a.py", "oldText": "old\n", "newText": "new\n"}
+    edit = {**call(1), "kind": "edit", "content": [diff]}
+    store_session(store, "one", ("Edit", [edit]), at=EPOCH)
+    store_session(store, "two", ("Talk", [chunk("x")]), at=EPOCH + 1)
+    assert "a.py" in browser.read(f"{browser.find_session('Edit')}/files")
+    assert "changed no file" in browser.read(f"{browser.find_session('Talk')}/files")
+
+
+def test_a_session_that_grows_has_another_size(store: Both, browser: Browser) -> None:
+    path = store_session(store, "s", ("Mend it", [chunk("x")]))
+    place = browser.find_session("Mend it")
+    page, before = browser.read(place), browser.client.get(f"{place}/state").json()
+    assert f'data-size="{before["size"]}"' in page
+    with path.open("ab") as file:
+        file.write(path.read_bytes().splitlines(keepends=True)[-1])
+    assert browser.client.get(f"{place}/state").json()["size"] > before["size"]
+
+
+def test_the_search_marks_the_words_and_leads_to_the_turn(store: Both, browser: Browser) -> None:
+    store_session(store, "s", ("Mend it", [chunk("a b")]), ("Now <i>login</i> & more", [chunk("y")]))
+    page = browser.read("search?q=login")
+    assert "&lt;i&gt;<mark>login</mark>&lt;/i&gt; &amp; more" in page
+    assert "?turn=2#turn-2" in page
+    assert browser.list_titles("search?q=nowhere") == []
+    assert "Give words" in browser.read("search?q=%22%3C%3E")
+    assert "Give words" in browser.read("search")
+    assert browser.list_titles("search?q=%22mend+it%22") == ["Mend it"]
+
+
+def test_the_statistics_show_turns_by_month_agent_and_project(store: Both, browser: Browser) -> None:
+    store_session(store, "one", ("One", []), ("Two", []), agent="mine", cwd="/project")
+    page = browser.read("stats")
+    for text in ("2023-11", "mine", "/project", "<svg", "Turns"):
+        assert text in page
+    assert page.count('<th scope="row">') == 3
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "session/agent/../../../etc/passwd",
+        "session/..%2f..%2f/..%2f..%2fetc%2fpasswd",
+        "session/%2e%2e/%2e%2e",
+        "session/agent/s%00",
+        "session/agent/",
+        "session//s",
+        "session/agent/s",
+        "session/AGENT/NAME%2f..%2fNAME",
+        "session/AGENT/NAME.jsonl",
+        "session/AGENT/%2e%2fNAME",
+        "session/OTHER/NAME",
+        "session/AGENT/NAM",
+        "web.css/../site.py",
+        "site.py",
+        "../web.css",
+        "session/AGENT/NAME/transcript",
+        "session/AGENT/NAME/state/x",
+        "%ff%fe",
+    ],
+)
+def test_only_what_the_index_has_is_found(store: Both, browser: Browser, path: str) -> None:
+    store_session(store, "s", ("Mend it", [chunk("x")]), agent="one")
+    store_session(store, "t", ("Other", [chunk("x")]), agent="two")
+    rows = {row.session: row for row in store.list_all()}
+    names = {"AGENT": rows["s"].agent, "NAME": rows["s"].name, "OTHER": rows["t"].agent}
+    for word, name in names.items():
+        path = path.replace(word, name)
+    if path.endswith("NAM"):
+        path = f"session/{rows['s'].agent}/{rows['s'].name[:-1]}"
+    answer = browser.client.get(f"{browser.root}{path}")
+    assert answer.status_code in (403, 404)
+    assert "Mend it" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "query", ["before=%00", "before=%ff&skip=-1", "skip=99999999999999999999", "skip=x&cwd=%00", "agent=%27%22%3C"]
+)
+def test_odd_queries_give_a_page(store: Both, browser: Browser, query: str) -> None:
+    store_session(store, "s", ("Mend it", [chunk("x")]))
+    browser.read(f"?{query}")
+    browser.read(f"state?{query}")
+    browser.read(f"{browser.find_session('Mend it')}?part=x&turn=-1&{query}")
+
+
+@pytest.mark.parametrize("evil", EVIL)
+def test_hostile_words_are_text_everywhere(store: Both, browser: Browser, evil: str) -> None:
+    words = evil.replace("\ud800", "")
+    store_session(store, "s", (f"{words} word", [chunk(f"{words} word")]), cwd=f"/{words}".replace("\x00", ""))
+    [row] = store.list_all()
+    store.rename(row, f"{words} word")
+    place = TITLE.findall(browser.read())[0][0]
+    paths = ["", "search?q=word", f"search?q={quote(evil, errors='replace')}", "stats", place]
+    paths += [f"{place}/contents", f"{place}/files", f"?cwd={quote(row.cwd or '')}"]
+    for path in paths:
+        page = browser.read(path)
+        assert re.findall(r"<script[^>]*>", page) == [f'<script src="{browser.root}web.js" defer>']
+        assert not re.search(r"<[^>]* (on\w+|style|srcdoc)=", re.sub(r'"[^"]*"', '""', page))
+        tags = set(re.findall(r"<([a-z][a-z0-9]*)", page))
+        assert not tags & {"iframe", "object", "embed", "base", "img"}
+        links = re.findall(r'(?:href|src|action)="([^"]*)"', page)
+        assert all(link.startswith(("/", "#", "data:,", "https://example.org")) for link in links), links
+
+
+def test_a_store_that_cannot_be_read_is_explained(
+    store: Both, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: object, **more: object) -> None:
+        raise PermissionError(13, "Permission denied", "/secret/place")
+
+    monkeypatch.setattr(Sessions, "list_newest", fail)
+    page = browser.read("", 503)
+    assert "Permission denied. Run: acp-proxy doctor" in page
+    assert "/secret" not in page
