@@ -171,7 +171,7 @@ class Inspection:
     def _inspect_other_table(self, path: Path, gone: set[tuple[str, str]]) -> Iterator[Finding]:
         """Checks a table of tool calls or of parts of turns. ``gone``: gets the transcripts that were removed since."""
         from acp_proxy.tools.search.call_table import CallTable
-        from acp_proxy.tools.search.part_table import PartTable
+        from acp_proxy.tools.search.fts_table import PartTable
 
         try:
             with closing(CallTable(path) if CallTable.KIND in path.name else PartTable(path)) as table:

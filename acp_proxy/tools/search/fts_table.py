@@ -321,6 +321,19 @@ class SearchTable(TranscriptTable[TurnText]):
             self._database.execute("INSERT INTO turns VALUES (?, ?, ?, ?)", (transcript, turn.number, turn.at, doc))
 
 
+class PartTable(SearchTable):
+    """A table of the parts of every turn, for searches in only some of them.
+
+    Those are rare, and what tools print is many times what is said: so it is a file beside the search table of the same
+    transcripts, made at the first such search and removed when that is.
+    """
+
+    KIND = ".parts"
+    SCHEMA = 1
+    COLUMNS = tuple(query.TurnPart)
+    TABLES = make_tables(COLUMNS, SCHEMA)
+
+
 def make_text(text: str) -> str:
     """A text as a table has it."""
     return query.separate_words(shorten_masks(text))

@@ -32,6 +32,7 @@ from acp_proxy.tools.search.fts_table import (
     Extent,
     IndexedTranscript,
     Key,
+    PartTable,
     Row,
     SearchTable,
     TranscriptTable,
@@ -42,7 +43,6 @@ from acp_proxy.tools.search.fts_table import (
     make_text,
     to_seconds,
 )
-from acp_proxy.tools.search.part_table import PartTable, read_turn_parts
 from acp_proxy.tools.search.query import TurnPart, limit_to_parts, separate_words
 from acp_proxy.tools.search.turn_text import BEGINNING, TurnReader
 from acp_proxy.transcript import file_names
@@ -330,6 +330,8 @@ class PartTables(SearchTables):
         super().__init__(layout, index, stack, PartTable)
 
     def _read(self, key: Key, before: IndexedTranscript | None, reading: Reading) -> Addition[TurnText] | None:
+        from acp_proxy.tools.search.turn_parts import read_turn_parts  # only these tables need whole conversations
+
         return read_turn_parts(key, before, reading)
 
 

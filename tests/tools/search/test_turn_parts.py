@@ -10,9 +10,9 @@ import pytest
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
 from acp_proxy.tools.redact.redact_files import redact_stored
-from acp_proxy.tools.search import search as search_search
-from acp_proxy.tools.search.part_table import read_turn_parts
+from acp_proxy.tools.search import turn_parts
 from acp_proxy.tools.search.query import TurnPart
+from acp_proxy.tools.search.turn_parts import read_turn_parts
 from acp_proxy.views.conversation import read_parts
 from acp_proxy.views.passages import CallText, make_passages
 from acp_proxy.views.tool_calls import strip_fence
@@ -190,7 +190,7 @@ def test_tables_that_are_up_to_date_are_not_read_again(store: Both, monkeypatch:
     assert found(store, "needle", parts=OUTPUT)
     cold.compressed_now(store)
     assert found(store, "needle", parts=OUTPUT)
-    monkeypatch.setattr(search_search, "read_turn_parts", None)
+    monkeypatch.setattr(turn_parts, "read_turn_parts", None)
     assert found(store, "needle", parts=OUTPUT)
 
 
@@ -246,7 +246,7 @@ def test_output_read_before_a_delete_is_not_written_after_it(
         deleted(Both(root))
         return addition
 
-    monkeypatch.setattr(search_search, "read_turn_parts", read_and_delete)
+    monkeypatch.setattr(turn_parts, "read_turn_parts", read_and_delete)
     assert found(store, "word", parts=OUTPUT) == []
     assert left(root) == []
 

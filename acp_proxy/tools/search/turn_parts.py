@@ -1,8 +1,6 @@
-"""A table of the parts of turns: the user's words, the agent's, what tool calls are, and what they printed.
+"""Reads the parts of each turn of a transcript: what user and agent say, what tool calls are, and what they print.
 
-It is for searches in only some of them, which are rare: so it is a file beside the search table of the same
-transcripts, made at the first such search and removed when that is. What tools print is many times what is said, so a
-call has its beginning and its end in it: errors come last.
+What tools print is many times what is said, so of each call the beginning and the end are read: errors come last.
 
 A transcript that has grown is read again as a whole, since a call of an earlier turn may have printed more.
 """
@@ -16,9 +14,7 @@ from acp_proxy.tools.search.fts_table import (
     IndexedTranscript,
     Key,
     MeasuredLines,
-    SearchTable,
     TurnText,
-    make_tables,
     make_text,
 )
 from acp_proxy.tools.search.query import BETWEEN, TurnPart
@@ -28,22 +24,12 @@ from acp_proxy.views.conversation import Part, SpokenMessage, ToolCall, TurnBegi
 from acp_proxy.views.sanitize import strip_sequences
 from acp_proxy.views.tool_calls import strip_fence
 
-_SCHEMA = 1
 _SIDE = 4096
 """Characters of a call's output that are searched at its beginning, and as many at its end."""
 _LONGEST = 4 * 1024 * 1024
 """Characters of a part of one turn: 500 calls that print more than is searched."""
 _DEEP = 8
 """How deep the input and output of a call are read."""
-
-
-class PartTable(SearchTable):
-    """A connection to a table of the parts of turns, or with None to one in memory."""
-
-    KIND = ".parts"
-    SCHEMA = _SCHEMA
-    COLUMNS = tuple(TurnPart)
-    TABLES = make_tables(COLUMNS, _SCHEMA)
 
 
 def read_turn_parts(key: Key, before: IndexedTranscript | None, reading: Reading) -> Addition[TurnText] | None:
