@@ -404,6 +404,17 @@ def test_the_record_is_delivered_when_a_turn_that_carried_it_ends_well(ends: Any
     assert again == [text("hello")] if is_delivered else [text(BRIEF), text("hello")]
 
 
+def test_a_load_in_a_turn_after_a_handover_says_before_its_answer_that_the_turn_is_under_way() -> None:
+    second = handed_over()
+    second.client(prompt(2, "s"))
+    second.agent(result(2, {"messageId": "u"}), state("running", "n"))
+    assert second.client(resume(3, "s", replayFrom=START)).to_agent == b""
+    second.agent(state("idle", "n"))
+    shown = second.replay_ends(3, rule=Rule.HANDED_OVER).to_client
+    assert shown.startswith(line(state("running"), result(3, {})))
+    assert shown.endswith(line(state("idle")))
+
+
 def test_a_turn_that_is_over_before_its_prompt_is_accepted_delivers_the_record() -> None:
     second = handed_over()
     second.client(prompt(2, "s"))
