@@ -157,7 +157,7 @@ def _is_all_missing(facts: ReplayFacts, turn: int) -> bool:
     if any(number in facts.known_calls for number in facts.text.calls_of(turn)):
         return False
     last = _find_before(facts.known_spans, end - 1)
-    return last is None or last[1] <= start
+    return start == end or last is None or last[1] <= start  # known words may surround a turn without any
 
 
 def _is_end_missing(facts: ReplayFacts, turn: int) -> bool:

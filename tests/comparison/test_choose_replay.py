@@ -225,6 +225,12 @@ def test_whole_turns_that_a_command_took_back_are_not_shown(command: str) -> Non
     assert choose_replay(told(past, *TALK)).rule is Rule.SAME
 
 
+def test_a_turn_of_calls_alone_that_a_command_took_back_is_not_shown() -> None:
+    past = laid(*ONE, "> and test it", call("1", "test"), "> /undo", *TWO)
+    assert choose_replay(told(past, *ONE, "> /undo", *TWO)).rule is Rule.TAKEN_BACK
+    assert choose_replay(told(past, *ONE, "> and test it", call("1", "test"), "> /undo", *TWO)).rule is Rule.SAME
+
+
 def test_turns_without_an_answer_that_a_command_took_back_are_not_shown() -> None:
     past = laid("> mend it", "> thanks", "> /clear")
     assert choose_replay(told(past, "> /clear")).rule is Rule.TAKEN_BACK
