@@ -26,22 +26,24 @@ class ShownReplay(enum.Enum):
 class Rule(enum.Enum):
     """Why a replay is shown: the rule's number in transcripts, whose replay it shows, and the reason in words.
 
-    The numbers are frozen: transcripts have them, and older versions read those. A new rule gets a new number, or None:
-    then no transcript notes it.
+    The rows are in the order of the decision: the first that fits holds. The numbers are frozen: transcripts have them,
+    and older versions read those. A new rule gets a new number, or None: then no transcript notes it.
     """
 
     ALREADY_SENT = (None, ShownReplay.AGENT, "what the agent sent went to the client before the agent answered")
     CANCELLED = (None, ShownReplay.NOTHING, "the client cancelled the load")
     NOT_RECORDED = (None, ShownReplay.AGENT, "the session was not recorded here")
+    # Known before the agent answers, from the plan of the load: at most one of these three.
     IN_TURN = (None, ShownReplay.TRANSCRIPT, "a turn was under way, and the agent cannot replay the session")
     HANDED_OVER = (1, ShownReplay.TRANSCRIPT, "the session was handed over")
     ASKED_FOR = (6, ShownReplay.TRANSCRIPT, "an option asks for the transcript's replay")
-    UNDECIDED = (0, ShownReplay.AGENT, "the comparison would have taken too long")
+    # Known from the comparison.
     UNREADABLE = (0, ShownReplay.AGENT, "the transcript could not be read")
+    NOTHING_REPLAYED = (4, ShownReplay.TRANSCRIPT, "the agent resumed the session and replayed nothing")
+    UNDECIDED = (0, ShownReplay.AGENT, "the comparison would have taken too long")
     MORE = (2, ShownReplay.AGENT, "the agent's replay has something that the transcript lacks")
     TAKEN_BACK = (3, ShownReplay.AGENT, "the agent's replay lacks a turn, for a known reason")
     LESS = (4, ShownReplay.TRANSCRIPT, "the agent's replay lacks something")
-    NOTHING_REPLAYED = (4, ShownReplay.TRANSCRIPT, "the agent resumed the session and replayed nothing")
     SAME = (5, ShownReplay.AGENT, "the agent's replay lacks nothing")
 
     def __init__(self, number: int | None, shows: ShownReplay, reason: str) -> None:
@@ -51,8 +53,8 @@ class Rule(enum.Enum):
 
     @classmethod
     def find(cls, number: object) -> "Rule | None":
-        """The first rule with this number in transcripts, or None."""
-        return next((rule for rule in cls if rule.number == number), None) if number is not None else None
+        """The rule with this number in transcripts, or None. Of two with the same number, the usual one comes last."""
+        return next((rule for rule in reversed(cls) if rule.number == number), None) if number is not None else None
 
 
 class Decision(Struct, frozen=True):

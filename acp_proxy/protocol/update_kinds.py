@@ -3,9 +3,9 @@
 To add a kind, add its row. A kind without a row is ``UNKNOWN``: recorded, compared by equality, replayed as it came and
 shown as JSON, so a new kind of the protocol works before anybody has added it. The comparison, the replays and the
 views ask the row what a kind is about and how it is compared and replayed, so a row is enough for words, state and
-what is replayed as it came. What is merged by an id, such as a new kind of call, needs code for that, and plans are
-known by name (docs/architecture.md, "Where to add"). docs/protocol.md has the same table for users, and a test compares
-the two.
+what is replayed as it came. What is merged by an id, such as a new kind of call, needs code for that, and so does a
+new form of plans (docs/architecture.md, "Where to add"). docs/protocol.md has the same table for users, and a test
+compares the two.
 
 Sources: the protocol's schemas, versions 1 and 2, with their drafts.
 """
@@ -42,17 +42,16 @@ HISTORY_TRUNCATED = "history_truncated"
 
 
 class Role(enum.Enum):
-    """What an update is about. Every role but ``STATE`` is part of the conversation."""
+    """What an update is about, as far as the code asks. Every role but ``STATE`` is part of the conversation."""
 
     USER = enum.auto()
     AGENT = enum.auto()
     THOUGHT = enum.auto()
     CALL = enum.auto()
     TERMINAL = enum.auto()
-    PLAN = enum.auto()
     COMPACTION = enum.auto()
-    SUBAGENT = enum.auto()
     OTHER = enum.auto()
+    """Among them plans, whose kinds have little in common but the name: each place that reads plans names its kind."""
     STATE = enum.auto()
 
 
@@ -123,17 +122,15 @@ KINDS = (
     UpdateKind(TOOL_CALL_CHUNK, Role.CALL, Compared.CALL, None, Form.MERGED),
     UpdateKind(TERMINAL, Role.TERMINAL, Compared.NOTHING, None, Form.MERGED),
     UpdateKind(TERMINAL_CHUNK, Role.TERMINAL, Compared.NOTHING, None, Form.MERGED),
-    UpdateKind(PLAN, Role.PLAN, Compared.NOTHING, Form.LAST_OF_TURN, None),
-    UpdateKind(PLAN_UPDATE, Role.PLAN, Compared.NOTHING, Form.AS_IT_CAME, Form.LAST_OF_TURN, needs=_PLAN),
-    UpdateKind(PLAN_REMOVED, Role.PLAN, Compared.NOTHING, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_PLAN),
+    UpdateKind(PLAN, Role.OTHER, Compared.NOTHING, Form.LAST_OF_TURN, None),
+    UpdateKind(PLAN_UPDATE, Role.OTHER, Compared.NOTHING, Form.AS_IT_CAME, Form.LAST_OF_TURN, needs=_PLAN),
+    UpdateKind(PLAN_REMOVED, Role.OTHER, Compared.NOTHING, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_PLAN),
     UpdateKind(COMPACTION, Role.COMPACTION, Compared.TAKES_BACK, Form.MERGED, Form.AS_IT_CAME, needs=_COMPACTION),
     UpdateKind(COMPACTION_CHUNK, Role.COMPACTION, Compared.TAKES_BACK, Form.MERGED, Form.AS_IT_CAME, needs=_COMPACTION),
     # Drafts: a session that the agent began for its own work, and messages between such sessions.
-    UpdateKind(SUBAGENT, Role.SUBAGENT, Compared.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_SUBAGENTS),
-    UpdateKind(SESSION_MESSAGE, Role.SUBAGENT, Compared.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_SUBAGENTS),
-    UpdateKind(
-        SESSION_MESSAGE_CHUNK, Role.SUBAGENT, Compared.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_SUBAGENTS
-    ),
+    UpdateKind(SUBAGENT, Role.OTHER, Compared.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_SUBAGENTS),
+    UpdateKind(SESSION_MESSAGE, Role.OTHER, Compared.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_SUBAGENTS),
+    UpdateKind(SESSION_MESSAGE_CHUNK, Role.OTHER, Compared.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_SUBAGENTS),
     # In version 2 the agent itself sends its state before it answers, so none is replayed.
     UpdateKind(AVAILABLE_COMMANDS, Role.STATE, Compared.NEVER, Form.LAST, Form.NEVER),
     UpdateKind(USAGE, Role.STATE, Compared.NEVER, Form.LAST, Form.NEVER),
