@@ -270,3 +270,14 @@ def test_recall_is_offered_with_the_command_of_its_server_until_it_is_chosen() -
     chosen = editor("zed", "--recall", "opencode", "acp")
     assert "MCP server" not in chosen.stderr
     assert '"--recall"' in chosen.stdout
+
+
+def test_paths_in_options_of_run_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rules").touch()
+    for given, written in (
+        ("--store=new --redact rules", f"--store={tmp_path / 'new'} --redact {tmp_path / 'rules'}"),
+        ("--store ~/x --redact keys --registry https://a/b", "--store ~/x --redact keys --registry https://a/b"),
+        ("--load store --list agent", "--load store --list agent"),
+    ):
+        assert entry(*given.split(), "some-agent")["args"] == ["run", *written.split(), "some-agent"]

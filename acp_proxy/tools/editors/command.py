@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Annotated
 
@@ -19,6 +20,8 @@ from acp_proxy.tools.editors.known_editors import OF_NEOVIM, Name, find_editors
 from acp_proxy.tools.registry import PREFIX
 
 _WHOLE = "--whole"
+_WITH_PATH = ("--store", "--registry", "--redact")
+"""Options of ``run`` whose value may be a path."""
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
 
 
@@ -125,9 +128,30 @@ def read_agent(begin: list[str], words: list[str]) -> tuple[list[str], dict[str,
     if any(not word.isprintable() for word in words):
         raise UsageError("a word of the command contains a control character. Remove it.")
     given, variables, command = _parts(begin, words)
+    given = [*_make_absolute(given)]
     if os.path.dirname(command[0]):
         command = [os.path.abspath(command[0]), *command[1:]]  # the editor starts it in another directory
     return given, variables, command
+
+
+def _make_absolute(given: list[str]) -> Iterator[str]:
+    """Options of ``run`` with absolute paths: the editor starts acp-proxy in another directory."""
+    before = ""
+    for word in given:
+        name, equals, value = word.partition("=")
+        if before in _WITH_PATH:
+            yield _make_path_absolute(before, word)
+        elif equals and name in _WITH_PATH:
+            yield f"{name}={_make_path_absolute(name, value)}"
+        else:
+            yield word
+        before = "" if before in _WITH_PATH else word
+
+
+def _make_path_absolute(option: str, value: str) -> str:
+    """A value of ``_WITH_PATH``; what is no path (a URL, or ``keys``) stays, and so does what begins with ``~``."""
+    is_path = not value.startswith("~") if option == "--store" else os.path.lexists(value)
+    return os.path.abspath(value) if is_path and value else value
 
 
 def _parts(begin: list[str], words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
