@@ -267,9 +267,9 @@ def _told(mode: Mode, entries: Callable[[int], list[Entry]], limit: int = 1024 *
             telling, brief, out = Replayer("s", run=RUN, mode=mode, tool_limit=limit), HandoverRecord(), list[bytes]()
             for number, entry in enumerate(found):
                 out += telling.add(number, entry)
-            for line in [*out, *telling.end(), *telling.states()]:
+            for line in [*out, *telling.end(), *telling.list_states()]:
                 brief.add(line)
-            brief.text()
+            brief.make_text()
 
         return work
 

@@ -83,7 +83,7 @@ def loaded(bench: Bench, before: Past, where: str, often: int = 1) -> Findings:
 
 
 def one_load(client: Client, bench: Bench, before: Past, where: str, *, may_refuse: bool = False) -> Findings:
-    since = client.mark()
+    since = client.count_lines()
     try:
         client.request("session/load", bench.place(before.session), PATIENCE)
     except RequestFailed as refusal:
@@ -159,7 +159,7 @@ def interrupted(client: Client, session: str, store: Path) -> int:
 
     A kill at that very moment may cost the transcript the last read (docs/reliability.md), so this waits for that too.
     """
-    since = client.mark()
+    since = client.count_lines()
     client.start_request("session/prompt", {"sessionId": session, "prompt": blocks(SLOW)})
     with suppress(TimeoutError):
         client.wait_for_text(LAST_SLOW_WORD, SLOW_WORDS, since=since)
@@ -183,7 +183,7 @@ def prompt_at_once(bench: Bench) -> Findings:
     before = grown_old(bench)
     with bench.client() as client:
         initialize(client)
-        since = client.mark()
+        since = client.count_lines()
         try:
             client.request("session/load", bench.place(before.session), PATIENCE)
         except RequestFailed as refusal:
@@ -252,7 +252,7 @@ def message(bench: Bench) -> Findings:
         session = str(client.request("session/new", bench.place(), PATIENCE)["sessionId"])
         told, ids = [], []
         for words in (*PROMPTS, AFTER):
-            since = client.mark()
+            since = client.count_lines()
             told.append(prompt(client, session, words))
             ids.append(last_message(client, session, since))
         branch = forked_at(client, bench, session, ids[1])
@@ -290,13 +290,13 @@ def rewind(bench: Bench) -> Findings:
     with bench.client() as client:
         initialize(client)
         session = str(client.request("session/new", bench.place(), PATIENCE)["sessionId"])
-        since = client.mark()
+        since = client.count_lines()
         first = prompt(client, session, FIRST)
         said = [one for one in updates(client.messages(since), session) if one.get("messageId")]
         prompt(client, session, SECOND)
         ids = [str(one["messageId"]) for one in said if one["sessionUpdate"] == "agent_message_chunk"]
         params = {"sessionId": session, "toMessageId": ids[-1] if ids else "none"}
-        answer = client.answer_of(client.start_request("session/rewind", params), PATIENCE)
+        answer = client.wait_for_answer(client.start_request("session/rewind", params), PATIENCE)
         if "error" in answer:
             yield NOT_OFFERED
             return
@@ -315,16 +315,16 @@ def steering(bench: Bench) -> Findings:
             return
         session = str(client.request("session/new", bench.place(), PATIENCE)["sessionId"])
         first = prompt(client, session, FIRST)
-        since = client.mark()
+        since = client.count_lines()
         turn = client.start_request("session/prompt", {"sessionId": session, "prompt": blocks(SLOW)})
         client.wait_for_text(LAST_SLOW_WORD, PATIENCE, since=since)
         params = {"sessionId": session, "prompt": blocks(STEERED)}
-        answer = client.answer_of(steered := client.start_request("_session/steering", params), PATIENCE)
+        answer = client.wait_for_answer(steered := client.start_request("_session/steering", params), PATIENCE)
         if (answer.get("result") or {}).get("outcome") != "injected":
             yield Finding("", f"the words are answered {answer.get('result') or answer['error']['code']}")
             return
-        taken = client.position_of_answer(steered)
-        client.answer_of(turn, PATIENCE)
+        taken = client.find_answer(steered)
+        client.wait_for_answer(turn, PATIENCE)
         settle(client)
         begun = shown(client.messages()[since:taken], session, SLOW)
         ended = shown(client.messages(taken), session, STEERED)
@@ -458,7 +458,7 @@ def mentions(bench: Bench) -> Findings:
 
 def counted_load(client: Client, bench: Bench, before: Past, prompts: int, where: str) -> Findings:
     """Load, and count the messages of the user; the blocks of one prompt share an id."""
-    since = client.mark()
+    since = client.count_lines()
     yield from one_load(client, bench, before, where)
     count = count_of_user_messages(updates(client.messages(since), before.session))
     if count != prompts:
@@ -506,7 +506,7 @@ def twice(bench: Bench) -> Findings:
         numbers = [client.start_request("session/load", bench.place(before.session)) for _ in range(AGAIN)]
         whole, refusals = Shown(), []
         for number in numbers:
-            answer = client.answer_of(number, PATIENCE)
+            answer = client.wait_for_answer(number, PATIENCE)
             if "error" in answer:
                 refusals.append(refused("one of them", RequestFailed(answer["error"]), is_wrong=False))
             else:

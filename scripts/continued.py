@@ -85,7 +85,7 @@ class Trial:
         """List, load and prompt the copy with its agent. What is wrong."""
         with self.client(name) as client:
             rows = client.request("session/list", {"cwd": str(self.project)}, PATIENCE)["sessions"]
-            since = client.mark()
+            since = client.count_lines()
             client.request("session/load", self.place(copy), PATIENCE)
             settle(client)
             seen = shown(client.messages(since), copy)

@@ -222,7 +222,7 @@ class Bench:
             return found
 
     def _load(self, client: Client, session: str, found: Reopened) -> None:
-        since = client.mark()
+        since = client.count_lines()
         try:
             found.answer = client.request("session/load", self.place(session), PATIENCE)
         except RequestFailed as refusal:
@@ -254,7 +254,7 @@ def initialize(client: Client, *air: str) -> dict[str, Any]:
 
 def prompt(client: Client, session: str, said: Said) -> Shown:
     """What a turn shows. Of the prompt, the text before any other block: agents add text around those."""
-    since = client.mark()
+    since = client.count_lines()
     client.request("session/prompt", {"sessionId": session, "prompt": blocks(said)}, PATIENCE)
     settle(client)
     return shown(client.messages(since), session, "".join(map(text_of, takewhile(is_text, blocks(said)))))
@@ -291,7 +291,7 @@ def settle(client: Client) -> None:
     deadline = time.monotonic() + QUIET_LIMIT
     with suppress(TimeoutError, OutputEnded):
         while time.monotonic() < deadline:
-            client.wait_for(lambda _: True, QUIET, since=client.mark())
+            client.wait_for(lambda _: True, QUIET, since=client.count_lines())
 
 
 def kill_all(client: Client, base: Path) -> None:

@@ -55,7 +55,7 @@ class Client(client.Client):
         self._pause_at: str | None = None
         super().__init__(command, env=env, cwd=cwd, stderr=None if inherit_stderr else subprocess.PIPE)
 
-    def _started(self, command: Sequence[str | os.PathLike[str]], **options: Any) -> "subprocess.Popen[bytes]":
+    def _start(self, command: Sequence[str | os.PathLike[str]], **options: Any) -> "subprocess.Popen[bytes]":
         return forked.start(command, **options)
 
     # Sending.
@@ -142,9 +142,9 @@ class Client(client.Client):
 
     # The threads.
 
-    def _data(self, descriptor: int) -> bytes:
+    def _read_data(self, descriptor: int) -> bytes:
         self._reading.wait()
-        return super()._data(descriptor)
+        return super()._read_data(descriptor)
 
     def _take(self, raw: bytes) -> None:
         super()._take(raw)

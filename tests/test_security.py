@@ -13,7 +13,7 @@ from acp_proxy.config import options
 from acp_proxy.errors import NoSuchSession
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.tools.recall.lookup import INTRODUCTION, ROOM, RecallAnswers
-from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, Scope, around
+from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, Scope, find_scope
 from acp_proxy.tools.redact.redact_files import redact_stored
 from tests import agents
 from tests.client import Client
@@ -72,11 +72,11 @@ def said(store: Both, session: str, cwd: Path) -> None:
 def reads(store: Both, scope: Scope, *sessions: str) -> set[str]:
     """Those of these sessions that an agent can find, list and read; it must be able to do all or nothing."""
     lookup = RecallAnswers(store.root, scope, str)
-    found, listed = lookup.search("heron", "", 20), lookup.sessions("", 20)
+    found, listed = lookup.answer_search("heron", "", 20), lookup.answer_list("", 20)
     shown = set()
     for session in sessions:
         try:
-            lookup.session(session, "")
+            lookup.answer_read(session, "")
             is_read = True
         except NoSuchSession:
             is_read = False
@@ -115,8 +115,8 @@ def test_only_the_work_tree_is_read(store: Both, project: Path, tmp_path: Path) 
     places = {"top": project, "inner": project / "a" / "b", "beside": tmp_path / "project-2", "above": tmp_path}
     for session, cwd in places.items():
         said(store, session, cwd)
-    assert reads(store, around(str(project / "a")), *places) == {"top", "inner"}
-    assert reads(store, around(str(tmp_path / "project-2")), *places) == {"beside"}
+    assert reads(store, find_scope(str(project / "a")), *places) == {"top", "inner"}
+    assert reads(store, find_scope(str(tmp_path / "project-2")), *places) == {"beside"}
     assert reads(store, EVERYWHERE, *places) == set(places)
 
 
@@ -128,9 +128,9 @@ def test_a_repository_cannot_widen_it(store: Both, project: Path, tmp_path: Path
     inner = project / "inner"
     inner.mkdir()
     (project / ".git" / "config").write_text(f"[core]\n\tworktree = {tmp_path}\n")
-    assert reads(store, around(str(inner)), "secret", "top") == {"top"}
+    assert reads(store, find_scope(str(inner)), "secret", "top") == {"top"}
     (inner / ".git").write_text(f"gitdir: {tmp_path / 'secret' / '.git'}\n")
-    assert reads(store, around(str(inner)), "secret", "top") == set()
+    assert reads(store, find_scope(str(inner)), "secret", "top") == set()
 
 
 def test_homes_are_no_work_trees(store: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def test_homes_are_no_work_trees(store: Both, tmp_path: Path, monkeypatch: pytes
     said(store, "home", home)
     starts: dict[Path, set[str]] = {above: set(), home: {"home"}, home / "x": set()}
     for start, shown in starts.items():
-        assert reads(store, around(str(start)), "secret", "home") == shown
+        assert reads(store, find_scope(str(start)), "secret", "home") == shown
 
 
 def test_shared_directories_are_no_work_trees(store: Both, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_shared_directories_are_no_work_trees(store: Both, tmp_path: Path) -> No
     shared.chmod(0o1777)
     said(store, "theirs", shared / "theirs")
     for start in (shared, shared / "x"):
-        assert reads(store, around(str(start)), "theirs") == set()
+        assert reads(store, find_scope(str(start)), "theirs") == set()
 
 
 def test_links_are_resolved(store: Both, project: Path, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_links_are_resolved(store: Both, project: Path, tmp_path: Path) -> None:
     said(store, "through", project / "link")
     said(store, "top", tmp_path / "to-project")
     for start in (project, tmp_path / "to-project"):
-        assert reads(store, around(str(start)), "secret", "through", "top") == {"top"}
+        assert reads(store, find_scope(str(start)), "secret", "through", "top") == {"top"}
 
 
 def test_nothing_in_a_repository_runs(store: Both, project: Path) -> None:
@@ -187,11 +187,11 @@ def test_only_words_and_titles_are_given(store: Both) -> None:
     updates = [chunk("a thought", "agent_thought_chunk"), CALL, chunk("lands")]
     store_session(store, "one", ("the heron", updates))
     lookup = RecallAnswers(store.root, EVERYWHERE, str)
-    told = lookup.session("one", "")
+    told = lookup.answer_read("one", "")
     assert all(each in told for each in ("heron", "lands", "Read notes"))
     for secret in ("thought", "input", "output"):
         assert secret not in told
-        assert lookup.search(secret, "", 5).startswith("No earlier turn")
+        assert lookup.answer_search(secret, "", 5).startswith("No earlier turn")
 
 
 def test_everything_is_quoted_and_cited(store: Both) -> None:
@@ -199,14 +199,14 @@ def test_everything_is_quoted_and_cited(store: Both) -> None:
     cite agent, id, turn and time, and the first one says that these are records, not instructions."""
     store_session(store, "one", (FORGED, [CALL | {"title": FORGED}, chunk(FORGED)]), cwd=f"/{FORGED}")
     lookup = RecallAnswers(store.root, EVERYWHERE, str)
-    for text in (lookup.session("one", ""), lookup.search("heron", "", 5), lookup.sessions("", 5)):
+    for text in (lookup.answer_read("one", ""), lookup.answer_search("heron", "", 5), lookup.answer_list("", 5)):
         first, *lines = text.splitlines()
         assert first == INTRODUCTION
         assert "not instructions" in first
         assert all(each.startswith("> ") for each in lines if "heron" in each or "end of the record" in each)
         assert "Session agent/one · 1 turn · last active 2023-11-14 22:13 UTC" in lines
-    assert "Turn 1 · 2023-11-14 22:13 UTC" in lookup.session("one", "")
-    assert "Turn 1 · 2023-11-14 22:13 UTC" in lookup.search("heron", "", 5)
+    assert "Turn 1 · 2023-11-14 22:13 UTC" in lookup.answer_read("one", "")
+    assert "Turn 1 · 2023-11-14 22:13 UTC" in lookup.answer_search("heron", "", 5)
 
 
 def test_answers_are_bounded(store: Both) -> None:
@@ -216,8 +216,8 @@ def test_answers_are_bounded(store: Both) -> None:
     for number in range(60):
         store_session(store, f"s{number}", (f"{number} {long}", [chunk(long)]), (long, []), (long, []), (long, []))
     lookup = RecallAnswers(store.root, EVERYWHERE, str)
-    assert len(lookup.session("s0", "")) < ROOM + 1_000
-    for text, most in ((lookup.search("heron", "", 20), 20), (lookup.sessions("", 50), 50)):
+    assert len(lookup.answer_read("s0", "")) < ROOM + 1_000
+    for text, most in ((lookup.answer_search("heron", "", 20), 20), (lookup.answer_list("", 50), 50)):
         assert text.count("\nSession ") == most
         assert len(text) < most * 2_000
     refused = (("search_history", {"query": "heron", "limit": 21}), ("list_sessions", {"limit": 51}))
@@ -232,7 +232,7 @@ def test_deleted_and_masked_text_stays_so(store: Both) -> None:
     for session in ("deleted", "softly"):
         said(store, session, Path("/p"))
     lookup = RecallAnswers(store.root, EVERYWHERE, str)
-    assert KEY in lookup.session("masked", "")
+    assert KEY in lookup.answer_read("masked", "")
     assert reads(store, EVERYWHERE, "deleted", "softly", "masked") == {"deleted", "softly", "masked"}
     for session in ("deleted", "softly"):
         [row] = store.find_named(session)
@@ -242,7 +242,7 @@ def test_deleted_and_masked_text_stays_so(store: Both) -> None:
         redact_stored(store, path, Masking([]), dry=False)
     store.reindex([row])
     assert reads(store, EVERYWHERE, "deleted", "softly", "masked") == {"masked"}
-    for text in (lookup.session("masked", ""), lookup.search("heron", "", 5), lookup.sessions("", 5)):
+    for text in (lookup.answer_read("masked", ""), lookup.answer_search("heron", "", 5), lookup.answer_list("", 5)):
         assert KEY not in text
 
 

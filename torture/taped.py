@@ -67,7 +67,7 @@ class Talk:
         self.waits.clear()  # two programs start meanwhile
 
     def open(self) -> str:
-        since = self.editor.mark()
+        since = self.editor.count_lines()
         session = str(self._ask("session/new", self._params)["sessionId"])
         self.editor.wait_for_update(_FIRST_UPDATE, since=since)
         self.sessions.append(session)
@@ -97,7 +97,7 @@ class Talk:
         self._sent.append((number, line))
         began = time.monotonic()
         self.editor.send_line(line)
-        result = self.editor.result_of(number)
+        result = self.editor.wait_for_result(number)
         self.waits.append(time.monotonic() - began)
         return result
 
@@ -134,7 +134,7 @@ class Talk:
         return status
 
     def warnings(self) -> list[str]:
-        return [line for line in self.editor.stderr().splitlines() if line.startswith("acp-proxy:")]
+        return [line for line in self.editor.read_stderr().splitlines() if line.startswith("acp-proxy:")]
 
     def stalls(self) -> int:
         return sum(wait > STALL for wait in self.waits)

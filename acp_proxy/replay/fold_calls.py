@@ -73,7 +73,7 @@ class FoldedCall:
         if call.is_start:
             # The schema says only that a ``tool_call`` begins a call, not what a second one with its id does. Every
             # client takes the fields of ``_STATED`` from it alone. So none of the first one's may be left in the fold.
-            self._restart(call.fields)
+            self._begin_again(call.fields)
         for name in call.fields:
             self._left_out.pop(name, None)
             if name in self._fields:
@@ -120,28 +120,28 @@ class FoldedCall:
 
     def _encode_folded(self, terminals: ReplayedTerminals, *, failed: bool) -> list[bytes]:
         self.cut()
-        fields, left_out = self._shown_fields(terminals)
+        fields, left_out = self._choose_fields(terminals)
         if failed:
             fields["status"] = tool_calls.FAILED
         if left_out:
-            self._add_notice(fields, truncate.notice(self._session, left_out))
+            self._add_notice(fields, truncate.make_notice(self._session, left_out))
         behind = {name: raw for name, raw in self._left_behind.items() if name not in self._fields}
-        ready = [self._line(behind, is_start=self._is_new)] if behind else []
+        ready = [self._encode_line(behind, is_start=self._is_new)] if behind else []
         if self._is_whole or fields or self._around:
-            ready.append(self._line(fields, is_start=self._is_whole))
+            ready.append(self._encode_line(fields, is_start=self._is_whole))
         return ready
 
-    def _line(self, fields: Members, *, is_start: bool) -> bytes:
-        encode = tool_calls.started if is_start else tool_calls.updated
+    def _encode_line(self, fields: Members, *, is_start: bool) -> bytes:
+        encode = tool_calls.encode_start if is_start else tool_calls.encode_update
         return encode(self._session, self.id, fields, self._around)
 
-    def _restart(self, fields: Mapping[str, bytes]) -> None:
+    def _begin_again(self, fields: Mapping[str, bytes]) -> None:
         # Some clients keep a call's other fields, some clear them. A line of its own, before the restart, leaves each
         # client in the state that it would have live.
         self._left_behind |= {name: raw for name, raw in self._fields.items() if name not in fields.keys() | _STATED}
         self._fields, self._left_out, self._is_whole = {}, {}, True
 
-    def _shown_fields(self, terminals: ReplayedTerminals) -> tuple[Members, int]:
+    def _choose_fields(self, terminals: ReplayedTerminals) -> tuple[Members, int]:
         """The fields to send, and how many bytes are left out of them."""
         fields, left_out = dict(self._fields), sum(self._left_out.values())
         if (shown := self._shown) is not None:
@@ -155,8 +155,8 @@ class FoldedCall:
         """Add the notice to the content; or, if that would replace what an earlier turn sent, put it in place of a
         value that was left out."""
         if self._is_whole or "content" in fields or "content" in self._left_out:
-            said = update_lines.items(fields.get("content", b"[]"))
-            fields["content"] = update_lines.array([*said, update_lines.text_item(notice)])
+            said = update_lines.split_array(fields.get("content", b"[]"))
+            fields["content"] = update_lines.join_array([*said, update_lines.encode_text_item(notice)])
             return
         for name in _ANY_VALUE:
             if name in self._left_out:
@@ -202,16 +202,18 @@ class _OneByOne:
         if self._rest is not None:
             ready += self._encode_beyond(self._rest.encode(terminals, failed=False), terminals)
         return (
-            [*ready, tool_calls.updated(self._session, self._id, {"status": tool_calls.FAILED}, {})]
+            [*ready, tool_calls.encode_update(self._session, self._id, {"status": tool_calls.FAILED}, {})]
             if failed
             else ready
         )
 
     def _encode_beyond(self, rest: list[bytes], terminals: ReplayedTerminals) -> list[bytes]:
         content, _ = terminals.resolve(self._content, own=True)
-        notice = truncate.notice(self._session, max(self._beyond - sum(map(len, rest)), 0))
-        said = update_lines.array([*truncate.fewer(content, self._limit), update_lines.text_item(notice)])
-        return [*rest, tool_calls.updated(self._session, self._id, {"content": said}, {})]
+        notice = truncate.make_notice(self._session, max(self._beyond - sum(map(len, rest)), 0))
+        said = update_lines.join_array(
+            [*truncate.shorten_array(content, self._limit), update_lines.encode_text_item(notice)]
+        )
+        return [*rest, tool_calls.encode_update(self._session, self._id, {"content": said}, {})]
 
 
 def _size(fields: Members) -> int:

@@ -66,18 +66,17 @@ class RecordItem:
         return "".join(self.pieces)
 
     def render(self, detail: Detail = Detail.SAID) -> str:
-        text = self.text if detail is not Detail.GIST else middle(self.text, GIST)
-        out = f"{self.label}\n{quoted(text)}"
+        text = self.text if detail is not Detail.GIST else cut_middle(self.text, GIST)
+        out = f"{self.label}\n{quote(text)}"
         if self.output and detail < Detail.SAID:
-            out += (
-                f"\n\n{OUTPUT}\n{quoted(self.output if detail is Detail.WHOLE else middle(self.output, SHORT_OUTPUT))}"
-            )
+            output = self.output if detail is Detail.WHOLE else cut_middle(self.output, SHORT_OUTPUT)
+            out += f"\n\n{OUTPUT}\n{quote(output)}"
         return out
 
     def end_of(self, size: int) -> str:
         """The end of the message, in at most ``size`` bytes; empty if there is no room for a line of it."""
         room = size - len(self.label) - _size(f"\n{QUOTE} {CUT}\n{QUOTE} ")
-        lines = quoted(self.text).encode("utf-8", "replace")
+        lines = quote(self.text).encode("utf-8", "replace")
         kept = lines[max(len(lines) - room, 0) :].decode("utf-8", "ignore") if room > 0 else ""
         if not kept.strip():
             return ""
@@ -110,7 +109,7 @@ class RecordTurn:
             self._shorten(self._outputs.pop(0))
 
     def render(self, detail: Detail) -> str:
-        items = self.items if detail is not Detail.GIST else _gist(self.items)
+        items = self.items if detail is not Detail.GIST else _choose_gist(self.items)
         return "\n\n".join(item.render(detail) for item in items)
 
     def cut_to(self, size: int) -> str:
@@ -118,7 +117,7 @@ class RecordTurn:
         first, *rest = self.items
         begun = first.render()
         if _size(begun) > size // 4 and rest:
-            begun = f"{first.label}\n{quoted(middle(first.text, size // 16))}"
+            begun = f"{first.label}\n{quote(cut_middle(first.text, size // 16))}"
         if not rest:
             return first.end_of(size)
         room, kept = size - _size(begun) - 2, list[str]()
@@ -141,45 +140,45 @@ class RecordTurn:
         """Keep only its gist, to free memory."""
         if not self._is_gist:
             self._is_gist, self._outputs, self.put_out = True, [], 0
-            self.items = [RecordItem(item.label, [middle(item.text, GIST)]) for item in _gist(self.items)]
+            self.items = [RecordItem(item.label, [cut_middle(item.text, GIST)]) for item in _choose_gist(self.items)]
             self.said = sum(len(item.text) for item in self.items)
 
     def _shorten(self, item: RecordItem) -> None:
-        short = middle(item.output, SHORT_OUTPUT)
+        short = cut_middle(item.output, SHORT_OUTPUT)
         self.put_out -= len(item.output) - len(short)
         item.output = short
 
 
-def _gist(items: list[RecordItem]) -> list[RecordItem]:
+def _choose_gist(items: list[RecordItem]) -> list[RecordItem]:
     last = next((item for item in reversed(items) if item.label == AGENT), None)
     return [item for item in items if item.label == USER or item is last]
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """The text with the mark before each line, whatever character ends the line."""
     return "\n".join(f"{QUOTE} {line}" for line in text.splitlines()) or QUOTE
 
 
-def middle(text: str, length: int) -> str:
+def cut_middle(text: str, length: int) -> str:
     """The text without its middle, if it is longer."""
     half = length // 2
     return text if len(text) <= length else f"{text[:half]}\n{CUT}\n{text[len(text) - half :]}"
 
 
-def output_of(content: object, named: list[str]) -> str:
+def format_output(content: object, named: list[str]) -> str:
     """The output of a tool call: its ``content`` as text. ``named``: the names of what is not text, in order."""
     names = iter(named)
     parts = []
     for item in content if isinstance(content, list) else []:
         inner = acp.member(item, "content")
         if acp.text(item, "type") == "diff":
-            parts.append(_difference(item))
+            parts.append(_format_diff(item))
         elif isinstance(inner, dict):
             parts.append((acp.text(inner, "text") or "") if acp.text(inner, "type") == "text" else next(names, ""))
-    return middle("\n".join(part for part in parts if part), LONG_OUTPUT)
+    return cut_middle("\n".join(part for part in parts if part), LONG_OUTPUT)
 
 
-def _difference(item: object) -> str:
+def _format_diff(item: object) -> str:
     path, old, new = acp.text(item, "path") or "", acp.text(item, "oldText") or "", acp.text(item, "newText") or ""
     if max(len(old), len(new)) > _DIFFERENCE:
         return f"[diff: {path}]"
@@ -226,7 +225,7 @@ class Facts:
         self.stopped: str | None = None
         """Why the last turn ended, as text; None: as usual."""
 
-    def call(self, update: object) -> None:
+    def add_call(self, update: object) -> None:
         """Note the files that a tool call touches."""
         kind = acp.text(update, "kind")
         content, places = acp.member(update, "content"), acp.member(update, "locations")
@@ -237,16 +236,16 @@ class Facts:
             for item in items:
                 _note(files, acp.text(item, "path") or "")
 
-    def plan(self, update: object) -> None:
+    def add_plan(self, update: object) -> None:
         """Note a plan, which replaces the one before."""
         entries = acp.member(update, "entries")
-        told = [
+        lines = [
             f"[{acp.text(entry, 'status') or 'pending'}] {acp.text(entry, 'content') or ''}"
             for entry in (entries if isinstance(entries, list) else [])
         ]
-        self._plan = [line[:_LINE] for line in told[:_ENTRIES]]
+        self._plan = [line[:_LINE] for line in lines[:_ENTRIES]]
 
-    def note(self, entry: Entry) -> None:
+    def add_entry(self, entry: Entry) -> None:
         """Note how the last turn ended, if that is not as usual."""
         if entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:
             self.stopped = "The user's last message was not answered."
@@ -257,13 +256,13 @@ class Facts:
             reason = acp.text(acp.member(entry.value, "result"), "stopReason") or f"with an error: {error}"
             self.stopped = None if reason == "end_turn" else _ENDS.get(reason, f"The last turn ended {reason}")
 
-    def sections(self, failed: Sequence[str]) -> list[str]:
+    def make_sections(self, failed: Sequence[str]) -> list[str]:
         """The parts of the record, the most important ones last. ``failed``: titles of the last turn's failed calls."""
         read = [path for path in self._read if path not in self._changed]
         ends = [f"A tool call failed: {title}"[:_LINE] for title in failed]
         ends = [self.stopped[:_LINE], *ends] if self.stopped is not None else ends
         parts = ((READ, read), (CHANGED, list(self._changed)), (PLAN, self._plan), (OPEN, ends))
-        return [f"{label}\n{quoted(chr(10).join(lines))}" for label, lines in parts if lines]
+        return [f"{label}\n{quote(chr(10).join(lines))}" for label, lines in parts if lines]
 
 
 def _note(files: OrderedDict[str, None], path: str) -> None:
@@ -290,20 +289,20 @@ class Attachments:
         self._kept: deque[tuple[str, bytes]] = deque()
         self._size = 0
 
-    def named(self, block: object, *, is_users: bool) -> str:
+    def name_block(self, block: object, *, is_users: bool) -> str:
         """The name of a content block in the record; with a number if it is the user's and can be attached."""
         kind = acp.text(block, "type") or "content"
         places = acp.text(block, "name"), acp.text(block, "uri"), acp.text(acp.member(block, "resource"), "uri")
         about = " ".join(dict.fromkeys(filter(None, places))) or acp.text(block, "mimeType")
         if is_users and kind in _NUMBERED:
-            kind = self._numbered(kind, block)
+            kind = self._number_block(kind, block)
         return f"[{kind}: {about}]" if about else f"[{kind}]"
 
-    def in_order(self) -> Iterator[tuple[str, bytes]]:
+    def list_attached(self) -> Iterator[tuple[str, bytes]]:
         """What is attached, in the order of the conversation: its name, and the block as JSON."""
         yield from self._kept
 
-    def _numbered(self, kind: str, block: object) -> str:
+    def _number_block(self, kind: str, block: object) -> str:
         """A block's type with a number. The block is kept if the agent takes it; the same block is kept once."""
         data = jsonrpc.dump(block) if kind in self._takes else b""
         known = next((name for name, kept in self._kept if kept == data), None)
@@ -353,69 +352,69 @@ class HandoverRecord:
         role = update_kinds.find_v1_role(kind)
         if role in (Role.USER, Role.AGENT):
             speaker = USER if role is Role.USER else AGENT
-            words = self._words(acp.member(update, "content"), is_users=speaker == USER)
-            self._say(speaker, words, acp.text(update, "messageId"))
+            words = self._read_words(acp.member(update, "content"), is_users=speaker == USER)
+            self._add_words(speaker, words, acp.text(update, "messageId"))
         elif role is Role.CALL:
-            self._call(acp.text(update, "toolCallId") or "", update)
+            self._add_call(acp.text(update, "toolCallId") or "", update)
         elif kind == update_kinds.PLAN:
-            self._facts.plan(update)
+            self._facts.add_plan(update)
 
-    def note(self, entry: Entry) -> None:
+    def add_entry(self, entry: Entry) -> None:
         """Note how a turn ended, from an entry of the transcript."""
-        self._facts.note(entry)
+        self._facts.add_entry(entry)
 
     @property
     def attached(self) -> tuple[bytes, ...]:
         """The content blocks that follow the record, as JSON."""
-        return tuple(block for _, block in self._attachments.in_order())
+        return tuple(block for _, block in self._attachments.list_attached())
 
-    def text(self) -> str:
+    def make_text(self) -> str:
         """The record."""
-        names = ", ".join(name for name, _ in self._attachments.in_order())
+        names = ", ".join(name for name, _ in self._attachments.list_attached())
         attached = [f"{ATTACHED}{names}."] if names else []
         failed = [item.text for item in self._turns[-1].items if item.is_failed] if self._turns else []
-        sections = self._facts.sections(failed)
-        room = self._limit - _size(self._joined([SHORTENED, "", *attached]))
+        sections = self._facts.make_sections(failed)
+        room = self._limit - _size(self._join_parts([SHORTENED, "", *attached]))
         while sections and sum(map(_size, sections)) + 2 * len(sections) > room // 4:
             sections.pop(0)
         behind = [*sections, *attached]
-        whole = self._joined([*(turn.render(Detail.WHOLE) for turn in self._turns), *behind])
+        whole = self._join_parts([*(turn.render(Detail.WHOLE) for turn in self._turns), *behind])
         if not self._lost and _size(whole) <= self._limit:
             return whole
         room -= sum(_size(each) + 2 for each in sections)
-        return self._joined([*self._chosen(room), *behind])
+        return self._join_parts([*self._choose_turns(room), *behind])
 
     @property
     def is_empty(self) -> bool:
         """Whether no message or call was added."""
         return not self._turns
 
-    def _chosen(self, room: int) -> list[str]:
+    def _choose_turns(self, room: int) -> list[str]:
         """The turns that fit, each in the detail for which there is room: it may take half of what newer ones left.
 
         An eighth of all room is for the gists of old turns.
         """
         newest, *older = reversed(self._turns)
         reserve = room // 8
-        told = [_fitting(newest, room, room, gist=False) or newest.cut_to(room * 3 // 4 if older else room)]
-        room -= _size(told[0])
+        chosen = [_fit_turn(newest, room, room, gist=False) or newest.cut_to(room * 3 // 4 if older else room)]
+        room -= _size(chosen[0])
         for turn in older:
-            words = _fitting(turn, (room - reserve) // 2, room - 2, gist=True)
+            words = _fit_turn(turn, (room - reserve) // 2, room - 2, gist=True)
             if not words:
                 break
-            told.append(words)
+            chosen.append(words)
             room -= _size(words) + 2  # the empty line between two
-        is_whole = len(told) == len(self._turns) and not self._lost
-        return [SHORTENED if is_whole else LEFT_OUT, *reversed(told)]
+        is_whole = len(chosen) == len(self._turns) and not self._lost
+        return [SHORTENED if is_whole else LEFT_OUT, *reversed(chosen)]
 
-    def _joined(self, parts: Iterable[str]) -> str:
+    def _join_parts(self, parts: Iterable[str]) -> str:
         """The record made of these parts. Ends in a newline, since some agents join the user's block to it."""
         return "\n\n".join([self._introduction, *parts, f"{END}\n"])
 
-    def _call(self, id: str, update: object) -> None:
+    def _add_call(self, id: str, update: object) -> None:
         title, status = acp.text(update, "title"), acp.text(update, "status")
         if id not in self._calls:
-            self._say(TOOL, f"{title or id} ({status or 'unknown'})", None)
+            self._add_words(TOOL, f"{title or id} ({status or 'unknown'})", None)
             self._calls[id] = self._turns[-1], self._turns[-1].items[-1], title or id
         turn, item, known = self._calls[id]
         if status is not None:
@@ -426,13 +425,15 @@ class HandoverRecord:
         content = acp.member(update, "content")
         if isinstance(content, list):
             inner = [acp.member(each, "content") for each in content]
-            named = [self._words(each) for each in inner if isinstance(each, dict) and acp.text(each, "type") != "text"]
+            named = [
+                self._read_words(each) for each in inner if isinstance(each, dict) and acp.text(each, "type") != "text"
+            ]
             before = turn.put_out
-            turn.put(item, output_of(content, named), self._limit)
+            turn.put(item, format_output(content, named), self._limit)
             self._size += turn.put_out - before
-        self._facts.call(update)
+        self._facts.add_call(update)
 
-    def _say(self, speaker: str, words: str, message_id: str | None) -> None:
+    def _add_words(self, speaker: str, words: str, message_id: str | None) -> None:
         if not words:
             return
         before, self._speaker = self._speaker, (speaker, message_id)
@@ -468,21 +469,21 @@ class HandoverRecord:
         self._calls = {key: each for key, each in self._calls.items() if id(each[0]) in there}
         self._size = sum(turn.said + turn.put_out for turn in self._turns)
 
-    def _words(self, content: object, *, is_users: bool = False) -> str:
+    def _read_words(self, content: object, *, is_users: bool = False) -> str:
         if acp.text(content, "type") == "text":
             return acp.text(content, "text") or ""
-        return self._attachments.named(content, is_users=is_users)
+        return self._attachments.name_block(content, is_users=is_users)
 
 
-def brief(lines: Iterable[bytes], limit: int = LIMIT) -> str:
+def make_record(lines: Iterable[bytes], limit: int = LIMIT) -> str:
     """The record of all these lines of a replay."""
     out = HandoverRecord(limit)
     for line in lines:
         out.add(line)
-    return out.text()
+    return out.make_text()
 
 
-def _fitting(turn: RecordTurn, share: int, room: int, *, gist: bool) -> str:
+def _fit_turn(turn: RecordTurn, share: int, room: int, *, gist: bool) -> str:
     """A turn in the most detail that fits into its share, or as a gist into the whole room; empty if nothing fits."""
     for detail in (Detail.WHOLE, Detail.SHORT, Detail.SAID):
         if _size(words := turn.render(detail)) <= share:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from acp_proxy.protocol import acp, json_splice, jsonrpc
-from acp_proxy.replay.updates import Update, block_text, is_block, letters
+from acp_proxy.replay.updates import Update, find_text, fold_letters, is_block
 from acp_proxy.transcript.file_format import Entry
 
 
@@ -24,9 +24,9 @@ class Prompt:
         self.is_echoed = self.is_certain = self.is_cancelled = False
         self._session = session
         self._message_id = given or f"acp-proxy-{entry.run}-{number}"
-        self._blocks = _blocks(entry)
-        texts = [block_text(block) for block, _ in self._blocks]
-        self.letters = letters("".join(text for text in texts if text is not None))
+        self._blocks = _read_blocks(entry)
+        texts = [find_text(block) for block, _ in self._blocks]
+        self.letters = fold_letters("".join(text for text in texts if text is not None))
         self.is_only_text = None not in texts
 
     def note_echo(self, message_id: str | None) -> None:
@@ -40,17 +40,17 @@ class Prompt:
         return [acp.user_chunk(self._session, raw, self._message_id) for _, raw in blocks]
 
 
-def _blocks(entry: Entry) -> list[tuple[object, bytes]]:
+def _read_blocks(entry: Entry) -> list[tuple[object, bytes]]:
     """The valid blocks of a prompt, each with its JSON text."""
     found = acp.member(acp.member(entry.value, "params"), "prompt")
     blocks: list[object] = found if isinstance(found, list) else []
     raw = entry.raw or b""
     is_ours = jsonrpc.is_dumped(raw, entry.value)  # the usual case, which needs no search for the blocks
-    raws = [jsonrpc.dump(block) for block in blocks] if is_ours else _raw_blocks(raw, blocks)
+    raws = [jsonrpc.dump(block) for block in blocks] if is_ours else _read_raw_blocks(raw, blocks)
     return [(block, raw) for block, raw in zip(blocks, raws, strict=True) if is_block(block)]
 
 
-def _raw_blocks(raw: bytes, blocks: list[object]) -> list[bytes]:
+def _read_raw_blocks(raw: bytes, blocks: list[object]) -> list[bytes]:
     text = json_splice.decode(raw)
     try:
         params = json_splice.members(text, json_splice.whole(text)[0])["params"]
@@ -95,14 +95,14 @@ class Echoes:
         """The runs in whose turn nothing has come yet except user messages."""
         self._first: str | None = None
 
-    def runs(self) -> frozenset[str]:
+    def list_runs(self) -> frozenset[str]:
         """The runs in which a turn is under way."""
         return frozenset(prompt.run for prompt in self._open)
 
     def begin(self, prompt: Prompt) -> list[Update]:
         """The client has sent a prompt."""
         ready = [] if prompt.run in self._quiet else self.settle()
-        if prompt.run not in self.runs():
+        if prompt.run not in self.list_runs():
             self._quiet.add(prompt.run)
         for other in self._open:
             other.is_certain |= other.run != prompt.run  # the other connection seems to have ended
@@ -115,7 +115,7 @@ class Echoes:
 
     def hold(self, update: Update) -> bool:
         """The agent has sent a user chunk. Returns whether it waits, since it or a chunk before it may be an echo."""
-        if update.run not in self.runs() and not self._held_chunks:
+        if update.run not in self.list_runs() and not self._held_chunks:
             return False
         self._held_chunks.append(update)
         return True
@@ -126,29 +126,29 @@ class Echoes:
             return []
         ready = self.settle()
         self._quiet.discard(run)
-        if (current := next(self._of(run), None)) is not None:
+        if (current := next(self._list_of_run(run), None)) is not None:
             current.is_certain = True
         return ready
 
     def answer(self, run: str, id: bytes) -> list[Update]:
         """The agent has answered a prompt. ``id``: the JSON text of the request's id."""
-        prompt = next((prompt for prompt in self._of(run) if prompt.id == id), None)
+        prompt = next((prompt for prompt in self._list_of_run(run) if prompt.id == id), None)
         if prompt is None:
             return []
         ready = self.settle()
-        if next(self._of(run)) is prompt:
+        if next(self._list_of_run(run)) is prompt:
             self._quiet.add(run)  # the next prompt's turn begins
         self._close([prompt])
         return ready
 
     def cancel(self, run: str) -> None:
         """The client has cancelled the turn of a run."""
-        for prompt in self._of(run):
+        for prompt in self._list_of_run(run):
             prompt.is_cancelled = True
 
     def give_up(self, run: str, *, only_cancelled: bool) -> list[Update]:
         """The prompts of a run, or only the cancelled ones, will get no answer."""
-        gone = [prompt for prompt in self._of(run) if prompt.is_cancelled or not only_cancelled]
+        gone = [prompt for prompt in self._list_of_run(run) if prompt.is_cancelled or not only_cancelled]
         ready = self.settle() if gone else []
         self._close(gone)
         return ready
@@ -164,49 +164,49 @@ class Echoes:
             return []
         held, self._held_chunks = self._held_chunks, []
         rest: Messages = []
-        for message in _messages(held):
-            rest += self._without_echoes(message)
+        for message in _group_messages(held):
+            rest += self._drop_echoes(message)
         begins_again = False
         ready: list[Update] = []
         for message in rest:
-            waiting = self._waiting(message[0].run) if message[0].run in self._quiet else []
-            said = _letters(message)[:_BEGINNING]
+            waiting = self._list_waiting(message[0].run) if message[0].run in self._quiet else []
+            said = _join_letters(message)[:_BEGINNING]
             is_echo = bool(waiting) and said == waiting[0].letters[:_BEGINNING]  # mentions may be written out after it
             begins_again |= bool(self._first) and said == self._first and not is_echo
             if waiting and not begins_again:
-                waiting[0].note_echo(_message_id(message[0]))
+                waiting[0].note_echo(_find_message_id(message[0]))
             else:
                 ready += message
         return ready
 
-    def _without_echoes(self, message: list[Update]) -> Messages:
+    def _drop_echoes(self, message: list[Update]) -> Messages:
         """The rest of a message after the texts of prompts with which it begins."""
         while message:
-            prompt, count = _echo(message, self._waiting(message[0].run))
+            prompt, count = _find_echo(message, self._list_waiting(message[0].run))
             if prompt is None:
                 return [message]
-            prompt.note_echo(_message_id(message[0]))
+            prompt.note_echo(_find_message_id(message[0]))
             message = message[count:]
         return []
 
-    def _of(self, run: str) -> Iterator[Prompt]:
+    def _list_of_run(self, run: str) -> Iterator[Prompt]:
         return (prompt for prompt in self._open if prompt.run == run)
 
-    def _waiting(self, run: str) -> list[Prompt]:
-        return [prompt for prompt in self._of(run) if not prompt.is_echoed]
+    def _list_waiting(self, run: str) -> list[Prompt]:
+        return [prompt for prompt in self._list_of_run(run) if not prompt.is_echoed]
 
     def _close(self, prompts: list[Prompt]) -> None:
         for prompt in prompts:
             prompt.is_certain = True
         self._open = [prompt for prompt in self._open if prompt not in prompts]
-        self._quiet &= self.runs()
+        self._quiet &= self.list_runs()
 
 
-def _messages(held: list[Update]) -> Messages:
-    return [list(chunks) for _, chunks in groupby(held, lambda update: (update.run, _message_id(update)))]
+def _group_messages(held: list[Update]) -> Messages:
+    return [list(chunks) for _, chunks in groupby(held, lambda update: (update.run, _find_message_id(update)))]
 
 
-def _echo(message: list[Update], prompts: list[Prompt]) -> tuple[Prompt | None, int]:
+def _find_echo(message: list[Update], prompts: list[Prompt]) -> tuple[Prompt | None, int]:
     """The first prompt whose text these chunks begin with, and the largest number of chunks that are its echo.
 
     Chunks with a ``messageId`` are one message, which is an echo only as a whole.
@@ -214,8 +214,8 @@ def _echo(message: list[Update], prompts: list[Prompt]) -> tuple[Prompt | None, 
     found: tuple[Prompt | None, int] = None, 0
     left, at = [prompt for prompt in prompts if prompt.letters], 0
     for count, update in enumerate(message, 1):
-        text = block_text(update.value.get("content"))
-        said = letters(text or "")
+        text = find_text(update.value.get("content"))
+        said = fold_letters(text or "")
         left = [prompt for prompt in left if prompt.letters.startswith(said, at)]
         if text is None:
             left = [prompt for prompt in left if not prompt.is_only_text]
@@ -224,12 +224,12 @@ def _echo(message: list[Update], prompts: list[Prompt]) -> tuple[Prompt | None, 
             break
         whole = next((prompt for prompt in left if len(prompt.letters) == at), None)
         found = (whole, count) if whole is not None else found
-    return found if _message_id(message[0]) is None or found[1] == len(message) else (None, 0)
+    return found if _find_message_id(message[0]) is None or found[1] == len(message) else (None, 0)
 
 
-def _letters(message: list[Update]) -> str:
-    return "".join(letters(block_text(update.value.get("content")) or "") for update in message)
+def _join_letters(message: list[Update]) -> str:
+    return "".join(fold_letters(find_text(update.value.get("content")) or "") for update in message)
 
 
-def _message_id(update: Update) -> str | None:
+def _find_message_id(update: Update) -> str | None:
     return acp.text(update.value, "messageId")

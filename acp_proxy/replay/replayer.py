@@ -124,7 +124,7 @@ class Replayer:
         ends a cancelled turn.
         """
         ready = self._replay_users(self._echoes.settle() + self._echoes.give_up(self._run, only_cancelled=True))
-        under_way = self._echoes.runs() & {self._run} if live is None else frozenset()
+        under_way = self._echoes.list_runs() & {self._run} if live is None else frozenset()
         ready += self._segment.end([] if live else self._unfinished.take_given_up(under_way))
         self._unfinished.take_given_up(())  # forget what is unfinished, since nothing more is replayed
         self._echoes.stop_waiting()
@@ -132,7 +132,7 @@ class Replayer:
         self._segment, self._echoes = self._begin_segment(), Echoes()
         return ready
 
-    def states(self) -> list[bytes]:
+    def list_states(self) -> list[bytes]:
         """The lines of the latest commands and usage, to send after the answer."""
         return [self._latest[kind.name] for kind in KINDS if kind.name in self._latest]
 
@@ -185,13 +185,13 @@ class Replayer:
     def _add_steering(self, number: int, entry: Entry) -> list[bytes]:
         """The user's words into a running turn: a user message in their place, since agents do not repeat them."""
         lines = self._make_prompt(number, entry).take_chunks()
-        said = [update for line in lines if (update := updates.of_line(line, entry.run)) is not None]
+        said = [update for line in lines if (update := updates.read_line(line, entry.run)) is not None]
         return self._replay_users(self._echoes.end_echoes(entry.run)) + self._replay_users(said)
 
     def _begin_turn(self, number: int, entry: Entry) -> list[bytes]:
         """A prompt, which begins a segment. Unfinished calls go on if their turn, of the same run, has no answer."""
         prompt = self._make_prompt(number, entry)
-        under_way = self._echoes.runs() & {entry.run}
+        under_way = self._echoes.list_runs() & {entry.run}
         if self._at_once:
             self._echoes.stop_waiting()
         ready = self._replay_users(self._echoes.begin(prompt))
@@ -229,15 +229,15 @@ class Replayer:
         if update.kind == update_kinds.USER_CHUNK:
             return [] if self._echoes.hold(update) else self._segment.add(update)
         if update.kind in update_kinds.CALLS:
-            return self._add_call(tool_calls.from_update(update))
+            return self._add_call(tool_calls.read_update(update))
         ready = self._replay_users(self._echoes.end_echoes(update.run))
         return ready if update.kind in self._left_out else ready + self._segment.add(update)
 
     def _add_permission(self, entry: Entry) -> list[bytes]:
-        raw = updates.own_line(entry, self._session, self._ids)
+        raw = updates.find_line(entry, self._session, self._ids)
         if raw is None:
             return []
-        return self._add_call(tool_calls.from_permission(raw, acp.member(entry.value, "params"), entry.run))
+        return self._add_call(tool_calls.read_permission(raw, acp.member(entry.value, "params"), entry.run))
 
     def _add_call(self, call: ReplayedCall | None) -> list[bytes]:
         return (

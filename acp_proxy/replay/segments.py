@@ -19,7 +19,7 @@ from acp_proxy.replay.fold_calls import FoldedCall
 from acp_proxy.replay.terminal_output import ReplayedTerminals, TerminalContent
 from acp_proxy.replay.tool_calls import ReplayedCall
 from acp_proxy.replay.unfinished import Compaction, Key, UnfinishedCalls
-from acp_proxy.replay.updates import Chunks, Update, key
+from acp_proxy.replay.updates import Chunks, Update, find_key
 from acp_proxy.transcript.chunk_runs import AlikeChunks
 
 
@@ -92,7 +92,7 @@ class FullSegment:
         self._asked.clear()
         own = self._calls.own
         self._terminals.end_turn({id: shown for id, shown in self._shown.items() if id not in own})
-        return [*ready, *(_failed(self._session, key) for key in failed)]
+        return [*ready, *(_encode_failed(self._session, key) for key in failed)]
 
     def _put_call(self, call: ReplayedCall, line: bytes) -> list[bytes]:
         run = call.run if call.shows_terminal else None
@@ -122,7 +122,7 @@ class FullSegment:
 
     def _note_terminals(self, call: ReplayedCall) -> None:
         if call.sets_content:
-            self._terminals.changed(call.id)
+            self._terminals.stop_awaiting(call.id)
             self._shown.pop(call.id, None)
         if call.shows_terminal:
             self._shown[call.id] = TerminalContent(call.run, call.fields["content"])
@@ -146,9 +146,9 @@ class CompactSegment:
     def add(self, update: Update) -> list[bytes]:
         kind = update_kinds.find(update.kind)
         if kind.v1 is Form.JOINED:
-            self._chunk(update)
+            self._add_chunk(update)
         elif kind.role is Role.COMPACTION:
-            self._compaction(update)
+            self._add_compaction(update)
         else:
             if kind.v1 is Form.LAST_OF_TURN:
                 self._drop_plan()
@@ -170,7 +170,7 @@ class CompactSegment:
             self._places.append(fold)
         for each in self._calls.take(call):
             if each.sets_content:
-                self._terminals.changed(each.id)
+                self._terminals.stop_awaiting(each.id)
             if self._touched is not None and self._touched is not fold:
                 self._touched.cut()
             self._touched = fold
@@ -179,7 +179,7 @@ class CompactSegment:
 
     def end(self, failed: Collection[Key]) -> list[bytes]:
         ready = list(self._encode_all(set(failed)))
-        ready += [_failed(self._session, key) for key in failed if not self._is_here(key)]
+        ready += [_encode_failed(self._session, key) for key in failed if not self._is_here(key)]
         self._terminals.end_turn({id: fold.shown for id, fold in self._folds.items() if fold.shown is not None})
         return ready
 
@@ -199,16 +199,16 @@ class CompactSegment:
         kind, id = key
         return id in (self._folds if kind == TOOL_CALL else self._compactions)
 
-    def _chunk(self, update: Update) -> None:
+    def _add_chunk(self, update: Update) -> None:
         last = self._places[-1] if self._places else None
-        if isinstance(last, Chunks) and last.joins(key(update)):
+        if isinstance(last, Chunks) and last.may_join(find_key(update)):
             last.add(update)
         else:
             self._places.append(Chunks(self._session, update))
 
-    def _compaction(self, update: Update) -> None:
+    def _add_compaction(self, update: Update) -> None:
         """Fold all updates of a compaction into its first place. Updates in later segments pass unchanged."""
-        id = unfinished.id_of(update)
+        id = unfinished.find_id(update)
         is_new = unfinished.note(update, self._calls)
         if is_new:
             self._compactions[id] = Compaction(self._session, id)
@@ -224,13 +224,13 @@ class CompactSegment:
             return
         del self._places[at]
         before, after = self._places[at - 1] if at else None, self._places[at] if at < len(self._places) else None
-        if isinstance(before, Chunks) and isinstance(after, Chunks) and before.joins(after.key):
+        if isinstance(before, Chunks) and isinstance(after, Chunks) and before.may_join(after.key):
             before.take(after)
             del self._places[at]
 
 
-def _failed(session: str, key: Key) -> bytes:
+def _encode_failed(session: str, key: Key) -> bytes:
     kind, id = key
     if kind == TOOL_CALL:
-        return tool_calls.updated(session, id, {"status": tool_calls.FAILED}, {})
-    return unfinished.failed(session, id)
+        return tool_calls.encode_update(session, id, {"status": tool_calls.FAILED}, {})
+    return unfinished.encode_failed(session, id)

@@ -105,7 +105,7 @@ class _Noted(Struct, frozen=True):
         """What replaces the terminal."""
         return "\n".join(filter(None, (self.output or PLACEHOLDER, self.ending)))
 
-    def followed_by(self, later: "_Noted") -> "_Noted":
+    def merge(self, later: "_Noted") -> "_Noted":
         """What is known with a later note, which may lack what an earlier one had; unless the client has used the id
         again."""
         if self.is_final:
@@ -135,12 +135,12 @@ class ReplayedTerminals:
         if id is None:
             return {}
         before, output = self._noted.get((run, id)), _read_output(note, self._limit)
-        output = before.followed_by(output) if before is not None else output
+        output = before.merge(output) if before is not None else output
         self._noted.put((run, id), output, len(output.text))
         if output.text == (before.text if before is not None else PLACEHOLDER):
             return {}
         calls = ((call, self._calls_awaiting_output.get(call)) for call in self._awaited.get((run, id), ()))
-        return {call: shown for call, shown in calls if shown is not None and _refers(shown, run, id)}
+        return {call: shown for call, shown in calls if shown is not None and _has_terminal(shown, run, id)}
 
     def resolve(self, shown: TerminalContent, *, own: bool = False) -> tuple[bytes, int]:
         """The content with outputs in place of terminals (JSON text), and how many bytes of output are left out.
@@ -148,26 +148,26 @@ class ReplayedTerminals:
         ``own``: terminals without a note are the agent's own, and stay.
         """
         items, left_out = [], 0
-        for raw in update_lines.items(shown.content):
-            item = update_lines.value(raw)
+        for raw in update_lines.split_array(shown.content):
+            item = update_lines.parse(raw)
             id = shown.run, acp.text(item, "terminalId") or ""
             if acp.text(item, "type") == "terminal" and not (own and id not in self._noted):
                 noted = self._noted.get(id) or _Noted(None)
-                raw, left_out = update_lines.text_item(noted.text), left_out + noted.left_out
+                raw, left_out = update_lines.encode_text_item(noted.text), left_out + noted.left_out
             items.append(raw)
-        return update_lines.array(items), left_out
+        return update_lines.join_array(items), left_out
 
     def fill_line(self, line: bytes, run: str, *, own: bool) -> bytes:
         """An update's line with outputs in place of terminals; every other byte stays. ``own``: as in ``resolve``."""
         raw = line.removesuffix(b"\n")
         try:
-            content = update_lines.content_of(raw)
+            content = update_lines.find_content(raw)
             new = self.resolve(TerminalContent(run, content), own=own)[0]
-            return update_lines.with_content(raw, new) + b"\n" if new != content else line
+            return update_lines.replace_content(raw, new) + b"\n" if new != content else line
         except (ValueError, KeyError):
             return line
 
-    def changed(self, call: str) -> None:
+    def stop_awaiting(self, call: str) -> None:
         """A call's content has changed, so it no longer waits for an output."""
         self._calls_awaiting_output.pop(call)
 
@@ -188,7 +188,7 @@ class ReplayedTerminals:
 
     def _await(self, waiting: Iterable[tuple[str, TerminalContent]]) -> None:
         for call, shown in waiting:
-            for id in _shown_in(shown):
+            for id in _find_terminals(shown):
                 calls = self._awaited.setdefault((shown.run, id), {})
                 calls.pop(call, None)
                 calls[call] = None
@@ -196,29 +196,29 @@ class ReplayedTerminals:
                     del calls[next(iter(calls))]
 
     def _may_change(self, shown: TerminalContent) -> bool:
-        noted = (self._noted.get((shown.run, id)) for id in _shown_in(shown))
+        noted = (self._noted.get((shown.run, id)) for id in _find_terminals(shown))
         return any(each is None or not each.is_final for each in noted)
 
 
-def _shown_in(shown: TerminalContent) -> set[str]:
+def _find_terminals(shown: TerminalContent) -> set[str]:
     """The ids of the terminals that a content refers to."""
-    values = [update_lines.value(raw) for raw in update_lines.items(shown.content)]
+    values = [update_lines.parse(raw) for raw in update_lines.split_array(shown.content)]
     ids = [acp.text(value, "terminalId") for value in values if acp.text(value, "type") == "terminal"]
     return {id for id in ids if id is not None}
 
 
-def _refers(shown: TerminalContent, run: str, id: str) -> bool:
+def _has_terminal(shown: TerminalContent, run: str, id: str) -> bool:
     """Whether a content refers to this terminal. It may have changed since the call began to wait."""
-    return shown.run == run and id in _shown_in(shown)
+    return shown.run == run and id in _find_terminals(shown)
 
 
 def _read_output(note: Mapping[str, object], limit: int) -> _Noted:
     """What a note says about a terminal."""
-    output, ending, final = acp.text(note, "output"), _ending(note.get("exitStatus")), note.get("final")
+    output, ending, final = acp.text(note, "output"), _explain_exit(note.get("exitStatus")), note.get("final")
     is_final = final if isinstance(final, bool) else output is not None and ending is not None  # older notes lack it
     if output is None:
         return _Noted(None, ending, is_final=is_final)
-    kept = truncate.shortened(output, max(limit - _AROUND, 0)) if limit else output
+    kept = truncate.shorten(output, max(limit - _AROUND, 0)) if limit else output
     left_out = len(jsonrpc.dump(output)) - len(jsonrpc.dump(kept)) if len(kept) < len(output) else 0
     fence = _FENCE
     while fence in kept:
@@ -228,7 +228,7 @@ def _read_output(note: Mapping[str, object], limit: int) -> _Noted:
     return _Noted("\n".join(filter(None, (cut, body))), ending, left_out, is_final)
 
 
-def _ending(status: object) -> str | None:
+def _explain_exit(status: object) -> str | None:
     code, signal = acp.member(status, "exitCode"), acp.text(status, "signal")
     if isinstance(code, int) and not isinstance(code, bool):
         return f"[exited with code {code}]"

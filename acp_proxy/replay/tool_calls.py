@@ -66,7 +66,7 @@ class ReplayedCall(Struct, frozen=True):
         """The bytes of its values."""
         return sum(map(len, self.fields.values())) + sum(map(len, self.around.values()))
 
-    def followed_by(self, other: "ReplayedCall") -> "ReplayedCall":
+    def merge(self, other: "ReplayedCall") -> "ReplayedCall":
         """This statement and a later one about the same call as one. Neither may be a start."""
         last = other if other.sets_content else self
         return replace(
@@ -81,10 +81,10 @@ class ReplayedCall(Struct, frozen=True):
         )
 
 
-def from_update(update: Update) -> ReplayedCall | None:
+def read_update(update: Update) -> ReplayedCall | None:
     """What an update states; None if it does not name a call."""
     try:
-        members, around = update_lines.taken_apart(update.raw, update.message)
+        members, around = update_lines.split(update.raw, update.message)
     except (ValueError, KeyError):
         return None
     is_start = update.kind == TOOL_CALL
@@ -92,11 +92,11 @@ def from_update(update: Update) -> ReplayedCall | None:
     return _read(update.value, members, around, update.run, is_start, update.line if is_whole else None)
 
 
-def from_permission(raw: bytes, params: object, run: str) -> ReplayedCall | None:
+def read_permission(raw: bytes, params: object, run: str) -> ReplayedCall | None:
     """What a ``session/request_permission`` states; None if it does not name a call."""
     value = acp.member(params, "toolCall")
     try:
-        members = update_lines.asked_about(raw)
+        members = update_lines.read_asked(raw)
     except (ValueError, KeyError):
         return None
     found = _read(value, members, {}, run, False, None)
@@ -111,19 +111,19 @@ def encode_call(session: str, call: ReplayedCall, *, is_start: bool) -> bytes | 
     if call.line is not None and call.is_start == is_start:
         return call.line
     if is_start:
-        return started(session, call.id, call.fields, call.around)
-    return updated(session, call.id, call.fields, call.around) if call.fields else None
+        return encode_start(session, call.id, call.fields, call.around)
+    return encode_update(session, call.id, call.fields, call.around) if call.fields else None
 
 
-def started(session: str, id: str, fields: Mapping[str, bytes], around: Mapping[str, bytes]) -> bytes:
+def encode_start(session: str, id: str, fields: Mapping[str, bytes], around: Mapping[str, bytes]) -> bytes:
     """The line of a ``tool_call``. Without a title among the fields, the id is the title."""
     name = jsonrpc.dump(id)
-    return update_lines.update(session, TOOL_CALL, {"toolCallId": name, "title": name, **fields}, around)
+    return update_lines.encode(session, TOOL_CALL, {"toolCallId": name, "title": name, **fields}, around)
 
 
-def updated(session: str, id: str, fields: Mapping[str, bytes], around: Mapping[str, bytes]) -> bytes:
+def encode_update(session: str, id: str, fields: Mapping[str, bytes], around: Mapping[str, bytes]) -> bytes:
     """The line of a ``tool_call_update``."""
-    return update_lines.update(session, TOOL_CALL_UPDATE, {"toolCallId": jsonrpc.dump(id), **fields}, around)
+    return update_lines.encode(session, TOOL_CALL_UPDATE, {"toolCallId": jsonrpc.dump(id), **fields}, around)
 
 
 def _read(
@@ -141,7 +141,7 @@ def _read(
         status=acp.text(value, "status"),
         shows_terminal=_shows_terminal(value.get("content")),
         line=line,
-        keeps_output=_keeps_output(value.get("_meta")),
+        keeps_output=_has_output(value.get("_meta")),
     )
 
 
@@ -153,7 +153,7 @@ def _shows_terminal(content: object) -> bool:
     return isinstance(content, list) and any(acp.text(item, "type") == "terminal" for item in content)
 
 
-def _keeps_output(meta: object) -> bool:
+def _has_output(meta: object) -> bool:
     return isinstance(meta, Mapping) and any(name.startswith(_OUTPUT) for name in meta)
 
 
@@ -163,7 +163,7 @@ def _keeps_output(meta: object) -> bool:
 Fields = Mapping[str, object]
 
 
-def merged(updates: Iterable[Fields]) -> dict[str, object]:
+def merge_updates(updates: Iterable[Fields]) -> dict[str, object]:
     """The last value of each field other than null. Terminal output in the updates replaces the content's terminals.
 
     ``updates``: the fields of each, as parsed values.
@@ -175,11 +175,11 @@ def merged(updates: Iterable[Fields]) -> dict[str, object]:
         written.append(acp.text(acp.member(update.get("_meta"), "terminal_output"), "data") or "")
     output, content = "".join(written), fields.get("content")
     if output and isinstance(content, list):
-        fields["content"] = [_shown(item, output) for item in content]
+        fields["content"] = [_replace_terminal(item, output) for item in content]
     return fields
 
 
-def _shown(item: object, output: str) -> object:
+def _replace_terminal(item: object, output: str) -> object:
     if acp.text(item, "type") != "terminal":
         return item
     return {"type": "content", "content": {"type": "text", "text": output}}

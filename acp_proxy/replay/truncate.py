@@ -19,7 +19,7 @@ def cut(fields: Members, limit: int) -> dict[str, int]:
     for name in sorted(fields, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER)):
         raw = fields[name]
         if len(raw) > room:
-            kept = _shorter(name, raw, room)
+            kept = _shorten_string(name, raw, room)
             left_out[name] = len(raw) - len(kept)
             if kept:
                 fields[name] = kept
@@ -30,13 +30,13 @@ def cut(fields: Members, limit: int) -> dict[str, int]:
     return left_out
 
 
-def notice(session: str, left_out: int) -> str:
+def make_notice(session: str, left_out: int) -> str:
     """The text that says how many bytes were cut, and which command shows them."""
     command = f"acp-proxy show {shell_quote.quoted(session)} --json"
     return f"[{left_out} bytes are left out here. To see all of it: {command}]"
 
 
-def shortened(text: str, room: int) -> str:
+def shorten(text: str, room: int) -> str:
     """The beginning of a text that takes at most ``room`` bytes as JSON."""
     text = text[: max(room, 0)]
     while text and (size := len(jsonrpc.dump(text))) > room:
@@ -44,40 +44,40 @@ def shortened(text: str, room: int) -> str:
     return text
 
 
-def _shorter(name: str, raw: bytes, room: int) -> bytes:
+def _shorten_string(name: str, raw: bytes, room: int) -> bytes:
     if name == "content":
-        return update_lines.array(fewer(raw, room))
+        return update_lines.join_array(shorten_array(raw, room))
     if name == "title":
-        return jsonrpc.dump(shortened(str(update_lines.value(raw)), room))
+        return jsonrpc.dump(shorten(str(update_lines.parse(raw)), room))
     return b""
 
 
-def fewer(array: bytes, room: int) -> list[bytes]:
+def shorten_array(array: bytes, room: int) -> list[bytes]:
     """The items of an array that fit into one of ``room`` bytes. Of a text that does not fit, the beginning."""
     kept = []
     room -= len(b"[]")
-    for item in update_lines.items(array):
-        told = item if len(item) < room else _shorter_item(item, room - 1)
+    for item in update_lines.split_array(array):
+        told = item if len(item) < room else _shorten_item(item, room - 1)
         if told:
             kept.append(told)
             room -= len(told) + len(b",")
     return kept
 
 
-def _shorter_item(item: bytes, room: int) -> bytes:
-    value = update_lines.value(item)
+def _shorten_item(item: bytes, room: int) -> bytes:
+    value = update_lines.parse(item)
     text = acp.text(acp.member(value, "content"), "text")
     if acp.text(value, "type") != "content" or text is None:
         return b""
     if value == {"type": "content", "content": {"type": "text", "text": text}}:
-        kept = shortened(text, room - len(update_lines.text_item("")))
-        return update_lines.text_item(kept) if kept else b""
+        kept = shorten(text, room - len(update_lines.encode_text_item("")))
+        return update_lines.encode_text_item(kept) if kept else b""
     whole = json_splice.decode(item)
     try:
         span = json_splice.members(whole, json_splice.members(whole)["content"][0])["text"]
     except (ValueError, KeyError):
         return b""
     around = len(item) - len(json_splice.encode(whole[slice(*span)]))
-    if not (kept := shortened(text, room - around)):
+    if not (kept := shorten(text, room - around)):
         return b""
     return json_splice.encode(json_splice.replaced(whole, [(span, json_splice.decode(jsonrpc.dump(kept)))]))

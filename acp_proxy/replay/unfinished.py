@@ -90,7 +90,7 @@ class UnfinishedCalls:
 
     def _ask(self, call: ReplayedCall) -> None:
         before = self._asked.get(call.id)
-        asked = call if before is None else before.followed_by(call)
+        asked = call if before is None else before.merge(call)
         self._asked.trim()  # before the newest is added, which is kept whatever its size: its call comes next
         self._asked.put(call.id, asked, asked.size)
 
@@ -120,7 +120,7 @@ class Compaction:
     def add(self, update: Update) -> None:
         """Add an update about this compaction."""
         try:
-            members, _ = update_lines.taken_apart(update.raw, update.message)
+            members, _ = update_lines.split(update.raw, update.message)
         except (ValueError, KeyError):
             return
         if update.kind == update_kinds.COMPACTION_CHUNK:
@@ -128,25 +128,25 @@ class Compaction:
             return
         if _SUMMARY in members:
             self._summary = (
-                update_lines.items(members[_SUMMARY]) if isinstance(update.value.get(_SUMMARY), list) else []
+                update_lines.split_array(members[_SUMMARY]) if isinstance(update.value.get(_SUMMARY), list) else []
             )
         said = {name: raw for name, raw in members.items() if name not in (*_NAMES, _SUMMARY)}
         self._fields = {name: raw for name, raw in (self._fields | said).items() if raw != _NULL}
 
     def encode(self, *, failed: bool) -> bytes:
         """The update's line. ``failed``: it was never finished, so its status is ``failed``."""
-        summary = {_SUMMARY: update_lines.array(self._summary)} if self._summary else {}
-        return _line(self._session, self.id, self._fields | summary | ({_STATUS: _FAILED} if failed else {}))
+        summary = {_SUMMARY: update_lines.join_array(self._summary)} if self._summary else {}
+        return _encode(self._session, self.id, self._fields | summary | ({_STATUS: _FAILED} if failed else {}))
 
 
-def id_of(update: Update) -> str:
+def find_id(update: Update) -> str:
     """The id of the compaction that an update is about."""
     return acp.text(update.value, "compactionId") or ""
 
 
 def note(update: Update, calls: UnfinishedCalls) -> bool:
     """Note the status of a compaction. Returns whether it is new."""
-    id = id_of(update)
+    id = find_id(update)
     is_new = id not in calls.compactions
     calls.note_compaction(
         id, acp.text(update.value, _STATUS) if update.kind == update_kinds.COMPACTION else None, update.run
@@ -154,10 +154,10 @@ def note(update: Update, calls: UnfinishedCalls) -> bool:
     return is_new
 
 
-def failed(session: str, id: str) -> bytes:
+def encode_failed(session: str, id: str) -> bytes:
     """The line of an update that sets the status ``failed``."""
-    return _line(session, id, {_STATUS: _FAILED})
+    return _encode(session, id, {_STATUS: _FAILED})
 
 
-def _line(session: str, id: str, fields: Members) -> bytes:
-    return update_lines.update(session, update_kinds.COMPACTION, {"compactionId": jsonrpc.dump(id), **fields})
+def _encode(session: str, id: str, fields: Members) -> bytes:
+    return update_lines.encode(session, update_kinds.COMPACTION, {"compactionId": jsonrpc.dump(id), **fields})

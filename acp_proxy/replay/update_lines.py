@@ -18,57 +18,59 @@ _USUAL = b',"update":'  # what official SDKs write after the session's id
 _TAIL = 3  # the braces after the last member of an update: of the update, the parameters and the message
 
 
-def taken_apart(raw: bytes, message: Mapping[str, Any] | None = None) -> tuple[Members, Members]:
+def split(raw: bytes, message: Mapping[str, Any] | None = None) -> tuple[Members, Members]:
     """The members of an update, and the members of ``params`` beside it, without the session id.
 
     ``message``: the parsed line, if known. It saves time, since most lines are exactly what ``jsonrpc.dump`` writes.
     """
     if message is not None and jsonrpc.is_dumped(raw, message):
         params = message["params"]
-        return _dumped(params["update"]), _dumped(_beside(params))
+        return _dump_members(params["update"]), _dump_members(_select_beside(params))
     text = json_splice.decode(raw)
-    if (at := _usual_place(raw)) is not None:
+    if (at := _find_usual_place(raw)) is not None:
         spans = json_splice.members(text, at)
         if spans and max(end for _, end in spans.values()) + _TAIL == len(text):
-            return _owned(text, spans), {}
-    found = _params(text)
-    return _owned(text, json_splice.members(text, found["update"][0])), _owned(text, _beside(found))
+            return _copy_members(text, spans), {}
+    found = _find_params(text)
+    return _copy_members(text, json_splice.members(text, found["update"][0])), _copy_members(
+        text, _select_beside(found)
+    )
 
 
-def asked_about(raw: bytes) -> Members:
+def read_asked(raw: bytes) -> Members:
     """The members of the ``toolCall`` in a permission request."""
     text = json_splice.decode(raw)
-    return _owned(text, json_splice.members(text, _params(text)["toolCall"][0]))
+    return _copy_members(text, json_splice.members(text, _find_params(text)["toolCall"][0]))
 
 
-def asked_about_subject(raw: bytes) -> Members:
+def read_asked_v2(raw: bytes) -> Members:
     """The same in protocol version 2, where it is in the ``subject``."""
     text = json_splice.decode(raw)
-    subject = json_splice.members(text, _params(text)["subject"][0])
-    return _owned(text, json_splice.members(text, subject["toolCall"][0]))
+    subject = json_splice.members(text, _find_params(text)["subject"][0])
+    return _copy_members(text, json_splice.members(text, subject["toolCall"][0]))
 
 
-def with_content(raw: bytes, content: bytes) -> bytes:
+def replace_content(raw: bytes, content: bytes) -> bytes:
     """An update with another value of ``content``, given as JSON text; every other byte stays."""
     text = json_splice.decode(raw)
-    span = json_splice.members(text, _params(text)["update"][0])["content"]
+    span = json_splice.members(text, _find_params(text)["update"][0])["content"]
     return json_splice.encode(json_splice.replaced(text, [(span, json_splice.decode(content))]))
 
 
-def content_of(raw: bytes) -> bytes:
+def find_content(raw: bytes) -> bytes:
     """The JSON text of an update's ``content``."""
-    return taken_apart(raw)[0]["content"]
+    return split(raw)[0]["content"]
 
 
-def update(session: str, kind: str, members: Mapping[str, bytes], around: Mapping[str, bytes] | None = None) -> bytes:
+def encode(session: str, kind: str, members: Mapping[str, bytes], around: Mapping[str, bytes] | None = None) -> bytes:
     """The line of an update. ``members``: beside its kind. ``around``: members of ``params`` beside the update."""
-    body = b"".join(_written(members.items()))
-    beside = b"".join(_written((around or {}).items()))
+    body = b"".join(_encode_members(members.items()))
+    beside = b"".join(_encode_members((around or {}).items()))
     named = jsonrpc.dump(kind)
     return b"".join((_HEAD, jsonrpc.dump(session), b',"update":{"sessionUpdate":', named, body, b"}", beside, b"}}\n"))
 
 
-def items(array: bytes) -> list[bytes]:
+def split_array(array: bytes) -> list[bytes]:
     """The JSON texts of an array's items; empty if they are nested too deeply. Never raises ValueError."""
     text = json_splice.decode(array)
     try:
@@ -77,7 +79,7 @@ def items(array: bytes) -> list[bytes]:
         return []
 
 
-def value(raw: bytes) -> object:
+def parse(raw: bytes) -> object:
     """The value of a JSON text; None if it is nested too deeply. Never raises."""
     try:
         return jsonrpc.parse(raw)
@@ -85,22 +87,22 @@ def value(raw: bytes) -> object:
         return None
 
 
-def array(items: Iterable[bytes]) -> bytes:
+def join_array(items: Iterable[bytes]) -> bytes:
     """The JSON text of an array of these items."""
     return b"[" + b",".join(items) + b"]"
 
 
-def text_item(text: str) -> bytes:
+def encode_text_item(text: str) -> bytes:
     """The JSON text of an item of a tool call's content with only this text."""
     return b'{"type":"content","content":{"type":"text","text":%b}}' % jsonrpc.dump(text)
 
 
-def _written(members: Iterable[tuple[str, bytes]]) -> Iterable[bytes]:
+def _encode_members(members: Iterable[tuple[str, bytes]]) -> Iterable[bytes]:
     for key, value in members:
         yield b"," + jsonrpc.dump(key) + b":" + value
 
 
-def _usual_place(raw: bytes) -> int | None:
+def _find_usual_place(raw: bytes) -> int | None:
     """The offset, in characters, of the update in a line written as official SDKs write it; else None."""
     id = acp.plain_update_session(raw)
     if id is None:
@@ -109,19 +111,19 @@ def _usual_place(raw: bytes) -> int | None:
     return len(json_splice.decode(raw[: at + len(_USUAL)])) if raw.startswith(_USUAL, at) else None
 
 
-def _params(text: str) -> dict[str, json_splice.Span]:
+def _find_params(text: str) -> dict[str, json_splice.Span]:
     start = 1 if text.startswith("\ufeff") else 0
     return json_splice.members(text, json_splice.members(text, start)["params"][0])
 
 
-def _beside(params: Mapping[str, T]) -> dict[str, T]:
+def _select_beside(params: Mapping[str, T]) -> dict[str, T]:
     return {key: value for key, value in params.items() if key not in ("sessionId", "update")}
 
 
-def _dumped(values: Mapping[str, object]) -> Members:
+def _dump_members(values: Mapping[str, object]) -> Members:
     """A copy of each, since these are held: what orjson returns takes four kilobytes, however short it is."""
     return {key: b"%b" % jsonrpc.dump(value) for key, value in values.items()}
 
 
-def _owned(text: str, spans: Mapping[str, json_splice.Span]) -> Members:
+def _copy_members(text: str, spans: Mapping[str, json_splice.Span]) -> Members:
     return {key: json_splice.encode(text[start:end]) for key, (start, end) in spans.items()}

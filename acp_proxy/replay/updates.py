@@ -45,19 +45,19 @@ def read(entry: Entry, session: str, ids: frozenset[str]) -> Update | None:
     value = params.get("update") if isinstance(params, dict) else None
     if not isinstance(value, dict) or not isinstance(kind := value.get("sessionUpdate"), str):
         return None
-    if not _is_good(kind, value) or (raw := own_line(entry, session, ids)) is None:
+    if not _is_good(kind, value) or (raw := find_line(entry, session, ids)) is None:
         return None
     return Update(kind, value, message, raw, entry.run)
 
 
-def of_line(line: bytes, run: str) -> Update | None:
+def read_line(line: bytes, run: str) -> Update | None:
     """The update in a line that acp-proxy made for the replay; None if it is invalid."""
     message = jsonrpc.parse(line)
     session = acp.session_id(acp.member(message, "params")) or ""
     return read(Entry("", run, Peer.AGENT, raw=line.removesuffix(b"\n"), value=message), session, frozenset({session}))
 
 
-def own_line(entry: Entry, session: str, ids: frozenset[str]) -> bytes | None:
+def find_line(entry: Entry, session: str, ids: frozenset[str]) -> bytes | None:
     """The message of an entry, with ``session`` as its session id; None if it belongs to none of the ``ids``."""
     id = acp.session_id(acp.member(entry.value, "params"))
     if id not in ids or entry.raw is None:
@@ -75,12 +75,12 @@ def is_block(value: object) -> bool:
     return kind != "text" or isinstance(value.get("text"), str)
 
 
-def block_text(block: object) -> str | None:
+def find_text(block: object) -> str | None:
     """The text of a text block; None for any other block."""
     return acp.text(block, "text") if acp.text(block, "type") == "text" else None
 
 
-def letters(text: str) -> str:
+def fold_letters(text: str) -> str:
     """A text without white space, in which echoes differ from their prompts."""
     return "".join(text.split())
 
@@ -118,28 +118,28 @@ class Chunks:
 
     def __init__(self, session: str, update: Update) -> None:
         self._session = session
-        self.key = key(update)
+        self.key = find_key(update)
         self._line: bytes | None = update.line
-        self._first = _text(update)
+        self._first = _find_chunk_text(update)
         self._text = bytearray()
 
-    def joins(self, other: Key | None) -> bool:
+    def may_join(self, other: Key | None) -> bool:
         """Whether a chunk with this key can be added."""
         return self.key is not None and self.key == other
 
     def add(self, update: Update) -> None:
-        """Add a chunk for which ``joins`` holds."""
-        self.add_chunks(_text(update))
+        """Add a chunk for which ``may_join`` holds."""
+        self.add_chunks(_find_chunk_text(update))
 
     def add_chunks(self, text: str) -> None:
         """Add the text of more chunks with the same key."""
         self._begin()
-        self._text += _written(text)
+        self._text += _encode_text(text)
 
     def take(self, other: "Chunks") -> None:
         """Add another message with the same key."""
         self._begin()
-        self._text += other._text if other._line is None else _written(other._first)
+        self._text += other._text if other._line is None else _encode_text(other._first)
 
     def encode(self) -> bytes:
         """The message's line."""
@@ -148,15 +148,15 @@ class Chunks:
         kind, message_id = self.key
         content = b'{"type":"text","text":"' + self._text + b'"}'
         more = {"messageId": jsonrpc.dump(message_id)} if message_id is not None else {}
-        return update_lines.update(self._session, kind, {"content": content, **more})
+        return update_lines.encode(self._session, kind, {"content": content, **more})
 
     def _begin(self) -> None:
         if self._line is not None:
-            self._text += _written(self._first)
+            self._text += _encode_text(self._first)
             self._line, self._first = None, ""
 
 
-def key(update: Update) -> Key | None:
+def find_key(update: Update) -> Key | None:
     """The key of a chunk; None if joining would lose something in it."""
     params, content = acp.member(update.message, "params"), update.value.get("content")
     carried = ((update.message, _MESSAGE), (params, _PARAMS), (update.value, _UPDATE), (content, _CONTENT))
@@ -172,10 +172,10 @@ def _has_only(value: object, known: frozenset[str]) -> bool:
     return value.keys() <= known or all(name in known or item is None for name, item in value.items())
 
 
-def _text(update: Update) -> str:
+def _find_chunk_text(update: Update) -> str:
     return acp.text(update.value.get("content"), "text") or ""
 
 
-def _written(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     """The JSON text of a string without quotes. If two chunks split a surrogate pair, joining them restores it."""
     return jsonrpc.dump(text)[1:-1]

@@ -63,7 +63,7 @@ class V1AsV2:
         def changed(members: Members) -> Members:
             said = {name: raw for name, raw in members.items() if raw != b"null"}  # in version 2, null clears
             if "content" in said:
-                said["content"] = update_lines.array(map(_convert_item, update_lines.items(said["content"])))
+                said["content"] = update_lines.join_array(map(_convert_item, update_lines.split_array(said["content"])))
             return {**said, **{name: b"null" for name in _CLEARED if begins_again and name not in said}}
 
         return self._change(line, update_kinds.TOOL_CALL_UPDATE, changed)
@@ -76,25 +76,25 @@ class V1AsV2:
         return self._change(line, update_kinds.PLAN_UPDATE, changed)
 
     def _change(self, line: bytes, kind: str, change: Callable[[Members], Members]) -> bytes:
-        members, around = update_lines.taken_apart(line.removesuffix(b"\n"))
+        members, around = update_lines.split(line.removesuffix(b"\n"))
         del members["sessionUpdate"]
-        return update_lines.update(self._session, kind, change(members), around)
+        return update_lines.encode(self._session, kind, change(members), around)
 
 
 def _convert_item(raw: bytes) -> bytes:
     """An item of a call's content."""
-    value = update_lines.value(raw)
+    value = update_lines.parse(raw)
     path, new = acp.text(value, "path"), acp.text(value, "newText")
     if not isinstance(value, Mapping) or value.get("type") != "diff" or path is None or new is None:
         return raw
     old = acp.text(value, "oldText")
-    patch = {"format": "git_patch", "text": _patch(path, old, new)}
+    patch = {"format": "git_patch", "text": _make_patch(path, old, new)}
     change = {"operation": "add" if old is None else "modify", "path": path}
     more = {"_meta": value["_meta"]} if "_meta" in value else {}
     return jsonrpc.dump({"type": "diff", "changes": [change], "patch": patch, **more})
 
 
-def _patch(path: str, old: str | None, new: str) -> str:
+def _make_patch(path: str, old: str | None, new: str) -> str:
     """A patch with one hunk, from the first line that differs to the last. ``old``: None for a new file."""
     before, after = (old or "").splitlines(keepends=True), new.splitlines(keepends=True)
     start, shorter = 0, min(len(before), len(after))
@@ -110,12 +110,12 @@ def _patch(path: str, old: str | None, new: str) -> str:
     hunk += ["-" + line for line in removed] + ["+" + line for line in added] + [" " + line for line in behind]
     around = start - first + len(behind)
     name = path.removeprefix("/")
-    sizes = _range(first, around + len(removed)), _range(first, around + len(added))
+    sizes = _format_range(first, around + len(removed)), _format_range(first, around + len(added))
     head = f"diff --git a/{name} b/{name}\n"
     head += "new file mode 100644\n--- /dev/null\n" if old is None else f"--- a/{name}\n"
     text = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in hunk)
     return f"{head}+++ b/{name}\n@@ -{sizes[0]} +{sizes[1]} @@\n{text}"
 
 
-def _range(first: int, count: int) -> str:
+def _format_range(first: int, count: int) -> str:
     return f"{first + 1 if count else first},{count}"

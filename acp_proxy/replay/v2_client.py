@@ -38,7 +38,7 @@ class V2ClientReplayer:
         """Add the next entry. ``number``: its line in the transcript."""
         ready: list[bytes] = []
         is_v1 = entry.protocol == V1 if entry.peer is not None else self._is_v1
-        begins_anew = _begins_anew(entry)
+        begins_anew = _is_handover(entry)
         if is_v1 != self._is_v1 or begins_anew:
             ready = self._end(entry.run if begins_anew else None)
             self._is_v1 = is_v1
@@ -66,7 +66,7 @@ class V2ClientReplayer:
             return self._finish_lines(self._v1.end())
         return self._finish_lines([*self._fold(self._v2.end(sends_again=sends_again)), *self._end_turn()])
 
-    def states(self) -> list[bytes]:
+    def list_states(self) -> list[bytes]:
         """Nothing: in version 2 the agent itself has sent its state before its answer."""
         return []
 
@@ -84,9 +84,9 @@ class V2ClientReplayer:
 
 def count_handovers(entries: Iterable[Entry | None]) -> int:
     """How many handovers these entries have begun."""
-    return sum(1 for entry in entries if entry is not None and _begins_anew(entry))
+    return sum(1 for entry in entries if entry is not None and _is_handover(entry))
 
 
-def _begins_anew(entry: Entry) -> bool:
+def _is_handover(entry: Entry) -> bool:
     note = entry.note or {}
     return note.get("type") == NoteType.OPENED and note.get(file_format.ANEW) is True

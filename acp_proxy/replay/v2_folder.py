@@ -107,7 +107,7 @@ class V2Folder:
         update = acp.update_of(line)
         kind, raw = acp.update_kind(update) or "", line.removesuffix(b"\n")
         try:
-            members, around = update_lines.taken_apart(raw)
+            members, around = update_lines.split(raw)
         except (ValueError, KeyError):
             members, around = {}, {"": b""}
         is_plain = not around and "_meta" not in members
@@ -175,7 +175,7 @@ class V2Folder:
             yield piece
         elif isinstance(piece, _JoinedChunks):
             content = jsonrpc.dump({"type": "text", "text": "".join(piece.texts)})
-            yield self._line(piece.kind, {"messageId": jsonrpc.dump(place.key[1]), "content": content})
+            yield self._encode(piece.kind, {"messageId": jsonrpc.dump(place.key[1]), "content": content})
         elif place.key[0] == _CALL:
             is_first = place.is_new and piece is place.pieces[0]
             yield from self._encode_call(place.key[1], piece, is_whole=is_first or "content" in piece.members)
@@ -186,43 +186,43 @@ class V2Folder:
         fields, appended = dict(merged.members), merged.appended
         if is_whole and appended:
             before = fields.get("content", b"[]")
-            items = update_lines.items(before) if before != b"null" else []
-            fields["content"], appended = update_lines.array([*items, *appended]), []
+            items = update_lines.split_array(before) if before != b"null" else []
+            fields["content"], appended = update_lines.join_array([*items, *appended]), []
         left_out = sum(truncate.cut(fields, self._limit).values()) if self._limit else 0
         if left_out and is_whole:
-            said = update_lines.items(fields.get("content", b"[]"))
-            notice = update_lines.text_item(truncate.notice(self._session, left_out))
-            fields["content"] = update_lines.array([*said, notice])
+            said = update_lines.split_array(fields.get("content", b"[]"))
+            notice = update_lines.encode_text_item(truncate.make_notice(self._session, left_out))
+            fields["content"] = update_lines.join_array([*said, notice])
         elif self._limit and appended:
             appended = self._shorten(appended)
         named = {"toolCallId": jsonrpc.dump(id)}
         if fields or is_whole:
-            yield self._line(update_kinds.TOOL_CALL_UPDATE, {**named, **fields})
+            yield self._encode(update_kinds.TOOL_CALL_UPDATE, {**named, **fields})
         for item in appended:
-            yield self._line(update_kinds.TOOL_CALL_CHUNK, {**named, "content": item})
+            yield self._encode(update_kinds.TOOL_CALL_CHUNK, {**named, "content": item})
 
     def _shorten(self, appended: list[bytes]) -> list[bytes]:
         """What chunks add to the content of a call that was named before, cut to the limit."""
-        whole = update_lines.array(appended)
+        whole = update_lines.join_array(appended)
         if len(whole) <= self._limit:
             return appended
-        kept = truncate.fewer(whole, self._limit)
-        left_out = len(whole) - len(update_lines.array(kept))
-        return [*kept, update_lines.text_item(truncate.notice(self._session, left_out))]
+        kept = truncate.shorten_array(whole, self._limit)
+        left_out = len(whole) - len(update_lines.join_array(kept))
+        return [*kept, update_lines.encode_text_item(truncate.make_notice(self._session, left_out))]
 
     def _encode_terminal(self, id: str, merged: _MergedUpdates) -> Iterator[bytes]:
         named = {"terminalId": jsonrpc.dump(id)}
         if merged.members:
-            yield self._line(update_kinds.TERMINAL, {**named, **merged.members})
+            yield self._encode(update_kinds.TERMINAL, {**named, **merged.members})
         if output := b"".join(merged.appended):
             if self._limit and len(output) > self._limit:
                 left_out = len(output) - self._limit
-                output = truncate.notice(self._session, left_out).encode() + b"\n" + output[left_out:]
+                output = truncate.make_notice(self._session, left_out).encode() + b"\n" + output[left_out:]
             data = binascii.b2a_base64(output, newline=False)
-            yield self._line(update_kinds.TERMINAL_CHUNK, {**named, "data": b'"%b"' % data})
+            yield self._encode(update_kinds.TERMINAL_CHUNK, {**named, "data": b'"%b"' % data})
 
-    def _line(self, kind: str, members: Members) -> bytes:
-        return update_lines.update(self._session, kind, members)
+    def _encode(self, kind: str, members: Members) -> bytes:
+        return update_lines.encode(self._session, kind, members)
 
 
 _LEADING = frozenset({"sessionUpdate", "toolCallId", "terminalId"})

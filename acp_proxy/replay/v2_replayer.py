@@ -93,9 +93,9 @@ class V2Replayer:
         )
         unfinished, self._open = ([] if live else list(self._open)), {}
         self._ended |= set(unfinished)
-        return ready + [_failed(self._session, kind, id) for kind, id in unfinished]
+        return ready + [_encode_failed(self._session, kind, id) for kind, id in unfinished]
 
-    def states(self) -> list[bytes]:
+    def list_states(self) -> list[bytes]:
         """Nothing: the agent itself has sent its state before its answer."""
         return []
 
@@ -110,7 +110,7 @@ class V2Replayer:
         )
         if role is Role.CALL and (id := acp.text(update.value, "toolCallId")) is not None:
             if (asked := self._asked.pop(id)) is not None:
-                ready.append(update_lines.update(self._session, update_kinds.TOOL_CALL_UPDATE, asked))
+                ready.append(update_lines.encode(self._session, update_kinds.TOOL_CALL_UPDATE, asked))
             self._note_status(update_kinds.TOOL_CALL_UPDATE, id, update)
         elif update.kind == update_kinds.COMPACTION and (id := acp.text(update.value, "compactionId")) is not None:
             self._note_status(update_kinds.COMPACTION, id, update)
@@ -148,11 +148,11 @@ class V2Replayer:
     def _add_permission(self, entry: Entry) -> None:
         subject = acp.member(acp.member(entry.value, "params"), "subject")
         id = acp.text(acp.member(subject, "toolCall"), "toolCallId")
-        raw = updates.own_line(entry, self._session, self._ids)
+        raw = updates.find_line(entry, self._session, self._ids)
         if id is None or raw is None:
             return
         try:
-            members = update_lines.asked_about_subject(raw)
+            members = update_lines.read_asked_v2(raw)
         except (ValueError, KeyError):
             return
         # In version 2 an update replaces the fields that it names, so several statements are one with the last values.
@@ -176,7 +176,7 @@ class V2Replayer:
         for prompt in waiting:
             id = prompt.message if prompt.message is not None else prompt.own
             members = {"messageId": jsonrpc.dump(id), "content": jsonrpc.dump(prompt.blocks)}
-            ready.append(update_lines.update(self._session, update_kinds.USER_MESSAGE, members))
+            ready.append(update_lines.encode(self._session, update_kinds.USER_MESSAGE, members))
             self._own.add((prompt.run, id))
         self._unrepeated = [prompt for prompt in self._unrepeated if prompt not in waiting]
         return ready
@@ -186,6 +186,6 @@ def _size_of(members: Members) -> int:
     return sum(len(name) + len(raw) for name, raw in members.items())
 
 
-def _failed(session: str, kind: str, id: str) -> bytes:
+def _encode_failed(session: str, kind: str, id: str) -> bytes:
     name = "compactionId" if kind == update_kinds.COMPACTION else "toolCallId"
-    return update_lines.update(session, kind, {name: jsonrpc.dump(id), "status": _FAILED})
+    return update_lines.encode(session, kind, {name: jsonrpc.dump(id), "status": _FAILED})

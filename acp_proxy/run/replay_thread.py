@@ -130,7 +130,7 @@ class ReplayThread:
         except Exception as bug:  # noqa: BLE001 - the load must be answered whatever happens here
             self._warn(f"internal error, a replay ended early: {type(bug).__name__}: {bug}")
         made = self._record if self._record is not None and not self._record.is_empty else None
-        record, attached = (made.text(), made.attached) if made is not None else ("", ())
+        record, attached = (made.make_text(), made.attached) if made is not None else ("", ())
         states = self._make_states(replayer, summary) if decision.shows is ShownReplay.TRANSCRIPT else []
         # A client that gets no replay must not get a late one of the agent either, which may wait already.
         is_unread = is_done and comparison is None
@@ -189,7 +189,7 @@ class ReplayThread:
             if isinstance(line, Line) and line.entry is not None:
                 summary.add(line.entry)  # only its title and _meta are used
                 if self._record is not None and self._records_replay:
-                    self._record.note(line.entry)
+                    self._record.add_entry(line.entry)
             self._send(_replay_line(replayer, line))
             if self._unsent and time.monotonic() - self._flushed_at > _PATIENCE:
                 self._flush()
@@ -209,7 +209,7 @@ class ReplayThread:
                 and isinstance(line, Line)
                 and line.entry is not None
             ):
-                self._record.note(line.entry)
+                self._record.add_entry(line.entry)
             self._add_to_record(_replay_line(replayer, line))
         self._add_to_record(replayer.end())
 
@@ -257,7 +257,7 @@ class ReplayThread:
             if info
             else []
         )
-        return [*replayer.states(), *named]
+        return [*replayer.list_states(), *named]
 
     def _is_needed(self) -> bool:
         is_for_nobody = self._stopped and self._record is None  # the record is for the agent

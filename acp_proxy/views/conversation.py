@@ -19,7 +19,7 @@ from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds, v2_updates
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.replay.replayer import Replayer
-from acp_proxy.replay.tool_calls import merged
+from acp_proxy.replay.tool_calls import merge_updates
 from acp_proxy.store.sessions import AlikeLines, Line, Reading, read_as_v1
 from acp_proxy.transcript import rewinds, summary
 from acp_proxy.transcript.file_format import Entry, NoteType
@@ -393,7 +393,7 @@ def _read_items(told: Iterable[bytes]) -> Iterator[Item]:
 
 def _join_calls(calls: list[ToolCall]) -> Iterator[ToolCall]:
     if calls:
-        yield replace(calls[0], fields=merged(call.fields for call in calls))
+        yield replace(calls[0], fields=merge_updates(call.fields for call in calls))
 
 
 def _read_item(update: Mapping[str, object]) -> Item:

@@ -40,7 +40,7 @@ class Machine:
         """The folder with the key lies beside the shared place."""
         key = place.with_suffix(".key")
         if not key.exists():
-            HistoryKey.new().write(key)
+            HistoryKey.create().write(key)
         place.mkdir(exist_ok=True)
         machine = cls(root, place, key)
         Store(root)

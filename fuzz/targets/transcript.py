@@ -82,7 +82,7 @@ def retold(lines: list[Line], header: Header | None) -> None:
         for said in one:
             is_an_update(said, session)
             brief.add(said)
-        assert len(brief.text().encode("utf-8", "replace")) <= RECORD
+        assert len(brief.make_text().encode("utf-8", "replace")) <= RECORD
     for one in tellings:
         told = [said for said in one if update_kinds.is_conversation(acp.update_kind(acp.update_of(said)))]
         comparison = compare(lines, ((said, number % 2 == 1) for number, said in enumerate(told)))
@@ -96,7 +96,7 @@ def telling(session: str, lines: list[Line], mode: Mode, limit: int) -> list[byt
     out = [said for line in lines if line.entry is not None for said in again.add(line.number, line.entry)]
     out += again.end()
     assert again.end() == [], "everything is told once"
-    return out + again.states()
+    return out + again.list_states()
 
 
 def is_an_update(said: bytes, session: str) -> None:

@@ -141,7 +141,7 @@ def test_cached_tokens_and_thoughts_count_once_whatever_they_are_a_part_of(tmp_p
     million = 1_000_000
     beside = TokenCounts(million, million, million, 0, million, 4 * million)
     inside = TokenCounts(2 * million, 2 * million, million, 0, million, 4 * million)
-    assert price.of(beside) == price.of(inside) == 1 + 10 + 0.5 + 20
+    assert price.compute(beside) == price.compute(inside) == 1 + 10 + 0.5 + 20
 
 
 def test_the_example_is_a_list_of_prices(store: Store, tmp_path: Path) -> None:

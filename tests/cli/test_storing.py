@@ -34,6 +34,8 @@ WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
     ),
     ("sessions", "rename", "last", "A title"): (1, "", NO_SESSION),
     ("sessions", "archive", "last"): (1, "", NO_SESSION),
+    ("sessions", "pin", "last"): (1, "", NO_SESSION),
+    ("sessions", "unpin", "last"): (1, "", NO_SESSION),
     ("sessions", "continue", "last", "--with", "other"): (1, "", NO_SESSION),
     ("sessions", "unarchive", "last"): (
         1,

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.protocol import update_kinds
-from acp_proxy.tools.demo.display import ShownItem, keep_last_plan, tell
+from acp_proxy.tools.demo.display import ShownItem, keep_last_plan, list_items
 from tests.client import TIMEOUT, Client, ReceivedLine, first_option
 
 SCRIPTS = Path(__file__).parents[2] / "fixtures" / "agents"
@@ -96,22 +96,22 @@ class Editor(Client):
 
     def prompt(self, session: str, text: str) -> Updates:
         """The session's updates between the prompt and its answer, which must be `end_turn`."""
-        since, number = self.mark(), self.start_prompt(session, text)
-        assert self.result_of(number)["stopReason"] == "end_turn"
-        return self.updates(session, since, self.position_of_answer(number))
+        since, number = self.count_lines(), self.start_prompt(session, text)
+        assert self.wait_for_result(number)["stopReason"] == "end_turn"
+        return self.list_updates(session, since, self.find_answer(number))
 
     def start_load(self, session: str, **params: Any) -> int:
         return self.start_request("session/load", self.place(session) | params)
 
     def load(self, session: str, **params: Any) -> Loaded:
         """Load a session, and wait for the answer, a result or an error."""
-        since = self.mark()
+        since = self.count_lines()
         return self.loaded(session, self.start_load(session, **params), since)
 
     def loaded(self, session: str, number: int, since: int, timeout: float = TIMEOUT) -> Loaded:
         """The outcome of a load that was started."""
-        answer = self.answer_of(number, timeout)
-        return Loaded(self.update_lines(session, since, self.position_of_answer(number)), answer)
+        answer = self.wait_for_answer(number, timeout)
+        return Loaded(self.update_lines(session, since, self.find_answer(number)), answer)
 
     def sessions(self, **params: Any) -> list[dict[str, Any]]:
         listed = self.request("session/list", params)["sessions"]
@@ -282,4 +282,4 @@ def texts(updates: Updates, kind: str = "agent_message_chunk") -> list[str]:
 
 def kept(turn: Updates) -> list[ShownItem]:
     """What a replay has of a turn: everything shown live, but only the last plan."""
-    return keep_last_plan(tell(turn))
+    return keep_last_plan(list_items(turn))

@@ -86,7 +86,7 @@ class ByHand(Client):
         assert passed["params"] == {"method": "initialize", "params": {"protocolVersion": 1}}
         answer = {"protocolVersion": 1, "agentCapabilities": capabilities or {}, **about}
         self.send({"jsonrpc": "2.0", "id": passed["id"], "result": answer})
-        return self.result_of(asked)
+        return self.wait_for_result(asked)
 
 
 def by_hand(store: Path, *options: str) -> ByHand:
@@ -139,7 +139,7 @@ def test_a_proxy_with_the_same_store_nearer_to_the_agent_is_reported_once(in_sma
     editor = in_small.started(inherit_stderr=False)
     editor.prompt(editor.new_session(), "mend it")
     assert editor.end() == 0
-    [said] = [line for line in editor.stderr().splitlines() if line.startswith("acp-proxy:")]
+    [said] = [line for line in editor.read_stderr().splitlines() if line.startswith("acp-proxy:")]
     assert said == (
         "acp-proxy: nothing is recorded: another acp-proxy, nearer to the agent, has the same store. Remove one."
     )
@@ -162,7 +162,7 @@ def test_a_cancelled_request_is_cancelled_at_the_agent_through_every_hop(chained
     pending = editor.start_load(session)
     editor.prompt(editor.new_session(), "meanwhile")
     editor.notify("$/cancel_request", {"requestId": pending})
-    assert editor.answer_of(pending)["error"]["code"] == CANCELLED
+    assert editor.wait_for_answer(pending)["error"]["code"] == CANCELLED
     # The agent answers the resume only when it is cancelled, and then has the session open.
     assert "I remember 1 earlier prompt; the first was: mend it" in texts(editor.prompt(session, "and now?"))
     assert editor.end() == 0
@@ -175,7 +175,7 @@ def test_a_cancelled_turn_ends(chained: Chained) -> None:
     turn = editor.start_prompt(session, "go")
     editor.wait_for_update("tool_call")
     editor.notify("session/cancel", {"sessionId": session})
-    assert editor.result_of(turn) == {"stopReason": "cancelled"}
+    assert editor.wait_for_result(turn) == {"stopReason": "cancelled"}
     assert texts(editor.prompt(session, "again"))
 
 
@@ -185,8 +185,8 @@ def test_the_agents_requests_reach_the_client_while_a_prompt_is_open(chained: Ch
     turn = editor.start_prompt(editor.new_session(), "go")
     editor.wait_for_method("session/request_permission")
     permission.grant()
-    assert editor.result_of(turn) == {"stopReason": "end_turn"}
-    assert [json.loads(text)["outcome"]["optionId"] for text in texts(editor.updates())] == ["yes"]
+    assert editor.wait_for_result(turn) == {"stopReason": "end_turn"}
+    assert [json.loads(text)["outcome"]["optionId"] for text in texts(editor.list_updates())] == ["yes"]
 
 
 # Something ends.
@@ -197,7 +197,7 @@ def test_a_session_survives_an_agent_that_exits(chained: Chained) -> None:
     session = editor.new_session()
     editor.prompt(session, "one")
     with pytest.raises((RequestFailed, OutputEnded)):  # the official conductor ends with its agent
-        editor.result_of(editor.start_prompt(session, "two"))
+        editor.wait_for_result(editor.start_prompt(session, "two"))
     editor.close_stdin()
     editor.wait()
     after = chained.started("conversation")
@@ -209,7 +209,7 @@ def test_history_is_served_after_the_agent_has_exited(in_small: Chained) -> None
     editor = in_small.started("crash")
     session = editor.new_session()
     editor.prompt(session, "one")
-    failed = editor.answer_of(editor.start_prompt(session, "two"))
+    failed = editor.wait_for_answer(editor.start_prompt(session, "two"))
     assert failed["error"] == {"code": INTERNAL_ERROR, "message": "the agent has exited"}
     assert [listed["sessionId"] for listed in editor.sessions()] == [session]
     assert editor.load(session).answer["error"]["message"] == "the agent has exited"
@@ -226,7 +226,7 @@ def test_what_was_said_survives_a_proxy_that_dies(chained: Chained) -> None:
     until(lambda: any("before" in path.read_text() for path in chained.transcripts()))
     proxies_of(editor)[-1].kill()
     with pytest.raises((RequestFailed, OutputEnded)):
-        editor.result_of(turn)
+        editor.wait_for_result(turn)
     editor.close_stdin()
     editor.wait()
     loaded = chained.started("conversation").load(session)
@@ -242,7 +242,7 @@ def test_the_proxy_before_one_that_died_passes_its_errors_on_and_ends_in_order(i
         editor.new_session()
     assert first.is_running()
     assert editor.end() == 0
-    assert "did not end" not in editor.stderr()
+    assert "did not end" not in editor.read_stderr()
 
 
 # The protocol, by hand.
@@ -258,7 +258,7 @@ def test_the_answer_to_proxy_initialize_has_what_we_add(tmp_path: Path) -> None:
 
 def test_a_conductor_that_takes_us_for_the_agent_is_told(tmp_path: Path) -> None:
     with by_hand(tmp_path) as conductor:
-        refused = conductor.answer_of(conductor.start_request("initialize", {"protocolVersion": 1}))["error"]
+        refused = conductor.wait_for_answer(conductor.start_request("initialize", {"protocolVersion": 1}))["error"]
         assert refused["code"] == INVALID_REQUEST
         assert "acp-proxy run AGENT" in refused["message"]
 
@@ -280,12 +280,12 @@ def test_an_agent_is_known_by_its_name_since_its_command_is_not(
         opened = conductor.start_request("session/new", {"cwd": "/w", "mcpServers": []})
         passed = conductor.wait_for(lambda one: one.get("params", {}).get("method") == "session/new").message
         conductor.send({"jsonrpc": "2.0", "id": passed["id"], "result": {"sessionId": "s"}})
-        conductor.result_of(opened)
+        conductor.wait_for_result(opened)
         prompted = conductor.start_request("session/prompt", {"sessionId": "s", "prompt": []})
         conductor.wait_for(lambda one: one.get("params", {}).get("method") == "session/prompt")
         conductor.close_stdin()
         assert conductor.wait() == 0
-        said = conductor.answer_of(prompted)["error"]["message"]
+        said = conductor.wait_for_answer(prompted)["error"]["message"]
         assert said == "agent is out of reach: the conductor has ended the chain"
     [path] = tmp_path.glob("transcripts/*/s-*.jsonl")
     assert path.parent.name.startswith(f"{folder}-")

@@ -74,7 +74,7 @@ def check_refused(command: list[str], environment: dict[str, str]) -> None:
         assert client.wait() == 2
         client.wait_for_end()
     assert client.lines == []
-    [line] = client.stderr().splitlines()
+    [line] = client.read_stderr().splitlines()
     assert line.startswith("acp-proxy: ")
 
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
 from acp_proxy.store.store import Store
-from acp_proxy.tools.demo.display import ShownItem, tell
+from acp_proxy.tools.demo.display import ShownItem, list_items
 from acp_proxy.transcript.record_text import ATTACHED, END, INTRODUCTION
 from tests.cli.commands import printed
 from tests.end_to_end.proxied import (
@@ -69,7 +69,7 @@ def ids(editor: Editor) -> list[str]:
 
 
 def shown(updates: Updates) -> list[ShownItem]:
-    return tell(updates)
+    return list_items(updates)
 
 
 @pytest.mark.parametrize("agent", KINDS)
@@ -81,7 +81,7 @@ def test_a_session_continues_with_another_agent(proxied: Proxied, second: Second
         [row] = editor.sessions()
         assert (row["sessionId"], row["title"], row["cwd"]) == (copy, "mend it", str(proxied.project))
         loaded = editor.load(copy)
-        assert tell(loaded.updates) == [*tell(seen), ShownItem("agent", CLOSING)]
+        assert list_items(loaded.updates) == [*list_items(seen), ShownItem("agent", CLOSING)]
         editor.prompt(copy, "go on")
         assert ids(editor) == [copy]
         assert editor.end() == 0
@@ -104,7 +104,7 @@ def test_a_copy_is_one_session_for_later_processes(proxied: Proxied, second: Sec
     with second.opened(agent) as editor:
         assert ids(editor) == [copy]
         loaded = editor.load(copy)
-        said = [(item.kind, item.text) for item in tell(loaded.updates) if item.text != CLOSING]
+        said = [(item.kind, item.text) for item in list_items(loaded.updates) if item.text != CLOSING]
         answer = ("agent", "This is my answer.")
         assert said == [("user", "mend it"), answer, ("user", "go on"), answer]
         editor.prompt(copy, "and on")
@@ -128,9 +128,9 @@ def test_a_resume_of_a_copy_hands_it_over_without_a_replay(proxied: Proxied, sec
     session, _ = recorded(proxied, "mend it")
     copy = copied(proxied, second, session)
     with second.opened(OFFERS_ALL) as editor:
-        since = editor.mark()
+        since = editor.count_lines()
         editor.request("session/resume", editor.place(copy))
-        assert texts(editor.updates(copy, since)) == [CLOSING]
+        assert texts(editor.list_updates(copy, since)) == [CLOSING]
         editor.prompt(copy, "go on")
         [heard] = given(second, session)
         assert "> mend it" in heard
@@ -197,7 +197,7 @@ def test_a_copy_of_a_copy_goes_back_to_the_first_agent(proxied: Proxied, second:
     with proxied.started(ANSWERS, agent=("--capabilities", "load,list")) as editor:
         assert sorted(ids(editor)) == sorted([session, back])
         loaded = editor.load(back)
-        said = [item.text for item in tell(loaded.updates) if item.kind == "user"]
+        said = [item.text for item in list_items(loaded.updates) if item.kind == "user"]
         assert said == ["mend it", "go on"]
         editor.prompt(back, "and back")
         assert editor.end() == 0
@@ -265,12 +265,12 @@ def test_a_session_of_another_agent_is_listed_shown_and_continued(
     session, seen = recorded(proxied, "mend it", "and the other?")
     with second.opened(agent, ANSWERS, "--also-list", also) as editor:
         [row] = editor.sessions(cwd=str(proxied.project))
-        assert ("no agent called 'nobody' has a recorded session" in editor.stderr()) == also.startswith("nobody")
+        assert ("no agent called 'nobody' has a recorded session" in editor.read_stderr()) == also.startswith("nobody")
         id = row["sessionId"]
         assert (row["title"], row["cwd"]) == ("mend it · acp-proxy-demo-agent", str(proxied.project))
         assert row["_meta"]["acp-proxy"] == {"agent": "acp-proxy-demo-agent"}
         loaded = editor.load(id)
-        assert tell(loaded.updates) == [*tell(seen), ShownItem("agent", CLOSING)]
+        assert list_items(loaded.updates) == [*list_items(seen), ShownItem("agent", CLOSING)]
         assert len(proxied.transcripts()) == 1
         assert [one["title"] for one in editor.sessions()] == [row["title"]]
         editor.prompt(id, "go on")
@@ -290,7 +290,7 @@ def test_a_session_of_another_agent_is_listed_shown_and_continued(
     ]
     with second.opened(agent, ANSWERS, "--also-list", also) as editor:
         assert ids(editor) == [id]
-        said = [item.text for item in tell(editor.load(id).updates) if item.kind == "user"]
+        said = [item.text for item in list_items(editor.load(id).updates) if item.kind == "user"]
         assert said == ["mend it", "and the other?", "go on"]
 
 

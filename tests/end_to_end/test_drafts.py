@@ -65,7 +65,7 @@ def test_a_title_is_in_lists_loads_and_commands_and_survives_the_process(proxied
     with started(proxied, agent=agent) as editor:
         session = editor.new_session()
         editor.prompt(session, "mend it")
-        since = editor.mark()
+        since = editor.count_lines()
         assert editor.request("session/set_title", {"sessionId": session, "title": " My\ntitle "}) == {
             "title": "My title"
         }
@@ -78,7 +78,7 @@ def test_a_title_is_in_lists_loads_and_commands_and_survives_the_process(proxied
         editor.load(session)
         editor.prompt(session, "and more")
         assert {
-            update["title"] for update in editor.updates(session) if kinds([update]) == ["session_info_update"]
+            update["title"] for update in editor.list_updates(session) if kinds([update]) == ["session_info_update"]
         } <= {"My title"}
         assert editor.end() == 0
     assert "My title" in command(proxied, "sessions", "list")
@@ -148,11 +148,11 @@ def test_an_open_session_is_cancelled_and_closed_before_it_is_archived(proxied: 
         session = editor.new_session()
         number = editor.start_prompt(session, "mend it")
         assert editor.request("session/archive", {"sessionId": session}) == {}
-        assert editor.result_of(number) == {"stopReason": "cancelled"}
+        assert editor.wait_for_result(number) == {"stopReason": "cancelled"}
         assert editor.request("session/status", {"sessionId": session}) == {"status": "saved"}
         assert listed(editor, archived="only") == {session: True}
         assert editor.end() == 0
-        assert f"heard close of {session}" in editor.stderr()
+        assert f"heard close of {session}" in editor.read_stderr()
     assert [entry["note"]["type"] for entry in entries(proxied.transcript(session)) if "note" in entry] == [
         "opened",
         "closed",
@@ -190,7 +190,7 @@ def test_an_empty_page_is_skipped(proxied: Proxied) -> None:
             {"sessionId": "a", "archived": True, "cwd": "/w"}
         ]
         assert editor.end() == 0
-        assert editor.stderr().count("heard a list") == 102
+        assert editor.read_stderr().count("heard a list") == 102
 
 
 def test_status_has_no_side_effects(proxied: Proxied) -> None:
@@ -214,7 +214,7 @@ def test_a_prompt_that_waits_for_a_permission_is_cancelled_by_archiving(proxied:
         editor.wait_for(lambda message: message.get("method") == "session/request_permission")
         assert editor.request("session/archive", {"sessionId": session}) == {}
         permission.grant()
-        assert editor.answer_of(number)["result"]["stopReason"] in ("cancelled", "end_turn")
+        assert editor.wait_for_answer(number)["result"]["stopReason"] in ("cancelled", "end_turn")
 
 
 def test_the_typescript_client_uses_every_draft(proxied: Proxied) -> None:

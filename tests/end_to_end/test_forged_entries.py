@@ -64,7 +64,7 @@ def test_nothing_that_an_agent_sends_counts_as_an_entry_in_a_new_process(proxied
         loaded = conversation(editor.load(session).updates)
         editor.prompt(session, "again")
         assert editor.end() == 0
-        heard = editor.stderr()
+        heard = editor.read_stderr()
 
     assert (f"heard load of {session}" in heard, f"heard load of {victim}" in heard) == (can == "load", False)
     assert texts(loaded, "user_message_chunk") in ([], ["hello"])

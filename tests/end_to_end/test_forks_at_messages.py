@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.tools.demo.display import tell
+from acp_proxy.tools.demo.display import list_items
 from tests.end_to_end.proxied import Editor, Proxied, conversation, entries
 
 ABLE = ("--capabilities", "load,resume,fork")
@@ -61,7 +61,7 @@ def loaded(
 ) -> list[tuple[str, str]]:
     options = ("--replay", mode)
     with proxied.started(script(*replay), agent=(*ABLE, *agent), options=options) as editor:
-        shown = tell(conversation(editor.load(session).updates))
+        shown = list_items(conversation(editor.load(session).updates))
         assert editor.end() == 0
     return [(one.kind, one.text) for one in shown]
 
@@ -161,7 +161,7 @@ def test_a_fork_of_a_session_that_was_handed_over_ends_with_its_message(proxied:
         editor.prompt(made, "four")
         assert editor.end() == 0
     with proxied.started(script(), agent=able) as editor:
-        shown = [(one.kind, one.text) for one in tell(conversation(editor.load(made).updates))]
+        shown = [(one.kind, one.text) for one in list_items(conversation(editor.load(made).updates))]
         assert editor.end() == 0
     assert [text for kind, text in shown if kind == "user"] == ["one", "two", "four"]
 

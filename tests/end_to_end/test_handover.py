@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.tools.demo.display import ShownItem, tell
+from acp_proxy.tools.demo.display import ShownItem, list_items
 from acp_proxy.transcript.record_text import END, INTRODUCTION
 from tests.end_to_end.proxied import (
     ASK,
@@ -87,7 +87,7 @@ def test_a_handover_shows_the_complete_session_and_a_notice(proxied: Proxied) ->
     session, seen = recorded(proxied, "mend it", "and the other?")
     with proxied.started(agent=NOTHING) as editor:
         loaded = editor.load(session)
-        assert tell(loaded.updates) == [*tell(seen), ShownItem("agent", CLOSING)]
+        assert list_items(loaded.updates) == [*list_items(seen), ShownItem("agent", CLOSING)]
         assert texts(loaded.updates)[-1] == CLOSING
         assert is_handed_over(loaded)
         assert "sessionId" not in loaded.answer["result"]
@@ -154,15 +154,15 @@ def test_a_login_and_a_crash_before_the_delivery_of_the_record_lose_nothing(prox
     login = {"code": AUTHENTICATION_REQUIRED, "message": "Authentication required"}
     with proxied.started({"turns": [[{"error": login}], [{"exit": 17}]]}, agent=NOTHING) as editor:
         editor.load(session)
-        assert editor.answer_of(editor.start_prompt(session, "log me in"))["error"] == login
-        assert editor.answer_of(editor.start_prompt(session, "once more"))["error"]["code"] == INTERNAL_ERROR
+        assert editor.wait_for_answer(editor.start_prompt(session, "log me in"))["error"] == login
+        assert editor.wait_for_answer(editor.start_prompt(session, "once more"))["error"]["code"] == INTERNAL_ERROR
         assert editor.wait() == 17
     assert [words.startswith(INTRODUCTION) for words in given(proxied, session)] == [True, True]
     assert notes(proxied.transcript(session), "handover") == []
     with proxied.started(ANSWERS, agent=NOTHING) as editor:
         loaded = editor.load(session)
         unanswered = [ShownItem("user", "log me in"), ShownItem("user", "once more")]
-        assert tell(loaded.updates) == [*tell(seen), *unanswered, ShownItem("agent", CLOSING)]
+        assert list_items(loaded.updates) == [*list_items(seen), *unanswered, ShownItem("agent", CLOSING)]
         editor.prompt(session, "go on")
         assert editor.end() == 0
     delivered = given(proxied, session)[-1]
@@ -178,10 +178,10 @@ def test_the_prompts_blocks_follow_the_record_unchanged(proxied: Proxied) -> Non
     shows: dict[str, Any] = {"turns": [[{"echo_prompt": True}]]}
     with proxied.started(shows, agent=NOTHING) as editor:
         editor.load(session)
-        since = editor.mark()
+        since = editor.count_lines()
         blocks = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
         editor.request("session/prompt", {"sessionId": session, "prompt": blocks})
-        heard = texts(editor.updates(session, since), "user_message_chunk")
+        heard = texts(editor.list_updates(session, since), "user_message_chunk")
         assert heard == ["one", "two"]  # an echo of the record is not sent to the client
         assert given(proxied, session)[-1].startswith(INTRODUCTION)
         assert editor.end() == 0
@@ -193,15 +193,15 @@ def test_messages_of_a_handed_over_session_have_its_old_id(proxied: Proxied) -> 
     asks = {"turns": [[say("before"), ASK, say("granted"), {"wait_cancel": True}]]}
     with proxied.started(asks, agent=NOTHING) as editor:
         editor.load(session)
-        since, pending = editor.mark(), editor.start_prompt(session, "go on")
+        since, pending = editor.count_lines(), editor.start_prompt(session, "go on")
         asked = editor.wait_for_method("session/request_permission", since=since)
         assert asked["params"]["sessionId"] == session
         editor.wait_for_text("granted", since=since)
         editor.notify("session/cancel", {"sessionId": session})
-        assert editor.result_of(pending) == {"stopReason": "cancelled"}
+        assert editor.wait_for_result(pending) == {"stopReason": "cancelled"}
         [new] = [one["id"] for one in remembered(proxied) if one["id"] != session]
         assert new not in b"".join(line.raw for line in editor.lines).decode()
-        assert texts(editor.updates(session, since)) == ["before", "granted"]
+        assert texts(editor.list_updates(session, since)) == ["before", "granted"]
         assert editor.end() == 0
     assert new not in "".join(json.dumps(entry.get("message")) for entry in entries(proxied.transcript(session)))
 
@@ -218,7 +218,7 @@ def test_a_handed_over_session_is_one_session_for_later_processes(proxied: Proxi
         [found] = editor.sessions()
         assert (found["sessionId"], found["title"]) == (session, "mend it")
         loaded = editor.load(session)
-        assert tell(loaded.updates) == [*tell(seen), ShownItem("agent", CLOSING)]
+        assert list_items(loaded.updates) == [*list_items(seen), ShownItem("agent", CLOSING)]
         editor.prompt(session, "and on")
         assert editor.end() == 0
     assert user_words(proxied.transcript(session)) == ["mend it", "go on", "and on"]
@@ -235,7 +235,7 @@ def test_a_handed_over_session_can_be_loaded_again_in_the_same_process(proxied: 
         seen += [{"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "go on"}}]
         seen += editor.prompt(session, "go on")
         loaded = editor.load(session)
-        assert tell(loaded.updates) == [*tell(seen), ShownItem("agent", CLOSING)]
+        assert list_items(loaded.updates) == [*list_items(seen), ShownItem("agent", CLOSING)]
         editor.prompt(session, "and on")
         assert editor.end() == 0
     assert user_words(proxied.transcript(session)) == ["mend it", "go on", "and on"]
@@ -246,7 +246,11 @@ def test_a_session_begun_in_this_process_can_be_handed_over(proxied: Proxied) ->
         session = editor.new_session()
         live = editor.prompt(session, "mend it")
         loaded = editor.load(session)
-        assert tell(loaded.updates) == [ShownItem("user", "mend it"), *tell(live), ShownItem("agent", CLOSING)]
+        assert list_items(loaded.updates) == [
+            ShownItem("user", "mend it"),
+            *list_items(live),
+            ShownItem("agent", CLOSING),
+        ]
 
 
 def test_an_unknown_session_is_not_found_and_not_handed_over(proxied: Proxied) -> None:
@@ -287,7 +291,7 @@ def test_updates_of_the_new_session_follow_the_answer_with_the_old_id(proxied: P
         loaded = editor.load(session)
         editor.prompt(session, "go on")
         assert early not in loaded.updates
-        assert editor.updates(session).count(early) == 2
+        assert editor.list_updates(session).count(early) == 2
         assert {line.message["params"]["sessionId"] for line in editor.lines if is_update(line.message)} == {session}
 
 
@@ -315,10 +319,10 @@ def test_a_cancelled_handover_is_answered_at_once_and_its_new_session_is_hidden(
         pending = editor.start_load(session)
         editor.wait_for_method("session/request_permission")
         editor.notify("$/cancel_request", {"requestId": pending})
-        assert editor.answer_of(pending)["error"]["code"] == CANCELLED
+        assert editor.wait_for_answer(pending)["error"]["code"] == CANCELLED
         permission.grant()
         loaded = editor.load(session)
-        assert tell(loaded.updates) == [*tell(seen), ShownItem("agent", CLOSING)]
+        assert list_items(loaded.updates) == [*list_items(seen), ShownItem("agent", CLOSING)]
         editor.prompt(session, "go on")
         assert len(editor.answers_to(pending)) == 1
         assert {line.message["params"]["sessionId"] for line in editor.lines if is_update(line.message)} == {session}
@@ -337,7 +341,7 @@ def test_requests_for_a_handed_over_session_reach_the_agent_with_the_new_id(prox
         editor.wait_for(lambda one: isinstance(one, dict) and one.get("id") == "b" and "result" in one)
         assert editor.end() == 0
         [new] = [one["id"] for one in remembered(proxied) if one["id"] != session]
-        assert f"mode of {new}" in editor.stderr()
+        assert f"mode of {new}" in editor.read_stderr()
 
 
 # --handover.
@@ -355,7 +359,7 @@ def test_always_hands_over_a_session_that_the_agent_refuses(proxied: Proxied, ca
     session, seen = recorded(proxied, "mend it", agent=agent)
     with proxied.started(refusing(f"session/{can}"), agent=agent, options=["--handover", "always"]) as editor:
         loaded = editor.load(session)
-        assert tell(loaded.updates) == [*tell(seen), ShownItem("agent", CLOSING)]
+        assert list_items(loaded.updates) == [*list_items(seen), ShownItem("agent", CLOSING)]
         assert is_handed_over(loaded)
         editor.prompt(session, "go on")
         assert editor.end() == 0
@@ -371,7 +375,7 @@ def test_always_does_not_hand_over_a_session_that_the_agent_restores(proxied: Pr
     session, seen = recorded(proxied, "mend it", agent=agent)
     with proxied.started(agent=agent, options=["--handover", "always"]) as editor:
         loaded = editor.load(session)
-        assert tell(loaded.updates) == tell(seen)
+        assert list_items(loaded.updates) == list_items(seen)
         assert loaded.answer["result"] == {}
         editor.prompt(session, "go on")
     assert len(remembered(proxied)) == 1
@@ -413,14 +417,14 @@ def test_a_session_unknown_to_the_agent_is_handed_over(proxied: Proxied, can: st
     session, seen = recorded(proxied, "mend it", agent=agent)
     with proxied.started(refusing(f"session/{can}", error), agent=agent) as editor:
         loaded = editor.load(session)
-        assert tell(loaded.updates) == [*tell(seen), ShownItem("agent", CLOSING)]
+        assert list_items(loaded.updates) == [*list_items(seen), ShownItem("agent", CLOSING)]
         assert is_handed_over(loaded)
         seen += [{"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "go on"}}]
         seen += editor.prompt(session, "go on")
         assert editor.end() == 0
     with proxied.started(agent=agent) as editor:  # it knows the new session, and is asked for it
         loaded = editor.load(session)
-        assert tell(loaded.updates) == tell(seen)
+        assert list_items(loaded.updates) == list_items(seen)
         assert not is_handed_over(loaded)
         editor.prompt(session, "and on")
         assert editor.end() == 0
@@ -438,11 +442,11 @@ def test_a_prompt_refused_after_a_load_is_sent_again_in_a_new_session_and_answer
     unknown = {"error": {"code": INTERNAL_ERROR, "message": "Session not found"}}
     forgetful = {"turns": [[say("As you wish.")], [unknown]]}  # the second turn of the forgotten session
     with proxied.started(forgetful, agent=agent) as editor:
-        assert tell(editor.load(session).updates) == tell(seen)
-        since, pending = editor.mark(), editor.start_prompt(session, "go on")
-        assert editor.result_of(pending) == {"stopReason": "end_turn"}
-        assert texts(editor.updates(session, since)) == [CLOSING, "As you wish."]
-        later = editor.answer_of(editor.start_prompt(session, "and on"))
+        assert list_items(editor.load(session).updates) == list_items(seen)
+        since, pending = editor.count_lines(), editor.start_prompt(session, "go on")
+        assert editor.wait_for_result(pending) == {"stopReason": "end_turn"}
+        assert texts(editor.list_updates(session, since)) == [CLOSING, "As you wish."]
+        later = editor.wait_for_answer(editor.start_prompt(session, "and on"))
         assert later["error"] == unknown["error"]  # only the first prompt after a load is sent again
         assert editor.end() == 0
         assert len(editor.answers_to(pending)) == 1
@@ -505,14 +509,16 @@ def test_a_handed_over_session_stays_listed_when_the_agent_has_only_the_new_one(
 def test_the_agents_id_of_a_handed_over_session_opens_the_whole_session(proxied: Proxied) -> None:
     session, new, seen = continued(proxied)
     with proxied.started(ANSWERS, agent=LISTS) as editor:
-        assert tell(editor.load(new).updates) == tell(seen)
+        assert list_items(editor.load(new).updates) == list_items(seen)
         seen += [{"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "and on"}}]
         seen += editor.prompt(new, "and on")
         assert session not in b"".join(line.raw for line in editor.lines).decode()
-        assert tell(editor.load(session).updates) == tell(seen)  # now the editor knows it by its own id again
-        since, pending = editor.mark(), editor.start_prompt(session, "once more")
-        assert editor.result_of(pending) == {"stopReason": "end_turn"}
-        assert texts(editor.updates(session, since)) == ["This is my answer."]
+        assert list_items(editor.load(session).updates) == list_items(
+            seen
+        )  # now the editor knows it by its own id again
+        since, pending = editor.count_lines(), editor.start_prompt(session, "once more")
+        assert editor.wait_for_result(pending) == {"stopReason": "end_turn"}
+        assert texts(editor.list_updates(session, since)) == ["This is my answer."]
         assert editor.end() == 0
     assert [path.stem for path in proxied.transcripts()] == [proxied.transcript(session).stem]
     assert user_words(proxied.transcript(session)) == ["mend it", "go on", "and on", "once more"]
@@ -541,7 +547,7 @@ def test_a_session_handed_over_before_aliases_were_noted_is_one_row_once_it_was_
     with proxied.started(ANSWERS, agent=LISTS) as editor:
         rows = {row["sessionId"]: row.get("title") for row in editor.sessions()}
         assert rows == {session: "mend it", new: None}  # not the title that the agent has made from the record
-        assert tell(editor.load(session).updates) == tell(seen)
+        assert list_items(editor.load(session).updates) == list_items(seen)
         assert [row["sessionId"] for row in editor.sessions()] == [session]
         assert editor.end() == 0
 
@@ -561,9 +567,9 @@ def test_a_session_that_the_agent_renames_keeps_its_id(proxied: Proxied) -> None
         copy = direct.open()
     script = {**renaming(copy), "turns": [[say("before"), ASK, say("I heard: {prompt}")]]}
     with proxied.started(script) as editor:
-        since = editor.mark()
+        since = editor.count_lines()
         loaded = editor.load(session)
-        assert tell(loaded.updates) == tell(seen)
+        assert list_items(loaded.updates) == list_items(seen)
         assert loaded.answer["result"] == {"sessionId": session, "x": 1.0}
         assert texts(editor.prompt(session, "go on")) == ["before", "I heard: go on"]
         assert editor.wait_for_method("session/request_permission", since=since)["params"]["sessionId"] == session

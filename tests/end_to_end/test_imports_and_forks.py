@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.store.store import Store
-from acp_proxy.tools.demo.display import ShownItem, tell
+from acp_proxy.tools.demo.display import ShownItem, list_items
 from tests.cli.commands import printed, told
 from tests.end_to_end.proxied import (
     INTERNAL_ERROR,
@@ -35,7 +35,7 @@ IMPORTED: dict[str, Any] = {"methods": {"session/load": {"before": TELLS, "resul
 
 
 def shown(updates: Updates) -> list[tuple[str, str]]:
-    return [(one.kind, one.text) for one in tell(updates)]
+    return [(one.kind, one.text) for one in list_items(updates)]
 
 
 def begun_elsewhere(proxied: Proxied) -> str:
@@ -143,11 +143,11 @@ def test_an_imported_session_is_replayed_with_its_later_turns(
         assert editor.end() == 0
     path = proxied.transcript(session)
     assert shown(updates_in(path))[: len(TOLD)] == TOLD
-    assert tell(updates_in(path))[len(TOLD) :] == tell(live)
+    assert list_items(updates_in(path))[len(TOLD) :] == list_items(live)
     for _ in range(2):  # the agent replays only what it replayed first
         again = loaded_anew(proxied, session).updates
         assert shown(again[: len(TOLD)]) == TOLD
-        assert tell(again)[len(TOLD) :] == [ShownItem("user", "go on"), *kept(live)]
+        assert list_items(again)[len(TOLD) :] == [ShownItem("user", "go on"), *kept(live)]
 
 
 def test_an_imported_session_is_replayed_if_the_agent_can_now_only_resume(proxied: Proxied) -> None:
@@ -158,7 +158,7 @@ def test_an_imported_session_is_replayed_if_the_agent_can_now_only_resume(proxie
         assert editor.end() == 0
     told = loaded_anew(proxied, session, script=None, agent=())
     assert shown(told.updates[: len(TOLD)]) == TOLD
-    assert tell(told.updates)[len(TOLD) :] == [ShownItem("user", "go on"), *kept(live)]
+    assert list_items(told.updates)[len(TOLD) :] == [ShownItem("user", "go on"), *kept(live)]
 
 
 def test_a_session_whose_transcript_was_lost_is_imported_again(proxied: Proxied) -> None:
@@ -225,7 +225,7 @@ def test_a_fork_and_its_parent_continue_separately(proxied: Proxied, forked: tup
             of_child, of_parent = editor.load(child), editor.load(parent)
             assert users(of_child.updates) == ["one", "of the child"]
             assert users(of_parent.updates) == ["one", "of the parent"]
-            shared, own = tell(of_child.updates), tell(of_parent.updates)
+            shared, own = list_items(of_child.updates), list_items(of_parent.updates)
             assert (
                 shared[: shared.index(ShownItem("user", "of the child"))]
                 == own[: own.index(ShownItem("user", "of the parent"))]
@@ -273,7 +273,7 @@ def test_a_fork_without_a_prompt_is_replayed_with_its_parents_past(proxied: Prox
         live = editor.prompt(parent, "one")
         child = fork(editor, parent)
         assert editor.end() == 0
-    assert tell(loaded_anew(proxied, child, None, FORKS).updates) == [ShownItem("user", "one"), *kept(live)]
+    assert list_items(loaded_anew(proxied, child, None, FORKS).updates) == [ShownItem("user", "one"), *kept(live)]
 
 
 def test_a_fork_of_an_unknown_session_is_partial(proxied: Proxied) -> None:
@@ -294,7 +294,7 @@ def test_a_fork_during_a_turn_has_the_updates_up_to_then(proxied: Proxied) -> No
         editor.wait_for_text("before")
         child = fork(editor, parent)
         editor.notify("session/cancel", {"sessionId": parent})
-        assert editor.result_of(turn)["stopReason"] == "cancelled"
+        assert editor.wait_for_result(turn)["stopReason"] == "cancelled"
         assert editor.end() == 0
     assert texts(loaded_anew(proxied, child, None, FORKS).updates) == ["before"]
     assert texts(loaded_anew(proxied, parent, None, FORKS).updates) == ["beforeafter"]

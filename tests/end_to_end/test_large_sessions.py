@@ -77,23 +77,23 @@ def test_100_000_updates_are_replayed_in_order_while_another_session_continues(p
     editor = proxied.started(options=FULL)
     other = editor.new_session()
     editor.prompt(other, "before")
-    before, since = memory(editor), editor.mark()
+    before, since = memory(editor), editor.count_lines()
 
     pending = start_slow_load(editor, session)
-    meanwhile, turn = editor.mark(), editor.start_prompt(other, "meanwhile")
+    meanwhile, turn = editor.count_lines(), editor.start_prompt(other, "meanwhile")
     assert editor.answers_to(pending) == []
-    assert len(editor.updates(session, since)) < UPDATES // 10  # a read is at most a megabyte
+    assert len(editor.list_updates(session, since)) < UPDATES // 10  # a read is at most a megabyte
     assert memory(editor) - before < GROWTH
     editor.resume()
 
-    assert editor.result_of(turn) == {"stopReason": "end_turn"}
+    assert editor.wait_for_result(turn) == {"stopReason": "end_turn"}
     assert memory(editor) - before < GROWTH
     loaded = editor.loaded(session, pending, since)
     assert loaded.answer["result"] == {}
     assert numbers(loaded.updates) == list(range(UPDATES))
     assert texts(loaded.updates, "user_message_chunk") == ["the first words", "the longest answer"]
-    assert editor.position_of_answer(turn) < editor.position_of_answer(pending)
-    live = editor.updates(other, meanwhile, editor.position_of_answer(turn))
+    assert editor.find_answer(turn) < editor.find_answer(pending)
+    live = editor.list_updates(other, meanwhile, editor.find_answer(turn))
     assert "I remember 1 earlier prompt; the first was: before" in texts(live)
     assert memory(editor) - before < GROWTH
 
@@ -111,7 +111,7 @@ def test_a_turn_is_folded_in_pieces_so_that_memory_is_bounded(proxied: Proxied) 
 def test_two_long_sessions_are_replayed_concurrently(proxied: Proxied) -> None:
     sessions = [lengthened(proxied, SOME) for _ in range(2)]
     editor = proxied.started(STRAYS, options=FULL)
-    since = editor.mark()
+    since = editor.count_lines()
     pending = [start_slow_load(editor, sessions[0]), editor.start_load(sessions[1])]
     editor.wait_for_stderr(sessions[1])
     editor.resume()
@@ -119,15 +119,15 @@ def test_two_long_sessions_are_replayed_concurrently(proxied: Proxied) -> None:
     for loaded in loads:
         assert loaded.answer["result"] == {}
         assert numbers(loaded.updates) == list(range(SOME))
-    ends = [editor.position_of_answer(number) for number in pending]
+    ends = [editor.find_answer(number) for number in pending]
     for session, end in zip(sessions, reversed(ends), strict=True):
-        assert numbers(editor.updates(session, since, end)), "one waited for the other's end"
+        assert numbers(editor.list_updates(session, since, end)), "one waited for the other's end"
 
 
 def test_a_cancel_ends_a_replay(proxied: Proxied) -> None:
     session = lengthened(proxied, SOME)
     editor = proxied.started(STRAYS, options=FULL)
-    since = editor.mark()
+    since = editor.count_lines()
     pending = start_slow_load(editor, session, at=numbered(0))
     editor.notify("$/cancel_request", {"requestId": pending})
     wait_until_heard(editor)
@@ -138,7 +138,7 @@ def test_a_cancel_ends_a_replay(proxied: Proxied) -> None:
     assert told == list(range(len(told)))
     assert 0 < len(told) < SOME
     assert len(editor.sessions()) == 1
-    assert editor.updates(session, editor.position_of_answer(pending)) == []
+    assert editor.list_updates(session, editor.find_answer(pending)) == []
     assert len(editor.answers_to(pending)) == 1
 
     # The agent has the session open: it continues, and can be replayed from the beginning.
@@ -152,27 +152,27 @@ def test_a_cancel_ends_a_replay(proxied: Proxied) -> None:
 def test_a_prompt_during_a_replay_is_sent_after_it(proxied: Proxied) -> None:
     session = lengthened(proxied, SOME)
     editor = proxied.started(options=FULL)
-    since = editor.mark()
+    since = editor.count_lines()
     pending = start_slow_load(editor, session)
     turn = editor.start_prompt(session, "and now?")
     editor.resume()
     loaded = editor.loaded(session, pending, since)
-    assert editor.result_of(turn) == {"stopReason": "end_turn"}
+    assert editor.wait_for_result(turn) == {"stopReason": "end_turn"}
     assert numbers(loaded.updates) == list(range(SOME))
     assert texts(loaded.updates, "user_message_chunk") == ["the first words", "the longest answer"]
-    live = editor.updates(session, editor.position_of_answer(pending), editor.position_of_answer(turn))
+    live = editor.list_updates(session, editor.find_answer(pending), editor.find_answer(turn))
     assert "I remember 1 earlier prompt; the first was: the first words" in texts(live)
 
 
 def test_a_delete_ends_a_replay(proxied: Proxied) -> None:
     session = lengthened(proxied, SOME)
     editor = proxied.started(STRAYS, options=FULL)
-    since = editor.mark()
+    since = editor.count_lines()
     pending = start_slow_load(editor, session)
     deleted = editor.start_request("session/delete", {"sessionId": session})
     wait_until_heard(editor)
     editor.resume()
-    assert editor.result_of(deleted) == {}
+    assert editor.wait_for_result(deleted) == {}
     assert len(numbers(editor.loaded(session, pending, since).updates)) < SOME
     assert editor.sessions() == []
     assert editor.load(session).answer["error"]["code"] == NOT_FOUND

@@ -99,7 +99,7 @@ def test_an_archived_session_is_in_no_list_and_can_still_be_loaded(proxied: Prox
 def raw_list(editor: Editor) -> bytes:
     """The agent's line, with a fixed id."""
     number = editor.start_request("session/list", {})
-    editor.result_of(number)
+    editor.wait_for_result(number)
     [line] = [line.raw for line in editor.lines if line.message.get("id") == number]
     return line.replace(b'"id":%d' % number, b'"id":0').replace(b'"id": %d' % number, b'"id": 0')
 
@@ -184,7 +184,7 @@ def test_a_soft_delete_during_a_turn_leaves_a_gap_after_the_restore(proxied: Pro
         editor.wait_for_method("session/request_permission")
         editor.request("session/delete", {"sessionId": session})
         permission.grant()
-        editor.result_of(number)
+        editor.wait_for_result(number)
         sessions(proxied, "restore", session)
         assert editor.end() == 0
     gaps = [line["note"] for line in entries(proxied.transcript(session)) if line.get("note", {}).get("type") == "gap"]

@@ -349,7 +349,7 @@ NATIVE = ("--capabilities", "resume,list")
 
 def raw_list(client: Client, **params: Any) -> bytes:
     """The line that answers a list, with a fixed id."""
-    since = client.mark()
+    since = client.count_lines()
     client.send({"jsonrpc": "2.0", "id": "list", "method": "session/list", "params": params})
     return client.wait_for(lambda one: isinstance(one, dict) and one.get("id") == "list", since=since).raw
 

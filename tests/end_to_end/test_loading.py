@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from acp_proxy.tools.demo.display import ShownItem, tell
+from acp_proxy.tools.demo.display import ShownItem, list_items
 from tests.end_to_end.proxied import (
     ASK,
     CANCELLED,
@@ -27,7 +27,7 @@ COMMANDS = "available_commands_update"
 
 
 def told_in(updates: Updates) -> list[tuple[str, str]]:
-    return [(one.kind, one.text) for one in tell(updates)]
+    return [(one.kind, one.text) for one in list_items(updates)]
 
 
 # The agent's answers.
@@ -42,7 +42,7 @@ def test_a_refused_load_gets_the_agents_error_and_changes_nothing(proxied: Proxi
     script = json.loads(proxied.script("refuses-resume").read_text())
     assert loaded.answer["error"] == script["methods"]["session/resume"]["error"]
     assert editor.sessions() == [listed]
-    assert editor.updates() == []
+    assert editor.list_updates() == []
     assert editor.end() == 0
     assert proxied.transcript(session).read_bytes() == before
 
@@ -57,7 +57,7 @@ def test_the_agent_gets_the_load_as_a_resume_with_the_same_params(proxied: Proxi
     editor.prompt(session, "go on here")
     assert [listed["sessionId"] for listed in editor.sessions(cwd=str(elsewhere))] == [session]
     assert editor.end() == 0
-    assert f"{session} in {elsewhere}" in editor.stderr()
+    assert f"{session} in {elsewhere}" in editor.read_stderr()
 
 
 def test_the_agents_result_passes_and_null_becomes_an_object(proxied: Proxied) -> None:
@@ -84,7 +84,7 @@ def test_a_turn_known_only_to_a_resuming_agent_is_shown_and_recorded_once(proxie
             loaded = editor.load(session)
             shown.append(told_in(loaded.updates))
             editor.sessions()
-            behind = editor.updates(session)[len(loaded.told) :]
+            behind = editor.list_updates(session)[len(loaded.told) :]
             assert conversation(behind) == []
             commands = [each["availableCommands"][0]["name"] for each in behind if each["sessionUpdate"] == COMMANDS]
             assert commands[-1] == "review"  # the live value wins over the stored one
@@ -115,7 +115,7 @@ def test_a_replay_after_the_answer_to_a_resume_is_shown_and_recorded_once(proxie
         with proxied.started({"methods": {"session/resume": {"after": late}}}) as editor:
             editor.load(session)
             editor.wait_for(lambda one: one.get("method") == "_told")
-            shown.append(told_in(conversation(editor.updates(session))))
+            shown.append(told_in(conversation(editor.list_updates(session))))
             assert editor.end() == 0
     once = [("user", "mend it"), ("agent", "It is mended, and all of it was tested.Something was updated meanwhile.")]
     assert shown == [once] * 3
@@ -158,7 +158,7 @@ def test_the_agents_replay_wins_over_an_incomplete_transcript(proxied: Proxied) 
     ]
     assert loaded.answer["result"] == {}
     editor.sessions()
-    assert conversation(editor.updates(session)[len(loaded.told) :]) == []
+    assert conversation(editor.list_updates(session)[len(loaded.told) :]) == []
 
 
 def test_an_incomplete_transcript_is_replayed_if_the_agent_replays_nothing(proxied: Proxied) -> None:
@@ -175,7 +175,7 @@ def test_a_session_known_only_to_the_agent_opens_empty_and_is_recorded_from_then
     editor.prompt(session, "from here on")
     assert [one["title"] for one in editor.sessions()] == ["from here on"]
     assert editor.end() == 0
-    assert session in editor.stderr()
+    assert session in editor.read_stderr()
     assert entries(proxied.transcript(session))[0]["origin"] == "partial"
 
 
@@ -196,7 +196,7 @@ def test_a_lost_transcript_is_an_error_before_the_agent_is_asked(proxied: Proxie
     assert loaded.answer["error"]["code"] == INTERNAL_ERROR
     assert loaded.answer["error"]["message"] == "Session history cannot be read (ENOENT). Run: acp-proxy doctor"
     assert editor.end() == 0
-    assert "asked to resume" not in editor.stderr()
+    assert "asked to resume" not in editor.read_stderr()
 
 
 # Loads without an answer.
@@ -212,9 +212,9 @@ def test_an_unanswered_load_does_not_block_other_sessions(proxied: Proxied) -> N
     assert {one["sessionId"] for one in editor.sessions()} == {session, other}
     assert editor.answers_to(pending) == []
     editor.notify("$/cancel_request", {"requestId": pending})
-    assert editor.answer_of(pending)["error"]["code"] == CANCELLED
+    assert editor.wait_for_answer(pending)["error"]["code"] == CANCELLED
     editor.prompt(other, "and still")
-    assert editor.updates(session) == []
+    assert editor.list_updates(session) == []
     assert len(editor.answers_to(pending)) == 1
 
 
@@ -224,7 +224,7 @@ def test_an_unanswered_load_is_answered_when_the_editor_ends(proxied: Proxied) -
     pending = editor.start_load(session)
     editor.prompt(editor.new_session(), "meanwhile")
     assert editor.end() == 0
-    assert editor.updates(session) == []
+    assert editor.list_updates(session) == []
     assert [answer["error"]["code"] for answer in editor.answers_to(pending)] == [INTERNAL_ERROR]
 
 
@@ -236,10 +236,10 @@ def test_the_late_answer_to_a_cancelled_load_is_swallowed(proxied: Proxied) -> N
     pending = editor.start_load(session)
     editor.prompt(editor.new_session(), "meanwhile")
     editor.notify("$/cancel_request", {"requestId": pending})
-    assert editor.answer_of(pending)["error"]["code"] == CANCELLED
+    assert editor.wait_for_answer(pending)["error"]["code"] == CANCELLED
     editor.wait_for_text("I am back.")  # sent after the late answer
     assert len(editor.answers_to(pending)) == 1
-    assert texts(editor.updates(session)) == ["I am back."]
+    assert texts(editor.list_updates(session)) == ["I am back."]
     # The agent has the session open now, and it continues.
     assert "I remember 1 earlier prompt; the first was: mend it" in texts(editor.prompt(session, "and now?"))
 
@@ -250,7 +250,7 @@ def test_an_open_session_continues_after_its_load_was_cancelled(proxied: Proxied
     editor.prompt(session, "one")
     pending = editor.start_load(session)
     editor.notify("$/cancel_request", {"requestId": pending})
-    assert editor.answer_of(pending)["error"]["code"] == CANCELLED
+    assert editor.wait_for_answer(pending)["error"]["code"] == CANCELLED
     live = editor.prompt(session, "two")
     assert "I remember 1 earlier prompt; the first was: one" in texts(live)
     assert [one["_meta"]["messageCount"] for one in editor.sessions()] == [4]
@@ -262,7 +262,7 @@ def test_a_cancelled_load_can_be_repeated(proxied: Proxied) -> None:
     for _ in range(2):
         pending = editor.start_load(session)
         editor.notify("$/cancel_request", {"requestId": pending})
-        assert editor.answer_of(pending)["error"]["code"] == CANCELLED
+        assert editor.wait_for_answer(pending)["error"]["code"] == CANCELLED
 
 
 def test_a_cancel_directly_after_its_load_ends_it(proxied: Proxied) -> None:
@@ -271,8 +271,8 @@ def test_a_cancel_directly_after_its_load_ends_it(proxied: Proxied) -> None:
     request = {"jsonrpc": "2.0", "id": 77, "method": "session/load", "params": editor.place(session)}
     cancel = {"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 77}}
     editor.send_bytes(in_one_write(request, cancel))
-    assert editor.answer_of(77)["error"]["code"] == CANCELLED
-    assert editor.updates(session) == []
+    assert editor.wait_for_answer(77)["error"]["code"] == CANCELLED
+    assert editor.list_updates(session) == []
 
 
 def in_one_write(*messages: dict[str, Any]) -> bytes:
@@ -293,15 +293,15 @@ def test_a_load_during_a_turn_loses_and_repeats_nothing(proxied: Proxied) -> Non
     session = editor.new_session()
     turn = editor.start_prompt(session, "count")
     editor.wait_for_text("100 ")
-    since = editor.mark()
+    since = editor.count_lines()
     loaded = editor.loaded(session, editor.start_load(session), since)
     assert loaded.answer["result"] == {}
     permission.grant()
-    assert editor.result_of(turn) == {"stopReason": "end_turn"}
+    assert editor.wait_for_result(turn) == {"stopReason": "end_turn"}
     editor.wait_for_text("after")
 
     # Updates sent before the load are sent again, beginning with the prompt.
-    updates = editor.updates(session, since)
+    updates = editor.list_updates(session, since)
     begin = kinds(updates).index("user_message_chunk")
     assert kinds(updates).count("user_message_chunk") == 1
     everything = "".join(f"{number} " for number in range(MANY)) + "grantedafter"
@@ -324,20 +324,20 @@ def test_a_permission_open_during_a_load_is_asked_once_and_can_be_granted(proxie
     loaded = editor.load(session)
     assert told_in(loaded.updates) == [("user", "go"), ("agent", "before")]  # the call has not been shown yet
     permission.grant()
-    assert editor.result_of(turn) == {"stopReason": "end_turn"}
-    since = editor.position_of_answer(loaded.answer["id"])
-    assert texts(editor.updates(session, since)) == ["granted"]
+    assert editor.wait_for_result(turn) == {"stopReason": "end_turn"}
+    since = editor.find_answer(loaded.answer["id"])
+    assert texts(editor.list_updates(session, since)) == ["granted"]
     assert len([one for one in editor.messages() if one.get("method") == "session/request_permission"]) == 1
 
 
 def test_two_loads_of_one_session_are_replayed_in_turn(proxied: Proxied) -> None:
     session = proxied.recorded("mend it", "and the other?")
     editor = proxied.started()
-    since = editor.mark()
+    since = editor.count_lines()
     numbers = [editor.start_load(session), editor.start_load(session)]
     first, second = (editor.loaded(session, number, since) for number in numbers)
     assert first.answer["result"] == second.answer["result"] == {}
-    again = editor.update_lines(session, editor.position_of_answer(numbers[0]), editor.position_of_answer(numbers[1]))
+    again = editor.update_lines(session, editor.find_answer(numbers[0]), editor.find_answer(numbers[1]))
     repeated = [line.raw for line in again if conversation([line.message["params"]["update"]])]
     assert repeated == [line.raw for line in first.told]
 
@@ -349,8 +349,8 @@ def test_a_second_load_replays_the_turn_since_the_first(proxied: Proxied) -> Non
     live = editor.prompt(session, "and the other?")
     second = editor.load(session)
     told = [update for update in second.updates if update not in first.updates]
-    assert tell(told)[0].text == "and the other?"
-    assert tell(told)[1:] == tell(live)
+    assert list_items(told)[0].text == "and the other?"
+    assert list_items(told)[1:] == list_items(live)
     assert [line.raw for line in second.told[: len(first.told)]] == [line.raw for line in first.told]
 
 
@@ -361,9 +361,9 @@ def test_a_prompt_directly_after_its_load_is_not_replayed_by_it(proxied: Proxied
     turn = {"jsonrpc": "2.0", "id": 71, "method": "session/prompt", "params": prompt(session, "and now?")}
     editor.send_bytes(in_one_write(load, turn))
     loaded = editor.loaded(session, 70, 0)
-    assert editor.result_of(71) == {"stopReason": "end_turn"}
+    assert editor.wait_for_result(71) == {"stopReason": "end_turn"}
     assert texts(loaded.updates, "user_message_chunk") == ["mend it"]
-    live = editor.updates(session, editor.position_of_answer(70), editor.position_of_answer(71))
+    live = editor.list_updates(session, editor.find_answer(70), editor.find_answer(71))
     assert "I remember 1 earlier prompt; the first was: mend it" in texts(live)
 
 
@@ -371,14 +371,14 @@ def test_a_session_closed_and_loaded_at_once_is_replayed_once(proxied: Proxied) 
     editor = proxied.started(agent=["--capabilities", "resume,close"])
     session = editor.new_session()
     live = editor.prompt(session, "mend it")
-    since = editor.mark()
+    since = editor.count_lines()
     close = {"jsonrpc": "2.0", "id": 70, "method": "session/close", "params": {"sessionId": session}}
     load = {"jsonrpc": "2.0", "id": 71, "method": "session/load", "params": editor.place(session)}
     editor.send_bytes(in_one_write(close, load))
     loaded = editor.loaded(session, 71, since)
-    assert (editor.result_of(70), loaded.answer["result"]) == ({}, {})
+    assert (editor.wait_for_result(70), loaded.answer["result"]) == ({}, {})
     assert len(editor.answers_to(70)) == len(editor.answers_to(71)) == 1
-    assert tell(loaded.updates) == [ShownItem("user", "mend it"), *tell(live)]
+    assert list_items(loaded.updates) == [ShownItem("user", "mend it"), *list_items(live)]
 
 
 def test_a_second_load_with_a_pending_id_is_refused(proxied: Proxied) -> None:
@@ -397,6 +397,6 @@ def test_a_delete_is_answered_during_a_load(proxied: Proxied) -> None:
     assert editor.request("session/delete", {"sessionId": session}) == {}
     assert editor.sessions() == []
     editor.notify("$/cancel_request", {"requestId": pending})
-    assert editor.answer_of(pending)["error"]["code"] == CANCELLED
+    assert editor.wait_for_answer(pending)["error"]["code"] == CANCELLED
     assert editor.load(session).answer["error"]["code"] == NOT_FOUND
     assert proxied.transcripts() == []

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.tools.demo.display import ShownItem, tell
+from acp_proxy.tools.demo.display import ShownItem, list_items
 from tests.client import RequestFailed
 from tests.end_to_end.proxied import Editor, Proxied, Updates, conversation, entries, kept, kinds, texts
 
@@ -55,7 +55,7 @@ def test_a_load_replays_the_complete_history_in_order(proxied: Proxied) -> None:
         session = first.open()
         live: list[bytes] = []
         for text in (FIRST, SECOND):
-            since = first.mark()
+            since = first.count_lines()
             first.prompt(session, text)
             lines = first.update_lines(session, since)
             live += [line.raw for line in lines if conversation([line.message["params"]["update"]])]
@@ -73,7 +73,7 @@ def test_a_load_replays_the_complete_history_in_order(proxied: Proxied) -> None:
     asked = [json.loads(line)["params"]["update"] for line in agent if line not in live]
     assert [(update["sessionUpdate"], update["toolCallId"]) for update in asked] == [("tool_call_update", "edit-1")]
     assert [line for line in agent if line in live] == live
-    assert [told.kind for told in tell(loaded.updates)] == [
+    assert [told.kind for told in list_items(loaded.updates)] == [
         *["user", "thought", "plan", "agent", "tool call", "tool call", "plan", "tool call", "image", "agent"],
         *["user", "thought", "agent", "tool call", "resource_link", "agent"],
     ]
@@ -88,7 +88,7 @@ def test_the_state_of_a_loaded_session_follows_the_answer(proxied: Proxied) -> N
     assert conversation(loaded.updates) == loaded.updates
     info = editor.wait_for_update("session_info_update")
     assert info["title"] == FIRST
-    assert kinds(editor.updates(session)[len(loaded.told) :]) == STATE_AFTER_LOAD
+    assert kinds(editor.list_updates(session)[len(loaded.told) :]) == STATE_AFTER_LOAD
 
 
 def test_every_block_of_a_prompt_has_the_same_message_id(proxied: Proxied) -> None:
@@ -129,7 +129,7 @@ def test_a_loaded_session_continues_in_the_agent_and_in_the_transcript(proxied: 
         assert editor.end() == 0
     with proxied.editor("conversation") as editor:
         editor.initialize()
-        told = tell(editor.load(session).updates)
+        told = list_items(editor.load(session).updates)
     assert told == [ShownItem("user", FIRST), *kept(turns[0]), ShownItem("user", THIRD), *kept(live)]
 
 
@@ -193,7 +193,7 @@ def test_a_complete_agent_passes_unchanged(proxied: Proxied) -> None:
     live = editor.prompt(session, FIRST)
     assert editor.request("session/list", {})["sessions"][0]["title"] == FIRST
     # The agent's replay is shorter, so ours is shown, unless an option prevents it.
-    assert tell(editor.load(session).updates) == [ShownItem("user", FIRST), *kept(live)]
+    assert list_items(editor.load(session).updates) == [ShownItem("user", FIRST), *kept(live)]
     editor = proxied.started("conversation", agent=everything, options=["--load", "agent"])
     assert kinds(editor.load(session).updates) == ["user_message_chunk", "agent_message_chunk"]
 

@@ -61,9 +61,9 @@ def raw(line: bytes) -> bytes:
 
 def prompted(editor: Editor, session: str, text: str) -> tuple[list[bytes], dict[str, Any]]:
     """The lines up to the answer of a prompt, and the answer."""
-    since, number = editor.mark(), editor.start_prompt(session, text)
-    answer = editor.answer_of(number)
-    return [line.raw for line in editor.lines[since : editor.position_of_answer(number)]], answer
+    since, number = editor.count_lines(), editor.start_prompt(session, text)
+    answer = editor.wait_for_answer(number)
+    return [line.raw for line in editor.lines[since : editor.find_answer(number)]], answer
 
 
 def offered(editor: Editor) -> set[str]:
@@ -117,9 +117,9 @@ def test_prompts_of_one_session_are_answered_in_turn(start: Start) -> None:
     editor = start(*TURN, talk.prompt("And then?"), talk.said("Nothing."), talk.answer())
     session = editor.open()
     first, second = editor.start_prompt(session, "Fix the login"), editor.start_prompt(session, "And then?")
-    editor.result_of(first)
-    editor.result_of(second)
-    said = texts(editor.updates(session))
+    editor.wait_for_result(first)
+    editor.wait_for_result(second)
+    said = texts(editor.list_updates(session))
     assert said == ["Look", "ing.", "Done.", "Nothing."]
 
 
@@ -153,7 +153,7 @@ def test_a_cancelled_permission_ends_the_turn(start: Start) -> None:
     editor = start(*TURN, on_request=answering(recording.CANCELLED))
     session = editor.open()
     assert prompted(editor, session, "Fix the login")[1]["result"] == CANCELLED
-    assert texts(editor.updates(session)) == ["Look", "ing."]
+    assert texts(editor.list_updates(session)) == ["Look", "ing."]
 
 
 # Pauses, and the end of the input.
@@ -166,8 +166,8 @@ def test_a_pause_has_its_recorded_length_and_a_cancel_ends_it(start: Start) -> N
     editor.wait_for_text("Look")
     assert editor.sessions() != []  # other requests are answered meanwhile
     editor.notify("session/cancel", {"sessionId": session})
-    assert editor.result_of(number) == CANCELLED
-    assert texts(editor.updates(session)) == ["Look"]
+    assert editor.wait_for_result(number) == CANCELLED
+    assert texts(editor.list_updates(session)) == ["Look"]
     assert texts(editor.load(session).updates) == ["Look"]
 
 
@@ -178,7 +178,7 @@ def test_a_cancel_ends_waiting_turns_and_the_next_prompt_is_played(start: Start)
     first, second = editor.start_prompt(session, "slow"), editor.start_prompt(session, "fast")
     editor.wait_for_text("Look")
     editor.notify("session/cancel", {"sessionId": session})
-    assert [editor.result_of(first), editor.result_of(second)] == [CANCELLED, CANCELLED]
+    assert [editor.wait_for_result(first), editor.wait_for_result(second)] == [CANCELLED, CANCELLED]
     assert texts(editor.prompt(session, "fast")) == ["ok"]
 
 
@@ -188,7 +188,7 @@ def test_a_cancelled_request_ends_as_a_cancelled_turn(start: Start) -> None:
     editor.wait_for_text("Look")
     editor.notify("$/cancel_request", {"requestId": str(number)})
     editor.notify("$/cancel_request", {"requestId": number})
-    assert editor.result_of(number) == CANCELLED
+    assert editor.wait_for_result(number) == CANCELLED
 
 
 def test_open_prompts_are_answered_without_pauses_when_the_input_ends(start: Start) -> None:
@@ -200,8 +200,8 @@ def test_open_prompts_are_answered_without_pauses_when_the_input_ends(start: Sta
     other = editor.new_session()
     waiting = editor.start_prompt(other, "Fix the login")
     assert editor.end() == 0
-    assert editor.result_of(number) == CANCELLED
-    assert editor.result_of(waiting) == CANCELLED
+    assert editor.wait_for_result(number) == CANCELLED
+    assert editor.wait_for_result(waiting) == CANCELLED
 
 
 def test_a_permission_after_the_end_of_the_input_counts_as_cancelled(start: Start) -> None:
@@ -210,7 +210,7 @@ def test_a_permission_after_the_end_of_the_input_counts_as_cancelled(start: Star
     number = editor.start_prompt(editor.open(), "go")
     editor.wait_for_text("Look")
     assert editor.end() == 0
-    assert editor.result_of(number) == CANCELLED
+    assert editor.wait_for_result(number) == CANCELLED
 
 
 def test_late_updates_follow_the_answer_without_a_pause(start: Start) -> None:
@@ -258,7 +258,7 @@ def test_a_delete_ends_the_sessions_turn(start: Start) -> None:
     number = editor.start_prompt(session := editor.open(), "go")
     editor.wait_for_text("Look")
     assert editor.request("session/delete", {"sessionId": session}) == {}
-    assert editor.result_of(number) == CANCELLED
+    assert editor.wait_for_result(number) == CANCELLED
 
 
 def test_a_session_continues_after_a_load_and_is_replayed_with_its_new_turns(start: Start) -> None:
@@ -299,7 +299,7 @@ def test_an_agent_without_capabilities_plays_turns_in_new_sessions(start: Start)
 
 
 def error_of(editor: Editor, method: str, params: Any) -> Any:
-    return editor.answer_of(editor.start_request(method, params))["error"]["code"]
+    return editor.wait_for_answer(editor.start_request(method, params))["error"]["code"]
 
 
 def test_only_recorded_modes_and_options_can_be_chosen(start: Start) -> None:

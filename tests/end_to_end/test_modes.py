@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.tools.demo.display import ShownItem, tell
+from acp_proxy.tools.demo.display import ShownItem, list_items
 from tests.client import RequestFailed
 from tests.end_to_end.proxied import (
     INTERNAL_ERROR,
@@ -120,11 +120,11 @@ def test_load_store_prefers_the_agents_resume(proxied: Proxied) -> None:
     session, live = recorded(proxied, "load,resume")
     editor = with_options(proxied, "--load", "store", can="load,resume", script=BOTH)
     loaded = editor.load(session)
-    assert tell(loaded.updates) == [ShownItem("user", "mend it"), *tell(live)]
+    assert list_items(loaded.updates) == [ShownItem("user", "mend it"), *list_items(live)]
     assert loaded.answer["result"] == {"x": 2.0}
     assert editor.end() == 0
-    assert f"heard resume of {session} in {proxied.project}" in editor.stderr()
-    assert "heard load" not in editor.stderr()
+    assert f"heard resume of {session} in {proxied.project}" in editor.read_stderr()
+    assert "heard load" not in editor.read_stderr()
 
 
 def test_load_store_swallows_the_replay_of_an_agent_that_can_only_load(proxied: Proxied) -> None:
@@ -132,14 +132,14 @@ def test_load_store_swallows_the_replay_of_an_agent_that_can_only_load(proxied: 
     before = proxied.transcript(session).read_bytes()
     editor = with_options(proxied, "--load", "store", can="load", script=BOTH)
     loaded = editor.load(session)
-    assert tell(loaded.updates) == [ShownItem("user", "mend it"), *tell(live)]
+    assert list_items(loaded.updates) == [ShownItem("user", "mend it"), *list_items(live)]
     assert loaded.answer["result"] == {"x": 1.0}
     editor.sessions()
-    behind = editor.updates(session)[len(loaded.told) :]
+    behind = editor.list_updates(session)[len(loaded.told) :]
     assert conversation(behind) == []
     assert COMMANDS in behind
     assert editor.end() == 0
-    assert f"heard load of {session} in {proxied.project}" in editor.stderr()
+    assert f"heard load of {session} in {proxied.project}" in editor.read_stderr()
     after = proxied.transcript(session).read_bytes()
     assert after.startswith(before)
     assert b"message_chunk" not in after[len(before) :]
@@ -151,8 +151,8 @@ def test_store_modes_record_a_turn_made_elsewhere_and_only_a_load_shows_it(proxi
     script = {"methods": {"session/load": {"before": [*TELLS, *ELSEWHERE], "result": {}}}}
     with with_options(proxied, f"--{mode}", "store", can="load", script=script) as editor:
         editor.request(f"session/{mode}", editor.place(session))
-        assert texts(editor.updates(session))[-1:] == (["Done there as well."] if mode == "load" else [])
-        said = texts(editor.updates(session), "user_message_chunk")
+        assert texts(editor.list_updates(session))[-1:] == (["Done there as well."] if mode == "load" else [])
+        said = texts(editor.list_updates(session), "user_message_chunk")
         assert said[-1:] == (["from another client"] if mode == "load" else [])
         assert editor.end() == 0
     with with_options(proxied, can="load", script=script) as editor:
@@ -245,11 +245,11 @@ def test_resume_store_is_a_load_without_a_replay(proxied: Proxied) -> None:
     editor = with_options(proxied, "--resume", "store", can="load", script=BOTH)
     assert editor.request("session/resume", editor.place(session)) == {"x": 1.0}
     assert "I remember 1 earlier prompt; the first was: mend it" in texts(editor.prompt(session, "go on"))
-    assert texts(editor.updates(session), "user_message_chunk") == []
-    assert "mended now." not in texts(editor.updates(session))
-    assert COMMANDS in editor.updates(session)
+    assert texts(editor.list_updates(session), "user_message_chunk") == []
+    assert "mended now." not in texts(editor.list_updates(session))
+    assert COMMANDS in editor.list_updates(session)
     assert editor.end() == 0
-    assert f"heard load of {session} in {proxied.project}" in editor.stderr()
+    assert f"heard load of {session} in {proxied.project}" in editor.read_stderr()
     path = proxied.transcript(session)
     assert path.read_bytes().startswith(before)
     assert b"user_message_chunk" not in path.read_bytes()[len(before) :]
@@ -267,7 +267,7 @@ def test_resume_is_not_added_to_load_by_default(proxied: Proxied) -> None:
 def test_an_unknown_mode_is_wrong_usage(proxied: Proxied) -> None:
     editor = proxied.editor(options=["--load", "both"])
     assert editor.wait() == 2
-    assert "--load" in editor.stderr()
+    assert "--load" in editor.read_stderr()
 
 
 # Titles.

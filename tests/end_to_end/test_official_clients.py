@@ -11,7 +11,7 @@ from typing import Any
 import anyio.to_thread
 import pytest
 
-from acp_proxy.tools.demo.display import ShownItem, tell
+from acp_proxy.tools.demo.display import ShownItem, list_items
 from tests.end_to_end.proxied import PROXY, Proxied, conversation, kept, texts
 from tests.end_to_end.typescript import ROOT, node, typescript
 
@@ -37,7 +37,7 @@ def assert_main_job_was_done(report: dict[str, Any], proxied: Proxied) -> None:
     assert listed["_meta"]["messageCount"] == 2 * len(PROMPTS)
     turns = zip(PROMPTS, report["live"], strict=True)
     live = [told for text, turn in turns for told in [ShownItem("user", text), *kept(turn)]]
-    assert tell(report["loaded"]) == live
+    assert list_items(report["loaded"]) == live
     assert {told.kind for told in live} == {"user", "thought", "plan", "agent", "tool call", "image", "resource_link"}
     assert f"I remember 3 earlier prompts; the first was: {PROMPTS[0]}" in texts(report["further"])
     assert report["left"] == []
@@ -55,7 +55,7 @@ def assert_recorded_session_was_played(report: dict[str, Any], recorded: str) ->
     """Check a client's report: what it saw of the session, and of a new one with the same first prompt."""
     assert report["malformed"] == []
     assert [(row["sessionId"], row["title"]) for row in report["listed"]] == [(recorded, PROMPTS[0])]
-    told = tell(report["loaded"])
+    told = list_items(report["loaded"])
     assert [one.text for one in told if one.kind == "user"] == list(PROMPTS)
     second = [one.text for one in told].index(PROMPTS[1])
     assert [ShownItem("user", PROMPTS[0]), *kept(report["live"])] == told[:second]

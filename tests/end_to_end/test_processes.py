@@ -85,7 +85,7 @@ def test_open_requests_are_answered_when_the_agent_exits_and_its_status_is_ours(
     hangs = {"_hang": {"before": [{"hang": True}]}, "_exit": {"before": [{"exit": 17}]}}
     with proxied.editor({"methods": hangs}) as editor:
         editor.initialize()
-        since, ids = editor.mark(), ["7", '"7"', "7.0", "12345678901234567890", "null", '"\\ud800"']
+        since, ids = editor.count_lines(), ["7", '"7"', "7.0", "12345678901234567890", "null", '"\\ud800"']
         for id in ids:
             editor.send_line(b'{"jsonrpc":"2.0","id":%s,"method":"_hang"}' % id.encode())
         editor.send_line(b'{"jsonrpc":"2.0","id":"last","method":"_exit"}')
@@ -101,9 +101,9 @@ def test_a_killed_agent_is_reported_by_its_signal(proxied: Proxied, name: str) -
     with proxied.editor({"turns": [[agent_says("so far"), {"signal": name}, {"hang": True}]]}) as editor:
         session = editor.open()
         number = editor.start_prompt(session, "go")
-        error = editor.answer_of(number)["error"]
+        error = editor.wait_for_answer(number)["error"]
         assert error == {"code": -32603, "message": f"agent ended by {name}"}
-        assert texts(editor.updates(session)) == ["so far"]
+        assert texts(editor.list_updates(session)) == ["so far"]
         assert editor.wait() == 128 + signal.Signals[name]
 
 
@@ -111,7 +111,7 @@ def test_everything_that_the_agent_wrote_is_delivered_before_its_end(proxied: Pr
     count = 40_000  # as much as two reads: it exits while the first is processed
     script = f"import os, sys; sys.stdin.readline(); os.write(1, b'{{}}\\n' * {count}); os._exit(3)"
     with started(proxied, [sys.executable, "-c", script]) as editor:
-        editor.answer_of(editor.start_request("_go"))
+        editor.wait_for_answer(editor.start_request("_go"))
         assert editor.wait() == 3
         editor.wait_for_end()
         *told, last = editor.lines
@@ -128,13 +128,13 @@ def test_a_last_line_without_a_newline_is_delivered_if_it_is_json_and_else_print
 ) -> None:
     with proxied.editor({"methods": {"_go": {"before": [{"raw": last}, {"exit": 0}]}}}) as editor:
         editor.initialize()
-        since = editor.mark()
+        since = editor.count_lines()
         with pytest.raises(RequestFailed):  # the error has its own line
             editor.request("_go")
         editor.wait()
         editor.wait_for_end()
         assert (editor.lines[since].raw == last.encode() + b"\n") is delivered
-    assert editor.stderr() == ("" if delivered else last)
+    assert editor.read_stderr() == ("" if delivered else last)
 
 
 def test_an_agent_that_closes_its_stdout_is_ended_and_open_requests_are_answered(
@@ -143,7 +143,7 @@ def test_an_agent_that_closes_its_stdout_is_ended_and_open_requests_are_answered
     with proxied.editor({"turns": [[agent_says("bye"), {"close_stdout": True}, {"hang": True}]]}) as editor:
         session = editor.open()
         processes = watched.tree(editor)
-        error = editor.answer_of(editor.start_prompt(session, "go"))["error"]
+        error = editor.wait_for_answer(editor.start_prompt(session, "go"))["error"]
         assert error == {"code": -32603, "message": "agent exited with status 0"}
         assert editor.wait() == 0
         assert are_gone(processes)
@@ -154,9 +154,9 @@ def test_a_grandchild_that_holds_stdout_does_not_delay_the_end(proxied: Proxied,
     with proxied.editor({"turns": [[agent_says("bye"), {"spawn": child}, {"exit": 17}]]}) as editor:
         session = editor.open()
         number = editor.start_prompt(session, "go")
-        assert editor.answer_of(number)["error"]["message"] == "agent exited with status 17"
+        assert editor.wait_for_answer(number)["error"]["message"] == "agent exited with status 17"
         assert editor.wait() == 17
-        assert texts(editor.updates(session)) == ["bye"]
+        assert texts(editor.list_updates(session)) == ["bye"]
         pidfile = proxied.project / "child.pid"
         if sys.platform == "win32":
             assert not psutil.pid_exists(int(pidfile.read_text()))  # the agent's job has ended it
@@ -205,7 +205,7 @@ def test_a_command_that_cannot_start_is_reported_in_one_line(
         assert editor.wait() == status
         editor.wait_for_end()
         assert editor.lines == []
-    [line] = editor.stderr().splitlines(keepends=True)
+    [line] = editor.read_stderr().splitlines(keepends=True)
     assert str(command) in line
     assert line.endswith("\n")
 
@@ -214,7 +214,7 @@ def test_an_unknown_command_exits_with_127(proxied: Proxied) -> None:
     with started(proxied, ["no-such-agent-anywhere"]) as editor:
         assert editor.wait() == 127
         editor.wait_for_end()
-    [line] = editor.stderr().splitlines()
+    [line] = editor.read_stderr().splitlines()
     assert "no-such-agent-anywhere is no program here, and the registry" in line
 
 
@@ -234,7 +234,7 @@ def test_the_answer_to_a_request_that_is_open_when_the_editor_ends_says_who_ende
     with started(proxied, ["sh", "-c", f"cat >/dev/null; {afterwards}"], options) as editor:
         number = editor.start_request("initialize", {"protocolVersion": 1})
         editor.close_stdin()
-        assert editor.answer_of(number)["error"]["message"] == f"the editor ended, then the agent {told}"
+        assert editor.wait_for_answer(number)["error"]["message"] == f"the editor ended, then the agent {told}"
 
 
 def test_closing_the_input_ends_the_agent_gracefully(proxied: Proxied, watched: Watched) -> None:
@@ -310,13 +310,13 @@ def test_a_slow_agent_gets_all_input_before_its_end(
         written = fill(editor)
         begin.open("w").close()
         assert editor.end() == 0
-        assert editor.stderr() == f"heard {written}"
+        assert editor.read_stderr() == f"heard {written}"
 
 
 def test_an_agent_that_ignores_the_end_of_its_input_gets_sigterm(proxied: Proxied, watched: Watched) -> None:
     with proxied.editor(options=SHORT_GRACE, agent=["--ignore-eof"]) as editor:
         number = editor.start_prompt(editor.open(), "hello")
-        editor.result_of(number)
+        editor.wait_for_result(number)
         processes = watched.tree(editor)
         assert editor.end() == 128 + signal.SIGTERM
         assert are_gone(processes)
@@ -394,7 +394,7 @@ def test_a_signal_is_passed_on_and_ends_everything(proxied: Proxied, watched: Wa
         editor.wait_for_text("so far")
         processes = watched.tree(editor)
         editor.signal(number)
-        assert editor.answer_of(open_prompt)["error"]["message"] == (
+        assert editor.wait_for_answer(open_prompt)["error"]["message"] == (
             f"acp-proxy got {name}, then the agent ended by {name}"
         )
         assert editor.wait() == 128 + number
@@ -464,7 +464,7 @@ def test_the_agent_inherits_stderr_environment_directory_and_process_group(proxi
         assert editor.wait() == 0
         inherited = [os.getpgrp(), current_umask()] if sys.platform != "win32" else [0, 0]
         assert told == [str(proxied.project), "ours", *inherited]
-    assert editor.stderr() == "from the agent\n"
+    assert editor.read_stderr() == "from the agent\n"
 
 
 def current_umask() -> int:

@@ -30,8 +30,8 @@ class RealEditor(Editor):
         self.sent.append(data)
         super().send_bytes(data)
 
-    def answer_of(self, request_id: int, timeout: float = TIMEOUT) -> dict[str, Any]:
-        return super().answer_of(request_id, max(timeout, PATIENCE))
+    def wait_for_answer(self, request_id: int, timeout: float = TIMEOUT) -> dict[str, Any]:
+        return super().wait_for_answer(request_id, max(timeout, PATIENCE))
 
     def announced_title(self, title: str) -> bytes:
         return self.wait_for(lambda one: one.get("params", {}).get("update", {}).get("title") == title).raw
@@ -96,10 +96,10 @@ def test_an_agent_without_list_and_load_gains_list_load_and_delete(proxied: Prox
         session = editor.open()
         assert editor.prompt(session, PROMPT)
         number = editor.start_request("session/list", {"cwd": str(proxied.project)})
-        [found] = editor.result_of(number)["sessions"]
+        [found] = editor.wait_for_result(number)["sessions"]
         assert (found["sessionId"], found["title"]) == (session, PROMPT)
         assert found["_meta"] == {"messageCount": 2, "hasErrors": False}
-        ours = {editor.lines[editor.position_of_answer(number)].raw, editor.announced_title(PROMPT)}
+        ours = {editor.lines[editor.find_answer(number)].raw, editor.announced_title(PROMPT)}
         assert editor.end() == 0
         received, said = editor.received(), editor.beyond("agent")
     assert without_additions(received[0], "list", "delete", "load") == in_order(said[0])
@@ -131,7 +131,7 @@ def test_an_agent_that_lacks_only_delete_gains_only_delete(proxied: Proxied, sta
         loaded = editor.load(session)
         assert loaded.updates
         before = editor.request("session/list", {})
-        marked, sent = editor.mark(), len(editor.sent)
+        marked, sent = editor.count_lines(), len(editor.sent)
         assert editor.request("session/delete", {"sessionId": session}) == {}
         after = editor.request("session/list", {})
         again = editor.load(session)

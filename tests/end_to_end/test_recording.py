@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.tools.demo.display import tell
+from acp_proxy.tools.demo.display import list_items
 from tests.client import RequestFailed, first_option
 from tests.end_to_end.proxied import (
     AUTHENTICATION_REQUIRED,
@@ -80,11 +80,11 @@ def test_messages_before_the_first_prompt_and_after_the_last_answer_are_replayed
     }
     with proxied.editor(script) as editor:
         session = editor.open()
-        assert texts(editor.updates(session)) == ["Good morning. "]
+        assert texts(editor.list_updates(session)) == ["Good morning. "]
         editor.prompt(session, "hello")
         editor.wait_for_text("One more thing.")
         assert editor.end() == 0
-    told = [(one.kind, one.text) for one in tell(loaded_anew(proxied, session).updates)]
+    told = [(one.kind, one.text) for one in list_items(loaded_anew(proxied, session).updates)]
     assert told == [("agent", "Good morning. "), ("user", "hello"), ("agent", "An answer. One more thing.")]
 
 
@@ -125,7 +125,7 @@ def test_an_echoed_prompt_is_replayed_once_with_the_agents_message_id(proxied: P
 def test_recorded_lines_have_their_exact_bytes(proxied: Proxied) -> None:
     with proxied.editor("conversation") as editor:
         session = editor.open()
-        since = editor.mark()
+        since = editor.count_lines()
         params = f'{{"sessionId" :"{session}", "prompt":[{{"type":"text","text":"caf\\u00e9 \\ud83e"}}],'.encode()
         line = b'{ "id": "a", "method":"session/prompt",  "params":' + params
         line += b' "_meta":{"n":1.0,"big":12345678901234567890123,"n":2}}, "jsonrpc":"2.0"}'
@@ -182,7 +182,7 @@ def test_a_prompt_that_needs_a_login_is_recorded_with_its_error(proxied: Proxied
         assert listed(editor)["_meta"] == {"messageCount": 1, "hasErrors": True}
         editor.kill()
     loaded = loaded_anew(proxied, session)
-    assert [(one.kind, one.text) for one in tell(loaded.updates)] == [("user", "before the login")]
+    assert [(one.kind, one.text) for one in list_items(loaded.updates)] == [("user", "before the login")]
     messages = [entry["message"] for entry in entries(proxied.transcript(session)) if "message" in entry]
     assert messages[-1]["error"]["code"] == AUTHENTICATION_REQUIRED  # behind it, the load has only notes
 
@@ -190,11 +190,11 @@ def test_a_prompt_that_needs_a_login_is_recorded_with_its_error(proxied: Proxied
 def test_refused_and_later_prompts_are_replayed_after_a_failed_one(proxied: Proxied) -> None:
     with proxied.editor("fails-prompt") as editor:
         session = editor.open()
-        answers = [editor.answer_of(editor.start_prompt(session, text)) for text in ("one", "two", "three")]
+        answers = [editor.wait_for_answer(editor.start_prompt(session, text)) for text in ("one", "two", "three")]
         assert [answer.get("result", {}).get("stopReason") for answer in answers] == [None, "refusal", "end_turn"]
         assert listed(editor)["_meta"] == {"messageCount": 5, "hasErrors": True}
         editor.kill()
-    told = [(one.kind, one.text) for one in tell(loaded_anew(proxied, session).updates)]
+    told = [(one.kind, one.text) for one in list_items(loaded_anew(proxied, session).updates)]
     refused = ("agent", "I will not do that.")
     assert told == [("user", "one"), ("user", "two"), refused, ("user", "three"), ("agent", "You said: three")]
 
@@ -203,7 +203,7 @@ def test_a_refusal_is_no_error(proxied: Proxied) -> None:
     refusing = {"turns": [[say("No."), {"stop": "refusal"}]]}
     with proxied.editor(refusing) as editor:
         session = editor.open()
-        editor.answer_of(editor.start_prompt(session, "do it"))
+        editor.wait_for_answer(editor.start_prompt(session, "do it"))
         assert listed(editor)["_meta"] == {"messageCount": 2, "hasErrors": False}
 
 
@@ -213,10 +213,10 @@ def test_a_cancelled_turn_is_recorded_with_its_cancel_and_later_updates(proxied:
         turn = editor.start_prompt(session, "search")
         editor.wait_for_text("I am searching.")
         editor.notify("session/cancel", {"sessionId": session})
-        assert editor.result_of(turn) == {"stopReason": "cancelled"}
+        assert editor.wait_for_result(turn) == {"stopReason": "cancelled"}
         assert listed(editor)["_meta"] == {"messageCount": 2, "hasErrors": False}
         editor.kill()
-    told = tell(loaded_anew(proxied, session).updates)
+    told = list_items(loaded_anew(proxied, session).updates)
     assert [(one.kind, one.text) for one in told] == [
         ("user", "search"),
         ("tool call", "A long search (failed)"),

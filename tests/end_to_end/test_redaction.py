@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.tools.demo.display import tell
+from acp_proxy.tools.demo.display import list_items
 from tests.end_to_end.proxied import PROXY, Proxied, entries, say
 from tests.stored import contents
 from torture.planted import RULES, planted
@@ -79,7 +79,7 @@ def test_a_load_replays_the_redacted_text(proxied: Proxied) -> None:
         editor.prompt(session, f"use {TOKEN}")
         assert editor.end() == 0
     with proxied.started() as editor:
-        told = [(one.kind, one.text) for one in tell(editor.load(session).updates)]
+        told = [(one.kind, one.text) for one in list_items(editor.load(session).updates)]
     assert told[0] == ("user", f"use {MASK}")
     assert (told[1], told[-1]) == (("agent", f"I take {MASK}, "), ("agent", "and that is it."))
     assert TOKEN not in json.dumps(told)
@@ -99,7 +99,7 @@ def test_a_secret_split_over_chunks_can_be_redacted_while_the_proxy_runs(proxied
     redacted(proxied)
     assert holders(proxied.store, TOKEN[17:]) == []
     with proxied.started() as editor:
-        texts = [one.text for one in tell(editor.load(session).updates) if one.kind == "agent"]
+        texts = [one.text for one in list_items(editor.load(session).updates) if one.kind == "agent"]
     assert all(text.startswith("I take [redacted]") and " as it is." in text for text in texts)
 
 
@@ -184,7 +184,7 @@ def test_a_secret_is_in_no_file_whatever_way_it_takes(proxied: Proxied) -> None:
     script = {"turns": [ANYWHERE, [say("Done.")]], "methods": {"session/fork": {}}}
     with proxied.editor(script, options=options) as editor:
         session = editor.open()
-        editor.answer_of(editor.start_prompt(session, f"use {TOKEN}"))
+        editor.wait_for_answer(editor.start_prompt(session, f"use {TOKEN}"))
         titled = {"sessionId": session, "title": f"Mine {TOKEN}"}
         assert editor.request("session/set_title", titled) == {"title": "Mine [redacted]"}
         assert {row["title"] for row in editor.sessions()} == {"Mine [redacted]"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.tools.demo.display import ShownItem, tell
+from acp_proxy.tools.demo.display import ShownItem, list_items
 from tests.client import NO_ANSWER, TIMEOUT, RequestFailed
 from tests.end_to_end.proxied import ASK, PROXY, Loaded, Proxied, Updates, conversation, kept, say, texts
 
@@ -52,7 +52,7 @@ def call_of(updates: Updates) -> dict[str, Any]:
 def test_thousands_of_chunks_are_replayed_as_a_few_messages(proxied: Proxied) -> None:
     session = proxied.recorded("count", script=LONG)
     loaded = load_anew(proxied, session)
-    assert [(one.kind, one.text) for one in tell(loaded.updates)] == [
+    assert [(one.kind, one.text) for one in list_items(loaded.updates)] == [
         ("user", "count"), ("agent", NUMBERS), ("tool call", "Look (completed)"), ("agent", NUMBERS)
     ]  # fmt: skip
     assert len(loaded.updates) == 4
@@ -61,7 +61,7 @@ def test_thousands_of_chunks_are_replayed_as_a_few_messages(proxied: Proxied) ->
 def test_a_full_replay_has_every_chunk_unchanged(proxied: Proxied) -> None:
     with proxied.started(LONG) as editor:
         session = editor.new_session()
-        since = editor.mark()
+        since = editor.count_lines()
         editor.prompt(session, "count")
         lines = editor.update_lines(session, since)
         live = [line.raw for line in lines if conversation([line.message["params"]["update"]])]
@@ -69,7 +69,7 @@ def test_a_full_replay_has_every_chunk_unchanged(proxied: Proxied) -> None:
     told = load_anew(proxied, session, *FULL)
     assert texts(told.updates[:1], "user_message_chunk") == ["count"]
     assert raw(told)[1:] == live
-    assert tell(told.updates) == tell(load_anew(proxied, session).updates)
+    assert list_items(told.updates) == list_items(load_anew(proxied, session).updates)
 
 
 @pytest.mark.parametrize("options", [[], FULL])
@@ -105,7 +105,7 @@ def test_an_unknown_replay_mode_is_wrong_usage(proxied: Proxied) -> None:
     for options in (["--replay", "short"], ["--replay-tool-limit", "much"], ["--replay-tool-limit", "-1"]):
         editor = proxied.editor(options=options)
         assert editor.wait() == 2
-        assert options[0] in editor.stderr()
+        assert options[0] in editor.read_stderr()
 
 
 # Outdated state.
@@ -132,7 +132,7 @@ def test_a_terminal_is_replayed_as_its_output(proxied: Proxied, options: list[st
         assert editor.end() == 0
     told = load_anew(proxied, session, *options).updates
     assert '"terminal"' not in json.dumps(told)
-    [call] = [one.about for one in tell(told) if one.kind == "tool call"]
+    [call] = [one.about for one in list_items(told) if one.kind == "tool call"]
     [content] = call["content"]
     assert content["type"] == "content"
     assert "hello\n" in content["content"]["text"]
@@ -171,7 +171,7 @@ def test_the_output_that_the_agent_asks_for_in_a_later_turn_is_replayed_there(
     asked = [number for number, one in enumerate(told) if "has it ended" in json.dumps(one)]
     shown = [number for number, one in enumerate(told) if "hello" in json.dumps(one)]
     assert asked < shown
-    assert tell(told)[1].about["content"] == told[shown[0]]["content"]  # the same call, with its output
+    assert list_items(told)[1].about["content"] == told[shown[0]]["content"]  # the same call, with its output
     command = [*PROXY, "sessions", "show", session, "--full", "--store", str(proxied.store)]
     assert b"hello" in subprocess.run(command, capture_output=True, timeout=TIMEOUT, check=True).stdout
 
@@ -191,10 +191,12 @@ def test_a_call_interrupted_by_a_crash_is_replayed_as_failed(proxied: Proxied, s
     with proxied.started(script) as editor:
         session = editor.new_session()
         editor.prompt(session, "one")
-        editor.answer_of(editor.start_prompt(session, "two"))
+        editor.wait_for_answer(editor.start_prompt(session, "two"))
         editor.wait()
     dangling = [
-        one.about["status"] for one in tell(load_anew(proxied, session, *options).updates) if one.about.get("status")
+        one.about["status"]
+        for one in list_items(load_anew(proxied, session, *options).updates)
+        if one.about.get("status")
     ]
     assert dangling[-1] == "failed"
     assert not {"pending", "in_progress"} & set(dangling)
@@ -216,7 +218,7 @@ def test_a_call_interrupted_by_a_kill_is_replayed_as_failed_and_an_open_one_as_o
 
 
 def status_of(updates: Updates, call: str) -> Any:
-    [status] = [one.about["status"] for one in tell(updates) if one.about.get("toolCallId") == call]
+    [status] = [one.about["status"] for one in list_items(updates) if one.about.get("toolCallId") == call]
     return status
 
 
@@ -268,7 +270,7 @@ def test_a_tool_call_is_not_cut_within_the_limit_without_a_limit_or_in_a_full_re
 
 def test_intact_entries_of_a_damaged_transcript_are_replayed(proxied: Proxied) -> None:
     session = proxied.recorded("mend it", "and the other?")
-    before = tell(load_anew(proxied, session).updates)
+    before = list_items(load_anew(proxied, session).updates)
     path = proxied.transcript(session)
     header, *lines = path.read_bytes().splitlines(keepends=True)
     at, run = "2026-11-20T09:15:02.123Z", "damage"
@@ -285,7 +287,7 @@ def test_intact_entries_of_a_damaged_transcript_are_replayed(proxied: Proxied) -
     bad = [*(f"{entry}\n".encode() for entry in entries), b"garbage\n", b"\0" * 100 + b"\n", b'{"at":"x","torn\n']
     bad.append(f'{{"at":"{at}","run":"{run}","from":"nobody","whatever":1}}\n'.encode())
     path.write_bytes(b"".join([header, *bad, *lines[:4], *bad, *lines[4:], *bad]))
-    assert tell(load_anew(proxied, session).updates) == before
+    assert list_items(load_anew(proxied, session).updates) == before
 
 
 def test_a_compact_replay_equals_the_live_turns(proxied: Proxied) -> None:
@@ -298,4 +300,4 @@ def test_a_compact_replay_equals_the_live_turns(proxied: Proxied) -> None:
         for text, turn in zip(("one", "two", "three"), turns, strict=True)
         for told in [ShownItem("user", text), *kept(turn)]
     ]
-    assert tell(load_anew(proxied, session).updates) == live
+    assert list_items(load_anew(proxied, session).updates) == live

@@ -6,7 +6,7 @@ import pytest
 
 from acp_proxy.store.store import Store
 from acp_proxy.tools.demo.client import RequestFailed
-from acp_proxy.tools.demo.display import tell
+from acp_proxy.tools.demo.display import list_items
 from tests.cli.commands import printed, told
 from tests.end_to_end.proxied import Editor, Proxied, conversation, entries
 
@@ -61,7 +61,7 @@ def rewound(proxied: Proxied, method: str, params: dict[str, Any], result: Any, 
 
 def loaded(proxied: Proxied, session: str, *replay: dict[str, Any], mode: str = "compact") -> list[tuple[str, str]]:
     with proxied.started(script(*replay), agent=LOADS, options=("--replay", mode)) as editor:
-        told = tell(conversation(editor.load(session).updates))
+        told = list_items(conversation(editor.load(session).updates))
         assert editor.end() == 0
     return [(one.kind, one.text) for one in told]
 
@@ -147,7 +147,7 @@ def test_a_rewind_after_a_load_counts_the_messages_from_before_it(proxied: Proxi
     with proxied.started(script(*replay, result={}), agent=LOADS) as editor:
         editor.load(session)
         editor.request("session/rewind", {"sessionId": session, "toMessageId": "m1"})
-        assert [one.text for one in tell(editor.prompt(session, "c please"))]
+        assert [one.text for one in list_items(editor.prompt(session, "c please"))]
         assert editor.end() == 0
     assert loaded(proxied, session) == shown("a", "c")
 
@@ -161,7 +161,7 @@ def test_a_handovers_record_has_nothing_that_was_taken_back(proxied: Proxied) ->
     }
     with proxied.started(echo, agent=("--capabilities", "none")) as editor:
         editor.load(session)
-        record = "".join(one.text for one in tell(editor.prompt(session, "go on")))
+        record = "".join(one.text for one in list_items(editor.prompt(session, "go on")))
         assert editor.end() == 0
     assert "done a" in record or "done d" in record
     assert "done b" not in record

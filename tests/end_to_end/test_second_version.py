@@ -258,7 +258,7 @@ def test_an_agent_of_version_2_refuses_a_client_of_version_1_itself(proxied: Pro
             client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
         client.close_stdin()
         assert client.wait() == 0
-        assert client.stderr() == ""
+        assert client.read_stderr() == ""
     assert proxied.transcripts() == []
 
 

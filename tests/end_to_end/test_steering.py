@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.store.store import Store
-from acp_proxy.tools.demo.display import tell
+from acp_proxy.tools.demo.display import list_items
 from tests.cli.commands import printed, told
 from tests.end_to_end.proxied import ASK, Editor, Permission, Proxied, conversation, entries, prompt, say
 
@@ -48,14 +48,14 @@ def steered(proxied: Proxied, outcome: Any = INJECTED) -> str:
         editor.wait_for_method("session/request_permission")
         assert steer(editor, session) == outcome
         permission.grant()
-        assert editor.result_of(number)["stopReason"] == "end_turn"
+        assert editor.wait_for_result(number)["stopReason"] == "end_turn"
         assert editor.end() == 0
     return session
 
 
 def loaded(proxied: Proxied, session: str, *replay: dict[str, Any], mode: str = "compact") -> list[tuple[str, str]]:
     with proxied.started(script(INJECTED, *replay), agent=LOADS, options=("--replay", mode)) as editor:
-        shown = tell(conversation(editor.load(session).updates))
+        shown = list_items(conversation(editor.load(session).updates))
         assert editor.end() == 0
     return [(one.kind, one.text) for one in shown]
 
@@ -112,7 +112,7 @@ def test_words_without_a_turn_begin_one(proxied: Proxied) -> None:
     """Also right after a load: what the agent then says is new, though nothing says where that turn ends."""
     with proxied.started(agent=LOADS) as editor:
         session = editor.new_session()
-        first = tell(editor.prompt(session, "first"))
+        first = list_items(editor.prompt(session, "first"))
         assert editor.end() == 0
     answers = [(one.kind, one.text) for one in first if one.kind == "agent"]
     with proxied.started(script(BEGUN, said_by_user("first"), after=(say("as told"),)), agent=LOADS) as editor:

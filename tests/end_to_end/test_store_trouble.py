@@ -26,7 +26,7 @@ USUAL = 0o700
 def warnings(editor: Editor) -> list[str]:
     """The proxy's lines on stderr; the editor has ended."""
     editor.close()
-    return [line for line in editor.stderr().splitlines() if line.startswith("acp-proxy:")]
+    return [line for line in editor.read_stderr().splitlines() if line.startswith("acp-proxy:")]
 
 
 def listing(editor: Editor) -> Any:
@@ -460,7 +460,7 @@ def test_a_turn_in_progress_is_no_error(proxied: Proxied) -> None:
     [found] = editor.sessions()
     assert found["_meta"]["hasErrors"] is False
     editor.notify("session/cancel", {"sessionId": session})
-    assert editor.result_of(number)["stopReason"] == "cancelled"
+    assert editor.wait_for_result(number)["stopReason"] == "cancelled"
 
 
 def torn_in_a_character(data: bytes) -> bytes:

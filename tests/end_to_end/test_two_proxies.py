@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.tools.demo.display import tell
+from acp_proxy.tools.demo.display import list_items
 from tests.end_to_end.proxied import (
     ASK,
     NOT_FOUND,
@@ -48,7 +48,7 @@ def both_counted(proxied: Proxied) -> tuple[str, Editor, Editor]:
         editor.wait_for_method("session/request_permission")
     permission.grant()
     for editor, turn in turns:
-        assert editor.result_of(turn) == {"stopReason": "end_turn"}
+        assert editor.wait_for_result(turn) == {"stopReason": "end_turn"}
     return session, one, other
 
 
@@ -95,7 +95,7 @@ def test_a_turn_that_runs_in_one_editor_is_no_error_in_the_others_list(proxied: 
     one.wait_for_method("session/request_permission")
     assert [listed["_meta"]["hasErrors"] for listed in other.sessions()] == [False]
     permission.grant()
-    one.result_of(turn)
+    one.wait_for_result(turn)
     assert [listed["_meta"]["hasErrors"] for listed in other.sessions()] == [False]
 
 
@@ -124,7 +124,7 @@ def test_a_prompt_to_a_session_deleted_by_the_other_begins_a_partial_transcript(
         assert (listed["sessionId"], listed["title"]) == (session, "I am still here")
         assert listed["_meta"]["messageCount"] == 2
         told = editor.load(session).updates
-        assert tell(told)[1:] == tell(live)
+        assert list_items(told)[1:] == list_items(live)
         assert texts(told, "user_message_chunk") == ["I am still here"]
 
 
@@ -138,8 +138,8 @@ def test_a_turn_whose_session_the_other_deletes_continues_live_and_leaves_no_fil
     assert [listed["sessionId"] for listed in other.sessions()] == [session]
     assert other.request("session/delete", {"sessionId": session}) == {}
     permission.grant()
-    assert one.result_of(turn) == {"stopReason": "end_turn"}
-    assert texts(one.updates(session)) == ["before the delete", "behind the delete"]
+    assert one.wait_for_result(turn) == {"stopReason": "end_turn"}
+    assert texts(one.list_updates(session)) == ["before the delete", "behind the delete"]
     assert one.sessions() == other.sessions() == []
     assert proxied.transcripts() == []
     assert one.load(session).answer["error"]["code"] == NOT_FOUND
@@ -175,7 +175,7 @@ def test_one_proxy_in_front_of_another_with_the_same_store_records_nothing(proxi
         session = editor.open()
         editor.prompt(session, "hello")
         assert editor.end() == 0
-        assert editor.stderr().count("nothing is recorded: another acp-proxy, nearer to the agent") == 1
+        assert editor.read_stderr().count("nothing is recorded: another acp-proxy, nearer to the agent") == 1
     [place] = proxied.transcripts()
     prompts = [entry for entry in entries(place) if entry.get("message", {}).get("method") == "session/prompt"]
     assert len(prompts) == 1

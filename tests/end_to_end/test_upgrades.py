@@ -100,14 +100,14 @@ def test_a_conversation_continues_after_the_proxys_files_were_removed(proxied: P
         agent = psutil.Process(editor.pid).children()
         editor.end()
         assert not psutil.wait_procs(agent, timeout=10)[1]
-        assert set(editor.stderr().splitlines()) == {SUPERVISED}
+        assert set(editor.read_stderr().splitlines()) == {SUPERVISED}
 
 
 def test_a_proxy_upgraded_during_its_start_says_what_to_do_and_ends_its_agent(copy: Copy) -> None:
     with copy.editor(lacks=("acp_proxy.run.process_tree",)) as editor:
         assert editor.wait() == 1
         assert (
-            editor.stderr()
+            editor.read_stderr()
             == "acp-proxy: acp-proxy was upgraded or removed while it was starting. Restart the agent.\n"
         )
         assert editor.all_ended()

@@ -55,7 +55,7 @@ def test_with_another_protocol_version_nothing_is_recorded_and_one_line_says_so(
         assert talked(proxied, client) == []
         client.close_stdin()
         assert client.wait() == 0
-        [warning] = client.stderr().splitlines()
+        [warning] = client.read_stderr().splitlines()
     assert warning.startswith("acp-proxy: nothing is recorded")
     assert f"protocolVersion is {said}," in warning
     assert proxied.transcripts() == []

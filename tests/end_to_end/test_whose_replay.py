@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
-from acp_proxy.tools.demo.display import ShownItem, tell
+from acp_proxy.tools.demo.display import ShownItem, list_items
 from tests.client import until
 from tests.end_to_end.proxied import (
     ASK,
@@ -79,7 +79,7 @@ def recorded(proxied: Proxied) -> str:
 
 def raw_load(editor: Editor, session: str) -> list[bytes]:
     """Every line of a load, the answer last, with a fixed id."""
-    since = editor.mark()
+    since = editor.count_lines()
     editor.send({"jsonrpc": "2.0", "id": "load", "method": "session/load", "params": editor.place(session)})
     editor.wait_for(lambda one: one.get("id") == "load", since=since)
     lines = [line.raw for line in editor.lines[since:]]
@@ -95,7 +95,7 @@ def direct_load(proxied: Proxied, script: dict[str, Any], session: str) -> list[
 
 
 def shown(updates: Updates) -> list[tuple[str, str]]:
-    return [(one.kind, one.text) for one in tell(updates)]
+    return [(one.kind, one.text) for one in list_items(updates)]
 
 
 ALL_OF_IT = [
@@ -131,7 +131,7 @@ def test_a_replay_that_lacks_something_is_replaced_by_the_transcript(proxied: Pr
     assert loaded.answer["result"] == {"modes": None, "x": [1.0]}  # the agent's result in both cases
     editor.prompt(session, "go on")
     if COMMANDS in LOSSY[lossy]:
-        assert COMMANDS["update"] in editor.updates(session)
+        assert COMMANDS["update"] in editor.list_updates(session)
     assert editor.end() == 0
     assert proxied.transcript(session).read_bytes().startswith(before)
     kept = [entry for entry in entries(proxied.transcript(session)) if is_prompt(entry)]
@@ -161,7 +161,7 @@ def test_a_replay_that_the_transcript_cannot_replace_passes_byte_for_byte_every_
     before = proxied.transcript(session).read_bytes()
     for _ in range(2):
         with proxied.started(script, agent=LOADS) as editor:
-            since = editor.mark()
+            since = editor.count_lines()
             assert raw_load(editor, session) == [*conversation, answer]
             editor.sessions()
             assert [line.raw for line in editor.update_lines(session, since)] == [*conversation, commands]
@@ -219,19 +219,19 @@ def test_a_cancelled_load_of_the_agent_is_answered_at_once_and_shows_nothing(pro
     pending = editor.start_load(session)
     editor.wait_for_text("of another session")
     editor.notify("$/cancel_request", {"requestId": pending})
-    assert editor.answer_of(pending)["error"]["code"] == CANCELLED
+    assert editor.wait_for_answer(pending)["error"]["code"] == CANCELLED
     editor.prompt(session, "go on")
     assert len(editor.answers_to(pending)) == 1
-    assert texts(editor.updates(session), "user_message_chunk") == []
+    assert texts(editor.list_updates(session), "user_message_chunk") == []
 
 
 def test_a_request_of_the_agent_during_its_load_passes(proxied: Proxied) -> None:
     session = recorded(proxied)
     editor = proxied.started(telling([*turn(1), ASK, *turn(2)], result={"x": 1}), agent=LOADS)
-    since, pending = editor.mark(), editor.start_load(session)
+    since, pending = editor.count_lines(), editor.start_load(session)
     asked = editor.wait_for_method("session/request_permission")  # it comes after its updates, and is answered at once
     until = next(at for at, line in enumerate(editor.lines) if line.message is asked)
-    assert texts(editor.updates(session, since, until), "user_message_chunk") == WORDS[:1]
+    assert texts(editor.list_updates(session, since, until), "user_message_chunk") == WORDS[:1]
     loaded = editor.loaded(session, pending, since)
     assert shown(loaded.updates) == ALL_OF_IT
     assert loaded.answer["result"] == {"x": 1}
@@ -249,7 +249,7 @@ def test_a_live_turn_is_replayed_by_a_load_in_the_same_process(proxied: Proxied)
     editor = proxied.started(telling([]), agent=LOADS)
     session = editor.new_session()
     live = editor.prompt(session, "mend it")
-    assert tell(editor.load(session).updates) == [ShownItem("user", "mend it"), *tell(live)]
+    assert list_items(editor.load(session).updates) == [ShownItem("user", "mend it"), *list_items(live)]
 
 
 def test_a_load_during_a_turn_is_left_to_the_agent(proxied: Proxied) -> None:
@@ -261,7 +261,7 @@ def test_a_load_during_a_turn_is_left_to_the_agent(proxied: Proxied) -> None:
     editor.wait_for_text("before")
     assert texts(editor.load(session).updates) == ["told again"]
     editor.notify("session/cancel", {"sessionId": session})
-    assert editor.result_of(pending)["stopReason"] == "cancelled"
+    assert editor.wait_for_result(pending)["stopReason"] == "cancelled"
 
 
 def test_doctor_reports_whose_replay_was_shown_and_by_which_rule(proxied: Proxied) -> None:

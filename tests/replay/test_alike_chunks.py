@@ -28,7 +28,7 @@ def one_by_one(lines: list[bytes], mode: Mode, limit: int = 0) -> bytes:
     for number, line in enumerate(lines):
         if (entry := file_format.decode_entry(line)) is not None:
             told += again.add(number, entry)
-    return b"".join([*told, *again.end(), *again.states()])
+    return b"".join([*told, *again.end(), *again.list_states()])
 
 
 def at_once(lines: list[bytes], mode: Mode, limit: int = 0) -> tuple[bytes, int]:
@@ -45,7 +45,7 @@ def at_once(lines: list[bytes], mode: Mode, limit: int = 0) -> tuple[bytes, int]
         streams.last = lines[at], entry
         told += again.add(at, entry) if entry is not None else []
         at += 1
-    return b"".join([*told, *again.end(), *again.states()]), saved
+    return b"".join([*told, *again.end(), *again.list_states()]), saved
 
 
 def line(entry: Entry) -> bytes:

@@ -179,7 +179,7 @@ def test_the_latest_state_is_sent_at_the_end_only(mode: Any) -> None:
     states = [update(kind, value=number) for number in range(2) for kind in kinds]
     assert [told for number, entry in enumerate(states) for told in telling.add(number, entry)] == []
     assert telling.end() == []
-    latest = updates_in(telling.states())
+    latest = updates_in(telling.list_states())
     assert [(one["sessionUpdate"], one["value"]) for one in latest] == [
         ("available_commands_update", 1),
         ("usage_update", 1),

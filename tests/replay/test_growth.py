@@ -89,7 +89,7 @@ def test_a_record_has_no_quadratic_cost() -> None:
             record = HandoverRecord(100 * size)
             for line in lines:
                 record.add(line)
-            record.text()
+            record.make_text()
 
         return work
 

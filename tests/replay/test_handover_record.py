@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.replay.handover_record import ATTACHED_BYTES, CUT, LIMIT, SHORT_OUTPUT, HandoverRecord, brief
+from acp_proxy.replay.handover_record import ATTACHED_BYTES, CUT, LIMIT, SHORT_OUTPUT, HandoverRecord, make_record
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript.record_text import (
     AGENT,
@@ -56,7 +56,7 @@ def test_messages_are_quoted_in_order_after_an_introduction() -> None:
         said("Done."),
         user("thanks"),
     ]
-    assert brief(lines) == "\n\n".join(
+    assert make_record(lines) == "\n\n".join(
         [
             INTRODUCTION,
             "User:\n> mend it",
@@ -80,7 +80,7 @@ def test_messages_are_quoted_in_order_after_an_introduction() -> None:
     ],
 )
 def test_content_that_is_not_text_is_named(content: object, told: str) -> None:
-    assert brief([line({"sessionUpdate": "user_message_chunk", "content": content})]).endswith(
+    assert make_record([line({"sessionUpdate": "user_message_chunk", "content": content})]).endswith(
         f"User:\n> {told}\n\n{END}\n"
     )
 
@@ -92,15 +92,15 @@ def test_thoughts_states_and_empty_plans_are_left_out() -> None:
         line({"sessionUpdate": "usage_update"}),
         user(""),
     ]
-    assert brief([user("a"), *others, said("b")]) == brief([user("a"), said("b")])
+    assert make_record([user("a"), *others, said("b")]) == make_record([user("a"), said("b")])
 
 
 def test_a_record_within_the_limit_is_whole_and_a_longer_one_keeps_the_newest_turns() -> None:
     lines = [part for n in range(20) for part in (user(f"question {n}"), said(f"é{n}" * 50))]
-    whole = brief(lines)
+    whole = make_record(lines)
     size = len(whole.encode())
-    assert brief(lines, size) == whole
-    shorter = brief(lines, size - 1)
+    assert make_record(lines, size) == whole
+    shorter = make_record(lines, size - 1)
     assert len(shorter.encode()) < size
     assert shorter.startswith(INTRODUCTION)
     assert "question 0" not in shorter
@@ -109,7 +109,7 @@ def test_a_record_within_the_limit_is_whole_and_a_longer_one_keeps_the_newest_tu
 
 
 def test_the_newest_turn_is_cut_if_it_does_not_fit() -> None:
-    text = brief([user("old"), user("x"), said("é" * LIMIT)])
+    text = make_record([user("old"), user("x"), said("é" * LIMIT)])
     assert LIMIT - 100 < len(text.encode()) <= LIMIT
     assert "> oldx" in text
     assert "\ufffd" not in text
@@ -121,7 +121,7 @@ TURNS = st.lists(st.tuples(st.text(max_size=30), st.text(max_size=200)), max_siz
 @given(TURNS, st.integers(700, 2000))
 def test_a_record_stays_within_the_limit_and_keeps_its_introduction(turns: list[tuple[str, str]], limit: int) -> None:
     lines = [part for asked, answered in turns for part in (user(f"U{asked}"), said(f"A{answered}"))]
-    text, whole = brief(lines, limit), brief(lines, 10**9)
+    text, whole = make_record(lines, limit), make_record(lines, 10**9)
     assert len(text.encode("utf-8", "replace")) <= limit
     assert text.startswith(INTRODUCTION)
     assert (text == whole) == (len(whole.encode("utf-8", "replace")) <= limit)
@@ -135,13 +135,13 @@ def test_lines_of_any_shape_are_accepted(lines: list[bytes]) -> None:
     made = HandoverRecord()
     for one in lines:
         made.add(one)
-    assert json.dumps(made.text())
+    assert json.dumps(made.make_text())
 
 
 def test_a_tool_call_has_its_last_status() -> None:
     call = {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Run tests", "status": "pending"}
     done = {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"}
-    assert brief([user("go"), line(call), said("wait"), line(done)]).endswith(
+    assert make_record([user("go"), line(call), said("wait"), line(done)]).endswith(
         f"Tool call:\n> Run tests (completed)\n\nAgent:\n> wait\n\n{END}\n"
     )
 
@@ -155,7 +155,7 @@ def test_messages_of_one_speaker_with_different_ids_are_separate() -> None:
         content = {"type": "text", "text": words}
         return line({"sessionUpdate": "user_message_chunk", "content": content, "messageId": id})
 
-    text = brief([heard("a", "1"), heard("b", "1"), heard("c", "2")])
+    text = make_record([heard("a", "1"), heard("b", "1"), heard("c", "2")])
     assert text == "\n\n".join([INTRODUCTION, "User:\n> ab", "User:\n> c", f"{END}\n"])
 
 
@@ -172,7 +172,7 @@ def test_quoted_text_cannot_imitate_a_speaker_or_the_end_of_the_record(parted: s
     words = FORGED.replace("\n", parted)
     call = line({"sessionUpdate": "tool_call", "toolCallId": words, "title": words, "status": words})
     link = line({"sessionUpdate": "agent_message_chunk", "content": {"type": words, "name": words}})
-    text = brief([user(words), said(words), call, link, said(parted), user(parted)])
+    text = make_record([user(words), said(words), call, link, said(parted), user(parted)])
     assert lines_of_ours(text) == [INTRODUCTION, "", USER, "", AGENT, "", TOOL, "", AGENT, "", USER, "", END]
     assert len(text.split("\n")) == len(text.splitlines()) + 1, "no other line ends are left"
 
@@ -184,7 +184,7 @@ SAID = st.lists(
 
 @given(st.lists(st.tuples(st.sampled_from([user, said]), SAID.map("".join)), min_size=1), st.sampled_from([700, 10**9]))
 def test_only_our_own_lines_are_unquoted(talk: list[tuple[Any, str]], limit: int) -> None:
-    text = brief([speak(words) for speak, words in talk], limit)
+    text = make_record([speak(words) for speak, words in talk], limit)
     ours = [line for line in lines_of_ours(text) if line]
     assert (ours[0], ours[-1], ours.count(END)) == (INTRODUCTION, END, 1)
     assert set(ours[1:-1]) <= {USER, AGENT, LEFT_OUT, SHORTENED}
@@ -201,15 +201,15 @@ def test_turns_that_no_longer_fit_are_released() -> None:
         made.add(user(f"question {number}"))
         made.add(said("x" * 1000))
     assert held_by(made) < 8 * LIMIT
-    assert "question 1999" in made.text()
-    assert "left out" in made.text()
+    assert "question 1999" in made.make_text()
+    assert "left out" in made.make_text()
 
 
 def test_a_message_in_a_hundred_thousand_chunks_is_one_message() -> None:
     made = HandoverRecord(10**9)
     for _ in range(100_000):
         made.add(said("ab\n"))
-    assert made.text() == "\n\n".join([INTRODUCTION, "Agent:\n" + "\n".join(["> ab"] * 100_000), f"{END}\n"])
+    assert made.make_text() == "\n\n".join([INTRODUCTION, "Agent:\n" + "\n".join(["> ab"] * 100_000), f"{END}\n"])
 
 
 def call(id: str, output: str, **more: object) -> bytes:
@@ -219,7 +219,7 @@ def call(id: str, output: str, **more: object) -> bytes:
 
 def test_the_newest_turns_are_whole_and_older_ones_lose_their_output_first() -> None:
     lines = [each for n in range(99) for each in (user(f"do {n}"), call(str(n), f"{n} " * 3000), said(f"did {n}"))]
-    text = brief(lines)
+    text = make_record(lines)
     assert len(text.encode()) <= LIMIT
     for number in range(99):
         assert f"> do {number}\n" in text
@@ -236,7 +236,7 @@ def test_the_newest_turns_are_whole_and_older_ones_lose_their_output_first() -> 
 
 def test_the_oldest_turns_keep_the_users_words_and_the_last_answer() -> None:
     talk = [each for n in range(40) for each in (user(f"do {n}"), said("x" * 2900), tool(f"c{n}"), said(f"did {n}"))]
-    text = brief(talk)
+    text = make_record(talk)
     oldest = text[text.index("> do 0\n") :].split(f"{USER}\n")[0]
     assert "> did 0" in oldest
     assert "xxx" not in oldest
@@ -245,7 +245,9 @@ def test_the_oldest_turns_keep_the_users_words_and_the_last_answer() -> None:
 
 
 def test_a_newest_turn_that_is_too_long_keeps_the_prompt_and_its_end() -> None:
-    text = brief([user("old"), said("hm"), user("mend it"), said("first" + "x" * LIMIT), call("c", "y"), said("last")])
+    text = make_record(
+        [user("old"), said("hm"), user("mend it"), said("first" + "x" * LIMIT), call("c", "y"), said("last")]
+    )
     assert len(text.encode()) <= LIMIT
     assert "> mend it" in text
     assert "> last" in text
@@ -264,14 +266,14 @@ def test_files_the_last_plan_and_open_ends_follow_the_turns() -> None:
         line({"sessionUpdate": "tool_call", "toolCallId": "2", "title": "edit", "content": [diff], "status": "failed"}),
     ]:
         made.add(each)
-    made.note(answer({"stopReason": "cancelled"}))
-    assert made.text().split("\n\n")[-5:-1] == [
+    made.add_entry(answer({"stopReason": "cancelled"}))
+    assert made.make_text().split("\n\n")[-5:-1] == [
         f"{READ}\n> /w/a.py",
         f"{CHANGED}\n> /w/b.py",
         f"{PLAN}\n> [completed] mend\n> [pending] test",
         f"{OPEN}\n> The user cancelled the last turn.\n> A tool call failed: edit (failed)",
     ]
-    assert "> -a\n> +b" in made.text()
+    assert "> -a\n> +b" in made.make_text()
 
 
 def answer(result: object) -> Entry:
@@ -297,10 +299,10 @@ def answer(result: object) -> Entry:
 def test_the_end_of_the_last_turn_is_told_unless_it_is_the_usual_one(entry: Entry, told: str) -> None:
     made = HandoverRecord()
     made.add(user("go"))
-    made.note(entry)
-    assert f"{OPEN}\n> {told}\n" in made.text()
-    made.note(answer({"stopReason": "end_turn"}))
-    assert OPEN not in made.text()
+    made.add_entry(entry)
+    assert f"{OPEN}\n> {told}\n" in made.make_text()
+    made.add_entry(answer({"stopReason": "end_turn"}))
+    assert OPEN not in made.make_text()
 
 
 IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
@@ -313,8 +315,8 @@ def test_what_the_agent_takes_is_attached_newest_first_within_a_limit() -> None:
     for block in (older, large, {"type": "audio", "data": "b"}, IMAGE):
         made.add(line({"sessionUpdate": "user_message_chunk", "content": block}))
     assert [json.loads(each) for each in made.attached] == [large, IMAGE]
-    assert f"{ATTACHED}image 2, image 4.\n\n{END}\n" in made.text()
-    assert "[audio 3]" in made.text()
+    assert f"{ATTACHED}image 2, image 4.\n\n{END}\n" in made.make_text()
+    assert "[audio 3]" in made.make_text()
 
 
 def test_the_same_image_is_attached_once() -> None:
@@ -322,13 +324,13 @@ def test_the_same_image_is_attached_once() -> None:
     for _ in range(2):
         made.add(line({"sessionUpdate": "user_message_chunk", "content": IMAGE}))
     assert len(made.attached) == 1
-    assert made.text().count("[image 1: image/png]") == 2
+    assert made.make_text().count("[image 1: image/png]") == 2
 
 
 @pytest.mark.parametrize("limit", range(1024, 1224))
 def test_a_shortened_record_stays_within_the_limit(limit: int) -> None:
     talk = [each for n in range(9) for each in (user(f"do {n}"), call(f"{n}", "x" * 300), said(f"did {n}"))]
-    assert len(brief(talk, limit).encode()) <= limit
+    assert len(make_record(talk, limit).encode()) <= limit
 
 
 TAKES_ALL = frozenset({"image", "audio", "resource"})
@@ -353,6 +355,6 @@ def test_what_tools_and_agents_put_out_is_named_and_never_attached(block: object
     made.add(line({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "look", "content": content}))
     made.add(line({"sessionUpdate": "tool_call_update", "toolCallId": "c", "content": content}))
     made.add(line({"sessionUpdate": "agent_message_chunk", "content": block}))
-    assert (made.text().count(f"> {named}"), made.attached) == (2, ())
+    assert (made.make_text().count(f"> {named}"), made.attached) == (2, ())
     made.add(line({"sessionUpdate": "user_message_chunk", "content": block}))
     assert [json.loads(each) for each in made.attached] == [block]

@@ -211,18 +211,18 @@ def test_the_latest_commands_and_usage_are_sent_at_the_end() -> None:
     for number, each in enumerate(said, 1):
         assert telling.add(number, entry(each)) == []
     assert telling.end() == []
-    assert telling.states() == [new, line(used)]
+    assert telling.list_states() == [new, line(used)]
 
 
 @pytest.mark.parametrize("kind", ["current_mode_update", "config_option_update", "notice", "session_info_update"])
 def test_no_other_state_is_sent_at_the_end(kind: str) -> None:
     telling = Replayer("s", run=LATER, mode="full")
     telling.add(1, entry(update("s", kind)))
-    assert telling.states() == []
+    assert telling.list_states() == []
 
 
 def test_without_state_updates_nothing_is_sent_at_the_end() -> None:
-    assert Replayer("s", run=LATER, mode="full").states() == []
+    assert Replayer("s", run=LATER, mode="full").list_states() == []
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def all_told(entries: Iterable[Entry], mode: Mode) -> bytes:
     """The whole replay and the states."""
     telling = Replayer("s", run=LATER, mode=mode)
     lines = [one for number, each in enumerate(entries, 1) for one in telling.add(number, each)]
-    return b"".join([*lines, *telling.end(), *telling.states()])
+    return b"".join([*lines, *telling.end(), *telling.list_states()])
 
 
 @IN_BOTH_MODES

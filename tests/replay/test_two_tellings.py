@@ -222,7 +222,7 @@ def told_of(
 ) -> list[bytes]:
     telling = Replayer(SESSION, run=RUNS[0], mode=mode, tool_limit=0, also=frozenset({PARENT}), kinds=kinds, page=page)
     told = [line for number, step in enumerate(steps, 1) for line in telling.add(number, step.entry)]
-    return [*told, *telling.end(), *telling.states()]
+    return [*told, *telling.end(), *telling.list_states()]
 
 
 # --- the final state of clients

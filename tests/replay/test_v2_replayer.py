@@ -36,7 +36,7 @@ def test_updates_are_replayed_byte_for_byte_and_state_is_left_out() -> None:
     verbatim = telling()
     lines = [line for number, one in enumerate(entries) for line in verbatim.add(number, one)] + verbatim.end()
     assert lines == [(one.raw or b"") + b"\n" for one in (echo(), chunk("a"), odd)]
-    assert verbatim.states() == []
+    assert verbatim.list_states() == []
 
 
 def test_a_prompt_that_the_agent_does_not_repeat_is_told_with_its_id() -> None:

@@ -12,7 +12,7 @@ from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.proxy.effects import StartReplay
 from acp_proxy.proxy.events import ReplayEnded
-from acp_proxy.replay.handover_record import brief
+from acp_proxy.replay.handover_record import make_record
 from acp_proxy.replay.replayer import Mode
 from acp_proxy.run.output import WIDE, Output
 from acp_proxy.run.replay_thread import ReplayThread
@@ -148,7 +148,7 @@ def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
     ours = [talk.prompt("q"), TERMINAL, *ANSWER, talk.answer()]
     heard, ended = replayed(path, ours, mode, replace(WANTED, makes_record=True, rule=Rule.HANDED_OVER))
     assert "".join(WORDS) in ended.record
-    assert ended.record == brief(heard)
+    assert ended.record == make_record(heard)
 
 
 def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> None:

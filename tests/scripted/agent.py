@@ -17,7 +17,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-from acp_proxy.tools.demo.turn import BUILT_IN_TURN, COMMANDS, chunk
+from acp_proxy.tools.demo.turn import BUILT_IN_TURN, COMMANDS, make_chunk
 from tests.scripted.connection import Call, Connection, RpcError, text_of
 from tests.scripted.memory import Exchange, Memory, Session
 from tests.scripted.script import SILENT, MethodScript, Script, ScriptError, merge, read_script
@@ -155,9 +155,9 @@ class Agent:
 
     def _retell(self, session: Session) -> None:
         for number, exchange in enumerate(session.exchanges, 1):
-            self._connection.update(session.id, chunk("user_message_chunk", exchange.prompt, f"user-{number}"))
+            self._connection.update(session.id, make_chunk("user_message_chunk", exchange.prompt, f"user-{number}"))
             if exchange.answer:
-                answer = chunk("agent_message_chunk", exchange.answer, f"answer-{number}")
+                answer = make_chunk("agent_message_chunk", exchange.answer, f"answer-{number}")
                 self._connection.update(session.id, answer)
 
     # Each method checks its parameters, does its work, and returns the usual result.

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 
-from acp_proxy.tools.demo.turn import chunk, fill, memory_of
+from acp_proxy.tools.demo.turn import describe_memory, fill, make_chunk
 from tests.scripted.connection import Call, Connection, encode
 from tests.scripted.script import ScriptError
 
@@ -45,7 +45,7 @@ class Player:
             self._step(call, fill(step, call.names))
 
     def say(self, call: Call, text: str, message_id: str | None = None) -> None:
-        self._update(call, call.session, chunk("agent_message_chunk", text, message_id))
+        self._update(call, call.session, make_chunk("agent_message_chunk", text, message_id))
 
     def _step(self, call: Call, step: Step) -> None:
         match step:
@@ -63,10 +63,10 @@ class Player:
                 for block in call.blocks:
                     if block.get("type") == "text":
                         self._update(
-                            call, call.session, chunk("user_message_chunk", block["text"], f"user-{call.number}")
+                            call, call.session, make_chunk("user_message_chunk", block["text"], f"user-{call.number}")
                         )
             case {"remember": True}:
-                self.say(call, memory_of(call.earlier), step.get("messageId"))
+                self.say(call, describe_memory(call.earlier), step.get("messageId"))
             case {"sleep": int() | float() as seconds}:
                 self._connection.wait(call, timeout=seconds)
             case {"wait_cancel": True}:
@@ -104,7 +104,7 @@ class Player:
             call.said.append(content["text"])
 
     def _flood(self, call: Call, count: int, text: str, *, batch: bool) -> None:
-        params = {"sessionId": call.session, "update": chunk("agent_message_chunk", text)}
+        params = {"sessionId": call.session, "update": make_chunk("agent_message_chunk", text)}
         line = encode({"jsonrpc": "2.0", "method": "session/update", "params": params})
         pending = bytearray()
         for number in range(count):

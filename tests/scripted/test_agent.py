@@ -13,7 +13,7 @@ import anyio
 import pytest
 from acp import schema
 
-from acp_proxy.tools.demo.display import tell
+from acp_proxy.tools.demo.display import list_items
 from tests.client import NO_ANSWER, TIMEOUT, Client, OutputEnded, RequestFailed, has_kind, until
 
 SCRIPTS = Path(__file__).parents[2] / "fixtures" / "agents"
@@ -65,7 +65,7 @@ def kinds(updates: list[dict[str, Any]]) -> list[str]:
 
 
 def text_said(updates: list[dict[str, Any]]) -> str:
-    return "".join(told.text for told in tell(updates) if told.kind == "agent")
+    return "".join(told.text for told in list_items(updates) if told.kind == "agent")
 
 
 def code_of(client: Client, method: str, params: Any) -> Any:
@@ -103,12 +103,12 @@ def test_the_built_in_turn_has_updates_of_every_kind(start: Start, tmp_path: Pat
     client = start()
     session = opened(client, tmp_path)
     assert client.request("session/prompt", prompt(session, "a note on otters")) == {"stopReason": "end_turn"}
-    updates = client.updates(session)
-    assert [told.kind for told in tell(updates)] == ["thought", "plan", "tool call", "image", "agent"]
+    updates = client.list_updates(session)
+    assert [told.kind for told in list_items(updates)] == ["thought", "plan", "tool call", "image", "agent"]
     assert kinds(updates)[0] == "available_commands_update"
     assert kinds(updates)[-1] == "usage_update"
     assert "a note on otters" in text_said(updates)
-    call = next(told.about for told in tell(updates) if told.kind == "tool call")
+    call = next(told.about for told in list_items(updates) if told.kind == "tool call")
     assert (call["kind"], call["status"], call["content"][0]["type"]) == ("edit", "completed", "diff")
 
 
@@ -120,9 +120,9 @@ def test_a_new_process_remembers_a_resumed_session(start: Start, tmp_path: Path)
     first.kill()
     second = start()
     assert second.request("session/resume", place(session, tmp_path)) == {}
-    assert second.updates() == []
+    assert second.list_updates() == []
     second.request("session/prompt", prompt(session, "and now?"))
-    assert "I remember 2 earlier prompts; the first was: the first words" in text_said(second.updates(session))
+    assert "I remember 2 earlier prompts; the first was: the first words" in text_said(second.list_updates(session))
 
 
 def test_an_unknown_session_is_not_found(start: Start, tmp_path: Path) -> None:
@@ -142,16 +142,16 @@ def test_everything_offered_is_served(start: Start, tmp_path: Path) -> None:
     assert client.request("session/list", {"cwd": "/elsewhere"}) == {"sessions": []}
     assert code_of(client, "session/list", {"cursor": "x"}) == -32602
 
-    since = client.mark()
+    since = client.count_lines()
     request_id = client.start_request("session/load", place(session, tmp_path))
-    assert client.result_of(request_id) == {}
-    assert kinds(client.updates(session, since)) == ["user_message_chunk", "agent_message_chunk"]
-    assert client.position_of_answer(request_id) == since + 2
+    assert client.wait_for_result(request_id) == {}
+    assert kinds(client.list_updates(session, since)) == ["user_message_chunk", "agent_message_chunk"]
+    assert client.find_answer(request_id) == since + 2
 
     fork = client.request("session/fork", place(session, tmp_path))["sessionId"]
-    since = client.mark()
+    since = client.count_lines()
     client.request("session/prompt", prompt(fork, "and now?"))
-    assert "the first was: otters" in text_said(client.updates(fork, since))
+    assert "the first was: otters" in text_said(client.list_updates(fork, since))
     assert client.request("session/close", {"sessionId": fork}) == {}
 
     assert client.request("session/delete", {"sessionId": session}) == {}
@@ -201,7 +201,7 @@ def test_requests_sent_together_are_answered_in_order(start: Start, tmp_path: Pa
     client = start()
     requests = [("initialize", {"protocolVersion": 1}), ("session/new", {"cwd": str(tmp_path)})] * 2
     ids = [client.start_request(method, params) for method, params in requests]
-    client.answer_of(ids[-1])
+    client.wait_for_answer(ids[-1])
     assert [one["id"] for one in client.messages() if "id" in one] == ids
 
 
@@ -248,16 +248,16 @@ def test_conversation_asks_for_permission_and_remembers(start: Start, tmp_path: 
     client.request("session/prompt", prompt(session, "mend it"))
     assert client.wait_for_method("session/request_permission")["params"]["sessionId"] == session
     client.request("session/prompt", prompt(session, "and now?"))
-    told = tell(client.updates(session))
+    told = list_items(client.list_updates(session))
     statuses = [one.about["status"] for one in told if one.kind == "tool call"]
     assert statuses == ["completed", "completed", "completed", "failed"]
-    assert "the first was: mend it" in text_said(client.updates(session))
+    assert "the first was: mend it" in text_said(client.list_updates(session))
 
 
 def test_early_updates_come_before_the_answer_and_late_ones_after(start: Start, tmp_path: Path) -> None:
     client = start(script="early-updates")
     session = opened(client, tmp_path)
-    assert kinds(client.updates(session)) == ["available_commands_update", "current_mode_update"]
+    assert kinds(client.list_updates(session)) == ["available_commands_update", "current_mode_update"]
     assert client.messages()[-1]["result"]["sessionId"] == session
     client.request("session/prompt", prompt(session, "hello"))
     client.wait_for_update("usage_update")
@@ -270,7 +270,7 @@ def test_echo_sends_each_text_block_back(start: Start, tmp_path: Path) -> None:
     blocks = [{"type": "text", "text": "one {cwd}"}, {"type": "text", "text": "two"}]
     client.request("session/prompt", {"sessionId": session, "prompt": blocks})
     echoed = [
-        update["content"] for update in client.updates(session) if update["sessionUpdate"] == "user_message_chunk"
+        update["content"] for update in client.list_updates(session) if update["sessionUpdate"] == "user_message_chunk"
     ]
     assert echoed == blocks
 
@@ -281,9 +281,9 @@ def test_echo_sends_each_text_block_back(start: Start, tmp_path: Path) -> None:
 def test_a_script_decides_the_answer_to_a_resume(start: Start, tmp_path: Path, script: str, answer: Any) -> None:
     client = start(script=script)
     session = opened(client, tmp_path)
-    reply = client.answer_of(client.start_request("session/resume", place(session, tmp_path)))
+    reply = client.wait_for_answer(client.start_request("session/resume", place(session, tmp_path)))
     assert (reply["error"]["code"] if "error" in reply else reply["result"]) == answer
-    assert ("tool_call" in kinds(client.updates(session))) == (script == "replays-on-resume")
+    assert ("tool_call" in kinds(client.list_updates(session))) == (script == "replays-on-resume")
 
 
 def test_a_hanging_resume_blocks_nothing_else(start: Start, tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_a_late_resume_is_answered_after_its_cancel(start: Start, tmp_path: Path
     pending = client.start_request("session/resume", place("any", tmp_path))
     client.request("initialize", {"protocolVersion": 1})
     client.notify("$/cancel_request", {"requestId": pending})
-    assert client.result_of(pending) == {}
+    assert client.wait_for_result(pending) == {}
 
 
 def test_a_prompt_can_fail_or_be_refused(start: Start, tmp_path: Path) -> None:
@@ -316,13 +316,13 @@ def test_a_cancel_ends_only_the_wait_of_its_turn(start: Start, tmp_path: Path, b
     client = start(script="cancel")
     sessions = [opened(client, tmp_path) for _ in range(2)]
     turns = [client.start_request("session/prompt", prompt(session, "search")) for session in sessions]
-    client.wait_for(lambda _: all("tool_call" in kinds(client.updates(session)) for session in sessions))
+    client.wait_for(lambda _: all("tool_call" in kinds(client.list_updates(session)) for session in sessions))
     client.notify(by, {"sessionId": sessions[0], "requestId": turns[0]})
-    assert client.result_of(turns[0]) == {"stopReason": "cancelled"}
-    assert "I stopped." in text_said(client.updates(sessions[0]))
-    assert "I stopped." not in text_said(client.updates(sessions[1]))
+    assert client.wait_for_result(turns[0]) == {"stopReason": "cancelled"}
+    assert "I stopped." in text_said(client.list_updates(sessions[0]))
+    assert "I stopped." not in text_said(client.list_updates(sessions[1]))
     client.notify("session/cancel", {"sessionId": sessions[1]})
-    assert client.result_of(turns[1]) == {"stopReason": "cancelled"}
+    assert client.wait_for_result(turns[1]) == {"stopReason": "cancelled"}
 
 
 def test_a_permission_left_open_ends_with_the_turn(start: Start, tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_a_permission_left_open_ends_with_the_turn(start: Start, tmp_path: Path)
     turn = client.start_request("session/prompt", prompt(session, "mend it"))
     client.wait_for_method("session/request_permission")
     client.notify("session/cancel", {"sessionId": session})
-    assert client.result_of(turn) == {"stopReason": "cancelled"}
+    assert client.wait_for_result(turn) == {"stopReason": "cancelled"}
 
 
 @pytest.mark.parametrize(("script", "status"), [("crash", 17), ("killed", KILLED)])
@@ -342,7 +342,7 @@ def test_the_agent_can_die_during_its_second_turn(start: Start, tmp_path: Path, 
     with pytest.raises(OutputEnded):
         client.request("session/prompt", prompt(session, "two"))
     assert client.wait() == status
-    assert "I am about to" in text_said(client.updates(session))
+    assert "I am about to" in text_said(client.list_updates(session))
 
 
 def test_the_terminal_script_uses_the_clients_terminal(start: Start, tmp_path: Path) -> None:
@@ -364,8 +364,8 @@ def test_the_terminal_script_uses_the_clients_terminal(start: Start, tmp_path: P
         "create", "output", "wait_for_exit", "output", "release",
     ]  # fmt: skip
     assert {terminal_id for _, terminal_id in asked} == {None, "t1"}
-    assert {"type": "terminal", "terminalId": "t1"} in tell(client.updates(session))[0].about["content"]
-    assert "hello" in text_said(client.updates(session))
+    assert {"type": "terminal", "terminalId": "t1"} in list_items(client.list_updates(session))[0].about["content"]
+    assert "hello" in text_said(client.list_updates(session))
 
 
 def test_a_sub_agent_has_its_own_session_id(start: Start, tmp_path: Path) -> None:
@@ -373,8 +373,8 @@ def test_a_sub_agent_has_its_own_session_id(start: Start, tmp_path: Path) -> Non
     session = opened(client, tmp_path)
     client.request("session/prompt", prompt(session, "ask"))
     client.wait_for_text("was not done")
-    assert len(client.updates(f"{session}-colleague")) == 4
-    assert text_said(client.updates(session)) == "I ask a colleague. It is answered."
+    assert len(client.list_updates(f"{session}-colleague")) == 4
+    assert text_said(client.list_updates(session)) == "I ask a colleague. It is answered."
 
 
 def test_banner_writes_lines_that_are_no_messages(start: Start, tmp_path: Path) -> None:
@@ -398,7 +398,7 @@ def test_title_is_set_changed_and_cleared(start: Start, tmp_path: Path) -> None:
 
 def titles_of(client: Client, session: str) -> list[str | None]:
     """What each ``session_info_update`` says of the title."""
-    infos = [update for update in client.updates(session) if update["sessionUpdate"] == "session_info_update"]
+    infos = [update for update in client.list_updates(session) if update["sessionUpdate"] == "session_info_update"]
     return [info.get("title", "absent") for info in infos]
 
 
@@ -406,7 +406,7 @@ def test_flood_writes_every_numbered_chunk_in_order(start: Start, tmp_path: Path
     client = start(script={"turns": [[{"flood": {"count": 5000, "text": "chunk {i}", "batch": True}}]]})
     session = opened(client, tmp_path)
     client.request("session/prompt", prompt(session, "go"))
-    texts = [update["content"]["text"] for update in client.updates(session) if "content" in update]
+    texts = [update["content"]["text"] for update in client.list_updates(session) if "content" in update]
     assert texts == [f"chunk {number}" for number in range(5000)]
 
 
@@ -416,10 +416,10 @@ def test_flood_waits_for_a_client_that_does_not_read(start: Start, tmp_path: Pat
     client.pause()
     turn = client.start_request("session/prompt", prompt(session, "go"))
     with pytest.raises(TimeoutError):
-        client.answer_of(turn, 0.1)
+        client.wait_for_answer(turn, 0.1)
     client.notify("session/cancel", {"sessionId": session})
     client.resume()
-    assert client.result_of(turn) == {"stopReason": "cancelled"}
+    assert client.wait_for_result(turn) == {"stopReason": "cancelled"}
 
 
 def test_a_child_can_hold_stdout_after_the_agents_exit(start: Start, tmp_path: Path) -> None:

@@ -86,8 +86,8 @@ def _take_what_is_inside_an_entry_for_one(patch: Patch) -> None:
 
 
 def _attach_what_tools_sent(patch: Patch) -> None:
-    named = Attachments.named
-    patch.setattr(Attachments, "named", lambda self, block, *, is_users: named(self, block, is_users=True))
+    named = Attachments.name_block
+    patch.setattr(Attachments, "name_block", lambda self, block, *, is_users: named(self, block, is_users=True))
 
 
 def _hide_an_unanswered_message_at_the_end(patch: Patch) -> None:
@@ -138,9 +138,9 @@ def _send_the_tail_of_a_resume(patch: Patch) -> None:
 
 def _take_any_note_for_the_output(patch: Patch) -> None:
     def lacks(self: ReplayedTerminals, shown: Any) -> bool:
-        from acp_proxy.replay.terminal_output import _shown_in
+        from acp_proxy.replay.terminal_output import _find_terminals
 
-        return any((shown.run, id) not in self._noted for id in _shown_in(shown))
+        return any((shown.run, id) not in self._noted for id in _find_terminals(shown))
 
     patch.setattr(ReplayedTerminals, "_may_change", lacks)
 

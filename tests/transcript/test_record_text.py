@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.replay.handover_record import HandoverRecord, brief
+from acp_proxy.replay.handover_record import HandoverRecord, make_record
 from acp_proxy.transcript.record_text import ATTACHED, END, INTRODUCTION, LACKING, USER, ExactRecord, FormRecord
 from tests.conversation import chunk, line, update
 
@@ -47,7 +47,7 @@ def test_the_end_of_every_record_is_found_however_it_is_cut(
         made.add(line(each))
     if made.is_empty:
         return
-    record = made.text()
+    record = made.make_text()
     text = record + words
     places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     end, _ = read([text[a:b] for a, b in pairwise(places)])
@@ -85,7 +85,7 @@ def test_a_record_says_how_many_blocks_follow_it() -> None:
 
 
 def test_a_known_record_is_found_by_its_text() -> None:
-    known = ExactRecord(brief([line(chunk("s", "mend it", "user_message_chunk"))])).read("This is the ")
+    known = ExactRecord(make_record([line(chunk("s", "mend it", "user_message_chunk"))])).read("This is the ")
     assert known is not None
     assert known.end is None
     assert known.read("list of") is None

@@ -149,7 +149,9 @@ class LoadMachine:
             self._count.add(tried=1, left=len(left))
             for process in left:
                 process.kill()
-            if re.search("acp-proxy|Traceback", said := editor.stderr()):  # a torn line of the agent is expected there
+            if re.search(
+                "acp-proxy|Traceback", said := editor.read_stderr()
+            ):  # a torn line of the agent is expected there
                 self._count.trouble(f"{victim}, {moment}: on stderr: {said}")
         self._look(moment, may_lose=victim in ("proxy", "all"))
 
@@ -189,17 +191,17 @@ class LoadMachine:
         assert self._session is not None
         match moment:
             case "stream" | "second turn":
-                since, answer = editor.mark(), self._ask(editor)
+                since, answer = editor.count_lines(), self._ask(editor)
                 if moment == "second turn":
-                    editor.answer_of(answer)
-                    since, answer = editor.mark(), self._ask(editor)
+                    editor.wait_for_answer(answer)
+                    since, answer = editor.count_lines(), self._ask(editor)
                 await_lines(editor, int(10 ** self._chance.uniform(0, 3.5)), answer, since)
                 pause(self._chance.choice([0, self._chance.uniform(0, MOMENT_SECONDS)]))
             case "prompt":
                 self._ask(editor)
                 pause(self._chance.uniform(0, MOMENT_SECONDS))
             case "load":
-                since, answer = editor.mark(), editor.start_load(self._session)
+                since, answer = editor.count_lines(), editor.start_load(self._session)
                 await_lines(editor, self._chance.randrange(6), answer, since)
                 pause(self._chance.uniform(0, MOMENT_SECONDS))
             case "list":
@@ -212,7 +214,7 @@ class LoadMachine:
         self._asked += 1
         turn = Turn(self._session, asked(self.number, self._asked))
         self._turns.append(turn)
-        self._under_way.append((editor.mark(), turn))
+        self._under_way.append((editor.count_lines(), turn))
         params = prompt(self._session, turn.asked)
         if self._chance.random() < 0.3:
             params["prompt"].append({"type": "resource", "resource": {"uri": "file:///large", "text": "y" * LARGE}})

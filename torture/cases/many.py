@@ -99,7 +99,7 @@ class Crowd:
             for editor in editors:
                 self.own.add(left=still_there(editor))
                 # A load may come after a revival, before anything is recorded.
-                status, said = editor.wait(), editor.stderr().replace(NOTHING_THERE.format(self.other), "")
+                status, said = editor.wait(), editor.read_stderr().replace(NOTHING_THERE.format(self.other), "")
                 if status != 0 or said:
                     self.own.trouble(f"a proxy said: {said}")
         finally:
@@ -319,9 +319,9 @@ class Member:
         one = Prompted(turn, time.monotonic())
         with self._crowd.lock:
             self._crowd.prompts.setdefault(session, []).append(one)
-        since, number = self._editor.mark(), self._editor.start_prompt(session, turn.asked)
-        assert self._editor.result_of(number, ENDS_SECONDS)["stopReason"] == "end_turn"
-        turn.take(line.raw for line in self._editor.lines[since : self._editor.position_of_answer(number)])
+        since, number = self._editor.count_lines(), self._editor.start_prompt(session, turn.asked)
+        assert self._editor.wait_for_result(number, ENDS_SECONDS)["stopReason"] == "end_turn"
+        turn.take(line.raw for line in self._editor.lines[since : self._editor.find_answer(number)])
         one.ended = time.monotonic()
         self.count.add(tried=1)
 
@@ -329,7 +329,7 @@ class Member:
         """A load replays everything from before."""
         with self._crowd.lock:
             began, said = time.monotonic(), list(self._crowd.prompts.get(session, []))
-        since = self._editor.mark()
+        since = self._editor.count_lines()
         loaded = self._editor.loaded(session, self._editor.start_load(session), since, ENDS_SECONDS)
         self.count.add(loads=1)
         if may_be_gone and loaded.answer.get("error", {}).get("code") == NOT_FOUND:
@@ -394,14 +394,14 @@ def same_new_ids(scale: Scale) -> Outcome:
             for at in range(rounds):
                 meeting.wait(MEET_SECONDS)
                 session = editor.new_session()
-                since, turn = editor.mark(), Turn(session, asked(300 + number, at))
+                since, turn = editor.count_lines(), Turn(session, asked(300 + number, at))
                 answer = editor.start_prompt(session, turn.asked)
-                editor.result_of(answer, ENDS_SECONDS)
-                turn.take(line.raw for line in editor.lines[since : editor.position_of_answer(answer)])
+                editor.wait_for_result(answer, ENDS_SECONDS)
+                turn.take(line.raw for line in editor.lines[since : editor.find_answer(answer)])
                 turns.append(turn)
             count.add(left=still_there(editor))
-            if editor.wait() != 0 or editor.stderr():
-                count.trouble(f"a proxy said: {editor.stderr()}")
+            if editor.wait() != 0 or editor.read_stderr():
+                count.trouble(f"a proxy said: {editor.read_stderr()}")
 
     with ThreadPoolExecutor(proxies) as threads:
         for done in [threads.submit(work, number) for number in range(proxies)]:

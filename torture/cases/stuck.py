@@ -99,7 +99,7 @@ class Trial:
         """Another session can be opened and have a turn."""
         session = editor.new_session()
         editor.prompt(session, "meanwhile")
-        self.see("another session's turn is not told", bool(texts(editor.updates(session))))
+        self.see("another session's turn is not told", bool(texts(editor.list_updates(session))))
 
     def end(self, editor: Editor) -> None:
         """Everything ends in time, every open request is answered, and no process is left."""
@@ -114,7 +114,7 @@ class Trial:
         self.left = len(left)
         self.trouble += [f"is left: {process}" for process in left]
         for number in self.unanswered:
-            error = editor.answer_of(number, SECONDS).get("error", {})
+            error = editor.wait_for_answer(number, SECONDS).get("error", {})
             self.see(f"what was open is answered {error}", error.get("code") == -32603)
 
 
@@ -138,7 +138,7 @@ def load(trial: Trial) -> Editor:
     trial.see("the list is not served", session in [one["sessionId"] for one in editor.sessions()])
     trial.see("a delete is not served", editor.request("session/delete", {"sessionId": "another"}) == {})
     editor.notify("$/cancel_request", {"requestId": loading})
-    trial.see("a cancelled load is not ended", editor.answer_of(loading)["error"]["code"] == CANCELLED)
+    trial.see("a cancelled load is not ended", editor.wait_for_answer(loading)["error"]["code"] == CANCELLED)
     trial.unanswered.append(editor.start_load(session))
     return editor
 
@@ -211,7 +211,7 @@ def half_a_long_message(trial: Trial) -> Editor:
     editor.wait_for_text("so far")
     refused = ask_until_it_is_stuck(editor)
     editor.notify("session/cancel", {"sessionId": session})
-    trial.see("a request of ours is lost", editor.answer_of(refused)["error"]["code"] == INVALID_PARAMS)
+    trial.see("a request of ours is lost", editor.wait_for_answer(refused)["error"]["code"] == INVALID_PARAMS)
     return editor
 
 
@@ -220,7 +220,7 @@ def ask_until_it_is_stuck(editor: Editor) -> int:
     while True:
         refused = editor.start_request("session/list", {"cwd": "nowhere"})
         try:
-            editor.answer_of(refused, UNREAD_SECONDS)
+            editor.wait_for_answer(refused, UNREAD_SECONDS)
         except TimeoutError:
             return refused
 
@@ -242,7 +242,7 @@ def never_reads(trial: Trial) -> Editor:
     while written < MOST_UNREAD and select.select([], [descriptor], [], UNREAD_SECONDS)[1]:
         written += os.write(descriptor, b"x" * (select.PIPE_BUF - 1) + b"\n")
     trial.see("what nobody reads is taken all the same", written < MOST_UNREAD)
-    editor.wait_for_method("_tick", since=editor.mark())
+    editor.wait_for_method("_tick", since=editor.count_lines())
     return editor
 
 
@@ -256,7 +256,7 @@ def stopped(trial: Trial) -> Editor:
     number = editor.start_prompt(session, "are you there?")
     trial.see("the list is not served", session in [one["sessionId"] for one in editor.sessions()])
     agent.resume()
-    trial.see("what was said meanwhile is lost", editor.result_of(number)["stopReason"] == "end_turn")
+    trial.see("what was said meanwhile is lost", editor.wait_for_result(number)["stopReason"] == "end_turn")
     agent.suspend()
     trial.unanswered.append(editor.start_prompt(session, "and now?"))
     trial.see("the list is not served", session in [one["sessionId"] for one in editor.sessions()])
@@ -270,7 +270,7 @@ def what_was_last(trial: Trial, editor: Editor) -> None:
         trial.see("a whole message without its newline is not delivered", last == [WHOLE.encode() + b"\n"])
     elif trial.kind is half_a_message:
         editor.close()  # by then all of stderr was read
-        trial.see(f"half a message is not on stderr, but {editor.stderr()!r}", HALF in editor.stderr())
+        trial.see(f"half a message is not on stderr, but {editor.read_stderr()!r}", HALF in editor.read_stderr())
 
 
 KINDS: dict[str, Callable[[Trial], Editor]] = {

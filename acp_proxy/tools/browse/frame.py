@@ -95,43 +95,43 @@ class FrameLook:
 def draw_frame(state: BrowseState, preview: Sequence[str], look: FrameLook) -> list[str]:
     """The lines of the screen, styled by escape sequences. ``preview``: printable lines, which may have styles."""
     if state.has_help:
-        lines = [f"{_BOLD}{name:9}{_END}{_cut(text, max(look.width - 9, 0))}" for name, text in _HELP][
+        lines = [f"{_BOLD}{name:9}{_END}{_cut_end(text, max(look.width - 9, 0))}" for name, text in _HELP][
             : look.height - 1
         ]
         lines += [""] * (look.height - 1 - len(lines))
-        return [*lines, f"{_QUIET}{_cut('Press any key to go back.', look.width)}{_END}"]
+        return [*lines, f"{_QUIET}{_cut_end('Press any key to go back.', look.width)}{_END}"]
     shown = state.shown[state.top : state.top + look.listed]
-    lines = [_filter(state, look)]
-    agent = min(max((cell_len(_plain(name_agent(row.agent), look)) for row in shown), default=0), _MOST_AGENT)
-    lines += [_row(row, look, agent, is_chosen=state.top + at == state.at) for at, row in enumerate(shown)]
+    lines = [_format_filter(state, look)]
+    agent = min(max((cell_len(_clean(name_agent(row.agent), look)) for row in shown), default=0), _MOST_AGENT)
+    lines += [_format_row(row, look, agent, is_chosen=state.top + at == state.at) for at, row in enumerate(shown)]
     if not shown:
-        lines.append(f"{_QUIET}{_cut(_nothing(state), look.width)}{_END}")
+        lines.append(f"{_QUIET}{_cut_end(_explain_no_rows(state), look.width)}{_END}")
     lines += [""] * (1 + look.listed - len(lines))
-    lines.append(_between(state, look))
+    lines.append(_format_divider(state, look))
     lines += [text.translate(look.forms) for text in preview[: look.previewed]]
     lines += [""] * (look.height - 1 - len(lines))
-    last = _message(state, look) if state.message and state.asked is None else [_last(state, look)]
+    last = _wrap_message(state, look) if state.message and state.asked is None else [_format_last_line(state, look)]
     return [*lines[: max(look.height - len(last), 0)], *last][-max(look.height, 1) :]
 
 
-def _filter(state: BrowseState, look: FrameLook) -> str:
+def _format_filter(state: BrowseState, look: FrameLook) -> str:
     count = f"{len(state.shown)} of {len(state.rows)}" if state.is_complete or state.typed else str(len(state.rows))
     count += f"{' archived' if state.archived else ''}{'' if state.is_complete else ', reading…'}"
     count = f"{count}{', searching' if state.is_searching else ''}".translate(look.forms)
     label = "Filter: "
-    count = _cut(count, max(look.width - len(label) - len(_GAP) - 1, 0))
+    count = _cut_end(count, max(look.width - len(label) - len(_GAP) - 1, 0))
     room = look.width - len(label) - len(count) - len(_GAP) - 1
-    typed = _tail(state.typed, room)
+    typed = _cut_start(state.typed, room)
     space = " " * max(room - cell_len(typed), 0)
     if state.asked is not None:
         return f"{_QUIET}{label}{typed} {space}{_GAP}{count}{_END}"
     return f"{_BOLD}{label}{_END}{typed}{_SELECTED} {_END}{space}{_GAP}{_QUIET}{count}{_END}"
 
 
-def _row(row: ListedSession, look: FrameLook, agent: int, *, is_chosen: bool) -> str:
+def _format_row(row: ListedSession, look: FrameLook, agent: int, *, is_chosen: bool) -> str:
     """``agent``: the width of the column with the agents' names, which a narrow terminal does not show."""
     when = RUNNING if row.is_running else formatting.format_short_time(row.updated, look.now)
-    directory = _plain(formatting.shorten_home(row.cwd or "", look.home), look)
+    directory = _clean(formatting.shorten_home(row.cwd or "", look.home), look)
     room = look.width - 2 - _WHEN - len(_GAP)
     has_agent = room - agent - len(_GAP) >= _LEAST_TITLE
     room -= (agent + len(_GAP)) * has_agent
@@ -140,17 +140,17 @@ def _row(row: ListedSession, look: FrameLook, agent: int, *, is_chosen: bool) ->
     ellipsis = "…".translate(look.forms)
     marks = f"{PINNED if row.is_pinned else ''}{'copy · ' if row.copy_of else ''}"
     shown = f"{marks}{formatting.strip_markdown(row.title or '') or '(no title)'}"
-    cells = [_cut(_plain(shown, look), title, ellipsis, pad=True)]
+    cells = [_cut_end(_clean(shown, look), title, ellipsis, pad=True)]
     if has_agent:
-        cells.append(_cut(_plain(name_agent(row.agent), look), agent, ellipsis, pad=True))
+        cells.append(_cut_end(_clean(name_agent(row.agent), look), agent, ellipsis, pad=True))
     if wide:
-        cells.append(_tail(directory, wide, ellipsis))
+        cells.append(_cut_start(directory, wide, ellipsis))
     cells.append(when[:_WHEN].rjust(_WHEN))
     text = f"{'>' if is_chosen else ' '} {_GAP.join(cells)}"
     return f"{_SELECTED}{text}{_END}" if is_chosen else text
 
 
-def _between(state: BrowseState, look: FrameLook) -> str:
+def _format_divider(state: BrowseState, look: FrameLook) -> str:
     row = state.chosen
     if row is None:
         return ""
@@ -159,42 +159,42 @@ def _between(state: BrowseState, look: FrameLook) -> str:
         if state.place
         else [name_agent(row.agent), row.selector, f"{row.prompts} turn{'' if row.prompts == 1 else 's'}"]
     )
-    text = _cut(_plain(" · ".join(about), look), look.width - 6)
+    text = _cut_end(_clean(" · ".join(about), look), look.width - 6)
     rest = "─".translate(look.forms) * max(look.width - cell_len(text) - 6, 0)
     return f"{_QUIET}{'─'.translate(look.forms) * 3} {_END}{text}{_QUIET} {rest}{_END}"
 
 
-def _last(state: BrowseState, look: FrameLook) -> str:
+def _format_last_line(state: BrowseState, look: FrameLook) -> str:
     room = look.width - 1
     if state.asked == "delete" and state.chosen is not None:
-        title = _plain(state.chosen.title or state.chosen.selector, look)
+        title = _clean(state.chosen.title or state.chosen.selector, look)
         room -= len('Delete ""')
         least = min(cell_len(title), _LEAST_TITLE_ASKED)
         forms = _DELETE if state.bin_days else (_DELETE_FOR_GOOD,)
         endings = [form.format(formatting.format_days(state.bin_days)) for form in forms]
         ending = next((each for each in endings if len(each) + least <= room), endings[-1])
-        title = _cut(title, max(room - len(ending), 0))
+        title = _cut_end(title, max(room - len(ending), 0))
         return f'{_BOLD}Delete "{title}"{ending}{_END}{_SELECTED} {_END}'
     if state.asked is not None:
         label = _ASKED[state.asked]
-        return f"{_BOLD}{label}{_END}{_tail(_plain(state.answer, look), room - len(label))}{_SELECTED} {_END}"
+        return f"{_BOLD}{label}{_END}{_cut_start(_clean(state.answer, look), room - len(label))}{_SELECTED} {_END}"
     keys = [_IN_ARCHIVE.get(each, each) if state.archived else each for each in _KEYS]
     while len(keys) > 1 and len(_GAP.join(keys)) > room:
         keys.pop(-1 - _KEPT if len(keys) > _KEPT else 0)
-    return f"{_QUIET}{_cut(_GAP.join(keys), room)}{_END}"
+    return f"{_QUIET}{_cut_end(_GAP.join(keys), room)}{_END}"
 
 
-def _message(state: BrowseState, look: FrameLook) -> list[str]:
+def _wrap_message(state: BrowseState, look: FrameLook) -> list[str]:
     """The message, wrapped: its end, which says what to do, is always shown."""
     from rich.console import Console  # imported late: the first screen has no message
     from rich.text import Text
 
     room = max(look.width - 1, 1)
-    lines = Text(_plain(state.message, look)).wrap(Console(width=room), room)
+    lines = Text(_clean(state.message, look)).wrap(Console(width=room), room)
     return [f"{_BOLD}{text.plain.rstrip()}{_END}" for text in lines]
 
 
-def _nothing(state: BrowseState) -> str:
+def _explain_no_rows(state: BrowseState) -> str:
     if not state.is_complete:
         return "Reading the sessions."
     if state.is_searching:
@@ -204,17 +204,17 @@ def _nothing(state: BrowseState) -> str:
     return "No session is archived. ^T shows the others." if state.archived else "No sessions. ^T shows archived ones."
 
 
-def _plain(text: str, look: FrameLook) -> str:
+def _clean(text: str, look: FrameLook) -> str:
     return AMBIGUOUS.sub("", make_line(text)).translate(look.forms)
 
 
-def _cut(text: str, width: int, ellipsis: str = "", *, pad: bool = False) -> str:
+def _cut_end(text: str, width: int, ellipsis: str = "", *, pad: bool = False) -> str:
     if cell_len(text) > width:
         return set_cell_size(text, max(width - len(ellipsis), 0)) + ellipsis[:width]
     return set_cell_size(text, width) if pad else text
 
 
-def _tail(text: str, width: int, ellipsis: str = "") -> str:
+def _cut_start(text: str, width: int, ellipsis: str = "") -> str:
     """The end of a text; a beginning that is left out becomes the ellipsis."""
     if cell_len(text) <= width:
         return text

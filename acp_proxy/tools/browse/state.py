@@ -1,6 +1,7 @@
 """What ``acp-proxy browse`` does with a key: the list, the filter, the selection, the question on the last line. Pure.
 
-``press`` returns the next state, and a deed if something outside has to be done. Nothing here draws, reads or writes.
+``handle_key`` returns the next state, and an action if something outside has to be done. Nothing here draws, reads or
+writes.
 """
 
 from collections.abc import Callable, Sequence
@@ -113,10 +114,11 @@ def make_key(row: ListedSession) -> tuple[str, str]:
     return row.agent, row.name
 
 
-def press(
-    state: BrowseState, pressed: str, height: int, name_of: Callable[[ListedSession], str]
+def handle_key(
+    state: BrowseState, pressed: str, height: int, suggest_name: Callable[[ListedSession], str]
 ) -> tuple[BrowseState, Action | None]:
-    """``pressed``: the name of a key, else typed or pasted text. ``height``: of the list. ``name_of``: a file name."""
+    """``pressed``: the name of a key, else typed or pasted text. ``height``: of the list. ``suggest_name``: suggests a
+    file for an export."""
     if state.has_help:
         return replace(state, has_help=False), None
     state = replace(state, message="")
@@ -135,7 +137,7 @@ def press(
             case "c-d":
                 return replace(state, asked="delete", answer=""), None
             case "c-e":
-                return replace(state, asked="export", answer=name_of(row)), None
+                return replace(state, asked="export", answer=suggest_name(row)), None
             case "c-a":
                 return state, Action("archive", row)
             case "c-f":

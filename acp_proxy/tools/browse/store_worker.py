@@ -31,12 +31,12 @@ class Library:
         """Another one, for another thread."""
         return Library(self._root, self._wanted)
 
-    def rows(self, archived: bool) -> list[ListedSession]:
+    def list_rows(self, archived: bool) -> list[ListedSession]:
         """Raises Unreadable."""
         return list(self._wanted.list_newest(self._store, archived))
 
     def search(
-        self, typed: str, archived: bool, tell: Callable[[list[TextHit]], None], is_wanted: Callable[[], bool]
+        self, typed: str, archived: bool, show_hits: Callable[[list[TextHit]], None], is_wanted: Callable[[], bool]
     ) -> list[TextHit]:
         """The sessions in which these words were said; the last word may be the beginning of one.
 
@@ -60,7 +60,7 @@ class Library:
                 found[make_key(hit.session)] = TextHit(hit.session, place)
             if len(found) >= next_time:
                 next_time *= 2  # so that drawing does not take longer than searching
-                tell(list(found.values()))
+                show_hits(list(found.values()))
             return is_wanted()
 
         wanted = self._wanted
@@ -78,7 +78,7 @@ class Library:
         search_store(self._store, request, report_hit=add)
         return list(found.values())
 
-    def preview(self, row: ListedSession, width: int, height: int) -> list[str]:
+    def read_preview(self, row: ListedSession, width: int, height: int) -> list[str]:
         """The first lines of a conversation. Raises AcpProxyError, OSError."""
         from acp_proxy.views.conversation import read_parts
         from acp_proxy.views.passages import make_passages

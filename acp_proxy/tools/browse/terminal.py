@@ -49,8 +49,8 @@ class BrowseTerminal:
         self._changes: queue.SimpleQueue[Change] = queue.SimpleQueue()
         self._previews: dict[Seen, list[str]] = {}
         self._wanted: Seen | None = None
-        self._reader = Worker(lambda text: self._tell(partial(replace, message=text)))
-        self._searcher = Worker(lambda text: self._tell(partial(replace, message=text)))
+        self._reader = Worker(lambda text: self._put_change(partial(replace, message=text)))
+        self._searcher = Worker(lambda text: self._put_change(partial(replace, message=text)))
         self._searching = library.reopen()
         self._application: Application[Action | None] | None = None
         self._stack = ExitStack()
@@ -63,7 +63,7 @@ class BrowseTerminal:
         self._stack.enter_context(Keyboard(wanted=True))  # no echo until prompt_toolkit reads
         if os.name == "posix":
             size = os.get_terminal_size(sys.stdout.fileno())
-            lines = draw_frame(self._state, [], self._look(size.columns, size.lines))
+            lines = draw_frame(self._state, [], self._measure(size.columns, size.lines))
             sys.stdout.write(_WHOLE_SCREEN + _NO_CURSOR + _AT_THE_TOP + "\r\n".join(lines))
             sys.stdout.flush()
             self._is_drawn = True
@@ -87,8 +87,8 @@ class BrowseTerminal:
 
         bindings = KeyBindings()
         for name in (*browse_state.KEYS, Keys.Any, Keys.BracketedPaste):
-            bindings.add(name, eager=name == "escape")(self._pressed)
-        shown = FormattedTextControl(self._text, show_cursor=False)
+            bindings.add(name, eager=name == "escape")(self._handle_key)
+        shown = FormattedTextControl(self._draw, show_cursor=False)
         application: Application[Action | None] = Application(
             Layout(Window(shown, always_hide_cursor=True)), key_bindings=bindings, full_screen=True
         )
@@ -111,26 +111,26 @@ class BrowseTerminal:
 
     def read(self, reading: Callable[[], None]) -> None:
         """Let the user read a session, on the screen that the list does not use; then read the list again."""
-        self._got(reading)
+        self._try_work(reading)
         self._list()
 
     # --- drawing
 
-    def _text(self) -> "ANSI":
+    def _draw(self) -> "ANSI":
         from prompt_toolkit.application import get_app
         from prompt_toolkit.formatted_text import ANSI
 
         size = get_app().output.get_size()
-        look = self._look(size.columns, size.rows)
+        look = self._measure(size.columns, size.rows)
         while not self._changes.empty():
             self._state = self._changes.get()(self._state)
         self._state = browse_state.fit(self._state, look.listed)
-        return ANSI("\n".join(draw_frame(self._state, self._preview(look), look)))
+        return ANSI("\n".join(draw_frame(self._state, self._find_preview(look), look)))
 
-    def _look(self, width: int, height: int) -> FrameLook:
+    def _measure(self, width: int, height: int) -> FrameLook:
         return FrameLook(width, height, datetime.now().astimezone(), os.path.expanduser("~"), find_screen().forms)
 
-    def _preview(self, look: FrameLook) -> Sequence[str]:
+    def _find_preview(self, look: FrameLook) -> Sequence[str]:
         row = self._state.chosen
         if row is None:
             return []
@@ -142,16 +142,16 @@ class BrowseTerminal:
 
     # --- keys
 
-    def _pressed(self, event: "KeyPressEvent") -> None:
+    def _handle_key(self, event: "KeyPressEvent") -> None:
         pressed = event.key_sequence[0]
         name = str(getattr(pressed.key, "value", pressed.key))
         name = _NAMES.get(name, name)
-        look = self._look(event.app.output.get_size().columns, event.app.output.get_size().rows)
+        look = self._measure(event.app.output.get_size().columns, event.app.output.get_size().rows)
         before = self._state
         key = name if name in browse_state.KEYS else pressed.data
         if name not in browse_state.KEYS and name != "<bracketed-paste>" and not key.isprintable():
             return
-        self._state, action = browse_state.press(before, key, look.listed, suggest_name)
+        self._state, action = browse_state.handle_key(before, key, look.listed, suggest_name)
         if self._state.typed != before.typed and self._state.typed.strip():
             self._search()
         if action is not None:
@@ -188,9 +188,9 @@ class BrowseTerminal:
         archived = self._state.archived
 
         def read() -> None:
-            rows = self._got(lambda: self._library.rows(archived))
+            rows = self._try_work(lambda: self._library.list_rows(archived))
             if rows is not None:
-                self._tell(
+                self._put_change(
                     lambda state: browse_state.replace_rows(state, rows) if state.archived == archived else state
                 )
 
@@ -205,31 +205,31 @@ class BrowseTerminal:
             return (self._state.typed, self._state.archived) == (typed, archived)
 
         def tell(hits: list[TextHit], *, is_all: bool = False) -> None:
-            self._tell(lambda state: browse_state.replace_hits(state, typed, hits, is_all=is_all))
+            self._put_change(lambda state: browse_state.replace_hits(state, typed, hits, is_all=is_all))
 
         def search() -> None:
             if is_wanted():
-                hits = self._got(lambda: self._searching.search(typed, archived, tell, is_wanted))
+                hits = self._try_work(lambda: self._searching.search(typed, archived, tell, is_wanted))
                 tell(hits or [], is_all=True)
 
         self._searcher.put(search)
 
     def _read(self, wanted: Seen, row: ListedSession, look: FrameLook) -> None:
         if self._wanted == wanted:  # else the user has gone on
-            lines = self._got(lambda: self._library.preview(row, look.width, look.height))
+            lines = self._try_work(lambda: self._library.read_preview(row, look.width, look.height))
             self._previews[wanted] = lines or []
-            self._tell(lambda state: state)
+            self._put_change(lambda state: state)
 
     def _copy_code(self, row: ListedSession, application: "Application[Action | None]") -> None:
         """Copy the session's last code block; if that was the last thing copied, the one before it, and so on."""
         if self._copied is None or self._copied[0] != browse_state.make_key(row):
-            blocks = self._got(lambda: self._library.read_code_blocks(row))
+            blocks = self._try_work(lambda: self._library.read_code_blocks(row))
             if blocks is None:
                 return
             self._copied = browse_state.make_key(row), blocks, len(blocks)
         key, blocks, last = self._copied
         if not blocks:
-            self._tell(partial(replace, message="The agent wrote no code block in this session."))
+            self._put_change(partial(replace, message="The agent wrote no code block in this session."))
             return
         number = last or len(blocks)
         self._copied = key, blocks, number - 1
@@ -237,17 +237,17 @@ class BrowseTerminal:
         if application.loop is not None:  # None: the list has ended
             application.loop.call_soon_threadsafe(_copy, application, text)
         message = f"Copied block {number} of {len(blocks)}, if your terminal allows that: {text.partition(chr(10))[0]}"
-        self._tell(partial(replace, message=message))
+        self._put_change(partial(replace, message=message))
 
     def _perform(self, action: Action) -> None:
-        message = self._got(lambda: self._library.do(action))
+        message = self._try_work(lambda: self._library.do(action))
         if message is None:
             return
         if action.act in ("archive", "delete") and action.row is not None:
-            self._tell(partial(browse_state.remove_row, gone=action.row))
-        self._tell(partial(replace, message=message))
+            self._put_change(partial(browse_state.remove_row, gone=action.row))
+        self._put_change(partial(replace, message=message))
 
-    def _got(self, doing: Callable[[], T]) -> T | None:
+    def _try_work(self, doing: Callable[[], T]) -> T | None:
         """The result; None, and a message, if it failed."""
         try:
             return doing()
@@ -255,10 +255,10 @@ class BrowseTerminal:
             message = " ".join(map(str, problem.args))
         except OSError as problem:
             message = f"{problem.filename or 'the store'}: {problem.strerror}. Run: acp-proxy doctor"
-        self._tell(partial(replace, message=message))
+        self._put_change(partial(replace, message=message))
         return None
 
-    def _tell(self, change: Change) -> None:
+    def _put_change(self, change: Change) -> None:
         """Change the state before the next drawing, which is soon. For any thread."""
         self._changes.put(change)
         if (application := self._application) is not None:

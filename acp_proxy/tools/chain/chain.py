@@ -49,13 +49,13 @@ class Junction:
         for_client, self.to_client = os.pipe()
         for_agent, self.to_agent = os.pipe()
         self._writers = [
-            threading.Thread(target=self._put_together, args=(side, fd), name=f"to the {side.value}", daemon=True)
+            threading.Thread(target=self._wrap_output, args=(side, fd), name=f"to the {side.value}", daemon=True)
             for side, fd in ((Peer.CLIENT, for_client), (Peer.AGENT, for_agent))
         ]
 
     def start(self) -> None:
         """Start the threads."""
-        threading.Thread(target=self._take_apart, name="from the conductor", daemon=True).start()
+        threading.Thread(target=self._read_conductor, name="from the conductor", daemon=True).start()
         for writer in self._writers:
             writer.start()
 
@@ -64,12 +64,12 @@ class Junction:
         for side in self._sides.values():
             side.close()
 
-    def deliver(self) -> None:
+    def wait_for_delivery(self) -> None:
         """Wait until the conductor has everything. Call it when the relay has closed its outputs."""
         for writer in self._writers:
             writer.join()
 
-    def _take_apart(self) -> None:
+    def _read_conductor(self) -> None:
         framer = LineFramer()
         while data := output.read(self._from_conductor, READ_SIZE):
             self._pass_in(framer.feed(data))
@@ -78,18 +78,18 @@ class Junction:
         self.stop()
 
     def _pass_in(self, lines: list[bytes]) -> None:
-        found = [each for line in lines for each in self._decided(self._envelopes.open, line) or ()]
+        found = [each for line in lines for each in self._decide(self._envelopes.open, line) or ()]
         for peer, side in self._sides.items():
             side.write(b"".join(line for whose, line in found if whose is peer))
         self._to_conductor.post(b"".join(line for whose, line in found if whose is None))
 
-    def _put_together(self, side: Peer, fd: int) -> None:
+    def _wrap_output(self, side: Peer, fd: int) -> None:
         framer = LineFramer()
         wrap = partial(self._envelopes.wrap, side)
         while data := output.read(fd, READ_SIZE):
-            self._to_conductor.write(b"".join(self._decided(wrap, line) or b"" for line in framer.feed(data)))
+            self._to_conductor.write(b"".join(self._decide(wrap, line) or b"" for line in framer.feed(data)))
 
-    def _decided(self, decide: Callable[[bytes], T], line: bytes) -> T | None:
+    def _decide(self, decide: Callable[[bytes], T], line: bytes) -> T | None:
         with self._deciding:
             try:
                 return decide(line)
@@ -127,7 +127,7 @@ def serve_chain(given: dict[str, str]) -> int:
     relay.start()
     junction.start()
     serve.finish_start(recorder, relay)
-    last = _next(news)
+    last = _wait_for_news(news)
     why = f"acp-proxy was ended by {signal.Signals(last).name}" if last > 0 else "the conductor has ended the chain"
 
     def end() -> None:
@@ -137,20 +137,20 @@ def serve_chain(given: dict[str, str]) -> int:
         relay.finish(f"agent is out of reach: {why}")
         relay.finish_work(_WORK_SECONDS)
         relay.close()
-        junction.deliver()
+        junction.wait_for_delivery()
         news.put(_DELIVERED)
 
     ending = threading.Thread(target=end, name="the end", daemon=True)
     ending.start()
     while last == _OVER:
-        last = _next(news)
+        last = _wait_for_news(news)
     if last == _DELIVERED:
         return 0
     ending.join(_HELD_SECONDS)
     return 128 + last
 
 
-def _next(news: "queue.SimpleQueue[int]") -> int:
+def _wait_for_news(news: "queue.SimpleQueue[int]") -> int:
     while True:
         with suppress(queue.Empty):
             return news.get(timeout=_TICK)

@@ -43,7 +43,7 @@ class Envelopes:
             if jsonrpc.is_plain(params):  # else more than the parameters follows
                 return [(Peer.AGENT, b"".join((_UPDATE, params, b"}\n")))]
         try:
-            return self._opened(line, jsonrpc.read_message(line))
+            return self._open(line, jsonrpc.read_message(line))
         except ValueError:  # nested too deeply, for any conductor too
             return []
 
@@ -56,7 +56,7 @@ class Envelopes:
                 self._theirs.take(side, message.id)
                 return line
             case Notification(method=acp.CANCEL_REQUEST):
-                id = _cancelled(message)
+                id = _find_cancelled(message)
                 return line if id is not None and self._ours.is_asked(side, id) else b""
             case Request():
                 self._ours.add(side, message, None)
@@ -65,48 +65,48 @@ class Envelopes:
             case Batch() | Opaque():  # from a conductor, these get no further than ``open``
                 return b""
         try:
-            return line if side is Peer.CLIENT else _wrapped(message)
+            return line if side is Peer.CLIENT else _wrap(message)
         except ValueError:  # nested too deeply
             return b""
 
-    def _opened(self, line: bytes, message: Message) -> list[SidedLine]:
+    def _open(self, line: bytes, message: Message) -> list[SidedLine]:
         match message:
             case Request():
                 return self._request(line, message)
             case Notification(method=acp.CANCEL_REQUEST):
-                id = _cancelled(message)
+                id = _find_cancelled(message)
                 return [(side, line) for side in Peer if id is not None and self._theirs.is_asked(side, id)]
             case Notification():
                 if message.method != SUCCESSOR:
                     return [(Peer.CLIENT, line)]
-                inner = _unwrapped(message)
-                return [(Peer.AGENT, inner)] if inner and _inner_method(message) != acp.CANCEL_REQUEST else []
+                inner = _unwrap(message)
+                return [(Peer.AGENT, inner)] if inner and _find_method(message) != acp.CANCEL_REQUEST else []
             case Response():
                 return [(side, line) for side in Peer if self._ours.take(side, message.id) is not None]
             case Batch():
-                return [opened for each in message.messages for opened in self._opened(each.raw + b"\n", each)]
+                return [opened for each in message.messages for opened in self._open(each.raw + b"\n", each)]
             case Opaque():
-                return [(None, _refusal(_NULL, "this is not a JSON-RPC message"))] if line.strip() else []
+                return [(None, _refuse(_NULL, "this is not a JSON-RPC message"))] if line.strip() else []
 
     def _request(self, line: bytes, request: Request) -> list[SidedLine]:
         side = Peer.CLIENT
         if request.method == acp.INITIALIZE:
-            return [(None, _refusal(request.id, _IS_NO_AGENT))]
+            return [(None, _refuse(request.id, _IS_NO_AGENT))]
         if request.method == SUCCESSOR:
-            side, line = Peer.AGENT, _unwrapped(request)
+            side, line = Peer.AGENT, _unwrap(request)
             if not line:
-                return [(None, _refusal(request.id, f"{SUCCESSOR} must hold a message that the successor may send"))]
+                return [(None, _refuse(request.id, f"{SUCCESSOR} must hold a message that the successor may send"))]
         elif request.method == PROXY_INITIALIZE:
             line = acp.renamed(request.raw, acp.INITIALIZE) + b"\n"
         self._theirs.add(side, request, None)
         return [(side, line)]
 
 
-def _refusal(id: RequestId, text: str) -> bytes:
+def _refuse(id: RequestId, text: str) -> bytes:
     return jsonrpc.error(id, jsonrpc.INVALID_REQUEST, text)
 
 
-def _cancelled(message: Notification) -> RequestId | None:
+def _find_cancelled(message: Notification) -> RequestId | None:
     """The id of the request that a notification cancels."""
     if not isinstance(message.params, dict) or "requestId" not in message.params:
         return None
@@ -116,35 +116,35 @@ def _cancelled(message: Notification) -> RequestId | None:
         return None
 
 
-def _inner_method(envelope: Request | Notification) -> str | None:
+def _find_method(envelope: Request | Notification) -> str | None:
     return acp.text(envelope.params, "method")
 
 
-def _unwrapped(envelope: Request | Notification) -> bytes:
+def _unwrap(envelope: Request | Notification) -> bytes:
     """The line of the message in an envelope; empty if there is none, or one that only a conductor may send.
 
     Raises ValueError.
     """
-    if _inner_method(envelope) in (None, SUCCESSOR, PROXY_INITIALIZE):
+    if _find_method(envelope) in (None, SUCCESSOR, PROXY_INITIALIZE):
         return b""
     text = json_splice.decode(envelope.raw)
     inner = json_splice.members(text, json_splice.members(text, json_splice.whole(text)[0])["params"][0])
-    return _line(envelope, _body(text, inner))
+    return _make_line(envelope, _make_body(text, inner))
 
 
-def _wrapped(message: Request | Notification) -> bytes:
+def _wrap(message: Request | Notification) -> bytes:
     """The line of an envelope with this message. Raises ValueError."""
     text = json_splice.decode(message.raw)
-    body = _body(text, json_splice.members(text, json_splice.whole(text)[0]))
-    return _line(message, f'"method":"{SUCCESSOR}","params":{{{body}}}')
+    body = _make_body(text, json_splice.members(text, json_splice.whole(text)[0]))
+    return _make_line(message, f'"method":"{SUCCESSOR}","params":{{{body}}}')
 
 
-def _body(text: str, members: dict[str, json_splice.Span]) -> str:
+def _make_body(text: str, members: dict[str, json_splice.Span]) -> str:
     """The method and the parameters of a message, as JSON text. Parameters that are null are left out."""
     method, params = (text[slice(*members[key])] if key in members else "null" for key in ("method", "params"))
     return f'"method":{method}' if params == "null" else f'"method":{method},"params":{params}'
 
 
-def _line(message: Request | Notification, body: str) -> bytes:
+def _make_line(message: Request | Notification, body: str) -> bytes:
     id = f'"id":{message.id},' if isinstance(message, Request) else ""
     return json_splice.encode(f'{{"jsonrpc":"2.0",{id}{body}}}\n')

@@ -60,9 +60,9 @@ def continue_session(
         row = choose_session(opened, session, agent)
         about: dict[str, object] = {"name": None, "version": None}
         if command:
-            folder, about = _asked(opened, command, own, registry)
+            folder, about = _ask_agent(opened, command, own, registry)
         else:
-            folder = _named(opened, other, row.agent)
+            folder = _find_folder(opened, other, row.agent)
         name = name_agent(folder)
         if folder == row.agent:
             raise AcpProxyError(f"the session is one of {name} already. Open it in your editor.")
@@ -75,7 +75,7 @@ def continue_session(
     typer.echo(sanitize.make_line(f"To continue, open it from the list of {name}'s sessions in your editor."), err=True)
 
 
-def _named(store: Sessions, other: str, but: str) -> str:
+def _find_folder(store: Sessions, other: str, but: str) -> str:
     """The folder of the agent that the user means. Raises AcpProxyError."""
     found = store.list_agents(other)
     if len(found) > 1 and but in found:
@@ -89,7 +89,7 @@ def _named(store: Sessions, other: str, but: str) -> str:
     raise AcpProxyError(f"no agent called {other!r} has a recorded session yet. Give its command instead: {command}")
 
 
-def _asked(store: Sessions, command: list[str], umask: int, registry: str) -> tuple[str, dict[str, object]]:
+def _ask_agent(store: Sessions, command: list[str], umask: int, registry: str) -> tuple[str, dict[str, object]]:
     """The folder, name and version of the agent with this command. Raises AcpProxyError."""
     from acp_proxy.tools.doctor.ask_name import folder_of
     from acp_proxy.tools.doctor.report import split_run_command

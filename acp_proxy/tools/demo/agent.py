@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.tools.demo.turn import COMMANDS, DEMO_TURN, chunk, fill, memory_of
+from acp_proxy.tools.demo.turn import COMMANDS, DEMO_TURN, describe_memory, fill, make_chunk
 
 NAME = "acp-proxy-demo-agent"
 VERSION = "1.0.0"
@@ -33,18 +33,18 @@ class DemoAgent:
         self._memory = memory
         memory.mkdir(parents=True, exist_ok=True)
 
-    def take(self, line: bytes) -> None:
+    def handle_line(self, line: bytes) -> None:
         match json.loads(line):
             case {"id": number, "method": str(method), **rest}:
                 try:
-                    answer = {"result": self._result(method, rest.get("params"))}
+                    answer = {"result": self._answer(method, rest.get("params"))}
                 except Refused as refusal:
                     answer = {"error": refusal.error}
-                say({"id": number, **answer})
+                send({"id": number, **answer})
                 if method == "session/new" and "result" in answer:
                     self._play(answer["result"]["sessionId"], COMMANDS, {})
 
-    def _result(self, method: str, params: Any) -> Any:
+    def _answer(self, method: str, params: Any) -> Any:
         match method, params:
             case "initialize", _:
                 sessions: dict[str, Any] = {"resume": {}}
@@ -53,10 +53,10 @@ class DemoAgent:
                 return {"protocolVersion": 1, "agentCapabilities": capabilities, "authMethods": [], "agentInfo": info}
             case "session/new", {"cwd": str(cwd)}:
                 session = os.urandom(16).hex()
-                self._remember(session, {"cwd": cwd, "prompts": []})
+                self._write_memory(session, {"cwd": cwd, "prompts": []})
                 return {"sessionId": session}
             case "session/resume", {"sessionId": str(session)}:
-                self._recall(session)
+                self._read_memory(session)
                 return {}
             case "session/prompt", {"sessionId": str(session), "prompt": list(blocks)}:
                 return self._prompt(session, "\n".join(block["text"] for block in blocks if block["type"] == "text"))
@@ -66,36 +66,41 @@ class DemoAgent:
                 raise Refused(UNKNOWN_METHOD, f"Method not found: {method}")
 
     def _prompt(self, session: str, text: str) -> Any:
-        known = self._recall(session)
+        known = self._read_memory(session)
         earlier: list[str] = list(known["prompts"])
         known["prompts"].append(text)
-        self._remember(session, known)
-        names = {"prompt": text, "cwd": known["cwd"], "n": str(len(known["prompts"])), "memory": memory_of(earlier)}
+        self._write_memory(session, known)
+        names = {
+            "prompt": text,
+            "cwd": known["cwd"],
+            "n": str(len(known["prompts"])),
+            "memory": describe_memory(earlier),
+        }
         self._play(session, DEMO_TURN, names)
         return {"stopReason": "end_turn"}
 
     def _play(self, session: str, steps: list[dict[str, Any]], names: dict[str, Any]) -> None:
         for step in fill(steps, names):
-            update = step.get("update") or chunk("agent_message_chunk", names["memory"], step["messageId"])
-            say({"method": "session/update", "params": {"sessionId": session, "update": update}})
+            update = step.get("update") or make_chunk("agent_message_chunk", names["memory"], step["messageId"])
+            send({"method": "session/update", "params": {"sessionId": session, "update": update}})
 
-    def _recall(self, session: str) -> dict[str, Any]:
+    def _read_memory(self, session: str) -> dict[str, Any]:
         try:
-            known: dict[str, Any] = json.loads(self._path(session).read_text("utf-8"))
+            known: dict[str, Any] = json.loads(self._find_path(session).read_text("utf-8"))
         except FileNotFoundError:
             raise Refused(NOT_FOUND, f"Session not found: {session}") from None
         return known
 
-    def _remember(self, session: str, known: dict[str, Any]) -> None:
-        new = self._path(session).with_suffix(".new")
+    def _write_memory(self, session: str, known: dict[str, Any]) -> None:
+        new = self._find_path(session).with_suffix(".new")
         new.write_text(json.dumps(known), "utf-8")
-        os.replace(new, self._path(session))
+        os.replace(new, self._find_path(session))
 
-    def _path(self, session: str) -> Path:
+    def _find_path(self, session: str) -> Path:
         return self._memory / f"{session.encode('utf-8', 'surrogatepass').hex()}.json"
 
 
-def say(message: dict[str, Any]) -> None:
+def send(message: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
     sys.stdout.flush()
 
@@ -107,7 +112,7 @@ def main() -> None:
     parser.add_argument("--memory", type=Path, metavar="DIR", required=True, help="where sessions are remembered")
     agent = DemoAgent(parser.parse_args().memory)
     for line in sys.stdin.buffer:
-        agent.take(line)
+        agent.handle_line(line)
 
 
 if __name__ == "__main__":

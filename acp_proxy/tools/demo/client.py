@@ -53,7 +53,7 @@ class Client:
         """`options`: as for `Popen`."""
         pipe = subprocess.PIPE
         streams: dict[str, Any] = {"stdin": pipe, "stdout": pipe, "stderr": pipe}
-        self.process = self._started(command, bufsize=0, **streams | options)
+        self.process = self._start(command, bufsize=0, **streams | options)
         self.lines: list[ReceivedLine] = []
         self._changed = threading.Condition()
         self._writing = threading.Lock()
@@ -62,7 +62,7 @@ class Client:
         self._stderr: deque[bytes] = deque(maxlen=STDERR_LINES)
         self._ended = False
         self._threads = [
-            threading.Thread(target=work, daemon=True) for work in (self._read, self._reap, self._read_stderr)
+            threading.Thread(target=work, daemon=True) for work in (self._read, self._wait_for_exit, self._read_stderr)
         ]
         for thread in self._threads:
             thread.start()
@@ -83,7 +83,7 @@ class Client:
 
     def request(self, method: str, params: Any = None, timeout: float = TIMEOUT) -> Any:
         """The result of a request. Raises RequestFailed if the answer is an error."""
-        return self.result_of(self.start_request(method, params), timeout)
+        return self.wait_for_result(self.start_request(method, params), timeout)
 
     def start_request(self, method: str, params: Any = None) -> int:
         """Send a request without waiting, and return its id."""
@@ -92,13 +92,13 @@ class Client:
         self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         return number
 
-    def result_of(self, request_id: int, timeout: float = TIMEOUT) -> Any:
-        answer = self.answer_of(request_id, timeout)
+    def wait_for_result(self, request_id: int, timeout: float = TIMEOUT) -> Any:
+        answer = self.wait_for_answer(request_id, timeout)
         if "error" in answer:
             raise RequestFailed(answer["error"])
         return answer["result"]
 
-    def answer_of(self, request_id: int, timeout: float = TIMEOUT) -> dict[str, Any]:
+    def wait_for_answer(self, request_id: int, timeout: float = TIMEOUT) -> dict[str, Any]:
         """The complete message that answered our request."""
         self._wait(lambda: request_id in self._answers, timeout, f"the answer to request {request_id}")
         return self._answers[request_id]
@@ -115,22 +115,24 @@ class Client:
 
     # Received lines.
 
-    def mark(self) -> int:
+    def count_lines(self) -> int:
         """The number of lines so far, for ``since``."""
         return len(self.lines)
 
-    def updates(self, session: str | None = None, since: int = 0, until: int | None = None) -> list[dict[str, Any]]:
+    def list_updates(
+        self, session: str | None = None, since: int = 0, until: int | None = None
+    ) -> list[dict[str, Any]]:
         """The updates of a session, or of all, among the lines from ``since`` to before ``until``."""
         found = (line.message for line in self.lines[since:until])
         notifications = (one for one in found if isinstance(one, dict) and one.get("method") == "session/update")
         return [one["params"]["update"] for one in notifications if session in (None, one["params"]["sessionId"])]
 
-    def position_of_answer(self, request_id: int) -> int:
+    def find_answer(self, request_id: int) -> int:
         """The position of the answer to our request among the lines."""
         answer = self._answers[request_id]
         return next(position for position, line in enumerate(self.lines) if line.message is answer)
 
-    def stderr(self) -> str:
+    def read_stderr(self) -> str:
         """The command's stderr so far; all of it once the command has exited."""
         if self.process.returncode is not None:
             self._threads[2].join(STDERR_SECONDS)
@@ -167,18 +169,18 @@ class Client:
             self._changed.wait_for(lambda: until() or (needs_output and self._ended), deadline - time.monotonic())
             if until():
                 return
-            shown = self._last_lines()
+            shown = self._format_last_lines()
         if needs_output and self._ended:
             raise OutputEnded(f"the output ended before {what} came; {shown}")
         raise TimeoutError(f"no sign of {what} in {timeout:g} s; {shown}")
 
-    def _last_lines(self) -> str:
+    def _format_last_lines(self) -> str:
         last = [repr(line.raw[:LINE_SHOWN])[2:-1] for line in self.lines[-LINES_SHOWN:]]
         lines = "\n  ".join(last) if last else "(none)"
-        said = self.stderr()
+        said = self.read_stderr()
         return f"the last lines:\n  {lines}" + (f"\nand on stderr:\n{said}" if said else "")
 
-    def _started(self, command: Sequence[str | os.PathLike[str]], **options: Any) -> "subprocess.Popen[bytes]":
+    def _start(self, command: Sequence[str | os.PathLike[str]], **options: Any) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(command, **options)
 
     # Threads.
@@ -188,7 +190,7 @@ class Client:
         descriptor = self.process.stdout.fileno()
         parts: list[bytes] = []
         while True:
-            data = self._data(descriptor)
+            data = self._read_data(descriptor)
             if not data:
                 break
             *complete, rest = data.split(b"\n")
@@ -205,11 +207,11 @@ class Client:
             self._ended = True
             self._changed.notify_all()
 
-    def _data(self, descriptor: int) -> bytes:
+    def _read_data(self, descriptor: int) -> bytes:
         return os.read(descriptor, READ_BYTES)
 
     def _take(self, raw: bytes) -> None:
-        line = ReceivedLine(raw, parsed(raw))
+        line = ReceivedLine(raw, parse(raw))
         with self._changed:
             self.lines.append(line)
             match line.message:
@@ -218,7 +220,7 @@ class Client:
                 case {"id": int(number), "result": _} | {"id": int(number), "error": _}:
                     self._answers.setdefault(number, line.message)
 
-    def _reap(self) -> None:
+    def _wait_for_exit(self) -> None:
         self.process.wait()
         with self._changed:
             self._changed.notify_all()
@@ -231,7 +233,7 @@ class Client:
                     self._changed.notify_all()
 
 
-def parsed(raw: bytes) -> Any:
+def parse(raw: bytes) -> Any:
     try:
         return json.loads(raw)
     except (ValueError, RecursionError):

@@ -39,23 +39,23 @@ def demo(
         if keep:
             _show_kept(keep_sessions(Path(tempfile.mkdtemp(prefix="acp-proxy-demo-"))))
             return
-        walk(say)
+        walk(print_line)
     except WalkFailed as failure:
-        say(f"The demo failed: {failure}")
+        print_line(f"The demo failed: {failure}")
         raise typer.Exit(1) from failure
-    say("")
-    say("Next, set up your editor and your agent:")
-    say("  acp-proxy setup")
+    print_line("")
+    print_line("Next, set up your editor and your agent:")
+    print_line("  acp-proxy setup")
 
 
 def _show_kept(store: Path) -> None:
-    say("Three sessions with the demo agent are in a store of their own. Now try:")
+    print_line("Three sessions with the demo agent are in a store of their own. Now try:")
     for words in _TO_TRY:  # in one line each, for copying
         typer.echo(f"  {shell_quote.joined(['acp-proxy', *words, '--store', str(store)])}")
-    say(f"Your own sessions are not touched. When you are done, remove {store.parent}")
+    print_line(f"Your own sessions are not touched. When you are done, remove {store.parent}")
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print without control sequences: the agent may write anything."""
     for line in text.split("\n"):
         shown = "".join(one if one.isprintable() else " " for one in line)

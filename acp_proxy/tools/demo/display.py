@@ -17,28 +17,28 @@ class ShownItem:
     about: dict[str, Any] = field(default_factory=dict)  # all that is known of a plan, a tool call or an image
 
 
-def tell(updates: list[dict[str, Any]]) -> list[ShownItem]:
-    told: list[ShownItem] = []
+def list_items(updates: list[dict[str, Any]]) -> list[ShownItem]:
+    items: list[ShownItem] = []
     calls: dict[str, ShownItem] = {}
     message: tuple[str, Any] | None = None
     for update in updates:
         match update:
             case {"sessionUpdate": str(kind), "content": {"type": "text", "text": str(text)}} if kind in SPEAKERS:
-                if message == (kind, update.get("messageId")) and told and told[-1].kind == SPEAKERS[kind]:
-                    told[-1].text += text
+                if message == (kind, update.get("messageId")) and items and items[-1].kind == SPEAKERS[kind]:
+                    items[-1].text += text
                 else:
-                    told.append(ShownItem(SPEAKERS[kind], text))
+                    items.append(ShownItem(SPEAKERS[kind], text))
                 message = (kind, update.get("messageId"))
             case {"sessionUpdate": str(kind), "content": {"type": str(content)} as block} if kind in SPEAKERS:
-                told.append(ShownItem(content, str(block.get("mimeType", "")), block))
+                items.append(ShownItem(content, str(block.get("mimeType", "")), block))
             case {"sessionUpdate": "tool_call" | "tool_call_update", "toolCallId": str(call_id)}:
                 if call_id not in calls:
                     calls[call_id] = ShownItem("tool call", "")
-                    told.append(calls[call_id])
+                    items.append(calls[call_id])
                 _fold(calls[call_id], update)
             case {"sessionUpdate": "plan", "entries": list(entries)}:
-                told.append(ShownItem("plan", "; ".join(str(entry.get("content")) for entry in entries), update))
-    return told
+                items.append(ShownItem("plan", "; ".join(str(entry.get("content")) for entry in entries), update))
+    return items
 
 
 def keep_last_plan(turn: list[ShownItem]) -> list[ShownItem]:

@@ -16,7 +16,7 @@ CONTEXT_SIZE = 200_000  # tokens, as of the models that an editor usually meets
 _PLACE = re.compile(r"\{(\w+(?:\.\w+)?)\}")
 
 
-def chunk(kind: str, text: str, message_id: str | None = None) -> dict[str, Any]:
+def make_chunk(kind: str, text: str, message_id: str | None = None) -> dict[str, Any]:
     update: dict[str, Any] = {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
     return update | ({} if message_id is None else {"messageId": message_id})
 
@@ -31,8 +31,8 @@ COMMANDS: list[dict[str, Any]] = [
 ]
 
 _WORK: list[dict[str, Any]] = [
-    {"update": chunk("agent_thought_chunk", "A note would do. ", "thought-{n}")},
-    {"update": chunk("agent_thought_chunk", "First a plan, then the edit.", "thought-{n}")},
+    {"update": make_chunk("agent_thought_chunk", "A note would do. ", "thought-{n}")},
+    {"update": make_chunk("agent_thought_chunk", "First a plan, then the edit.", "thought-{n}")},
     {
         "update": {
             "sessionUpdate": "plan",
@@ -72,9 +72,9 @@ _ANSWER: list[dict[str, Any]] = [
             "messageId": "answer-{n}",
         }
     },
-    {"update": chunk("agent_message_chunk", "You said: ", "answer-{n}")},
-    {"update": chunk("agent_message_chunk", "{prompt}", "answer-{n}")},
-    {"update": chunk("agent_message_chunk", "\nThis is your prompt number {n}. ", "answer-{n}")},
+    {"update": make_chunk("agent_message_chunk", "You said: ", "answer-{n}")},
+    {"update": make_chunk("agent_message_chunk", "{prompt}", "answer-{n}")},
+    {"update": make_chunk("agent_message_chunk", "\nThis is your prompt number {n}. ", "answer-{n}")},
     {"remember": True, "messageId": "answer-{n}"},
     {"update": {"sessionUpdate": "usage_update", "used": 1_000, "size": CONTEXT_SIZE}},
 ]
@@ -109,7 +109,7 @@ def fill(value: Any, names: dict[str, Any]) -> Any:
             return value
 
 
-def memory_of(earlier: list[str]) -> str:
+def describe_memory(earlier: list[str]) -> str:
     """What the agent says that it remembers."""
     match earlier:
         case []:

@@ -13,7 +13,7 @@ from typing import Any
 
 from acp_proxy.own_command import child_command
 from acp_proxy.tools.demo.client import Client, OutputEnded, RequestFailed
-from acp_proxy.tools.demo.display import ShownItem, keep_last_plan, tell
+from acp_proxy.tools.demo.display import ShownItem, keep_last_plan, list_items
 from acp_proxy.views import formatting
 
 PROMPTS = ("Please write a note about otters", "And one about badgers")
@@ -28,7 +28,7 @@ TEXT_SHOWN = 90  # characters
 _BEFORE = 13  # columns before the text of the longest kind
 SERVED = ("list", "load", "delete")
 
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 Command = Callable[[Path, Path], list[str]]
 
 
@@ -36,7 +36,7 @@ class WalkFailed(Exception):
     """A step failed; the text says which one."""
 
 
-def proxied_agent(store: Path, memory: Path) -> list[str]:
+def make_command(store: Path, memory: Path) -> list[str]:
     """The command that an editor would start: acp-proxy in front of the agent."""
     agent = child_command("acp_proxy.tools.demo.agent", "--memory", str(memory))
     return child_command("acp_proxy", "run", "--store", str(store), "--", *agent)
@@ -50,16 +50,16 @@ def keep_sessions(base: Path) -> Path:
         project = base / name
         project.mkdir(exist_ok=True)
         with _report_failure():
-            Walker(lambda text: None, proxied_agent(store, base / "memory"), str(project)).keep(prompts)
+            Walker(lambda text: None, make_command(store, base / "memory"), str(project)).keep(prompts)
     return store
 
 
-def walk(say: Say, command: Command = proxied_agent) -> None:
+def walk(print_line: PrintLine, command: Command = make_command) -> None:
     with tempfile.TemporaryDirectory(prefix="acp-proxy-demo-", ignore_cleanup_errors=True) as directory:
         base = Path(directory).resolve()
         store, memory, project = base / "store", base / "memory", base / "project"
         project.mkdir()
-        walker = Walker(say, command(store, memory), str(project))
+        walker = Walker(print_line, command(store, memory), str(project))
         with _report_failure():
             walker.walk()
 
@@ -75,26 +75,26 @@ def _report_failure() -> Iterator[None]:
 
 
 class Walker:
-    def __init__(self, say: Say, command: list[str], project: str) -> None:
-        self._say = say
+    def __init__(self, print_line: PrintLine, command: list[str], project: str) -> None:
+        self._print = print_line
         self._command = command
         self._project = project
         self._session = ""
         self._live: list[ShownItem] = []
 
     def walk(self) -> None:
-        self._say("An editor starts the demo agent behind acp-proxy. The agent itself can only resume a session.")
+        self._print("An editor starts the demo agent behind acp-proxy. The agent itself can only resume a session.")
         with Client(self._command) as editor:
-            self._talk(editor)
-            self._say("The editor crashes (SIGKILL), and acp-proxy with it.")
+            self._have_conversation(editor)
+            self._print("The editor crashes (SIGKILL), and acp-proxy with it.")
             editor.kill()
-        self._say("")
-        self._say("The editor starts again.")
+        self._print("")
+        self._print("The editor starts again.")
         with Client(self._command) as editor:
-            self._see_offer(editor)
-            self._see_list(editor)
-            self._see_history(editor)
-            self._go_on(editor)
+            self._check_offer(editor)
+            self._check_list(editor)
+            self._check_replay(editor)
+            self._continue(editor)
             self._delete(editor)
             self._close(editor)
 
@@ -106,23 +106,23 @@ class Walker:
                 self._prompt(editor, text)
             self._close(editor)
 
-    def _talk(self, editor: Client) -> None:
+    def _have_conversation(self, editor: Client) -> None:
         self._begin(editor)
         for text in PROMPTS:
-            self._say(f"  you: {text}")
+            self._print(f"  you: {text}")
             self._live += [ShownItem("user", text), *self._prompt(editor, text)]
-        self._say(f"  The agent answered {len(PROMPTS)} prompts, with a thought, a plan, an edit and an image each.")
+        self._print(f"  The agent answered {len(PROMPTS)} prompts, with a thought, a plan, an edit and an image each.")
 
-    def _see_offer(self, editor: Client) -> None:
+    def _check_offer(self, editor: Client) -> None:
         capabilities = self._initialize(editor)["agentCapabilities"]
         sessions = capabilities.get("sessionCapabilities", {})
         offered = {name for name in ("list", "delete", "resume") if sessions.get(name) is not None}
         if capabilities.get("loadSession") is True:
             offered.add("load")
         check(offered.issuperset(SERVED), f"initialize offers only {', '.join(sorted(offered)) or 'nothing'}")
-        self._say(f"The agent can only resume; acp-proxy adds {', '.join(SERVED[:-1])} and {SERVED[-1]}.")
+        self._print(f"The agent can only resume; acp-proxy adds {', '.join(SERVED[:-1])} and {SERVED[-1]}.")
 
-    def _see_list(self, editor: Client) -> None:
+    def _check_list(self, editor: Client) -> None:
         sessions = editor.request("session/list", {"cwd": self._project})["sessions"]
         check([one["sessionId"] for one in sessions] == [self._session], f"session/list returned {sessions}")
         entry = sessions[0]
@@ -130,34 +130,34 @@ class Walker:
         check(entry.get("title") == PROMPTS[0], f"the session is listed as {entry.get('title')!r}")
         check(bool(entry.get("updatedAt")), "the session is listed without a time")
         updated = formatting.format_local_time(entry["updatedAt"])[: -len(":00")]
-        self._say(f'The editor\'s list of sessions: "{entry["title"]}", {updated}, in {entry["cwd"]}')
+        self._print(f'The editor\'s list of sessions: "{entry["title"]}", {updated}, in {entry["cwd"]}')
 
-    def _see_history(self, editor: Client) -> None:
-        since = editor.mark()
+    def _check_replay(self, editor: Client) -> None:
+        since = editor.count_lines()
         params = {"sessionId": self._session, "cwd": self._project, "mcpServers": []}
         request_id = editor.start_request("session/load", params)
-        editor.result_of(request_id)
-        replayed = tell(editor.updates(self._session, since, editor.position_of_answer(request_id)))
-        self._say("It opens the old session:")
+        editor.wait_for_result(request_id)
+        replayed = list_items(editor.list_updates(self._session, since, editor.find_answer(request_id)))
+        self._print("It opens the old session:")
         for told in replayed:
-            self._say(f"  {told.kind + ':':<10} {shortened(told.text)}")
+            self._print(f"  {told.kind + ':':<10} {shorten(told.text)}")
         check(bool(replayed), "session/load replayed nothing")
         for number, (was, now) in enumerate(zip(self._live, replayed, strict=False), 1):
             check(was == now, f"item {number} was {was} and is now {now}")
         check(len(self._live) == len(replayed), f"{len(self._live)} items were live, {len(replayed)} came back")
-        self._say(f"All {len(replayed)} items are the same as the first time, in the same order.")
+        self._print(f"All {len(replayed)} items are the same as the first time, in the same order.")
 
-    def _go_on(self, editor: Client) -> None:
-        self._say(f"  you: {LAST_PROMPT}")
+    def _continue(self, editor: Client) -> None:
+        self._print(f"  you: {LAST_PROMPT}")
         answer = "".join(told.text for told in self._prompt(editor, LAST_PROMPT) if told.kind == "agent")
         check(PROMPTS[0] in answer, f"the agent does not remember; it says: {answer}")
-        self._say(f"  agent: {shortened(answer.splitlines()[-1])}")
+        self._print(f"  agent: {shorten(answer.splitlines()[-1])}")
 
     def _delete(self, editor: Client) -> None:
         editor.request("session/delete", {"sessionId": self._session})
         left = editor.request("session/list", {})["sessions"]
         check(left == [], f"after session/delete the list still contains {left}")
-        self._say("It deletes the session: the list is empty.")
+        self._print("It deletes the session: the list is empty.")
 
     def _begin(self, editor: Client) -> None:
         self._initialize(editor)
@@ -172,12 +172,12 @@ class Walker:
         return editor.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": about})
 
     def _prompt(self, editor: Client, text: str) -> list[ShownItem]:
-        since = editor.mark()
+        since = editor.count_lines()
         params = {"sessionId": self._session, "prompt": [{"type": "text", "text": text}]}
         request_id = editor.start_request("session/prompt", params)
-        reason = editor.result_of(request_id)["stopReason"]
+        reason = editor.wait_for_result(request_id)["stopReason"]
         check(reason == "end_turn", f"the turn ended with {reason}")
-        return keep_last_plan(tell(editor.updates(self._session, since, editor.position_of_answer(request_id))))
+        return keep_last_plan(list_items(editor.list_updates(self._session, since, editor.find_answer(request_id))))
 
 
 def check(holds: bool, otherwise: str) -> None:
@@ -185,7 +185,7 @@ def check(holds: bool, otherwise: str) -> None:
         raise WalkFailed(otherwise)
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """A text as one line that fits the terminal: wrapped, it would break behind its own ellipsis."""
     line, room = " ".join(text.split()), max(min(TEXT_SHOWN, shutil.get_terminal_size().columns - _BEFORE), 1)
     return line if len(line) <= room else line[: room - 1] + "…"

@@ -79,14 +79,14 @@ def compress(
         for one in made:  # after the progress bar
             row = known.get((one.agent, one.name))
             shown = f"{row.selector}  {row.title or '(no title)'}" if row is not None else f"{one.agent}/{one.name}"
-            typer.echo(sanitize.make_line(f"{shown}: {_figures(one.before, one.after)}"))
+            typer.echo(sanitize.make_line(f"{shown}: {_format_figures(one.before, one.after)}"))
         what = "would be compressed" if dry_run else "compressed"
-        typer.echo(f"{len(made)} {what}" + (f": {_figures(before, after)}" if made else "."))
+        typer.echo(f"{len(made)} {what}" + (f": {_format_figures(before, after)}" if made else "."))
     for text in failed:
         typer.echo(f"acp-proxy: not compressed: {text}. Fix this problem, then run the command again.", err=True)
     if failed:
         raise typer.Exit(1)
 
 
-def _figures(before: int, after: int) -> str:
+def _format_figures(before: int, after: int) -> str:
     return f"{formatting.format_size(before)} to {formatting.format_size(after)}, {before / after:.1f} times smaller"

@@ -135,8 +135,10 @@ def _prune_all(
 def _report(chosen: Sequence[Candidate], trouble: dict[tuple[str, str], str], as_json: bool, *, dry_run: bool) -> None:
     done = [each for each in chosen if (each.agent, each.name) not in trouble]
     if as_json:
-        left = [_for_programs(each) | {"reason": trouble[each.agent, each.name]} for each in chosen if each not in done]
-        value = {"dryRun": dry_run, "sessions": [_for_programs(each) for each in done], "left": left}
+        left = [
+            _encode_candidate(each) | {"reason": trouble[each.agent, each.name]} for each in chosen if each not in done
+        ]
+        value = {"dryRun": dry_run, "sessions": [_encode_candidate(each) for each in done], "left": left}
         typer.echo(sanitize.format_json(value | {"bytes": sum(each.size for each in done)}, indent=2))
         return
     typer.echo(f"{_format_total(done)} would be deleted." if dry_run else f"{_format_total(done)} deleted.")
@@ -162,7 +164,7 @@ def _format_total(chosen: Sequence[Candidate]) -> str:
     return f"{count}, {formatting.format_size(sum(each.size for each in chosen))}" if chosen else count
 
 
-def _for_programs(candidate: Candidate) -> dict[str, Any]:
+def _encode_candidate(candidate: Candidate) -> dict[str, Any]:
     return {
         "sessionId": candidate.session,
         "agent": candidate.agent,

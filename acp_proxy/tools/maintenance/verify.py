@@ -69,7 +69,7 @@ def matches_index(index: Index, agent: str, name: str, reading: Reading) -> bool
             first, shown, agrees = line.number, deepcopy(summary), is_so(summary)
         if line.entry is None:
             continue
-        lacks_turn |= line.whole and _begins_turn(line.entry)
+        lacks_turn |= line.whole and _is_prompt(line.entry)
         if line.number == first:  # the row may include it from before its newline was written
             shown.add(line.entry)
             if is_so(shown):
@@ -77,7 +77,7 @@ def matches_index(index: Index, agent: str, name: str, reading: Reading) -> bool
     return not lacks_turn and (agrees or (shown is summary and is_so(summary)))
 
 
-def _begins_turn(entry: Entry) -> bool:
+def _is_prompt(entry: Entry) -> bool:
     return entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
 
 
@@ -127,7 +127,7 @@ class Advancing(Protocol):
     def __call__(self, items: Sequence[T], what: str, /) -> Iterable[T]: ...
 
 
-def without_progress(items: Sequence[T], what: str) -> Iterable[T]:
+def iterate_silently(items: Sequence[T], what: str) -> Iterable[T]:
     """An ``Advancing`` that reports nothing."""
     return items
 
@@ -139,14 +139,14 @@ def verify_store(
 
     ``advancing`` wraps the items to report progress. Raises OSError.
     """
-    inspection = Inspection(store.layout, advancing or without_progress)
+    inspection = Inspection(store.layout, advancing or iterate_silently)
     return inspection.inspect_some(transcripts) if transcripts else inspection.inspect_all()
 
 
 class Inspection:
     """Checks one store."""
 
-    def __init__(self, layout: Layout, advancing: Advancing = without_progress) -> None:
+    def __init__(self, layout: Layout, advancing: Advancing = iterate_silently) -> None:
         self._layout = layout
         self._advancing = advancing
 

@@ -40,7 +40,7 @@ def verify(
         for finding in verify_store(opened, *_choose(opened, sessions, agent), advancing=show_progress):
             damaged += finding.is_damage
             if as_json:
-                typer.echo(json.dumps(_for_programs(finding)))
+                typer.echo(json.dumps(_encode_finding(finding)))
             else:
                 _print_finding(opened, finding)
     if damaged:
@@ -126,7 +126,7 @@ def _format_neighbour(entry: "Neighbour | None", otherwise: str) -> str:
     return f"line {entry.line} ({entry.at} {entry.what})" if entry is not None else otherwise
 
 
-def _for_programs(finding: "Finding") -> dict[str, Any]:
+def _encode_finding(finding: "Finding") -> dict[str, Any]:
     """One object per line: the list of damage may not fit into memory."""
     return {
         "file": str(finding.path),

@@ -96,7 +96,7 @@ class MockAgent:
             if request.method == acp.PROMPT:
                 self._start_turn(request, tasks)
                 return
-            reply = self._handlers.reply(request)
+            reply = self._handlers.answer(request)
         except RequestRefused as refusal:
             await self._refuse(request.id, refusal.code, str(refusal))
         except InvalidParams as problem:

@@ -39,7 +39,7 @@ class TurnMatcher:
     def find(self, prompt: object, session: str) -> RecordedTurn | None:
         """The turn to play now in this session; None if there is none."""
         own = sorted(range(len(self._turns)), key=lambda number: self._turns[number].session != session)
-        words = "" if self._match == "next" else self._known(read_text(prompt))
+        words = "" if self._match == "next" else self._find_known(read_text(prompt))
         if words is None:
             return None
         found = own if self._match == "next" else [number for number in own if self._texts[number] == words]
@@ -62,7 +62,7 @@ class TurnMatcher:
             [f"No recorded prompt matches this one (--match {self._match}). Use one of these:", *shown, *more]
         )
 
-    def _known(self, text: str) -> str | None:
+    def _find_known(self, text: str) -> str | None:
         """The recorded words that match these."""
         if text in self._texts:
             return text

@@ -57,7 +57,7 @@ class RequestHandlers:
         self.is_second = False
         """Whether the client speaks version 2."""
         always: dict[str, Callable[[object], Reply]] = {
-            acp.INITIALIZE: self._initialize,
+            acp.INITIALIZE: self._answer_initialize,
             acp.NEW: self._begin,
             acp.SET_MODE: self._set_mode,
             acp.SET_CONFIG_OPTION: self._set_config_option,
@@ -65,7 +65,7 @@ class RequestHandlers:
         optional = {acp.LIST: self._list, acp.LOAD: self._load, acp.RESUME: self._resume, acp.DELETE: self._delete}
         self._all = always | {method: serve for method, serve in optional.items() if method in self._offered}
 
-    def reply(self, request: Request) -> Reply:
+    def answer(self, request: Request) -> Reply:
         """The answer to a request. Raises Refused, InvalidParams."""
         as_v1 = versions.V2.read_as_v1(request) if self.is_second else request
         serve = self._all.get(as_v1.method) if isinstance(as_v1, Request) else None
@@ -81,13 +81,13 @@ class RequestHandlers:
             raise InvalidParams("prompt must be an array of blocks")
         return session
 
-    def _initialize(self, params: object) -> Reply:
+    def _answer_initialize(self, params: object) -> Reply:
         version = acp.member(params, "protocolVersion")
         if type(version) is not int:
             raise InvalidParams("protocolVersion must be an integer")
         about = {"name": NAME, "title": "Mock agent", "version": __version__}
         if version >= versions.V2.version:
-            return self._initialize_second(about)
+            return self._answer_initialize_v2(about)
         self._kinds = update_kinds.find_allowed(acp.member(params, "clientCapabilities"))
         capabilities = {
             "loadSession": acp.LOAD in self._offered,
@@ -98,7 +98,7 @@ class RequestHandlers:
         result = {"protocolVersion": acp.VERSION, "agentCapabilities": capabilities}
         return Reply({**result, "agentInfo": about, "authMethods": []})
 
-    def _initialize_second(self, about: object) -> Reply:
+    def _answer_initialize_v2(self, about: object) -> Reply:
         self.is_second = True
         self._sessions.use_v2()
         del self._all[acp.SET_MODE]
@@ -108,7 +108,7 @@ class RequestHandlers:
         return Reply({"protocolVersion": versions.V2.version, "info": about, "capabilities": {"session": session}})
 
     def _begin(self, params: object) -> Reply:
-        session = self._sessions.begin(_require_directory(params), acp.strings(params, "additionalDirectories"))
+        session = self._sessions.begin(_read_directory(params), acp.strings(params, "additionalDirectories"))
         course, behind = TurnLines(session.id), []
         for entry in self._sessions.announced:
             if (line := course.encode_entry(entry)) is not None and not (self.is_second and _is_mode(entry)):
@@ -161,7 +161,7 @@ class RequestHandlers:
         return Reply({"configOptions": state.options})
 
     def _open(self, params: object) -> PlayedSession:
-        _require_directory(params)
+        _read_directory(params)
         session = self._find(params)
         session.is_open = True
         return session
@@ -186,7 +186,7 @@ def _is_mode(entry: Entry) -> bool:
     return acp.update_kind(acp.member(acp.member(entry.value, "params"), "update")) == update_kinds.CURRENT_MODE
 
 
-def _require_directory(params: object) -> str:
+def _read_directory(params: object) -> str:
     cwd = acp.required_text(params, "cwd")
     if not acp.is_absolute(cwd):
         raise InvalidParams("cwd must be an absolute path")

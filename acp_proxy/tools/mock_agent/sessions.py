@@ -61,7 +61,7 @@ class PlayedSession:
         """
         telling = Replayer(self.id, run=RUN, also=frozenset(self.header.forked_from), kinds=kinds)
         lines = [line for number, entry in enumerate(self.entries, 1) for line in telling.add(number, entry)]
-        return [*lines, *telling.end()], [*telling.states(), *self._encode_title()]
+        return [*lines, *telling.end()], [*telling.list_states(), *self._encode_title()]
 
     def make_replay_v2(self) -> tuple[list[bytes], list[bytes]]:
         """The same for a client of version 2."""

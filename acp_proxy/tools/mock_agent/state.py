@@ -52,14 +52,14 @@ class PlayedState:
     def set_mode(self, mode: str) -> bool:
         """Set the mode. Returns False if there is no such mode."""
         available = acp.member(self._modes, "availableModes")
-        if self._modes is None or not any(acp.text(each, "id") == mode for each in _items(available)):
+        if self._modes is None or not any(acp.text(each, "id") == mode for each in _read_list(available)):
             return False
         self._modes = {**self._modes, "currentModeId": mode}
         return True
 
     def set_option(self, id: str, value: object) -> bool:
         """Set an option. Returns False if there is no such option, or it has no such value."""
-        options = _items(self._options)
+        options = _read_list(self._options)
         found = next((option for option in options if acp.text(option, "id") == id), None)
         if not isinstance(found, dict) or not _is_valid(found, value):
             return False
@@ -101,10 +101,10 @@ def _is_valid(option: Mapping[str, object], value: object) -> bool:
 
 def _list_values(options: object) -> list[object]:
     """The values of a selection, which may be in groups."""
-    items = _items(options)
+    items = _read_list(options)
     inner = [value for item in items for value in _list_values(acp.member(item, "options"))]
     return [*(acp.member(item, "value") for item in items if acp.text(item, "value") is not None), *inner]
 
 
-def _items(value: object) -> list[object]:
+def _read_list(value: object) -> list[object]:
     return value if isinstance(value, list) else []

@@ -88,7 +88,7 @@ def cut(session: str, entries: Iterable[Entry]) -> list[RecordedTurn]:
             found.append(_OpenTurn(entry))
             open_turns[_make_key(entry)] = found[-1]
         elif entry.of == acp.PROMPT and entry.peer is Peer.AGENT:
-            if not _accepts(entry) and (turn := open_turns.pop(_make_key(entry), None)) is not None:
+            if not _only_accepts(entry) and (turn := open_turns.pop(_make_key(entry), None)) is not None:
                 turn.end(entry)
         elif _is_idle(entry):
             for key in [key for key in open_turns if key[0] == entry.run]:
@@ -98,7 +98,7 @@ def cut(session: str, entries: Iterable[Entry]) -> list[RecordedTurn]:
     return [turn.finish(session) for turn in found]
 
 
-def _accepts(entry: Entry) -> bool:
+def _only_accepts(entry: Entry) -> bool:
     """Whether an answer to a prompt only accepts it, as in version 2."""
     return entry.protocol == versions.V2.version and acp.member(entry.value, "error") is None
 
@@ -169,7 +169,7 @@ class _OpenTurn:
     def _ask(self, entry: Entry) -> None:
         params = acp.member(entry.value, "params")
         found = acp.member(params, "options")
-        options = {acp.text(option, "optionId"): acp.text(option, "kind") for option in _items(found)}
+        options = {acp.text(option, "optionId"): acp.text(option, "kind") for option in _read_list(found)}
         kinds = {id: kind or "" for id, kind in options.items() if id is not None}
         about = params if entry.protocol == file_format.V1 else acp.member(params, "subject")
         call = acp.text(acp.member(about, "toolCall"), "toolCallId")
@@ -189,7 +189,7 @@ class _OpenTurn:
         return waited
 
 
-def _items(value: object) -> list[object]:
+def _read_list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 

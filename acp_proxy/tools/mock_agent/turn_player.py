@@ -60,7 +60,7 @@ class TurnLines:
     def fail_call(self, ask: Ask) -> bytes | None:
         """The update that marks a refused call as failed."""
         return (
-            tool_calls.updated(self._session, ask.call, {"status": tool_calls.FAILED}, {})
+            tool_calls.encode_update(self._session, ask.call, {"status": tool_calls.FAILED}, {})
             if ask.call is not None
             else None
         )

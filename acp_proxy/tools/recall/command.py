@@ -34,17 +34,17 @@ def mcp(
         if is_attended():
             raise AcpProxyError("mcp is started by an agent. To give it to one: acp-proxy run --recall AGENT")
         try:
-            from acp_proxy.tools.recall.server import server
+            from acp_proxy.tools.recall.server import make_server
         except ImportError as problem:
             raise AcpProxyError(explain_no_mcp()) from problem
         from acp_proxy.tools.recall.lookup import RecallAnswers
-        from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, around
+        from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, find_scope
 
-        scope = EVERYWHERE if everywhere else around(choose_directory(cwd or ".", here=False) or "")
-        server(RecallAnswers(root, scope, moment)).run()
+        scope = EVERYWHERE if everywhere else find_scope(choose_directory(cwd or ".", here=False) or "")
+        make_server(RecallAnswers(root, scope, parse_time)).run()
 
 
-def moment(text: str) -> str:
+def parse_time(text: str) -> str:
     """Raises UsageError."""
     try:
         return values.parse_since(text)

@@ -44,12 +44,12 @@ ReadTime = Callable[[str], str]
 class RecallAnswers:
     """Answers from the store at ``root``, within ``scope``. Opens the store for each answer, so any thread may ask."""
 
-    def __init__(self, root: Path, scope: Scope, moment: ReadTime) -> None:
+    def __init__(self, root: Path, scope: Scope, read_time: ReadTime) -> None:
         self._root = root
         self._scope = scope
-        self._moment = moment
+        self._read_time = read_time
 
-    def search(self, query: str, since: str, limit: int) -> str:
+    def answer_search(self, query: str, since: str, limit: int) -> str:
         """The newest sessions with a turn that contains all of these words. Raises AcpProxyError."""
         store = Sessions(self._root, make=False)
         asked = make_query([query] if '"' in query else query.split())
@@ -62,7 +62,7 @@ class RecallAnswers:
 
         scope = self._scope
         sought = SearchRequest(
-            asked, store.list_agents(), scope.root, self._moment(since) or None, None, _EXCERPTS, below=scope.is_tree
+            asked, store.list_agents(), scope.root, self._read_time(since) or None, None, _EXCERPTS, below=scope.is_tree
         )
         search_store(store, sought, report_hit=tell)
         hits = list(found.values())
@@ -74,18 +74,18 @@ class RecallAnswers:
         last = "To read a turn and those around it, use read_session, with the session and the turns, as in: 3-5."
         return _join(map(_format_hit, hits[:limit]), last + (" There are more sessions." if len(hits) > limit else ""))
 
-    def sessions(self, since: str, limit: int) -> str:
+    def answer_list(self, since: str, limit: int) -> str:
         """The newest sessions. Raises AcpProxyError."""
         scope = self._scope
         rows = Sessions(self._root, make=False).list_newest(
-            "", scope.root, self._moment(since), below=scope.is_tree, archived=False
+            "", scope.root, self._read_time(since), below=scope.is_tree, archived=False
         )
         found = list(islice(filter(self._is_visible, rows), limit + 1))
         if not found:
             return "There are no earlier sessions here."
         return _join(map(_format_row, found[:limit]), "There are more sessions." if len(found) > limit else "")
 
-    def session(self, given: str, turns: str) -> str:
+    def answer_read(self, given: str, turns: str) -> str:
         """These turns of a session, as far as they fit. Raises AcpProxyError, OSError."""
         match = _TURNS.fullmatch(turns or "1-")
         if match is None:
@@ -110,7 +110,11 @@ class RecallAnswers:
     def _find_sessions(self, store: Sessions, given: str) -> list[ListedSession]:
         """The sessions with this id: alone, as it is cited, or with the agent's folder before it."""
         rows = [*store.find_named(given), *store.find_named(given.partition("/")[2])]
-        named = [row for row in rows if given in (row.full_selector, _cite(row), f"{row.agent}/{row.full_selector}")]
+        named = [
+            row
+            for row in rows
+            if given in (row.full_selector, _format_citation(row), f"{row.agent}/{row.full_selector}")
+        ]
         return [row for row in named if self._is_visible(row)]
 
     def _is_visible(self, row: ListedSession) -> bool:
@@ -158,13 +162,13 @@ def _format_hit(hit: Hit) -> str:
 
 def _format_row(row: ListedSession) -> str:
     turns = f"{row.prompts} turn{'' if row.prompts == 1 else 's'}"
-    about = f"Session {_cite(row)} · {turns} · last active {_format_time(_parse_stamp(row.updated))}"
+    about = f"Session {_format_citation(row)} · {turns} · last active {_format_time(_parse_stamp(row.updated))}"
     return "\n".join(
         [about, _quote_line(row.title or "(no title)"), *([_quote_line(row.cwd)] if row.cwd is not None else [])]
     )
 
 
-def _cite(row: ListedSession) -> str:
+def _format_citation(row: ListedSession) -> str:
     """A session as answers cite it: agent and id. Some agents count 1, 2, 3."""
     return jsonrpc.printable(f"{name_agent(row.agent)}/{row.full_selector}")[:_LINE]
 

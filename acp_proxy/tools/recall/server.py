@@ -23,7 +23,7 @@ _READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempo
 Since = Annotated[str, Field(description=_WHEN)]
 
 
-def server(lookup: RecallAnswers) -> MCPServer:
+def make_server(lookup: RecallAnswers) -> MCPServer:
     """The server with its three tools."""
     made = MCPServer("acp-proxy", instructions=_ABOUT, version=__version__, log_level="ERROR")
 
@@ -37,28 +37,28 @@ def server(lookup: RecallAnswers) -> MCPServer:
         Finds the turns that contain all of the words, newest sessions first, with excerpts: few and distinctive words
         work best. Searches what the user and the agent said and the titles of tool calls, not tool output.
         """
-        return lookup.search(query, since, limit)
+        return lookup.answer_search(query, since, limit)
 
     def read_session(
         id: Annotated[str, Field(description="The session, as the other tools cite it.")],
         turns: Annotated[str, Field(description="3, 2-5, 7-, or -1 for the last turn. Empty: all.")] = "",
     ) -> str:
         """Read turns of an earlier session: what the user and the agent said, and the titles of tool calls."""
-        return lookup.session(id, turns)
+        return lookup.answer_read(id, turns)
 
     def list_sessions(
         since: Since = "",
         limit: Annotated[int, Field(description="The most sessions.", ge=1, le=50)] = 20,
     ) -> str:
         """List earlier sessions with the user here, newest first, with titles, directories and times."""
-        return lookup.sessions(since, limit)
+        return lookup.answer_list(since, limit)
 
     for tool in (search_history, read_session, list_sessions):
-        made.add_tool(_explained(tool), annotations=_READ_ONLY, structured_output=False)
+        made.add_tool(_report_errors(tool), annotations=_READ_ONLY, structured_output=False)
     return made
 
 
-def _explained(tool: Callable[..., str]) -> Callable[..., str]:
+def _report_errors(tool: Callable[..., str]) -> Callable[..., str]:
     """The tool, whose errors tell the agent what to do."""
 
     @wraps(tool)

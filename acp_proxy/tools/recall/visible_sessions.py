@@ -32,14 +32,14 @@ class Scope:
 EVERYWHERE = Scope(None)
 
 
-def around(cwd: str) -> Scope:
+def find_scope(cwd: str) -> Scope:
     """The work tree around a directory: the nearest one above that contains ``.git``, which is not read. Without one,
     the directory alone.
 
     Never a home directory or one above it, nor one that many users share, such as /tmp.
     """
     start = folder = resolve_directory(cwd)
-    homes = [resolve_directory(home) for home in _homes()]
+    homes = [resolve_directory(home) for home in _list_homes()]
     while not (any(is_inside(home, folder) for home in homes) or _is_shared(folder)):
         if os.path.lexists(os.path.join(folder, ".git")):
             return Scope(folder, is_tree=True)
@@ -50,7 +50,7 @@ def around(cwd: str) -> Scope:
     return Scope(start)
 
 
-def _homes() -> list[str]:
+def _list_homes() -> list[str]:
     """The user's home directories: agents may start their servers with another HOME."""
     homes = [os.path.expanduser("~")]
     with suppress(ImportError, KeyError):  # not on Windows; a user without an entry

@@ -100,7 +100,7 @@ def redact(
             opened.reindex(chosen_rows, relatives)
         total = _format_total(found, redacting.looked_at, is_done=not dry_run)
         if as_json:
-            files = redacting.for_programs(found)
+            files = redacting.encode_files(found)
             kept_in = str(originals) if originals is not None else None
             typer.echo(json.dumps({"dryRun": dry_run, "files": files, "backup": kept_in}, indent=2))
         else:
@@ -159,7 +159,7 @@ class _Redacting:
             for path, counts in found.items()
         ]
 
-    def for_programs(self, found: Counts) -> list[dict[str, Any]]:
+    def encode_files(self, found: Counts) -> list[dict[str, Any]]:
         listed = self._find_rows(found)
         return [
             {"file": str(path), "sessionId": listed[path].session if path in listed else None, "masked": dict(counts)}

@@ -161,14 +161,14 @@ def _find_changes(read: Callable[[int, int], bytes], masking: Masking) -> Iterat
     for line in _read_lines(read):
         if not at:
             file_format.decode_header(line)  # raises NewerFormat: it is unknown which values a later version needs
-        changes = _spare_events(line, masking.find_changes(line))
+        changes = _keep_events(line, masking.find_changes(line))
         yield from (replace(change, at=at + change.at) for change in changes)
         yield from spread.add(apply_changes(line, changes), at)
         at += len(line)
     yield from spread.end()
 
 
-def _spare_events(line: bytes, changes: list[MaskedSpan]) -> list[MaskedSpan]:
+def _keep_events(line: bytes, changes: list[MaskedSpan]) -> list[MaskedSpan]:
     """The changes of a journal's line that leave its events what they are, but for their titles.
 
     A pattern of the user's may match the name of a transcript.

@@ -14,7 +14,7 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.changes.edits import CallSummary
 from acp_proxy.tools.search.call_table import CallTable, StoredCall, decode_call, read_calls
-from acp_proxy.tools.search.fts_table import Addition, Excerpt, IndexedTranscript, Key, to_seconds
+from acp_proxy.tools.search.fts_table import Addition, Excerpt, IndexedTranscript, Key, count_seconds
 from acp_proxy.tools.search.search import (
     TRIES,
     Hit,
@@ -173,7 +173,7 @@ def _list_hits(tables: _CallTables, calls: FoundCalls, request: SearchRequest) -
         excerpts.sort(key=lambda one: one.turn)
         turns = [one.turn for one in excerpts if one.turn]
         hit = Hit(row, max(one.at for one in excerpts), turns, excerpts)
-        if not seen.has(hit, {to_seconds(one.at) for one in excerpts}):
+        if not seen.has(hit, {count_seconds(one.at) for one in excerpts}):
             hits.append(replace(hit, excerpts=excerpts[: request.each or None]))
     return hits
 

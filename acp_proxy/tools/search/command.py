@@ -121,12 +121,16 @@ def search(
         target, options = find_screen(), repeat_store_option(context, store)
 
         def show(hits: "list[Hit]") -> None:
-            sys.stdout.writelines(_texts(open_store(store), hits, target, options))
+            sys.stdout.writelines(_format_hits(open_store(store), hits, target, options))
             sys.stdout.flush()
 
-        with _interruptible(opened), _with_room(opened), begin_progress("Reading new transcripts", MOMENT) as bar:
+        with (
+            _handle_interrupt(opened),
+            _explain_full_disk(opened),
+            begin_progress("Reading new transcripts", MOMENT) as bar,
+        ):
             early = _EarlyHits(bar, show)
-            by_early = (early.progress, early.report_hit) if target.is_terminal and not as_json else (bar,)
+            by_early = (early.report_progress, early.report_hit) if target.is_terminal and not as_json else (bar,)
             if wants_calls:
                 calls = CallQuery(os.path.abspath(file) if file else "", tool, command, failed)
                 result, found = search_calls(opened, request, calls, bar)
@@ -138,11 +142,13 @@ def search(
             show(early.waiting)
         elif result.hits:
             with open_pager(target) as say:
-                for text in _texts(opened, result.hits, target, options):
+                for text in _format_hits(opened, result.hits, target, options):
                     say(text)
         if not result.hits:
             is_empty = next(opened.list_newest(), None) is None
-            print_on_stderr(explain_empty_list(opened, narrowed=False) if is_empty else _nothing(words, parts, options))
+            print_on_stderr(
+                explain_empty_list(opened, narrowed=False) if is_empty else _explain_no_hits(words, parts, options)
+            )
             raise typer.Exit(1)
         if not result.is_all and not as_json:
             print_on_stderr(f"There are more than {limit} sessions. Use --limit {2 * limit}, or more words.")
@@ -152,9 +158,9 @@ def _encode(hit: "Hit", found: "FoundCalls | None") -> dict[str, object]:
     from acp_proxy.tools.search import results
 
     if found is None:
-        return results.for_programs(hit)
+        return results.encode_hit(hit)
     by_turn = found[hit.session.agent, hit.session.name]
-    return results.for_programs(hit, {turn: calls for turn, (_, calls) in by_turn.items()})
+    return results.encode_hit(hit, {turn: calls for turn, (_, calls) in by_turn.items()})
 
 
 class _EarlyHits:
@@ -170,26 +176,26 @@ class _EarlyHits:
         self._show = show
         self._known = set[tuple[str, str]]()
 
-    def progress(self, done: int, total: int) -> None:
+    def report_progress(self, done: int, total: int) -> None:
         self._bar(done, total)
-        self._go_on()
+        self._show_waiting()
 
     def report_hit(self, hit: "Hit") -> bool:
         key = hit.session.agent, hit.session.name
         if key not in self._known:  # else the search began again
             self._known.add(key)
             self.waiting.append(hit)
-            self._go_on()
+            self._show_waiting()
         return True
 
-    def _go_on(self) -> None:
+    def _show_waiting(self) -> None:
         if self._bar.has_begun and self.waiting:
             self._bar.hide()
             self._show(self.waiting)
             self.waiting, self.has_shown = [], True
 
 
-def _texts(store: Sessions, hits: "list[Hit]", target: Screen, options: list[str]) -> Iterator[str]:
+def _format_hits(store: Sessions, hits: "list[Hit]", target: Screen, options: list[str]) -> Iterator[str]:
     from acp_proxy.tools.search import results
 
     if not target.is_terminal:
@@ -200,10 +206,10 @@ def _texts(store: Sessions, hits: "list[Hit]", target: Screen, options: list[str
     look = results.SearchLook(target.width, target.is_dressed, target.colours, now, home)
     ids = shorten_ids(store, [hit.session for hit in hits])
     for hit in hits:
-        yield results.format_hit(hit, _command(store, hit, ids[hit.session.selector], options), look)
+        yield results.format_hit(hit, _write_show_command(store, hit, ids[hit.session.selector], options), look)
 
 
-def _nothing(words: list[str], parts: list[TurnPart] | None, options: list[str]) -> str:
+def _explain_no_hits(words: list[str], parts: list[TurnPart] | None, options: list[str]) -> str:
     """What to do if nothing is found: words match as a whole, unless the user asks for their beginnings."""
     single = " ".join(words).split()
     if not single:
@@ -220,7 +226,7 @@ def _nothing(words: list[str], parts: list[TurnPart] | None, options: list[str])
     return f"{text}\nTo search what tools printed: {sanitize.make_line(output)}"
 
 
-def _command(store: Sessions, hit: "Hit", id: str, options: list[str]) -> str:
+def _write_show_command(store: Sessions, hit: "Hit", id: str, options: list[str]) -> str:
     """The command that shows this result, for the user to copy."""
     row = hit.session
     turn = ["--turn", str(hit.turns[0])] if hit.turns else []
@@ -229,7 +235,7 @@ def _command(store: Sessions, hit: "Hit", id: str, options: list[str]) -> str:
 
 
 @contextmanager
-def _with_room(store: Sessions) -> Iterator[None]:
+def _explain_full_disk(store: Sessions) -> Iterator[None]:
     """Explain a full disk: sessions can still be read, only the search cannot. Raises AcpProxyError."""
     try:
         yield
@@ -243,7 +249,7 @@ def _with_room(store: Sessions) -> Iterator[None]:
 
 
 @contextmanager
-def _interruptible(store: Sessions) -> Iterator[None]:
+def _handle_interrupt(store: Sessions) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:

@@ -169,9 +169,9 @@ class TranscriptTable(ABC, Generic[Row]):
             return
         private_files.check_database(path)
         with _report_removal(path):
-            self._database = self._opened(path)
+            self._database = self._open(path)
 
-    def _opened(self, path: Path) -> sqlite3.Connection:
+    def _open(self, path: Path) -> sqlite3.Connection:
         there = private_files.make_database_uri(path, "mode=rw")  # does not recreate a removed file
         database = sqlite3.connect(there, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
         try:
@@ -220,7 +220,9 @@ class TranscriptTable(ABC, Generic[Row]):
         if work.before is None:
             values = (None, *work.key, *extent)
             id = (
-                self._database.execute(f"INSERT INTO transcripts VALUES ({_placeholders(values)})", values).lastrowid
+                self._database.execute(
+                    f"INSERT INTO transcripts VALUES ({_format_placeholders(values)})", values
+                ).lastrowid
                 or 0
             )
         else:
@@ -254,8 +256,8 @@ class SearchTable(TranscriptTable[TurnText]):
 
     def find_turns(self, question: str, since: str | None, until: str | None) -> list[int]:
         """The numbers of the turns that match, newest first; ``decode_transcript`` gives a turn's transcript."""
-        earliest = to_seconds(since) << _TRANSCRIPT_BITS if since is not None else 0
-        latest = to_seconds(until) << _TRANSCRIPT_BITS if until is not None else _LATEST
+        earliest = count_seconds(since) << _TRANSCRIPT_BITS if since is not None else 0
+        latest = count_seconds(until) << _TRANSCRIPT_BITS if until is not None else _LATEST
         rows = self._database.execute(
             "SELECT rowid FROM said WHERE said MATCH ? AND rowid >= ? AND rowid < ? ORDER BY rowid DESC",
             (question, earliest, latest),
@@ -313,7 +315,7 @@ class SearchTable(TranscriptTable[TurnText]):
         taken = {doc for (doc,) in self._database.execute("SELECT doc FROM turns WHERE transcript = ?", (transcript,))}
         insert = f"INSERT INTO said(rowid, {', '.join(self.COLUMNS)}) VALUES (?{', ?' * len(self.COLUMNS)})"
         for turn in turns:
-            doc = (to_seconds(turn.at) << _TRANSCRIPT_BITS) + transcript
+            doc = (count_seconds(turn.at) << _TRANSCRIPT_BITS) + transcript
             while doc in taken:
                 doc += 1 << _TRANSCRIPT_BITS
             taken.add(doc)
@@ -426,13 +428,13 @@ def _decode_transcript_row(
     return IndexedTranscript(created, inode, size, TurnStart(offset, line, turns), id)
 
 
-def to_seconds(at: str) -> int:
+def count_seconds(at: str) -> int:
     """A time in a transcript as ``decode_second`` gives it; 0 if it is none."""
     normal = timestamps.normalized(at)
     return max(0, int(datetime.fromisoformat(normal).timestamp())) if normal is not None else 0
 
 
-def _placeholders(values: tuple[object, ...]) -> str:
+def _format_placeholders(values: tuple[object, ...]) -> str:
     return ", ".join("?" * len(values))
 
 

@@ -86,7 +86,7 @@ def format_lines(hit: Hit) -> Iterator[str]:
         yield "\t".join(make_line(text) for text in texts)
 
 
-def for_programs(hit: Hit, calls: Mapping[int, Sequence[CallSummary]] | None = None) -> dict[str, Any]:
+def encode_hit(hit: Hit, calls: Mapping[int, Sequence[CallSummary]] | None = None) -> dict[str, Any]:
     """``calls``: by turn, if the search was for calls."""
     found: list[dict[str, Any]] = [
         {"turn": one.turn or None, "at": one.at, "text": one.text, "marks": [list(mark) for mark in one.marks]}
@@ -117,14 +117,14 @@ def _format_excerpt(excerpt: Excerpt) -> "Text":
         pieces += [said[at:start], _BEGIN, said[start:end], _END]
         at = end
     # Markdown goes after the words are marked, since their places are those in the text with it.
-    for piece in _unmarked("".join([*pieces, said[at:]])).split(_BEGIN):
+    for piece in _strip_markdown("".join([*pieces, said[at:]])).split(_BEGIN):
         found, is_marked, rest = piece.partition(_END)
         text.append(found, style=_FOUND if is_marked else "")
         text.append(rest)
     return text
 
 
-def _unmarked(text: str) -> str:
+def _strip_markdown(text: str) -> str:
     return _SEPARATOR.join(formatting.strip_markdown(each) for each in text.split(_SEPARATOR))
 
 

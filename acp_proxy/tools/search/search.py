@@ -37,11 +37,11 @@ from acp_proxy.tools.search.fts_table import (
     SearchTable,
     TranscriptTable,
     TurnText,
+    count_seconds,
     decode_second,
     decode_transcript,
     find_or_create,
     make_text,
-    to_seconds,
 )
 from acp_proxy.tools.search.query import TurnPart, limit_to_parts, separate_words
 from acp_proxy.tools.search.turn_text import BEGINNING, TurnReader
@@ -183,7 +183,7 @@ class TranscriptTables(ABC, Generic[Row, Table]):
             done += count
             progress(done, len(behind))
             if done < len(behind):
-                yield to_seconds(behind[done][0]) + 1
+                yield count_seconds(behind[done][0]) + 1
         yield 0
 
     def find_row(self, key: Key) -> ListedSession | None:
@@ -305,7 +305,7 @@ class SearchTables(TranscriptTables[TurnText, SearchTable]):
                 found[digit] = table.find_turns(request.question, request.since, request.until)
         return found
 
-    def key(self, digit: str, transcript: int) -> Key:
+    def find_key(self, digit: str, transcript: int) -> Key:
         """The transcript with this id in a table. Raises TableReplaced, Unreadable."""
         with self._replace_broken(digit):
             return self._by_digit[digit].find_key(transcript)
@@ -350,7 +350,7 @@ class RunningSearch:
         self._report_hit = report_hit
         self._seen_hits = SeenHits()
         self._known = set[Key]()
-        self._first = to_seconds(request.since) if request.since is not None else 0
+        self._first = count_seconds(request.since) if request.since is not None else 0
         self._within = tables.find_within(request)
 
     def continue_search(self, since: int = 0) -> bool:
@@ -383,7 +383,7 @@ class RunningSearch:
         for at, together in groupby(_iterate_newest(docs), key=lambda found: found[0]):
             rows = []
             for _, digit, transcript in together:
-                key = self._tables.key(digit, transcript)
+                key = self._tables.find_key(digit, transcript)
                 if key in self._known or key[0] not in self._request.agents:
                     continue
                 row = self._tables.find_row(key) if self._within is None or key in self._within else None

@@ -72,13 +72,13 @@ def show(
             elif files:
                 _list_files(row, reading, child, wanted)
             elif extract is not None:
-                extract_attachments(of_turns(reading, row.session, wanted, child), extract)
+                extract_attachments(find_parts(reading, row.session, wanted, child), extract)
             elif raw:
                 print_raw(reading, find_screen())
             elif as_json:
                 print_messages(reading, find_screen(), wanted)
             else:
-                print_conversation(row, of_turns(reading, row.session, wanted, child), find_screen(), full=full)
+                print_conversation(row, find_parts(reading, row.session, wanted, child), find_screen(), full=full)
         finally:
             reading.close()
 
@@ -138,7 +138,7 @@ def print_messages(reading: Reading, target: Screen, wanted: values.Turns) -> No
         count = max((number for number, _ in number_turns(reading.read_lines())), default=0)
         first, last = (count + first + 1,) * 2 if first < 0 else wanted
         if not 1 <= first <= min(count, count if last is None else last):
-            raise _no_such_turn(count)
+            raise _make_no_such_turn(count)
     with open_pager(target) as say:
         for number, line in number_turns(reading.read_lines()):
             if last is not None and number > last:
@@ -188,25 +188,25 @@ def _save(path: Path, data: bytes) -> None:
         raise NothingToSave(f"{path} already exists. Choose another directory.") from None
 
 
-def of_turns(reading: Reading, session: str, wanted: values.Turns, child: OpenChild) -> Iterator[Part]:
+def find_parts(reading: Reading, session: str, wanted: values.Turns, child: OpenChild) -> Iterator[Part]:
     """The parts of these turns. Raises NoSuchTurn before the first part. ``child``: opens subagents' transcripts."""
     first, last = wanted
     if first < 0:
         count = sum(isinstance(part, TurnBegin) for part in read_parts(reading, session))
         first = last = count + first + 1
-    found = _between(read_parts(reading, session, child), first, last)
+    found = _cut_parts(read_parts(reading, session, child), first, last)
     begun = next(found, None)
     if begun is None and wanted != (1, None):
         count = sum(isinstance(part, TurnBegin) for part in read_parts(reading, session))
-        raise _no_such_turn(count)
+        raise _make_no_such_turn(count)
     return chain(() if begun is None else (begun,), found)
 
 
-def _no_such_turn(count: int) -> NoSuchTurn:
+def _make_no_such_turn(count: int) -> NoSuchTurn:
     return NoSuchTurn(f"there is no such turn: the conversation has {count}. Give a smaller number with --turn.")
 
 
-def _between(all_parts: Iterable[Part], first: int, last: int | None) -> Iterator[Part]:
+def _cut_parts(all_parts: Iterable[Part], first: int, last: int | None) -> Iterator[Part]:
     number = 0
     for part in all_parts:
         number = part.number if isinstance(part, TurnBegin) else number

@@ -42,12 +42,12 @@ class Following:
     def run(self) -> str:
         """Show what is there and what comes, until no turn is running. Returns why it ended."""
         self._console.file.write(sanitize.format_heading(self._row) + "\n")
-        self._more()
+        self._show_more()
         was_running = bool(self._summary.open)
         while self._summary.open:
             is_open = self._store.is_open(self._row)  # before the rest is read, which a process writes before it ends
             self._reading.measure()
-            self._more()
+            self._show_more()
             if not is_open:
                 break
             time.sleep(_PAUSE_SECONDS)
@@ -56,7 +56,7 @@ class Following:
             return "The process that ran the turn has ended."
         return "The turn has ended." if was_running else "No turn is running."
 
-    def _more(self) -> None:
+    def _show_more(self) -> None:
         """Show the whole lines that were not read yet."""
         start, number = self._place
         for line in self._reading.read_lines(start, number):

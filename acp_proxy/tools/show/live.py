@@ -51,7 +51,7 @@ class LiveText:
     def take(self, found: Iterable[StreamedText]) -> None:
         for piece in found:
             if piece.is_prose:
-                self._said(piece)
+                self._take_prose(piece)
             else:
                 self._put(piece)
 
@@ -60,9 +60,9 @@ class LiveText:
         """Whether there is enough to write it soon."""
         return len(self._done) >= self._height
 
-    def drawn(self, status: str = "") -> str:
+    def draw(self, status: str = "") -> str:
         """What brings the screen up to date. Without a status, the cursor is on a new line afterwards."""
-        wanted = [*self._done, *self._current(), self._status(status)]
+        wanted = [*self._done, *self._render_current(), self._render_status(status)]
         first = 0  # the first line to write
         while first < min(len(self._shown), len(wanted)) and self._shown[first] == wanted[first]:
             first += 1
@@ -74,17 +74,17 @@ class LiveText:
         self._shown, self._done = wanted[len(self._done) :], []
         return f"{start}\x1b[J" + "\n".join(wanted[first:])
 
-    def _status(self, text: str) -> str:
+    def _render_status(self, text: str) -> str:
         if cell_len(text) > self._width:
             text = set_cell_size(text, max(self._width - 1, 0)) + "…"
-        return self._rendered(Text(text, QUIET, no_wrap=True))[0] if text else ""
+        return self._render(Text(text, QUIET, no_wrap=True))[0] if text else ""
 
-    def _current(self) -> list[str]:
+    def _render_current(self) -> list[str]:
         if self._message is not None:
-            return self._prose(*self._message)
-        return self._rendered(_text(self._line)) if self._line else []
+            return self._render_prose(*self._message)
+        return self._render(_join_pieces(self._line)) if self._line else []
 
-    def _said(self, piece: StreamedText) -> None:
+    def _take_prose(self, piece: StreamedText) -> None:
         if self._line:
             self._end_line()
         _, before = self._message or ("", "")
@@ -92,10 +92,10 @@ class LiveText:
         if len(before) // _PIECE != len(text) // _PIECE:  # not with each chunk: this reads the whole text
             *finished, text = split_markdown(text, _PIECE)
             for each in finished:
-                self._done += [*self._prose(piece.look, each), ""]
+                self._done += [*self._render_prose(piece.look, each), ""]
         if len(text) > _LONGEST:
             end = text.rfind("\n") + 1 or len(text)
-            self._done += self._prose(piece.look, text[:end])
+            self._done += self._render_prose(piece.look, text[:end])
             text = text[end:]
         self._message = piece.look, text
 
@@ -103,7 +103,7 @@ class LiveText:
         text = piece.text
         if self._message is not None:
             look, said = self._message
-            self._done += self._prose(look, said)
+            self._done += self._render_prose(look, said)
             self._message = None
             if not said.endswith("\n"):  # the piece begins with the end of the last line of the message
                 text = text.removeprefix("\n")
@@ -117,10 +117,10 @@ class LiveText:
             self._line.append(StreamedText(rest, piece.look))
 
     def _end_line(self) -> None:
-        self._done += self._rendered(_text(self._line))
+        self._done += self._render(_join_pieces(self._line))
         self._line = []
 
-    def _prose(self, look: str, text: str) -> list[str]:
+    def _render_prose(self, look: str, text: str) -> list[str]:
         speaker: Speaker = "thought" if look == QUIET else "agent"
         rendered = "".join(self._printer.print(SpokenText(speaker, text, goes_on=True))) if text.strip() else ""
         lines = rendered.split("\n")
@@ -128,9 +128,9 @@ class LiveText:
             lines.pop()
         return lines
 
-    def _rendered(self, text: Text) -> list[str]:
+    def _render(self, text: Text) -> list[str]:
         return self._printer.render(text).removesuffix("\n").split("\n")
 
 
-def _text(line: Iterable[StreamedText]) -> Text:
+def _join_pieces(line: Iterable[StreamedText]) -> Text:
     return Text.assemble(*((piece.text, piece.look) for piece in line))

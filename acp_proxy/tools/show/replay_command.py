@@ -80,8 +80,8 @@ class Keyboard:
             signal.set_wakeup_fd(self._signal_end, warn_on_full_buffer=False)
             for name in _ENDING:
                 self._handle(name, _end)
-            self._handle("SIGCONT", lambda *_: self._listen())  # the shell used the terminal in the meantime
-            self._listen()
+            self._handle("SIGCONT", lambda *_: self._use_single_keys())  # the shell used the terminal in the meantime
+            self._use_single_keys()
         return self
 
     def __exit__(
@@ -116,7 +116,7 @@ class Keyboard:
             self._waiting.extend([key for key in found if key is not None] if data else [QUIT])
         return self._waiting.popleft()
 
-    def _listen(self) -> None:
+    def _use_single_keys(self) -> None:
         import termios
         import tty
 
@@ -204,15 +204,15 @@ class _Show:
         place: tuple[int, int] | None = (0, 0)
         try:
             while place is not None:
-                place = self._from(place)
+                place = self._play_from(place)
             self._write(self._streaming.end())
         finally:
             self._draw()
 
-    def _from(self, place: tuple[int, int]) -> tuple[int, int] | None:
+    def _play_from(self, place: tuple[int, int]) -> tuple[int, int] | None:
         """Show the rest, to the end or to a jump. The result is the position of the jump."""
         before, is_skipping = "", False
-        for start, line in self._lines(place):
+        for start, line in self._read_lines(place):
             entry = line.entry
             if entry is None:
                 continue
@@ -225,7 +225,7 @@ class _Show:
             if key == QUIT:
                 return None
             if key == PREVIOUS and self._at:
-                return self._back()
+                return self._go_back()
             is_skipping = key == NEXT and not is_prompt
             if is_prompt:
                 self._begin((start, line.number))
@@ -241,14 +241,14 @@ class _Show:
         self._streaming.take(entry)
         self._streaming.end()
 
-    def _back(self) -> tuple[int, int]:
+    def _go_back(self) -> tuple[int, int]:
         """The position of the previous turn, or of the first one."""
         self._at = max(self._at - 2, 0)
         self._write(self._streaming.end())
         self._streaming.rewind_to(self._at + 1)
         return self._turns[self._at]
 
-    def _lines(self, place: tuple[int, int]) -> Iterator[tuple[int, Line]]:
+    def _read_lines(self, place: tuple[int, int]) -> Iterator[tuple[int, Line]]:
         """The lines from a position on, each with its own position."""
         start, number = place
         for line in self._reading.read_lines(start, number):
@@ -263,16 +263,16 @@ class _Show:
     def _wait(self, seconds: float) -> str | None:
         pause = max(0.0, min(seconds, self._max_pause) / self._speed if self._speed else 0.0)  # this turns NaN into 0
         if pause:
-            self._draw(self._status())
+            self._draw(self._format_status())
         key = self._keys.wait(pause)
         while key == PAUSE:
-            self._draw(self._status(is_paused=True))
+            self._draw(self._format_status(is_paused=True))
             key = self._keys.wait(None)
             if key == PAUSE:
                 return None
         return key
 
-    def _status(self, *, is_paused: bool = False) -> str:
+    def _format_status(self, *, is_paused: bool = False) -> str:
         keys = (_KEYS.replace("pause", "continue") if is_paused else _KEYS) if self._keys.is_there else ""
         where = f"Turn {self._at} of {self._count}{', paused' if is_paused else ''}" if self._at else ""
         return "  ".join(filter(None, (where, keys)))
@@ -281,7 +281,7 @@ class _Show:
         if self._live is None:
             return
         self._live.resize(find_screen().room, self._console.height)
-        if text := self._live.drawn(status):
+        if text := self._live.draw(status):
             self._console.file.write(text)
             sys.stdout.flush()
 
@@ -289,7 +289,7 @@ class _Show:
         if self._live is not None:
             self._live.take(pieces)
             if self._live.is_full:
-                self._draw(self._status())
+                self._draw(self._format_status())
             return
         from rich.text import Text
 

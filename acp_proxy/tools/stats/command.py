@@ -80,9 +80,9 @@ def stats(
         if not agents and not as_json:
             typer.echo(explain_empty_list(opened, narrowed=wanted.is_narrow), err=True)
     if as_json:
-        from acp_proxy.tools.stats.report import for_programs
+        from acp_proxy.tools.stats.report import encode_report
 
-        typer.echo(sanitize.format_json(for_programs(agents, by), indent=2))
+        typer.echo(sanitize.format_json(encode_report(agents, by), indent=2))
     elif agents and sys.stdout.isatty():
         from rich.console import Console
 

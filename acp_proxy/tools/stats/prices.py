@@ -60,11 +60,11 @@ class TokenCounts(Struct, frozen=True):
         """Whether more than the total is known."""
         return any(getattr(self, name) for name in _KINDS)
 
-    def plus(self, other: "TokenCounts") -> "TokenCounts":
+    def add(self, other: "TokenCounts") -> "TokenCounts":
         """The sum of both."""
         return TokenCounts(*(getattr(self, name) + getattr(other, name) for name in _FIELDS))
 
-    def minus(self, other: "TokenCounts") -> "TokenCounts":
+    def subtract(self, other: "TokenCounts") -> "TokenCounts":
         """What was added since ``other``."""
         return TokenCounts(*(max(0, getattr(self, name) - getattr(other, name)) for name in _FIELDS))
 
@@ -86,7 +86,7 @@ class Price(Struct, frozen=True):
     cached_write: float
     thought: float
 
-    def of(self, tokens: TokenCounts) -> float:
+    def compute(self, tokens: TokenCounts) -> float:
         """The price of these tokens.
 
         The protocol's total is the sum of all kinds. If an agent's total is its input and output alone, then its cached

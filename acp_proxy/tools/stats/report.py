@@ -50,7 +50,7 @@ def make_report(agents: Mapping[str, AgentUsed], by: str, home: str = "") -> Usa
         return UsageReport({folder: _list_months(agent) for folder, agent in agents.items()}, total)
     if by == "agent":
         rows = [
-            UsageRow(agent_name(folder), "agent", folder, agent.total, agent.count_tokens(agent.total))
+            UsageRow(format_agent(folder), "agent", folder, agent.total, agent.count_tokens(agent.total))
             for folder, agent in agents.items()
         ]
     else:
@@ -67,12 +67,12 @@ def format_lines(shown: UsageReport) -> Iterator[str]:
     for folder, each in shown.used.items():
         for row in each:
             yield _format_line(
-                agent_name(folder) if folder else row.name, row.name if folder else "", row.used, row.tokens
+                format_agent(folder) if folder else row.name, row.name if folder else "", row.used, row.tokens
             )
     yield _format_line("all", "", shown.total.used, shown.total.tokens)
 
 
-def for_programs(agents: Mapping[str, AgentUsed], by: str) -> dict[str, object]:
+def encode_report(agents: Mapping[str, AgentUsed], by: str) -> dict[str, object]:
     shown = make_report(agents, by)
     total = {"total": _encode_values(shown.total.used, shown.total.tokens)}
     if by == "month":
@@ -133,7 +133,7 @@ def format_money(used: Used) -> str:
     return sanitize.make_line(formatting.format_amounts(used.cost))
 
 
-def agent_name(folder: str) -> str:
+def format_agent(folder: str) -> str:
     """An agent's name for people."""
     return sanitize.make_line(name_agent(folder))
 
@@ -172,7 +172,7 @@ def _make_table(shown: UsageReport, bar_width: int = 0) -> Table:
         table.add_column(name, justify="right", no_wrap=True, min_width=wide)
     for folder, each in shown.used.items():
         if folder:
-            table.add_row(Text(agent_name(folder), style="bold", no_wrap=True, overflow="ellipsis"))
+            table.add_row(Text(format_agent(folder), style="bold", no_wrap=True, overflow="ellipsis"))
         for row in each:
             bar = Bar(max(most, 1), 0, row.used.turns, width=bar_width, color="cyan")
             label = Text(f"  {row.name}" if folder else _shorten(row.name), no_wrap=True)

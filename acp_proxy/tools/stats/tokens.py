@@ -46,7 +46,7 @@ class Spent(Struct):
     def add(self, other: "Spent") -> None:
         """Add another amount to this one."""
         self.turns += other.turns
-        self.tokens = self.tokens.plus(other.tokens)
+        self.tokens = self.tokens.add(other.tokens)
         for currency, amount in other.cost.items():
             self.cost[currency] = self.cost.get(currency, 0.0) + amount
         self.priced += other.priced
@@ -110,20 +110,20 @@ def count_tokens(
         for at, model, spent in _list_spent(session, prices, is_per_turn=session.row.agent in per_turn):
             if at < wanted.since or (wanted.until and at >= wanted.until):
                 continue
-            found.setdefault(_name(by, session.row, at, model), Spent()).add(spent)
+            found.setdefault(_choose_row(by, session.row, at, model), Spent()).add(spent)
             total.add(spent)
             missing |= {model: None} if spent.unpriced else {}
     order = sorted(found, reverse=True) if by in _FORMS else sorted(found, key=lambda name: -found[name].tokens.total)
     return TokenReport({name: found[name] for name in order}, total, sorted(missing), failed)
 
 
-def _name(by: By, row: ListedSession, at: str, model: str) -> str:
+def _choose_row(by: By, row: ListedSession, at: str, model: str) -> str:
     if by in _FORMS:
-        return _local(at, _FORMS[by])
+        return _format_local(at, _FORMS[by])
     return {"agent": row.agent, "project": row.cwd or "", "model": model}[by]
 
 
-def _local(at: str, form: str) -> str:
+def _format_local(at: str, form: str) -> str:
     try:
         return datetime.fromisoformat(at).astimezone().strftime(form)
     except (ValueError, OverflowError):  # a damaged transcript
@@ -144,7 +144,7 @@ def _list_spent(session: _SessionUse, prices: Prices | None, *, is_per_turn: boo
             if price is None or not tokens.has_kinds:
                 spent.unpriced = tokens.total
             else:
-                spent.priced = price.of(tokens)
+                spent.priced = price.compute(tokens)
         yield answer.at, answer.model, spent
 
 
@@ -178,7 +178,7 @@ def _read_session(row: ListedSession, reading: Reading) -> _SessionUse:
                 stands = tokens.total == before.total > 0 and acp.text(result, "stopReason") == "end_turn"
                 found.is_per_turn |= stands or tokens.is_below(before)
             if counts:
-                grown = tokens.minus(before) if tokens.total >= before.total else tokens
+                grown = tokens.subtract(before) if tokens.total >= before.total else tokens
                 found.answers.append(_Answer(entry.at, used or model, tokens, grown))
             run, before = entry.run, tokens
         if (cost := _read_cost(entry)) is not None:

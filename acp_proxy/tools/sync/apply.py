@@ -17,28 +17,28 @@ from acp_proxy.tools.sync.state_db import LocalSession
 from acp_proxy.transcript import file_format
 
 
-def settle(context: SyncContext) -> None:
+def apply_changes(context: SyncContext) -> None:
     """Settle every tree of which something is new. Raises Unavailable, OSError."""
     context.counts.waiting = 0
     context.sessions.forget_extensions()  # it may be dead now; what still waits is left there again
     for uid in context.state.list_unsettled():
-        waits = _settle_anew(context, uid)
+        waits = _apply_tree(context, uid)
         if not waits:
             context.state.mark_settled(uid)
         context.counts.waiting += waits
         context.state.commit()
 
 
-def _settle_anew(context: SyncContext, uid: str) -> bool:
+def _apply_tree(context: SyncContext, uid: str) -> bool:
     while True:
         try:
-            return _settle(context, uid)
+            return _apply_known(context, uid)
         except DataDeleted as gone:
             tree, [id] = context.state.read_tree(uid), gone.args
             context.state.put_node(uid, replace(tree.nodes.get(id) or tree.waiting[id], is_blank=True))
 
 
-def _settle(context: SyncContext, uid: str) -> bool:
+def _apply_known(context: SyncContext, uid: str) -> bool:
     """Returns whether something waits for a session to be closed."""
     tree = place_segments(context, uid)
     _delete_dead(context, tree)
@@ -55,8 +55,8 @@ def _settle(context: SyncContext, uid: str) -> bool:
                     waits = True
     _set_labels(context, tree)  # before: a session that was restored elsewhere may get its turns
     if not waits:
-        waits = _show_lines(context, tree)
-        _merge(context, tree)
+        waits = _write_lines(context, tree)
+        _remove_repeated_forks(context, tree)
     _set_labels(context, tree)
     return waits
 
@@ -179,7 +179,7 @@ def _adopt_segments(context: SyncContext, tree: Tree, line: LocalSession) -> boo
             return False
 
 
-def _show_lines(context: SyncContext, tree: Tree) -> bool:
+def _write_lines(context: SyncContext, tree: Tree) -> bool:
     """Bring each line into a file. Returns whether one waits."""
     waits, state = False, context.state
     for leaf in tree.list_leaves():
@@ -199,7 +199,7 @@ def _show_lines(context: SyncContext, tree: Tree) -> bool:
     return waits
 
 
-def _merge(context: SyncContext, tree: Tree) -> None:
+def _remove_repeated_forks(context: SyncContext, tree: Tree) -> None:
     """Remove forks that turned out to be the beginning of another line, or the same: copies of one machine had
     published it."""
     for fork in context.state.list_lines(tree.uid):

@@ -29,26 +29,26 @@ _DESCRIPTORS = 4096
 
 def main(root: Path) -> None:
     """Do a round for the store at ``root``, unless another process waits to do so."""
-    _become_nobodys_child()
+    _detach()
     os.closerange(3, _DESCRIPTORS)
     os.umask(PRIVATE_UMASK)
     os.chdir(root.anchor)  # on Windows, a directory in which a process runs can be neither removed nor renamed
-    exchange(root, time.sleep)
+    exchange_until_idle(root, time.sleep)
 
 
-def exchange(root: Path, sleep: Callable[[float], None]) -> None:
+def exchange_until_idle(root: Path, sleep: Callable[[float], None]) -> None:
     """See the module."""
     folder = root / FOLDER
     for pause in (0.0, *_PAUSES):
         with ExitStack() as waiting:
             if not _is_first(folder, waiting):
                 return
-            sleep(max(pause, _rest(folder)))
+            sleep(max(pause, _measure_rest(folder)))
             if _is_over(root, waiting.close):
                 return
 
 
-def _become_nobodys_child() -> None:
+def _detach() -> None:
     """Editors end an agent with all its children, and its process group."""
     if sys.platform != "win32":
         if os.fork():
@@ -71,7 +71,7 @@ def _is_first(folder: Path, waiting: ExitStack) -> bool:
     return True
 
 
-def _rest(folder: Path) -> float:
+def _measure_rest(folder: Path) -> float:
     """Seconds until the next round may begin."""
     try:
         since = time.time() - (folder / LOCK).stat().st_mtime

@@ -21,7 +21,7 @@ from acp_proxy.store.sessions import ListedSession, Sessions, is_windows_path, n
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.sync.interfaces import Unavailable
 from acp_proxy.tools.sync.membership import JoinedStore, Membership, SyncStatus
-from acp_proxy.tools.sync.object_store import open_logs, read_key, require_packages
+from acp_proxy.tools.sync.object_store import check_packages, open_logs, read_key
 from acp_proxy.views import formatting, sanitize
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def now(deletes: DeletesOption = False, store: StoreOption = "") -> None:
     with report_errors():
         joined = JoinedStore(open_store(store, change=True).root)
         settings = joined.read_settings()
-        synchronized(joined, open_logs(settings.url, read_key(settings.key_file)), deletes=deletes)
+        print_round(joined, open_logs(settings.url, read_key(settings.key_file)), deletes=deletes)
 
 
 def status(as_json: JsonOption = False, store: StoreOption = "") -> None:
@@ -112,9 +112,10 @@ def status(as_json: JsonOption = False, store: StoreOption = "") -> None:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(standing.last)) if standing.last else "never"
     lines += [f"last      {when}", f"records   {standing.sent} sent, {standing.received} received"]
     lines += [
-        f"other     {name}: {counted(read, 'record')}{_after(trouble)}" for name, read, trouble in standing.machines
+        f"other     {name}: {format_count(read, 'record')}{_format_trouble(trouble)}"
+        for name, read, trouble in standing.machines
     ]
-    lines += _advice(standing)
+    lines += _list_advice(standing)
     for line in lines:
         typer.echo(sanitize.make_line(line))
 
@@ -158,18 +159,18 @@ def leave(yes: YesOption = False, store: StoreOption = "") -> None:
     typer.echo(sanitize.make_line(f"Stopped. The key is still in {settings.key_file}."))
 
 
-def synchronized(joined: JoinedStore, logs: "SealedLogs", *, deletes: bool = False, forgets: str = "") -> None:
+def print_round(joined: JoinedStore, logs: "SealedLogs", *, deletes: bool = False, forgets: str = "") -> None:
     """Do one round, and say what it did. Raises AcpProxyError, OSError."""
     counts = joined.synchronize(logs, deletes=deletes, forgets=forgets)
-    typer.echo(f"{counted(counts.received, 'record')} received, {counts.sent} sent.")
-    for line in _advice(joined.read_status()):
+    typer.echo(f"{format_count(counts.received, 'record')} received, {counts.sent} sent.")
+    for line in _list_advice(joined.read_status()):
         typer.echo(sanitize.make_line(line), err=True)
 
 
-def _advice(standing: SyncStatus) -> list[str]:
+def _list_advice(standing: SyncStatus) -> list[str]:
     lines = []
     if standing.waiting:
-        lines.append(f"{counted(standing.waiting, 'session')} will get turns when closed or loaded here.")
+        lines.append(f"{format_count(standing.waiting, 'session')} will get turns when closed or loaded here.")
     if standing.deletes:
         lines.append(
             f"{standing.deletes} deleted sessions are still on other machines. To delete them there, too: "
@@ -182,12 +183,12 @@ def _advice(standing: SyncStatus) -> list[str]:
     return lines
 
 
-def counted(number: int, what: str) -> str:
+def format_count(number: int, what: str) -> str:
     """Such as ``2 sessions``."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _after(trouble: str) -> str:
+def _format_trouble(trouble: str) -> str:
     return f" ({trouble})" if trouble else ""
 
 
@@ -226,19 +227,19 @@ def rekey(
         old = joined.read_settings()
         from acp_proxy.tools.sync.encryption import HistoryKey
 
-        new, key = url or old.url, HistoryKey.new()
-        path = Path(key_file).expanduser().absolute() if key_file else _beside(Path(old.key_file))
+        new, key = url or old.url, HistoryKey.create()
+        path = Path(key_file).expanduser().absolute() if key_file else _choose_key_file(Path(old.key_file))
         if path.exists():
             raise UsageError(f"{path} exists. Name another file with --key-file")
         open_logs(new, key).check(secrets.token_hex(8))
         if not yes:
             ask_to_confirm(f"Share all sessions anew at {new}, with a new key?")
-        last_round(joined, old)
+        exchange_last(joined, old)
         key.write(path)
-        moved(joined, replace(old, url=new, key_file=str(path)), key)
+        move_history(joined, replace(old, url=new, key_file=str(path)), key)
         if empty:
             open_logs(old.url, read_key(old.key_file)).empty()
-    for line in _advice_after_rekey(old, new, path, is_empty=empty):
+    for line in _advise_after_rekey(old, new, path, is_empty=empty):
         typer.echo(sanitize.make_line(line))
 
 
@@ -255,13 +256,13 @@ def forget_machine(name: MachineArgument, store: StoreOption = "") -> None:
         settings = joined.read_settings()
         logs = open_logs(settings.url, read_key(settings.key_file))
         joined.synchronize(logs)  # to read its log to the end, and to know its name
-        synchronized(joined, logs, forgets=joined.find_machine(name))
+        print_round(joined, logs, forgets=joined.find_machine(name))
     typer.echo(
         sanitize.make_line(f"{name} is forgotten, on the other machines with their next sync. Its sessions stay.")
     )
 
 
-def last_round(joined: JoinedStore, old: Membership) -> None:
+def exchange_last(joined: JoinedStore, old: Membership) -> None:
     """Exchange what is new with a place that is left; it may be out of reach already."""
     try:
         joined.synchronize(open_logs(old.url, read_key(old.key_file)))
@@ -272,30 +273,31 @@ def last_round(joined: JoinedStore, old: Membership) -> None:
         typer.echo(sanitize.make_line(why), err=True)
 
 
-def moved(joined: JoinedStore, settings: Membership, key: "HistoryKey") -> None:
+def move_history(joined: JoinedStore, settings: Membership, key: "HistoryKey") -> None:
     """Move to the place in these settings, and share everything there. Raises AcpProxyError, OSError."""
     joined.change(replace(settings, history=key.history))
-    synchronized(joined, open_logs(settings.url, key))
+    print_round(joined, open_logs(settings.url, key))
 
 
-def _beside(path: Path) -> Path:
+def _choose_key_file(path: Path) -> Path:
     stem = path.stem.rpartition("-")[0] if path.stem.rpartition("-")[2].isdigit() else path.stem
     return next(each for n in itertools.count(2) if not (each := path.with_name(f"{stem}-{n}{path.suffix}")).exists())
 
 
-def _advice_after_rekey(old: Membership, new: str, path: Path, *, is_empty: bool) -> list[str]:
+def _advise_after_rekey(old: Membership, new: str, path: Path, *, is_empty: bool) -> list[str]:
     lines = [
         f"The new key is in {path}. Keep a copy.",
         f"On every other machine, copy that file there, then: acp-proxy sync join {new} --key-file {path}",
     ]
     if not is_empty:
+        folder = _find_folder(old)
         lines.append(
-            f"The old place still has everything, for the old key. When all machines have joined, delete {_folder(old)}"
+            f"The old place still has everything, for the old key. When all machines have joined, delete {folder}"
         )
     return lines
 
 
-def _folder(old: Membership) -> str:
+def _find_folder(old: Membership) -> str:
     """The directory or prefix of a history."""
     return f"{old.url.rstrip('/')}/{old.history or read_key(old.key_file).history}"
 
@@ -354,20 +356,20 @@ def init(
         joined = JoinedStore(opened.root)
         if joined.is_joined:
             raise UsageError(_IS_JOINED)
-        require_packages()
+        check_packages()
         from acp_proxy.tools.sync.encryption import HistoryKey
 
-        path, key = _key_place(key_file, opened), HistoryKey.new()
+        path, key = _find_key_file(key_file, opened), HistoryKey.create()
         if path.exists():
             raise UsageError(
                 f"{path} exists: it is the key of a history. To take part in that: acp-proxy sync join {url}. "
                 "For a new history, name another file with --key-file"
             )
         open_logs(url, key).check(secrets.token_hex(8))
-        settings = replace(_settings(opened, url, path, agent, cwd), manual=manual)
-        _show(opened, joined, settings, redact=redact, yes=yes)
+        settings = replace(_make_settings(opened, url, path, agent, cwd), manual=manual)
+        _ask_to_share(opened, joined, settings, redact=redact, yes=yes)
         key.write(path)
-        _joined(joined, settings, key, name, begins=True)
+        _join(joined, settings, key, name, begins=True)
     typer.echo(sanitize.make_line(f"The key is in {path}. Without it, what is at {url} cannot be read: keep a copy."))
     typer.echo(
         sanitize.make_line(f"On another machine, put that file into the same place, then: acp-proxy sync join {url}")
@@ -397,19 +399,19 @@ def join(
     with report_errors():
         opened = open_store(store, make=True, change=True)
         joined = JoinedStore(opened.root)
-        require_packages()
+        check_packages()
         from acp_proxy.tools.sync.encryption import HistoryKey
 
-        path = _key_place(key_file, opened)
+        path = _find_key_file(key_file, opened)
         key = HistoryKey.read(path)
         if not open_logs(url, key).list_machines():
             raise UsageError(f"there is no history with this key at {url}. Check the URL, and that {path} is its key")
         if joined.is_joined:
             _move(joined, url, path, key, yes=yes)
             return
-        settings = replace(_settings(opened, url, path, agent, cwd), manual=manual)
-        _show(opened, joined, settings, redact=redact, yes=yes)
-        _joined(joined, settings, key, name, begins=False)
+        settings = replace(_make_settings(opened, url, path, agent, cwd), manual=manual)
+        _ask_to_share(opened, joined, settings, redact=redact, yes=yes)
+        _join(joined, settings, key, name, begins=False)
 
 
 def _move(joined: JoinedStore, url: str, path: Path, key: "HistoryKey", *, yes: bool) -> None:
@@ -418,11 +420,11 @@ def _move(joined: JoinedStore, url: str, path: Path, key: "HistoryKey", *, yes: 
         raise UsageError(_IS_JOINED)
     if not yes:
         ask_to_confirm(f"Leave {old.url}, and share all sessions at {url}?")
-    last_round(joined, old)
-    moved(joined, replace(old, url=url, key_file=str(path)), key)
+    exchange_last(joined, old)
+    move_history(joined, replace(old, url=url, key_file=str(path)), key)
 
 
-def _key_place(given: str, opened: Sessions) -> Path:
+def _find_key_file(given: str, opened: Sessions) -> Path:
     """Raises UsageError."""
     import platformdirs
 
@@ -433,14 +435,14 @@ def _key_place(given: str, opened: Sessions) -> Path:
     return path
 
 
-def _settings(opened: Sessions, url: str, path: Path, agent: str, cwd: str) -> Membership:
+def _make_settings(opened: Sessions, url: str, path: Path, agent: str, cwd: str) -> Membership:
     agents = tuple(opened.list_agents(agent)) if agent else ()
     if agent and not agents:
         raise UsageError(f"no agent has the name {agent!r}. To see all agents: acp-proxy list")
     return Membership(url, str(path), agents, (os.path.abspath(cwd),) if cwd else ())
 
 
-def _show(opened: Sessions, joined: JoinedStore, settings: Membership, *, redact: bool, yes: bool) -> None:
+def _ask_to_share(opened: Sessions, joined: JoinedStore, settings: Membership, *, redact: bool, yes: bool) -> None:
     """Show what would leave this machine, and ask. Raises OSError."""
     leaving = joined.list_leaving(settings)
     rows = [row for row in opened.list_newest() if (row.agent, row.name) in leaving]
@@ -448,9 +450,9 @@ def _show(opened: Sessions, joined: JoinedStore, settings: Membership, *, redact
         typer.echo("No session leaves this machine now; new ones will, encrypted.", err=True)
         return
     masking = Masking()
-    found = _secrets(opened, rows, masking, dry=True)
+    found = _find_secrets(opened, rows, masking, dry=True)
     size = formatting.format_size(sum(row.size for row in rows))
-    typer.echo(f"{counted(len(rows), 'session')} ({size}) would leave this machine, encrypted.", err=True)
+    typer.echo(f"{format_count(len(rows), 'session')} ({size}) would leave this machine, encrypted.", err=True)
     where = Counter(f"{name_agent(row.agent)}{f' in {row.cwd}' if row.cwd else ''}" for row in rows).most_common()
     for place, count in where[:_SHOWN]:
         typer.echo(sanitize.make_line(f"  {count} of {place}"), err=True)
@@ -463,11 +465,11 @@ def _show(opened: Sessions, joined: JoinedStore, settings: Membership, *, redact
     if not yes:
         ask_to_confirm("Share them?")
     if redact and found:
-        _secrets(opened, rows, masking, dry=False)
+        _find_secrets(opened, rows, masking, dry=False)
         opened.reindex(rows)
 
 
-def _secrets(opened: Sessions, rows: list[ListedSession], masking: Masking, *, dry: bool) -> Counter[str]:
+def _find_secrets(opened: Sessions, rows: list[ListedSession], masking: Masking, *, dry: bool) -> Counter[str]:
     found: Counter[str] = Counter()
     for path in show_progress(opened.find_redactable(rows) if rows else [], "Searching" if dry else "Masking"):
         try:
@@ -477,10 +479,10 @@ def _secrets(opened: Sessions, rows: list[ListedSession], masking: Masking, *, d
     return found
 
 
-def _joined(joined: JoinedStore, settings: Membership, key: "HistoryKey", name: str, *, begins: bool) -> None:
+def _join(joined: JoinedStore, settings: Membership, key: "HistoryKey", name: str, *, begins: bool) -> None:
     machine = name or socket.gethostname().partition(".")[0] or "machine"
     joined.join(replace(settings, history=key.history), machine, begins=begins)
     try:
-        synchronized(joined, open_logs(settings.url, key))
+        print_round(joined, open_logs(settings.url, key))
     except Unavailable as problem:
         raise AcpProxyError(f"{problem}. This machine has joined all the same. Later: acp-proxy sync now") from problem

@@ -41,7 +41,7 @@ class HistoryKey:
     key: bytes
 
     @classmethod
-    def new(cls) -> "HistoryKey":
+    def create(cls) -> "HistoryKey":
         """A key for a new history."""
         return cls(os.urandom(16).hex(), os.urandom(crypto_aead_xchacha20poly1305_ietf_KEYBYTES))
 
@@ -86,23 +86,27 @@ class HistoryKey:
         """A sealed record."""
         nonce = os.urandom(crypto_aead_xchacha20poly1305_ietf_NPUBBYTES)
         packed = zstd.compress(data, _LEVEL)
-        return nonce + crypto_aead_xchacha20poly1305_ietf_encrypt(packed, self._place(machine, number), nonce, self.key)
+        return nonce + crypto_aead_xchacha20poly1305_ietf_encrypt(
+            packed, self._bind_place(machine, number), nonce, self.key
+        )
 
     def open(self, machine: str, number: int, sealed: bytes) -> bytes:
         """The record. Raises BadRecord."""
         size = crypto_aead_xchacha20poly1305_ietf_NPUBBYTES
         nonce, rest = sealed[:size], sealed[size:]
         try:
-            packed = crypto_aead_xchacha20poly1305_ietf_decrypt(rest, self._place(machine, number), nonce, self.key)
+            packed = crypto_aead_xchacha20poly1305_ietf_decrypt(
+                rest, self._bind_place(machine, number), nonce, self.key
+            )
         except (CryptoError, ValueError) as problem:
             raise BadRecord("a record was not written with this key, or was changed or moved") from problem
-        return _unpacked(packed)
+        return _decompress(packed)
 
-    def _place(self, machine: str, number: int) -> bytes:
+    def _bind_place(self, machine: str, number: int) -> bytes:
         return f"{self.history}/{machine}/{number}".encode()
 
 
-def _unpacked(packed: bytes) -> bytes:
+def _decompress(packed: bytes) -> bytes:
     decompressor = zstd.ZstdDecompressor()
     try:
         data = decompressor.decompress(packed, _MOST + 1)

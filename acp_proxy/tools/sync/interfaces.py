@@ -49,7 +49,7 @@ class SyncSessions(Protocol):
     def list_files(self) -> Iterable[SeenFile]:
         """All sessions, soft-deleted ones included."""
 
-    def look(self, agent: str, name: str) -> tuple[str, Header] | None:
+    def read_header(self, agent: str, name: str) -> tuple[str, Header] | None:
         """The uid and the header of a session; None if there is none, or no readable header."""
 
     def list_moves(self, agent: str, since: int) -> tuple[list[Move], int]:

@@ -64,8 +64,8 @@ def publish_labels(context: SyncContext, line: LocalSession, given: Labels | Non
         return
     for field, value in now.items():
         anchor = tree.find_nearest(line.tip, known.get(field, {}))
-        is_said = anchor is not None and known[field][anchor].value == value
-        if value != before[field] and not is_said and not context.publish_label(tree, line, field, value):
+        is_known = anchor is not None and known[field][anchor].value == value
+        if value != before[field] and not is_known and not context.publish_label(tree, line, field, value):
             now[field] = before[field]  # seen again when more of the session is published
     title = now[TITLE]
     context.state.put_line(
@@ -97,7 +97,7 @@ def _find_moved(context: SyncContext, agent: str, move: Move) -> list[LocalSessi
         if move.uid
         else next((each for each in named if each.name == move.name), None)
     )
-    also = [each for each in named if each.name != move.name and context.sessions.look(agent, each.name) is None]
+    also = [each for each in named if each.name != move.name and context.sessions.read_header(agent, each.name) is None]
     return [*([line] if line is not None else ()), *(also if not move.to else ())]
 
 
@@ -130,7 +130,7 @@ def _find_files(context: SyncContext) -> None:
 
 
 def _note_file(context: SyncContext, file: SeenFile, found: dict[tuple[str, str], SeenFile]) -> None:
-    looked = context.sessions.look(file.agent, file.name)
+    looked = context.sessions.read_header(file.agent, file.name)
     if looked is None:
         return
     uid, header = looked

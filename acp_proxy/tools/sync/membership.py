@@ -171,7 +171,7 @@ class JoinedStore:
                 logs, SharedStore(self._root, bin_days=config_file.bin_days()), state, time.time, new_uid
             )
             context.home = os.path.expanduser("~")
-            context.localize = lambda header, home: localize(header, home, settings)
+            context.localize = lambda header, home: localize_header(header, home, settings)
             context.shares = lambda agent, header: is_shared(agent, header, settings)
             try:
                 return self._do_round(context, forgets, deletes=deletes)
@@ -210,7 +210,7 @@ class JoinedStore:
         """The sessions that would leave this machine with these settings: their agents and names. Raises OSError."""
         shared, found = SharedStore(self._root), set()
         for file in shared.list_files():
-            looked = None if shared.is_hidden(file.name) else shared.look(file.agent, file.name)
+            looked = None if shared.is_hidden(file.name) else shared.read_header(file.agent, file.name)
             if looked is None or not is_shared(file.agent, looked[1], settings):
                 continue
             if has_prompt(shared.read(file.agent, file.name, 0, LARGEST), looked[1]):
@@ -270,7 +270,7 @@ class JoinedStore:
             state.close()
 
 
-def localize(header: Header, home: str, settings: Membership) -> Header:
+def localize_header(header: Header, home: str, settings: Membership) -> Header:
     """The header of another machine's session, with its directory as it is here. ``home``: its user's."""
     if header.cwd is None:
         return header

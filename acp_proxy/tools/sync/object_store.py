@@ -156,7 +156,7 @@ def _convert_errors(scheme: str) -> Iterator[None]:
 # --- Opens the shared place, with the packages that only sync needs.
 
 
-def require_packages() -> None:
+def check_packages() -> None:
     """Raises AcpProxyError if the packages are not installed."""
     missing = [name for name in ("nacl", "obstore") if find_spec(name) is None]
     if missing:
@@ -168,14 +168,14 @@ def require_packages() -> None:
 
 def open_logs(url: str, key: "HistoryKey") -> "SealedLogs":
     """The logs at a URL. Raises AcpProxyError."""
-    require_packages()
+    check_packages()
 
     return SealedLogs(url, key)
 
 
 def read_key(path: str) -> "HistoryKey":
     """The key in a file. Raises AcpProxyError."""
-    require_packages()
+    check_packages()
     from acp_proxy.tools.sync.encryption import HistoryKey
 
     return HistoryKey.read(Path(path))

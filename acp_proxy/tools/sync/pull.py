@@ -62,7 +62,7 @@ def _read(context: SyncContext, machine: str, read: int, ends: Mapping[str, int]
             data = context.logs.get(machine, read + 1)
             if data is None:
                 break
-            _take(context, machine, read + 1, data)
+            _take_record(context, machine, read + 1, data)
         except (BadRecord, InvalidRecord) as problem:
             context.state.set_trouble(machine, str(problem) or "a record is not one that this version knows")
             break
@@ -84,7 +84,7 @@ def _publish_ends(context: SyncContext) -> None:
         take_new_id(context, is_copied=False)
 
 
-def _take(context: SyncContext, machine: str, number: int, data: bytes) -> None:
+def _take_record(context: SyncContext, machine: str, number: int, data: bytes) -> None:
     record, name, id = records.decode(data)
     state = context.state
     match record:

@@ -62,7 +62,7 @@ def _publish_segment(context: SyncContext, uid: str) -> bool:
     if line is None or not line.name or line.trouble:
         return False
     path = state.read_tree(line.tree).find_path(line.tip)
-    looked = context.sessions.look(line.agent, line.name)
+    looked = context.sessions.read_header(line.agent, line.name)
     if path is None or looked is None:
         return False
     header = looked[1]

@@ -5,7 +5,7 @@ Every step can be repeated, so a round that ends in the middle is made good by t
 
 from contextlib import closing
 
-from acp_proxy.tools.sync.apply import settle
+from acp_proxy.tools.sync.apply import apply_changes
 from acp_proxy.tools.sync.context import Counts, SyncContext
 from acp_proxy.tools.sync.interfaces import Unavailable
 from acp_proxy.tools.sync.local_changes import gather
@@ -36,9 +36,9 @@ def _do_round(context: SyncContext, *, deletes: bool) -> Counts:
     for _ in range(_TIMES):
         try:
             pull(context)
-            settle(context)
+            apply_changes(context)
             push(context, deletes=deletes)
-            settle(context)
+            apply_changes(context)
         except MachineCopied:
             continue
         context.state.set(last=int(context.now()))

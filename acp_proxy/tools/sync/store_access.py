@@ -61,7 +61,7 @@ class SharedStore(StoreBase):
                 if (stamp := self._read_stamp(self.layout.either_path(agent, name))) is not None:
                     yield SeenFile(agent, name, stamp)
 
-    def look(self, agent: str, name: str) -> tuple[str, Header] | None:
+    def read_header(self, agent: str, name: str) -> tuple[str, Header] | None:
         """The uid and the header of a session; None if there is none, or no readable header."""
         try:
             with closing(Reading(self.layout.either_path(agent, name))) as reading:
@@ -119,16 +119,16 @@ class SharedStore(StoreBase):
     def create(self, agent: str, header: Header, data: bytes, *, is_ours: bool) -> str:
         """Create a session. Returns its name. ``is_ours``: an agent gave its id on this machine. If not, or if the id
         is taken, it gets another, and the old one as its parent's. The header says what was recorded elsewhere."""
-        return remote_turns.create(self.layout, self.folder(agent), header, data, is_ours=is_ours)
+        return remote_turns.create(self.layout, self.find_folder(agent), header, data, is_ours=is_ours)
 
-    def folder(self, agent: str) -> str:
+    def find_folder(self, agent: str) -> str:
         """The agent's folder here. A name that acp-proxy cannot have made is never used as one."""
         return choose_folder(Header("", None, "", "", agent={"id": agent}))
 
     def extend(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[Part]) -> bool:
         """Add to a session of this size. If it is open or has changed, return False; the next load tries again.
         ``elsewhere``: what of it was recorded on other machines."""
-        looked = self.look(agent, name)
+        looked = self.read_header(agent, name)
         if looked is None or remote_turns.append_turns(self.layout, agent, name, size, data, looked[0], elsewhere):
             return looked is not None
         remote_turns.keep_for_later(self.layout, agent, name, size, data, looked[0], elsewhere)
@@ -148,7 +148,7 @@ class SharedStore(StoreBase):
     def delete(self, agent: str, name: str, uid: str) -> None:
         """Delete a session for good, unless the name is another session's now."""
         with self.layout.get_journal(agent).lock():
-            looked = self.look(agent, name)
+            looked = self.read_header(agent, name)
             if looked is None or looked[0] != uid:
                 return
             session = looked[1].session
@@ -162,7 +162,7 @@ class SharedStore(StoreBase):
 
     def hide(self, agent: str, name: str, is_hidden: bool) -> str:
         """Soft-delete or restore a session. Returns its new name."""
-        looked = self.look(agent, name)
+        looked = self.read_header(agent, name)
         if looked is None:
             return name
         uid, session = looked[0], looked[1].session
@@ -172,18 +172,20 @@ class SharedStore(StoreBase):
         with suppress(Unreadable):
             self.index.remove(agent, [name])
         kept = (
-            each for each in self.layout.list_deleted_of(agent, name) if (self.look(agent, each) or ("",))[0] == uid
+            each
+            for each in self.layout.list_deleted_of(agent, name)
+            if (self.read_header(agent, each) or ("",))[0] == uid
         )
         return next(kept, name)
 
     def set_title(self, agent: str, name: str, title: str | None) -> None:
         """Set the user's title."""
-        if (looked := self.look(agent, name)) is not None:
+        if (looked := self.read_header(agent, name)) is not None:
             store_delete.set_title(self.layout, agent, looked[1].session, name, title)
 
     def set_archived(self, agent: str, name: str, is_archived: bool) -> None:
         """Archive or unarchive a session."""
-        if (looked := self.look(agent, name)) is not None:
+        if (looked := self.read_header(agent, name)) is not None:
             store_delete.set_archived(self.layout, agent, looked[1].session, name, is_archived)
 
     def find_title(self, agent: str, name: str) -> str:

@@ -22,7 +22,7 @@ MANY = BrowseState(tuple(row(str(number)) for number in range(30)), is_complete=
 def pressed(state: BrowseState, *keys: str) -> tuple[BrowseState, Action | None]:
     action = None
     for key in keys:
-        state, action = browse_state.press(state, key, 10, lambda row: f"{row.name}.md")
+        state, action = browse_state.handle_key(state, key, 10, lambda row: f"{row.name}.md")
     return state, action
 
 

@@ -72,7 +72,7 @@ def test_lines_of_both_sides_are_whole_in_the_conductors_input(ends: Ends) -> No
         got = [json.loads(conductor.readline()) for _ in range(40)]
     assert [one for one in got if "id" not in one] == big
     assert [one["params"]["params"] for one in got if "id" in one] == [one["params"] for one in asked]
-    ends.junction.deliver()
+    ends.junction.wait_for_delivery()
 
 
 def test_a_conductor_that_reads_no_more_is_noticed(ends: Ends) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.tools.demo.client import Client, RequestFailed
-from acp_proxy.tools.demo.display import tell
+from acp_proxy.tools.demo.display import list_items
 
 Start = Callable[[], Client]
 
@@ -56,9 +56,9 @@ def test_a_turn_has_updates_of_every_kind_and_quotes_the_prompt(start: Start, tm
     client = start()
     session = client.request("session/new", place(tmp_path))["sessionId"]
     assert client.request("session/prompt", prompt(session, "a note on {n} otters")) == {"stopReason": "end_turn"}
-    updates = client.updates(session)
+    updates = client.list_updates(session)
     assert (updates[0]["sessionUpdate"], updates[-1]["sessionUpdate"]) == ("available_commands_update", "usage_update")
-    told = tell(updates)
+    told = list_items(updates)
     assert [each.kind for each in told] == ["thought", "plan", "tool call", "plan", "image", "agent"]
     assert "a note on {n} otters" in told[-1].text
     assert {entry["status"] for entry in told[3].about["entries"]} == {"completed"}
@@ -73,7 +73,10 @@ def test_a_new_process_remembers_a_session(start: Start, tmp_path: Path) -> None
     second = start()
     second.request("session/resume", place(tmp_path, sessionId=session))
     second.request("session/prompt", prompt(session, "more"))
-    assert "I remember 1 earlier prompt; the first was: the first words" in tell(second.updates(session))[-1].text
+    assert (
+        "I remember 1 earlier prompt; the first was: the first words"
+        in list_items(second.list_updates(session))[-1].text
+    )
 
 
 def test_unknown_sessions_and_invalid_params_are_refused(start: Start, tmp_path: Path) -> None:

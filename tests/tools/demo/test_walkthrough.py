@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.tools.demo.turn import BUILT_IN_TURN, chunk, fill
+from acp_proxy.tools.demo.turn import BUILT_IN_TURN, fill, make_chunk
 from acp_proxy.tools.demo.walkthrough import PROMPTS, WalkFailed, walk
 
 AGENT = [sys.executable, "-m", "tests.scripted.agent"]
@@ -30,9 +30,9 @@ def test_the_demo_accepts_a_complete_load(tmp_path: Path) -> None:
         ],
         1,
     ):
-        history.append({"update": chunk("user_message_chunk", text)})
+        history.append({"update": make_chunk("user_message_chunk", text)})
         turn = fill(BUILT_IN_TURN, {"prompt": text, "n": str(number)})
-        remembering = {"update": chunk("agent_message_chunk", remembered, f"answer-{number}")}
+        remembering = {"update": make_chunk("agent_message_chunk", remembered, f"answer-{number}")}
         history += [remembering if "remember" in step else step for step in turn]
     script = tmp_path / "script.json"
     script.write_text(json.dumps({"methods": {"session/load": {"before": history, "result": {}}}}))

@@ -53,9 +53,9 @@ def test_optional_updates_are_sent_only_to_clients_that_support_them() -> None:
     cases: list[tuple[dict[str, Any], int]] = [({}, 1), ({"session": {"compaction": {}}}, 2)]
     for capabilities, count in cases:
         params = {"protocolVersion": 1, "clientCapabilities": capabilities}
-        methods.reply(Request(b"", RequestId("0"), acp.INITIALIZE, params))
+        methods.answer(Request(b"", RequestId("0"), acp.INITIALIZE, params))
         load = {"sessionId": talk.SESSION, "cwd": talk.CWD, "mcpServers": []}
-        assert len(methods.reply(Request(b"", RequestId("1"), acp.LOAD, load)).before) == count
+        assert len(methods.answer(Request(b"", RequestId("1"), acp.LOAD, load)).before) == count
 
 
 def test_a_new_session_begins_with_the_state_of_the_first_recorded_one() -> None:

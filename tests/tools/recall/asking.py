@@ -45,9 +45,9 @@ def asked_here(lookup: RecallAnswers, *calls: Call) -> Answers:
     """The tools of the server in this process, and what they answer."""
     from mcp.client.client import Client
 
-    from acp_proxy.tools.recall.server import server
+    from acp_proxy.tools.recall.server import make_server
 
-    return asyncio.run(_ask(Client(server(lookup)), calls))
+    return asyncio.run(_ask(Client(make_server(lookup)), calls))
 
 
 async def _ask(opening: "Client", calls: Sequence[Call]) -> Answers:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.store.sessions import resolve_directory
-from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, Scope, around
+from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, Scope, find_scope
 
 
 def tree(path: Path) -> Path:
@@ -16,7 +16,7 @@ def tree(path: Path) -> Path:
 
 
 def test_a_directory_outside_a_work_tree_is_alone(tmp_path: Path) -> None:
-    scope = around(str(tmp_path))
+    scope = find_scope(str(tmp_path))
     assert scope == Scope(resolve_directory(str(tmp_path)))
     assert scope.has(f"{tmp_path}/")
     assert not any(map(scope.has, (str(tmp_path / "inner"), str(tmp_path.parent), None, "")))
@@ -26,7 +26,7 @@ def test_a_directory_outside_a_work_tree_is_alone(tmp_path: Path) -> None:
 def test_the_work_tree_around_a_directory_counts_whole(tmp_path: Path, start: str) -> None:
     root = tree(tmp_path / "work")
     (root / "inner" / "deep").mkdir(parents=True)
-    scope = around(str(root / start))
+    scope = find_scope(str(root / start))
     assert scope == Scope(resolve_directory(str(root)), is_tree=True)
     assert all(map(scope.has, (str(root), str(root / "inner"), str(root / "gone" / "since"))))
     assert not any(map(scope.has, (str(tmp_path), f"{root}-other", str(root / ".." / "other"))))
@@ -37,17 +37,17 @@ def test_the_nearest_git_decides_file_or_directory(tmp_path: Path) -> None:
     inner = outer / "inner"
     inner.mkdir()
     (inner / ".git").write_text(f"gitdir: {tmp_path / 'elsewhere'}\n")
-    scope = around(str(inner))
+    scope = find_scope(str(inner))
     assert scope == Scope(resolve_directory(str(inner)), is_tree=True)
     assert not scope.has(str(outer))
-    assert around(str(outer)).has(str(inner))
+    assert find_scope(str(outer)).has(str(inner))
 
 
 def test_git_is_not_read(tmp_path: Path) -> None:
     root = tmp_path / "work"
     root.mkdir()
     os.symlink(tmp_path / "nowhere", root / ".git")
-    assert around(str(root)).is_tree
+    assert find_scope(str(root)).is_tree
 
 
 def test_a_home_directory_and_those_above_are_no_work_trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +57,7 @@ def test_a_home_directory_and_those_above_are_no_work_trees(tmp_path: Path, monk
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("USERPROFILE", str(home))
     for start in (tmp_path, home, home / "project"):
-        scope = around(str(start))
+        scope = find_scope(str(start))
         assert scope == Scope(resolve_directory(str(start)))
         assert not scope.has(str(start / "inner"))
 
@@ -65,18 +65,18 @@ def test_a_home_directory_and_those_above_are_no_work_trees(tmp_path: Path, monk
 def test_a_directory_that_users_share_is_no_work_tree(tmp_path: Path) -> None:
     shared = tree(tmp_path / "shared")
     shared.chmod(0o1777)
-    assert around(str(shared / "mine")) == Scope(resolve_directory(str(shared / "mine")))
+    assert find_scope(str(shared / "mine")) == Scope(resolve_directory(str(shared / "mine")))
 
 
 def test_a_link_counts_by_where_it_leads(tmp_path: Path) -> None:
     root, secret = tree(tmp_path / "work"), tree(tmp_path / "secret")
     os.symlink(secret, root / "link")
     os.symlink(root, tmp_path / "to-work")
-    assert around(str(tmp_path / "to-work")).root == resolve_directory(str(root))
-    assert around(str(tmp_path / "to-work")).has(str(root))
-    assert around(str(root)).has(str(tmp_path / "to-work"))
-    assert not around(str(root)).has(str(root / "link"))
-    assert around(str(root / "link")).root == resolve_directory(str(secret))
+    assert find_scope(str(tmp_path / "to-work")).root == resolve_directory(str(root))
+    assert find_scope(str(tmp_path / "to-work")).has(str(root))
+    assert find_scope(str(root)).has(str(tmp_path / "to-work"))
+    assert not find_scope(str(root)).has(str(root / "link"))
+    assert find_scope(str(root / "link")).root == resolve_directory(str(secret))
 
 
 @pytest.mark.parametrize("cwd", ["work", ".", "", "C:\\work", "\0"])
@@ -85,7 +85,7 @@ def test_a_session_whose_directory_is_no_path_here_is_outside(
 ) -> None:
     root = tree(tmp_path / "work")
     monkeypatch.chdir(root)
-    assert not around(str(root)).has(cwd)
+    assert not find_scope(str(root)).has(cwd)
 
 
 def test_everywhere_has_every_session() -> None:

@@ -153,7 +153,7 @@ def _rounds_after(here: Path, url: str, key: HistoryKey, after: str, said: Conne
 
 def main() -> None:
     folder, url, shared, commits = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), sys.argv[4]
-    key, writes = HistoryKey.new(), WRITES + (COMMIT if commits else [])
+    key, writes = HistoryKey.create(), WRITES + (COMMIT if commits else [])
     (shared / "0").mkdir()
     _in_a_child(partial(_prepare, folder / "0", f"{url}/0", key))
     for number in range(1, STEPS):

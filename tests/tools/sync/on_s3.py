@@ -37,7 +37,7 @@ def test_a_server_that_is_killed_at_any_request_loses_and_doubles_nothing(
         monkeypatch.setenv("AWS_ENDPOINT", endpoint)
         failed = 0
         for number in range(1, MOST):
-            url, key = f"s3://{servers.BUCKET}/{number}", HistoryKey.new()
+            url, key = f"s3://{servers.BUCKET}/{number}", HistoryKey.create()
             one = Home(tmp_path / f"{number}" / "one", url, key, "laptop")
             two = Home(tmp_path / f"{number}" / "two", url, key, "desktop")
             for title in EXPECTED:
@@ -140,7 +140,7 @@ def test_an_http_proxy_of_the_environment_is_used(
     with servers.serving(doorman) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT", "http://storage.invalid")
         monkeypatch.setenv("HTTP_PROXY", proxy)
-        logs = SealedLogs(f"s3://{servers.BUCKET}", HistoryKey.new())
+        logs = SealedLogs(f"s3://{servers.BUCKET}", HistoryKey.create())
         assert logs.create("machine", 1, b"data")
         assert logs.get("machine", 1) == b"data"
     assert doorman.left < 0

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.run.start_sync import LOCK, SETTINGS, WAITING, read_trouble, start_exchange
-from acp_proxy.tools.sync.background import exchange
+from acp_proxy.tools.sync.background import exchange_until_idle
 from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.membership import JoinedStore, Membership
 from acp_proxy.tools.sync.store_access import locked, open_private
@@ -43,7 +43,7 @@ class Laptop:
         self.folder = self.root / "sync"
         self.pauses: list[float] = []
         self.place.mkdir()
-        HistoryKey.new().write(self.key)
+        HistoryKey.create().write(self.key)
         store_session(Both(self.root), "s", ("Hello", []))
         self.joined = JoinedStore(self.root)
         self.joined.join(Membership(self.place.as_uri(), str(self.key)), "laptop")
@@ -53,7 +53,7 @@ class Laptop:
             self.pauses.append(seconds)
             when_asleep()
 
-        exchange(self.root, sleep)
+        exchange_until_idle(self.root, sleep)
 
     def locked(self, name: str) -> int:
         fd = open_private(self.folder / name, os.O_RDWR | os.O_CREAT)
@@ -161,6 +161,6 @@ def test_it_goes_on_when_an_editor_ends_all_that_it_started(laptop: Laptop) -> N
 
 
 def test_a_store_that_is_not_synchronized_is_left_as_it_is(tmp_path: Path) -> None:
-    exchange(tmp_path, pytest.fail)  # type: ignore[arg-type]
+    exchange_until_idle(tmp_path, pytest.fail)  # type: ignore[arg-type]
     start_exchange(tmp_path, pytest.fail)
     assert list(tmp_path.iterdir()) == []

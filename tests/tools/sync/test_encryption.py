@@ -21,7 +21,7 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-KEY = HistoryKey.new()
+KEY = HistoryKey.create()
 HEADER = talk.header()
 SEGMENT = SegmentRecord(talk.UID, talk.UID, "agent", HEADER, talk.prompt("Hello") + talk.answer())
 SAID = [
@@ -45,8 +45,8 @@ def test_a_record_cannot_be_moved_changed_or_read_with_another_key() -> None:
     wrong = [
         (KEY, "m", 2, sealed),
         (KEY, "n", 1, sealed),
-        (HistoryKey(HistoryKey.new().history, KEY.key), "m", 1, sealed),
-        (HistoryKey(KEY.history, HistoryKey.new().key), "m", 1, sealed),
+        (HistoryKey(HistoryKey.create().history, KEY.key), "m", 1, sealed),
+        (HistoryKey(KEY.history, HistoryKey.create().key), "m", 1, sealed),
         (KEY, "m", 1, sealed[:-1] + bytes([sealed[-1] ^ 1])),
         (KEY, "m", 1, sealed[:10]),
         (KEY, "m", 1, b""),
@@ -126,7 +126,7 @@ def test_a_key_file_is_private_and_read_again(tmp_path: Path) -> None:
     assert HistoryKey.read(path) == KEY
     assert os.stat(path).st_mode & 0o777 == 0o600
     with pytest.raises(AcpProxyError):
-        HistoryKey.new().write(path)
+        HistoryKey.create().write(path)
 
 
 @pytest.mark.parametrize("text", [b"", b"acp-proxy sync 1\n", b"acp-proxy sync 1\nhistory a\nkey zz\n", b"\xff"])

@@ -13,7 +13,7 @@ WRITERS = 8
 
 
 def test_of_eight_machines_that_write_the_same_record_one_wins(place: str) -> None:
-    key = HistoryKey.new()
+    key = HistoryKey.create()
     SealedLogs(place, key).check("probe")
     begin = Barrier(WRITERS)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from acp_proxy.tools.sync.membership import Membership, is_shared, localize
+from acp_proxy.tools.sync.membership import Membership, is_shared, localize_header
 from acp_proxy.transcript.file_format import RECORDED, Header
 
 
@@ -28,10 +28,10 @@ def header(cwd: str) -> Header:
 def test_a_directory_below_one_of_another_machine_is_below_the_one_here(
     cwd: str, theirs: str, ours: str, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert localize(header(cwd), "", Membership("", "", places={theirs: ours})).cwd == shown
+    assert localize_header(header(cwd), "", Membership("", "", places={theirs: ours})).cwd == shown
     for name in ("HOME", "USERPROFILE"):
         monkeypatch.setenv(name, ours)
-    assert localize(header(cwd), theirs, Membership("", "")).cwd == shown
+    assert localize_header(header(cwd), theirs, Membership("", "")).cwd == shown
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def _missing_is_deleted(context: SyncContext) -> None:
 
 def _words_must_be_there(context: SyncContext, uid: str) -> bool:
     try:
-        return apply._settle(context, uid)
+        return apply._apply_known(context, uid)
     except DataDeleted as gone:
         raise Unavailable("a part of a session is gone") from gone
 
@@ -99,7 +99,7 @@ MISTAKES: dict[str, tuple[list[Patch], list[Step]]] = {
         ],
     ),
     "words that were deleted after they were first read are waited for": (
-        [(apply, "_settle_anew", _words_must_be_there)],
+        [(apply, "_apply_tree", _words_must_be_there)],
         [
             ("talk", 0, 2, "prompt"),
             ("change", 1, 4, "rename"),

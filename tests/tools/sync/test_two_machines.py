@@ -24,7 +24,7 @@ from tests.tools.sync.homes import AGENT, Home
 
 @pytest.fixture
 def homes(tmp_path: Path, place: str) -> tuple[Home, Home]:
-    url, key = place, HistoryKey.new()
+    url, key = place, HistoryKey.create()
     SealedLogs(url, key).check("probe")
     return Home(tmp_path / "one", url, key, "laptop"), Home(tmp_path / "two", url, key, "desktop")
 

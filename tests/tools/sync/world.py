@@ -141,7 +141,7 @@ class MemorySessions:
     def list_files(self) -> Iterable[SeenFile]:
         return [SeenFile(AGENT, name, file.stamp) for name, file in self.found.items()]
 
-    def look(self, agent: str, name: str) -> tuple[str, Header] | None:
+    def read_header(self, agent: str, name: str) -> tuple[str, Header] | None:
         file = self.found.get(name)
         return (file.header.uid, file.header) if file is not None else None
 
