@@ -105,10 +105,12 @@ def _describe(call: ToolCall) -> Iterator[str]:
 def _read_output(call: ToolCall) -> Iterator[str]:
     """The texts in a call's content and in its raw output, each once: agents state the same text in several members.
 
-    Not those of diffs, which are what the call did.
+    Not those of diffs, which are what the call did, nor what the raw output repeats of the input: Codex states the
+    command there again, and a search for a command in what was printed would find every call of it.
     """
+    given = set(_iterate_texts(call.fields.get("rawInput")))
     texts = [acp.text(acp.member(item, "content"), "text") or "" for item in _items(call.fields.get("content"))]
-    texts += _iterate_texts(call.fields.get("rawOutput"))
+    texts += [text for text in _iterate_texts(call.fields.get("rawOutput")) if text not in given]
     yield from {strip_fence(text): None for text in map(strip_sequences, texts) if text}
 
 

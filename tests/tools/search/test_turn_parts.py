@@ -141,6 +141,14 @@ def test_what_show_shows_of_tools_is_found(store: Both) -> None:
         assert found(store, strip_fence(words).replace('"', " "), parts=OUTPUT), words
 
 
+def test_input_that_an_agent_repeats_in_the_raw_output_is_not_output(store: Both) -> None:
+    given = {"command": ["/bin/bash", "-lc", "make tests"], "cwd": "/project"}
+    call = [begin(rawInput=given), end(rawOutput=given | {"aggregated_output": "3 passed\n"})]
+    talk.keep(store, AGENT, talk.SESSION, prompt("x"), *call, answer())
+    assert found(store, "make", parts=OUTPUT) == []
+    assert found(store, "passed", parts=OUTPUT) == found(store, "make", parts=(TurnPart.TOOLS,))
+
+
 def test_of_long_output_the_beginning_and_the_end_are_found(store: Both) -> None:
     lines = "a line\n" * 5000
     keep_output(store, f"first {lines} middle {lines} last")
