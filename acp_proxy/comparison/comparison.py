@@ -205,9 +205,11 @@ class Comparison:
 
     @property
     def is_before_known_turn(self) -> bool:
-        """Whether the last that was sent is a user message that the transcript has, with its answer and a turn behind
-        it: unknown words are that answer, rewritten (gemini: ``[Thought: true]I will…``)."""
-        return self._is_in_answer and self.next_user < len(self.text.users)
+        """Whether the last that was sent is a user message that the transcript has, with its answer and another
+        answered turn behind it: unknown words are that answer, rewritten (gemini: ``[Thought: true]I will…``). A prompt
+        without an answer may still wait, perhaps in another window, and the agent does not replay it."""
+        later = range(self.next_user + 1, len(self.text.users) + 1)
+        return self._is_in_answer and any(map(self.text.has_answer, later))
 
     def skip_answer(self, message: SentMessage) -> bool:
         """Move behind the first message with which the transcript answers the last user message, if this message ends

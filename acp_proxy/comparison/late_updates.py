@@ -81,6 +81,8 @@ class LateUpdates:
         """In the turn: where a proved replay has come to in the transcript's calls."""
         self._expects_replay = False
         """In the turn: whether a load of the session has no answer, so that the agent sends its replay now."""
+        self._was_expected = False
+        """In the turn: whether such a load had no answer when the last user message came."""
         self._new_call_ids: set[str] = set()
         """In the turn: the ids that replays have given to calls of the transcript."""
         self._message_key: tuple[str, str | None] | None = None
@@ -246,6 +248,7 @@ class LateUpdates:
 
     def _add_user(self, line: bytes, letters: str, prompts: list[str]) -> list[SortedLine]:
         self._letters += letters
+        self._was_expected = self._expects_replay
         number = self._find_proof(self._letters)
         if number is None:  # within context
             number = self._find_proof(letters)
@@ -328,7 +331,7 @@ class LateUpdates:
         if self._message_key is None or not letters:
             return []
         if self._message_key[0] == update_kinds.USER_CHUNK:
-            if self._is_proof and self._text.has_answer(self._next_user):
+            if self._is_proof and self._text.has_answer(self._next_user) and not self._was_expected:
                 return []  # the agent's words decide about it too
             return self._decide(is_new=False) if self._is_proof else self._end_replay()
         self._at += len(letters)

@@ -270,6 +270,13 @@ def test_waiting_text_over_the_limit_passes() -> None:
     assert len(out) < 5
 
 
+def test_other_words_than_an_answer_do_not_wait_for_a_prompt_without_one() -> None:
+    for last, waits in (([], False), (["You are welcome."], True)):
+        late = Late(laid("> mend it", "It is mended.", "> thanks", *last), "> mend it", ours=True)
+        assert late.told(GREETING) == ([] if waits else expected([GREETING]))
+        assert late.rest() == (expected([GREETING]) if waits else [])
+
+
 # In the turn after the answer.
 
 
@@ -494,6 +501,13 @@ def test_a_replay_that_the_agent_is_asked_for_may_begin_anywhere(past: list[str 
     turn = Turn(laid("> /status", "All is well.", *past), prompts=(), ours=False, loading=loading)
     _, recorded = turn.all(*past, "As you like.")
     assert recorded == (expected(["As you like."]) if loading else expected([*past, "As you like."]))
+
+
+def test_a_user_message_of_such_a_replay_is_known_whatever_follows_the_answer() -> None:
+    turn = Turn(laid("> mend it", "It is mended.", answered=False), prompts=(), ours=False, loading=True)
+    assert turn.told("> mend it") == (expected(["> mend it"]), [])
+    turn.loading = False
+    assert turn.all(GREETING) == both(GREETING)
 
 
 def test_calls_with_new_ids_are_known_by_their_titles_in_a_replay_that_the_agent_is_asked_for() -> None:
