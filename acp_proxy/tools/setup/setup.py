@@ -213,7 +213,9 @@ def _plan_entry(
         return EntryChange(name, PUT_IN_FRONT, had_args), edits
     count = len(words) - len(behind) - 2  # the arguments in front of ``run``
     own = command_line.own_program(words)
-    if command_line.may_exist(own, None) and os.path.expanduser(own) == own:
+    # A name alone is found in a terminal's PATH, but an editor that was started from a menu has a shorter one.
+    is_name = count == 0 and not os.path.dirname(own)
+    if not is_name and command_line.may_exist(own, None) and os.path.expanduser(own) == own:
         return None
     if count < 0 or list(words[: count + 2]) == list(ours):
         return None

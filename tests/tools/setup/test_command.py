@@ -417,6 +417,17 @@ def test_a_zipapp_that_is_gone_is_replaced_though_its_python_is_there(home: Home
     assert entry(home.zed, "agent_servers", "A") == {"command": COMMAND, "args": ["run", "agent"]}
 
 
+def test_a_name_that_only_a_terminal_finds_becomes_a_path(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name, path=None: f"/bin/{name}")
+    write_servers(home, Mine="acp-proxy run --store /s gemini --acp", Other="uvx acp-proxy run gemini --acp")
+    setup("--yes")
+    assert servers(home.jetbrains) == {
+        "Mine": [COMMAND, "run", "--store", "/s", "gemini", "--acp"],
+        "Other": ["uvx", "acp-proxy", "run", "gemini", "--acp"],
+    }
+    assert "Nothing to change" in setup("--yes").stderr
+
+
 def test_a_command_that_is_there_stays(home: Home) -> None:
     other = {"command": sys.executable, "args": ["-m", "acp_proxy", "run", "agent"]}
     home.write(home.zed, json.dumps({"agent_servers": {"A": other}}))
