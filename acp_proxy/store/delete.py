@@ -4,6 +4,11 @@ The journal decides: each change begins with an event, and its consequences for 
 once, under the journal's lock. If that is interrupted, the next query of the index, list of soft-deleted sessions or
 change of a session completes it (``complete_interrupted``). A title follows its transcript: when that is renamed, a new
 event says so, and the old one is overwritten.
+
+A permanent delete removes the transcript in every form, its backups, what was soft-deleted under its name, and turns
+of other machines that wait for it (``Layout.remove_transcript``); the search tables with its words; and its titles, in
+the journal and in the journal's backups (``erase_titles``). ``StoreIndex.remove`` then removes the row, also from
+SQLite's log, and the mark last. What stays is the event: the id, the time and the transcript's uid.
 """
 
 import errno
@@ -92,6 +97,7 @@ def finish_delete(layout: Layout, agent: str, session: str) -> None:
     name, its_journal = file_name(session), layout.get_journal(agent)
     deleted_name = its_journal.read_state().deleted[session]
     if deleted_name is None:
+        # Titles first: the file shows that there is more to do, as long as it exists (``_list_interrupted``).
         erase_titles(layout, agent, name, *layout.list_deleted_of(agent, name))
         layout.remove_transcript(agent, name)
     else:
@@ -111,6 +117,7 @@ def complete_interrupted(layout: Layout, agent: str) -> bool:
     if layout.is_only_read:
         return False
     try:
+        # A list comes through here, and must not wait for a delete. Whoever holds the journal completes its own.
         with its_journal.lock(wait=False):
             _finish_moves(layout, agent)
             for session in _list_interrupted(layout, agent):
@@ -287,6 +294,8 @@ def _finish_move(layout: Layout, agent: str, event: Event) -> str:
     else:
         erase_titles(layout, agent, name, *layout.list_deleted_of(agent, name))
         layout.remove_transcript(agent, name)
+    # A title that is None also says that the rename or removal is complete (``Event.to``). It comes last, so whoever
+    # finds a crash in between does all of it again; each step above leaves alone what is done.
     with _ignore_full_disk():  # then it is completed once more
         _append_title(layout, agent, event.session, name, None)
     return to

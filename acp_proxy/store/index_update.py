@@ -2,6 +2,11 @@
 
 Only this module decides which transcripts the index must read. For one thread at a time; several processes may use the
 same index.
+
+The index on disk is written at three times: before each query (``query``, by way of ``_catch_up``), be it for an
+editor's list, a command or a search; after a turn, for its session alone (``Store.update_index``); and after a delete,
+a repair, a redaction or compressing (``remove``, ``read_again``, ``move``). A process that dies before that leaves a
+mark, so the next query does it.
 """
 
 import errno
@@ -217,6 +222,8 @@ class StoreIndex:
         index.remove_rows(agent, *names)
         if not index.is_on_disk:
             return
+        # Deleted words must leave the disk: the search tables, then the row's bytes in SQLite's log. The mark goes only
+        # when both are gone, because it makes the next query do all this again.
         gone = [name for name in names if self._layout.remove_search_tables(name)]
         if index.clear_log():
             for name in gone:  # a transcript that exists again keeps its mark
@@ -308,6 +315,7 @@ class StoreIndex:
     def _complete_deletes(self, agent: str) -> list[str]:
         """The transcript names of an agent's deleted sessions; their files are gone when this returns."""
         sessions = self._layout.get_journal(agent).read_deleted()
+        # Each query comes here. The journal returns the same set until it changes, so files are looked at only then.
         known = self._completed.get(agent)
         if known is None or known[0] is not sessions:
             names = [file_name(session) for session in sessions]

@@ -137,7 +137,7 @@ class Journal:
 
         Raises OSError (BlockingIOError: another process holds it and ``wait`` is False).
         """
-        if self._holder == threading.get_ident():
+        if self._holder == threading.get_ident():  # as emptying the bin does: it deletes while it holds it
             yield
             return
         fd = open_private(self._path, os.O_RDWR | os.O_CREAT)
@@ -157,6 +157,7 @@ class Journal:
         try:
             before = os.fstat(fd)
             size = before.st_size
+            # A crash may have left half a line: behind it, this event would be in a damaged line, and may be skipped.
             torn = size > 0 and read_at(fd, 1, size - 1) != b"\n"
             line = jsonrpc.dump({"at": at, "event": event, "sessionId": session} | more) + b"\n"
             data = b"\n" + line if torn else line
@@ -242,7 +243,7 @@ def _fold(events: Iterator[Event], before: JournalState = EMPTY) -> JournalState
             kept_until.pop(event.name, None)
             archived.pop(event.name, None)
             pinned.discard(event.name)
-        elif event.kind == TITLED:
+        elif event.kind == TITLED:  # also without a title: then it says that a rename or removal is complete
             moving.pop(event.name, None)
             titles.pop(event.name, None)
             if event.title is not None:

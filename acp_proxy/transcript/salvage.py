@@ -12,7 +12,9 @@ from msgspec import Struct
 
 from acp_proxy.protocol import json_splice
 
-_LOOKS = 64  # times the line's length that are read at most: a false beginning costs a read of the rest
+_LOOKS = 64
+"""Times the line's length that are read at most: a false beginning costs a read of the rest, and a line may be made of
+false beginnings."""
 
 T = TypeVar("T")
 
@@ -38,12 +40,15 @@ def find_pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes
     while match is not None and work < _LOOKS * len(line):
         start = match.start()
         end = _find_end(text, start)
+        # A message may quote an entry. With a colon, a comma or a bracket before it, and a comma or a bracket behind,
+        # this is a part of such a message, whose own beginning or end may be lost. With only the former it may be that,
+        # or the entry that follows a torn one, which ended there: ``read`` decides.
         is_value = _is_value(line, start)
         is_member = is_value and line[end : end + 1] in (b",", b"}", b"]")
         value = read(line[start:end], is_value) if not is_member else None
         work += end - start
         if value is None:
-            end = start + 1
+            end = start + 1  # not behind the piece: a torn entry reaches over the intact one that follows it
         else:
             found.append(Intact(start, end, value))
         match = beginning.search(line, end)

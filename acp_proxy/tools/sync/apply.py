@@ -2,6 +2,11 @@
 
 Each step looks at the files first, so one that a crash interrupted is completed by doing it again. A session that is
 open here waits.
+
+A record of another machine becomes a session in these steps: ``pull`` reads and opens it, and puts its segment into the
+tree, without a place; here, ``place_segments`` finds what it follows, ``_adopt_segments`` skips what the file has
+already, and ``_write_lines`` appends the rest to the file of its line, or creates one (``SharedStore.extend`` and
+``create``, by way of ``store/remote_turns``). The mark that this leaves brings it into the index.
 """
 
 from dataclasses import replace
@@ -18,7 +23,7 @@ from acp_proxy.transcript import file_format
 
 
 def apply_changes(context: SyncContext) -> None:
-    """Settle every tree of which something is new. Raises Unavailable, OSError."""
+    """Apply what is new of every tree to the files. Raises Unavailable, OSError."""
     context.counts.waiting = 0
     context.sessions.forget_extensions()  # it may be dead now; what still waits is left there again
     for uid in context.state.list_unsettled():
@@ -30,6 +35,7 @@ def apply_changes(context: SyncContext) -> None:
 
 
 def _apply_tree(context: SyncContext, uid: str) -> bool:
+    """As ``_apply_known``, once more for each segment whose words turn out to be deleted from the shared place."""
     while True:
         try:
             return _apply_known(context, uid)
@@ -43,9 +49,8 @@ def _apply_known(context: SyncContext, uid: str) -> bool:
     tree = place_segments(context, uid)
     _delete_dead(context, tree)
     waits, posted = False, -1
-    while posted != (
-        posted := len(context.state.list_outbox())
-    ):  # a redaction that is new in one file concerns its forks
+    # Again, as long as this publishes something: a redaction that is new in one file concerns its forks, too.
+    while posted != (posted := len(context.state.list_outbox())):
         tree = context.state.read_tree(uid)
         for line in context.state.list_lines(uid):
             if line.has_news and line.name and not line.trouble:
@@ -111,6 +116,7 @@ def _delete_dead(context: SyncContext, tree: Tree) -> None:
                 context.sessions.delete(line.agent, line.name, line.uid)
                 local_changes.find_deletes(context)  # sees this one: later, its name may be another session's
             state.drop_line(line.uid)
+    # Nothing of it is left to show. From here on the whole tree is dead, also what somebody still adds to it.
     if tree.deaths and tree.nodes and not tree.waiting and not state.list_lines(tree.uid) and not tree.list_leaves():
         known = {id for beside in tree.deaths.values() for id in beside}
         if known <= tree.nodes.keys():  # else a line that stays is still on its way
@@ -188,6 +194,7 @@ def _write_lines(context: SyncContext, tree: Tree) -> bool:
         if any(line.tip == leaf and (line.name or line.is_pruned) for line in lines):
             continue
         able = [line for line in lines if line.tip in path and not _has_more(context, tree, line)]
+        # The file that has most of it already, so that least is written; one with a trouble only if there is no other.
         able.sort(key=lambda line: (line.trouble != "", -path.index(line.tip), line.uid))
         line = able[0] if able else _begin_line(context, tree)
         waits |= not _extend_line(context, tree, line, leaf)
