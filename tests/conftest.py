@@ -1,3 +1,19 @@
+"""Settings of all tests, and the fixtures that several folders use. What else tests share, and its words:
+
+- `stored.py`: `store_session` writes a session as a recorder would have left it, with turns of a text and updates
+  (`chunk`); `running` is one whose turn has no answer. `Both` is a store with both faces.
+- `client.py`: `Client` starts a command and is its editor: `request`, `notify`, `wait_for_update`, `list_updates`.
+- `agents.py`: small agents as commands. `scripted/`: an agent that does what a list of steps says.
+- `forked.py`: starts acp-proxy without its imports, for `Client` and all who run the command.
+- `conversation.py`: `Talk` is a connection without processes. `client` and `agent` send as that side and return a
+  `Step`: what is forwarded (`to_agent`, `to_client`), recorded (`kept`) and asked for (`asked`).
+- `passage.py`: `Passage` is the real relay, with a test at both ends: `say`, `hear`, `end`.
+- `store/talk.py`: the lines of a transcript. `end_to_end/proxied.py`: an editor, acp-proxy and an agent as processes.
+- `strategies.py`: values for property tests. `pipes.py`, `posix.py`, `opened.py`: what differs by system.
+
+What makes a message or a line is called after it (`prompt`, `answer`, `update`); what acts is a verb.
+"""
+
 import contextlib
 import gc
 import os
