@@ -192,6 +192,8 @@ class Connection:
         effects += [*self._message_log.record(Peer.CLIENT, message), Forward(Peer.AGENT, self._to_agent(line, message))]
         if isinstance(message, Notification) and message.method == acp.CANCEL_REQUEST:
             effects += self._machine.cancel(message)
+        elif isinstance(message, Notification) and message.method == acp.CANCEL:
+            self._handovers.cancel_turn(acp.session_id(message.params) or "")
         return effects
 
     def _settle(self, message: Message) -> list[Effect]:

@@ -66,6 +66,8 @@ class Handovers:
         """By session: the record that its next prompt carries, and the blocks attached to it."""
         self._carried: dict[RequestId, str] = {}
         """By prompt: the session whose record it carries. Only unanswered prompts."""
+        self._cancelled: set[RequestId] = set()
+        """Those of them that the client has cancelled. Some agents never answer these, and may forget the record."""
         self._repeated: dict[str, RepeatedRecord] = {}
         """By session: the record that the agent was given."""
         self._held: dict[str, list[bytes]] = {}
@@ -155,7 +157,8 @@ class Handovers:
         """A prompt's line with the record before the user's blocks; unchanged for a slash command, or if no record
         waits. ``prompt``: the same line, parsed."""
         record, attached = self._records.get(session, (None, ()))
-        if record is None or session in self._carried.values():
+        carriers = {id for id, carried in self._carried.items() if carried == session}
+        if record is None or carriers - self._cancelled:
             return line
         if not record:
             self._carried[prompt.id] = session
@@ -168,10 +171,15 @@ class Handovers:
             self._repeated[session] = RepeatedRecord(record, attached)
         return line
 
+    def cancel_turn(self, session: str) -> None:
+        """The client cancels the session's turn, so its next prompt carries the record again."""
+        self._cancelled = {id for id, carried in self._carried.items() if carried == session or id in self._cancelled}
+
     def take_delivered(self, prompt: RequestId, *, succeeded: bool) -> tuple[str, str] | None:
         """A prompt was answered. If that completes a handover, returns the session and the agent's new id of it; the
         id is empty if the agent's own session has caught up."""
         session = self._carried.pop(prompt, None)
+        self._cancelled.discard(prompt)
         if session is None or not succeeded:
             return None
         self._records.pop(session, None)

@@ -306,6 +306,16 @@ def test_the_record_is_sent_again_until_a_prompt_with_it_has_a_result() -> None:
     ]
 
 
+def test_the_prompt_after_a_cancelled_one_carries_the_record_again_unless_that_was_answered() -> None:
+    for answers in (False, True):
+        talk = handed_over()
+        talk.client(prompt(2, "s"), notification("session/cancel", {"sessionId": "s"}))
+        talk.agent(*([stopped(2, "cancelled")] if answers else []))
+        sent = json.loads(talk.client(prompt(3, "s")).to_agent)
+        assert sent == (prompt(3, "n") if answers else briefed(3, "n"))
+        assert json.loads(talk.client(prompt(4, "s")).to_agent) == prompt(4, "n")
+
+
 def test_after_another_handover_before_the_record_was_answered_the_next_prompt_carries_it_again() -> None:
     talk = handed_over()
     talk.client(prompt(2, "s"), notification("session/cancel", {"sessionId": "s"}))
