@@ -119,7 +119,7 @@ class LateUpdates:
         ):
             self._drop()  # a message that the client has seen is complete; what waited came before or in it
         was_shown = self._shows_transcript or comparison.has_restarted
-        if before is not None and message is not before and before.lacks_words and was_shown:
+        if before is not None and message is not before and (before.is_repeated or (before.lacks_words and was_shown)):
             self._drop_known()
         self._waiting.append(line)
         self._size += len(line)

@@ -277,6 +277,12 @@ def test_other_words_than_an_answer_do_not_wait_for_a_prompt_without_one() -> No
         assert late.rest() == (expected([GREETING]) if waits else [])
 
 
+def test_a_user_message_that_the_agent_repeats_is_dropped_also_before_new_words() -> None:
+    late = Late(laid("> mend it"), "> mend it", ours=False)
+    assert late.told("> mend it", GREETING) == expected([GREETING])
+    assert new(late.comparison) == expected([GREETING])
+
+
 # In the turn after the answer.
 
 
