@@ -6,6 +6,7 @@ from acp_proxy.protocol import acp, update_kinds, v2_updates
 
 _USER = b'"user_message'
 """How the kinds of a user's messages begin, chunks or whole, as JSON."""
+_IDS = frozenset({"messageId", "toolCallId"})
 _FIRST = 16
 """The first user message of a replay is among so many lines."""
 
@@ -58,6 +59,13 @@ def order_replay(lines: list[tuple[bytes, bool]], begins: bytes) -> list[tuple[b
     first = _user_letters(begins)
     at = next((at for at, (line, _) in enumerate(lines) if first and _user_letters(line) == first), 0)
     return [*lines[at:], *lines[:at]]
+
+
+def are_alike(one: bytes, other: bytes) -> bool:
+    """Whether two updates say the same. Some agents give messages and calls other ids in each replay."""
+    updates = [update if isinstance(update := _update(line), dict) else {} for line in (one, other)]
+    one_said, other_said = ({key: each[key] for key in each if key not in _IDS} for each in updates)
+    return one_said == other_said
 
 
 def continues(old: list[bytes], new: list[bytes]) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.repeated_replays import continues
+from acp_proxy.comparison.repeated_replays import are_alike, continues
 from tests.tools.adopt.listing_agent import told
 
 FIRST = told("Mend the login", "Mended.")
@@ -37,3 +37,10 @@ def test_a_replay_continues_one_if_it_has_all_of_it_and_more(
     old: list[dict[str, Any]], new: list[dict[str, Any]], is_longer: bool
 ) -> None:
     assert continues(lines(old), lines(new)) == is_longer
+
+
+@pytest.mark.parametrize("id", ["messageId", "toolCallId"])
+def test_updates_are_alike_whatever_their_ids_are(id: str) -> None:
+    one, same, other = lines([{**CALL, id: "1"}, {**CALL, id: "2"}, {**CALL, id: "1", "title": "Look again"}])
+    assert are_alike(one, same)
+    assert not are_alike(one, other)

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from acp_proxy.comparison.choose_replay import ShownReplay, choose_replay
 from acp_proxy.comparison.comparison import Comparison
-from acp_proxy.comparison.repeated_replays import drop_repetition, find_last_replay, order_replay
+from acp_proxy.comparison.repeated_replays import are_alike, drop_repetition, find_last_replay, order_replay
 from acp_proxy.comparison.transcript_text import block_letters
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates, versions
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
@@ -207,6 +207,7 @@ class LoadMachine:
         if replayed:
             load.uncompared.replace(find_last_replay([*replayed, *load.uncompared.items]))
         self._take_replay_of_oldest(load)
+        load.rest = load.uncompared.lines[load.overtaken_at :] if load.overtaken_at else []
         load.earlier_replay = self.open_loads.swap_beginning(load)
         if not load.plan.passes_at_once:
             load.response = _with_object(load.response, message)
@@ -226,11 +227,12 @@ class LoadMachine:
     def _take_replay_of_oldest(self, load: Load) -> None:
         """If the agent agrees to this load before the oldest open one, its last replay until now is this one's."""
         oldest = next((other for other in self.open_loads.of_session(load.session) if other.awaits_agent), load)
-        if oldest is load or not oldest.state is load.state is LoadState.ASKED:
+        if oldest is load or oldest.state is not load.state or load.state not in (LoadState.ASKED, LoadState.PASSING):
             return
         replay = find_last_replay(oldest.uncompared.items)
         oldest.uncompared.replace(oldest.uncompared.items[: len(oldest.uncompared.items) - len(replay)])
         load.uncompared.replace(replay + load.uncompared.items)
+        oldest.overtaken_at = len(replay)
 
     def _record_opened(self, load: Load, message: object) -> list[Effect]:
         """Record that the agent has opened the session, and what came before its answer."""
@@ -515,6 +517,8 @@ class LoadMachine:
             return self._handle_state_update(load, line, message)
         if self._log.sessions.is_in_turn(load.session) or load.plan.sends is None:
             return self.answered_loads.handle_update_in_turn(load, line, update)
+        if self._take_from_rest(load, line):
+            return []
         match load.state:
             case LoadState.ASKED:
                 load.uncompared.add(line, self.open_loads.follows(load))
@@ -534,6 +538,14 @@ class LoadMachine:
                 return [Forward(Peer.CLIENT, line)]
             case _:
                 assert_never(load.state)
+
+    def _take_from_rest(self, load: Load, line: bytes) -> bool:
+        """Take the next update of ``rest``, if this one says the same: the client has it. Returns whether it does."""
+        if load.rest and are_alike(load.rest[0], line):
+            del load.rest[0]
+            return True
+        load.rest = []
+        return False
 
     def _handle_state_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """A state update: recorded, but one that comes before the agent's answer only after that."""

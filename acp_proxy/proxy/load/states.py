@@ -332,6 +332,12 @@ class Load:
         self.earlier_replay = b""
         """How the replay before this one began, whose rest the agent may send before its answer to this."""
 
+        self.overtaken_at = 0
+        """How many updates the agent had sent for a later load when it answered that before this one; 0: it did not."""
+        self.rest: list[bytes] = []
+        """What the agent sent between the two answers, if it had sent as much for this load: the rest of one of the two
+        replays. The rest of the other one is alike, and may follow this answer."""
+
         self.decision: Decision | None = choose_replay(None, already_sent=True) if plan.passes_at_once else None
         """Whose replay the client sees, and why; None: not decided yet."""
         self.compared: ComparedReplay | None = None

@@ -228,6 +228,22 @@ def test_what_follows_the_answers_to_two_loads_belongs_to_the_last_one_whatever_
     assert kept_lines(talk.client(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
 
 
+def test_the_rest_of_two_replays_is_shown_and_recorded_once_if_the_later_load_is_answered_first() -> None:
+    elsewhere: list[Said] = [chunk("s", "elsewhere", "user_message_chunk"), chunk("s", "A turn made elsewhere.")]
+    first, *rest = [*TURN_ONE, *TURN_TWO, *elsewhere]
+    others = [line(each).replace(b'"content"', b'"messageId":"another","content"').strip() for each in rest]
+    talk = about_to_load(Stored(says=PAST), LOADS)
+    talk.client(load(1, "s"), load(2, "s"))
+    talk.agent(first, first, result(2, {}))
+    talk.replay_ends(2, rule=Rule.LESS)
+    talk.agent(*rest, result(1, {}))
+    assert talk.replay_ends(1, rule=Rule.SAME).to_client == line(first, *rest, result(1, {}))
+    assert talk.agent(*others).to_client == b""
+    assert talk.agent(rest[-1], GREETING).to_client == line(rest[-1], GREETING), "each thing comes once more, not twice"
+    kept = kept_lines(talk.client(prompt(3, "s")))
+    assert kept[:2] == [agent_kept("s", each) for each in elsewhere]
+
+
 @pytest.mark.parametrize("cancels", [False, True], ids=["two loads at once", "a load, its cancel, and a load"])
 @pytest.mark.parametrize("is_told", [False, True], ids=["in the replay", "between the answers"])
 def test_the_second_replay_is_in_order_if_the_rest_of_the_first_comes_before_its_beginning(
