@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from acp_proxy.protocol import acp
+from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.redaction.masking import Masking
+from acp_proxy.store.layout import Layout
 from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.search import turn_parts
@@ -96,6 +99,20 @@ def test_without_parts_output_and_input_are_neither_found_nor_stored(store: Both
     assert found(store, "run") == [(talk.SESSION, [1])]
     assert not found(store, SECRET)
     assert not any(name.startswith("search/") for name in left(root))
+
+
+def test_words_into_a_running_turn_are_the_users(store: Both) -> None:
+    params = {"sessionId": talk.SESSION, "prompt": [{"type": "text", "text": "use a needle"}]}
+    steering = talk.message({"id": 7, "method": acp.STEERING, "params": params}, Peer.CLIENT)
+    talk.keep(store, AGENT, talk.SESSION, prompt("begin"), said("I be"), steering, said("gin"), answer())
+    assert [each for each in TurnPart if found(store, "needle", parts=(each,))] == [TurnPart.USER]
+
+
+def test_a_store_without_locks_is_searched_in_memory(store: Both, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_output(store, "needle")
+    monkeypatch.setattr(Layout, "can_use_sqlite", False)
+    assert found(Both(root), "needle", parts=OUTPUT) == [(talk.SESSION, [1])]
+    assert tables(root) == set()
 
 
 TERMINAL = {"type": "terminal", "terminalId": "t"}

@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.tools.search.turn_parts import divide_turns
 from acp_proxy.tools.search.turn_text import BEGINNING, SearchedTurn, TurnReader, TurnStart
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_names import file_name
@@ -179,7 +180,12 @@ def test_turns_are_the_shown_turns_with_all_their_words(
         (turn.number, set(re.findall(r"w\d+w", repr(turn.items))))
         for turn in conversation.read_turns(reading, talk.SESSION)
     ]
+    divided = {
+        turn.number: set(re.findall(r"w\d+w", turn.text))
+        for turn in divide_turns(conversation.read_parts(reading, talk.SESSION))
+    }
     reading.close()
+    assert divided == {number: words for number, words in shown if words}
     found = {turn.number: set(re.findall(r"w\d+w", turn.text)) for turn in turns(path)[0]}
     assert list(found) == [number for number, _ in shown]
     assert all(words <= found[number] for number, words in shown)
