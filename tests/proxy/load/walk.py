@@ -11,9 +11,11 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy import capabilities
@@ -23,6 +25,7 @@ from acp_proxy.proxy.effects import (
     BeginTranscript,
     BeginTurn,
     CloseTranscript,
+    Effect,
     EndTurn,
     FindSession,
     Forward,
@@ -37,6 +40,8 @@ from acp_proxy.proxy.effects import (
     TranscriptEffect,
     Warn,
 )
+from acp_proxy.proxy.load.load_machine import LoadMachine
+from acp_proxy.proxy.load.states import Load, LoadEvent, LoadState
 from tests.conversation import (
     LOADS,
     RESUMES,
@@ -346,26 +351,46 @@ def _come_to_an_end(walk: Walk) -> Iterator[Step]:
 
 
 def walk_all(kind: str) -> list[str]:
-    """The descriptions of all walks of a kind: a line for each event, then each different end behind its mark."""
+    """The descriptions of all walks of a kind: a line for each event, then each different end behind its mark, then
+    the moves of the table of transitions that they made."""
     walks: list[str] = []
     ends: dict[str, str] = {}
-    for state, bring in STATES.items():
-        there = Walk(KINDS[kind])
-        try:
-            bring(there)
-        except Impossible:
-            continue
-        for event, happen in EVENTS.items():
-            walk = copy.deepcopy(there)
+    with _watch_moves() as moves:
+        for state, bring in STATES.items():
+            there = Walk(KINDS[kind])
             try:
-                step = happen(walk)
+                bring(there)
             except Impossible:
                 continue
-            ending = _describe_end(walk)
-            mark = hashlib.sha256(ending.encode()).hexdigest()[:6]
-            ends[mark] = ending
-            walks.append(f"{state} | {event}: {_describe(step)} | then {mark}")
-    return [*walks, *(f"{mark} = {ending}" for mark, ending in sorted(ends.items()))]
+            for event, happen in EVENTS.items():
+                walk = copy.deepcopy(there)
+                try:
+                    step = happen(walk)
+                except Impossible:
+                    continue
+                ending = _describe_end(walk)
+                mark = hashlib.sha256(ending.encode()).hexdigest()[:6]
+                ends[mark] = ending
+                walks.append(f"{state} | {event}: {_describe(step)} | then {mark}")
+    return [*walks, *(f"{mark} = {ending}" for mark, ending in sorted(ends.items())), *sorted(moves)]
+
+
+def describe_move(state: LoadState, event: LoadEvent) -> str:
+    """A row of the table of transitions as ``walk_all`` has it."""
+    return f"moved: {state.name} {event.name}"
+
+
+@contextmanager
+def _watch_moves() -> Iterator[set[str]]:
+    moves: set[str] = set()
+    move = LoadMachine._move
+
+    def noted(machine: LoadMachine, load: Load, event: LoadEvent, message: object = None) -> list[Effect]:
+        moves.add(describe_move(load.state, event))
+        return move(machine, load, event, message)
+
+    with patch.object(LoadMachine, "_move", noted):
+        yield moves
 
 
 def _describe_end(walk: Walk) -> str:
