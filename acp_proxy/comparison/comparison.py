@@ -9,21 +9,23 @@ transcript marks the agent's position there. What follows the last known message
 Never raises on what an agent sends. Texts are compared without white space. docs/transparency.md has the rules.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable
-from itertools import accumulate, takewhile
+from itertools import takewhile
 
 from msgspec import Struct
 
-from acp_proxy.comparison.letter_search import SHORT, Search, Span, merge_spans
+from acp_proxy.comparison.call_search import CallSearch
+from acp_proxy.comparison.letter_search import SHORT, Search, SentSpans, Span
 from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage
 from acp_proxy.comparison.tail import Tail
 from acp_proxy.comparison.transcript_text import UNFINISHED, TranscriptText, block_letters, digest, find_shown_call
+from acp_proxy.comparison.user_search import UserSearch
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.update_kinds import Compared
 
 _HALF_SHORT = SHORT // 2
-"""A user message counts as the start of a longer one only if it has at least this many letters."""
+"""Words of a message that ends like the transcript count only if they have at least this many letters."""
 
 
 class ReplayFacts(Struct, frozen=True):
@@ -69,34 +71,18 @@ class Comparison:
         self._mask = mask
         self.at = 0
         """The offset after the last known letter, in ``text.words``."""
-        self.next_user = 0
-        """The index of the next user message, in ``text.users``."""
+        self.users = UserSearch(text)
+        self.calls = CallSearch(text)
+        self.spans = SentSpans()
         self.ids: dict[tuple[str, bytes], str] = {}
         """By ``User.key``: the ids of the user's messages in the agent's replay."""
-        self.known_calls: set[int] = set()
-        self.known_users: set[int] = set()
         self.user_count = 0
         self.has_updates = self.has_thoughts = False
         self.has_new_before_tail = self.has_unknown_kind = self.continues_last = self.repeats = False
-        self.has_restarted = False
-        """The agent began its replay once more: what it sends now, the client may have seen."""
         self._tail = Tail()
-        self._spans: list[Span] = []
-        """The known letters of the current replay, in order."""
-        self._earlier_spans: list[Span] = []
-        """Those of replays before it."""
-        self._has_known = False
-        """Something known has come."""
         self._is_in_answer = False
         """The last that came is a user message whose answer the transcript has. Unknown words are that answer, in
         other words: agents rewrite their history (gemini: ``[Thought: true]I will…``)."""
-        self._first_user: int | None = None
-        """The index of the user message with which the replay began, if the agent lacks those before it."""
-        self._first_letters = ""
-        """The letters of that message as the agent sent it, with context that it adds."""
-        self._last_known_call = -1
-        self._call_by_id: dict[str, int | None] = {}
-        """By ``toolCallId`` in the replay: the index in ``text.calls``; None: the transcript lacks the call."""
         self._current_message: SentMessage | None = None
         self._search = Search(text)
 
@@ -152,9 +138,9 @@ class Comparison:
         return ReplayFacts(
             text=self.text,
             is_undecided=self.is_undecided,
-            known_spans=[*self.known_spans],
-            known_calls=frozenset(self.known_calls),
-            known_users=frozenset(self.known_users),
+            known_spans=[*self.spans.all],
+            known_calls=frozenset(self.calls.known),
+            known_users=frozenset(self.users.known),
             user_count=self.user_count,
             has_updates=self.has_updates,
             has_thoughts=self.has_thoughts,
@@ -182,16 +168,16 @@ class Comparison:
         return (
             message is not None
             and message.kind == update_kinds.USER_CHUNK
-            and self._find_whole_user(message.text) is None
-            and self._find_restart(message.text, whole=False) is not None
+            and self.users.find_whole(message.text) is None
+            and self.users.find_restart(message.text, whole=False) is not None
         )
 
     @property
     def stops_in_turn(self) -> bool:
         """Whether the replay has come to a user message of the transcript and not to the end of that turn."""
-        text, turn = self.text, self.next_user
+        text, turn = self.text, self.users.next
         return turn > 0 and (
-            self.at < text.latest_end(turn) or any(call not in self.known_calls for call in text.calls_of(turn))
+            self.at < text.latest_end(turn) or any(call not in self.calls.known for call in text.calls_of(turn))
         )
 
     @property
@@ -199,7 +185,7 @@ class Comparison:
         """Whether the replay has come to the end of the transcript, whose last turn is complete, and of no turn made
         elsewhere: what the agent says now is neither the end of that turn nor an answer to a user message."""
         text, message = self.text, self._current_message
-        is_at_end = self.next_user == len(text.users) and self.at == len(text.words)
+        is_at_end = self.users.next == len(text.users) and self.at == len(text.words)
         is_user = message is not None and message.kind == update_kinds.USER_CHUNK
         return is_at_end and not (text.is_unfinished or self._is_in_answer or self._tail.user_count or is_user)
 
@@ -208,7 +194,7 @@ class Comparison:
         """Whether the last that was sent is a user message that the transcript has, with its answer and another
         answered turn behind it: unknown words are that answer, rewritten (gemini: ``[Thought: true]I will…``). A prompt
         without an answer may still wait, perhaps in another window, and the agent does not replay it."""
-        later = range(self.next_user + 1, len(self.text.users) + 1)
+        later = range(self.users.next + 1, len(self.text.users) + 1)
         return self._is_in_answer and any(map(self.text.has_answer, later))
 
     def skip_answer(self, message: SentMessage) -> bool:
@@ -216,7 +202,7 @@ class Comparison:
         in that. Returns whether it does."""
         if not self._is_in_answer:
             return False
-        start, end = self.text.span_of(self.next_user)
+        start, end = self.text.span_of(self.users.next)
         following = bisect_right(self.text.messages, start)
         end = min([end, *self.text.messages[following : following + 1]])
         if start == end or message.text.partition(answer := self.text.words[start:end])[1:] != (answer, ""):
@@ -248,7 +234,7 @@ class Comparison:
         message that follows the transcript's last turn is new, unless the agent has sent user messages only: then the
         answer to the last one may still come (gemini sends the first part of its replay before it answers)."""
         self.end_message()
-        return self._tail.split(may_be_past=self._is_in_answer and not self.known_spans and not self.known_calls)
+        return self._tail.split(may_be_past=self._is_in_answer and not self.spans.all and not self.calls.known)
 
     def find_new(self, *, is_open_elsewhere: bool | None = None, comes_again: bool = False) -> list[bytes]:
         """The lines to record.
@@ -282,12 +268,12 @@ class Comparison:
         message = self._current_message
         if self._is_in_answer or message is None or message.kind != update_kinds.USER_CHUNK:
             return self._tail.has_next_turn and not self._is_in_answer
-        last = self.text.users[self.next_user - 1 :] if self.next_user else self.text.users
+        last = self.text.users[self.users.next - 1 :] if self.users.next else self.text.users
         may_be_known = any(form.startswith(message.text) for user in last for form in user.forms)
         return self._is_at_end and not (
             may_be_known
-            or self._find_restart(message.text, whole=False) is not None
-            or self._find_user(message) is not None
+            or self.users.find_restart(message.text, whole=False) is not None
+            or self.users.find(message) is not None
         )
 
     @property
@@ -295,10 +281,10 @@ class Comparison:
         """Whether no user message with an answer follows in the transcript for sure: the replay has come to the last of
         these, or nothing says where it is, since the agent leaves out whatever the transcript has."""
         text, users = self.text, self.text.users
-        if not self._has_known or self.next_user == len(users):
+        if not self.users.has_begun or self.users.next == len(users):
             return True
-        is_last = users[-1].start < self.at or users[-1].call <= self._last_known_call
-        following = users[self.next_user]
+        is_last = users[-1].start < self.at or users[-1].call <= self.calls.last
+        following = users[self.users.next]
         return is_last or (following.start == len(text.words) and following.call == len(text.calls))
 
     @property
@@ -334,7 +320,7 @@ class Comparison:
         if may_be_whole and self.text.has_message(letters, self.at):
             self.end_message()  # a whole message of its own, whatever came before it
             message = self._current_message = SentMessage(sent.kind, message_id)
-        if message.chunks and message.kind == update_kinds.USER_CHUNK and self._is_whole_user(message.text, letters):
+        if message.chunks and message.kind == update_kinds.USER_CHUNK and self.users.is_whole(message.text, letters):
             self.end_message()  # agents send the messages of turns without words one behind the other
             message = self._current_message = SentMessage(sent.kind, message_id)
         if message.chunks and message.span is not None:
@@ -351,7 +337,7 @@ class Comparison:
         letters = message.text
         span = self._find(letters)
         if span is not None:
-            if not self._tail.outlives(message, has_place=self._has_known and not self._is_in_answer):
+            if not self._tail.outlives(message, has_place=self.users.has_begun and not self._is_in_answer):
                 self._mark_known([span])
             return True
         if len(message.updates) > 1 and (spans := self._find_each(message)) is not None:
@@ -385,7 +371,7 @@ class Comparison:
 
     def _repeats_last(self, letters: str) -> bool:
         """Whether the last known words come once more: the replays of two loads at once are mixed."""
-        if self._tail.has_new or self._tail.user_count or not self._has_known:
+        if self._tail.has_new or self._tail.user_count or not self.users.has_begun:
             return False
         return self.text.words.endswith(letters, 0, self.at) and self.text.begins_message(self.at - len(letters))
 
@@ -428,9 +414,9 @@ class Comparison:
     def _mark_known(self, spans: list[Span]) -> None:
         self.has_new_before_tail |= self._tail.has_new
         for span in spans:
-            self._add_span(span)
+            self.spans.add(span)
         self.at = spans[-1][1]
-        self._has_known = True
+        self.users.has_begun = True
         self._end_tail()
 
     def _end_tail(self) -> None:
@@ -447,12 +433,12 @@ class Comparison:
     def _is_cut_at(self, at: int) -> bool:
         """Whether the words of a turn that was cut end at this offset, to which the replay has come."""
         users, end = self.text.users, len(self.text.words)
-        return self.text.is_cut and at == end and (self.next_user == len(users) or users[-1].start < end)
+        return self.text.is_cut and at == end and (self.users.next == len(users) or users[-1].start < end)
 
     def _cut_known_thought(self, message: SentMessage) -> list[ComparedUpdate]:
         """The part of a thought that the transcript lacks, if it ends with the beginning of this thought."""
         last = self.text.last_thought if self.text.is_unfinished and not self._tail.user_count else ""
-        is_begun = bool(last) and message.text.startswith(last) and self.next_user in (0, len(self.text.users))
+        is_begun = bool(last) and message.text.startswith(last) and self.users.next in (0, len(self.text.users))
         divided = message.cut_after(len(last)) if is_begun else None
         return message.updates if divided is None else divided
 
@@ -468,43 +454,34 @@ class Comparison:
 
     def _compare_user(self, message: SentMessage) -> bool:
         """Take a whole user message, and move to its place if the transcript has it. Returns whether it does."""
-        number = self._find_user(message)
+        number = self.users.find(message)
         if number is None and self._is_last_user_again(message):
             self.repeats = message.is_repeated = True
             return True
         if number is None:
-            number = self._find_restart(message.text)
+            number = self.users.find_restart(message.text)
         self._tail.user_count += 1
         if number is None:
             self._keep_user(*message.updates)
             return False
-        if not self._has_known:
-            self._first_letters = message.text
-        message.is_repeated = number in self.known_users
+        if not self.users.has_begun:
+            self.users.first_letters = message.text
+        message.is_repeated = number in self.users.known
         self._move_to_user(number)
-        message.lacks_words = not self._has_words_left(self.next_user)
+        message.lacks_words = not self._has_words_left(self.users.next)
         if (key := self.text.users[number].key) is not None and message.message_id is not None:
             self.ids[key] = message.message_id
-        self._compare_users_behind(message, self._find_end_of_user(message, number))
+        self._compare_users_behind(message, self.users.find_end(message, number))
         return True
-
-    def _find_end_of_user(self, message: SentMessage, number: int) -> int:
-        """Where the user message with this index ends in one that begins with it, or has it as a chunk behind context;
-        else the end of that."""
-        forms = self.text.users[number].forms
-        if begun := next((form for form in forms if message.text.startswith(form)), ""):
-            return len(begun)
-        ends = zip(message.chunks, accumulate(map(len, message.chunks)), strict=True)
-        return next((end for letters, end in ends if letters in forms), len(message.text))
 
     def _compare_users_behind(self, message: SentMessage, at: int) -> None:
         """Take the user messages that follow in one run, with nothing between them. ``at``: where the next begins."""
         while rest := message.text[at:]:
-            number = self._find_whole_user(rest)
-            number = self._find_restart(rest) if number is None else number
+            number = self.users.find_whole(rest)
+            number = self.users.find_restart(rest) if number is None else number
             size = len(rest)
-            if number is None and (next_size := self._size_of_next(message, at)):
-                number, size = self.next_user, next_size
+            if number is None and (next_size := self.users.measure_next(message, at)):
+                number, size = self.users.next, next_size
             if number is not None:
                 self._tail.user_count += 1
                 self._move_to_user(number)
@@ -516,40 +493,6 @@ class Comparison:
                 self._keep_user(*message.chunks_after(at))
             return
 
-    def _size_of_next(self, message: SentMessage, at: int) -> int:
-        """How many letters the transcript's next user message has, if it follows there at once, in chunks of its own
-        or with all that follow it at once; else 0. Short messages count here: the transcript has nothing between the
-        two, either."""
-        if not self.next_user < len(self.text.users) or self.text.has_answer(self.next_user):
-            return 0
-        ends = {*accumulate(map(len, message.chunks))}
-        forms = self.text.users[self.next_user].forms
-        for form in filter(lambda form: message.text.startswith(form, at), forms):
-            end = at + len(form)
-            if end in ends or self._follow_at_once(self.next_user, message.text[end:]):
-                return len(form)
-        return 0
-
-    def _is_whole_user(self, letters: str, following: str) -> bool:
-        """Whether these are the letters of a user message from the next one on, or of one that begins another replay,
-        and those that follow begin another message. A short one further on may be there by chance.
-
-        What follows the last message of a turn that was cut may be context that the agent added to it.
-        """
-        users = self.text.users
-        number = self._find_whole_user(letters)
-        number = self._find_restart(letters) if number is None else number
-        if number is None or (self.text.is_unfinished and number + 1 == len(users)):
-            return False
-        if any(form.startswith(letters + following) for user in users for form in user.forms):
-            return False
-        return (
-            number == self.next_user
-            or len(letters) >= _HALF_SHORT
-            or any(form.startswith(following) for user in users[number:] for form in user.forms)
-            or bool(self.text.find_overtaken(following, number + 1))
-        )
-
     def _keep_user(self, *sent: ComparedUpdate) -> None:
         for each in sent:
             each.is_next_turn = self._is_at_end
@@ -557,24 +500,24 @@ class Comparison:
 
     def _move_to_user(self, number: int) -> None:
         """Move to the user message with this index."""
-        is_passed = number < self.next_user <= self.text.users[number].overtaken_by + 1
+        is_passed = number < self.users.next <= self.text.users[number].overtaken_by + 1
         start = self.at if is_passed else self.text.users[number].turn_start(self.at)
-        if self._has_known:
+        if self.users.has_begun:
             self.has_new_before_tail |= self._tail.has_new
-            if not is_passed and (start < self.at or number < self.next_user):
-                self.repeats = self.has_restarted = True
-                self._earlier_spans, self._spans = merge_spans([*self._earlier_spans, *self._spans]), []
-                self._last_known_call = -1
+            if not is_passed and (start < self.at or number < self.users.next):
+                self.repeats = self.users.has_restarted = True
+                self.spans.restart()
+                self.calls.restart()
                 self._search.restart()
         else:  # before the first user message: a greeting, a warning, or turns from before recording began
             self.has_new_before_tail |= self.has_turn_elsewhere
             self._tail.keep_greeting()
-            self._first_user = number
-        self._has_known = True
+            self.users.first = number
+        self.users.has_begun = True
         self._end_tail()
-        self.known_users.add(number)
-        turn = self.next_user if is_passed else number + 1
-        self.at, self.next_user = start, turn
+        self.users.known.add(number)
+        turn = self.users.next if is_passed else number + 1
+        self.at, self.users.next = start, turn
         self._tail.is_rest_of_turn = self._is_cut_at(self.at)
         self._is_in_answer = self._has_words_left(turn) and not self._tail.is_rest_of_turn
         self._tail.completes_turn = turn == len(self.text.users) and not self.text.has_answer(turn)
@@ -584,59 +527,12 @@ class Comparison:
         start, end = self.text.span_of(turn)
         return max(start, self.at) < end
 
-    def _find_whole_user(self, letters: str) -> int | None:
-        """The index of the next user message that has these letters. One that the replay has passed may come next if it
-        waited for the end of the turn, and others went into that."""
-        passed = self.text.find_overtaken(letters, self.next_user)
-        passed = [number for number in passed if self.has_restarted or number not in self.known_users]
-        return passed[0] if passed else self.text.find_user(letters, self.next_user)
-
-    def _find_user(self, message: SentMessage) -> int | None:
-        letters = message.text
-        found = self._find_whole_user(letters)
-        if found is not None:
-            return found
-        # With context that the agent added, or with the next message behind it. Only the next two: the further
-        # on, the likelier it is that the words are there by chance.
-        for number in range(self.next_user, min(self.next_user + 2, len(self.text.users))):
-            for form in self.text.users[number].forms:
-                if len(form) >= SHORT and form in letters:
-                    return number
-                rest = letters.removeprefix(form)
-                if rest != letters and (len(form) >= _HALF_SHORT or self._follow_at_once(number, rest)):
-                    return number
-        # Several messages with nothing between them, each in its own chunk.
-        chunks = (self._find_whole_user(each) for each in message.chunks)
-        return next((found for found in chunks if found is not None), None)
-
-    def _follow_at_once(self, number: int, letters: str) -> bool:
-        """Whether these are the letters of the user messages behind the one with this index, with nothing between."""
-        users, ends = self.text.users, {0}
-        while ends and number + 1 < len(users) and not self.text.has_answer(number + 1):
-            number += 1
-            forms = users[number].forms
-            ends = {end + len(form) for end in ends for form in forms if letters.startswith(form, end)}
-            if len(letters) in ends:
-                return True
-        return False
-
     def _is_last_user_again(self, message: SentMessage) -> bool:
         """Whether the last known user message comes once more, before anything else."""
-        if not self.next_user or self._tail.user_count or self._tail.has_new:
+        if not self.users.next or self._tail.user_count or self._tail.has_new:
             return False
-        last = self.text.users[self.next_user - 1]
-        return self.at == last.start and self._last_known_call < last.call and message.text in last.forms
-
-    def _find_restart(self, letters: str, *, whole: bool = True) -> int | None:
-        """The index of the message that begins another replay: the first one of the transcript, or the first one that
-        the agent sent. ``whole``: the message is complete."""
-        for number in (0, self._first_user) if self.text.users and self._has_known else ():
-            forms = self.text.users[number].forms if number is not None else ()
-            if number is not None and number == self._first_user:
-                forms = (*forms, self._first_letters)
-            if any(form == letters if whole else form.startswith(letters) for form in forms):
-                return number
-        return None
+        last = self.text.users[self.users.next - 1]
+        return self.at == last.start and self.calls.last < last.call and message.text in last.forms
 
     # --- tool calls
 
@@ -644,21 +540,17 @@ class Comparison:
         id, title, status = (acp.text(update, key) for key in ("toolCallId", "title", "status"))
         if id is None:
             return None
-        if id not in self._call_by_id or (
-            sent.kind != update_kinds.TOOL_CALL_UPDATE and self._is_of_earlier_turn(self._call_by_id[id])
-        ):
-            self._call_by_id[id] = self._find_call(id, title)
-        number = self._call_by_id[id]
+        may_begin = sent.kind != update_kinds.TOOL_CALL_UPDATE
+        number = self.calls.find(id, title, self.users.next, may_begin=may_begin)
         if number is None:
             sent.is_somewhere = id in self.text.calls_by_id
             self._add_new(sent)
             return None
         known = self.text.calls[number]
         self.has_new_before_tail |= self._tail.has_new
-        self.known_calls.add(number)
-        self._last_known_call = max(self._last_known_call, number)
+        self.calls.add(number)
         self.at = max(self.at, self.text.span_of(known.turn)[0])
-        self._has_known = True
+        self.users.has_begun = True
         self._end_tail()
         if known.status in UNFINISHED and status not in UNFINISHED:
             self.continues_last = True
@@ -666,39 +558,7 @@ class Comparison:
             self._tail.completes_turn = True
         return number
 
-    def _is_of_earlier_turn(self, number: int | None) -> bool:
-        """Whether a known call is of an earlier turn, since some agents number their calls anew in each turn."""
-        return number is not None and self.text.calls[number].turn < self.next_user
-
-    def _find_call(self, id: str, title: str | None) -> int | None:
-        if (numbers := self.text.calls_by_id.get(id)) is not None:
-            later = bisect_left(numbers, self._last_known_call + 1)
-            return numbers[later] if later < len(numbers) else numbers[-1]
-        if title is None:
-            return None
-        numbers = self.text.calls_by_title.get(title, [])
-        later = bisect_left(numbers, self._last_known_call + 1)
-        return numbers[later] if later < len(numbers) else None
-
     # --- letters
-
-    @property
-    def known_spans(self) -> list[Span]:
-        """The spans of all letters that were sent, in order."""
-        return merge_spans([*self._earlier_spans, *self._spans]) if self._earlier_spans else self._spans
-
-    def was_sent(self, span: Span) -> bool:
-        """Whether an earlier replay had these letters."""
-        place = bisect_right(self._earlier_spans, (span[0], len(self.text.words))) - 1
-        return place >= 0 and self._earlier_spans[place][1] >= span[1]
-
-    def _add_span(self, span: Span) -> None:
-        if self._spans and self._spans[-1][0] <= span[0] <= self._spans[-1][1]:
-            self._spans[-1] = self._spans[-1][0], max(span[1], self._spans[-1][1])
-        elif self._spans and span[0] < self._spans[-1][0]:
-            self._spans = merge_spans([*self._spans, span])
-        else:
-            self._spans.append(span)
 
     def _find(self, letters: str) -> Span | None:
         return self._search.find_words(letters, self.at)

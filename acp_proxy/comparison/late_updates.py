@@ -63,7 +63,7 @@ class LateUpdates:
         """Unknown words wait: the transcript's answer in other words, unless nothing known follows."""
 
         self._at = self._next_user = 0
-        """In the turn: where the replay has come to in the transcript: ``at`` and ``next_user`` of the comparison."""
+        """In the turn: where the replay has come to, as ``at`` and ``users.next`` of the comparison."""
         self._may_continue = False
         """In the turn: whether what the agent sends next may go on in order."""
         self._is_proven = self._is_proof = False
@@ -118,7 +118,7 @@ class LateUpdates:
             and not before.is_new
         ):
             self._drop()  # a message that the client has seen is complete; what waited came before or in it
-        was_shown = self._shows_transcript or comparison.has_restarted
+        was_shown = self._shows_transcript or comparison.users.has_restarted
         if before is not None and message is not before and (before.is_repeated or (before.lacks_words and was_shown)):
             self._drop_known()
         self._waiting.append(line)
@@ -173,7 +173,7 @@ class LateUpdates:
         return self._drop() if is_shown or (is_neutral and not self._is_reworded) else self._take_waiting()
 
     def _has_shown(self, span: Span) -> bool:
-        return self._shows_transcript or self._comparison.was_sent(span)
+        return self._shows_transcript or self._comparison.spans.were_sent_before(span)
 
     def _drop(self) -> list[bytes]:
         self._take_waiting()
@@ -199,7 +199,7 @@ class LateUpdates:
             return
         comparison = self._comparison
         self.is_in_turn, self._shows_transcript, self._size = True, shows_transcript, 0
-        self._at, self._next_user, self._may_continue = comparison.at, comparison.next_user, comparison.stops_in_turn
+        self._at, self._next_user, self._may_continue = comparison.at, comparison.users.next, comparison.stops_in_turn
 
     @property
     def may_be_replay(self) -> bool:

@@ -5,6 +5,9 @@ messages of a turn, and trim or add blank lines where they do. Without white spa
 however they were cut, so one search finds them. Nothing else is ignored: other letters are other words.
 """
 
+from bisect import bisect_right
+from operator import itemgetter
+
 from acp_proxy.comparison.transcript_text import TranscriptText
 
 Span = tuple[int, int]
@@ -79,3 +82,35 @@ def merge_spans(spans: list[Span]) -> list[Span]:
         else:
             out.append((start, end))
     return out
+
+
+class SentSpans:
+    """The spans of the transcript's letters that an agent has sent, in one replay after another."""
+
+    def __init__(self) -> None:
+        self._current: list[Span] = []
+        """Those of the current replay, in order."""
+        self._earlier: list[Span] = []
+
+    @property
+    def all(self) -> list[Span]:
+        """The spans of all letters that were sent, in order."""
+        return merge_spans([*self._earlier, *self._current]) if self._earlier else self._current
+
+    def add(self, span: Span) -> None:
+        """The agent has sent these letters."""
+        if self._current and self._current[-1][0] <= span[0] <= self._current[-1][1]:
+            self._current[-1] = self._current[-1][0], max(span[1], self._current[-1][1])
+        elif self._current and span[0] < self._current[-1][0]:
+            self._current = merge_spans([*self._current, span])
+        else:
+            self._current.append(span)
+
+    def restart(self) -> None:
+        """The agent begins its replay once more."""
+        self._earlier, self._current = merge_spans([*self._earlier, *self._current]), []
+
+    def were_sent_before(self, span: Span) -> bool:
+        """Whether an earlier replay had these letters."""
+        place = bisect_right(self._earlier, span[0], key=itemgetter(0)) - 1
+        return place >= 0 and self._earlier[place][1] >= span[1]
