@@ -60,20 +60,20 @@ class V1AsV2:
         begins_again = kind == update_kinds.TOOL_CALL and id in self._calls
         self._calls.add(id)
 
-        def changed(members: Members) -> Members:
+        def change(members: Members) -> Members:
             said = {name: raw for name, raw in members.items() if raw != b"null"}  # in version 2, null clears
             if "content" in said:
                 said["content"] = update_lines.join_array(map(_convert_item, update_lines.split_array(said["content"])))
             return {**said, **{name: b"null" for name in _CLEARED if begins_again and name not in said}}
 
-        return self._change(line, update_kinds.TOOL_CALL_UPDATE, changed)
+        return self._change(line, update_kinds.TOOL_CALL_UPDATE, change)
 
     def _convert_plan(self, line: bytes) -> bytes:
-        def changed(members: Members) -> Members:
+        def change(members: Members) -> Members:
             entries = members.pop("entries")
             return {"plan": b'{"type":"items","planId":%b,"entries":%b}' % (_PLAN_ID, entries), **members}
 
-        return self._change(line, update_kinds.PLAN_UPDATE, changed)
+        return self._change(line, update_kinds.PLAN_UPDATE, change)
 
     def _change(self, line: bytes, kind: str, change: Callable[[Members], Members]) -> bytes:
         members, around = update_lines.split(line.removesuffix(b"\n"))

@@ -43,12 +43,12 @@ def list_joining(
     """
     rows = OtherAgentsRows(layout, agent, archived)
 
-    def found(index: Index) -> list[ListedSession]:
+    def read(index: Index) -> list[ListedSession]:
         own = _select_own(index, agent, cwd, run, map(file_name, sessions), copies)
         kept = [row for row in queries.complete_rows(layout, own) if archived is None or row.is_archived == archived]
         return [*kept, *rows.read_rows(index, others, cwd, None, PAGE)]
 
-    return sorted(ask(found, agent, *others), key=_get_position, reverse=True)[:PAGE]
+    return sorted(ask(read, agent, *others), key=_get_position, reverse=True)[:PAGE]
 
 
 def list_by_ids(
@@ -57,11 +57,11 @@ def list_by_ids(
     """The rows of these sessions, as ``Store.list_by_ids`` has them. Raises Unreadable."""
     rows = OtherAgentsRows(layout, agent, None)
 
-    def found(index: Index) -> list[ListedSession]:
+    def read(index: Index) -> list[ListedSession]:
         own = _select_own(index, agent, None, run, map(file_name, sessions), copies=False)
         return [*queries.complete_rows(layout, own), *rows.read_rows(index, others, None, None, PAGE, sessions)]
 
-    return sorted(ask(found, agent, *others), key=_get_position, reverse=True)
+    return sorted(ask(read, agent, *others), key=_get_position, reverse=True)
 
 
 def add_other_agents(
@@ -81,10 +81,10 @@ def add_other_agents(
     binding = store_index.encode_binding(agent, cwd)
     before = store_index.decode_cursor(cursor, binding) if cursor is not None else None
 
-    def found(index: Index) -> list[ListedSession]:
+    def read(index: Index) -> list[ListedSession]:
         return list(rows.read_rows(index, others, cwd, before, PAGE + 1))
 
-    merged = sorted([*own.rows, *ask(found, *others)], key=_get_position, reverse=True)
+    merged = sorted([*own.rows, *ask(read, *others)], key=_get_position, reverse=True)
     is_last = len(merged) <= PAGE and own.next is None
     return Page(
         merged[:PAGE], None if is_last else store_index.encode_cursor(binding, *_get_position(merged[:PAGE][-1]))

@@ -77,13 +77,13 @@ def import_lazily(values: dict[str, set[str]]) -> Callable[[str], object]:
     ``values``: the names to import, by their module in acp_proxy. Unknown names raise AttributeError.
     """
 
-    def found(name: str) -> object:
+    def load(name: str) -> object:
         for module, its in values.items():
             if name in its:
                 return getattr(import_module(f"acp_proxy.{module}"), name)
         raise AttributeError(name)
 
-    return found
+    return load
 
 
 if not TYPE_CHECKING:

@@ -40,8 +40,8 @@ class Library:
     ) -> list[TextHit]:
         """The sessions in which these words were said; the last word may be the beginning of one.
 
-        ``tell`` gets the first ones early, and then more each time; if not ``is_wanted`` any more, the rest is left
-        out. Raises AcpProxyError, OSError.
+        ``show_hits`` gets the first ones early, and then more each time; if not ``is_wanted`` any more, the rest is
+        left out. Raises AcpProxyError, OSError.
         """
         from acp_proxy.tools.search.query import make_query
         from acp_proxy.tools.search.search import Hit, SearchRequest

@@ -204,13 +204,13 @@ class BrowseTerminal:
         def is_wanted() -> bool:  # else the user has typed on
             return (self._state.typed, self._state.archived) == (typed, archived)
 
-        def tell(hits: list[TextHit], *, is_all: bool = False) -> None:
+        def show_hits(hits: list[TextHit], *, is_all: bool = False) -> None:
             self._put_change(lambda state: browse_state.replace_hits(state, typed, hits, is_all=is_all))
 
         def search() -> None:
             if is_wanted():
-                hits = self._try_work(lambda: self._searching.search(typed, archived, tell, is_wanted))
-                tell(hits or [], is_all=True)
+                hits = self._try_work(lambda: self._searching.search(typed, archived, show_hits, is_wanted))
+                show_hits(hits or [], is_all=True)
 
         self._searcher.put(search)
 

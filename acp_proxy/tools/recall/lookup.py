@@ -55,7 +55,7 @@ class RecallAnswers:
         asked = make_query([query] if '"' in query else query.split())
         found: dict[tuple[str, str], Hit] = {}
 
-        def tell(hit: Hit) -> bool:
+        def take_hit(hit: Hit) -> bool:
             if self._is_visible(hit.session):
                 found[hit.session.agent, hit.session.name] = hit
             return len(found) <= limit
@@ -64,7 +64,7 @@ class RecallAnswers:
         sought = SearchRequest(
             asked, store.list_agents(), scope.root, self._read_time(since) or None, None, _EXCERPTS, below=scope.is_tree
         )
-        search_store(store, sought, report_hit=tell)
+        search_store(store, sought, report_hit=take_hit)
         hits = list(found.values())
         if not hits:
             return (

@@ -141,7 +141,7 @@ def measure_usage(
 
     group: Grouping = _choose_project if by == "project" else _group_by_time(by)
 
-    def summed(index: Index) -> tuple[dict[str, AgentUsed], list[str]]:
+    def sum_up(index: Index) -> tuple[dict[str, AgentUsed], list[str]]:
         found: dict[str, AgentUsed] = {}
         failed = []
         for agent in agents:
@@ -167,13 +167,13 @@ def measure_usage(
                 found[agent] = used
         return found, failed
 
-    return store.index.query(summed, *agents)
+    return store.index.query(sum_up, *agents)
 
 
 def measure_session(store: Sessions, listed: ListedSession) -> AgentUsed:
     """What a session used, without its bytes. Raises Unreadable."""
 
-    def told(index: Index) -> AgentUsed:
+    def read_use(index: Index) -> AgentUsed:
         used = AgentUsed()
         for (state,) in index.select(
             "SELECT used FROM transcripts WHERE agent = ? AND name = ?", (listed.agent, listed.name)
@@ -182,7 +182,7 @@ def measure_session(store: Sessions, listed: ListedSession) -> AgentUsed:
                 used.add(parse_json(state), 0, _choose_project)
         return used
 
-    return store.index.query(told)
+    return store.index.query(read_use)
 
 
 def _read_usage(layout: Layout, agent: str, name: str) -> tuple[UseState, int]:
@@ -202,13 +202,13 @@ def _group_by_time(by: Literal["month", "day"]) -> Grouping:
     form = _FORMS[by]
 
     @cache
-    def local(quarter: str) -> str:
+    def format_local(quarter: str) -> str:
         try:
             return datetime.fromisoformat(f"{quarter}+00:00").astimezone().strftime(form)
         except (ValueError, OverflowError):  # a damaged transcript
             return quarter[: len("2026-11-20" if by == "day" else "2026-11")]
 
-    return lambda use, quarter: local(quarter)
+    return lambda use, quarter: format_local(quarter)
 
 
 def _add(one: int | None, other: int | None) -> int | None:
