@@ -111,8 +111,16 @@ def format_json(value: object, indent: int | None = None) -> str:
 def format_heading(row: ListedSession, when: str | None = None) -> str:
     """``when``: the displayed time; None: as in the transcript."""
     copy = [f"a copy from {name_agent(row.copy_of)}"] if row.copy_of else []
-    git = [f"{row.git.branch} {row.git.commit[:_SHORT_COMMIT]}".strip()] if row.git.branch or row.git.commit else []
-    what = [row.selector, name_agent(row.agent), *copy, row.cwd or "", *git, when if when is not None else row.updated]
+    commit = row.git.commit[:_SHORT_COMMIT]
+    git = [" at ".join(filter(None, (f"branch {row.git.branch}" if row.git.branch else "", commit)))]
+    what = [
+        row.selector,
+        name_agent(row.agent),
+        *copy,
+        row.cwd or "",
+        *filter(None, git),
+        when if when is not None else row.updated,
+    ]
     if row.is_running:
         what.append(RUNNING)
     return make_line(row.title or "(no title)") + "\n" + "  ".join(make_line(each) for each in what)

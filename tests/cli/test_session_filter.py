@@ -62,7 +62,7 @@ def test_the_same_options_leave_the_same_sessions_everywhere(
 def test_the_branch_where_a_session_began_is_shown(store: Both) -> None:
     [row] = told(store, "list", "index")
     assert (row["branch"], row["commit"]) == ("topic", "0123456789" * 4)
-    assert "topic 01234567" in printed(store, "show", "mid")
+    assert "branch topic at 01234567" in printed(store, "show", "mid")
     [row] = told(store, "list", "--cwd", "/project", "login")
     assert (row["branch"], row["commit"]) == (None, None)
     assert told(store, "list", "--branch", "top") == []

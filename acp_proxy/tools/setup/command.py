@@ -101,14 +101,15 @@ def setup(
             plans = [steps.plan_undo(Path(path), known) for path, known in record.files.items()]
             plans = [each for each in plans if not editor or each.editor in editor]
             if not plans:
-                _say("setup has changed nothing here that could be taken back.")
+                _say("There is nothing to undo: setup has written to no settings here.")
             for plan in plans:
                 if not plan.entries and plan.problem is None:
                     _say(f"{plan.path} has nothing of setup any more.")
                     if not dry_run:
                         steps.forget_file(plan.path, record)
+            asked = "Take this back?", again
             _, is_whole = _carry_out(
-                plans, lambda each: steps.write_undo(each, record), again, dry_run=dry_run, yes=yes
+                plans, lambda each: steps.write_undo(each, record), asked, dry_run=dry_run, yes=yes
             )
             if not is_whole:
                 raise typer.Exit(1)
@@ -138,7 +139,8 @@ def setup(
         _say_about_programs(machine, editor or [])
         if not any(each.entries or each.problem for each in plans):
             _advise(plans, editor or [], chosen)
-        done, is_whole = _carry_out(plans, lambda each: steps.write_file(each, record), again, dry_run=dry_run, yes=yes)
+        asked = "Write this?", again
+        done, is_whole = _carry_out(plans, lambda each: steps.write_file(each, record), asked, dry_run=dry_run, yes=yes)
         is_well = check_agents(machine, done) if done else True
         if not (is_whole and is_well):
             raise typer.Exit(1)
@@ -201,12 +203,18 @@ def _own_words() -> list[str]:
 
 
 def _carry_out(
-    changes: Sequence[FileChange], write: Callable[[FileChange], None], again: str, *, dry_run: bool, yes: bool
+    changes: Sequence[FileChange],
+    write: Callable[[FileChange], None],
+    asked: tuple[str, str],
+    *,
+    dry_run: bool,
+    yes: bool,
 ) -> tuple[list[FileChange], bool]:
     """Show the changes, ask, and make them. Returns those that were made, and whether no file had to stay as it is.
 
-    ``again``: the command that shows and asks once more.
+    ``asked``: the question, and the command that shows and asks once more.
     """
+    question, again = asked
     wanted = [each for each in changes if each.entries and each.problem is None]
     failed = [f"{each.path} stays as it is: {each.problem}." for each in changes if each.problem is not None]
     done: list[FileChange] = []
@@ -218,7 +226,7 @@ def _carry_out(
         _say(text)
     if wanted and not dry_run:
         if not yes:
-            ask_to_confirm("Write this?", enter=True, declined=f"Nothing was changed. To see it again: {again}")
+            ask_to_confirm(question, enter=True, declined=f"Nothing was changed. To see it again: {again}")
         for each in wanted:
             try:
                 write(each)
