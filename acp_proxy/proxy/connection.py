@@ -98,12 +98,12 @@ class Connection:
     @property
     def holds_too_much(self) -> bool:
         """Whether so much waits that the agent must not be read until a replay has ended."""
-        return self._machine.open_loads.holds_too_much
+        return self._machine.waiting_lines.are_too_many
 
     def must_compare_again(self, ended: ReplayEnded) -> bool:
         """Whether updates wait that may repeat what was replayed without a comparison. Then ``run`` must compare
         before it passes ``ended`` to ``handle``."""
-        return ended.is_unread and self._machine.open_loads.is_replayed_again(ended.request)
+        return ended.is_unread and self._machine.waiting_lines.is_replayed_again(ended.request)
 
     def handle(self, event: Event) -> list[Effect]:
         """Decide what to do about an event. Never raises on anything that a peer sends.
@@ -322,7 +322,7 @@ class Connection:
                 return [rows]
             case Notification(method=method, params=params):
                 session = (
-                    self._machine.open_loads.find_held_request(params)
+                    self._machine.waiting_lines.find_held_request(params)
                     if method == acp.CANCEL_REQUEST
                     else acp.session_id(params)
                 )

@@ -120,7 +120,7 @@ def test_a_bug_in_deciding_is_a_warning_and_the_lines_pass_unchanged(tmp_path: P
 def test_an_agent_is_not_read_while_too_much_is_held_for_a_replay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.proxy.load.open_loads.HELD_LIMIT", 1000)
+    monkeypatch.setattr("acp_proxy.proxy.load.waiting_lines.HELD_LIMIT", 1000)
     talk = Talk(Store(tmp_path / "store"))
     talk.open()
     talk.turn("x" * MORE_THAN_A_PIPE_HOLDS)

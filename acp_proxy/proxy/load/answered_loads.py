@@ -13,6 +13,7 @@ from acp_proxy.protocol.jsonrpc import Notification, Peer
 from acp_proxy.proxy.effects import DecideLater, Effect, EndTurn, Forward, ReadPast
 from acp_proxy.proxy.load.open_loads import OpenLoads
 from acp_proxy.proxy.load.states import Load, LoadState
+from acp_proxy.proxy.load.waiting_lines import WaitingLines
 from acp_proxy.proxy.session_log import SessionLog
 
 
@@ -23,14 +24,13 @@ class AnsweredLoads:
         self,
         log: SessionLog,
         open_loads: OpenLoads,
-        remember: Callable[[Load, bytes], None],
+        waiting_lines: WaitingLines,
         send_behind: Callable[[Load, bytes], list[Effect]],
     ) -> None:
-        """``remember``: remembers a line of a load that is compared later. ``send_behind``: sends a load's line, or
-        holds it behind the answer to another load of the session."""
+        """``send_behind``: sends a load's line, or holds it behind the answer to another load of the session."""
         self._log = log
         self._open_loads = open_loads
-        self._remember = remember
+        self._waiting_lines = waiting_lines
         self._send_behind = send_behind
 
     # --- between the answer and the next prompt
@@ -41,7 +41,7 @@ class AnsweredLoads:
             return [Forward(Peer.CLIENT, each) for each in load.compared.sort_late(line, update)]
         if load.client_has_transcript and load.has_transcript and not load.opens_anew:  # shown without comparing
             return [_read_past(load), DecideLater(Peer.AGENT, [line])]
-        self._remember(load, line)
+        self._waiting_lines.remember(load, line, late=True)
         return [Forward(Peer.CLIENT, line, before_recording=True)]
 
     def compare_first(self, session: str | None) -> list[Effect]:

@@ -30,7 +30,7 @@ from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.load.answered_loads import AnsweredLoads
 from acp_proxy.proxy.load.compared_replay import ComparedReplay
 from acp_proxy.proxy.load.load_plan import LoadPlan
-from acp_proxy.proxy.load.open_loads import HELD_LIMIT, OpenLoads
+from acp_proxy.proxy.load.open_loads import OpenLoads
 from acp_proxy.proxy.load.states import (
     ABANDONED_STATES,
     CANCELLED_STATES,
@@ -41,6 +41,7 @@ from acp_proxy.proxy.load.states import (
     LoadEvent,
     LoadState,
 )
+from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT, WaitingLines
 from acp_proxy.proxy.session_list import refusal
 from acp_proxy.proxy.session_log import SessionLog
 
@@ -63,7 +64,8 @@ class LoadMachine:
         self.dialect = versions.V1
         """The connection's version of the protocol."""
         self.open_loads = OpenLoads()
-        self.answered_loads = AnsweredLoads(log, self.open_loads, self._remember_late, self._send_behind)
+        self.waiting_lines = WaitingLines(self.open_loads)
+        self.answered_loads = AnsweredLoads(log, self.open_loads, self.waiting_lines, self._send_behind)
         self._log = log
         self._aliases = aliases
         self._handovers = handovers
@@ -241,7 +243,8 @@ class LoadMachine:
         result = message.result if isinstance(message, Response) else None
         alias = self._rename(load, acp.session_id(result)) if not load.opens_anew else None
         known = self._log.sessions
-        load.imports = load.imports and not (known.has_begun(session) or known.is_deleted(session))
+        is_imported = not (load.uncompared.is_closed or known.has_begun(session) or known.is_deleted(session))
+        load.imports = load.imports and is_imported
         states = [state for state, _ in load.state_updates.items]
         if load.imports:
             lines = [line.removesuffix(b"\n") for line in drop_repetition(load.uncompared.lines)]
@@ -524,10 +527,10 @@ class LoadMachine:
                 load.uncompared.add(line, self.open_loads.follows(load))
                 return self._limit(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
-                self._remember(load, line, late=self.open_loads.follows(load))
+                self.waiting_lines.remember(load, line, late=self.open_loads.follows(load))
                 return self._send_behind(load, line)
             case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
-                self._remember(load, line, late=self.open_loads.follows(load))
+                self.waiting_lines.remember(load, line, late=self.open_loads.follows(load))
                 return []
             case LoadState.QUEUED | LoadState.REPLAYING | LoadState.STOPPING:
                 load.behind_response.add(line, update)
@@ -554,13 +557,13 @@ class LoadMachine:
             effects += self._log.record_update(load.session, message.raw, _update(message), opening=False)
         elif load.state_updates.size + len(line) <= HELD_LIMIT:
             load.state_updates.add(message.raw, None)
-        if self.open_loads.holder(load.session) is None:
+        if self.waiting_lines.find_holder(load.session) is None:
             return [Forward(Peer.CLIENT, line, before_recording=True), *effects]
         return [*effects, *self.send(load.session, line)]
 
     def send(self, session: str | None, line: bytes) -> list[Effect]:
         """A line that does not belong to a replay. It waits where its session's updates wait, to keep its place."""
-        holder = self.open_loads.holder(session) if session is not None else None
+        holder = self.waiting_lines.find_holder(session)
         if holder is not None:
             holder.behind_response.add(line, None)
             return self._limit(holder)
@@ -569,63 +572,40 @@ class LoadMachine:
     def send_request(self, session: str | None, line: bytes) -> list[Effect]:
         """A request from the agent. If the agent has not answered the load, it passes at once, after what waited: the
         agent may need the client's answer to give its own. Nothing comes before it if the client gets no replay."""
-        load = self.open_loads.holder(session) if session is not None else None
+        load = self.waiting_lines.find_holder(session)
         if load is None or load.state is not LoadState.ASKED:
             return self.send(session, line)
         is_shown = load.uncompared and load.plan.shows_replay
         waited = self._move(load, LoadEvent.FLOODED) if is_shown else self._send_all_waiting(load)
         return [*waited, Forward(Peer.CLIENT, line)]
 
-    def _remember_late(self, load: Load, line: bytes) -> None:
-        self._remember(load, line, late=True)
-
     def _send_behind(self, load: Load, line: bytes) -> list[Effect]:
         """Send an update, or hold it behind the answer to another load of its session."""
-        holder = self.open_loads.holder(load.session)
+        holder = self.waiting_lines.find_holder(load.session)
         if holder is None:
             return [Forward(Peer.CLIENT, line)]
         holder.behind_response.add(line, None)
         return self._limit(holder)
 
-    def _remember(self, load: Load, line: bytes, *, late: bool) -> None:
-        """Remember a line that passes, to compare it when the next prompt comes. ``late``: after the agent's answer."""
-        if load.uncompared.is_closed:
-            return
-        load.uncompared.add(line, late)
-        if load.size > HELD_LIMIT or self.open_loads.is_full:  # too much to hold, so nothing of it is compared
-            load.uncompared.close()
-            load.imports = False
-
     def _limit(self, load: Load) -> list[Effect]:
         """If too much waits before the agent's answer, everything passes."""
-        if load.state is not LoadState.ASKED or (load.size <= HELD_LIMIT and not self.open_loads.is_full):
-            return []
-        if load.rule is not None and load.uncompared:  # the transcript is shown whatever the agent sends
-            load.uncompared.drain()
-            return []
-        return self._move(load, LoadEvent.FLOODED)
+        return self._move(load, LoadEvent.FLOODED) if self.waiting_lines.is_flooded(load) else []
 
     def _send_waiting(self, load: Load) -> list[Effect]:
         """Send what a load held, or let it wait behind an earlier request for the session."""
-        before = [other for other in self.open_loads.before(load) if other.holds_lines]
-        if not before:
-            return self._send_all_waiting(load)
-        for line, update in load.before_response.drain() + load.behind_response.drain():
-            before[-1].behind_response.add(line, update)
-        return []
+        return [] if self.waiting_lines.move_behind_earlier(load) else self._send_all_waiting(load)
 
     def _send_all_waiting(self, load: Load) -> list[Effect]:
         """Send the lines that waited for this load's answer, and for earlier ones of its session."""
         out: list[bytes] = []
-        for other in [*self.open_loads.before(load), load]:
-            for line, update in other.before_response.drain() + other.behind_response.drain():
-                if update is None:
-                    out.append(line)
-                elif load.compared is not None:
-                    out += load.compared.sort_late(line, update)
-                else:
-                    self._remember(load, line, late=True)
-                    out.append(line)
+        for line, update in self.waiting_lines.take(load):
+            if update is None:
+                out.append(line)
+            elif load.compared is not None:
+                out += load.compared.sort_late(line, update)
+            else:
+                self.waiting_lines.remember(load, line, late=True)
+                out.append(line)
         return [Forward(Peer.CLIENT, b"".join(out))] if out else []
 
 

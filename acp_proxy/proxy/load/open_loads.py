@@ -3,15 +3,9 @@
 It decides which loads there are and in which order, and changes none of them: ``LoadMachine`` does, and calls it.
 """
 
-from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Request, RequestId
 from acp_proxy.proxy.load.states import ABANDONED_STATES, CANCELLED_STATES, Load
 
-HELD_LIMIT = 64 * 1024 * 1024
-"""The most bytes that may wait for a load. Beyond that, before the agent's answer, they pass and the client sees the
-agent's replay; during the transcript's replay, the agent is not read until it ends."""
-ALL_HELD_LIMIT = 4 * HELD_LIMIT
-"""The most bytes that may wait for all loads together. Beyond that, a load that grows counts as over its limit."""
 AT_ONCE = 128
 """The most requests that hold lines back. Each may have a file open, and a thread."""
 IN_QUESTION = 32
@@ -159,42 +153,3 @@ class OpenLoads:
         if load.uncompared:
             self._begins[load.session] = load.uncompared.items[0][0]
         return before
-
-    # --- what waits
-
-    @property
-    def is_full(self) -> bool:
-        """Whether too much waits for all loads together."""
-        return sum(load.size for load in (*self._unanswered.values(), *self._in_question.values())) > ALL_HELD_LIMIT
-
-    @property
-    def holds_too_much(self) -> bool:
-        """Whether so much waits that the agent must not be read until a replay has ended."""
-        if not self._unanswered:
-            return False
-        sizes = [load.size for load in self._unanswered.values() if load.holds_lines and not load.awaits_agent]
-        return bool(sizes) and (max(sizes) > HELD_LIMIT or self.is_full)
-
-    def holder(self, session: str) -> Load | None:
-        """The load behind whose answer the session's lines wait: the latest one that holds lines, so that nothing
-        overtakes a replay."""
-        holding = [load for load in self.of_session(session) if load.holds_lines]
-        return holding[-1] if holding else None
-
-    def is_replayed_again(self, id: RequestId) -> bool:
-        """Whether conversation updates wait behind a replay that may belong to the agent's."""
-        load = self._unanswered.get(id)
-        if load is None or not load.expects_replay:
-            return False
-        others = self.of_session(load.session)
-        return any(update is not None for other in others for _, update in other.behind_response.items)
-
-    def find_held_request(self, params: object) -> str | None:
-        """The session whose waiting lines contain the request that the agent cancels with these parameters, or None."""
-        wanted = jsonrpc.dump(acp.member(params, "requestId")).decode()
-        for load in self._unanswered.values():
-            for line in load.before_response.lines + load.behind_response.lines:
-                held = jsonrpc.read_message(line)
-                if isinstance(held, Request) and held.id == wanted:
-                    return load.session
-        return None

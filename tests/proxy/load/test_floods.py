@@ -15,8 +15,9 @@ from acp_proxy.proxy.effects import (
     StartReplay,
 )
 from acp_proxy.proxy.handovers import AT_MOST as HANDOVERS
-from acp_proxy.proxy.load import open_loads
-from acp_proxy.proxy.load.open_loads import AT_ONCE, HELD_LIMIT
+from acp_proxy.proxy.load import waiting_lines
+from acp_proxy.proxy.load.open_loads import AT_ONCE
+from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
 from acp_proxy.transcript import file_format
 from tests.conversation import (
     LOADS,
@@ -227,7 +228,7 @@ def test_state_updates_held_for_a_cancelled_load_are_limited() -> None:
 
 
 def test_all_loads_together_hold_a_limited_amount(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_loads, "ALL_HELD_LIMIT", 2 * HELD_LIMIT)
+    monkeypatch.setattr(waiting_lines, "ALL_HELD_LIMIT", 2 * HELD_LIMIT)
     talk = Talk().begins(LOADS)
     big = b"x" * (HELD_LIMIT - LONG)
     said = []

@@ -6,7 +6,7 @@ import pytest
 
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.proxy.effects import CloseTranscript, DeleteSession, ReserveOutput, StartReplay, StopReplay
-from acp_proxy.proxy.load.open_loads import HELD_LIMIT
+from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
 from tests.conversation import (
     LOADS,
     Said,

@@ -21,7 +21,7 @@ from acp_proxy.proxy.effects import (
     StartReplay,
     StopReplay,
 )
-from acp_proxy.proxy.load.open_loads import HELD_LIMIT
+from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
 from acp_proxy.transcript import file_format
 from tests.conversation import (
     AS_USUAL,

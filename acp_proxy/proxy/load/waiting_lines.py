@@ -1,0 +1,102 @@
+"""Which lines wait for the answers to loads, and how many may.
+
+While a load holds lines, everything about its session waits behind the answer that the client gets, so that nothing
+overtakes the replay. The lines are in the buffers of each ``Load``.
+"""
+
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.jsonrpc import Request, RequestId
+from acp_proxy.proxy.load.open_loads import OpenLoads
+from acp_proxy.proxy.load.states import Load, LoadState
+
+HELD_LIMIT = 64 * 1024 * 1024
+"""The most bytes that may wait for a load. Beyond that, before the agent's answer, they pass and the client sees the
+agent's replay; during the transcript's replay, the agent is not read until it ends."""
+ALL_HELD_LIMIT = 4 * HELD_LIMIT
+"""The most bytes that may wait for all loads together. Beyond that, a load that grows counts as over its limit."""
+
+
+class WaitingLines:
+    """What waits for all open loads."""
+
+    def __init__(self, open_loads: OpenLoads) -> None:
+        self._open_loads = open_loads
+
+    # --- what waits for which load
+
+    def find_holder(self, session: str | None) -> Load | None:
+        """The load behind whose answer the session's lines wait: the latest one that holds lines, so that nothing
+        overtakes a replay."""
+        loads = self._open_loads.of_session(session) if session is not None else []
+        return next((load for load in reversed(loads) if load.holds_lines), None)
+
+    def move_behind_earlier(self, load: Load) -> bool:
+        """Let what waits for a load wait for an earlier one of its session that holds lines; returns whether there is
+        one."""
+        holding = [other for other in self._open_loads.before(load) if other.holds_lines]
+        if holding:
+            for line, update in load.before_response.drain() + load.behind_response.drain():
+                holding[-1].behind_response.add(line, update)
+        return bool(holding)
+
+    def take(self, load: Load) -> list[tuple[bytes, object]]:
+        """Remove and return what waits for this load's answer, and for earlier ones of its session."""
+        return [
+            waiting
+            for other in [*self._open_loads.before(load), load]
+            for waiting in other.before_response.drain() + other.behind_response.drain()
+        ]
+
+    def remember(self, load: Load, line: bytes, *, late: bool) -> None:
+        """Remember a line that passes, to compare it when the next prompt comes. ``late``: after the agent's answer."""
+        if load.uncompared.is_closed:
+            return
+        load.uncompared.add(line, late)
+        if self._is_over_limit(load):  # too much to hold, so nothing of it is compared
+            load.uncompared.close()
+
+    def is_replayed_again(self, id: RequestId) -> bool:
+        """Whether conversation updates wait behind a replay that may belong to the agent's."""
+        load = self._open_loads.get(id)
+        if load is None or not load.expects_replay:
+            return False
+        others = self._open_loads.of_session(load.session)
+        return any(update is not None for other in others for _, update in other.behind_response.items)
+
+    def find_held_request(self, params: object) -> str | None:
+        """The session whose waiting lines contain the request that the agent cancels with these parameters, or None."""
+        wanted = jsonrpc.dump(acp.member(params, "requestId")).decode()
+        for load in self._open_loads.all():
+            for line in load.before_response.lines + load.behind_response.lines:
+                held = jsonrpc.read_message(line)
+                if isinstance(held, Request) and held.id == wanted:
+                    return load.session
+        return None
+
+    # --- how much
+
+    def is_flooded(self, load: Load) -> bool:
+        """Whether so much waits before the agent's answer that everything must pass. If the transcript is shown
+        whatever the agent sends, its replay is dropped instead."""
+        if load.state is not LoadState.ASKED or not self._is_over_limit(load):
+            return False
+        if load.rule is None or not load.uncompared:
+            return True
+        load.uncompared.drain()
+        return False
+
+    @property
+    def are_too_many(self) -> bool:
+        """Whether so much waits that the agent must not be read until a replay has ended."""
+        loads = self._open_loads.all() if self._open_loads else []
+        sizes = [load.size for load in loads if load.holds_lines and not load.awaits_agent]
+        return bool(sizes) and (max(sizes) > HELD_LIMIT or self._is_full)
+
+    def _is_over_limit(self, load: Load) -> bool:
+        return load.size > HELD_LIMIT or self._is_full
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether too much waits for all loads together."""
+        loads = [*self._open_loads.all(), *self._open_loads.all_in_question()]
+        return sum(load.size for load in loads) > ALL_HELD_LIMIT
