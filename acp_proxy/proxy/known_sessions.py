@@ -134,7 +134,7 @@ class KnownSessions(OrderedDict[str, SessionState]):
         """Whether a prompt of this session has no answer yet."""
         return session in self and bool(self[session].prompts)
 
-    def is_in_turn_at_open(self, session: str) -> bool:
+    def drop_cancelled_and_check_turn(self, session: str) -> bool:
         """Whether a turn is under way as the client opens the session. Cancelled prompts stop counting now."""
         if session in self:
             self[session].prompts.drop_cancelled()
@@ -171,7 +171,7 @@ class KnownSessions(OrderedDict[str, SessionState]):
 
     # --- within limits
 
-    def may_record(self, session: str) -> bool:
+    def admit_update(self, session: str) -> bool:
         """Whether an update begins to be recorded: of every known session, and of ``UNOPENED_LIMIT`` others."""
         if session in self:
             return True

@@ -161,7 +161,7 @@ class SessionLog:
         """No open request can name the session of the early updates, so they begin transcripts of their own."""
         begun: list[TranscriptEffect] = []
         for session in self._early_updates.sessions:
-            if self.sessions.may_record(session):
+            if self.sessions.admit_update(session):
                 begun += self._begin(session)
             else:
                 self._early_updates.take(session)
@@ -174,7 +174,7 @@ class SessionLog:
             return []
         if session not in self.sessions and opening and self._early_updates.add(session, raw, update):
             return []
-        if self.sessions.is_deleted(session) or not self.sessions.may_record(session):
+        if self.sessions.is_deleted(session) or not self.sessions.admit_update(session):
             return []
         effects = self._begin(session)
         state = self.sessions[session]

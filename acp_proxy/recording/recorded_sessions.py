@@ -126,13 +126,16 @@ class RecordedSessions(dict[str, RecordedSession]):
 
         self.attempt(begin.session, at, open_again)
 
-    def is_imported_already(self, session: str, *, ends: bool = False) -> bool:
-        """Whether a line belongs to an import that another process has made. ``ends``: the import ends here."""
+    def is_imported_already(self, session: str) -> bool:
+        """Whether a line belongs to an import that another process has made."""
         recorded = self.get(session)
-        if recorded is None or not recorded.is_imported_already:
-            return False
-        recorded.is_imported_already = not ends
-        return True
+        return recorded is not None and recorded.is_imported_already
+
+    def end_import(self, session: str) -> None:
+        """What follows is not of an import, whoever has made that."""
+        recorded = self.get(session)
+        if recorded is not None:
+            recorded.is_imported_already = False
 
     def begin_turn(self, session: str, at: str) -> None:
         """Prepare for a prompt: check that the file still has its name, lift a delete, and mark the session."""

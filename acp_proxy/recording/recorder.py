@@ -331,7 +331,7 @@ class Recorder:
                         self._append(session, data, at)
                         data = file_format.Parts()
                 case RecordNote(session, note):
-                    self._sessions.is_imported_already(session, ends=True)
+                    self._sessions.end_import(session)
                     data.append(file_format.encode_note(at, self.run_id, note))
                 case IdentifyAgent():
                     self._identify(effect)

@@ -94,7 +94,7 @@ class Relay:
         either direction; None: never.
         """
         self.notify: Callable[[], None] = lambda: None
-        """Set once the agent has sent something, or a side has ended."""
+        """``shutdown.supervise`` sets it."""
         self._connection = connection
         self._recorder = recorder
         self._warn = warn
@@ -165,7 +165,7 @@ class Relay:
         """
         if self._replays is not None:
             self._replays.join()
-        self._to_client.is_delivered()
+        self._to_client.wait_until_written()
         effects = deque(self._decide(AgentEnded(how)))
         while effects:
             self.flush()
@@ -177,7 +177,7 @@ class Relay:
         """Let the store's remaining work run, for at most ``seconds``."""
         if self._store_requests is not None:
             self._store_requests.finish(seconds)
-            self._to_client.is_delivered(seconds)
+            self._to_client.wait_until_written(seconds)
         if self._recorder is not None:
             self._recorder.end(seconds)
         if self._idle is not None:
@@ -203,7 +203,11 @@ class Relay:
         """Forward an agent's lines if they are only updates, which are recorded, and nothing depends on them, or if
         nothing has to be decided about them; returns whether it did."""
         with self._core_lock:
-            session = self._connection.pass_through.match_updates(lines)
+            try:
+                session = self._connection.pass_through.match_updates(lines)
+            except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
+                self._warn_of_bug(bug)
+                return False
             if session is None:
                 if not self._handle_simple_lines(Peer.AGENT, lines):
                     return False
@@ -220,8 +224,11 @@ class Relay:
         try:
             return self._connection.pass_through.handle_simple_lines(lines, peer)
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
-            self._warn(f"internal error, lines are handled one by one: {type(bug).__name__}: {bug}")
+            self._warn_of_bug(bug)
             return False
+
+    def _warn_of_bug(self, bug: Exception) -> None:
+        self._warn(f"internal error, lines are handled one by one: {type(bug).__name__}: {bug}")
 
     @contextmanager
     def pass_unread(self, peer: Peer, beginning: bytes) -> Iterator[Callable[[bytes], None]]:

@@ -98,6 +98,26 @@ def test_a_bug_in_the_check_of_a_meaningless_line_is_a_warning_and_the_line_is_d
     talk.end()
 
 
+def test_a_bug_in_the_check_of_updates_is_a_warning_and_they_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    match_updates = PassThrough.match_updates
+
+    def stumbles(self: PassThrough, lines: bytes) -> str | None:
+        if b"stumble" in lines:
+            raise ValueError("stumbled")
+        return match_updates(self, lines)
+
+    monkeypatch.setattr(PassThrough, "match_updates", stumbles)
+    talk = Talk(Store(tmp_path / "store"))
+    talk.open()
+    for text in ("stumble", "afterwards"):
+        talk.agent.say(chunk(text))
+        talk.editor.hear(**chunk(text))
+    assert talk.warnings[0] == "internal error, lines are handled one by one: ValueError: stumbled"
+    talk.end()
+
+
 def test_a_bug_in_deciding_is_a_warning_and_the_lines_pass_unchanged(tmp_path: Path) -> None:
     talk = Talk(Store(tmp_path / "store"), Buggy(SETTINGS))
     talk.open()

@@ -18,7 +18,8 @@ from acp_proxy.proxy.session_log import SessionLog
 
 
 class AnsweredLoads:
-    """The answered loads of one connection. Changes nothing of a load but its ``compared`` and ``unechoed_prompts``."""
+    """The answered loads of one connection. Changes nothing of a load but its ``compared`` and
+    ``unechoed_prompts``; its lines wait in ``waiting_lines``."""
 
     def __init__(
         self,

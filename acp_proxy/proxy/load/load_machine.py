@@ -1,7 +1,7 @@
 """Follows loads (requests to load, resume or fork a session), from the question to the agent until all is settled.
 
 ``LoadMachine`` turns what the agent sends, what the client does and what ``run`` finds into events of a ``Load``, and
-does what ``states.TRANSITIONS`` says. No other class changes a load.
+does what ``states.TRANSITIONS`` says. Who else changes what of a load: ``states``.
 """
 
 from typing import assert_never
@@ -589,7 +589,7 @@ class LoadMachine:
 
     def _limit(self, load: Load) -> list[Effect]:
         """If too much waits before the agent's answer, everything passes."""
-        return self._move(load, LoadEvent.FLOODED) if self.waiting_lines.is_flooded(load) else []
+        return self._move(load, LoadEvent.FLOODED) if self.waiting_lines.drain_or_report_flood(load) else []
 
     def _send_waiting(self, load: Load) -> list[Effect]:
         """Send what a load held, or let it wait behind an earlier request for the session."""

@@ -137,7 +137,7 @@ class Lookups:
         if found.is_deleted:  # a prompt would revive it, in the directory that the client names
             return [*self._log.remember_deleted(session, request.params), _not_found(request, session)]
         is_ours = _short(request.method) in self._service.served_here
-        live = self._log.sessions.is_in_turn_at_open(session)
+        live = self._log.sessions.drop_cancelled_and_check_turn(session)
         if found.agent_has_only_part and not found.is_copy:
             is_ours_no_more = found.alias is not None and self._aliases.client_of(found.alias) is None
             self._handovers.expect_record(session, of_another=is_ours_no_more)

@@ -2,8 +2,9 @@
 
 Two rules hold for this package:
 
-- Everything that changes a load is here or in ``LoadMachine``. Nothing else assigns an attribute of a ``Load``, and
-  only ``LoadMachine._move`` assigns its ``state``, to what ``TRANSITIONS`` says.
+- Only ``LoadMachine`` assigns an attribute of a ``Load``, and only its ``_move`` the ``state``, to what ``TRANSITIONS``
+  says. ``WaitingLines`` fills and empties the buffers of lines; ``AnsweredLoads``, with ``LateUpdates``, adds to
+  ``compared`` and removes from ``unechoed_prompts``.
 - What happened before is the state, where the next step depends on it alone. The other attributes say what kind of load
   it is, and hold what the agent sent.
 

@@ -75,7 +75,7 @@ class WaitingLines:
 
     # --- how much
 
-    def is_flooded(self, load: Load) -> bool:
+    def drain_or_report_flood(self, load: Load) -> bool:
         """Whether so much waits before the agent's answer that everything must pass. If the transcript is shown
         whatever the agent sends, its replay is dropped instead."""
         if load.state is not LoadState.ASKED or not self._is_over_limit(load):
