@@ -45,6 +45,8 @@ CHANGING: list[Words] = [
     ("sessions", "rename", "last", "A title"),
     ("sessions", "archive", "last"),
     ("sessions", "unarchive", "last"),
+    ("sessions", "pin", "last"),
+    ("sessions", "unpin", "last"),
     ("sessions", "restore", "last"),
     ("sessions", "prune", "--keep", "1", "--yes"),
     ("sessions", "compress"),

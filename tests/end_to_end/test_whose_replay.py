@@ -146,7 +146,7 @@ ELSEWHERE = [user("elsewhere"), say("Done there.")]
 AS_GOOD: dict[str, Steps] = {
     "everything": EVERYTHING,
     "a turn made elsewhere": [*EVERYTHING, *ELSEWHERE],
-    "a turn made elsewhere instead of ours": [*turn(2), *ELSEWHERE],
+    "a turn made elsewhere instead of ours": [*turn(1), *ELSEWHERE],
     "an unknown call": [*turn(1), call(3), *turn(2)],
 }
 
