@@ -13,14 +13,19 @@ from acp_proxy.transcript.file_format import GitHead
 
 _COMMIT = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")  # SHA-1 or SHA-256
 _BRANCH_PREFIX = b"refs/heads/"
+_LONGEST = 4096
+"""Characters of a directory: Linux opens none that is longer. Each of its parents is looked at, so a hostile one of a
+megabyte would take gigabytes."""
 _SMALL = 4096  # the files that hold one line
 _PACKED = 8 * 1024 * 1024  # about 100,000 refs
 
 
 def read_git_head(directory: str | None) -> GitHead:
     """The branch and the commit of the work tree that has this directory; empty where it is unknown. Never raises."""
+    if not directory or len(directory) > _LONGEST or not os.path.isabs(directory):
+        return GitHead()
     try:
-        found = _find_git_directory(Path(directory)) if directory and os.path.isabs(directory) else None
+        found = _find_git_directory(Path(directory))
         return _read_head(found) if found is not None else GitHead()
     except (OSError, ValueError):  # ValueError: a NUL in a path
         return GitHead()

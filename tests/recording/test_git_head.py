@@ -72,6 +72,18 @@ def test_a_directory_outside_of_git_has_nothing(tmp_path: Path) -> None:
         assert read_git_head(directory) == GitHead()
 
 
+def test_the_parents_of_an_endless_directory_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[object] = []
+
+    def look(path: Path) -> bool:
+        looked.append(path)
+        return False
+
+    monkeypatch.setattr(Path, "is_dir", look)
+    assert read_git_head("/a" * 500_000) == GitHead()
+    assert looked == []
+
+
 @pytest.mark.parametrize(
     "head",
     [b"", b"ref: refs/tags/v1", b"ref: refs/heads/../../secret", b"ref: refs/heads/.invalid", b"0" * 39, b"\xff\0"],
