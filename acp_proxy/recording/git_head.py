@@ -7,6 +7,7 @@ The files: gitrepository-layout(5) of Git's documentation. Refs in its newer for
 import os
 import re
 import stat
+import threading
 from pathlib import Path
 
 from acp_proxy.transcript.file_format import GitHead
@@ -18,6 +19,26 @@ _LONGEST = 4096
 megabyte would take gigabytes."""
 _SMALL = 4096  # the files that hold one line
 _PACKED = 8 * 1024 * 1024  # about 100,000 refs
+_SECONDS = 0.25  # far more than any disk needs, and far less than the writer's thread may stand still
+
+
+class GitReader:
+    """Reads within a quarter of a second, for the thread that writes transcripts: a directory on a network's disk that
+    does not answer must not stop recording. After such a one, nothing is read any more."""
+
+    def __init__(self) -> None:
+        self._is_stuck = False
+
+    def read(self, directory: str | None) -> GitHead:
+        """As ``read_git_head``; empty if that takes too long."""
+        if self._is_stuck:
+            return GitHead()
+        found: list[GitHead] = []
+        thread = threading.Thread(target=lambda: found.append(read_git_head(directory)), name="git", daemon=True)
+        thread.start()
+        thread.join(_SECONDS)
+        self._is_stuck = not found
+        return found[0] if found else GitHead()
 
 
 def read_git_head(directory: str | None) -> GitHead:

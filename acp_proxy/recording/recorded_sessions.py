@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol import timestamps
 from acp_proxy.proxy.effects import BeginTranscript
-from acp_proxy.recording.git_head import read_git_head
+from acp_proxy.recording.git_head import GitReader
 from acp_proxy.recording.writer_jobs import Progress
 from acp_proxy.store.store import Deleted, Store, Transcript
 from acp_proxy.transcript import file_format
@@ -89,6 +89,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         self._run_id = run
         self._warn = warn
         self._agent = agent
+        self._git = GitReader()
         self._warned = store.was_refused is not None
 
     # --- one session
@@ -104,7 +105,7 @@ class RecordedSessions(dict[str, RecordedSession]):
             return
         header = Header(begin.session, begin.cwd, begin.origin, at, begin.directories, {**info})
         if fresh:  # of one that began earlier, today's branch says nothing
-            header = replace(header, git=read_git_head(begin.cwd))
+            header = replace(header, git=self._git.read(begin.cwd))
         point = read_fork_point(begin.point, info.get("name")) if begin.point is not None else None
         self[begin.session] = RecordedSession("", header, fresh, begin.parent, point)
         if recorded is not None:

@@ -4,10 +4,12 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from acp_proxy.recording import git_head
 from acp_proxy.recording.git_head import read_git_head
 from acp_proxy.transcript.file_format import GitHead
 
@@ -82,6 +84,21 @@ def test_the_parents_of_an_endless_directory_are_not_looked_at(monkeypatch: pyte
     monkeypatch.setattr(Path, "is_dir", look)
     assert read_git_head("/a" * 500_000) == GitHead()
     assert looked == []
+
+
+def test_a_directory_that_does_not_answer_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, released = list[str | None](), threading.Event()
+
+    def hang(directory: str | None) -> GitHead:
+        asked.append(directory)
+        released.wait(20)
+        return GitHead("late")
+
+    monkeypatch.setattr(git_head, "read_git_head", hang)
+    reader = git_head.GitReader()
+    assert [reader.read("/mnt/gone"), reader.read("/mnt/gone/again")] == [GitHead(), GitHead()]
+    assert asked == ["/mnt/gone"]
+    released.set()
 
 
 @pytest.mark.parametrize(
