@@ -143,6 +143,15 @@ SessionsArgument = Annotated[
         autocompletion=completion.complete_session,
     ),
 ]
+NamedSessionsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SESSION...",
+        help="Ids, beginnings of ids, titles, or: last.",
+        show_default=False,
+        autocompletion=completion.complete_session,
+    ),
+]
 SessionArgument = Annotated[
     str,
     typer.Argument(

@@ -11,6 +11,7 @@ from acp_proxy.cli import completion
 from acp_proxy.cli.common import (
     AgentOption,
     JsonOption,
+    NamedSessionsArgument,
     StoreOption,
     YesOption,
     ask_to_confirm,
@@ -164,15 +165,7 @@ def _read_each(store: Sessions, kept: list[DeletedSession]) -> Iterator[tuple[De
 
 def delete(
     context: typer.Context,
-    sessions: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SESSION...",
-            help="Ids, beginnings of ids, titles, or: last.",
-            show_default=False,
-            autocompletion=completion.complete_session,
-        ),
-    ],
+    sessions: NamedSessionsArgument,
     store: StoreOption = "",
     agent: AgentOption = "",
     permanent: Annotated[

@@ -1,12 +1,10 @@
 """``acp-proxy pin`` and ``unpin``: sessions that no prune deletes."""
 
-from typing import Annotated
-
 import typer
 
-from acp_proxy.cli import completion
 from acp_proxy.cli.common import (
     AgentOption,
+    NamedSessionsArgument,
     StoreOption,
     choose_session,
     open_store,
@@ -14,18 +12,8 @@ from acp_proxy.cli.common import (
 )
 from acp_proxy.views import formatting, sanitize
 
-PinnedArgument = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="SESSION...",
-        help="Ids, beginnings of ids, titles, or: last.",
-        show_default=False,
-        autocompletion=completion.complete_session,
-    ),
-]
 
-
-def pin(sessions: PinnedArgument, store: StoreOption = "", agent: AgentOption = "") -> None:
+def pin(sessions: NamedSessionsArgument, store: StoreOption = "", agent: AgentOption = "") -> None:
     """Keep sessions from being pruned; list --pinned shows them.
 
     Lists here mark them; editors do not see it. You can still delete a pinned session by hand; the delete unpins it.
@@ -35,7 +23,7 @@ def pin(sessions: PinnedArgument, store: StoreOption = "", agent: AgentOption = 
     _set_pinned(sessions, store, agent, is_pinned=True)
 
 
-def unpin(sessions: PinnedArgument, store: StoreOption = "", agent: AgentOption = "") -> None:
+def unpin(sessions: NamedSessionsArgument, store: StoreOption = "", agent: AgentOption = "") -> None:
     """Let prune delete these sessions again.
 
     Example: acp-proxy unpin last

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli import completion
 from acp_proxy.cli.common import (
     LAST,
     AgentOption,
+    NamedSessionsArgument,
     SessionArgument,
     StoreOption,
     choose_session,
@@ -60,19 +60,8 @@ def _read_title(store: Sessions, agent: str, name: str) -> str | None:
 # --- ``acp-proxy archive`` and ``unarchive``: hide sessions from lists, and show them again.
 
 
-ArchivedArgument = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="SESSION...",
-        help="Ids, beginnings of ids, titles, or: last.",
-        show_default=False,
-        autocompletion=completion.complete_session,
-    ),
-]
-
-
 def archive(
-    context: typer.Context, sessions: ArchivedArgument, store: StoreOption = "", agent: AgentOption = ""
+    context: typer.Context, sessions: NamedSessionsArgument, store: StoreOption = "", agent: AgentOption = ""
 ) -> None:
     """Hide sessions from lists; nothing is deleted.
 
@@ -89,7 +78,7 @@ def archive(
     typer.echo(sanitize.make_line(f"Archived. To bring {'it' if len(rows) == 1 else 'them'} back: {back}"))
 
 
-def unarchive(sessions: ArchivedArgument, store: StoreOption = "", agent: AgentOption = "") -> None:
+def unarchive(sessions: NamedSessionsArgument, store: StoreOption = "", agent: AgentOption = "") -> None:
     """Show archived sessions in lists again.
 
     Here, last is the newest archived session.
