@@ -16,9 +16,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from acp_proxy.run import agent_process as processes
+from acp_proxy.run import signals
 from acp_proxy.run.agent_process import AgentProcess
 from acp_proxy.run.relay import Relay
-from acp_proxy.run.signals import BLOCKED_SIGNALS, ENDING_SIGNALS
+from acp_proxy.run.signals import ENDING_SIGNALS
 
 OPEN_OUTPUT_SECONDS = 1.0
 _TICK = 0.05
@@ -34,16 +35,11 @@ _NO_SIGNAL = 0
 def supervise(agent: AgentProcess, relay: Relay, grace: float) -> int:
     """Run until the agent is gone and all is delivered. Returns the exit code.
 
-    Call it on the main thread, with the relay started and ``BLOCKED_SIGNALS`` blocked in every thread.
+    Call it on the main thread, with the relay started and ``signals.block`` called before any thread was started.
     """
     supervisor = _Supervisor(agent, relay, grace)
     relay.notify = supervisor.wake  # called from the pumps' threads; earlier calls are visible in the relay's state
-    if sys.platform != "win32":
-        signal.signal(signal.SIGCHLD, lambda *_: None)  # macOS drops a signal that is ignored, though it is waited for
-        threading.Thread(target=supervisor.report_signals, name="signals", daemon=True).start()
-    else:
-        for number in ENDING_SIGNALS:
-            signal.signal(number, lambda number, _: supervisor.wake(number))
+    signals.report(supervisor.wake)
     supervisor.wait_for_end()
     return agent.exit_code
 
@@ -65,11 +61,6 @@ class _Supervisor:
     def wake(self, number: int = _NO_SIGNAL) -> None:
         """Report a signal, or that a side has ended."""
         self._reports.put(number)
-
-    def report_signals(self) -> None:
-        """Report signals, which stay blocked."""
-        while True:
-            self.wake(signal.sigwait(BLOCKED_SIGNALS))
 
     def wait_for_end(self) -> None:
         while not self._agent.poll() and not self._must_end():

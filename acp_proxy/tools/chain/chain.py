@@ -16,10 +16,9 @@ from typing import TypeVar
 
 from acp_proxy.protocol.framing import LineFramer
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.run import output, serve
+from acp_proxy.run import output, serve, signals
 from acp_proxy.run.output import Output
 from acp_proxy.run.pump import READ_SIZE
-from acp_proxy.run.signals import ENDING_SIGNALS
 from acp_proxy.tools.chain.messages import Envelopes
 
 # --- The one pair of streams to a conductor, as four pipes: the client's side and the agent's side, each both ways.
@@ -110,9 +109,9 @@ _OVER, _DELIVERED = 0, -1
 
 def serve_chain(given: dict[str, str]) -> int:
     """Relay between the conductor's two sides until the end. Returns the exit code. ``given``: the options' values."""
+    signals.block()
     news: queue.SimpleQueue[int] = queue.SimpleQueue()  # its put is safe in a signal handler
-    for each in ENDING_SIGNALS:
-        signal.signal(each, lambda number, _: news.put(number))
+    signals.report(lambda number: news.put(number) if number in signals.ENDING_SIGNALS else None)
     junction = Junction(serve.STDIN, serve.STDOUT, serve.warn, lambda: news.put(_OVER))
     recorder, relay = serve.build(
         [],
