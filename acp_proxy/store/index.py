@@ -55,7 +55,8 @@ def decode_cursor(cursor: str, binding: str) -> tuple[str, bytes]:
         raise InvalidCursor from problem
 
 
-SCHEMA = 8
+SCHEMA = 9
+"""Raise it when the tables change, or what is read from a transcript into a row: every index is then made anew."""
 PAGE = 500  # large, because several clients read only the first page
 COLUMNS = "agent, name, session, updated, info, open, created"
 """The columns of a row that ``listed`` reads."""

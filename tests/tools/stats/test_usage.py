@@ -1,9 +1,11 @@
 """The use of a whole store comes from the index, by month, day, project or agent, in local time."""
 
 import os
+import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -89,6 +91,26 @@ def test_a_transcript_that_the_index_knows_is_not_read(store: Both) -> None:
     with path.open("r+b") as file:
         file.write(b" " * path.stat().st_size)
     assert measure_usage(store) == before
+
+
+def test_an_index_of_a_version_that_did_not_read_all_tokens_is_made_anew(store: Both) -> None:
+    """The version before read no tokens that an agent states only in ``_meta``, as Gemini does."""
+    quota = {"token_count": {"input_tokens": 30, "output_tokens": 12}}
+    path = store_session(store, "a", ("x", []), at=EPOCH)
+    result = {"stopReason": "end_turn", "_meta": {"quota": quota}}
+    with path.open("ab") as file:
+        file.write(message(timestamps.stamp(EPOCH), Peer.AGENT, {"id": 9, "result": result}, acp.PROMPT))
+
+    def tokens() -> int | None:
+        return measure_usage(Both(store.layout.root))[0][path.parent.name].total.turn_tokens
+
+    assert tokens() == 42
+    with closing(sqlite3.connect(store.layout.index)) as index, index:
+        index.execute("UPDATE transcripts SET used = replace(used, '42', 'null')")
+    assert tokens() is None
+    with closing(sqlite3.connect(store.layout.index)) as index:
+        index.execute("PRAGMA user_version = 8")
+    assert tokens() == 42
 
 
 def test_plain_and_compressed_transcripts_count_with_their_backups(store: Both) -> None:
