@@ -46,10 +46,10 @@ def test_making_the_pages_again_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_goal_is_shown_beside_its_measurement(tmp_path: Path) -> None:
-    assert "|round trip of a 200 B message, p50|≤ 1.40x C|1.30x|reached|" in made(figures(), tmp_path)[0]
-    text, _ = made(figures(proxy=0.00002), tmp_path)
-    assert "|round trip of a 200 B message, p50|≤ 1.40x C|2.00x|**not reached**|" in text
-    assert "|a 50 MB prompt: memory|≤ 300 MB|400 MB|**not reached**|" in text
+    assert "|round trip of a 200 B message, p50|≤ 2.20x C|1.30x|reached|" in made(figures(), tmp_path)[0]
+    text, _ = made(figures(proxy=0.00003), tmp_path)
+    assert "|round trip of a 200 B message, p50|≤ 2.20x C|3.00x|**not reached**|" in text
+    assert "|a 50 MB prompt: memory|≤ 320 MB|400 MB|**not reached**|" in text
     assert "|agent started|≤ 1.45x|not measured||" in text
 
 
