@@ -38,6 +38,7 @@ from acp_proxy.proxy.events import (
 from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.held_entries import HeldEntries
 from acp_proxy.proxy.known_sessions import UNOPENED_LIMIT
+from acp_proxy.proxy.load.agent_sessions import AgentSessions
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.lookups import Lookups
 from acp_proxy.proxy.negotiation import Negotiation
@@ -65,7 +66,8 @@ class Connection:
         self._aliases = Aliases()
         self._copy_ids = CopyIds()
         self._handovers = Handovers()
-        self._machine = LoadMachine(self._log, self._aliases, self._handovers)
+        self._agent_sessions = AgentSessions(self._log, self._aliases, self._handovers)
+        self._machine = LoadMachine(self._log, self._handovers, self._agent_sessions)
         self._answered_loads = self._machine.answered_loads
         self._message_log = MessageLog(self._open_requests, self._log, self._machine.open_loads.is_in_question)
         self._lookups = Lookups(
@@ -73,6 +75,7 @@ class Connection:
             self._open_requests,
             self._log,
             self._machine,
+            self._agent_sessions,
             self._handovers,
             self._aliases,
             self._copy_ids,
@@ -81,7 +84,9 @@ class Connection:
             self._service, self._open_requests, self._log, self._machine, self._aliases
         )
         self._has_warned_crowded = False
-        self._negotiation = Negotiation(settings, self._service, self._log, self._held_entries, self._machine)
+        self._negotiation = Negotiation(
+            settings, self._service, self._log, self._held_entries, self._machine, self._agent_sessions
+        )
         self.pass_through = PassThrough(
             self._log,
             self._open_requests,

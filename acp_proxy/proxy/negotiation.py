@@ -7,6 +7,7 @@ from acp_proxy.proxy import capabilities, session_index
 from acp_proxy.proxy.capabilities import Service, Settings
 from acp_proxy.proxy.effects import Effect, Forward, IdentifyAgent, ProtocolVersion, Warn
 from acp_proxy.proxy.held_entries import HeldEntries
+from acp_proxy.proxy.load.agent_sessions import AgentSessions
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.session_log import SessionLog
 
@@ -15,7 +16,13 @@ class Negotiation:
     """What the client and the agent have agreed on. ``dialect``: of the version that they speak."""
 
     def __init__(
-        self, settings: Settings, service: Service, log: SessionLog, held_entries: HeldEntries, machine: LoadMachine
+        self,
+        settings: Settings,
+        service: Service,
+        log: SessionLog,
+        held_entries: HeldEntries,
+        machine: LoadMachine,
+        agent_sessions: AgentSessions,
     ) -> None:
         self.dialect = versions.V1
         self._settings = settings
@@ -23,6 +30,7 @@ class Negotiation:
         self._log = log
         self._held_entries = held_entries
         self._machine = machine
+        self._agent_sessions = agent_sessions
         self._initialize: object = None
         """The parameters of the client's ``initialize``."""
         self._recall: tuple[str, ...] = ()
@@ -68,7 +76,7 @@ class Negotiation:
         service.is_known = service.is_wanted and offer.has_sessions
         service.index = session_index.find_offered(self._initialize, message.result)
         self._machine.titles = capabilities.LIST in service.served_here
-        self._machine.agent_lists = capabilities.LIST in offer.native
+        self._agent_sessions.are_listed = capabilities.LIST in offer.native
         in_theirs = service.is_wanted and offer.dialect.fills_titles and service.modes.list != capabilities.AGENT
         service.titles = in_theirs or capabilities.LIST in service.served_here
         return [*effects, Forward(Peer.CLIENT, line)]

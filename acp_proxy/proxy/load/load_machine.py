@@ -12,10 +12,8 @@ from acp_proxy.comparison.repeated_replays import are_alike, drop_repetition, fi
 from acp_proxy.comparison.transcript_text import block_letters
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates, versions
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
-from acp_proxy.proxy import aliases, handover_lines
-from acp_proxy.proxy.aliases import Aliases
+from acp_proxy.proxy import handover_lines
 from acp_proxy.proxy.effects import (
-    AddAlias,
     CloseTranscript,
     Effect,
     EndTurn,
@@ -27,6 +25,7 @@ from acp_proxy.proxy.effects import (
 )
 from acp_proxy.proxy.events import PastRead, ReplayEnded
 from acp_proxy.proxy.handovers import Handovers
+from acp_proxy.proxy.load.agent_sessions import AgentSessions
 from acp_proxy.proxy.load.answered_loads import AnsweredLoads
 from acp_proxy.proxy.load.compared_replay import ComparedReplay
 from acp_proxy.proxy.load.load_plan import LoadPlan
@@ -46,17 +45,14 @@ from acp_proxy.proxy.session_list import refusal
 from acp_proxy.proxy.session_log import SessionLog
 
 _FORK = LoadPlan(acp.FORK, passes_at_once=True)
-_TOO_MANY_HANDOVERS = "Too many sessions continue in new sessions of the agent. Restart the agent to open this one."
 
 
 class LoadMachine:
     """All loads of one connection."""
 
-    def __init__(self, log: SessionLog, aliases: Aliases, handovers: Handovers) -> None:
+    def __init__(self, log: SessionLog, handovers: Handovers, agent_sessions: AgentSessions) -> None:
         self.titles = True
         """Whether the client gets the title made from the prompts. It does not if the agent's list shows another."""
-        self.agent_lists = False
-        """Whether the agent has a list of its own, in which the session that it opens for a handover would appear."""
         self.kinds: frozenset[str] = frozenset()
         """The optional kinds of updates that the client understands."""
         self.accepted_content: frozenset[str] = frozenset()
@@ -67,10 +63,8 @@ class LoadMachine:
         self.waiting_lines = WaitingLines(self.open_loads)
         self.answered_loads = AnsweredLoads(log, self.open_loads, self.waiting_lines, self._send_behind)
         self._log = log
-        self._aliases = aliases
         self._handovers = handovers
-        self._resent: dict[RequestId, tuple[Request, bytes]] = {}
-        """By request id: a prompt that is sent again in a new session, and the line of the agent's refusal."""
+        self._agent_sessions = agent_sessions
         self._has_agent_ended = False
 
     # --- the table
@@ -111,8 +105,7 @@ class LoadMachine:
             case Action.SEND_WAITING:
                 return self._send_waiting(load)
             case Action.ANSWER:
-                prompt = self._resent.pop(load.request.id, None)
-                line = prompt[1] if prompt is not None else load.response
+                line = self._agent_sessions.take_refusal(load) or load.response
                 return [Forward(Peer.CLIENT, line)] if line else []
             case Action.ANSWER_REPLAYED:
                 return self._end_replay(load, message)
@@ -155,7 +148,7 @@ class LoadMachine:
     def ask_for_prompt(self, load: Load, prompt: Request, refusal: bytes) -> list[Effect]:
         """Follow a load that opens a new session for a refused prompt. ``refusal``: the line of the agent's error."""
         _add_unechoed(load, prompt)
-        self._resent[load.request.id] = prompt, refusal
+        self._agent_sessions.add_refused_prompt(load, prompt, refusal)
         return self.ask(load)
 
     def add_fork(self, request: Request, session: str, sent: list[bytes]) -> None:
@@ -176,7 +169,7 @@ class LoadMachine:
         except ValueError:  # nested too deeply to be the id of a load
             return []
         load = self.open_loads.get(id)
-        if load is None or id in self._resent:
+        if load is None or self._agent_sessions.find_refused_prompt(id) is not None:
             return []
         return self._move(load, LoadEvent.CANCELLED)
 
@@ -191,7 +184,7 @@ class LoadMachine:
         """The id by which the agent had the session before, if it refuses another window's. Only once."""
         earlier_id, load.earlier_id = load.earlier_id, None
         is_asked = load.state in (LoadState.ASKED, LoadState.PASSING)
-        is_refused = is_asked and answer.error is not None and not self._can_open_anew(load, answer)
+        is_refused = is_asked and answer.error is not None and not self._agent_sessions.can_open_anew(load, answer)
         return earlier_id if is_refused else None
 
     def handle_answer(self, load: Load, line: bytes, message: Response) -> list[Effect]:
@@ -204,7 +197,7 @@ class LoadMachine:
                 replayed += other.uncompared.drain()
                 effects += self._move(other, LoadEvent.OVERTAKEN)
         if message.error is not None:
-            event = LoadEvent.UNKNOWN if self._can_open_anew(load, message) else LoadEvent.REFUSED
+            event = LoadEvent.UNKNOWN if self._agent_sessions.can_open_anew(load, message) else LoadEvent.REFUSED
             return effects + self._move(load, event)
         if replayed:
             load.uncompared.replace(find_last_replay([*replayed, *load.uncompared.items]))
@@ -216,15 +209,6 @@ class LoadMachine:
         if self.dialect.states_first:
             load.before_response.replace(load.before_response.drain() + load.behind_response.drain())
         return effects + self._move(load, LoadEvent.AGREED, message)
-
-    def _can_open_anew(self, load: Load, message: Response) -> bool:
-        """Whether the session continues in a new one, since the agent refuses it like this."""
-        hands_over = load.plan.hands_over
-        if hands_over == "never" or load.state is not LoadState.ASKED or self._log.sessions.is_in_turn(load.session):
-            return False
-        if handover_lines.wants_login(message.error):
-            return False
-        return hands_over == "always" or handover_lines.is_unknown(message.error)
 
     def _take_replay_of_oldest(self, load: Load) -> None:
         """If the agent agrees to this load before the oldest open one, its last replay until now is this one's."""
@@ -241,7 +225,9 @@ class LoadMachine:
         self.open_loads.add_answer(load)
         request, session = load.request, load.session
         result = message.result if isinstance(message, Response) else None
-        alias = self._rename(load, acp.session_id(result)) if not load.opens_anew else None
+        alias = None
+        if not load.opens_anew:
+            load.response, alias = self._agent_sessions.rename(load, acp.session_id(result))
         known = self._log.sessions
         is_imported = not (load.uncompared.is_closed or known.has_begun(session) or known.is_deleted(session))
         load.imports = load.imports and is_imported
@@ -252,70 +238,30 @@ class LoadMachine:
         anew = load.opens_anew
         effects: list[Effect] = [*self._log.open(session, request.method, request.params, result, anew=anew)]
         if alias is not None:
-            effects += [*self._log.note_alias(session, alias), *self.add_alias(session, alias)]
+            effects += [*self._log.note_alias(session, alias), *self._agent_sessions.add_alias(session, alias)]
         for state in states:
             effects += self._log.record_line(session, Peer.AGENT, state)
         return effects
 
-    def _rename(self, load: Load, opened: str | None) -> str | None:
-        """The agent may continue the session under another id, as older agents do: they fork. The client keeps its id.
-
-        Returns the agent's id if it is a new one.
-        """
-        if opened is None or opened == load.session or not load.plan.renames:
-            return None
-        is_known = self._aliases.client_of(opened) == load.session
-        self._aliases.add(load.session, opened)
-        load.response = aliases.with_result_session(load.response, load.session)
-        return opened if not is_known else None
-
-    def add_alias(self, session: str, alias: str) -> list[Effect]:
-        """A session continues in the agent's session ``alias``: that is no session of its own in lists and loads."""
-        return [AddAlias(session, alias)] if self.agent_lists and alias != session else []
-
-    # --- handovers
+    # --- a new session
 
     def _open_anew(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
         load.opens_anew = True
-        id = load.request.id
-        try:
-            if not self._handovers.are_too_many:
-                return [self._handovers.ask(load)]
-            load.response = jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, _TOO_MANY_HANDOVERS)
-        except (ValueError, KeyError) as problem:
-            load.response = jsonrpc.error(id, jsonrpc.INVALID_PARAMS, f"params: {problem}")
+        asked = self._agent_sessions.ask_for_new(load)
+        if not isinstance(asked, bytes):
+            return [asked]
+        load.response = asked
         return self._move(load, LoadEvent.REFUSED)
 
     def handle_new_session(self, load: Load, line: bytes, message: Response) -> list[Effect]:
-        """The agent's answer to acp-proxy's own ``session/new``, for a handover."""
-        id, opened = load.request.id, acp.session_id(message.result)
-        if load.state in (LoadState.CANCELLING, LoadState.CANCELLED, LoadState.ABANDONED):
-            self._handovers.unwanted |= {opened} if opened is not None else set()
-            aliased = self.add_alias(load.session, opened) if opened is not None else []
-            return [*aliased, *self._move(load, LoadEvent.REFUSED)]
-        if message.error is not None or opened is None:
-            try:
-                load.response = handover_lines.refusal_of(id, line)
-            except (ValueError, KeyError):
-                load.response = jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, "The agent opened no new session")
-            return self._move(load, LoadEvent.REFUSED)
-        self._aliases.add(load.session, opened)
-        self._handovers.note_opened(load.session, opened)
-        load.response = handover_lines.answer(id, message.result)
-        if (idle := self.dialect.encode_state(load.session, is_busy=False)) is not None:
+        """The agent's answer to acp-proxy's own ``session/new``. ``message``: the same line, parsed."""
+        new = self._agent_sessions.take_new(load, line, message)
+        load.response = new.response if new.response is not None else load.response
+        idle = self.dialect.encode_state(load.session, is_busy=False)
+        if new.event is LoadEvent.AGREED and idle is not None:
             load.before_response.add(idle, None)
-        return [*self.add_alias(load.session, opened), *self._move(load, LoadEvent.AGREED, message)]
-
-    def _keep_record(self, load: Load, ended: ReplayEnded) -> None:
-        """Keep the record that the next prompt carries."""
-        if self._log.sessions.is_deleted(load.session):
-            return
-        if load.catches_up and ended.record:
-            self._aliases.mark(load.session)  # from now on, its lines are looked at one by one
-            self._handovers.note_catching_up(load.session)
-        if load.opens_anew or ended.record:
-            self._handovers.keep_record(load.session, ended.record, ended.attached)
+        return [*new.effects, *self._move(load, new.event, message)]
 
     # --- comparison and replay
 
@@ -337,7 +283,7 @@ class LoadMachine:
             name = jsonrpc.printable(load.session)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [*([] if load.uncompared else [warning]), *self._move(load, LoadEvent.REPLAYED)]
-        resent = self._resent.get(load.request.id)
+        resent = self._agent_sessions.find_refused_prompt(load.request.id)
         gives_record = load.opens_anew or load.catches_up
         return [
             StartReplay(
@@ -348,7 +294,7 @@ class LoadMachine:
                 shows_replay=load.plan.shows_replay and resent is None,
                 makes_record=gives_record,
                 only_lacking=load.catches_up,
-                before=resent[0].id if resent is not None else None,
+                before=resent.id if resent is not None else None,
                 titles=self.titles,
                 kinds=self.kinds,
                 protocol=self.dialect.version,
@@ -362,13 +308,13 @@ class LoadMachine:
         if load is None or load.state not in REPLAYING_STATES:  # cancelled, or the id came again
             for cancelled in self.open_loads.all_in_question():
                 if cancelled.request.id == ended.request:
-                    self._keep_record(cancelled, ended)
+                    self._agent_sessions.keep_record(cancelled, ended)
             return []
         load.decision = ended.decision
         if ended.comparison is not None and not load.opens_anew:
             is_checked = load.compared is not None and load.compared.is_checked
             self._keep_comparison(load, ended.comparison, ended.size, is_checked=is_checked)
-        self._keep_record(load, ended)
+        self._agent_sessions.keep_record(load, ended)
         return self._move(load, LoadEvent.REPLAYED, ended)
 
     def _end_replay(self, load: Load, ended: object) -> list[Effect]:
@@ -387,13 +333,9 @@ class LoadMachine:
         lines += [line for line, _ in load.before_response.drain()]
         ids = load.compared.new_message_ids if load.compared is not None else {}
         effects: list[Effect] = [*self._log.note_replay(load.session, load.decision, ids)]
-        resent = self._resent.pop(load.request.id, None)
-        if resent is None:
-            return [*effects, Forward(Peer.CLIENT, b"".join((*lines, load.response, *states)))]
-        prompt, _ = resent
-        line = self._handovers.add_record(prompt.raw + b"\n", prompt, load.session)
-        again = self._aliases.to_agent(line, jsonrpc.read_message(line))
-        return [*effects, Forward(Peer.CLIENT, b"".join(lines)), Forward(Peer.AGENT, again)]
+        prompt = self._agent_sessions.send_prompt_again(load)
+        answer = [load.response, *states] if not prompt else []
+        return [*effects, Forward(Peer.CLIENT, b"".join([*lines, *answer])), *prompt]
 
     def handle_comparison(self, read: PastRead) -> list[Effect]:
         """``run`` has compared what the agent sent about a session."""

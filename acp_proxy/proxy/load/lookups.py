@@ -17,6 +17,7 @@ from acp_proxy.proxy.effects import CloseTranscript, DecideLater, Effect, FindSe
 from acp_proxy.proxy.events import SessionFound
 from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.held_entries import UncopiedSessions
+from acp_proxy.proxy.load.agent_sessions import AgentSessions
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_plan import LoadPlan, Refusal, plan
 from acp_proxy.proxy.load.states import Load
@@ -47,6 +48,7 @@ class Lookups:
         open_requests: OpenRequests,
         log: SessionLog,
         machine: LoadMachine,
+        agent_sessions: AgentSessions,
         handovers: Handovers,
         aliases: Aliases,
         copy_ids: CopyIds,
@@ -55,6 +57,7 @@ class Lookups:
         self._open_requests = open_requests
         self._log = log
         self._machine = machine
+        self._agent_sessions = agent_sessions
         self._handovers = handovers
         self._aliases = aliases
         self._copy_ids = copy_ids
@@ -175,7 +178,7 @@ class Lookups:
             return []
         if self._aliases.client_of(found.alias) is None:
             self._aliases.add(session, found.alias)
-        return self._machine.add_alias(session, found.alias)
+        return self._agent_sessions.add_alias(session, found.alias)
 
     def _found_first(self, line: bytes, request: Request, session: str, found: SessionFound) -> list[Effect]:
         """Answer an unarchive of a session that only acp-proxy has archived; decide on all other requests."""

@@ -1,0 +1,137 @@
+"""Which of the agent's sessions a load is about: the one that was asked for, one to which the agent renames that, or a
+new one, in which a session continues that the agent cannot open. The last is a handover.
+
+Changes nothing of a ``Load``: ``LoadMachine`` does with it what the results here say.
+"""
+
+from msgspec import Struct
+
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
+from acp_proxy.proxy import aliases, handover_lines
+from acp_proxy.proxy.aliases import Aliases
+from acp_proxy.proxy.effects import AddAlias, Effect, Forward
+from acp_proxy.proxy.events import ReplayEnded
+from acp_proxy.proxy.handovers import Handovers
+from acp_proxy.proxy.load.states import Load, LoadEvent, LoadState
+from acp_proxy.proxy.session_log import SessionLog
+
+_TOO_MANY_HANDOVERS = "Too many sessions continue in new sessions of the agent. Restart the agent to open this one."
+_UNWANTED_STATES = frozenset({LoadState.CANCELLING, LoadState.CANCELLED, LoadState.ABANDONED})
+"""States in which nobody wants the new session any more."""
+
+
+class NewSession(Struct, frozen=True):
+    """The agent's answer to acp-proxy's own ``session/new``, and what follows.
+
+    ``event``: what that is for the load. ``response``: the line of the answer for the client, if it gets one.
+    """
+
+    event: LoadEvent
+    response: bytes | None
+    effects: list[Effect]
+
+
+class AgentSessions:
+    """The agent's sessions of all loads of one connection."""
+
+    def __init__(self, log: SessionLog, known_aliases: Aliases, handovers: Handovers) -> None:
+        self.are_listed = False
+        """Whether the agent has a list of its own, in which the session that it opens for a handover would appear."""
+        self._log = log
+        self._aliases = known_aliases
+        self._handovers = handovers
+        self._resent: dict[RequestId, tuple[Request, bytes]] = {}
+        """By request id: a prompt that is sent again in a new session, and the line of the agent's refusal."""
+
+    # --- the agent's other id
+
+    def rename(self, load: Load, opened: str | None) -> tuple[bytes, str | None]:
+        """The agent has opened a session under this id. It may continue the one that was asked for under another id, as
+        older agents do: they fork. The client keeps its id.
+
+        Returns the line of the answer for the client, and the agent's id if it is a new one.
+        """
+        if opened is None or opened == load.session or not load.plan.renames:
+            return load.response, None
+        is_known = self._aliases.client_of(opened) == load.session
+        self._aliases.add(load.session, opened)
+        return aliases.with_result_session(load.response, load.session), opened if not is_known else None
+
+    def add_alias(self, session: str, alias: str) -> list[Effect]:
+        """A session continues in the agent's session ``alias``: that is no session of its own in lists and loads."""
+        return [AddAlias(session, alias)] if self.are_listed and alias != session else []
+
+    # --- a new session
+
+    def can_open_anew(self, load: Load, message: Response) -> bool:
+        """Whether the session continues in a new one, since the agent refuses it like this."""
+        hands_over = load.plan.hands_over
+        if hands_over == "never" or load.state is not LoadState.ASKED or self._log.sessions.is_in_turn(load.session):
+            return False
+        if handover_lines.wants_login(message.error):
+            return False
+        return hands_over == "always" or handover_lines.is_unknown(message.error)
+
+    def ask_for_new(self, load: Load) -> Effect | bytes:
+        """The request for a new session, or, if that cannot be made, the line that refuses the load."""
+        id = load.request.id
+        try:
+            if not self._handovers.are_too_many:
+                return self._handovers.ask(load)
+            return jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, _TOO_MANY_HANDOVERS)
+        except (ValueError, KeyError) as problem:
+            return jsonrpc.error(id, jsonrpc.INVALID_PARAMS, f"params: {problem}")
+
+    def take_new(self, load: Load, line: bytes, message: Response) -> NewSession:
+        """The agent's answer to the request for a new session. ``message``: the same line, parsed."""
+        id, opened = load.request.id, acp.session_id(message.result)
+        if load.state in _UNWANTED_STATES:
+            self._handovers.unwanted |= {opened} if opened is not None else set()
+            aliased = self.add_alias(load.session, opened) if opened is not None else []
+            return NewSession(LoadEvent.REFUSED, None, aliased)
+        if message.error is not None or opened is None:
+            try:
+                refusal = handover_lines.refusal_of(id, line)
+            except (ValueError, KeyError):
+                refusal = jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, "The agent opened no new session")
+            return NewSession(LoadEvent.REFUSED, refusal, [])
+        self._aliases.add(load.session, opened)
+        self._handovers.note_opened(load.session, opened)
+        answer = handover_lines.answer(id, message.result)
+        return NewSession(LoadEvent.AGREED, answer, self.add_alias(load.session, opened))
+
+    def keep_record(self, load: Load, ended: ReplayEnded) -> None:
+        """Keep the record that the next prompt carries."""
+        if self._log.sessions.is_deleted(load.session):
+            return
+        if load.catches_up and ended.record:
+            self._aliases.mark(load.session)  # from now on, its lines are looked at one by one
+            self._handovers.note_catching_up(load.session)
+        if load.opens_anew or ended.record:
+            self._handovers.keep_record(load.session, ended.record, ended.attached)
+
+    # --- a prompt that is sent again in a new session
+
+    def add_refused_prompt(self, load: Load, prompt: Request, refusal: bytes) -> None:
+        """This load opens a new session for a refused prompt. ``refusal``: the line of the agent's error."""
+        self._resent[load.request.id] = prompt, refusal
+
+    def find_refused_prompt(self, id: RequestId) -> Request | None:
+        """The prompt that is sent again when the load with this request id is answered, if there is one."""
+        found = self._resent.get(id)
+        return found[0] if found is not None else None
+
+    def take_refusal(self, load: Load) -> bytes | None:
+        """The new session cannot be opened: the line of the agent's refusal of the prompt, if it was for one."""
+        found = self._resent.pop(load.request.id, None)
+        return found[1] if found is not None else None
+
+    def send_prompt_again(self, load: Load) -> list[Effect]:
+        """The new session is open: the prompt that was refused, if it was for one."""
+        found = self._resent.pop(load.request.id, None)
+        if found is None:
+            return []
+        prompt, _ = found
+        line = self._handovers.add_record(prompt.raw + b"\n", prompt, load.session)
+        return [Forward(Peer.AGENT, self._aliases.to_agent(line, jsonrpc.read_message(line)))]
