@@ -1,17 +1,17 @@
 """Writes docs/cli.md from the commands' help: `make docs`.
 
 The text depends only on the commands: help of a fixed width, without colours or boxes, whatever the terminal. Options
-that many commands share are explained once, at the beginning.
+that many commands share are explained once, at the beginning. A group without options of its own has no section.
 """
 
 import re
 from collections.abc import Iterator
 from copy import copy
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import typer
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
 from acp_proxy.cli.app import app
@@ -19,46 +19,86 @@ from acp_proxy.cli.run_help import write_full_help
 
 PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
 WIDTH = 100
+Parameter = Any
+"""Of a command, as typer has it: TyperArgument or TyperOption."""
 P = TypeVar("P")
 BODY = re.compile(r"(?<=\n\n)(?:  (?!Example: ).+\n)+\n", re.MULTILINE)
 """A paragraph after the first one, except the example."""
-SHARED = ("--store", "--agent", "--json")
-"""Options with the same meaning in every command that has them."""
+SHARED = {
+    "SESSION": ("An id, the beginning", "Ids, beginnings"),
+    "SESSION|FILE": ("A transcript file",),
+    "FILE": ("A transcript file",),
+    "--store": ("Directory of the transcripts.",),
+    "--agent": ("Only agents whose name",),
+    "--cwd": ("Only sessions in exactly",),
+    "--here": ("Only sessions in the current",),
+    "--since": ("Only sessions active since", "Only turns since"),
+    "--until": ("Only sessions last active", "Only turns that began"),
+    "--branch": ("Only sessions begun",),
+    "--turn": ("Only this turn",),
+    "--yes": ("Do not ask",),
+    "--dry-run": ("",),
+    "--registry": ("Another registry",),
+    "--json": ("Print JSON",),
+}
+"""Arguments and options that the introduction explains, by how their help begins: another --cwd may differ."""
+FAMILIES = {"chain": "run", "join": "init"}
+"""Commands that have the options of another one, with the same help."""
 USAGE = re.compile(r"^Usage: .*\n+")
 MORE = {
     "search": "search.md",
     "diff": "changes.md",
     "blame": "changes.md#who-wrote-this-line",
     "stats": "usage.md",
-    "restore": "store.md#deletes-titles-and-archived-sessions",
+    "browse": "cheat-sheet.md#keys-of-acp-proxy-browse",
+    "web": "web.md",
+    "delete": "store.md#undo-a-delete",
+    "restore": "store.md#undo-a-delete",
     "export": "export.md",
     "import": "export.md#import",
+    "continue": "continue.md",
     "adopt": "adopt.md",
     "verify": "store.md#check-and-repair",
     "repair": "store.md#check-and-repair",
     "redact": "redaction.md",
     "compress": "store.md#compression",
+    "init": "sync.md",
+    "join": "sync.md",
+    "rekey": "sync.md#who-can-read-it",
+    "forget-machine": "sync.md#who-can-read-it",
+    "setup": "editors.md#what-setup-changes",
+    "config": "configuration.md",
     "chain": "chain.md",
+    "mcp": "recall.md",
     "mock-agent": "mock-agent.md",
 }
 """Pages with everything in a command's help except its options."""
-INTRODUCTION = """\
-# Which commands and options are there?
+INTRODUCTION = r"""# Which commands and options are there?
 
-Made from the commands' help by `make docs`. "Also" names options that mean the same everywhere:
+Made from the commands' help by `make docs`; `acp-proxy COMMAND --help` shows the same. [The cheat
+sheet](cheat-sheet.md) says which command is for what. These mean the same everywhere:
 
-- `--store DIR`: the store to use. Default: your user data directory. Variable: `ACP_PROXY_STORE`.
-- `--agent NAME`: only sessions of agents in whose name a word begins with NAME.
-- `--json`: print [JSON](json.md).
+|argument or option|meaning|
+|-|-|
+|`SESSION`, `FILE`|an id, its beginning, a title, a part of it, or `last`; for `FILE`, also a transcript|
+|`--store DIR`|the store to use. Default: your user data directory|
+|`--agent NAME`|only sessions of agents in whose name a word begins with NAME|
+|`--cwd DIR`, `--here`|only sessions in exactly this directory; in the current one or below|
+|`--since WHEN`, `--until WHEN`|only what happened in this time: `30m`, `12h`, `7d`, `2w`, `yesterday`, `2026-11-01`|
+|`--branch NAME`|only sessions begun on this Git branch|
+|`--turn N`|only this turn or these turns: `3`, `2-5`, `7-`, or `-1` for the last|
+|`--dry-run`|only show what would be done|
+|`--yes`|do not ask for confirmation|
+|`--registry URL\|FILE`|another registry of agents|
+|`--json`|print [JSON](json.md)|
 
-Every command takes `-h` and `--help`; `acp-proxy help COMMAND` shows the same. `acp-proxy list` and `ls` are short for
-`acp-proxy list`, `help` and `version` for `--help` and `--version`. A variable can set an option of `run`:
-`ACP_PROXY_DELETE_MODE` sets `--delete-mode`.
+`acp-proxy` alone takes `--version`, `--install-completion` and `--show-completion`. Each option of `run` has a
+variable: `ACP_PROXY_DELETE_MODE` sets `--delete-mode`, `ACP_PROXY_STORE` the store of every command.
 """
 
 
 def page() -> str:
-    shown = [context for context in contexts() if context.command.params]  # a group without options adds nothing
+    shown = [context for context in contexts() if context.parent is not None and context.command.params]
     return "\n".join([INTRODUCTION, *map(section, shown)])
 
 
@@ -71,18 +111,60 @@ def section(context: typer.Context) -> str:
 
 
 def told(context: typer.Context) -> str:
-    """The command's help, without what the introduction explains."""
+    """The command's help, without what the introduction or another command's section explains."""
     command = context.command
     params = command.params
-    shared = {param.opts[0]: param for param in params if param.opts[0] in SHARED}
-    command.params = [without_variable(param) for param in params if param not in shared.values()]
+    relative = FAMILIES.get(str(context.info_name))
+    known = relative_help(relative) if relative else set()
+    shared = [param for param in params if is_shared(param)]
+    own = [param for param in params if param not in shared and (name_of(param), help_of(param)) not in known]
+    command.params = [without_variable(param) for param in own]
     command.add_help_option = False
     try:
         text = write_full_help(context)
     finally:
         command.params, command.add_help_option = params, True
     text = USAGE.sub("", text.partition("\n\nCommands:\n")[0])
-    return f"{text}\n\nAlso: {', '.join(shared)}" if shared else text
+    also = [relative_options(context, relative)] if relative else []
+    also += [name_of(param) + default_of(param) for param in shared if (name_of(param), help_of(param)) not in known]
+    return f"{text}\n\nAlso: {', '.join(also)}" if also else text
+
+
+def relative_help(name: str) -> set[tuple[str, str]]:
+    """The names and the help of the other command's arguments and options."""
+    return {(name_of(param), help_of(param)) for param in find_command(name).command.params}
+
+
+def relative_options(context: typer.Context, name: str) -> str:
+    """The other command, and which of its options this one lacks."""
+    other, own = find_command(name), {name_of(param) for param in context.command.params}
+    lacks = [name_of(param) for param in other.command.params if isinstance(param, TyperOption)]
+    lacks = [each for each in lacks if each not in own]
+    path = other.command_path.removeprefix("acp-proxy ")
+    return f"the options of {path}{' except ' if lacks else ''}{' and '.join(lacks)}"
+
+
+def find_command(name: str) -> typer.Context:
+    return next(context for context in contexts() if context.info_name == name)
+
+
+def is_shared(param: Parameter) -> bool:
+    return any(help_of(param).startswith(text) for text in SHARED.get(name_of(param).removesuffix("..."), ()))
+
+
+def name_of(param: Parameter) -> str:
+    """As the help writes it: ``--dry-run``, ``SESSION...``."""
+    return param.opts[0] if isinstance(param, TyperOption) else param.make_metavar(typer.Context(TyperCommand("")))
+
+
+def help_of(param: Parameter) -> str:
+    return param.help or ""
+
+
+def default_of(param: Parameter) -> str:
+    """What the help says of an argument's default, in brackets."""
+    found = re.search(r"Default: (.*)\.$", help_of(param))
+    return f" (default: {found[1]})" if found and isinstance(param, TyperArgument) else ""
 
 
 def without_variable(param: P) -> P:

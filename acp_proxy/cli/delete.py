@@ -124,7 +124,7 @@ def _restore(store: Sessions, kept: DeletedSession) -> ListedSession:
         typer.echo("The index cannot be written now. The next list adds the session to it.", err=True)
     typer.echo(sanitize.make_line(f"Restored: {row.title or '(no title)'}  {row.session}"), err=True)
     if row.name != file_name(row.session):
-        typer.echo("A newer session has the same id. Editors show that one; sessions list shows both.", err=True)
+        typer.echo("A newer session has the same id. Editors show that one; acp-proxy list shows both.", err=True)
     return row
 
 

@@ -94,10 +94,9 @@ def list_sessions(
 ) -> None:
     """List the sessions of all agents, newest first.
 
-    The list shows as much of an id as other commands need. If an agent has used one id for several sessions, the id
-    means the newest one; the others have a number after it, such as s0~1. A session whose turn is running is marked as
-    running. If the output is not a terminal, each line has id, title, agent, directory, time, turns, bytes and state
-    (running or empty) in full, separated by tabs; with --long, tokens and cost follow.
+    If an agent has used one id for several sessions, the id means the newest one; the others are s0~1 and so on. If the
+    output is not a terminal, each line has id, title, agent, directory, time, turns, bytes and state (running or empty)
+    in full, separated by tabs; with --long, tokens and cost follow.
 
     Example: acp-proxy list login --here --since 7d
     """

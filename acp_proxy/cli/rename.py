@@ -32,8 +32,8 @@ def rename(
 ) -> None:
     """Give a session your own title.
 
-    Your title replaces the agent's title, here and in every list of an editor, also for proxies that are already
-    running. It is one line of at most 500 characters. Deleting the session deletes it.
+    It replaces the agent's title, here and in every list of an editor, also for proxies that are already running: one
+    line of at most 500 characters. Deleting the session deletes it.
 
     Example: acp-proxy rename last "The login"
     """
@@ -65,8 +65,8 @@ def archive(
 ) -> None:
     """Hide sessions from lists; nothing is deleted.
 
-    An archived session is in no list, also not in an editor's, until you unarchive it. sessions list --archived shows
-    it. Every command still takes its id, and sessions search still finds it.
+    They are in no list, also not in an editor's; list --archived shows them. Every command still takes their ids, and
+    search still finds them.
 
     Example: acp-proxy archive last
     """

@@ -57,11 +57,9 @@ def prune(
 ) -> None:
     """Delete old sessions, or too many, permanently. It asks first.
 
-    prune deletes a session if at least one limit applies to it. With --agent, the limits apply to the sessions of that
-    agent only. It skips sessions that an agent is running now, or has continued since the question. The age of a
-    session counts from its last message. Pinned sessions stay, and do not
-    count. Sizes are file sizes, without the index. A subagent's session goes with the
-    one that it worked for.
+    A session goes if at least one limit applies. Sessions that run now, or have continued since the question, stay; so
+    do pinned ones, which do not count. The age counts from the last message, sizes are those of the files. A subagent's
+    session goes with the one that it worked for.
 
     Example: acp-proxy prune --older-than 90d --keep 500 --max-size 5GB --dry-run
     """

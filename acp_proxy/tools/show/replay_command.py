@@ -150,9 +150,8 @@ def replay(
     """Watch a conversation as it streamed.
 
     The words appear at their original pace; pauses last at most two seconds. Keys: space pauses and continues, n or →
-    skips to the next turn (in the last one, to the end), p or ← returns to the previous turn, q quits. The last line
-    shows the turn and the keys. Ctrl-C ends the command with status 130. If the output is not a terminal, it is plain
-    text, and there are no keys. Recorded text cannot control the terminal.
+    skips to the next turn (in the last one, to the end), p or ← returns to the previous turn, q quits. If the output is
+    not a terminal, it is plain text, and there are no keys. Recorded text cannot control the terminal.
 
     Example: acp-proxy replay last --speed 4
     """
