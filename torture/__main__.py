@@ -24,8 +24,10 @@ INTRODUCTION = """\
 # How often was each fault tried?
 
 Made by `make torture`; [reliability](reliability.md) says what is promised. Checked: examined after the fault. Lost:
-missing or wrong. Left: processes still running.
+missing, wrong, or a process that still ran.
 """
+WITH_NOTES = ("crash", "deleted", "disk", "hostile", "shutdown", "soak", "stuck")
+"""The cases whose notes are on the page: they say how far a promise goes. Those of the others are printed only."""
 
 
 def main() -> int:
@@ -99,12 +101,13 @@ def table(case: str, figures: dict[str, Any], common: str) -> str:
     other = "" if ran_on(figures) == common else f"; {ran_on(figures)}"
     units = {one["what"] for one in figures["outcomes"]}
     unit = f" ({units.pop()})" if len(units) == 1 else ""
+    noted = case in WITH_NOTES
     rows = [
         f"|{one['fault']}|{one['tried']:,}|{one['checked']:,}{'' if unit else ' ' + one['what']}"
-        f"|{one['lost']:,}|{one['left']:,}|{one['also']}|\n"
+        f"|{one['lost'] + one['left']:,}|{one['also'] + '|' if noted else ''}\n"
         for one in figures["outcomes"]
     ]
-    header = f"|fault|times|{'checked' + unit}|lost|left|notes|\n|-|-|-|-|-|-|\n"
+    header = f"|fault|times|{'checked' + unit}|lost|{'notes|' if noted else ''}\n|-|-|-|-|{'-|' if noted else ''}\n"
     return f"## {case}\n\n{figures['about']} ({figures['seconds']:,} s{other}).\n\n{header}{''.join(rows)}"
 
 

@@ -24,7 +24,6 @@ _TAPE = 'to="$1" from="$2"; shift 2; tee "$to" | "$@" | tee "$from"'
 _OPENED = b"opened"  # stands for the note of a session's opening
 _FIRST_UPDATE = "available_commands_update"  # sent by itself after the answer to session/new
 _PAUSE_SECONDS = 0.2  # a store in trouble is tried again after a second
-STALL = 0.3  # seconds: an exchange takes a few ms, but the machine may be busy
 
 
 @dataclass
@@ -135,9 +134,6 @@ class Talk:
 
     def warnings(self) -> list[str]:
         return [line for line in self.editor.read_stderr().splitlines() if line.startswith("acp-proxy:")]
-
-    def stalls(self) -> int:
-        return sum(wait > STALL for wait in self.waits)
 
     def wire(self) -> list[str]:
         """What did not arrive unchanged, in either direction."""

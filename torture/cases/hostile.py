@@ -82,14 +82,13 @@ def attacked(sides: BothSides, planned: Planned, scale: Scale, place: Path) -> O
     peak, most = sides.peak_bytes() // MB, max(planned.megabytes, SHARED_MB) if scale.short else planned.megabytes
     if peak > most:
         trouble.append(f"it took {peak} MB, and {most} were expected at most")
-    files = sum(1 for path in (place / "store").glob("transcripts/*/*.jsonl") if path.name != "state.jsonl")
     return Outcome(
         fault=planned.fault,
         tried=count,
         checked=sides.checked - looked_at,
         what="honest lines",
         lost=len(trouble),
-        also=f"{peak} MB, {first + rest:.1f} s CPU, {files:,} transcripts",
+        also=f"{peak} MB, {first + rest:.1f} s CPU",
         trouble=tuple(f"{planned.fault}: {text}" for text in trouble),
     )
 
