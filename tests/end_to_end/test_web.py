@@ -122,7 +122,9 @@ def test_the_link_opens_the_list_and_leaves_no_token_in_the_address(browser: Bro
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", ["", "search?q=words", "stats", "session", "contents", "files", "nowhere"])
+@pytest.mark.parametrize(
+    "name", ["", "?archived=1", "search?q=words&in=tools", "stats", "session", "contents", "files", "nowhere"]
+)
 def test_every_page_is_legible_and_fits_the_screen(
     seen: Seen, served: ServedPages, name: str, width: int, scheme: str
 ) -> None:
@@ -184,6 +186,21 @@ def test_a_result_of_the_search_opens_at_its_turn(seen: Seen, served: ServedPage
     box = page.locator("#turn-2").bounding_box()
     assert box is not None
     assert 0 <= box["y"] < 720
+    assert seen.wrong == []
+
+
+def test_the_search_goes_on_as_one_scrolls(seen: Seen, served: ServedPages) -> None:
+    page = seen.page
+    page.goto(f"{served.root}search?q=title")
+    page.get_by_text("50 sessions, and there are more").wait_for()
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    page.get_by_text("100 sessions").wait_for()
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    page.locator("main:not(:has(.more))").wait_for()
+    titles = page.locator(".sessions li > a").all_inner_texts()
+    assert titles[1:] == [f"Title {number}" for number in range(119, -1, -1)]  # the first is the hostile one
+    assert page.locator("main > ul").count() == 1
+    assert page.locator("#news").inner_text() == "121 sessions"
     assert seen.wrong == []
 
 

@@ -30,7 +30,8 @@ def web(
     Example: acp-proxy web
     """
     with report_errors():
-        root = open_store(store).root
+        opened = open_store(store)
+        next(opened.list_newest(), None)  # an index that is missing is made now, with its progress
         try:
             import uvicorn
 
@@ -46,7 +47,7 @@ def web(
             ) from problem
     access = Access(listening.getsockname()[1])
     settings = uvicorn.Config(
-        make_app(root, access),
+        make_app(opened.root, access),
         http="h11",
         ws="none",
         lifespan="off",

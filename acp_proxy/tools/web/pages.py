@@ -12,6 +12,7 @@ from acp_proxy import __version__
 from acp_proxy.store.sessions import ListedSession
 from acp_proxy.tools.export.html import render_head
 from acp_proxy.tools.search.fts_table import Excerpt
+from acp_proxy.tools.search.query import TurnPart
 from acp_proxy.tools.search.search import Hit, SearchResult
 from acp_proxy.tools.stats.usage import Used
 from acp_proxy.tools.web.charts import draw_bar, draw_columns
@@ -27,6 +28,7 @@ _LISTED_TURNS = 10
 
 class RowsPage(Struct, frozen=True):
     """A page of the list. ``agents``: the names of agents' folders. ``agent``, ``cwd``: what it is narrowed to.
+    ``archived``: it has the archived sessions, instead of the others.
 
     ``home``: shown as ``~``. ``more``: the query of the next page; empty: there is none. ``state``: differs after any
     change.
@@ -36,6 +38,7 @@ class RowsPage(Struct, frozen=True):
     agents: Mapping[str, str]
     agent: str
     cwd: str | None
+    archived: bool
     home: str
     is_first: bool
     more: str
@@ -52,6 +55,30 @@ class SessionPage(Struct, frozen=True):
     is_last: bool
     size: int
 
+
+class SearchPage(Struct, frozen=True):
+    """What was found. ``asked``: as the user wrote it. ``part``: of the turns; empty: what was said. ``result``: None:
+    there is nothing to search for. ``unread``: how many sessions are still to be searched. ``most``: the most that are
+    shown; ``next_most``: by the link to more. ``agents``, ``home``: as in ``RowsPage``.
+    """
+
+    asked: str
+    part: str
+    result: SearchResult | None
+    unread: int
+    most: int
+    next_most: int
+    agents: Mapping[str, str]
+    home: str
+
+
+_PARTS = {
+    "": "All that was said",
+    TurnPart.USER: "Your words",
+    TurnPart.AGENT: "The agent's words",
+    TurnPart.TOOLS: "Tool calls",
+    TurnPart.OUTPUT: "What tools printed",
+}
 
 Amounts = tuple[Used, int | None]
 """An amount of use, and its tokens."""
@@ -77,18 +104,28 @@ class Pages:
         narrowed = [page.agents.get(page.agent, page.agent)] if page.agent else []
         narrowed += [shorten_home(page.cwd, page.home)] if page.cwd is not None else []
         about = ", ".join(join_lines(each) or "no directory" for each in narrowed)
-        head = '<h1>Sessions</h1>\n<p class="news" id="news" role="status"></p>\n'
+        title = "Archived sessions" if page.archived else "Sessions"
+        head = f'<h1>{title}</h1>\n<p class="news" id="news" role="status"></p>\n'
+        archived = "1" if page.archived else ""
+        others = make_address_query({"agent": page.agent, "cwd": page.cwd, "archived": "" if page.archived else "1"})
+        links = f'<a href="{self._root}{escape(others)}">{"Not archived" if page.archived else "Archived"}</a>'
         if narrowed:
-            head += f'<p class="about">Only: <bdi>{escape(about)}</bdi>. <a href="{self._root}">All sessions</a></p>\n'
-        state = make_address_query({"agent": page.agent, "cwd": page.cwd})
-        follow = f' data-list="{self._root}state{state}" data-state="{page.state}"' if page.is_first else ""
-        body = "".join(self._render_days(page)) or "<p>There is no session yet.</p>\n"
-        more = f'<p><a class="more" href="{self._root}{page.more}">Older sessions</a></p>\n' if page.more else ""
-        return self._render("Sessions", f'<header class="head">\n{head}</header>\n', f"{body}{more}", follow)
+            all_of_them = f"{self._root}{make_address_query({'archived': archived})}"
+            links = f'Only: <bdi>{escape(about)}</bdi>. <a href="{all_of_them}">All of them</a> · {links}'
+        head += f'<p class="about">{links}</p>\n'
+        state = make_address_query({"agent": page.agent, "cwd": page.cwd, "archived": archived})
+        follow = f' data-list="{self._root}state{escape(state)}" data-state="{page.state}"' if page.is_first else ""
+        nothing = "No session is archived." if page.archived else "There is no session yet."
+        body = "".join(self._render_days(page)) or f"<p>{'There is none.' if narrowed else nothing}</p>\n"
+        more = (
+            f'<p><a class="more" href="{self._root}{escape(page.more)}">Older sessions</a></p>\n' if page.more else ""
+        )
+        return self._render(title, f'<header class="head">\n{head}</header>\n', f"{body}{more}", follow)
 
     def render_session(self, page: SessionPage) -> str:
         row, place = page.row, self._locate(page.row)
-        links = f'<p class="links"><a href="{place}/files">Changed files</a></p>\n'
+        id = f"<code>{escape(join_lines(row.selector))}</code>"
+        links = f'<p class="links"><a href="{place}/files">Changed files</a> · Session {id}</p>\n'
         head = render_head(page.head, row.prompts).replace("</header>", f"{links}</header>")
         contents = (
             '<nav class="contents" aria-label="Contents">\n<details open><summary>Contents</summary>\n'
@@ -123,21 +160,37 @@ class Pages:
         head = f'<header class="head"><h1>Changed files</h1>{self._link_back(row)}</header>\n'
         return self._render("Changed files", head, body)
 
-    def render_search(self, asked: str, result: SearchResult | None, agents: Mapping[str, str], home: str) -> str:
-        """``result``: None: there is nothing to search for."""
-        hits = result.hits if result is not None else []
-        if result is None:
+    def render_search(self, page: SearchPage) -> str:
+        hits = page.result.hits if page.result is not None else []
+        has_more = page.result is not None and not page.result.is_all
+        if page.result is None:
             about = "Give words, the beginning of a word (log*), or a phrase in quotes."
-        elif not hits:
-            about = "Nothing matches. Try fewer words, or the beginning of a word with a star, as in: log*"
+        elif not hits and not page.unread:
+            about = "Nothing matches. Try fewer words, the beginning of a word with a star (log*), or another part."
         else:
-            about = (
-                f"{len(hits)} session{'' if len(hits) == 1 else 's'}{'' if result.is_all else ', and there are more'}"
-            )
-        head = f'<header class="head">\n<h1>Search</h1>\n<p class="news" role="status">{escape(about)}</p>\n</header>\n'
-        rows = "".join(self._render_hit(hit, agents, home) for hit in hits)
+            about = f"{len(hits)} session{'' if len(hits) == 1 else 's'}"
+            about += f", {page.unread:,} still to be searched" if page.unread else ", and there are more" * has_more
+        head = (
+            f'<header class="head">\n<h1>Search</h1>\n{self._render_parts(page)}'
+            f'<p class="news" id="news" role="status">{escape(about)}</p>\n</header>\n'
+        )
+        rows = "".join(self._render_hit(hit, page.agents, page.home) for hit in hits)
         body = f'<ul class="sessions">\n{rows}</ul>\n' if rows else ""
-        return self._render("Search", head, body, asked=asked)
+        if page.unread or (has_more and page.next_most > page.most):
+            most = str(page.most if page.unread else page.next_most)
+            address = f"{self._root}search{make_address_query({'q': page.asked, 'in': page.part, 'most': most})}"
+            words = "Search on" if page.unread else "Older results"
+            body += f'<p><a class="more" href="{escape(address)}">{words}</a></p>\n'
+        return self._render("Search", head, body, asked=page.asked, part=page.part)
+
+    def _render_parts(self, page: SearchPage) -> str:
+        """Links to the same search in each part of the turns."""
+        links = []
+        for part, name in _PARTS.items():
+            address = f"{self._root}search{make_address_query({'q': page.asked, 'in': part})}"
+            chosen = ' aria-current="page"' if part == page.part else ""
+            links.append(f'<a href="{escape(address)}"{chosen}>{escape(name)}</a>')
+        return f'<nav class="parts" aria-label="Search in">{"".join(links)}</nav>\n'
 
     def render_stats(self, page: StatsPage) -> str:
         total, tokens = page.total
@@ -175,10 +228,19 @@ class Pages:
         return self._render(title, head, f'<p class="notice">{escape(join_lines(text))}</p>\n')
 
     def _render(
-        self, title: str, head: str, body: str, follow: str = "", *, asked: str = "", has_contents: bool = False
+        self,
+        title: str,
+        head: str,
+        body: str,
+        follow: str = "",
+        *,
+        asked: str = "",
+        part: str = "",
+        has_contents: bool = False,
     ) -> str:
-        """``head``, ``body``: HTML. ``follow``: attributes for the script."""
+        """``head``, ``body``: HTML. ``follow``: attributes for the script. ``asked``, ``part``: of the search."""
         root = self._root
+        hidden = f'<input type="hidden" name="in" value="{part}">' if part else ""
         return (
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -191,6 +253,7 @@ class Pages:
             '<label class="hidden" for="asked">Search all conversations</label>'
             f'<input id="asked" name="q" type="search" value="{escape(join_lines(asked))}"'
             ' placeholder="Search  ( / )" autocomplete="off" autocapitalize="none" spellcheck="false">'
+            f"{hidden}"
             f'</form>\n</div>\n<div class="frame{" two" if has_contents else ""}">\n'
             f"{head}<main{follow}>\n{body}</main>\n"
             f'<footer class="foot">acp-proxy {__version__}. These pages are on this machine only. '
@@ -206,18 +269,19 @@ class Pages:
             )
             yield f'<section class="day" data-day="{day}"><h2>{name}</h2>\n<ul class="sessions">\n'
             for row in rows:
-                yield self._render_row(row, page.agents, page.home)
+                yield self._render_row(row, page)
             yield "</ul></section>\n"
 
-    def _render_row(self, row: ListedSession, agents: Mapping[str, str], home: str) -> str:
+    def _render_row(self, row: ListedSession, page: RowsPage) -> str:
         place = self._locate(row)
         moment = _parse_time(row.updated)
         turns = f"{row.prompts} turn{'' if row.prompts == 1 else 's'}"
         facts = [
             moment.strftime("%H:%M") if moment is not None else "",
-            self._link_list(agents.get(row.agent, row.agent), agent=row.agent),
-            self._link_list(shorten_home(row.cwd, home), cwd=row.cwd) if row.cwd else "",
+            self._link_list(page.agents.get(row.agent, row.agent), page.archived, agent=row.agent),
+            self._link_list(shorten_home(row.cwd, page.home), page.archived, cwd=row.cwd) if row.cwd else "",
             turns,
+            "pinned" if row.is_pinned else "",
             f"<strong>{RUNNING}</strong>" if row.is_running else "",
         ]
         return (
@@ -233,17 +297,20 @@ class Pages:
             moment.strftime("%Y-%m-%d %H:%M") if moment is not None else "",
             escape(join_lines(agents.get(row.agent, row.agent))),
             escape(join_lines(shorten_home(row.cwd or "", home))),
+            "archived" if row.is_archived else "",
         ]
         more = hit.turns[len(hit.excerpts) :][:_LISTED_TURNS]
         links = ", ".join(f'<a href="{place}?turn={turn}#turn-{turn}">turn {turn}</a>' for turn in more)
         return (
-            f'<li><a href="{place}{first}" dir="auto">{_name(row)}</a><p>{" · ".join(filter(None, facts))}</p>'
+            f'<li data-place="{place}"><a href="{place}{first}" dir="auto">{_name(row)}</a>'
+            f"<p>{' · '.join(filter(None, facts))}</p>"
             f"{''.join(_render_excerpt(place, each) for each in hit.excerpts)}"
             f"{f'<p>and {links}</p>' if links else ''}</li>\n"
         )
 
-    def _link_list(self, text: str, **narrowed: str) -> str:
-        return f'<a href="{self._root}{escape(make_address_query(narrowed))}"><bdi>{escape(join_lines(text))}</bdi></a>'
+    def _link_list(self, text: str, archived: bool, **narrowed: str) -> str:
+        query = make_address_query({**narrowed, "archived": "1" if archived else ""})
+        return f'<a href="{self._root}{escape(query)}"><bdi>{escape(join_lines(text))}</bdi></a>'
 
     def _link_back(self, row: ListedSession) -> str:
         return f'<p class="links"><a href="{self._locate(row)}"><bdi>{_name(row)}</bdi></a></p>'

@@ -5,8 +5,9 @@ What a request names is looked up in the index; no part of an address becomes a 
 
 import hashlib
 import os
+import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import cache, partial
 from itertools import islice
@@ -24,13 +25,13 @@ from acp_proxy.store.sessions import ListedSession, Reading, Sessions
 from acp_proxy.tools.export import html, index_page
 from acp_proxy.tools.export.formats import make_head, read_changed_files
 from acp_proxy.tools.export.hide_home import HomeHider
-from acp_proxy.tools.search.query import make_query
-from acp_proxy.tools.search.search import SearchRequest, SearchResult, search_store
+from acp_proxy.tools.search.query import TurnPart, make_query
+from acp_proxy.tools.search.search import Hit, SearchRequest, SearchResult, search_store
 from acp_proxy.tools.search.turn_text import BEGINNING, TurnReader
 from acp_proxy.tools.stats.usage import measure_session, measure_usage, sum_agents, sum_groups
 from acp_proxy.tools.web.access import Access, Guard
 from acp_proxy.tools.web.conversation_parts import ConversationPart, OpenConversation, WaitingConversations
-from acp_proxy.tools.web.pages import Pages, RowsPage, SessionPage, StatsPage, make_address_query
+from acp_proxy.tools.web.pages import Pages, RowsPage, SearchPage, SessionPage, StatsPage, make_address_query
 from acp_proxy.transcript.titles import clean
 from acp_proxy.views.document import Choices
 from acp_proxy.views.formatting import strip_markdown
@@ -39,6 +40,9 @@ from acp_proxy.views.session_lines import name_agents
 _ROWS = 100
 """Sessions of a page of the list: some screens."""
 _HITS = 50
+_MOST_HITS = 1600
+_SEARCH_SECONDS = 2.0
+"""How long a page of the search is read for; the rest is for the next request."""
 _TOPIC = 100
 """Characters of a turn's topic in the contents."""
 _CHOICES = Choices()
@@ -88,21 +92,24 @@ class _Site:
         many rows with that time were shown."""
         asked = request.query_params
         before, skip = asked.get("before", ""), _read_number(asked.get("skip"), 0)
-        agent, cwd = asked.get("agent", ""), asked.get("cwd")
+        agent, cwd, archived = asked.get("agent", ""), asked.get("cwd"), asked.get("archived", "") == "1"
         store = self._open()
         # Times are compared as text: what is one character longer comes right after the time itself.
-        rows = store.list_newest(agent, cwd, until=f"{before}~" if before else "", archived=False)
+        rows = store.list_newest(agent, cwd, until=f"{before}~" if before else "", archived=archived)
         left = (row for number, row in enumerate(rows) if number >= skip or row.updated != before)
         found = list(islice(left, _ROWS + 1))
         shown, more = found[:_ROWS], ""
         if len(found) > _ROWS:
             last = shown[-1].updated
             seen = sum(row.updated == last for row in shown) + (skip if last == before else 0)
-            more = make_address_query({"before": last, "skip": str(seen), "agent": agent, "cwd": cwd})
-        facts = [(row.agent, row.name, row.title, row.updated, row.prompts, row.is_running) for row in shown]
+            narrowed = {"agent": agent, "cwd": cwd, "archived": "1" if archived else ""}
+            more = make_address_query({"before": last, "skip": str(seen), **narrowed})
+        facts = [
+            (row.agent, row.name, row.title, row.updated, row.prompts, row.is_running, row.is_pinned) for row in shown
+        ]
         state = hashlib.sha256(repr(facts).encode("utf-8", "replace")).hexdigest()[:16]
         agents = name_agents(store.list_agents())
-        return RowsPage(shown, agents, agent, cwd, self._home, is_first=not before, more=more, state=state)
+        return RowsPage(shown, agents, agent, cwd, archived, self._home, is_first=not before, more=more, state=state)
 
     # --- a conversation
 
@@ -172,15 +179,22 @@ class _Site:
     # --- all of them
 
     def search(self, request: Request) -> Response:
-        asked = request.query_params.get("q", "")
+        """``in``: the part of the turns. ``most``: how many sessions are shown."""
+        asked, part = request.query_params.get("q", ""), request.query_params.get("in", "")
+        parts = tuple(each for each in TurnPart if each == part)
+        most = min(max(_HITS, _read_number(request.query_params.get("most"), _HITS)), _MOST_HITS)
         store = self._open()
-        agents = name_agents(store.list_agents())
-        try:
+        agents = store.list_agents()
+        result, unread = None, 0
+        with suppress(UsageError):  # there is nothing to search for
             question = make_query([asked] if '"' in asked else asked.split())
-        except UsageError:
-            return _answer(self._pages.render_search(asked, None, agents, self._home))
-        result: SearchResult = search_store(store, SearchRequest(question, store.list_agents(), limit=_HITS))
-        return _answer(self._pages.render_search(asked, result, agents, self._home))
+            wanted = SearchRequest(question, agents, limit=most, parts=parts)
+            result, unread = _search_for_a_while(store, wanted)
+        next_most = min(2 * most, _MOST_HITS)
+        page = SearchPage(
+            asked, part if parts else "", result, unread, most, next_most, name_agents(agents), self._home
+        )
+        return _answer(self._pages.render_search(page))
 
     def show_stats(self, request: Request) -> Response:
         store = self._open()
@@ -225,6 +239,34 @@ class _Site:
         with closing(store.open_listed(row)) as reading:
             reading.settle()
             yield store, row, reading
+
+
+class _Enough(Exception):
+    """A search took its time."""
+
+
+def _search_for_a_while(store: Sessions, wanted: SearchRequest) -> tuple[SearchResult, int]:
+    """Search, and read what no search has read yet, but not for long: the first one may take minutes. Returns what was
+    found so far, newest first, and how many sessions are not read yet. Raises AcpProxyError.
+    """
+    end = time.monotonic() + _SEARCH_SECONDS
+    found: dict[tuple[str, str], Hit] = {}
+    unread = 0
+
+    def stop_in_time(done: int, total: int) -> None:
+        nonlocal unread
+        is_first, unread = not unread, total - done
+        # What was found is told after each batch but the one that ends here. A read-only store would keep nothing.
+        if unread and not is_first and time.monotonic() > end and store.only_read is None:
+            raise _Enough
+
+    def keep(hit: Hit) -> bool:
+        found[hit.session.agent, hit.session.name] = hit  # once more where the search begins again
+        return True
+
+    with suppress(_Enough):
+        return search_store(store, wanted, stop_in_time, keep), 0
+    return SearchResult(list(found.values()), is_all=False), unread
 
 
 def _find_part(conversation: OpenConversation, wanted: int, turn: int) -> ConversationPart:

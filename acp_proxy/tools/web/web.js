@@ -15,15 +15,19 @@
 
   // --- Reading on
 
-  /** Put the next page's sections after those that are here: a session once, a day under one heading. */
+  /** Put the next page's sections after those that are here: a session once, a day under one heading, and what was found
+   *  in one list. */
   const append = (page, link) => {
     const known = new Set([...main.querySelectorAll("[data-place]")].map((row) => row.dataset.place));
     page.querySelectorAll("[data-place]").forEach((row) => known.has(row.dataset.place) && row.remove());
-    const last = [...main.querySelectorAll(".day")].at(-1), first = page.querySelector("main > .day");
+    const groups = "main > .day, main > ul";
+    const last = [...document.querySelectorAll(groups)].at(-1), first = page.querySelector(groups);
     if (last && first && last.dataset.day === first.dataset.day) {
-      last.querySelector("ul").append(...first.querySelectorAll("li"));
+      (last.querySelector("ul") ?? last).append(...first.querySelectorAll("li"));
       first.remove();
     }
+    const told = page.getElementById("news");
+    if (told?.textContent) news.textContent = told.textContent;
     const added = [...page.querySelector("main").children].filter((each) => !each.querySelector("a[href*='?part=']:not(.more)"));
     const hadFocus = document.activeElement === link;
     link.parentElement.replaceWith(...added);

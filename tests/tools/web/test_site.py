@@ -9,9 +9,11 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
+from acp_proxy.errors import StoreRefused
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.web import site
 from acp_proxy.tools.web.access import Access
+from acp_proxy.transcript import private_files
 from tests.stored import EPOCH, Both, chunk, store_session
 from tests.views.turns import EVIL
 
@@ -94,14 +96,23 @@ def test_the_list_can_be_narrowed_to_an_agent_and_a_directory(store: Both, brows
     assert browser.list_titles("?cwd=/nowhere") == []
 
 
-def test_archived_and_deleted_sessions_are_not_there(store: Both, browser: Browser) -> None:
+def test_deleted_sessions_are_not_there_and_archived_ones_have_a_list_of_their_own(
+    store: Both, browser: Browser
+) -> None:
     for name in ("one", "two", "three"):
-        store_session(store, name, (name, []))
+        store_session(store, name, (name, []), agent=name)
     rows = {row.session: row for row in store.list_all()}
     place = browser.find_session("two")
+    assert browser.list_titles("?archived=1") == []
+    before = browser.read("state?archived=1")
     store.set_archived(rows["one"], True)
     store.delete_listed(rows["two"])
     assert browser.list_titles() == ["three"]
+    assert browser.read("state?archived=1") != before
+    archived = re.findall('href="([^"]*archived=1[^"]*)"', browser.read())
+    assert browser.list_titles(archived[0]) == ["one"]
+    of_agents = re.findall('href="([^"]*agent=[^"]*)"', browser.read("?archived=1"))
+    assert browser.list_titles(unescape(of_agents[0])) == ["one"]
     for path in (place, f"{place}/contents", f"{place}/files", f"{place}/state"):
         assert "deleted" in browser.read(path, 404)
 
@@ -192,6 +203,58 @@ def test_the_search_marks_the_words_and_leads_to_the_turn(store: Both, browser: 
     assert "Give words" in browser.read("search?q=%22%3C%3E")
     assert "Give words" in browser.read("search")
     assert browser.list_titles("search?q=%22mend+it%22") == ["Mend it"]
+
+
+def test_the_search_looks_into_one_part_of_the_turns(store: Both, browser: Browser) -> None:
+    printed = {**call(1), "title": "Run make", "rawInput": {"command": "make"}, "rawOutput": {"stdout": "no rule <b>"}}
+    store_session(store, "s", ("Mend it", [chunk("I ran it"), printed]))
+    [row] = store.list_all()
+    store.set_archived(row, True)
+    assert browser.list_titles("search?q=rule") == []
+    page = browser.read("search?q=rule&in=output")
+    assert "no <mark>rule</mark> &lt;b&gt;" in page
+    assert '<input type="hidden" name="in" value="output">' in page
+    assert "archived</p>" in page
+    links = re.findall(r'<a href="([^"]*)"( aria-current="page")?>([^<]*)</a>', page.partition('class="parts"')[2])[:5]
+    assert [name for _, current, name in links if current] == ["What tools printed"]
+    assert [bool(browser.list_titles(unescape(place))) for place, *_ in links] == [False, False, False, False, True]
+    assert browser.list_titles("search?q=mend&in=user") == ["Mend it"]
+    assert browser.list_titles("search?q=mend&in=agent") == []
+    assert browser.list_titles("search?q=mend&in=%22%3Cb%3E") == ["Mend it"]
+
+
+def test_more_results_are_a_click_away(store: Both, browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site, "_HITS", 2)
+    monkeypatch.setattr(site, "_MOST_HITS", 8)
+    for number in range(9):
+        store_session(store, f"s{number}", (f"word {number}", []), at=EPOCH + number)
+    pages = follow(browser, "search?q=word")
+    assert [page.count("<li ") for page in pages] == [2, 4, 8]
+    assert "2 sessions, and there are more" in pages[0]
+
+
+def test_a_long_search_shows_what_it_has_and_goes_on(
+    store: Both, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site, "_SEARCH_SECONDS", 0)
+    for number in range(120):
+        store_session(store, f"s{number}", (f"word {number}", []), at=EPOCH + number)
+    pages = follow(browser, "search?q=word&most=100")
+    assert [re.findall(r"([\d,]+) still to be searched", page) for page in pages] == [["72"], ["24"], [], []]
+    found = [[unescape(title) for _, title in TITLE.findall(page)] for page in pages]
+    assert found[0] == [f"word {number}" for number in range(119, 103, -1)]
+    assert found[1] == [f"word {number}" for number in range(119, 55, -1)]
+    assert [len(each) for each in found] == [16, 64, 100, 120]
+
+
+def test_a_store_that_keeps_nothing_is_searched_at_once(
+    store: Both, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site, "_SEARCH_SECONDS", 0)
+    for number in range(120):
+        store_session(store, f"s{number}", (f"word {number}", []), at=EPOCH + number)
+    monkeypatch.setattr(private_files, "find_refusal", lambda root: StoreRefused("read-only"))
+    assert browser.list_titles('search?q="word 3"') == ["word 3"]
 
 
 def test_the_statistics_show_turns_by_month_agent_and_project(store: Both, browser: Browser) -> None:
