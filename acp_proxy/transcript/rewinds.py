@@ -11,6 +11,7 @@ Rewinds: ``session/rewind`` and ``history_truncated`` (the protocol's draft "Ses
 """
 
 import re
+import sys
 from collections.abc import Mapping
 
 from msgspec import Struct
@@ -32,6 +33,7 @@ _POINT = re.compile(
 _DEEP = 8
 _KEPT = ("toMessageId", "lastMessageId", "messageId")
 """Members of ``history_truncated`` that may name the last message that stays. The draft has not settled it."""
+_UNANSWERED = sys.maxsize
 _WHOLE_TURNS = frozenset({"codex-acp"})
 """Agents that fork behind the turn of the message, rather than behind the message itself."""
 
@@ -132,6 +134,9 @@ class _Turn:
 class _Message:
     def __init__(self, start: int, end: int, turn: _Turn) -> None:
         self.start, self.end, self.turn = start, end, turn
+        self.line_end = end
+        self.answered_at = 0
+        """Of a prompt: the offset behind its answer, or ``_UNANSWERED``."""
 
 
 class Messages:
@@ -182,6 +187,17 @@ class Messages:
         found = self._find(point)
         return found is not None and (found is self._last or (point.whole_turn and found.turn is self._turn))
 
+    def find_queued(self, at: int) -> list[tuple[int, int]]:
+        """The offsets of the lines of prompts that waited for the end of the turn that was under way at this offset.
+
+        Empty if that turn has no answer: then nobody knows which of the prompts without one began it.
+        """
+        prompts = [said for said in self._prompts.values() if said.start < at <= said.answered_at]
+        running = min(prompts, key=lambda said: said.answered_at, default=None)
+        if running is None or running.answered_at == _UNANSWERED:
+            return []
+        return [(said.start, said.line_end) for said in prompts if said.start > running.start]
+
     def forget(self, start: int) -> None:
         """Forget the messages from this offset on: they were taken back."""
         self._known = {id: message for id, message in self._known.items() if message.start < start}
@@ -199,7 +215,8 @@ class Messages:
         if (id := acp.text(params, "messageId")) is not None:
             self._known[id] = said
         self._prompts[request_key(entry)] = said
-        self._unrepeated = said if begins else self._unrepeated
+        if begins:
+            self._unrepeated, said.answered_at = said, _UNANSWERED
 
     def _add_answer(self, end: int, entry: Entry) -> None:
         said = self._prompts.get(request_key(entry))
@@ -209,6 +226,8 @@ class Messages:
                 self._known[id] = said
         if entry.protocol == versions.V1.version:
             self._end_turn(end)
+            if said is not None:
+                said.answered_at = end
 
     def _end_turn(self, end: int) -> None:
         self._turn.end = end
@@ -288,10 +307,11 @@ class Rewinds:
         return kind is None or update_kinds.is_conversation(kind) or kind == update_kinds.HISTORY_TRUNCATED
 
     def _take_back(self, point: Point, until: int, start: int, end: int) -> None:
-        """Take back what stands between a point and ``until``. ``start``, ``end``: of the line that says so."""
+        """Take back what stands between a point and ``until``, and the prompts that waited at that point for the end of
+        a turn. ``start``, ``end``: of the line that says so."""
         at = self._messages.find_offset(point)
         if at is not None:
-            self._spans += [(at, until), (start, end)]
+            self._spans += [(at, until), (start, end), *self._messages.find_queued(at)]
             self._messages.forget(at)
 
 

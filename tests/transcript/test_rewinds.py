@@ -133,6 +133,21 @@ def test_a_prompt_that_did_not_wait_for_the_answer_stays() -> None:
     ]
 
 
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_prompt_that_waited_for_the_end_of_that_turn_is_taken_back(is_answered: bool) -> None:
+    rewind, steered = request(9, "session/rewind", toMessageId="m"), request(3, "_session/steering", prompt=[])
+    turns = [prompt(), prompt(2), steered, said("m"), answer(), said("n"), *([answer(2)] if is_answered else [USAGE])]
+    kept = [1, 3, 4, 5] if is_answered else [1, 3, 4, 5, 7]
+    assert standing(*turns, rewind, answer(9, "session/rewind")) == kept
+
+
+def test_a_prompt_stays_if_nobody_knows_that_it_waited_for_that_turn() -> None:
+    rewind = request(9, "session/rewind", toMessageId="m")
+    crashed, later = [prompt(), said("l")], [prompt(2), prompt(3), said("m"), said("n")]
+    assert standing(*crashed, *later, rewind, answer(9, "session/rewind")) == [1, 2, 3, 4, 5]
+    assert standing(*crashed, *later, answer(2), answer(3), rewind, answer(9, "session/rewind")) == [1, 2, 3, 5]
+
+
 def test_notes_and_states_stay() -> None:
     truncated = update("history_truncated", lastMessageId="m")
     note = file_format.decode_entry(file_format.encode_note("2026-11-20T09:15:02.123Z", RUN, {"type": "closed"}))
