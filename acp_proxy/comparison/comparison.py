@@ -127,6 +127,9 @@ class Comparison:
             self.has_thoughts = True
             is_known = self._search.find_thought(message.text)
             if self._tail.user_count or not is_known:
+                is_first = self._is_first_thought
+                for sent in message.updates:
+                    sent.is_next_turn = is_first
                 self._tail.add(*self._cut_known_thought(message))
             return is_known
         return self._compare_words(message)
@@ -194,8 +197,7 @@ class Comparison:
         """Whether the last that was sent is a user message that the transcript has, with its answer and another
         answered turn behind it: unknown words are that answer, rewritten (gemini: ``[Thought: true]I will…``). A prompt
         without an answer may still wait, perhaps in another window, and the agent does not replay it."""
-        later = range(self.users.next + 1, len(self.text.users) + 1)
-        return self._is_in_answer and any(map(self.text.has_answer, later))
+        return self._is_in_answer and self.text.last_answered > self.users.next
 
     def skip_answer(self, message: SentMessage) -> bool:
         """Move behind the first message with which the transcript answers the last user message, if this message ends
@@ -259,13 +261,16 @@ class Comparison:
 
     @property
     def has_next_turn(self) -> bool:
-        """Whether the tail has a user message that follows the transcript's last turn, answered or not."""
+        """Whether the tail has a user message that follows the transcript's last turn, answered or not, or something
+        else that is new whatever follows."""
         return self._tail.has_next_turn
 
     @property
     def is_surely_new(self) -> bool:
-        """Whether what is coming is new, whatever the agent sends next: such a user message, or something after it."""
+        """Whether what is coming is new, whatever the agent sends next: as ``has_next_turn``, or something after it."""
         message = self._current_message
+        if message is not None and message.kind == update_kinds.THOUGHT_CHUNK and self._is_first_thought:
+            return True
         if self._is_in_answer or message is None or message.kind != update_kinds.USER_CHUNK:
             return self._tail.has_next_turn and not self._is_in_answer
         last = self.text.users[self.users.next - 1 :] if self.users.next else self.text.users
@@ -277,6 +282,13 @@ class Comparison:
         )
 
     @property
+    def _is_first_thought(self) -> bool:
+        """Whether a thought that comes now is new, whatever follows: the agent has nothing of the turn to which the
+        replay has come, nor of those behind it, in the transcript."""
+        last = self.text.users[self.users.next - 1] if self.users.next else None
+        return last is not None and self._tail.completes_turn and last.thought == len(self.text.thoughts)
+
+    @property
     def _is_at_end(self) -> bool:
         """Whether no user message with an answer follows in the transcript for sure: the replay has come to the last of
         these, or nothing says where it is, since the agent leaves out whatever the transcript has."""
@@ -285,7 +297,8 @@ class Comparison:
             return True
         is_last = users[-1].start < self.at or users[-1].call <= self.calls.last
         following = users[self.users.next]
-        return is_last or (following.start == len(text.words) and following.call == len(text.calls))
+        start, call = following.turn_start(self.at), max(following.call, self.calls.last + 1)
+        return is_last or (start == len(text.words) and call == len(text.calls))
 
     @property
     def tail_lines(self) -> frozenset[bytes]:
@@ -337,7 +350,9 @@ class Comparison:
         letters = message.text
         span = self._find(letters)
         if span is not None:
-            if not self._tail.outlives(message, has_place=self.users.has_begun and not self._is_in_answer):
+            if self._tail.has_next_turn and self.text.has_earlier_message(letters, span[0]):
+                self.spans.add(span)  # agents warn in the same words in each load: no message before that is the past
+            elif not self._tail.outlives(message, has_place=self.users.has_begun and not self._is_in_answer):
                 self._mark_known([span])
             return True
         if len(message.updates) > 1 and (spans := self._find_each(message)) is not None:
@@ -462,6 +477,8 @@ class Comparison:
             number = self.users.find_restart(message.text)
         self._tail.user_count += 1
         if number is None:
+            if self._tail.is_behind_rewording and self._is_at_end:
+                self._is_in_answer = False  # that has come, in other words, and no turn follows it in the transcript
             self._keep_user(*message.updates)
             return False
         if not self.users.has_begun:
@@ -520,7 +537,7 @@ class Comparison:
         self.at, self.users.next = start, turn
         self._tail.is_rest_of_turn = self._is_cut_at(self.at)
         self._is_in_answer = self._has_words_left(turn) and not self._tail.is_rest_of_turn
-        self._tail.completes_turn = turn == len(self.text.users) and not self.text.has_answer(turn)
+        self._tail.completes_turn = turn > self.text.last_answered
 
     def _has_words_left(self, turn: int) -> bool:
         """Whether the transcript has words in this turn, to which the replay has come, that were not sent yet."""

@@ -13,8 +13,8 @@ class ComparedUpdate(Struct):
     """An update that the agent sent.
 
     ``late``: it came after the agent's answer. ``is_somewhere``: the transcript has it, though not behind the last
-    known message. ``is_next_turn``: it is a user message that follows the transcript's last turn, as far as can be
-    known.
+    known message. ``is_next_turn``: it is new whatever follows: a user message behind the transcript's last turn, as
+    far as can be known, or the first thought of a turn without an answer.
     """
 
     line: bytes

@@ -23,6 +23,8 @@ class Tail:
         """Whether it completes a turn that the transcript has begun."""
         self.is_rest_of_turn = False
         """Whether it follows the last words of a turn that was cut, so that new words or calls in it are the rest."""
+        self.is_behind_rewording = False
+        """Whether the last turn's answer has come before it, in other words."""
         self._updates: list[ComparedUpdate] = []
         self._size = 0
         self._greeting: list[ComparedUpdate] = []  # what came before the first known message, such as a greeting
@@ -37,7 +39,7 @@ class Tail:
     def clear(self) -> None:
         """Something known follows."""
         self._updates, self._size, self.user_count = [], 0, 0
-        self.has_new = self.completes_turn = self.is_rest_of_turn = False
+        self.has_new = self.completes_turn = self.is_rest_of_turn = self.is_behind_rewording = False
 
     def keep_greeting(self) -> None:
         """The first known user message follows: what comes before the first user message may still be new."""
@@ -46,11 +48,12 @@ class Tail:
 
     @property
     def has_next_turn(self) -> bool:
-        """Whether it has a user message that follows the transcript's last turn, answered or not."""
+        """Whether it has an update that ``is_next_turn``."""
         return any(sent.is_next_turn for sent in self._updates)
 
     def end_turn(self) -> None:
-        """The transcript's last turn has not ended: no user message of the tail follows it."""
+        """The last turn's answer comes, in other words: no user message of the tail until now follows that turn."""
+        self.is_behind_rewording = True
         for sent in self._updates:
             sent.is_next_turn = False
 

@@ -6,7 +6,7 @@ Positions are offsets into the letters of everything the agent said. Nothing her
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -38,17 +38,19 @@ class User(Struct):
 
     ``forms``: its letters, as it was sent and as the agent echoed it. ``start``: the offset of the first letter that
     follows it. ``latest_start``: the offset at which its turn began at the latest; more than ``start`` if it was sent
-    during a turn. ``call``: the index of the first tool call that follows it. ``takes_back``: it is a command that
-    takes something back. ``is_elsewhere``: it was not sent through acp-proxy. ``key``: the run and the request's id, as
-    JSON, of a message that the client sent. ``is_cancelled``: a prompt that the client has cancelled. ``overtaken_by``:
-    the index of the last user message that went into the running turn while this prompt waited for its end, so that it
-    may come behind that; -1 if none did.
+    during a turn. ``call``: the index of the first tool call that follows it. ``thought``: the offset of the first
+    letter of the thoughts that follow it. ``takes_back``: it is a command that takes something back. ``is_elsewhere``:
+    it was not sent through acp-proxy. ``key``: the run and the request's id, as JSON, of a message that the client
+    sent. ``is_cancelled``: a prompt that the client has cancelled. ``overtaken_by``: the index of the last user message
+    that went into the running turn while this prompt waited for its end, so that it may come behind that; -1 if none
+    did.
     """
 
     forms: list[str]
     start: int
     latest_start: int
     call: int
+    thought: int
     takes_back: bool
     is_elsewhere: bool
     is_echoed: bool = False
@@ -97,6 +99,8 @@ class TranscriptText:
         """How many turns were copied from the session that this is a fork of."""
         self.is_too_long = self.is_unfinished = False
         """``is_too_long``: longer than ``LETTERS_LIMIT``. ``is_unfinished``: the last prompt has no answer."""
+        self.last_answered = 0
+        """The last turn in which the agent said or did anything; 0 if there is none."""
         self.last_thought = ""
         """The letters of the thought with which the transcript ends, if it does."""
         self.queued: list[User] = []
@@ -181,11 +185,18 @@ class TranscriptText:
 
     def has_message(self, letters: str, start: int) -> bool:
         """Whether an agent message from the offset ``start`` on has exactly these letters."""
+        return bool(found := self._find_messages(letters)) and found[-1] >= start
+
+    def has_earlier_message(self, letters: str, end: int) -> bool:
+        """Whether an agent message that begins before the offset ``end`` has exactly these letters."""
+        return bool(found := self._find_messages(letters)) and found[0] < end
+
+    def _find_messages(self, letters: str) -> Sequence[int]:
         if self._by_message is None:
             self._by_message = {}
-            for begin, end in pairwise([*self.messages, len(self.words)]):
-                self._by_message.setdefault(self.words[begin:end], []).append(begin)
-        return self._by_message.get(letters, [-1])[-1] >= start
+            for begin, following in pairwise([*self.messages, len(self.words)]):
+                self._by_message.setdefault(self.words[begin:following], []).append(begin)
+        return self._by_message.get(letters, ())
 
     def ends_message(self, at: int) -> bool:
         """Whether an agent message ends before this offset."""
@@ -200,6 +211,7 @@ class TranscriptText:
             for form in user.forms:
                 self._by_letters.setdefault(form, []).append(number)
         self._overtaken = [number for number, user in enumerate(self.users) if user.overtaken_by >= 0]
+        self.last_answered = next(filter(self.has_answer, range(len(self.users), 0, -1)), 0)
 
 
 class TextBuilder:
@@ -373,7 +385,8 @@ class TextBuilder:
             user.latest_start = self._size
 
     def _begin_turn(self, form: str, *, is_elsewhere: bool) -> User:
-        user = User([form], self._size, self._size, len(self._text.calls), False, is_elsewhere)
+        calls, thoughts = len(self._text.calls), self._thought_size
+        user = User([form], self._size, self._size, calls, thoughts, False, is_elsewhere)
         self._text.users.append(user)
         return user
 

@@ -301,6 +301,46 @@ def test_an_unanswered_user_message_is_new_if_only_prompts_without_answers_follo
     assert (updates(comparison.split_tail()[0]), new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
 
 
+def test_an_unanswered_user_message_is_new_behind_a_turn_in_which_the_last_prompts_waited() -> None:
+    builder = TextBuilder()
+    for entry in (prompt("a", id=1), prompt("b", id=2), prompt("c", id=3), updated(agent("Done."))):
+        builder.add(entry)
+    builder.add(answer(1))
+    past = builder.finish()
+    comparison = told(past, "> a", "Done.", "> b", "> Thank you!")
+    assert (updates(comparison.split_tail()[0]), new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
+    assert told(past, "> a", "> Thank you!").split_tail()[0] == []
+
+
+def test_a_known_warning_ends_no_tail_although_it_stands_in_the_last_turn() -> None:
+    past = laid("A warning of the model.", "> mend it", "A warning of the model.")
+    comparison = told(past, "> mend it", "> Thank you!", "A warning of the model.")
+    assert (updates(comparison.split_tail()[0]), new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
+    past = laid("> mend it", "A warning of the model.")
+    assert new(told(past, "> mend it", "> Thank you!", "A warning of the model.")) == []
+
+
+@pytest.mark.parametrize("behind", [[], ["> and test it"]])
+@pytest.mark.parametrize("late", [True, False])
+def test_a_thought_is_new_if_the_transcript_has_nothing_of_the_agent_from_that_turn_on(
+    behind: list[str | Update], late: bool
+) -> None:
+    said: list[str | Update] = ["> mend it", "~ hm"]
+    comparison = told(laid(*said[:1], *behind, answered=False), *said[: 1 if late else 2], late=said[1:] * late)
+    assert (updates(comparison.split_tail()[0]), new(comparison)) == ([thought("hm")], [thought("hm")])
+    comparison = told(laid(*said[:1], "~ well", *behind, answered=False), *said)
+    assert (comparison.split_tail()[0], new(comparison)) == ([], [])
+
+
+def test_a_turn_made_elsewhere_may_follow_an_answer_in_other_words() -> None:
+    elsewhere: list[str | Update] = ["> and commit it", "It is committed."]
+    comparison = told(laid(*TALK), *TALK[:3], "In other words.", *elsewhere)
+    assert updates(comparison.split_tail()[0]) == new(comparison) == list(map(told_by, elsewhere))
+    assert choose_replay(comparison).rule is Rule.MORE
+    assert tail(told(laid(*TALK), "> mend it", "In other words.", *elsewhere)) == [user("and commit it")]
+    assert tail(told(laid(*TALK), "> mend it", "In other words.", *elsewhere, *TALK[2:])) == []
+
+
 def test_user_messages_without_answers_are_told_apart_chunk_by_chunk() -> None:
     comparison = told(laid("> mend it", "> and test it"), "> mend it", "> and test it", "> Thank you!")
     assert (comparison.users.known, new(comparison)) == ({0, 1}, [user("Thank you!")])
