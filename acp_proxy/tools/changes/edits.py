@@ -41,6 +41,8 @@ _EXITS = re.compile(r"exit_?(code|status)?", re.IGNORECASE)
 _TOOL_NAMES = ("toolName", "tool_name")
 _GEMINIS_ID = re.compile(r"([A-Za-z]\w*?)(?:__\1)?[-_]\d{13}(?:[-_]\w+)?", re.ASCII)
 """The ids of Gemini's calls, which begin with the tool's name; it states it nowhere else."""
+_PATCH = "changes"
+"""The member of a call's input and output with what Codex's patch does to each file; the diff does not say all."""
 _WORD = re.compile(r"[\w.-]+")
 _DEEP = 4
 """How deep a call's input is searched: some tools take a list of edits."""
@@ -251,6 +253,9 @@ class _Call:
         self._changes: dict[str, list[_Change]] = {}
         self._parts: set[str] = set()
         """The files of which it has sent a part. What it sends later is perhaps more, with the lines around it."""
+        self._deleted: set[str] = set()
+        self._moved: dict[str, str] = {}
+        """The files that it edits after it has moved them, and where they were."""
         self._inputs: list[object] = []
         self._before: str | None = None
         """The whole text of the only file that it edits, before that."""
@@ -270,6 +275,12 @@ class _Call:
         for beside in (stated.get("rawOutput"), stated.get("_meta")):
             self._before = next((text for text in _iterate_before(beside, _DEEP)), self._before)
             self._exit = next(_iterate_exits(beside, _DEEP), self._exit)
+        for inside in (stated.get("rawInput"), stated.get("rawOutput")):
+            for file, is_deleted, target in _iterate_patch(inside):
+                if is_deleted:
+                    self._deleted.add(file)
+                elif target:
+                    self._moved[target] = file
         if isinstance(places := stated.get("locations"), list):
             self._paths = (
                 tuple(dict.fromkeys(path for each in places if (path := acp.text(each, "path")))) or self._paths
@@ -297,6 +308,8 @@ class _Call:
             return [self._edit(path, "delete", old=olds.get(path)) for path in olds or dict.fromkeys(self._paths)]
         found = []
         for path, changes in self._changes.items():
+            if source := self._moved.get(path):
+                found.append(self._edit(path, "move", source=source))
             if (whole := self._find_whole(changes)) is not None:
                 changes = [whole]
             for old, new in changes:
@@ -305,8 +318,9 @@ class _Call:
                 is_part = len(changes) > 1 or (
                     bool(old) and any(_has_both(each, old or "", new) for each in self._inputs)
                 )
-                form: Form = "delete" if new is None else "part" if is_part else "whole"
-                found.append(self._edit(path, form, old=old, new=new))
+                is_deleted = new is None or (path in self._deleted and not new)
+                form: Form = "delete" if is_deleted else "part" if is_part else "whole"
+                found.append(self._edit(path, form, old=old, new=None if is_deleted else new))
         return found
 
     def _find_whole(self, changes: list[_Change]) -> _Change | None:
@@ -386,6 +400,13 @@ def _read_diffs(content: object) -> dict[str, list[_Change]]:
             if change not in found.setdefault(path, []):
                 found[path].append(change)
     return found
+
+
+def _iterate_patch(given: object) -> Iterator[tuple[str, bool, str]]:
+    """Of each file in ``_PATCH``: its path, whether it is deleted, and where it is moved; empty: nowhere."""
+    stated = acp.member(given, _PATCH)
+    for path, change in stated.items() if isinstance(stated, Mapping) else ():
+        yield path, acp.text(change, "type") == "delete", acp.text(change, "move_path") or ""
 
 
 def _choose(before: list[_Change] | None, after: list[_Change]) -> list[_Change]:

@@ -24,7 +24,7 @@ from acp_proxy.transcript.reader import Line, Reading
 from acp_proxy.transcript.v2_as_v1 import read_as_v1
 from acp_proxy.views.conversation import number_turns
 
-_SCHEMA = 2
+_SCHEMA = 3
 _LONGEST = 4096
 """Characters of a title or command: a longer one has a file in it."""
 

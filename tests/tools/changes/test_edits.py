@@ -114,6 +114,32 @@ def test_deletes_and_moves_are_known_by_their_kind() -> None:
     assert unclear == []
 
 
+def test_codexs_patch_says_what_its_diffs_do_not() -> None:
+    """As Zed's adapter of Codex sends it: the diff of a deleted file is like that of an emptied one, and the diff of a
+    file that was moved has only the new name."""
+    moved = {"from": {"type": "update", "unified_diff": "@@ -1 +1 @@", "move_path": "to"}}
+    edits, _ = read(
+        [
+            begun("1", diff("a", "text", ""), rawInput={"changes": {"a": {"type": "delete", "content": "text"}}}),
+            ended("1"),
+        ],
+        [begun("2", diff("to", "0", "1"), rawInput={"changes": moved}), ended("2", rawOutput={"changes": moved})],
+        [
+            begun("3", diff("b", "0", ""), rawInput={"changes": {"b": {"type": "update", "move_path": None}}}),
+            ended("3"),
+        ],
+        [begun("4", diff("c", "0", "1"), rawInput={"changes": ["a", {"type": "delete"}]}), ended("4")],
+    )
+    assert changes(edits) == [
+        (1, "a", "delete", "text", None),
+        (2, "to", "move", None, None),
+        (2, "to", "whole", "0", "1"),
+        (3, "b", "whole", "0", ""),
+        (4, "c", "whole", "0", "1"),
+    ]
+    assert edits[1].source == "from"
+
+
 def test_what_has_no_diff_is_named() -> None:
     edits, unclear = read(
         [begun("1", locations=[{"path": "a"}]), ended("1")],
