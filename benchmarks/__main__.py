@@ -19,7 +19,7 @@ from benchmarks.build import BUILD, CannotBuild, built
 from benchmarks.figures import Row, digits
 from benchmarks.subjects import Effort
 
-GROUPS = ("relay", "start", "store", "replay", "scale", "exchange", "peers")
+GROUPS = ("relay", "start", "store", "replay", "scale", "changes", "exchange", "peers")
 QUICK = ("relay", "start", "store", "replay")
 
 

@@ -68,7 +68,7 @@ def compiled(name: str, folder: Path = BUILD) -> str:
 def installed() -> Path:
     """The environment with the wheel installed."""
     environment, mark = BUILD / "env", BUILD / "env" / ".installed"
-    sources = [ROOT / "pyproject.toml", *(ROOT / "acp_proxy").rglob("*.py")]
+    sources = [Path(__file__), ROOT / "pyproject.toml", *(ROOT / "acp_proxy").rglob("*.py")]
     if mark.exists() and mark.stat().st_mtime > max(source.stat().st_mtime for source in sources):
         return environment
     wheels = BUILD / "dist"
@@ -83,7 +83,7 @@ def installed() -> Path:
     [wheel] = wheels.glob("*.whl")
     # As pipx and uv create it: a script by an older pip begins with importing re.
     subprocess.run([python, "-m", "pip", "install", *quiet, "--upgrade", "pip"], check=True)
-    subprocess.run([pip, "install", *quiet, f"{wheel}[sync]"], check=True)  # its dependencies
+    subprocess.run([pip, "install", *quiet, f"{wheel}[sync,web]"], check=True)  # its dependencies
     subprocess.run([pip, "install", *quiet, "--force-reinstall", "--no-deps", str(wheel)], check=True)
     mark.touch()
     return environment

@@ -12,7 +12,7 @@ PAGE = ROOT / "docs" / "performance.md"
 TABLES = ROOT / "docs" / "performance-figures.md"
 GOALS_BEGIN, GOALS_END = "<!-- goals: made by `make bench` -->\n", "<!-- end of the goals -->\n"
 BEGIN, END = "<!-- figures: made by `make bench` -->\n", "<!-- end of the figures -->\n"
-_ORDER = ("relay", "start", "store", "replay", "scale", "peers")
+_ORDER = ("relay", "start", "store", "replay", "scale", "changes", "peers")
 
 
 def make(figures: Figures, page: Path = PAGE, tables: Path = TABLES) -> None:

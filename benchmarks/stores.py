@@ -27,6 +27,9 @@ _RUN = "bench1"
 _DOCUMENTS = Path(__file__).parents[1] / "docs"
 _WORDS = 5  # the answer in a small session
 _CHUNKS = 60  # the answer in one of 40 kB
+MODULES = 500
+"""The files that the sessions of ``edited`` edit."""
+_LINES = 200
 
 
 def filled(root: Path, count: int) -> Path:
@@ -58,6 +61,58 @@ def wordy(root: Path, count: int) -> Path:
             lines += [*ran(f"make {number}", 22_000, session, at), answer(number, at)]
             written(store, AGENT_FOLDER, Header(session, project(number), file_format.RECORDED, at), lines)
     return root
+
+
+def edited(root: Path, count: int, folder: Path) -> Path:
+    """A store like ``wordy``, whose sessions also edit a file of ``folder`` each, and run a command that may fail.
+
+    The files are there as the last session left them: ``MODULES`` of 200 lines. Each session changes one line.
+    """
+    if not root.exists():
+        store, tokens = Store(root), prose(200_000)
+        for number in range(count):
+            at = timestamps.stamp(_BEGAN + 60 * number)
+            session = f"session-{number:07}"
+            said = tokens[number * 37 % 190_000 :][:_CHUNKS]
+            path, version = folder / module(number % MODULES), number // MODULES
+            lines = [*turn(session, number, at), *(chunk(token, session, at) for token in said)]
+            lines += edit(path, version, session, at, id="edit")
+            status = int(number % 10 == 0)
+            lines += ran(f"make {number}", 22_000, session, at, last=f"made {number}", exit_status=status)
+            lines += [answer(number, at)]
+            written(store, AGENT_FOLDER, Header(session, str(folder), file_format.RECORDED, at), lines)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text_of(version + 1), encoding="utf-8")
+    return root
+
+
+def edits(root: Path, count: int) -> Path:
+    """A store with one session that edits ten files, ``count`` times in all; the files are not there."""
+    folder = Path("/bench")
+    lines = [*turn(MEASURED, 0, _AT)]
+    for number in range(count):
+        lines += edit(folder / module(number % 10), number // 10, MEASURED, _AT, id=f"edit{number}")
+    long(root, [*lines, answer(0, _AT)])
+    return root
+
+
+def module(number: int) -> str:
+    return f"src/module_{number:03}.py"
+
+
+def text_of(version: int) -> str:
+    """A file of ``_LINES`` lines, after so many edits of one line each."""
+    edits_of = [(version + _LINES - 1 - line) // _LINES for line in range(_LINES)]
+    return "".join(f"value_{line} = compute({line}, edits={count})\n" for line, count in enumerate(edits_of))
+
+
+def edit(path: Path, version: int, session: str, at: str, *, id: str) -> Iterator[bytes]:
+    """The edit after ``version`` others of a file."""
+    call = {"toolCallId": id, "title": f"Edit {path.name}", "kind": "edit", "status": "pending"}
+    yield update({"sessionUpdate": "tool_call", **call, "locations": [{"path": str(path)}]}, session, at)
+    diff = {"type": "diff", "path": str(path), "oldText": text_of(version), "newText": text_of(version + 1)}
+    done = {"toolCallId": id, "status": "completed", "content": [diff]}
+    yield update({"sessionUpdate": "tool_call_update", **done}, session, at)
 
 
 def project(number: int) -> str:
@@ -125,12 +180,16 @@ def outputs(megabytes: int, *, turns_of: int = 10) -> Iterator[bytes]:
         yield from ran("make test", MEGABYTE, MEASURED, _AT, id=f"call{at}")
 
 
-def ran(title: str, size: int, session: str, at: str, *, id: str = "call") -> Iterator[bytes]:
-    """A command that prints so many bytes."""
-    output = {"type": "content", "content": {"type": "text", "text": "output line\n" * (size // 12)}}
+def ran(
+    title: str, size: int, session: str, at: str, *, id: str = "call", last: str = "", exit_status: int | None = None
+) -> Iterator[bytes]:
+    """A command that prints so many bytes, and ``last`` in its last line."""
+    output = {"type": "content", "content": {"type": "text", "text": "output line\n" * (size // 12) + last}}
     call = {"toolCallId": id, "title": title, "kind": "execute", "status": "pending"}
     yield update({"sessionUpdate": "tool_call", **call}, session, at)
-    done = {"toolCallId": id, "status": "completed", "content": [output]}
+    done: dict[str, object] = {"toolCallId": id, "status": "completed", "content": [output]}
+    if exit_status is not None:
+        done |= {"rawInput": {"command": title}, "rawOutput": {"exit_code": exit_status}}
     yield update({"sessionUpdate": "tool_call_update", **done}, session, at)
 
 

@@ -1,8 +1,15 @@
 """As the store grows: daily work by the number of sessions, and a load by its length."""
 
+import http.client
 import shutil
+import signal
+import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
 
 from benchmarks import stores
 from benchmarks.figures import SECONDS, Reading, Row
@@ -16,6 +23,7 @@ TURNS = 100
 LENGTHS = (1_000, 10_000, 100_000)
 COMMAND_SIZES = (1_000, 5_000, 100_000)
 WORDY = 5_000
+_ROWS = 100  # of a page in the browser
 _TAB = {
     "_ACP_PROXY_COMPLETE": "complete_fish",
     "_TYPER_COMPLETE_FISH_ACTION": "get-args",
@@ -55,6 +63,10 @@ def run(effort: Effort) -> Iterator[Row]:
         seen = interleaved(commands, effort.rounds(tries), effort.chance)
         yield Reading(what, SECONDS, "started", least).row(seen, sized=True)
 
+    pages: dict[str, Task] = {size: partial(open_web, effort, root) for size, root in stored.items()}
+    seen = interleaved(pages, effort.rounds(7), effort.chance)
+    yield Reading("acp-proxy web, until the first page has its rows", SECONDS, "opened", least).row(seen, sized=True)
+    yield Reading("acp-proxy web, the first page again", SECONDS, "again", least).row(seen, sized=True)
     yield first_search(effort)
 
     by_length = {}
@@ -64,6 +76,35 @@ def run(effort: Effort) -> Iterator[Row]:
     for mode in (FULL, COMPACT):
         seen = {length: loaded[mode] for length, loaded in by_length.items()}
         yield Reading(f"load of so many chunks, {mode}", SECONDS, "last", f"{LENGTHS[0]:,}").row(seen, sized=True)
+
+
+def open_web(effort: Effort, root: Path) -> Numbers:
+    """From the command's start until a browser would have the list's first page, and the time of one more."""
+    command, environment = [effort.built.proxy, "web", "--no-open"], {"ACP_PROXY_STORE": str(root)}
+    began = time.perf_counter()
+    with subprocess.Popen(
+        command, env=effort.environment() | environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as server:
+        assert server.stdout is not None
+        try:
+            link = urlsplit(server.stdout.readline().strip())
+            with closing(http.client.HTTPConnection(link.netloc)) as browser:
+                browser.request("GET", f"/?{link.query}")
+                answer = browser.getresponse()
+                answer.read()
+                place, cookie = answer.headers["Location"], answer.headers["Set-Cookie"].partition(";")[0]
+
+                def read_list() -> float:
+                    browser.request("GET", place, headers={"Cookie": cookie})
+                    page = browser.getresponse().read()
+                    if page.count(b"/session/") < _ROWS:
+                        raise RuntimeError(f"acp-proxy web: {page[:1000].decode()}")
+                    return time.perf_counter()
+
+                opened = read_list()
+                return {"opened": opened - began, "again": read_list() - opened}
+        finally:
+            server.send_signal(signal.SIGINT)
 
 
 def first_search(effort: Effort) -> Row:
