@@ -95,6 +95,12 @@ def test_a_pipe_gets_one_line_per_match(store: Both) -> None:
     )
 
 
+@pytest.mark.parametrize("words", [("word",), ("--tool", "edit")])
+def test_a_pipe_gets_every_turn_of_a_session(store: Both, words: tuple[str, ...]) -> None:
+    store_session(store, "s", *((f"word {n}", edited(f"c{n}", f"{n}.py", "0\n", "1\n")) for n in range(1, 8)))
+    assert [line.split("\t")[1] for line in printed(store, *words).splitlines()] == list("1234567")
+
+
 def test_json_has_the_positions_of_the_words(store: Both) -> None:
     two_sessions(store)
     agent = store.choose_agent(None, "one", "")

@@ -106,19 +106,19 @@ def search(
     with report_errors():
         wanted = make_filter(agent, cwd, here, since, until, branch)
         opened = open_store(store)
+        target, options = find_screen(), repeat_store_option(context, store)
         request = SearchRequest(
             question,
             opened.list_agents(wanted.agent),
             wanted.cwd,
             wanted.since or None,
             limit,
-            each=0 if as_json else 3,
+            each=3 if target.is_terminal and not as_json else 0,
             until=wanted.until or None,
             below=wanted.below,
             branch=wanted.branch,
             parts=tuple(dict.fromkeys(parts or ())),
         )
-        target, options = find_screen(), repeat_store_option(context, store)
 
         def show(hits: "list[Hit]") -> None:
             sys.stdout.writelines(_format_hits(open_store(store), hits, target, options))
