@@ -73,16 +73,41 @@ def diagnose(
         )
     examined = None
     if words:
-        try:
-            agent = resolve(command, Registry(registry or given["registry"], say=say), say, may_wait=True)
-        except RegistryError as problem:
-            examined = AgentReport(command, str(problem))
-            todo.append(Advice(str(problem)[:1].upper() + str(problem)[1:]))
-        else:
-            agent_start = _make_start(root, store, given, agent.words, seconds, umask)
-            examined, more = agent_report.examine(replace(agent_start, variables=agent.variables), say)
-            todo += more
+        examined, more = _examine_agent(root, store, given, command, seconds, umask, say, registry)
+        todo += more
     return Diagnosis(store, found, editors, examined, todo)
+
+
+def diagnose_agent(
+    root: Path, words: list[str], seconds: float, umask: int, say: Callable[[str], None]
+) -> tuple[AgentReport, list[Advice]]:
+    """An agent alone, as this process' environment has it. The arguments are those of ``diagnose``."""
+    store, _ = store_report.examine(root)
+    try:
+        given, command = split_run_command(words, dict(os.environ))
+    except UsageError as problem:
+        text = f"run exits immediately with status 2: {problem}"
+        return AgentReport(words, text), [Advice(text)]
+    return _examine_agent(root, store, given, command, seconds, umask, say)
+
+
+def _examine_agent(
+    root: Path,
+    store: StoreReport,
+    given: dict[str, str],
+    command: list[str],
+    seconds: float,
+    umask: int,
+    say: Callable[[str], None],
+    registry: str = "",
+) -> tuple[AgentReport, list[Advice]]:
+    try:
+        agent = resolve(command, Registry(registry or given["registry"], say=say), say, may_wait=True)
+    except RegistryError as problem:
+        text = str(problem)
+        return AgentReport(command, text), [Advice(text[:1].upper() + text[1:])]
+    agent_start = _make_start(root, store, given, agent.words, seconds, umask)
+    return agent_report.examine(replace(agent_start, variables=agent.variables), say)
 
 
 def _make_start(

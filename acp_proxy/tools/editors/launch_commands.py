@@ -3,7 +3,6 @@
 Unlike ``configured``, this keeps what may be secret: it is only for starting the agents, and never shown.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,16 +33,21 @@ def started_agents(machine: Machine) -> list[StartedAgent]:
     ]
 
 
-def _of(editor: str, path: Path, kind: object) -> Iterator[StartedAgent]:
+def find_started(editor: str, kind: SettingsFiles, text: str) -> list[StartedAgent]:
+    """The agents that an editor with these settings starts. ``editor``: its title. Raises ValueError."""
+    return [
+        StartedAgent(
+            editor, name, tuple(words_of(entry)) or None, tuple(sorted(texts(acp.member(entry, "env")).items()))
+        )
+        for name, entry in find_agents(kind, text).items()
+    ]
+
+
+def _of(editor: str, path: Path, kind: object) -> list[StartedAgent]:
     if not isinstance(kind, SettingsFiles):
-        yield StartedAgent(editor, f"the agents in {path}", None)
-        return
+        return [StartedAgent(editor, f"the agents in {path}", None)]
     text = text_of(path)
     try:
-        agents = find_agents(kind, text) if isinstance(text, str) else {}
+        return find_started(editor, kind, text) if isinstance(text, str) else []
     except ValueError:
-        agents = {}
-        yield StartedAgent(editor, f"the agents in {path}", None, is_damaged=True)
-    for name, entry in agents.items():
-        words = tuple(words_of(entry)) or None
-        yield StartedAgent(editor, name, words, tuple(sorted(texts(acp.member(entry, "env")).items())))
+        return [StartedAgent(editor, f"the agents in {path}", None, is_damaged=True)]

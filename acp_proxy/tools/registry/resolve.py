@@ -29,7 +29,7 @@ def names_an_id(command: Sequence[str], path: str | None = None) -> bool:
 
 
 def resolve(command: Sequence[str], registry: Registry, say: Callable[[str], None], *, may_wait: bool) -> ResolvedAgent:
-    """What to start for a command; words behind an id follow the agent's own.
+    """What to start for a command; words behind an id follow the agent's own, if these do not end with them.
 
     A word without the prefix that the registry does not know is a program, which is not there: ``say`` gets the reason.
     Raises RegistryError for an id with the prefix.
@@ -38,9 +38,16 @@ def resolve(command: Sequence[str], registry: Registry, say: Callable[[str], Non
         return ResolvedAgent([*command], {})
     try:
         agent = registry.find(command[0].removeprefix(PREFIX), may_wait=may_wait)
-        return ResolvedAgent([*install(agent, registry.programs, say), *command[1:]], dict(agent.variables))
+        words = install(agent, registry.programs, say)
+        return ResolvedAgent([*words, *words_behind(words, command)], dict(agent.variables))
     except RegistryError as problem:
         if command[0].startswith(PREFIX):
             raise
         say(f"{command[0]} is no program here, and {problem}")
         return ResolvedAgent([*command], {}, is_known=False)
+
+
+def words_behind(own: Sequence[str], command: Sequence[str]) -> list[str]:
+    """The words of a command that follow the agent's own: none for ``opencode acp``, if the id stands for that."""
+    more = [*command[1:]]
+    return [] if more and [*own[-len(more) :]] == more else more

@@ -1,10 +1,11 @@
 """``acp-proxy setup``: write acp-proxy into the editors' settings, or take it out again."""
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -28,6 +29,7 @@ from acp_proxy.tools.editors.command import read_agent, read_name
 from acp_proxy.tools.editors.config_dirs import Machine, this_machine
 from acp_proxy.tools.editors.configured import configurations
 from acp_proxy.tools.editors.known_editors import EDITORS, OF_NEOVIM, Name, SettingsFiles, find_editors
+from acp_proxy.tools.editors.launch_commands import StartedAgent, find_started
 from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.registry.agents import Registry, RegistryError
 from acp_proxy.tools.setup import setup as steps
@@ -78,6 +80,9 @@ def setup(
             show_default=False,
         ),
     ] = "",
+    force: Annotated[
+        bool, typer.Option("--force", help="With --agent: add it though its program is not here, or does not answer.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     undo: Annotated[bool, typer.Option("--undo", help="Take back what setup did.")] = False,
@@ -85,10 +90,10 @@ def setup(
 ) -> None:
     """Set up the editors on this machine.
 
-    It finds the settings of Zed, JetBrains, VS Code and Paseo, shows what would change, asks once, and puts acp-proxy
-    in front of each agent there. Nothing else in the settings changes, and a copy of each file is kept beside it.
-    Configurations that are programs (Neovim, Emacs) stay yours: acp-proxy editor prints what to paste. An entry that
-    starts an acp-proxy that is gone gets the present one.
+    It finds the settings of Zed, JetBrains, VS Code and Paseo, shows what would change, starts each agent once to see
+    that it answers, asks, and puts acp-proxy in front of each agent there. Nothing else in the settings changes, and a
+    copy of each file is kept beside it. Configurations that are programs (Neovim, Emacs) stay yours: acp-proxy editor
+    prints what to paste. An entry that starts an acp-proxy that is gone gets the present one.
 
     Example: acp-proxy setup --agent "npx -y @agentclientprotocol/claude-agent-acp"
     """
@@ -116,10 +121,13 @@ def setup(
             return
         known = open_registry(registry, [], _say)
         found = steps.find_settings(machine, editor or [])
-        chosen, wanted = list[AgentEntry](), None
+        entries, chosen, wanted = list[AgentEntry](), list[AgentEntry](), None
         if agent:
-            chosen, wanted = _choose(agent, [entry for each in found for entry in steps.find_entries(*each)], registry)
+            entries = [entry for each in found for entry in steps.find_entries(*each)]
+            chosen, wanted = _choose(agent, entries, registry)
         added = wanted if not chosen else None
+        if added is not None and not force:
+            _check_program(added, [each.name for each in entries], known)
         ours = _own_words()
         plans = [
             steps.plan_file(
@@ -134,15 +142,22 @@ def setup(
             )
             for each, path in found
         ]
-        if added is not None:
-            _say_about_command(added.agent.command)
+        for text in advise_adapter(added.agent.command) if added is not None else []:
+            _say(text)
         _say_about_programs(machine, editor or [])
         if not any(each.entries or each.problem for each in plans):
             _advise(plans, editor or [], chosen)
-        asked = "Write this?", again
-        done, is_whole = _carry_out(plans, lambda each: steps.write_file(each, record), asked, dry_run=dry_run, yes=yes)
-        is_well = check_agents(machine, done) if done else True
-        if not (is_whole and is_well):
+        asked, tried = ("Write this?", again), TriedAgents()
+        done, is_whole = _carry_out(
+            plans,
+            lambda each: steps.write_file(each, record),
+            asked,
+            dry_run=dry_run,
+            yes=yes,
+            looks_well=lambda changes: try_agents(changes, tried) or force,
+        )
+        is_well = report_written(machine, done, tried) if done else True
+        if not (is_whole and is_well and (force or not tried.problems)):
             raise typer.Exit(1)
 
 
@@ -177,12 +192,36 @@ def _choose(agent: str, entries: Sequence[AgentEntry], registry: str) -> tuple[l
     return [], wanted
 
 
-def _say_about_command(command: Sequence[str]) -> None:
-    """Say that a command starts no agent, before it is written. It may all the same: for the editor, in its PATH."""
-    for text in advise_adapter(command):
-        _say(text)
-    if not command[0].startswith(PREFIX) and shutil.which(command[0]) is None:
-        _say(f"Note: {command[0]} is no program here, and no agent that is known from the registry.")
+def _check_program(added: WantedAgent, names: Sequence[str], registry: Registry) -> None:
+    """Refuse an agent whose program is not here, which is more often a wrong word than a program that comes later.
+
+    ``names``: of the agents in the settings. Raises UsageError.
+    """
+    program = added.agent.command[0]
+    if command_line.may_exist(program, added.variables.get("PATH")):
+        return
+    force = "To write it all the same, for a program that you install later: --force"
+    if os.path.dirname(program):
+        raise UsageError(f"{program} does not exist. Correct the path.", force)
+    if len(added.agent.command) > 1:
+        raise UsageError(f"{program} is not in PATH. Install it, or give its absolute path.", force)
+    is_none = f"{program} is no program in PATH, no agent in your editors' settings, and "
+    try:
+        ids = registry.ids()
+    except RegistryError as problem:
+        raise UsageError(f"{is_none}perhaps no id: {problem}", force) from problem
+    near = _find_near(program, [*names, *ids])
+    raise UsageError(
+        f"{is_none}no id in the registry of agents.",
+        f"Did you mean: {', '.join(near)}?" if near else f"Give its command, or one of the ids: {', '.join(ids)}",
+        force,
+    )
+
+
+def _find_near(word: str, names: Sequence[str]) -> list[str]:
+    """The names that a word may mean, whatever its case, the nearest first."""
+    known = {name.casefold(): name for name in names}
+    return [known[each] for each in get_close_matches(word.casefold(), known)]
 
 
 def _has(registry: Registry, id: str) -> bool:
@@ -209,10 +248,12 @@ def _carry_out(
     *,
     dry_run: bool,
     yes: bool,
+    looks_well: Callable[[Sequence[FileChange]], bool] = lambda changes: True,
 ) -> tuple[list[FileChange], bool]:
     """Show the changes, ask, and make them. Returns those that were made, and whether no file had to stay as it is.
 
-    ``asked``: the question, and the command that shows and asks once more.
+    ``asked``: the question, and the command that shows and asks once more. ``looks_well``: called before the question;
+    if the result is false, Enter means no.
     """
     question, again = asked
     wanted = [each for each in changes if each.entries and each.problem is None]
@@ -225,8 +266,10 @@ def _carry_out(
     for text in failed:
         _say(text)
     if wanted and not dry_run:
+        is_well = looks_well(wanted)
         if not yes:
-            ask_to_confirm(question, enter=True, declined=f"Nothing was changed. To see it again: {again}")
+            declined = f"Nothing was changed. To see it again: {again}"
+            ask_to_confirm(question if is_well else f"{question[:-1]} all the same?", enter=is_well, declined=declined)
         for each in wanted:
             try:
                 write(each)
@@ -242,43 +285,86 @@ def _carry_out(
     return done, not failed
 
 
-def check_agents(machine: Machine, done: Sequence[FileChange]) -> bool:
-    """Start each agent once, as its editor will, and say what the user does next. Returns whether nothing is wrong."""
+@dataclass(slots=True)
+class TriedAgents:
+    """The agents that were started once. ``some_answer``: at least one of them. ``problems``: those of the others."""
+
+    some_answer: bool = False
+    problems: list[str] = field(default_factory=list)
+
+
+def try_agents(changes: Sequence[FileChange], tried: TriedAgents) -> bool:
+    """Start each agent once, as its editor will after these changes, and say what is wrong.
+
+    Returns False if none answers. ``tried``: gets the results.
+    """
+    from acp_proxy.cli.common import find_root
+    from acp_proxy.store.sessions import find_default_root
+    from acp_proxy.tools.doctor.report import diagnose_agent
+
+    os.umask(own := os.umask(0))
+    root = find_root(str(find_default_root()))
+    for agent in (agent for each in changes for agent in _find_changed(each)):
+        if agent.words is None:
+            continue
+        download = ", which may download it first" if _may_download(agent.words) else ""
+        _say(f'Starting "{agent.name}" once, as {agent.editor} will{download} …')
+        with _environment(dict(agent.environment)):
+            found, todo = diagnose_agent(root, list(agent.words), _SECONDS, own, lambda _: None)
+        if found.problem is None:
+            tried.some_answer = True
+            _say(f'"{agent.name}" answers.')
+        else:
+            tried.problems.append(found.problem)
+            for line in found.stderr:
+                _say(f"  {sanitize.make_line(line)}")
+            _say(f'"{agent.name}" does not answer: {found.problem}.')
+        for advice in (each for each in todo if each.is_wrong):
+            _say(f"  {_leave_out(found.problem, advice.text)}", hanging=2)
+    return tried.some_answer or not tried.problems
+
+
+def _find_changed(change: FileChange) -> list[StartedAgent]:
+    """The agents whose entries change, as they will be."""
+    editor = EDITORS[change.editor]
+    assert isinstance(editor.configured, SettingsFiles)
+    names = {entry.name for entry in change.entries}
+    started = find_started(editor.title, editor.configured, (change.after or b"").decode())
+    return [each for each in started if each.name in names]
+
+
+def _may_download(words: Sequence[str]) -> bool:
+    return any(word.startswith(PREFIX) or word in ("npx", "uvx") for word in words)
+
+
+def _leave_out(problem: str | None, text: str) -> str:
+    """The text without the problem at its beginning, which the user has just read."""
+    if problem is not None and text.casefold().startswith(problem.casefold()):
+        return text[len(problem) :].lstrip(". ") or text
+    return text
+
+
+def report_written(machine: Machine, done: Sequence[FileChange], tried: TriedAgents) -> bool:
+    """Check what was written, as ``doctor`` does, and say what the user does next. Returns whether nothing is wrong,
+    apart from the agents, of which the user has read."""
     from acp_proxy.cli.common import find_root
     from acp_proxy.store.sessions import find_default_root
     from acp_proxy.tools.doctor.report import diagnose
-    from acp_proxy.tools.editors.launch_commands import started_agents
 
-    changed = {(EDITORS[each.editor].title, entry.name) for each in done for entry in each.entries}
-    todo: dict[str, None] = {}
-    some_answer = False
+    todo = [
+        f"{each.path} was written again, and not by setup. Close its editor, then run acp-proxy setup again."
+        for each in done
+        if not steps.is_as_written(each)
+    ]
     os.umask(own := os.umask(0))
-    root = find_root(str(find_default_root()))
-    for agent in started_agents(machine):
-        if agent.words is None or (agent.editor, agent.name) not in changed:
-            continue
-        _say(f'Starting "{agent.name}" once, as {agent.editor} will …')
-        with _environment(dict(agent.environment)):
-            found = diagnose(root, machine, list(agent.words), _SECONDS, own, lambda _: None)
-        assert found.agent is not None
-        wrong = [each.text for each in found.todo if each.is_wrong]
-        if (problem := found.agent.problem) is None:
-            some_answer = True
-            _say(f'"{agent.name}" answers.')
-        else:
-            for line in found.agent.stderr:
-                _say(f"  {sanitize.make_line(line)}")
-            is_advice = problem.casefold() in (text.casefold() for text in wrong)  # it follows below
-            _say(f'"{agent.name}" does not answer{"" if is_advice else f": {problem}"}.')
-            # What the report says of the editor's entry names the agent, so it is enough.
-            if any(problem in text and not text.startswith(problem) for text in wrong):
-                wrong = [text for text in wrong if not text.startswith(problem)]
-        todo |= dict.fromkeys(wrong)
+    found = diagnose(find_root(str(find_default_root())), machine, [], _SECONDS, own, lambda _: None)
+    texts = [each.text for each in found.todo if each.is_wrong]
+    todo += [text for text in texts if not any(problem in text for problem in tried.problems)]
     if todo:
         _say("What to do:")
-        for number, text in enumerate(todo, 1):
+        for number, text in enumerate(dict.fromkeys(todo), 1):
             _say(f"  {number}. {text}", hanging=len(f"  {number}. "))
-    if some_answer:
+    if tried.some_answer:
         for each in done:
             _say(NEXT[each.editor])
     _say("To take this back: acp-proxy setup --undo")

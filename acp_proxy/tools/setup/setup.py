@@ -268,6 +268,14 @@ def write_file(change: FileChange, record: "Record") -> None:
     replace_file(change.path, change.after)
 
 
+def is_as_written(change: FileChange) -> bool:
+    """Whether a file still has what ``write_file`` wrote: an editor that runs may write its settings anew."""
+    try:
+        return read_own_file(change.path) == change.after
+    except (OSError, NotOurs):
+        return False
+
+
 def _write_copy(path: Path, data: bytes) -> str:
     """A copy beside the file, with its permissions, under a name that is free. Returns the name."""
     for number in range(1, 1000):

@@ -32,6 +32,11 @@ def test_an_id_becomes_the_agents_command_with_the_users_words_behind_it(registr
     assert found == ResolvedAgent(["npx", "-y", "@x/claude-acp@1.2.3", "--acp", "--debug"], {"MODE": "acp"})
 
 
+def test_arguments_that_the_registry_has_are_not_given_twice(registry: Registry) -> None:
+    assert words(registry, "claude-acp", "--acp") == ["npx", "-y", "@x/claude-acp@1.2.3", "--acp"]
+    assert words(registry, "claude-acp", "--acp", "--acp")[-3:] == ["--acp"] * 3
+
+
 def test_a_word_that_is_a_program_is_that_program(registry: Registry) -> None:
     assert words(registry, "kimi", "acp") == ["kimi", "acp"]
 

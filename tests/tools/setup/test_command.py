@@ -14,7 +14,8 @@ from acp_proxy.cli.app import app
 from acp_proxy.tools.editors import jsonc
 from acp_proxy.tools.editors.config_dirs import Machine
 from acp_proxy.tools.editors.configured import words_of
-from acp_proxy.tools.setup.command import check_agents
+from acp_proxy.tools.setup import setup as setup_steps
+from acp_proxy.tools.setup.command import TriedAgents, report_written, try_agents
 from acp_proxy.tools.setup.setup import FileChange
 
 COMMAND = "/home/user/.local/bin/acp-proxy"
@@ -58,9 +59,16 @@ JETBRAINS = (
 VSCODE = '{\n    "editor.fontSize": 13,\n}\n'
 
 
-def _say_checked(machine: Machine, done: Sequence[FileChange]) -> bool:
+def _say_tried(changes: Sequence[FileChange], tried: TriedAgents) -> bool:
     """In place of starting the agents, which all answer."""
-    typer.echo(f"checked: {', '.join(each.path.name for each in done)}")
+    typer.echo(f"tried: {', '.join(each.path.name for each in changes)}")
+    tried.some_answer = True
+    return True
+
+
+def _say_written(machine: Machine, done: Sequence[FileChange], tried: TriedAgents) -> bool:
+    """In place of looking at this machine, where nothing is wrong."""
+    typer.echo(f"written: {', '.join(each.path.name for each in done)}")
     return True
 
 
@@ -87,7 +95,8 @@ class Home:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     monkeypatch.setattr("sys.argv", [COMMAND])
     monkeypatch.setattr("sys.platform", "linux")
-    monkeypatch.setattr("acp_proxy.tools.setup.command.check_agents", _say_checked)
+    monkeypatch.setattr("acp_proxy.tools.setup.command.try_agents", _say_tried)
+    monkeypatch.setattr("acp_proxy.tools.setup.command.report_written", _say_written)
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "NVIM_APPNAME"):
         monkeypatch.delenv(name, raising=False)
     for name in ("HOME", "USERPROFILE"):  # the second one is Windows'
@@ -162,7 +171,7 @@ def test_such_a_command_that_is_gone_is_replaced(home: Home) -> None:
 @pytest.mark.parametrize("before", ["", '{"version": 1}', '{"agents": {}}', PASEO])
 def test_an_agent_is_added_where_it_belongs_however_much_is_there(home: Home, before: str) -> None:
     home.write(home.paseo, before)
-    assert setup("--agent", "some-agent --acp", "--yes").exit_code == 0
+    assert setup("--agent", "some-agent --acp", "--yes", "--force").exit_code == 0
     added = entry(home.paseo, "agents", "providers", "some-agent-kept")
     assert isinstance(added, dict)
     assert added["command"] == [COMMAND, "run", "some-agent", "--acp"]
@@ -210,7 +219,7 @@ def test_an_edit_between_two_setups_survives_undo(home: Home) -> None:
     home.write(home.zed, ZED)
     setup("--yes")
     home.zed.write_text(home.zed.read_text().replace("One Dark", "Ayu"))
-    setup("--yes", "--editor", "zed", "--agent", "goose acp")
+    setup("--yes", "--force", "--editor", "zed", "--agent", "goose acp")
     assert entry(home.zed, "agent_servers", "Goose (recorded)", "args") == ["run", "goose", "acp"]
     setup("--undo", "--yes")
     assert home.zed.read_text() == ZED.replace("One Dark", "Ayu")
@@ -253,7 +262,7 @@ def test_a_dry_run_of_undo_changes_nothing(home: Home) -> None:
 
 def test_an_agent_can_be_added_to_an_editor_without_settings(home: Home) -> None:
     home.zed.parent.mkdir(parents=True)
-    assert setup("--yes", "--agent", "KEY=x opencode acp").exit_code == 0
+    assert setup("--yes", "--force", "--agent", "KEY=x opencode acp").exit_code == 0
     assert entry(home.zed) == {
         "agent_servers": {
             "OpenCode (recorded)": {
@@ -269,7 +278,7 @@ def test_an_agent_can_be_added_to_an_editor_without_settings(home: Home) -> None
 
 
 def test_an_editor_that_the_user_names_need_not_be_there(home: Home) -> None:
-    assert setup("--yes", "--editor", "jetbrains", "--agent", "gemini --acp").exit_code == 0
+    assert setup("--yes", "--force", "--editor", "jetbrains", "--agent", "gemini --acp").exit_code == 0
     assert home.jetbrains.exists()
     assert not home.zed.exists()
 
@@ -334,7 +343,7 @@ def test_an_entry_that_starts_the_agent_is_recognised_whatever_its_name(home: Ho
 @pytest.mark.parametrize("word", ["gemini --acp --model pro", "/mine/gemini --acp"])
 def test_a_command_with_other_arguments_or_another_path_is_another_agent(home: Home, word: str) -> None:
     write_servers(home, Gemini="gemini --acp")
-    setup("--agent", word, "--yes")
+    setup("--agent", word, "--yes", "--force")
     added = [COMMAND, "run", *word.split()]
     assert servers(home.jetbrains) == {"Gemini": ["gemini", "--acp"], "Gemini (recorded)": added}
 
@@ -360,7 +369,7 @@ def test_a_program_that_is_added_gets_the_arguments_that_the_registry_has_for_it
     ("word", "file"), [("idea", "jetbrains"), ("PyCharm", "jetbrains"), ("code", "vscode"), ("jet", "jetbrains")]
 )
 def test_an_editor_is_known_by_its_program_in_any_case_and_by_a_beginning(home: Home, word: str, file: str) -> None:
-    setup("--editor", word, "--agent", "some-agent --acp", "--yes")
+    setup("--editor", word, "--agent", "some-agent --acp", "--yes", "--force")
     assert getattr(home, file).exists()
 
 
@@ -372,22 +381,105 @@ def test_neovim_is_left_to_the_command_that_prints(home: Home, word: str) -> Non
     assert result.exit_code == 2
 
 
-def test_a_word_that_names_no_agent_is_said_before_the_question(home: Home) -> None:
-    result = setup("--agent", "nosuchagent", "--editor", "jetbrains", answer="n")
-    assert "Note: nosuchagent is no program here, and no agent that is known from the registry." in result.stderr
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize(
+    ("word", "advice"),
+    [
+        ("Kimy", "Did you mean: kimi?"),
+        ("clawde", "Did you mean: Claude?"),
+        ("nosuchagent", "Give its command, or one of the ids: gemini, kimi"),
+        ("nosuchagent --acp", "nosuchagent is not in PATH. Install it, or give its absolute path."),
+        ("/nowhere/agent", "/nowhere/agent does not exist. Correct the path."),
+    ],
+)
+def test_an_agent_that_is_not_here_is_refused_unless_forced(home: Home, word: str, advice: str) -> None:
+    home.write(home.zed, ZED)
+    before = home.files()
+    result = setup("--agent", word, "--yes")
+    said = " ".join(result.stderr.split())
+    assert (result.exit_code, home.files()) == (2, before)
+    assert advice.replace("/nowhere", os.path.abspath("/nowhere")) in said
+    assert said.endswith("for a program that you install later: --force")
+    assert setup("--agent", word, "--yes", "--force").exit_code == 0
+    assert "(recorded)" in home.zed.read_text()
 
 
-def test_an_agent_that_does_not_start_is_named_with_what_to_do_once(
+def test_an_agent_that_may_be_in_a_registry_that_cannot_be_read_is_refused_with_the_reason(home: Home) -> None:
+    result = setup("--agent", "nosuchagent", "--editor", "jetbrains", "--yes")
+    assert "perhaps no id: the registry of agents cannot be read" in " ".join(result.stderr.split())
+    assert (result.exit_code, home.files()) == (2, {})
+
+
+@pytest.fixture
+def trying(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents are really started."""
+    monkeypatch.setattr("acp_proxy.tools.setup.command.try_agents", try_agents)
+
+
+GONE = '{"agent_servers": {"Gone": {"command": "nosuchprogram"}}}'
+
+
+@pytest.mark.usefixtures("trying")
+@pytest.mark.parametrize("answer", ["\n", "y\n"])
+def test_an_agent_that_does_not_start_is_named_before_the_question_which_enter_declines(
+    home: Home, answer: str
+) -> None:
+    home.write(home.jetbrains, GONE)
+    result = setup(answer=answer)
+    said = " ".join(result.stderr.split())
+    assert '"Gone" does not answer: nosuchprogram is not in PATH, so it would not start. Install it, or give ' in said
+    assert said.index("Install it") < said.index("Write this all the same? [y/N]")
+    assert (home.jetbrains.read_text() != GONE) is (answer == "y\n")
+    assert result.exit_code == 1
+
+
+@pytest.mark.usefixtures("trying")
+def test_an_agent_that_answers_leaves_the_question_as_it_is(home: Home) -> None:
+    memory = str(home.path / "memory")
+    agent = {"command": sys.executable, "args": ["-m", "acp_proxy.tools.demo.agent", "--memory", memory]}
+    gone = {"command": "nosuchprogram"}
+    home.write(home.jetbrains, json.dumps({"agent_servers": {"Demo": agent, "Gone": gone}}))
+    result = setup(answer="\n")
+    assert '"Demo" answers.' in result.stderr
+    assert '"Gone" does not answer' in result.stderr
+    assert "Write this? [Y/n]" in result.stderr
+    assert [words[:2] for words in servers(home.jetbrains).values()] == [[COMMAND, "run"]] * 2
+    assert result.exit_code == 1
+
+
+@pytest.mark.usefixtures("trying")
+def test_a_dry_run_starts_no_agent(home: Home) -> None:
+    home.write(home.jetbrains, GONE)
+    assert "Starting" not in setup("--dry-run").stderr
+
+
+def test_what_doctor_finds_afterwards_is_said_once_and_without_the_agents_that_were_tried(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.tools.setup.command.check_agents", check_agents)
-    home.write(home.jetbrains, '{"agent_servers": {"Gone": {"command": "nosuchprogram"}}}')
+    monkeypatch.setattr("acp_proxy.tools.setup.command.try_agents", try_agents)
+    monkeypatch.setattr("acp_proxy.tools.setup.command.report_written", report_written)
+    home.write(home.jetbrains, GONE)
     result = setup("--yes")
     said = " ".join(result.stderr.split())
     assert result.exit_code == 1
-    assert '"Gone" does not answer: nosuchprogram is not in PATH' in said
     assert said.count("Install it, or give its absolute path.") == 1
+    assert f'What to do: 1. JetBrains starts "Gone" with {COMMAND}, which does not exist.' in said
     assert "choose the agent" not in said
+
+
+def test_settings_that_their_editor_writes_again_are_named(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acp_proxy.tools.setup.command.report_written", report_written)
+    written = setup_steps.write_file
+
+    def write_and_lose(change: FileChange, record: setup_steps.Record) -> None:
+        written(change, record)
+        change.path.write_text(GONE)
+
+    monkeypatch.setattr(setup_steps, "write_file", write_and_lose)
+    home.write(home.jetbrains, GONE)
+    result = setup("--yes")
+    assert f"{home.jetbrains} was written again, and not by setup." in " ".join(result.stderr.split())
+    assert result.exit_code == 1
 
 
 def test_a_configuration_that_is_a_program_is_left_to_the_command_that_prints(home: Home) -> None:
@@ -395,12 +487,6 @@ def test_a_configuration_that_is_a_program_is_left_to_the_command_that_prints(ho
     said = " ".join(setup("--editor", "codecompanion", "--yes").stderr.split())
     assert "acp-proxy editor codecompanion COMMAND" in said
     assert "No settings of a known editor" not in said
-
-
-def test_an_agent_that_does_not_start_is_no_success(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acp_proxy.tools.setup.command.check_agents", lambda machine, done: False)
-    home.write(home.jetbrains, JETBRAINS)
-    assert setup("--yes").exit_code == 1
 
 
 def test_a_command_that_is_gone_is_replaced_by_the_present_one(home: Home) -> None:
@@ -453,7 +539,7 @@ def test_a_file_that_cannot_be_read_is_named_and_stays(home: Home, text: str, re
     assert done.exit_code == 1
     assert home.zed.read_bytes() == text.encode("utf-8", "surrogateescape")
     assert entry(home.jetbrains, "agent_servers", "G", "command") == COMMAND
-    assert "checked: acp.json" in done.stdout
+    assert "written: acp.json" in done.stdout
 
 
 def test_a_link_stays_a_link(home: Home) -> None:
@@ -557,7 +643,7 @@ def test_an_agent_of_zeds_registry_is_started_by_its_id(home: Home) -> None:
 
 @pytest.mark.usefixtures("registry")
 def test_an_agent_is_added_by_its_id(home: Home) -> None:
-    setup("--yes", "--editor", "jetbrains", "--agent", "kimi")
+    setup("--yes", "--editor", "jetbrains", "--agent", "kimi --acp")  # the registry has this argument
     assert entry(home.jetbrains, "agent_servers", "Kimi (recorded)") == {
         "command": COMMAND,
         "args": ["run", "registry:kimi"],
