@@ -126,7 +126,7 @@ def setup(
             entries = [entry for each in found for entry in steps.find_entries(*each)]
             chosen, wanted = _choose(agent, entries, registry)
         added = wanted if not chosen else None
-        if added is not None and not force:
+        if added is not None and found and not force:
             _check_program(added, [each.name for each in entries], known)
         ours = _own_words()
         plans = [
