@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
@@ -78,6 +78,8 @@ class Group(TyperGroup):
             problem.message = _explain_number(problem.message) or problem.message
             if type(problem).__name__ == "MissingParameter":
                 problem.message = _explain_missing(problem)
+            if type(problem).__name__ == "NoSuchOption":
+                problem.possibilities = _find_near(problem.option_name, problem.possibilities or [])
             if problem.message.startswith("Got unexpected extra argument"):
                 takes_words = any(each.param_type_name == "argument" for each in problem.ctx.command.params)
                 problem.message += ". Put a text of several words in quotes." if takes_words else "."
@@ -135,6 +137,11 @@ def _load(name: str, place: LazyCommand) -> TyperCommand | TyperGroup:
     else:
         alone.command(name)(found)
     return cast(TyperCommand, get_command(alone))
+
+
+def _find_near(option: str, others: Sequence[str]) -> list[str]:
+    """The options whose name is near. The library counts the dashes too, and finds --json near --long."""
+    return [each for each in others if get_close_matches(option.strip("-"), [each.strip("-")])]
 
 
 def _explain_missing(problem: Any) -> str:

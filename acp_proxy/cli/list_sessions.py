@@ -111,14 +111,14 @@ def list_sessions(
         if not first and not as_json:
             text = explain_empty_list(opened, narrowed=wanted.is_narrow or pinned, archived=archived, words=words or ())
             typer.echo(fit_to_stream(text, sys.stderr), err=True)
-            return
-        everything = chain(first, rows)
-        if not as_json:
-            _show(opened, everything, is_long=long)
-            return
-        with open_pager(find_screen()) as say:
-            for block in _encode_json(_encode_rows(opened, everything, is_long=long)):
-                say(block)
+        elif as_json:
+            with open_pager(find_screen()) as say:
+                for block in _encode_json(_encode_rows(opened, chain(first, rows), is_long=long)):
+                    say(block)
+        else:
+            _show(opened, chain(first, rows), is_long=long)
+        if words and not first:
+            raise typer.Exit(1)
 
 
 def explain_empty_list(store: Sessions, *, narrowed: bool, archived: bool = False, words: Sequence[str] = ()) -> str:

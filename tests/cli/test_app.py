@@ -191,3 +191,16 @@ def test_editor_names_the_adapter_of_a_program_that_does_not_speak_the_protocol(
     assert result.exit_code == 0
     assert "@agentclientprotocol/claude-agent-acp" in result.stderr
     assert "agent_servers" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["search", "--long", "x"], "No such option: --long"),  # only the dashes make --json like it
+        (["list", "--branh", "x"], "No such option: --branh (Possible options: --branch)"),
+    ],
+)
+def test_an_unknown_option_is_told_with_those_that_are_near(words: list[str], told: str) -> None:
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == f"Error: {told}"

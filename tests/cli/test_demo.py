@@ -1,6 +1,7 @@
 """The demo exits with 0 if every step works, and with 1 if not."""
 
 import json
+import os
 import re
 import tempfile
 from pathlib import Path
@@ -53,7 +54,12 @@ def test_a_demo_that_keeps_its_sessions_prints_commands_that_work(
     monkeypatch.setenv("COLUMNS", "60")  # a command is not broken, to be copied
     result = CliRunner().invoke(app, ["demo", "--keep"])
     assert result.exit_code == 0, result.stdout
-    commands = [shell_quote.split(line)[1:] for line in result.stdout.splitlines() if line.startswith("  ")]
+    lines = [line.strip() for line in result.stdout.splitlines() if line.startswith("  ")]
+    first = lines[0].removeprefix("export ACP_PROXY_STORE=")
+    if os.name == "posix":
+        lines = lines[1:]
+        monkeypatch.setenv("ACP_PROXY_STORE", first)
+    commands = [shell_quote.split(line)[1:] for line in lines]
     assert commands[0][0] == "browse"
     for words in commands[1:-1]:  # the last one opens a browser
         done = CliRunner().invoke(app, words)
@@ -61,4 +67,6 @@ def test_a_demo_that_keeps_its_sessions_prints_commands_that_work(
     listed = CliRunner().invoke(app, ["list", *commands[0][1:], "--json"])
     rows = json.loads(listed.stdout)
     assert [(Path(row["cwd"]).name, row["turns"]) for row in rows] == [("zoo", 1), ("kitchen", 2), ("zoo", 2)]
-    assert {path.name for path in tmp_path.iterdir()} == {Path(commands[0][2]).parent.name}
+    [made] = tmp_path.iterdir()
+    assert str(made) in result.stdout
+    assert "new file mode" in CliRunner().invoke(app, ["diff", "last", *commands[0][1:]]).stdout

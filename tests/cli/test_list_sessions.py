@@ -228,3 +228,11 @@ def test_another_program_never_gets_colours(store: Store, monkeypatch: pytest.Mo
     plain = printed(store)
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert printed(store) == plain
+
+
+def test_words_that_nothing_has_exit_with_1_and_an_empty_list_without_words_with_0(store: Store) -> None:
+    store_session(store, "s", ("Mend it", []))
+    assert run(store, "mend").exit_code == 0
+    assert (run(store, "nosuch").exit_code, run(store, "--since", "2030-01-01").exit_code) == (1, 0)
+    result = run(store, "nosuch", "--json")
+    assert (result.exit_code, json.loads(result.stdout)) == (1, [])

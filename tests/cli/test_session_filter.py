@@ -81,7 +81,7 @@ def test_a_list_has_the_sessions_whose_title_or_directory_has_all_words(store: B
     assert [row["sessionId"] for row in told(store, "list", "LOGIN")] == ["new", "old"]
     assert [row["sessionId"] for row in told(store, "list", "login", "project")] == ["old"]
     result = run(store, "list", "nothing", "such")
-    assert (result.exit_code, result.stdout) == (0, "")
+    assert (result.exit_code, result.stdout) == (1, "")
     assert "To look in what was said: acp-proxy search nothing such" in result.stderr
 
 

@@ -8,12 +8,14 @@ from typing import Annotated
 import typer
 
 from acp_proxy import shell_quote
+from acp_proxy.cli.common import STORE_VARIABLE
 from acp_proxy.cli.wrapping import fit_to_stream
 
 _TO_TRY = (
     ("browse",),
     ("list",),
     ("search", "badgers"),
+    ("search", "misspelled", "--in", "output"),
     ("show", "last"),
     ("diff", "last"),
     ("export", "last", "--web"),
@@ -49,10 +51,16 @@ def demo(
 
 
 def _show_kept(store: Path) -> None:
-    print_line("Three sessions with the demo agent are in a store of their own. Now try:")
-    for words in _TO_TRY:  # in one line each, for copying
-        typer.echo(f"  {shell_quote.joined(['acp-proxy', *words, '--store', str(store)])}")
-    print_line(f"Your own sessions are not touched. When you are done, remove {store.parent}")
+    """Print commands to copy, each on one line. No one line sets a variable in both shells of Windows, so each command
+    names the store there."""
+    print_line("Three sessions with the demo agent are in a store of their own. Now try, in this terminal:")
+    given = ["--store", str(store)] if shell_quote.ON_WINDOWS else []
+    if not given:
+        typer.echo(f"  export {STORE_VARIABLE}={shell_quote.quoted(str(store))}")
+    for words in _TO_TRY:
+        typer.echo(f"  {shell_quote.joined(['acp-proxy', *words, *given])}")
+    done = "" if given else f"type: unset {STORE_VARIABLE}. Then "
+    print_line(f"Your own sessions are not touched. When you are done, {done}remove {store.parent}")
 
 
 def print_line(text: str) -> None:

@@ -1,6 +1,7 @@
 """The turn that the bundled agent plays: updates of each kind that an editor shows.
 
-It only reports an edit; it changes no file. Its texts have placeholders for those of the prompt (``fill``).
+It only reports an edit and a command: it changes no file and starts nothing. Its texts have placeholders for those of
+the prompt (``fill``).
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _WORK: list[dict[str, Any]] = [
             "toolCallId": "edit-{n}",
             "status": "completed",
             "content": [
-                {"type": "diff", "path": "{cwd}/note-{n}.md", "oldText": "(empty)\n", "newText": "{prompt}\n"},
+                {"type": "diff", "path": "{cwd}/note-{n}.md", "oldText": None, "newText": "{prompt}\n"},
             ],
         }
     },
@@ -78,19 +79,40 @@ _ANSWER: list[dict[str, Any]] = [
     {"remember": True, "messageId": "answer-{n}"},
     {"update": {"sessionUpdate": "usage_update", "used": 1_000, "size": CONTEXT_SIZE}},
 ]
-_PLAN_COMPLETED: dict[str, Any] = {
-    "update": {
-        "sessionUpdate": "plan",
-        "entries": [
-            {"content": "Write the note", "priority": "high", "status": "completed"},
-            {"content": "Check it", "priority": "medium", "status": "completed"},
-        ],
-    }
-}
+_CHECK: list[dict[str, Any]] = [
+    {
+        "update": {
+            "sessionUpdate": "tool_call",
+            "toolCallId": "check-{n}",
+            "title": "spell note-{n}.md",
+            "kind": "execute",
+            "status": "in_progress",
+            "rawInput": {"command": "spell note-{n}.md"},
+        }
+    },
+    {
+        "update": {
+            "sessionUpdate": "tool_call_update",
+            "toolCallId": "check-{n}",
+            "status": "completed",
+            "content": [{"type": "content", "content": {"type": "text", "text": "note-{n}.md: no misspelled words\n"}}],
+        }
+    },
+    {
+        "update": {
+            "sessionUpdate": "plan",
+            "entries": [
+                {"content": "Write the note", "priority": "high", "status": "completed"},
+                {"content": "Check it", "priority": "medium", "status": "completed"},
+            ],
+        }
+    },
+]
 BUILT_IN_TURN = [*_WORK, *_ANSWER]
 """One update of each kind."""
-DEMO_TURN = [*_WORK, _PLAN_COMPLETED, *_ANSWER]
-"""The same with its plan completed: a turn that has ended leaves no open boxes."""
+DEMO_TURN = [*_WORK, *_CHECK, *_ANSWER]
+"""The same with a command that prints something, and with its plan completed: a turn that has ended leaves no open
+boxes."""
 
 
 def fill(value: Any, names: dict[str, Any]) -> Any:

@@ -111,7 +111,7 @@ class Walker:
         for text in PROMPTS:
             self._print(f"  you: {text}")
             self._live += [ShownItem("user", text), *self._prompt(editor, text)]
-        self._print(f"  The agent answered {len(PROMPTS)} prompts, with a thought, a plan, an edit and an image each.")
+        self._print(f"  The agent answered {len(PROMPTS)} prompts, with a thought, edit, command, plan and image each.")
 
     def _check_offer(self, editor: Client) -> None:
         capabilities = self._initialize(editor)["agentCapabilities"]

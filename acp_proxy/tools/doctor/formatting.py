@@ -99,7 +99,8 @@ def _format_store(store: StoreReport) -> Iterator[tuple[str, str]]:
     if store.off is not None:
         yield "recording", f"off: {store.off}"
         return
-    yield "size", f"{formatting.format_size(store.size)}; files: {store.files}"
+    more = "with indexes and deleted sessions, which stats leaves out"
+    yield "size", f"{formatting.format_size(store.size)}, {more}; files: {store.files}"
     yield "agents", str(store.agents)
     yield "sessions", str(store.sessions) if store.sessions is not None else "cannot be counted"
     for path, reason in store.unreadable:

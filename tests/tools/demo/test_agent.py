@@ -59,9 +59,9 @@ def test_a_turn_has_updates_of_every_kind_and_quotes_the_prompt(start: Start, tm
     updates = client.list_updates(session)
     assert (updates[0]["sessionUpdate"], updates[-1]["sessionUpdate"]) == ("available_commands_update", "usage_update")
     told = list_items(updates)
-    assert [each.kind for each in told] == ["thought", "plan", "tool call", "plan", "image", "agent"]
+    assert [each.kind for each in told] == ["thought", "plan", "tool call", "tool call", "plan", "image", "agent"]
     assert "a note on {n} otters" in told[-1].text
-    assert {entry["status"] for entry in told[3].about["entries"]} == {"completed"}
+    assert {entry["status"] for entry in told[4].about["entries"]} == {"completed"}
 
 
 def test_a_new_process_remembers_a_session(start: Start, tmp_path: Path) -> None:
