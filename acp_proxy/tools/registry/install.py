@@ -94,8 +94,6 @@ def _extract(archive: Archive, file: IO[bytes], into: Path) -> None:
         with program.open("xb") as out:
             shutil.copyfileobj(file, out)
         return
-    if not hasattr(tarfile, "data_filter"):
-        raise ValueError("unpacking it safely needs Python 3.11.4 or newer")
     with opened as tar:
         size = 0
         for number, member in enumerate(tar):
@@ -104,7 +102,26 @@ def _extract(archive: Archive, file: IO[bytes], into: Path) -> None:
                 raise ValueError("it has too much in it")
             if not (member.isfile() or member.isdir() or member.issym() or member.islnk()):
                 continue  # a device or a pipe: no program needs one
-            tar.extract(member, into, filter="data")
+            if hasattr(tarfile, "data_filter"):
+                tar.extract(member, into, filter="data")
+            else:  # Python 3.11 before 3.11.4, as in Debian 12
+                _extract_member(tar, member, into)
+
+
+def _extract_member(tar: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> None:
+    """Write a file or make a directory. A link is refused: where it leads is not checked here."""
+    place = into / _inside_archive(member.name)
+    if member.isdir():
+        place.mkdir(parents=True, exist_ok=True)
+        return
+    source = tar.extractfile(member) if member.isfile() else None
+    if source is None:
+        raise ValueError(f"it has a link, {member.name!r}, which only Python 3.11.4 or newer unpacks safely")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with source, place.open("xb") as out:
+        shutil.copyfileobj(source, out)
+    if member.mode & stat.S_IXUSR:
+        place.chmod(0o755)
 
 
 def _extract_zip(file: IO[bytes], into: Path) -> None:

@@ -181,7 +181,7 @@ def plan_file(
         reason = "it is not UTF-8" if isinstance(problem, UnicodeDecodeError) else str(problem)
         return FileChange(editor.name, path, data, problem=f"{reason}. Correct it, then run acp-proxy setup again")
     except OSError as problem:
-        return FileChange(editor.name, path, data, problem=problem.strerror or str(problem))
+        return FileChange(editor.name, path, data, problem=f"{problem.strerror or problem}. Check its permissions")
     return FileChange(editor.name, path, data, after.encode(), tuple(entries))
 
 
@@ -243,7 +243,7 @@ def read_own_file(path: Path) -> bytes | None:
     if not stat.S_ISREG(found.st_mode):
         raise NotOurs("it is not a file")
     if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
-        raise NotOurs("it belongs to another user")
+        raise NotOurs("it belongs to another user. Make it yours, or run acp-proxy setup as that user")
     if found.st_size > _LARGE:
         raise NotOurs("it is larger than 16 MiB")
     return path.read_bytes()
@@ -383,7 +383,7 @@ def plan_undo(path: Path, known: FileRecord) -> FileChange:
     except ValueError as problem:
         return FileChange(name, path, data, problem=str(problem))
     except OSError as problem:
-        return FileChange(name, path, data, problem=problem.strerror or str(problem))
+        return FileChange(name, path, data, problem=f"{problem.strerror or problem}. Check its permissions")
     return FileChange(name, path, data, text.encode(), tuple(known.entries) if text.encode() != data else ())
 
 

@@ -21,6 +21,13 @@ def server() -> Iterator[Server]:
         yield found
 
 
+@pytest.fixture(autouse=True, params=["filter", "no filter"])
+def _python(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python with tarfile's filter, and without: 3.11 before 3.11.4."""
+    if request.param == "no filter":
+        monkeypatch.delattr("tarfile.data_filter")
+
+
 def agent(url: str, program: str = "./bin/agent", sha256: str | None = None) -> RegisteredAgent:
     return RegisteredAgent("codex-acp", "Codex", "0.9", ("acp",), archive=Archive(url, program, sha256))
 
