@@ -124,7 +124,7 @@ def setup(
         entries, chosen, wanted = list[AgentEntry](), list[AgentEntry](), None
         if agent:
             entries = [entry for each in found for entry in steps.find_entries(*each)]
-            chosen, wanted = _choose(agent, entries, registry)
+            chosen, wanted = _choose(agent, entries, registry, known)
         added = wanted if not chosen else None
         if added is not None and found and not force:
             _check_program(added, [each.name for each in entries], known)
@@ -168,9 +168,11 @@ def _write_command(editors: Sequence[Name], agent: str, registry: str, *, undo: 
     return shell_quote.joined(["acp-proxy", "setup", *(["--undo"] if undo else []), *words])
 
 
-def _choose(agent: str, entries: Sequence[AgentEntry], registry: str) -> tuple[list[AgentEntry], WantedAgent | None]:
+def _choose(
+    agent: str, entries: Sequence[AgentEntry], registry: str, known: Registry
+) -> tuple[list[AgentEntry], WantedAgent | None]:
     """The entries of the agent that the user names, and the agent, if it is not named as an entry is. Without entries,
-    the agent is to be added. ``registry``: the value of ``--registry``.
+    the agent is to be added. ``registry``: the value of ``--registry``. ``known``: the registry that it names.
 
     An entry that starts the agent comes before one whose name only begins with the word: it may be another agent.
     Raises UsageError, RegistryError.
@@ -179,7 +181,7 @@ def _choose(agent: str, entries: Sequence[AgentEntry], registry: str) -> tuple[l
     if called := find_name(names, agent):
         return [each for each in entries if each.name in called], None
     given, variables, command = read_agent(["acp-proxy", "setup", "--agent"], command_line.spelled_out([agent]))
-    named = name_agent(command, open_registry(registry, given, _say))
+    named = name_agent(command, open_registry(registry, given, _say) if given else known)
     wanted = WantedAgent(named, [*write_registry_option(registry, named.command), *given], variables)
     if started := [each for each in entries if wanted.agent.is_started_by(each.words)]:
         return started, wanted
