@@ -58,9 +58,9 @@ def create(
             source = stack.enter_context(closing(Reading(source_path)))
         except (FileNotFoundError, NewerFormat):
             return False
-        if source.header is None:
+        if source.header is None:  # damaged: the fork's header is made from it
             return False
-        source.size = min(source.size, until or source.size)
+        source.size = min(source.size, until or source.size)  # the parent may have gone on, or lost its end
         ids = [source.header.session, *source.header.forked_from]
         header = replace(header, origin=source.header.origin, forked_from=ids, uid=file_names.make_uid())
         with suppress(OSError):  # the next list also finds it by its folder's time

@@ -50,22 +50,21 @@ def append_turns(
     replaces a transcript of this agent. Raises OSError, NewerFormat.
     """
     path = layout.transcript_path(agent, name)
-    with private_files.lock_folder(
-        path.parent, wait=wait
-    ):  # keeps others from compressing it, or overwriting bytes in it
+    # Nobody compresses it meanwhile, or overwrites bytes in it.
+    with private_files.lock_folder(path.parent, wait=wait):
         open_session.decompress(layout, agent, path)
-        with layout.get_journal(agent).lock():
+        with layout.get_journal(agent).lock():  # nobody deletes it, and gives its name to another
             with delete.lock_unused(path) as is_unused:
-                if not is_unused:
+                if not is_unused:  # a writer's entries would end up in the file that is replaced
                     return False
                 with closing(Reading(path)) as reading:
                     header = reading.header
-                    if header is None or reading.size - reading.entries_at != size:
+                    if header is None or reading.size - reading.entries_at != size:  # the turns follow another end
                         return False
                     parts = _join_parts([*header.elsewhere, *elsewhere])
                     header = _add_names(replace(header, uid=header.uid or uid, elsewhere=parts), data)
                     _replace(path, _chain_file(header, reading, data))
-                layout.mark(agent, name)
+                layout.mark(agent, name)  # first: after a crash the index must not believe that it knows the file
                 is_there = _put(path)
             if not (is_there or _put(path)):  # Windows replaces no open file, and this process had it open
                 unfinished_path(path).unlink(missing_ok=True)
@@ -95,11 +94,12 @@ def add_turns(layout: Layout, agent: str, name: str) -> bool:
     head, _, data = kept.read_bytes().partition(b"\n")
     info = orjson.loads(head)
     with closing(Reading(layout.transcript_path(agent, name))) as reading:
+        # The name may belong to another session by now.
         if reading.uid != info["uid"] or reading.size + len(data) > _MOST:
             return False
     if not append_turns(layout, agent, name, info["size"], data, info["uid"], info["elsewhere"], wait=False):
         return False
-    kept.unlink(missing_ok=True)
+    kept.unlink(missing_ok=True)  # last: if a crash comes before, the size does not fit, and nothing is added twice
     return True
 
 
@@ -123,7 +123,7 @@ def create(layout: Layout, agent: str, header: Header, data: bytes, *, is_ours: 
             path = layout.transcript_path(agent, file_name(header.session))
             if layout.has_transcript(agent, path.stem):
                 raise FileExistsError(path)
-            delete.lift_delete(layout, agent, header.session)
+            delete.lift_delete(layout, agent, header.session)  # it may have been here before
         header = replace(header, elsewhere=_join_parts(header.elsewhere))
         _replace(path, iter([file_format.encode_header(_add_names(header, data)), data]))
         layout.mark(agent, path.stem)
@@ -147,7 +147,7 @@ def overwrite(layout: Layout, agent: str, name: str, spans: Iterable[tuple[int, 
             private_files.sync(fd)
         finally:
             os.close(fd)
-    layout.remove_search_tables(name)
+    layout.remove_search_tables(name)  # they have the words that were masked
 
 
 def _chain_file(header: Header, reading: Reading, data: bytes) -> Iterator[bytes]:

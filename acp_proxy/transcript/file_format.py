@@ -4,8 +4,8 @@ An entry embeds a message's original bytes, and decoding returns exactly those. 
 None; only a header of a later version raises ``NewerFormat``. docs/transcript-format.md describes the format.
 
 Code that searches a transcript for bytes must not take a message for a note, since others choose what is in messages.
-So what it finds only says which lines to decode (``find_notes``), or it looks where no message can be: at a line's first
-byte, or in lines that are all ours. Into a line that does not parse only ``find_entries`` and ``salvage`` look.
+So what it finds only says which lines to decode (``find_notes``), or it looks where no message can be: at a line's
+first byte, or in lines that are all ours. Into a line that does not parse only ``find_entries`` and ``salvage`` look.
 """
 
 import enum

@@ -5,7 +5,7 @@ open here waits.
 
 A record of another machine becomes a session in these steps: ``pull`` reads and opens it, and puts its segment into the
 tree, without a place; here, ``place_segments`` finds what it follows, ``_adopt_segments`` skips what the file has
-already, and ``_write_lines`` appends the rest to the file of its line, or creates one (``SharedStore.extend`` and
+already, and ``_write_branches`` appends the rest to the file of its branch, or creates one (``SharedStore.extend`` and
 ``create``, by way of ``store/remote_turns``). The mark that this leaves brings it into the index.
 """
 
@@ -52,15 +52,15 @@ def _apply_known(context: SyncContext, uid: str) -> bool:
     # Again, as long as this publishes something: a redaction that is new in one file concerns its forks, too.
     while posted != (posted := len(context.state.list_outbox())):
         tree = context.state.read_tree(uid)
-        for line in context.state.list_lines(uid):
-            if line.has_news and line.name and not line.trouble:
-                line = _verify(context, tree, line)
-                if line.name and not line.trouble and _adopt_segments(context, tree, line):
-                    context.waiting_files.add(line.uid)
+        for local in context.state.list_local_sessions(uid):
+            if local.has_news and local.name and not local.trouble:
+                local = _verify(context, tree, local)
+                if local.name and not local.trouble and _adopt_segments(context, tree, local):
+                    context.waiting_files.add(local.uid)
                     waits = True
     _set_labels(context, tree)  # before: a session that was restored elsewhere may get its turns
     if not waits:
-        waits = _write_lines(context, tree)
+        waits = _write_branches(context, tree)
         _remove_repeated_forks(context, tree)
     _set_labels(context, tree)
     return waits
@@ -110,36 +110,42 @@ def _delete_dead(context: SyncContext, tree: Tree) -> None:
             state.put_node(tree.uid, replace(node, is_blank=True))
     if tree.is_dead(tree.uid):
         state.rewrite(tree.uid)
-    for line in state.list_lines(tree.uid):
-        if tree.is_dead(line.tip):
-            if line.name:
-                context.sessions.delete(line.agent, line.name, line.uid)
+    for local in state.list_local_sessions(tree.uid):
+        if tree.is_dead(local.tip):
+            if local.name:
+                context.sessions.delete(local.agent, local.name, local.uid)
                 local_changes.find_deletes(context)  # sees this one: later, its name may be another session's
-            state.drop_line(line.uid)
+            state.drop_local_session(local.uid)
     # Nothing of it is left to show. From here on the whole tree is dead, also what somebody still adds to it.
-    if tree.deaths and tree.nodes and not tree.waiting and not state.list_lines(tree.uid) and not tree.list_leaves():
+    if (
+        tree.deaths
+        and tree.nodes
+        and not tree.waiting
+        and not state.list_local_sessions(tree.uid)
+        and not tree.list_leaves()
+    ):
         known = {id for beside in tree.deaths.values() for id in beside}
-        if known <= tree.nodes.keys():  # else a line that stays is still on its way
+        if known <= tree.nodes.keys():  # else a branch that stays is still on its way
             context.publish_death(Death(tree.uid, tree.uid))
 
 
-# --- a file and its line
+# --- a file and its branch
 
 
-def _verify(context: SyncContext, tree: Tree, line: LocalSession) -> LocalSession:
+def _verify(context: SyncContext, tree: Tree, local: LocalSession) -> LocalSession:
     """Compare a file with its segments: it may have been redacted, or be an older one from a backup."""
     at, tip = 0, tree.uid
-    for node in tree.find_path(line.tip) or ():
-        have = context.sessions.read(line.agent, line.name, at, node.length)
+    for node in tree.find_path(local.tip) or ():
+        have = context.sessions.read(local.agent, local.name, at, node.length)
         if len(have) < node.length:
-            return context.state.put_line(replace(line, tip=tip))
-        if hash_data(have) != node.digest and not _apply_masks(context, tree, line, node, at, have):
-            return context.state.put_line(replace(line, trouble="changed", has_news=False))
+            return context.state.put_local_session(replace(local, tip=tip))
+        if hash_data(have) != node.digest and not _apply_masks(context, tree, local, node, at, have):
+            return context.state.put_local_session(replace(local, trouble="changed", has_news=False))
         at, tip = at + node.length, node.id
-    return line
+    return local
 
 
-def _apply_masks(context: SyncContext, tree: Tree, line: LocalSession, node: Node, at: int, have: bytes) -> bool:
+def _apply_masks(context: SyncContext, tree: Tree, local: LocalSession, node: Node, at: int, have: bytes) -> bool:
     """Apply the masks that the file lacks, and publish those that are new in it. False: other things were changed."""
     want, skip = context.read_data(node), max(node.skip, 0)
     if hash_data(want) != node.digest:
@@ -148,7 +154,7 @@ def _apply_masks(context: SyncContext, tree: Tree, line: LocalSession, node: Nod
     now = records.apply_masks(before, context.state.read_masks(node.id))[skip:]
     if now != have:
         spans = records.find_spans(have, now) or ()
-        context.sessions.mask(line.agent, line.name, [(at + offset, new) for offset, new in spans])
+        context.sessions.mask(local.agent, local.name, [(at + offset, new) for offset, new in spans])
     if now == want:
         return True
     found = records.find_spans(want, now)
@@ -164,59 +170,61 @@ def _apply_masks(context: SyncContext, tree: Tree, line: LocalSession, node: Nod
     return True
 
 
-def _adopt_segments(context: SyncContext, tree: Tree, line: LocalSession) -> bool:
+def _adopt_segments(context: SyncContext, tree: Tree, local: LocalSession) -> bool:
     """Recognize segments that the file has already. Returns whether the rest of one waits for the file to be closed."""
     while True:
-        at, size = _find_offset(tree, line.tip), context.sessions.measure(line.agent, line.name)
-        for node in tree.list_children(line.tip) if size > at else ():
+        at, size = _find_offset(tree, local.tip), context.sessions.measure(local.agent, local.name)
+        for node in tree.list_children(local.tip) if size > at else ():
             if node.is_blank or tree.is_dead(node.id):
                 continue
             want, have = (
                 context.read_data(node),
-                context.sessions.read(line.agent, line.name, at, min(node.length, size - at)),
+                context.sessions.read(local.agent, local.name, at, min(node.length, size - at)),
             )
             if not want.startswith(have):
                 continue
-            if len(have) < len(want) and not _append(context, line, size, [(node, want[len(have) :])]):
+            if len(have) < len(want) and not _append(context, local, size, [(node, want[len(have) :])]):
                 return True
-            line = context.state.put_line(replace(line, tip=node.id))
+            local = context.state.put_local_session(replace(local, tip=node.id))
             break
         else:
             return False
 
 
-def _write_lines(context: SyncContext, tree: Tree) -> bool:
-    """Bring each line into a file. Returns whether one waits."""
+def _write_branches(context: SyncContext, tree: Tree) -> bool:
+    """Bring each branch into a file. Returns whether one waits."""
     waits, state = False, context.state
     for leaf in tree.list_leaves():
         path = _list_ids(tree, leaf)
-        lines = state.list_lines(tree.uid)
-        if any(line.tip == leaf and (line.name or line.is_pruned) for line in lines):
+        there = state.list_local_sessions(tree.uid)
+        if any(local.tip == leaf and (local.name or local.is_pruned) for local in there):
             continue
-        able = [line for line in lines if line.tip in path and not _has_more(context, tree, line)]
+        able = [local for local in there if local.tip in path and not _has_more(context, tree, local)]
         # The file that has most of it already, so that least is written; one with a trouble only if there is no other.
-        able.sort(key=lambda line: (line.trouble != "", -path.index(line.tip), line.uid))
-        line = able[0] if able else _begin_line(context, tree)
-        waits |= not _extend_line(context, tree, line, leaf)
-    for line in state.list_lines(tree.uid):  # nothing of its own is left to show, but its file is missing
-        if not line.name and not line.is_pruned and line.tip != tree.uid and line.tip not in tree.list_leaves():
-            waits |= not _extend_line(context, tree, line, line.tip)
-        elif not line.name and not line.is_pruned and line.tip == tree.uid and not tree.nodes and not tree.waiting:
-            state.drop_line(line.uid)  # nothing was ever published of it
+        able.sort(key=lambda local: (local.trouble != "", -path.index(local.tip), local.uid))
+        local = able[0] if able else _begin_session(context, tree)
+        waits |= not _extend_session(context, tree, local, leaf)
+    for local in state.list_local_sessions(tree.uid):  # nothing of its own is left to show, but its file is missing
+        if not local.name and not local.is_pruned and local.tip != tree.uid and local.tip not in tree.list_leaves():
+            waits |= not _extend_session(context, tree, local, local.tip)
+        elif not local.name and not local.is_pruned and local.tip == tree.uid and not tree.nodes and not tree.waiting:
+            state.drop_local_session(local.uid)  # nothing was ever published of it
     return waits
 
 
 def _remove_repeated_forks(context: SyncContext, tree: Tree) -> None:
-    """Remove forks that turned out to be the beginning of another line, or the same: copies of one machine had
+    """Remove forks that turned out to be the beginning of another branch, or the same: copies of one machine had
     published it."""
-    for fork in context.state.list_lines(tree.uid):
+    for fork in context.state.list_local_sessions(tree.uid):
         if fork.uid == tree.uid or not fork.name or fork.trouble or _has_more(context, tree, fork):
             continue
-        others = [line for line in context.state.list_lines(tree.uid) if line.uid != fork.uid and line.name]
+        others = [
+            local for local in context.state.list_local_sessions(tree.uid) if local.uid != fork.uid and local.name
+        ]
         for other in others:
             if other.uid == tree.uid and other.tip in _list_ids(tree, fork.tip) and not _has_more(context, tree, other):
-                _extend_line(context, tree, other, fork.tip)
-        ends = [context.state.find_line(other.uid) or other for other in others]
+                _extend_session(context, tree, other, fork.tip)
+        ends = [context.state.find_local_session(other.uid) or other for other in others]
         is_free = not context.sessions.is_open(fork.agent, fork.name)
         if is_free and any(
             fork.tip in _list_ids(tree, end.tip) and (end.tip, end.uid) != (fork.tip, max(end.uid, fork.uid))
@@ -226,67 +234,67 @@ def _remove_repeated_forks(context: SyncContext, tree: Tree) -> None:
             local_changes.find_deletes(context)
 
 
-def _begin_line(context: SyncContext, tree: Tree) -> LocalSession:
-    """A new session for a line. It is remembered before its file exists, so that the file is known after a crash."""
+def _begin_session(context: SyncContext, tree: Tree) -> LocalSession:
+    """A new session for a branch. It is remembered before its file exists, so that the file is known after a crash."""
     head = context.state.find_head(tree.uid)
     assert head is not None
-    uid = tree.uid if context.state.find_line(tree.uid) is None else context.random()
-    line = context.state.put_line(LocalSession(uid, tree.uid, tree.uid, head[0], has_news=False))
+    uid = tree.uid if context.state.find_local_session(tree.uid) is None else context.random()
+    local = context.state.put_local_session(LocalSession(uid, tree.uid, tree.uid, head[0], has_news=False))
     context.state.commit()
-    return line
+    return local
 
 
-def _extend_line(context: SyncContext, tree: Tree, line: LocalSession, leaf: str) -> bool:
-    """Bring a file to the end of a line. False: it waits."""
+def _extend_session(context: SyncContext, tree: Tree, local: LocalSession, leaf: str) -> bool:
+    """Bring a file to the end of a branch. False: it waits."""
     state = context.state
     path = tree.find_path(leaf) or []
     if any(node.is_blank for node in path):
         return True
-    if line.is_pruned:
-        state.put_line(replace(line, tip=leaf))
+    if local.is_pruned:
+        state.put_local_session(replace(local, tip=leaf))
         return True
-    if line.trouble:
+    if local.trouble:
         return True
-    if line.is_hidden:  # it gets its turns when it is restored, perhaps by those
+    if local.is_hidden:  # it gets its turns when it is restored, perhaps by those
         labels = state.read_labels(tree.uid).get(HIDDEN, {})
         anchor = tree.find_nearest(leaf, labels)
         if anchor is None or labels[anchor].value:
             return True
-        line = state.put_line(_set_label(context, line, HIDDEN, False))
-    if line.name:
-        at = _find_offset(tree, line.tip)
+        local = state.put_local_session(_set_label(context, local, HIDDEN, False))
+    if local.name:
+        at = _find_offset(tree, local.tip)
         if not _append(
-            context, line, at, [(node, context.read_data(node)) for node in path[_find_depth(path, line.tip) :]]
+            context, local, at, [(node, context.read_data(node)) for node in path[_find_depth(path, local.tip) :]]
         ):
             return False
-        state.put_line(replace(line, tip=leaf))
+        state.put_local_session(replace(local, tip=leaf))
         return True
     head = state.find_head(tree.uid)
     header = file_format.decode_header(head[1].rstrip(b"\n")) if head is not None else None
     if header is None:
         raise Unavailable("the beginning of a session is not there yet")
-    is_ours = line.uid == tree.uid and path[0].machine == context.machine
+    is_ours = local.uid == tree.uid and path[0].machine == context.machine
     parts = [(node, context.read_data(node)) for node in path]
-    branch_of = tree.uid if line.uid != tree.uid else ""
+    branch_of = tree.uid if local.uid != tree.uid else ""
     header = structs.replace(
-        header, uid=line.uid, elsewhere=_list_foreign_parts(context, 0, parts), branch_of=branch_of
+        header, uid=local.uid, elsewhere=_list_foreign_parts(context, 0, parts), branch_of=branch_of
     )
-    name = context.sessions.create(line.agent, header, b"".join(data for _, data in parts), is_ours=is_ours)
-    line = state.put_line(replace(line, name=name, tip=leaf, stamp="", title=None, is_archived=False))
-    if line.uid != tree.uid and line.title is None:
-        tips = [other.tip for other in state.list_lines(tree.uid) if other.uid != line.uid]
+    name = context.sessions.create(local.agent, header, b"".join(data for _, data in parts), is_ours=is_ours)
+    local = state.put_local_session(replace(local, name=name, tip=leaf, stamp="", title=None, is_archived=False))
+    if local.uid != tree.uid and local.title is None:
+        tips = [other.tip for other in state.list_local_sessions(tree.uid) if other.uid != local.uid]
         anchor = tree.find_anchor(leaf, tips) or leaf
         machine = tree.nodes[anchor].machine if anchor in tree.nodes else context.machine
-        title = f"{context.sessions.find_title(line.agent, name)} ({context.find_name(machine)})"
-        context.sessions.set_title(line.agent, name, title)
-        state.put_line(replace(line, title=title))
+        title = f"{context.sessions.find_title(local.agent, name)} ({context.find_name(machine)})"
+        context.sessions.set_title(local.agent, name, title)
+        state.put_local_session(replace(local, title=title))
     return True
 
 
-def _append(context: SyncContext, line: LocalSession, size: int, parts: list[tuple[Node, bytes]]) -> bool:
+def _append(context: SyncContext, local: LocalSession, size: int, parts: list[tuple[Node, bytes]]) -> bool:
     data = b"".join(data for _, data in parts)
     return not data or context.sessions.extend(
-        line.agent, line.name, size, data, _list_foreign_parts(context, size, parts)
+        local.agent, local.name, size, data, _list_foreign_parts(context, size, parts)
     )
 
 
@@ -300,9 +308,9 @@ def _list_foreign_parts(context: SyncContext, at: int, parts: list[tuple[Node, b
     return found
 
 
-def _has_more(context: SyncContext, tree: Tree, line: LocalSession) -> bool:
+def _has_more(context: SyncContext, tree: Tree, local: LocalSession) -> bool:
     """Whether the file has turns that are not published."""
-    return bool(line.name) and context.sessions.measure(line.agent, line.name) > _find_offset(tree, line.tip)
+    return bool(local.name) and context.sessions.measure(local.agent, local.name) > _find_offset(tree, local.tip)
 
 
 def _find_offset(tree: Tree, tip: str) -> int:
@@ -323,34 +331,34 @@ def _find_depth(path: list[Node], tip: str) -> int:
 def _set_labels(context: SyncContext, tree: Tree) -> None:
     """Set the titles that count, and what is archived or soft-deleted."""
     labels = context.state.read_labels(tree.uid)
-    for line in context.state.list_lines(tree.uid):
+    for local in context.state.list_local_sessions(tree.uid):
         if (
-            line.is_pruned and line.is_hidden
+            local.is_pruned and local.is_hidden
         ):  # it was soft-deleted, and then removed here; but is it restored elsewhere?
             of_hidden = labels.get(HIDDEN, {})
-            anchor = tree.find_nearest(line.tip, of_hidden)
+            anchor = tree.find_nearest(local.tip, of_hidden)
             if anchor is not None and not of_hidden[anchor].value:
-                line = context.state.put_line(replace(line, is_pruned=False, is_hidden=False))
-        if line.trouble or line.is_pruned:
+                local = context.state.put_local_session(replace(local, is_pruned=False, is_hidden=False))
+        if local.trouble or local.is_pruned:
             continue
         for field, of_field in labels.items():
-            anchor = tree.find_nearest(line.tip, of_field)
+            anchor = tree.find_nearest(local.tip, of_field)
             if anchor is not None:
-                line = _set_label(context, line, field, of_field[anchor].value)
-        context.state.put_line(line)
+                local = _set_label(context, local, field, of_field[anchor].value)
+        context.state.put_local_session(local)
 
 
-def _set_label(context: SyncContext, line: LocalSession, field: str, value: str | bool | None) -> LocalSession:
+def _set_label(context: SyncContext, local: LocalSession, field: str, value: str | bool | None) -> LocalSession:
     sessions = context.sessions
-    if not line.name:  # it has no file now
-        return replace(line, is_hidden=bool(value)) if field == HIDDEN else line
-    if field == TITLE and value != line.title and not isinstance(value, bool):
-        sessions.set_title(line.agent, line.name, value)
-        return replace(line, title=value)
-    if field == ARCHIVED and bool(value) != line.is_archived:
-        sessions.set_archived(line.agent, line.name, bool(value))
-        return replace(line, is_archived=bool(value))
-    if field == HIDDEN and bool(value) != line.is_hidden:
-        name = sessions.hide(line.agent, line.name, bool(value))
-        return replace(line, name=name, is_hidden=bool(value), stamp="")
-    return line
+    if not local.name:  # it has no file now
+        return replace(local, is_hidden=bool(value)) if field == HIDDEN else local
+    if field == TITLE and value != local.title and not isinstance(value, bool):
+        sessions.set_title(local.agent, local.name, value)
+        return replace(local, title=value)
+    if field == ARCHIVED and bool(value) != local.is_archived:
+        sessions.set_archived(local.agent, local.name, bool(value))
+        return replace(local, is_archived=bool(value))
+    if field == HIDDEN and bool(value) != local.is_hidden:
+        name = sessions.hide(local.agent, local.name, bool(value))
+        return replace(local, name=name, is_hidden=bool(value), stamp="")
+    return local

@@ -87,30 +87,30 @@ class SyncContext:
 
     # --- what the user did here
 
-    def publish_label(self, tree: Tree, line: LocalSession, field: str, value: str | bool | None) -> bool:
+    def publish_label(self, tree: Tree, local: LocalSession, field: str, value: str | bool | None) -> bool:
         """The user has set a title, or archived, soft-deleted or restored a session. Returns False if nothing of it is
         published yet."""
-        others = [other.tip for other in self.state.list_lines(line.tree) if other.uid != line.uid]
-        anchor = tree.find_anchor(line.tip, others)
-        if anchor is None or line.tip == line.tree:
+        others = [other.tip for other in self.state.list_local_sessions(local.tree) if other.uid != local.uid]
+        anchor = tree.find_anchor(local.tip, others)
+        if anchor is None or local.tip == local.tree:
             return False
-        record = Label(line.tree, anchor, field, value, self.make_stamp(), self.machine)
+        record = Label(local.tree, anchor, field, value, self.make_stamp(), self.machine)
         self.state.put_label(record)
         self.publish("title", record)
         return True
 
-    def delete_everywhere(self, line: LocalSession) -> None:
+    def delete_everywhere(self, local: LocalSession) -> None:
         """The user has deleted a session for good."""
-        self.state.drop_line(line.uid)
-        tree = self.state.read_tree(line.tree)
-        others = [other.tip for other in self.state.list_lines(line.tree)]
-        anchor = tree.find_anchor(line.tip, others)
-        pending = self.state.get_pending() if self.state.get_text("pending line") == line.uid else None
+        self.state.drop_local_session(local.uid)
+        tree = self.state.read_tree(local.tree)
+        others = [other.tip for other in self.state.list_local_sessions(local.tree)]
+        anchor = tree.find_anchor(local.tip, others)
+        pending = self.state.get_pending() if self.state.get_text("pending line") == local.uid else None
         if pending is not None and anchor is None:  # what is just being published is its alone
             anchor = records.decode(pending)[2]
         if anchor is not None and (tree.nodes or tree.waiting or pending is not None):
-            beside = tuple(tip for tip in others if tip != line.tree) if anchor != line.tree else ()
-            self.publish_death(Death(line.tree, anchor, beside))
+            beside = tuple(tip for tip in others if tip != local.tree) if anchor != local.tree else ()
+            self.publish_death(Death(local.tree, anchor, beside))
 
     def publish_death(self, dead: Death) -> None:
         """Publish a death, unless it is known."""

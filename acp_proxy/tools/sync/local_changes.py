@@ -24,59 +24,59 @@ def gather(context: SyncContext) -> None:
     _delete_expired(context)
     _find_files(context)
     given: dict[str, Labels] = {}
-    for line in context.state.list_lines():
-        if line.name and line.tip != line.tree:
-            if line.agent not in given:
-                given[line.agent] = context.sessions.read_labels(line.agent)
-            publish_labels(context, line, given[line.agent])
+    for local in context.state.list_local_sessions():
+        if local.name and local.tip != local.tree:
+            if local.agent not in given:
+                given[local.agent] = context.sessions.read_labels(local.agent)
+            publish_labels(context, local, given[local.agent])
 
 
 def _delete_expired(context: SyncContext) -> None:
     """Delete for good, everywhere, what was soft-deleted on this machine and removed here long ago."""
     latest = (context.now() - _BURY_DAYS * 24 * 60 * 60) * 1000
-    for line in context.state.list_lines():
-        if line.is_pruned and line.is_hidden:
-            known = context.state.read_labels(line.tree).get(HIDDEN, {})
-            anchor = context.state.read_tree(line.tree).find_nearest(line.tip, known)
+    for local in context.state.list_local_sessions():
+        if local.is_pruned and local.is_hidden:
+            known = context.state.read_labels(local.tree).get(HIDDEN, {})
+            anchor = context.state.read_tree(local.tree).find_nearest(local.tip, known)
             label = known[anchor] if anchor is not None else None
             if label is not None and label.value is True and label.by == context.machine and label.stamp <= latest:
-                context.delete_everywhere(line)
+                context.delete_everywhere(local)
 
 
-def publish_labels(context: SyncContext, line: LocalSession, given: Labels | None = None) -> None:
+def publish_labels(context: SyncContext, local: LocalSession, given: Labels | None = None) -> None:
     """Publish what the user changed of a session's title, and whether it is archived or soft-deleted.
 
     ``given``: the labels of all the agent's sessions, if they are known.
     """
-    titles, archived = given or context.sessions.read_labels(line.agent)
+    titles, archived = given or context.sessions.read_labels(local.agent)
     now: dict[str, str | bool | None] = {
-        TITLE: titles.get(line.name),
-        ARCHIVED: line.name in archived,
-        HIDDEN: context.sessions.is_hidden(line.name),
+        TITLE: titles.get(local.name),
+        ARCHIVED: local.name in archived,
+        HIDDEN: context.sessions.is_hidden(local.name),
     }
-    before = {TITLE: line.title, ARCHIVED: line.is_archived, HIDDEN: line.is_hidden}
-    if now == before and not line.is_hidden:
+    before = {TITLE: local.title, ARCHIVED: local.is_archived, HIDDEN: local.is_hidden}
+    if now == before and not local.is_hidden:
         return
-    tree, known = context.state.read_tree(line.tree), context.state.read_labels(line.tree)
-    if line.is_hidden and tree.find_nearest(line.tip, known.get(HIDDEN, {})) is None:
+    tree, known = context.state.read_tree(local.tree), context.state.read_labels(local.tree)
+    if local.is_hidden and tree.find_nearest(local.tip, known.get(HIDDEN, {})) is None:
         before[HIDDEN] = False  # it was said in the shared place before this one
     if now == before:
         return
     for field, value in now.items():
-        anchor = tree.find_nearest(line.tip, known.get(field, {}))
+        anchor = tree.find_nearest(local.tip, known.get(field, {}))
         is_known = anchor is not None and known[field][anchor].value == value
-        if value != before[field] and not is_known and not context.publish_label(tree, line, field, value):
+        if value != before[field] and not is_known and not context.publish_label(tree, local, field, value):
             now[field] = before[field]  # seen again when more of the session is published
     title = now[TITLE]
-    context.state.put_line(
+    context.state.put_local_session(
         replace(
-            line,
+            local,
             title=title if isinstance(title, str) else None,
             is_archived=bool(now[ARCHIVED]),
             is_hidden=bool(now[HIDDEN]),
         )
     )
-    context.state.mark_unsettled(line.tree)
+    context.state.mark_unsettled(local.tree)
 
 
 def find_deletes(context: SyncContext) -> None:
@@ -84,49 +84,49 @@ def find_deletes(context: SyncContext) -> None:
     for agent in context.sessions.list_agents():
         moves, at = context.sessions.list_moves(agent, context.state.get_number(f"journal {agent}"))
         for move in moves:
-            for line in _find_moved(context, agent, move):
-                _note_move(context, line, move)
+            for local in _find_moved(context, agent, move):
+                _note_move(context, local, move)
         context.state.set(**{f"journal {agent}": at})
 
 
 def _find_moved(context: SyncContext, agent: str, move: Move) -> list[LocalSession]:
     """The session that was deleted or renamed. A delete for good takes soft-deleted ones with the same id along."""
     named = context.state.find_named_after(agent, move.name)
-    line = (
-        context.state.find_line(move.uid)
+    local = (
+        context.state.find_local_session(move.uid)
         if move.uid
         else next((each for each in named if each.name == move.name), None)
     )
     also = [each for each in named if each.name != move.name and context.sessions.read_header(agent, each.name) is None]
-    return [*([line] if line is not None else ()), *(also if not move.to else ())]
+    return [*([local] if local is not None else ()), *(also if not move.to else ())]
 
 
-def _note_move(context: SyncContext, line: LocalSession, move: Move) -> None:
+def _note_move(context: SyncContext, local: LocalSession, move: Move) -> None:
     if move.is_here:
         if (
-            context.sessions.is_hidden(move.name) and not line.is_hidden
+            context.sessions.is_hidden(move.name) and not local.is_hidden
         ):  # soft-deleted and removed since the last round
-            context.publish_label(context.state.read_tree(line.tree), line, HIDDEN, True)
-            line = replace(line, is_hidden=True)
-        context.state.put_line(replace(line, name="", is_pruned=True, has_news=False))
+            context.publish_label(context.state.read_tree(local.tree), local, HIDDEN, True)
+            local = replace(local, is_hidden=True)
+        context.state.put_local_session(replace(local, name="", is_pruned=True, has_news=False))
     elif move.to:
-        context.state.put_line(replace(line, name=move.to, stamp="", has_news=True))
+        context.state.put_local_session(replace(local, name=move.to, stamp="", has_news=True))
     else:
-        context.delete_everywhere(line)
+        context.delete_everywhere(local)
 
 
 def _find_files(context: SyncContext) -> None:
     found = {(file.agent, file.name): file for file in context.sessions.list_files()}
-    before = [line for line in context.state.list_lines() if line.name]
-    stamps = {(line.agent, line.name): line.stamp for line in before}
+    before = [local for local in context.state.list_local_sessions() if local.name]
+    stamps = {(local.agent, local.name): local.stamp for local in before}
     for place, file in found.items():
         if stamps.get(place) != file.stamp:
             _note_file(context, file, found)
-    for line in before:
-        if (line.agent, line.name) not in found:
-            now = context.state.find_line(line.uid)
+    for local in before:
+        if (local.agent, local.name) not in found:
+            now = context.state.find_local_session(local.uid)
             if now is not None and (now.agent, now.name) not in found:
-                context.state.put_line(replace(now, name="", stamp=""))
+                context.state.put_local_session(replace(now, name="", stamp=""))
 
 
 def _note_file(context: SyncContext, file: SeenFile, found: dict[tuple[str, str], SeenFile]) -> None:
@@ -138,13 +138,13 @@ def _note_file(context: SyncContext, file: SeenFile, found: dict[tuple[str, str]
     if there is not None and not header.uid and there.uid != uid:  # its header was masked, which changes its hash
         uid = there.uid
     if there is not None and there.uid != uid:
-        context.state.put_line(replace(there, name="", stamp=""))
-    line = context.state.find_line(uid)
-    if line is not None and line.is_pruned and context.sessions.is_hidden(file.name):
+        context.state.put_local_session(replace(there, name="", stamp=""))
+    local = context.state.find_local_session(uid)
+    if local is not None and local.is_pruned and context.sessions.is_hidden(file.name):
         return
-    if line is None:
+    if local is None:
         tree = header.branch_of or uid  # a branch is known if this machine left, and takes part again
-        context.state.put_line(LocalSession(uid, tree, tree, file.agent, file.name, file.stamp))
-    elif (line.agent, line.name) == (file.agent, file.name) or (line.agent, line.name) not in found:
-        place = replace(line, agent=file.agent, name=file.name, stamp=file.stamp)
-        context.state.put_line(replace(place, has_news=True, is_pruned=False, trouble=""))
+        context.state.put_local_session(LocalSession(uid, tree, tree, file.agent, file.name, file.stamp))
+    elif (local.agent, local.name) == (file.agent, file.name) or (local.agent, local.name) not in found:
+        place = replace(local, agent=file.agent, name=file.name, stamp=file.stamp)
+        context.state.put_local_session(replace(place, has_news=True, is_pruned=False, trouble=""))

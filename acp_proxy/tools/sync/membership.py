@@ -224,7 +224,9 @@ class JoinedStore:
             machines = [
                 (name or machine[:_SHOWN], read, trouble) for machine, read, name, trouble in state.list_machines()
             ]
-            troubled = [(line.agent, line.name, line.trouble) for line in state.list_lines() if line.trouble]
+            troubled = [
+                (local.agent, local.name, local.trouble) for local in state.list_local_sessions() if local.trouble
+            ]
             return SyncStatus(
                 state.get_text("name"),
                 state.get_number("last"),

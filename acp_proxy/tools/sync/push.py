@@ -27,12 +27,12 @@ class MachineCopied(Exception):
 
 
 def push(context: SyncContext, *, deletes: bool) -> None:
-    """Publish everything. ``deletes``: even many. Raises Unavailable, OSError, Cloned."""
-    _write(context)
+    """Publish everything. ``deletes``: even many. Raises Unavailable, OSError, MachineCopied."""
+    _write(context)  # what was pending when the last attempt ended: the log has no gaps
     _write_outbox(context, deletes=deletes)
-    for line in context.state.list_lines():
-        if line.has_news and line.name and not line.trouble and line.uid not in context.waiting_files:
-            while _publish_segment(context, line.uid):
+    for local in context.state.list_local_sessions():
+        if local.has_news and local.name and not local.trouble and local.uid not in context.waiting_files:
+            while _publish_segment(context, local.uid):
                 pass
     _write_outbox(context, deletes=deletes)  # the titles of sessions that were new
     _rewrite(context)
@@ -47,7 +47,7 @@ def count_waiting_deletes(state: SyncState) -> int:
 def _write_outbox(context: SyncContext, *, deletes: bool) -> None:
     waits = count_waiting_deletes(context.state) if not deletes else 0
     for place, kind, data in context.state.list_outbox():
-        if kind == "dead" and waits:
+        if kind == "dead" and waits:  # a store that was emptied by mistake must not empty those of all machines
             continue
         context.state.set(pending=data)
         context.state.remove_from_outbox(place)
@@ -58,52 +58,57 @@ def _write_outbox(context: SyncContext, *, deletes: bool) -> None:
 def _publish_segment(context: SyncContext, uid: str) -> bool:
     """Publish the next segment of a session. Returns whether there may be another."""
     state = context.state
-    line = state.find_line(uid)
-    if line is None or not line.name or line.trouble:
+    local = state.find_local_session(uid)
+    if local is None or not local.name or local.trouble:
         return False
-    path = state.read_tree(line.tree).find_path(line.tip)
-    looked = context.sessions.read_header(line.agent, line.name)
-    if path is None or looked is None:
+    path = state.read_tree(local.tree).find_path(local.tip)
+    looked = context.sessions.read_header(local.agent, local.name)
+    if path is None or looked is None:  # a segment before it is still on its way, or the file is gone: the next round
         return False
     header = looked[1]
-    was_deleted = context.sessions.is_hidden(line.name) and not line.is_hidden  # softly, before it was ever published
-    if line.tip == line.tree and (was_deleted or not context.shares(line.agent, header)):
-        _put_no_news(context, line, is_damaged=False)
+    was_deleted = context.sessions.is_hidden(local.name) and not local.is_hidden  # softly, before it was ever published
+    # Only a session of which nothing is published may be kept to oneself: of another, the others have the beginning.
+    if local.tip == local.tree and (was_deleted or not context.shares(local.agent, header)):
+        _put_no_news(context, local, is_damaged=False)
         return False
     at = sum(node.length for node in path)
-    left = max(context.sessions.measure(line.agent, line.name) - at, 0)
+    left = max(context.sessions.measure(local.agent, local.name) - at, 0)
     data, end, is_open = b"", 0, False
+    # Nearly every turn ends within the first size, so the second one, which costs memory, is read only for the rest.
     for most in (2 * LARGE, LARGEST):
-        data = context.sessions.read(line.agent, line.name, at, min(left, most))
-        is_open = context.sessions.is_open(line.agent, line.name)  # after it was read: else somebody could prompt now
+        data = context.sessions.read(local.agent, local.name, at, min(left, most))
+        is_open = context.sessions.is_open(local.agent, local.name)  # after it was read: else somebody could prompt now
         end = find_end_of_turns(data, header, is_whole=not is_open and len(data) == left)
         if end or len(data) < most:
             break
     else:
-        state.put_line(replace(line, trouble="too large", has_news=False))
+        state.put_local_session(replace(local, trouble="too large", has_news=False))
         return False
-    if not end or (line.tip == line.tree and not (has_prompt(data, header) or _is_begun(context, line, header, left))):
-        _put_no_news(context, line, is_damaged=bool(data) and not is_open and not end)
+    if not end or (
+        local.tip == local.tree and not (has_prompt(data, header) or _is_begun(context, local, header, left))
+    ):
+        _put_no_news(context, local, is_damaged=bool(data) and not is_open and not end)
         return False
     data = data[:end]
+    # What the header says of other machines and of branches is how the session came here; the tree says that to others.
     record = SegmentRecord(
-        line.tree, line.tip, line.agent, structs.replace(header, uid=line.tree, elsewhere=[], branch_of=""), data
+        local.tree, local.tip, local.agent, structs.replace(header, uid=local.tree, elsewhere=[], branch_of=""), data
     )
     state.set(pending=records.encode(record, state.get_text("name"), home=context.home), **{"pending line": uid})
-    state.commit()
+    state.commit()  # before it is written, so that the same bytes are tried again after a crash
     _write(context)
     return end < left
 
 
-def _is_begun(context: SyncContext, line: LocalSession, header: Header, size: int) -> bool:
+def _is_begun(context: SyncContext, local: LocalSession, header: Header, size: int) -> bool:
     """Whether the user said something in the session here: it may be an imported one."""
-    return has_prompt(context.sessions.read(line.agent, line.name, 0, min(size, LARGEST)), header)
+    return has_prompt(context.sessions.read(local.agent, local.name, 0, min(size, LARGEST)), header)
 
 
-def _put_no_news(context: SyncContext, line: LocalSession, *, is_damaged: bool) -> None:
-    is_open = context.sessions.is_open(line.agent, line.name)
+def _put_no_news(context: SyncContext, local: LocalSession, *, is_damaged: bool) -> None:
+    is_open = context.sessions.is_open(local.agent, local.name)  # it is looked at again; others only after a change
     trouble = "damaged" if is_damaged else ""
-    context.state.put_line(replace(line, has_news=is_open, trouble=trouble))
+    context.state.put_local_session(replace(local, has_news=is_open, trouble=trouble))
 
 
 def _write(context: SyncContext) -> None:
@@ -113,7 +118,7 @@ def _write(context: SyncContext) -> None:
     number = context.state.get_number("sent") + 1
     if not context.logs.create(context.machine, number, data):
         there = context.logs.get(context.machine, number)
-        if there is None:
+        if there is None:  # some storage shows what was just written only later
             raise Unavailable("the shared place does not show what was written to it. Try again later")
         if there != data:
             take_new_id(context)
@@ -137,12 +142,12 @@ def confirm_written(context: SyncContext) -> None:
         elif (known := tree.nodes.get(id)) is not None and known.is_blank:  # a copy's turns, deleted before ours came
             state.rewrite(record.tree, id)
         state.put_head(record.tree, record.agent, file_format.encode_header(record.header))
-        line = state.find_line(state.get_text("pending line"))
-        if line is not None and line.tip == record.parent:
-            line = state.put_line(replace(line, tip=id))
-            if line.name:
-                local_changes.publish_labels(context, line)
-        if tree.is_dead(record.parent):
+        local = state.find_local_session(state.get_text("pending line"))
+        if local is not None and local.tip == record.parent:  # else ``apply`` has moved it since a crash
+            local = state.put_local_session(replace(local, tip=id))
+            if local.name:
+                local_changes.publish_labels(context, local)
+        if tree.is_dead(record.parent):  # another machine deleted it: these turns go, too
             state.mark_unsettled(record.tree)
     elif isinstance(record, Label):
         state.note_record(machine, number, record.tree)
@@ -157,7 +162,7 @@ def take_new_id(context: SyncContext, *, is_copied: bool = True) -> None:
     state, old = context.state, context.machine
     sent = state.get_number("sent")
     data = state.get_pending()
-    if data is not None and not state.get_text("pending line"):
+    if data is not None and not state.get_text("pending line"):  # a segment is made anew from the file
         record = records.decode(data)[0]
         state.add_to_outbox("dead" if isinstance(record, records.Death) else "title", data)
     state.read_until(old, sent, state.get_text("name"))
@@ -177,7 +182,7 @@ def _rewrite(context: SyncContext) -> None:
         try:
             data = context.logs.get(machine, number)
             record, name, id = records.decode(data) if data is not None else (None, "", "")
-        except (BadRecord, InvalidRecord):
+        except (BadRecord, InvalidRecord):  # nobody can read it, so nothing in it is to be hidden
             record, name, id, data = None, "", "", None
         if record is not None and record.tree in unpublished:
             continue

@@ -140,7 +140,7 @@ def encode(record: Record, machine: str, id: str = "", *, home: str = "") -> byt
 
 
 def decode(data: bytes) -> tuple[Record, str, str]:
-    """The record, the name of its machine, and the segment's id. Raises NotARecord."""
+    """The record, the name of its machine, and the segment's id. Raises InvalidRecord."""
     line, newline, rest = data.partition(b"\n")
     try:
         head = jsonrpc.parse(line)
@@ -214,7 +214,7 @@ def find_spans(before: bytes, after: bytes) -> tuple[tuple[int, bytes], ...] | N
 
 
 def _check(record: SegmentRecord) -> None:
-    """Every line must be an entry of the session. Raises NotARecord."""
+    """Every line must be an entry of the session. Raises InvalidRecord."""
     if record.data and not record.data.endswith(b"\n"):
         raise InvalidRecord
     ids = {record.header.session, *record.header.forked_from}

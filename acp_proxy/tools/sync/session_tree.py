@@ -1,7 +1,7 @@
-"""A session's history as a tree of segments, and what follows from it: its lines, and what is dead. Pure.
+"""A session's history as a tree of segments, and what follows from it: its branches, and what is dead. Pure.
 
-A *line* is the way from the session's beginning to a segment without children: one conversation. Several lines mean
-that machines continued the session at the same time; each is a session of its own in a list.
+A *branch* is the way from the session's beginning to a segment without children: one conversation. Several branches
+mean that machines continued the session at the same time; each is a session of its own in a list.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -63,7 +63,7 @@ class Tree:
         return sorted((node for node in self.nodes.values() if node.parent == id), key=lambda node: node.id)
 
     def list_leaves(self) -> list[str]:
-        """The last segments of all lines that can be shown, in an order that is the same on every machine."""
+        """The last segments of all branches that can be shown, in an order that is the same on every machine."""
         parents = {node.parent for node in self.nodes.values()}
         found = []
         for id in sorted(self.nodes):

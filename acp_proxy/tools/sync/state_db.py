@@ -1,4 +1,4 @@
-"""What this machine remembers: its place in each log, the trees, and which file shows which line. SQLite.
+"""What this machine remembers: its place in each log, the trees, and which file shows which branch. SQLite.
 
 A change is durable with ``commit``. Everything before it is forgotten after a crash, and done again.
 """
@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS unsettled (tree TEXT PRIMARY KEY) WITHOUT ROWID;
 
 @dataclass(frozen=True, slots=True)
 class LocalSession:
-    """A session here: the line of a tree that its file shows.
+    """A session here: the branch of a tree that its file shows.
 
     ``uid``: the file's own, which differs from the tree's in a fork. ``tip``: the last segment in the file, or the
     tree's uid. ``name``: the transcript's; empty if it has no file now. ``stamp``: of the file when it was last read.
@@ -231,15 +231,15 @@ class SyncState:
         rows = self.database.execute("SELECT tree, at, new FROM masks WHERE segment = ? ORDER BY id, part", (segment,))
         return [Mask(tree, segment, ((at, new),)) for tree, at, new in rows]
 
-    # --- lines
+    # --- local sessions (the table has an older name)
 
-    def list_lines(self, tree: str = "") -> list[LocalSession]:
+    def list_local_sessions(self, tree: str = "") -> list[LocalSession]:
         """The sessions here, or those of one tree."""
         where, given = ("WHERE tree = ?", (tree,)) if tree else ("", ())
         rows = self.database.execute(f"SELECT * FROM lines {where} ORDER BY uid", given)
         return [_decode_session(row) for row in rows]
 
-    def find_line(self, uid: str) -> LocalSession | None:
+    def find_local_session(self, uid: str) -> LocalSession | None:
         row = self.database.execute("SELECT * FROM lines WHERE uid = ?", (uid,)).fetchone()
         return _decode_session(row) if row is not None else None
 
@@ -255,19 +255,19 @@ class SyncState:
         )
         return [_decode_session(row) for row in rows]
 
-    def put_line(self, line: LocalSession) -> LocalSession:
+    def put_local_session(self, local: LocalSession) -> LocalSession:
         values = (
-            *(line.uid, line.tree, line.tip, line.agent, line.name, line.stamp, line.title, line.is_archived),
-            *(line.is_hidden, line.is_pruned, line.has_news, line.trouble),
+            *(local.uid, local.tree, local.tip, local.agent, local.name, local.stamp, local.title, local.is_archived),
+            *(local.is_hidden, local.is_pruned, local.has_news, local.trouble),
         )
         self.database.execute("REPLACE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-        return line
+        return local
 
     def mark_changed(self, tree: str) -> None:
         """The files of a tree must be compared with its segments again."""
         self.database.execute("UPDATE lines SET has_news = 1 WHERE tree = ?", (tree,))
 
-    def drop_line(self, uid: str) -> None:
+    def drop_local_session(self, uid: str) -> None:
         self.database.execute("DELETE FROM lines WHERE uid = ?", (uid,))
 
     # --- another shared place

@@ -115,7 +115,7 @@ class Users:
         machine.sessions.load(name)
 
     def tree_of(self, machine: Machine, file: MemoryFile) -> str:
-        line = machine.state.find_line(file.header.uid)
+        line = machine.state.find_local_session(file.header.uid)
         return line.tree if line is not None else file.header.uid
 
     def rename(self, machine: Machine, name: str) -> None:
@@ -146,7 +146,7 @@ class Users:
             if other != name and self.tree_of(machine, each) == tree
             for word in words(each)
         }
-        line = machine.state.find_line(file.header.uid)
+        line = machine.state.find_local_session(file.header.uid)
         is_known = line is not None and line.name == name and machine.state.read_tree(tree).nodes
         if (
             is_known and tree not in self.pruned
@@ -160,7 +160,11 @@ class Users:
 
     def prune(self, machine: Machine, name: str) -> None:
         file = machine.sessions.found[name]
-        if machine.state.find_line(file.header.uid) is None or file.is_open or not self._is_published(machine, file):
+        if (
+            machine.state.find_local_session(file.header.uid) is None
+            or file.is_open
+            or not self._is_published(machine, file)
+        ):
             return  # what was never published is gone everywhere
         if not self.are_together:
             return  # those that have moved may not have it
@@ -193,10 +197,10 @@ class Users:
 
     def _is_moving_fork(self, machine: Machine, file: MemoryFile) -> bool:
         """While machines move, what is done to one of several lines is not known in the new place."""
-        return not self.are_together and len(machine.state.list_lines(self.tree_of(machine, file))) > 1
+        return not self.are_together and len(machine.state.list_local_sessions(self.tree_of(machine, file))) > 1
 
     def _is_published(self, machine: Machine, file: MemoryFile) -> bool:
-        line = machine.state.find_line(file.header.uid)
+        line = machine.state.find_local_session(file.header.uid)
         if line is None or line.title != file.title or line.stamp != file.stamp or line.has_news:
             return False
         path = machine.state.read_tree(line.tree).find_path(line.tip)
@@ -205,7 +209,7 @@ class Users:
     def clone(self, machine: Machine) -> Machine:
         """A copy of a whole machine, such as a container's image."""
         for file in machine.sessions.found.values():
-            line = machine.state.find_line(file.header.uid)
+            line = machine.state.find_local_session(file.header.uid)
             if line is None or line.title != file.title:  # both will publish it, each at its own time
                 self.doubtful.add(self.tree_of(machine, file))
         copy = self.add(f"copy of {machine.name} {len(self.machines)}")
@@ -306,7 +310,7 @@ class Users:
                     assert word in here, f"{machine.name} has lost {word!r}"
 
     def _pruned_trees(self, machine: Machine) -> set[str]:
-        return {line.tree for line in machine.state.list_lines() if line.is_pruned}
+        return {line.tree for line in machine.state.list_local_sessions() if line.is_pruned}
 
     def _check_same(self, shown: dict[str, dict[tuple[bytes, ...], MemoryFile]]) -> None:
         pruned = set().union(*map(self._pruned_trees, self.machines))
@@ -318,7 +322,9 @@ class Users:
                     if tree in pruned or not told:
                         continue
                     assert told in shown[other.name], f"{one.name} shows {told}, {other.name} does not"
-                    self._check_title(one, file, shown[other.name][told], is_alone=len(one.state.list_lines(tree)) == 1)
+                    self._check_title(
+                        one, file, shown[other.name][told], is_alone=len(one.state.list_local_sessions(tree)) == 1
+                    )
 
     def _check_title(self, machine: Machine, file: MemoryFile, other: MemoryFile, *, is_alone: bool) -> None:
         tree = self.tree_of(machine, file)
