@@ -25,7 +25,7 @@ from scripts.agents_rows import NAMES
 from scripts.real_agents import Bench, installed, stand_in_model
 
 TAPES = Path(__file__).with_name("tapes.json")
-NOTES = page.ROOT / "docs" / "performance-notes.md"
+NOTES = page.ROOT / "benchmarks" / "README.md"
 BEGIN, END = "<!-- tapes: made by `python -m benchmarks.tapes` -->\n", "<!-- end of the tapes -->\n"
 PROMPTS = ("please TOOL THINK now", "please TOOLREAD now", "tell me BIG=4000")
 """What the stand-in model understands: a call and a thought, a reading call, a long answer."""

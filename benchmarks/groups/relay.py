@@ -202,7 +202,7 @@ TALKS = (
 
 
 def tape(effort: Effort) -> Talk:
-    """Turns as real agents make them: docs/performance-notes.md has the kinds and sizes of their messages."""
+    """Turns as real agents make them: benchmarks/README.md has the kinds and sizes of their messages."""
     turns = tapes.load()
     path = effort.place / "tape"
     path.write_text(tapes.played(turns), encoding="utf-8")
