@@ -155,6 +155,14 @@ def test_a_name_that_no_file_has_does_not_spoil_the_patch(store: Store, tree: Pa
     assert "git takes no file of this name" in result.stderr
 
 
+def test_no_path_fills_the_screen(store: Store, tree: Path) -> None:
+    places = [{"path": f"p{n}"} for n in range(5_000)]
+    keep(store, tree, edited("1", "../" + "x" * 5_000, None, "x\n"), [begun("2", locations=places), ended("2")])
+    lines = run(store, "s").stderr.splitlines()
+    assert [len(line) < 400 for line in lines] == [True, True]
+    assert lines[1].endswith("p11 and 4988 more files reported without a diff.")
+
+
 def test_files_that_a_session_did_not_change_are_said(store: Store, tree: Path) -> None:
     keep(store, tree, edited("1", "a", None, "x\n"))
     assert "a change of these files" in run(store, "s", "b").stderr
@@ -170,6 +178,27 @@ def test_no_file_outside_of_the_directory_is_read(store: Store, tree: Path) -> N
         [*edited("1", "../secret", "b", "B", rawInput=given), *edited("2", "link", "b", "B", rawInput=given)],
     )
     assert "secret B" not in printed(store, "s", "--json")
+
+
+def test_a_file_behind_a_link_has_the_path_that_git_knows(store: Store, tree: Path) -> None:
+    """git refuses the whole patch for one file behind a link."""
+    (tree.parent / "elsewhere").mkdir()
+    (tree / "out").symlink_to(tree.parent / "elsewhere")
+    (tree / "real").mkdir()
+    (tree / "in").symlink_to("real")
+    (tree / "real" / "file").symlink_to("target")
+    calls = [
+        *edited("1", "out/x", None, "x\n"),
+        *edited("2", "in/y", None, "y\n"),
+        *edited("3", "in/file", None, "z\n"),
+    ]
+    keep(store, tree, [*calls, begun("4", kind="delete", locations=[{"path": "in/file"}]), ended("4")])
+    assert [(file["path"], file["trouble"]) for file in json.loads(printed(store, "s", "--json"))["files"]] == [
+        (str(tree.parent / "elsewhere" / "x"), "outside"),
+        ("real/y", None),
+        ("real/target", None),
+        ("real/file", "deleted"),
+    ]
 
 
 def test_what_has_no_diff_is_named_on_stderr(store: Store, tree: Path) -> None:

@@ -116,6 +116,12 @@ def test_tokens_are_counted_by_day_and_project(store: Store, by: str, names: lis
     assert rows(store, "--tokens", "--cwd", "/p")["total"]["totalTokens"] == 3
 
 
+def test_a_pipe_gets_whole_paths(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(store, "a", "m", usage(1, 1), cwd="/home/ann/p")
+    monkeypatch.setenv("HOME", "/home/ann")
+    assert printed(store, "--tokens", "--by", "project").splitlines()[1].split()[0] == "/home/ann/p"
+
+
 def test_prices_price_what_the_agent_does_not_and_name_what_they_lack(store: Store, tmp_path: Path) -> None:
     cost = {"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": {"amount": 0.5, "currency": "EUR"}}
     keep(store, "a", "A-Model", usage(1_000_000, 100_000))

@@ -24,6 +24,8 @@ _WIDEST_BAR = 40
 _LISTED = 12
 """How many files or calls are named on stderr; ``--json`` has all."""
 _TITLE = 80
+_PATH = 200
+"""Characters of a path there: a hostile agent may name one that fills the screen."""
 
 
 def format_diff(diff: FileDiff, *, colours: bool) -> Iterator[str]:
@@ -57,19 +59,20 @@ def name_left_out(changes: Sequence[FileChange], unclear: Sequence[Unclear]) -> 
     troubled = [change for change in changes if change.trouble is not None]
     for change in troubled[:_LISTED]:
         assert change.trouble is not None
-        yield f"Not in the patch: {sanitize.make_line(change.path)}: {TROUBLES[change.trouble]} ({_turns(change)})."
+        yield f"Not in the patch: {_shorten(change.path)}: {TROUBLES[change.trouble]} ({_turns(change)})."
     if len(troubled) > _LISTED:
         yield f"Not in the patch: {len(troubled) - _LISTED} more files. All of them: --json"
     shown = [change for change in changes if change.trouble is None]
     for change in [change for change in shown if change.was_changed_between][:_LISTED]:
-        path = sanitize.make_line(change.path)
-        yield f"{path}: something else changed it between the edits; the patch includes that."
+        yield f"{_shorten(change.path)}: something else changed it between the edits; the patch includes that."
     for change in [change for change in shown if change.uses_now][:_LISTED]:
-        yield f"{sanitize.make_line(change.path)}: only a part was recorded; the rest is from the file as it is now."
+        yield f"{_shorten(change.path)}: only a part was recorded; the rest is from the file as it is now."
     for each in unclear[:_LISTED]:
-        paths = f" {', '.join(sanitize.make_line(path) for path in each.paths)}" if each.paths else ""
+        paths = ", ".join(map(_shorten, each.paths[:_LISTED]))
+        if len(each.paths) > _LISTED:
+            paths += f" and {len(each.paths) - _LISTED} more files"
         title = sanitize.join_lines(each.title)[:_TITLE]
-        yield f"Not in the patch: turn {each.turn}, {title!r}:{paths} {_CAUSES[each.cause]}."
+        yield f"Not in the patch: turn {each.turn}, {title!r}: {paths}{' ' if paths else ''}{_CAUSES[each.cause]}."
     if len(unclear) > _LISTED:
         yield f"Not in the patch: {len(unclear) - _LISTED} more calls. All of them: --json"
 
@@ -148,6 +151,11 @@ def describe_change(change: FileChange) -> str:
     if change.source:
         return "moved"
     return "added" if change.old == ABSENT else "deleted" if change.new == ABSENT else "modified"
+
+
+def _shorten(path: str) -> str:
+    text = sanitize.make_line(path)
+    return text if len(text) <= _PATH else f"{text[:_PATH]}…"
 
 
 def _name(change: FileChange) -> str:

@@ -57,7 +57,7 @@ def read_changes(
     is_here = cwd is not None and looks_at_files and not (header is not None and header.machine)
     find_now = make_reader(cwd) if is_here and cwd is not None else _find_nothing
     found = read_edits(reading, child)
-    edits = prepare(found, cwd, find_now)
+    edits = prepare(found, cwd, find_now, follows_links=is_here)
     count = max(found.starts, default=0)
     first, last = _number_turns(turns, count)
 
@@ -71,17 +71,36 @@ def read_changes(
     return SessionChanges(cwd, changes, unclear, count)
 
 
-def prepare(found: SessionEdits, cwd: str | None, find_now: FindNow) -> list[Edit]:
-    """The edits with paths as the session spells its directory, and with what the files as they are now say."""
+def prepare(found: SessionEdits, cwd: str | None, find_now: FindNow, *, follows_links: bool) -> list[Edit]:
+    """The edits, with what the files as they are now say. ``follows_links``: and with the paths that git knows."""
     edits = found.edits
-    if cwd is not None and not is_windows_path(cwd):
-        real = os.path.realpath(cwd)
-        if real != cwd.rstrip("/"):  # some agents resolve links
-            edits = [
-                replace(edit, path=_respell(edit.path, real, cwd), source=_respell(edit.source, real, cwd))
-                for edit in edits
-            ]
+    if follows_links and cwd is not None and not is_windows_path(cwd):
+        edits = [
+            replace(
+                edit,
+                path=_follow_links(edit.path, cwd, is_file=edit.form not in ("delete", "move")),
+                source=_follow_links(edit.source, cwd, is_file=False) if edit.source else "",
+            )
+            for edit in edits
+        ]
     return with_parts(with_line_ends(edits, find_now), find_now)
+
+
+def _follow_links(path: str, cwd: str, *, is_file: bool) -> str:
+    """The path of an edited file without links, below the directory as the session spells it.
+
+    Some agents resolve the links in the directory's own path. And git refuses a whole patch if a file in it is behind
+    a link, which may lead out of the directory. ``is_file``: the last part, too, may be a link to what was edited.
+    """
+    named = os.path.join(cwd, place(path, cwd))
+    try:
+        real = os.path.realpath(cwd).rstrip("/")
+        whole = os.path.join(os.path.realpath(os.path.dirname(named)), os.path.basename(named))
+        if is_file:
+            whole = os.path.realpath(whole)
+    except (OSError, ValueError):  # a NUL in the path, or a name that no file has
+        return path
+    return cwd.rstrip("/") + whole[len(real) :] if whole.startswith(f"{real}/") else whole
 
 
 def make_reader(cwd: str) -> Callable[[str], FileText | None]:
@@ -126,10 +145,6 @@ def check_file(change: FileChange, cwd: str | None) -> State:
 
 def _find_nothing(path: str) -> None:
     return None
-
-
-def _respell(path: str, real: str, cwd: str) -> str:
-    return cwd.rstrip("/") + path[len(real) :] if path.startswith(real.rstrip("/") + "/") else path
 
 
 def _number_turns(turns: tuple[int, int | None], count: int) -> tuple[int, int]:

@@ -116,8 +116,9 @@ def _show_tokens(store: Sessions, wanted: SessionFilter, by: _By, file: Path | N
     if as_json:
         typer.echo(sanitize.format_json(encode_report(report, by, prices), indent=2))
     elif report.rows:
+        home = os.path.expanduser("~") if sys.stdout.isatty() else ""
         with open_pager(find_screen()) as say:
-            for line in format_report(report, by, prices, os.path.expanduser("~")):
+            for line in format_report(report, by, prices, home):
                 say(f"{line}\n")
     else:
         print_on_stderr(explain_empty_list(store, narrowed=wanted.is_narrow))
