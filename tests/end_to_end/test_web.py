@@ -252,6 +252,19 @@ def test_lists_and_conversations_grow_as_sessions_do(browser: Browser, tmp_path:
         page.context.close()
 
 
+def test_a_page_says_that_its_server_has_ended(browser: Browser, tmp_path: Path) -> None:
+    store = Both(tmp_path / "store")
+    store_session(store, "one", ("First", [chunk("begun")]))
+    with serve(store.root) as other:
+        other.redeem()
+        pages = [Seen(browser, other, True).page for _ in range(2)]
+        pages[0].goto(other.root)
+        open_session(pages[1], other, "First")
+    for page in pages:
+        page.get_by_text("acp-proxy web does not answer").wait_for()
+        page.context.close()
+
+
 EVENTS = """() => {
     for (const one of document.querySelectorAll('body *'))
         for (const name of ['mouseover', 'focus', 'error', 'load', 'toggle']) one.dispatchEvent(new Event(name));
@@ -398,6 +411,10 @@ def test_ctrl_c_ends_it_without_a_word(store: Both) -> None:
         assert process.stderr is not None
         pages = ServedPages(process.stdout.readline().strip())
         pages.redeem()
+        pages.ask("/", headers={"connection": "upgrade", "upgrade": "h2c"})
+        with socket.create_connection(("127.0.0.1", pages.port), timeout=60) as connection:
+            connection.sendall(b"\x00\r\n\r\n")
+            assert b" 400 " in connection.recv(4096)
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 0
         assert process.stderr.read() == "Ctrl-C ends it.\n"

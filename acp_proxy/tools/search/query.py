@@ -64,7 +64,10 @@ def make_query(words: Iterable[str]) -> str:
 
     Raises UsageError if there is no letter or digit to search for.
     """
-    wanted = [term for word in words for part in _split_parts(word) if (term := _quote_term(part)) is not None]
+    # Each once: SQLite would look up every one of a pasted text, and that takes minutes.
+    wanted = dict.fromkeys(
+        term for word in words for part in _split_parts(word) if (term := _quote_term(part)) is not None
+    )
     if not wanted:
         raise UsageError('there is nothing to search for. Give words of letters or digits: login, log*, "log in"')
     return " ".join(wanted)

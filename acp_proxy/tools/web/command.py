@@ -36,6 +36,7 @@ def web(
             import uvicorn
 
             from acp_proxy.tools.web.access import Access
+            from acp_proxy.tools.web.connections import BACKLOG, Connection
             from acp_proxy.tools.web.site import make_app
         except ImportError as problem:
             raise AcpProxyError(explain_no_web()) from problem
@@ -48,10 +49,12 @@ def web(
     access = Access(listening.getsockname()[1])
     settings = uvicorn.Config(
         make_app(opened.root, access),
-        http="h11",
+        http=Connection,
         ws="none",
         lifespan="off",
         log_config=None,
+        log_level="error",
+        backlog=BACKLOG,
         access_log=False,
         server_header=False,
         proxy_headers=False,

@@ -72,6 +72,8 @@ class SearchPage(Struct, frozen=True):
     home: str
 
 
+_NEWS = '<p class="news" id="news" role="status"></p>\n'
+"""Where the script says what happens."""
 _PARTS = {
     "": "All that was said",
     TurnPart.USER: "Your words",
@@ -105,7 +107,7 @@ class Pages:
         narrowed += [shorten_home(page.cwd, page.home)] if page.cwd is not None else []
         about = ", ".join(join_lines(each) or "no directory" for each in narrowed)
         title = "Archived sessions" if page.archived else "Sessions"
-        head = f'<h1>{title}</h1>\n<p class="news" id="news" role="status"></p>\n'
+        head = f"<h1>{title}</h1>\n{_NEWS}"
         archived = "1" if page.archived else ""
         others = make_address_query({"agent": page.agent, "cwd": page.cwd, "archived": "" if page.archived else "1"})
         links = f'<a href="{self._root}{escape(others)}">{"Not archived" if page.archived else "Archived"}</a>'
@@ -125,7 +127,7 @@ class Pages:
     def render_session(self, page: SessionPage) -> str:
         row, place = page.row, self._locate(page.row)
         id = f"<code>{escape(join_lines(row.selector))}</code>"
-        links = f'<p class="links"><a href="{place}/files">Changed files</a> · Session {id}</p>\n'
+        links = f'<p class="links"><a href="{place}/files">Changed files</a> · Session {id}</p>\n{_NEWS}'
         head = render_head(page.head, row.prompts).replace("</header>", f"{links}</header>")
         contents = (
             '<nav class="contents" aria-label="Contents">\n<details open><summary>Contents</summary>\n'

@@ -4,6 +4,7 @@
 (() => {
   const main = document.querySelector("main"), news = document.getElementById("news"), asked = document.getElementById("asked");
   const SHORTEST_MS = 2000, LONGEST_MS = 60000;
+  const NO_ANSWER = "acp-proxy web does not answer: what is here may be old. Start it again, and open its new link.";
 
   const read = async (address) => {
     const answer = await fetch(address);
@@ -123,8 +124,10 @@
     const began = performance.now();
     try {
       await follow();
+      if (news.textContent === NO_ANSWER) news.textContent = "";
     } catch (problem) {
       if (problem.message === "404") location.reload(); // the session was deleted
+      else news.textContent = NO_ANSWER;
       return wait(LONGEST_MS);
     }
     // A long conversation takes longer to read: it is asked for less often.

@@ -28,6 +28,10 @@ def finds(database: sqlite3.Connection, text: str, *words: str) -> bool:
     return bool(database.execute("SELECT 1 FROM said WHERE said MATCH ?", (query.make_query(words),)).fetchall())
 
 
+def test_each_word_is_looked_up_once() -> None:
+    assert query.make_query(["the", "cat", "the", '"the"', "cat*"]) == '"the" "cat" "cat"*'
+
+
 TEXT = (
     'Über die Straße: open src/main.py, "then" run foo_bar(x=1) — 日本語のテキスト and 한국어를 배워요, ข้อความ.'
     " Cafe\u0301!"
