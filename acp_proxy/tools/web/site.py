@@ -249,15 +249,16 @@ def _search_for_a_while(store: Sessions, wanted: SearchRequest) -> tuple[SearchR
     """Search, and read what no search has read yet, but not for long: the first one may take minutes. Returns what was
     found so far, newest first, and how many sessions are not read yet. Raises AcpProxyError.
     """
-    end = time.monotonic() + _SEARCH_SECONDS
+    began = time.monotonic()
+    end, unread = 0.0, 0
     found: dict[tuple[str, str], Hit] = {}
-    unread = 0
 
     def stop_in_time(done: int, total: int) -> None:
-        nonlocal unread
-        is_first, unread = not unread, total - done
-        # What was found is told after each batch but the one that ends here. A read-only store would keep nothing.
-        if unread and not is_first and time.monotonic() > end and store.only_read is None:
+        nonlocal end, unread
+        now, unread = time.monotonic(), total - done
+        if not end:  # what was found is told after each batch but the one that ends here: there are at least two
+            end = now + max(_SEARCH_SECONDS, now - began)  # to find out what is to be read may take as long
+        elif unread and now > end and store.only_read is None:  # a read-only store would keep nothing
             raise _Enough
 
     def keep(hit: Hit) -> bool:
