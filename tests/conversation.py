@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from acp_proxy.comparison.choose_replay import Rule, choose_replay
 from acp_proxy.comparison.comparison import Comparison
-from acp_proxy.comparison.late_updates import LateUpdates
+from acp_proxy.comparison.replay_in_turn import ReplayInTurn
 from acp_proxy.comparison.transcript_text import TextBuilder
 from acp_proxy.protocol import acp, framing, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
@@ -305,12 +305,12 @@ class _Replay:
 def _state_of(value: object, seen: frozenset[int] = frozenset()) -> object:
     """The values of an object's attributes, and of theirs, to compare two objects.
 
-    Fast paths count as no state, nor does which message a ``LateUpdates`` took last, without letters of it.
+    Fast paths count as no state, nor does which message a ``ReplayInTurn`` took last, without letters of it.
     """
     if id(value) in seen or callable(value) or isinstance(value, PassThrough):
         return None
     seen |= {id(value)}
-    if isinstance(value, LateUpdates) and not value._letters:
+    if isinstance(value, ReplayInTurn) and not value._letters:
         return _state_of(vars(value) | {"_message_key": None}, seen)
     if isinstance(value, Mapping):
         return [(_state_of(key, seen), _state_of(each, seen)) for key, each in value.items()]

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.comparison.comparison import Comparison
-from acp_proxy.comparison.late_updates import UNDECIDED_LIMIT, LateUpdates, SortedLine
+from acp_proxy.comparison.late_updates import UNDECIDED_LIMIT, LateUpdates
+from acp_proxy.comparison.replay_in_turn import ReplayInTurn, SortedLine
 from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, letters
 from tests.comparison.telling import (
     Update,
@@ -299,8 +300,9 @@ class Turn:
     ) -> None:
         """``loading``: the agent is asked for a replay in the turn."""
         self.prompts, self.loading = [letters(prompt) for prompt in prompts], loading
-        self.late = LateUpdates(told(past, *before), shows_transcript=ours)
-        self.late.begin_turn(shows_transcript=ours)
+        comparison = told(past, *before)
+        comparison.end_message()
+        self.replay = ReplayInTurn(comparison, shows_transcript=ours)
 
     def told(self, *said: str | Update) -> tuple[list[Update], list[Update]]:
         """What is sent to the client at once, and what is recorded."""
@@ -308,11 +310,11 @@ class Turn:
         return _parted(
             out
             for update in updates
-            for out in self.late.add_in_turn(line(update), update, self.prompts, expects_replay=self.loading)
+            for out in self.replay.add(line(update), update, self.prompts, expects_replay=self.loading)
         )
 
     def rest(self) -> tuple[list[Update], list[Update]]:
-        return _parted(self.late.release_in_turn())
+        return _parted(self.replay.release())
 
     def all(self, *said: str | Update) -> tuple[list[Update], list[Update]]:
         """What is sent and what is recorded until the turn is over."""
@@ -461,9 +463,9 @@ def test_a_user_message_in_pieces_passes_as_soon_as_it_is_another_than_the_first
     assert turn.told(user("mend ")) == both()
     assert turn.told(user("the other")) == both(user("mend "), user("the other"))
     assert turn.told("Well.", user("mend ")) == both("Well.")
-    assert turn.late.may_be_replay
+    assert turn.replay.may_be_replay
     assert turn.told("Well.") == both(user("mend "), "Well.")
-    assert not turn.late.may_be_replay
+    assert not turn.replay.may_be_replay
 
 
 PLAN: Update = {"sessionUpdate": "plan", "entries": []}

@@ -11,7 +11,8 @@ import pytest
 
 from acp_proxy.comparison import choose_replay
 from acp_proxy.comparison.comparison import Comparison
-from acp_proxy.comparison.late_updates import LateUpdates, SortedLine
+from acp_proxy.comparison.late_updates import LateUpdates
+from acp_proxy.comparison.replay_in_turn import ReplayInTurn, SortedLine
 from acp_proxy.comparison.tail import Tail
 from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, block_letters
 from acp_proxy.protocol import acp, update_kinds
@@ -34,10 +35,10 @@ Patch = pytest.MonkeyPatch
 
 
 def _swallow_known_words(patch: Patch) -> None:
-    add = LateUpdates.add_in_turn
+    add = ReplayInTurn.add
 
     def swallows(
-        self: LateUpdates, line: bytes, update: object, prompts: list[str], *, expects_replay: bool
+        self: ReplayInTurn, line: bytes, update: object, prompts: list[str], *, expects_replay: bool
     ) -> list[SortedLine]:
         said = block_letters(acp.member(update, "content"))
         is_known = (
@@ -45,7 +46,7 @@ def _swallow_known_words(patch: Patch) -> None:
         )
         return [] if is_known else add(self, line, update, prompts, expects_replay=expects_replay)
 
-    patch.setattr(LateUpdates, "add_in_turn", swallows)
+    patch.setattr(ReplayInTurn, "add", swallows)
 
 
 def _believe_notes_anywhere(patch: Patch) -> None:
@@ -160,7 +161,7 @@ def _swallow_short_known_words(patch: Patch) -> None:
 
 
 def _take_no_message_for_a_replay_in_a_turn(patch: Patch) -> None:
-    patch.setattr(LateUpdates, "_find_proof", lambda self, letters: None)
+    patch.setattr(ReplayInTurn, "_find_proof", lambda self, letters: None)
 
 
 def _compare_nothing_from_outside_turns(patch: Patch) -> None:

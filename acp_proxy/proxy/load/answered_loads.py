@@ -6,7 +6,7 @@ the load is settled. In the turn, it is sent and recorded at once, unless it pro
 
 from collections.abc import Callable
 
-from acp_proxy.comparison.late_updates import SortedLine
+from acp_proxy.comparison.replay_in_turn import SortedLine
 from acp_proxy.comparison.transcript_text import block_letters
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, Peer
@@ -74,17 +74,17 @@ class AnsweredLoads:
             effects += self._record(load, line)
         if new:
             effects.append(EndTurn(load.session))
-        load.compared.late.begin_turn(shows_transcript=load.client_has_transcript)
+        load.compared.begin_turn(shows_transcript=load.client_has_transcript)
         return effects
 
     # --- in the turn after that
 
     def handle_update_in_turn(self, load: Load, line: bytes, update: object) -> list[Effect]:
         """An update of the conversation during a turn: new, unless it belongs to a replay that still runs or begins."""
-        if load.late_in_turn is not None:
+        if load.replay_in_turn is not None:
             expects = load.awaits_agent and not load.client_has_transcript
-            late, prompts = load.late_in_turn, load.unechoed_prompts
-            return self._send_sorted(load, late.add_in_turn(line, update, prompts, expects_replay=expects))
+            replay, prompts = load.replay_in_turn, load.unechoed_prompts
+            return self._send_sorted(load, replay.add(line, update, prompts, expects_replay=expects))
         may_repeat = load.has_transcript and load.expects_replay
         is_user = acp.update_kind(update) == update_kinds.USER_CHUNK and may_repeat
         letters = block_letters(acp.member(update, "content")) if is_user else ""
@@ -96,8 +96,8 @@ class AnsweredLoads:
 
     def end_turn(self, load: Load) -> list[Effect]:
         """Send and record what waits in the turn."""
-        late = load.late_in_turn
-        return self._send_sorted(load, late.release_in_turn()) if late is not None else []
+        replay = load.replay_in_turn
+        return self._send_sorted(load, replay.release()) if replay is not None else []
 
     # --- in both
 
@@ -106,7 +106,7 @@ class AnsweredLoads:
         load = self._open_loads.find_in_question(session)
         if load is None:
             return []
-        return self.end_turn(load) if load.late_in_turn is not None else self._release(load)
+        return self.end_turn(load) if load.replay_in_turn is not None else self._release(load)
 
     def send_late_in_turn(self, session: str) -> list[Effect]:
         """The agent has answered a prompt, or another is sent: send and record what waits in the turn before that."""
@@ -115,7 +115,7 @@ class AnsweredLoads:
 
     def _release(self, load: Load) -> list[Effect]:
         """Send what waits from before the next prompt."""
-        if load.compared is None or (load.state is LoadState.TURN and load.compared.late.is_in_turn):
+        if load.compared is None or (load.state is LoadState.TURN and load.compared.in_turn is not None):
             return []
         return [Forward(Peer.CLIENT, line) for line in load.compared.late.release()]
 

@@ -3,6 +3,7 @@
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.repeated_replays import drop_repetition
+from acp_proxy.comparison.replay_in_turn import ReplayInTurn
 
 
 class ComparedReplay:
@@ -28,6 +29,9 @@ class ComparedReplay:
         self.comparison = comparison
         self.size = size
         self.late = LateUpdates(comparison, shows_transcript=shows_transcript, shows_replay=shows_replay)
+        """What the agent sends between its answer and the next prompt."""
+        self.in_turn: ReplayInTurn | None = None
+        """What the agent sends in the turn after the load, if that has begun."""
         self._is_open_elsewhere = is_open_elsewhere
         self._is_checked = is_checked
         """Whether what is new was compared with what was appended since then."""
@@ -42,11 +46,6 @@ class ComparedReplay:
         return self._is_checked
 
     @property
-    def late_in_turn(self) -> LateUpdates | None:
-        """What the agent sends in the turn after the load, if that has begun."""
-        return self.late if self.late.is_in_turn else None
-
-    @property
     def new_message_ids(self) -> dict[tuple[str, bytes], str]:
         """The ids of the user's messages in the agent's replay, by ``rewinds.request_key``, that the transcript does
         not note."""
@@ -57,6 +56,11 @@ class ComparedReplay:
         """Take an update from between the answer and the next prompt; returns the lines to send now."""
         self._is_checked = False
         return self.late.add(line, update)
+
+    def begin_turn(self, *, shows_transcript: bool) -> None:
+        """The client has prompted. ``shows_transcript``: as for ``ReplayInTurn``."""
+        if self.in_turn is None:
+            self.in_turn = ReplayInTurn(self.comparison, shows_transcript=shows_transcript)
 
     def find_new(self, *, comes_again: bool) -> list[bytes]:
         """The lines that the transcript lacks. ``comes_again``: as for ``Comparison.find_new``."""

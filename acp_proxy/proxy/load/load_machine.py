@@ -349,7 +349,7 @@ class LoadMachine:
                 else:
                     compared = self._keep_comparison(load, read.comparison, read.size, is_checked=True)
                     if self._log.sessions.is_in_turn(load.session):
-                        compared.late.begin_turn(shows_transcript=load.client_has_transcript)
+                        compared.begin_turn(shows_transcript=load.client_has_transcript)
                         queued = [user.forms[0] for user in read.comparison.text.queued]
                         load.unechoed_prompts = queued or load.unechoed_prompts
                 return self._apply_earlier_events(load)
@@ -452,8 +452,8 @@ class LoadMachine:
         load = self.open_loads.current(session) if self.open_loads else None
         if load is None:
             return False
-        late = load.late_in_turn
-        return load.state is not LoadState.TURN or (late is not None and late.may_be_replay)
+        in_turn = load.replay_in_turn
+        return load.state is not LoadState.TURN or (in_turn is not None and in_turn.may_be_replay)
 
     def handle_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """An update of a session whose load is not settled. ``message``: the same line, parsed."""

@@ -3,8 +3,8 @@
 Two rules hold for this package:
 
 - Only ``LoadMachine`` assigns an attribute of a ``Load``, and only its ``_move`` the ``state``, to what ``TRANSITIONS``
-  says. ``WaitingLines`` fills and empties the buffers of lines; ``AnsweredLoads``, with ``LateUpdates``, adds to
-  ``compared`` and removes from ``unechoed_prompts``.
+  says. ``WaitingLines`` fills and empties the buffers of lines; ``AnsweredLoads`` adds to ``compared`` and removes from
+  ``unechoed_prompts``.
 - What happened before is the state, where the next step depends on it alone. The other attributes say what kind of load
   it is, and hold what the agent sent.
 
@@ -32,7 +32,7 @@ import enum
 from typing import Generic, NamedTuple, TypeVar
 
 from acp_proxy.comparison.choose_replay import Decision, Rule, choose_replay
-from acp_proxy.comparison.late_updates import LateUpdates
+from acp_proxy.comparison.replay_in_turn import ReplayInTurn
 from acp_proxy.protocol.jsonrpc import Request
 from acp_proxy.proxy.load.compared_replay import ComparedReplay
 from acp_proxy.proxy.load.load_plan import LoadPlan
@@ -357,9 +357,9 @@ class Load:
         return TRANSITIONS[self.state].holds_lines
 
     @property
-    def late_in_turn(self) -> LateUpdates | None:
+    def replay_in_turn(self) -> ReplayInTurn | None:
         """What the agent sends in the turn after this load, if that has begun."""
-        return self.compared.late_in_turn if self.compared is not None else None
+        return self.compared.in_turn if self.compared is not None else None
 
     @property
     def size(self) -> int:

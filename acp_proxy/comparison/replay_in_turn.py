@@ -1,0 +1,225 @@
+"""Finds a replay that an agent sends in the turn after a load, and what is new beside it.
+
+Agents answer a load before their replay is complete, and a client that prompts at once meets the rest in its first
+turn. It must not be shown behind the transcript, nor recorded a second time. But an answer to a prompt may have the
+same words as the history, and swallowing it is worse than showing something twice. So what the agent sends in the turn
+goes to the client at once, and is recorded. Only a user message that nobody typed can prove that it is history,
+together with what follows it in order. ``late_updates`` sorts what comes before the turn.
+"""
+
+from msgspec import Struct
+
+from acp_proxy.comparison.comparison import Comparison
+from acp_proxy.comparison.late_updates import UNDECIDED_LIMIT
+from acp_proxy.comparison.transcript_text import block_letters, digest, find_shown_call
+from acp_proxy.protocol import acp, update_kinds
+from acp_proxy.protocol.update_kinds import Compared
+
+
+class SortedLine(Struct, frozen=True):
+    """A line of a turn, and what to do with it now: send it to the client, record it, or both."""
+
+    line: bytes
+    is_sent: bool
+    is_recorded: bool
+
+
+class ReplayInTurn:
+    """The updates of one session in the turn after a load. The comparison is over, so each line comes out with whether
+    to record it."""
+
+    def __init__(self, comparison: Comparison, *, shows_transcript: bool) -> None:
+        """``comparison``: with what the agent sent before the prompt. ``shows_transcript``: the client must not get a
+        replay, since it has seen the transcript, or has cancelled the load and wants nothing of the past."""
+        self._text = comparison.text
+        self._shows_transcript = shows_transcript
+        self._at, self._next_user = comparison.at, comparison.users.next
+        """Where the replay has come to, as ``at`` and ``users.next`` of the comparison."""
+        self._thought_at = 0
+        """Where the replay has come to in the thought with which the transcript ends."""
+        self._next_call = 0
+        """Where a proved replay has come to in the transcript's calls."""
+        self._may_continue = comparison.stops_in_turn
+        """Whether what the agent sends next may go on in order."""
+        self._is_proven = self._is_proof = False
+        """Whether a user message has proved a replay, and whether the one that is coming does."""
+        self._undecided: list[tuple[bytes, bool]] = []
+        """Lines that may belong to the replay and are not recorded, each with whether it was sent."""
+        self._size = 0
+        """Their bytes."""
+        self._message_key: tuple[str, str | None] | None = None
+        """The kind and the id of the message that is coming."""
+        self._letters = ""
+        """Its letters, if it may belong to the replay."""
+        self._may_be_echo = False
+        """Whether the user message that is coming may belong to the replay ("go") or begin an echo ("go on"). Then its
+        lines alone are undecided."""
+        self._expects_replay = False
+        """Whether a load of the session has no answer, so that the agent sends its replay now."""
+        self._was_expected = False
+        """Whether such a load had no answer when the last user message came."""
+        self._new_call_ids: set[str] = set()
+        """The ids that replays have given to calls of the transcript."""
+
+    @property
+    def may_be_replay(self) -> bool:
+        """Whether other updates than user messages may belong to a replay, or end a message that may."""
+        return self._may_continue or bool(self._undecided) or bool(self._letters)
+
+    def add(self, line: bytes, update: object, prompts: list[str], *, expects_replay: bool = False) -> list[SortedLine]:
+        """Take an update of a turn: its line, and its parsed ``params.update``.
+
+        ``prompts``: the letters of the open prompts without an echo; an echoed one is removed. ``expects_replay``: the
+        agent was asked for a replay that goes to the client, and has not answered. A line that was not sent
+        or not recorded comes back later, from this or from ``release``, unless it belongs to a replay.
+        """
+        self._expects_replay = expects_replay
+        kind = acp.update_kind(update) or ""
+        message_key = (kind, acp.text(update, "messageId"))
+        out = self._end_message() if message_key != self._message_key else []
+        self._message_key = message_key
+        letters, shown = block_letters(acp.member(update, "content")), find_shown_call(update)
+        compared = update_kinds.find(kind).compared
+        if kind == update_kinds.USER_CHUNK:
+            return out + self._add_user(line, letters, prompts)
+        if not self._may_continue:
+            return out + self._pass(line)
+        if compared is Compared.IN_ORDER and shown is None:
+            return out + self._add_words(line, letters)
+        if compared is Compared.CALL or shown is not None:
+            return out + self._add_call(line, shown or update)
+        if compared is Compared.LETTERS and self._is_last_thought(letters):
+            self._thought_at += len(letters)
+            return out + self._wait(line) + self._decide(is_new=False)
+        is_known = compared is Compared.NOTHING or (
+            letters in self._text.thoughts if compared is Compared.LETTERS else digest(update) in self._text.others
+        )
+        if is_known and self._expects_replay and self._is_proven and compared is Compared.LETTERS:
+            return out + self._wait(line) + self._decide(is_new=False)
+        return out + (self._wait(line) if is_known else self._pass(line))
+
+    def release(self) -> list[SortedLine]:
+        """The lines that wait, since the turn is over, or something comes that must not overtake them."""
+        out = self._end_message()
+        self._message_key = None
+        return out + self._decide(is_new=True)
+
+    def _add_user(self, line: bytes, letters: str, prompts: list[str]) -> list[SortedLine]:
+        self._letters += letters
+        self._was_expected = self._expects_replay
+        number = self._find_proof(self._letters)
+        if number is None:  # within context
+            number = self._find_proof(letters)
+        forms = [self._letters, *(self._text.users[number].forms if number is not None else [])]
+        echoed = next((prompt for prompt in prompts if prompt in forms), None)
+        begins_prompt = any(prompt.startswith(self._letters) for prompt in prompts)
+        following = [*self._text.users[self._next_user : self._next_user + 1], *self._text.users[:1]]
+        following = self._text.users if self._expects_replay else following
+        begins_past = any(form.startswith(self._letters) for user in following for form in user.forms)
+        might_be_echo, self._may_be_echo = self._may_be_echo, False
+        if echoed is not None or (begins_prompt and number is None and not begins_past):
+            # An echo: agents repeat a prompt before they answer it. Whatever they replayed before, the answer follows.
+            if echoed is not None:
+                prompts.remove(echoed)
+            self._may_continue = self._is_proven = self._is_proof = False
+            return [*self._decide(is_new=might_be_echo), SortedLine(line, True, True)]
+        # What came before this message is the past, whether this is an echo or a proof.
+        out = self._decide(is_new=False) if not might_be_echo and (begins_prompt or number is not None) else []
+        self._may_be_echo, self._is_proof = begins_prompt, number is not None
+        if number is not None:
+            self._may_continue = self._is_proven = True
+            self._at, self._next_user = self._text.users[number].turn_start(self._at), number + 1
+            self._thought_at, self._next_call = 0, self._text.users[number].call
+            return out + self._wait(line)
+        if begins_past:
+            return out + self._wait(line)  # the message may become such a proof with its next chunk
+        return out + self._end_replay(line)
+
+    def _find_proof(self, letters: str) -> int | None:
+        """The index of the user message with these letters that proves a replay, if it does.
+
+        Nobody typed these words in this turn, and they go on where the replay stopped before the prompt, or begin the
+        transcript. Any other user message may be one that the agent sends to itself, unless it was asked for a replay:
+        that may begin anywhere, since agents leave out commands, what another window said, or old turns.
+        """
+        if self._next_user and (found := self._text.find_user(letters, self._next_user)) is not None:
+            return found
+        if self._expects_replay:
+            return self._text.find_user(letters, 0)
+        return 0 if self._text.users and letters in self._text.users[0].forms else None
+
+    def _add_words(self, line: bytes, letters: str) -> list[SortedLine]:
+        out: list[SortedLine] = []
+        if not self._is_next(letters):
+            is_whole = bool(self._letters) and self._text.ends_message(self._at + len(self._letters))
+            out = self._end_message() if is_whole else []
+            if not (is_whole and self._is_next(letters)):
+                return out + self._end_replay(line)
+        self._letters += letters
+        return out + self._wait(line)
+
+    def _is_next(self, letters: str) -> bool:
+        """Whether the message that is coming goes on with these letters in the transcript, within its turn."""
+        end_of_turn = self._text.latest_end(self._next_user)
+        return self._text.words.startswith(letters, self._at + len(self._letters), end_of_turn)
+
+    def _is_last_thought(self, letters: str) -> bool:
+        """Whether a proved replay goes on with the thought with which the transcript ends. No known words follow it,
+        which would say that it is the past."""
+        is_at_end = self._next_user == len(self._text.users) and self._at == len(self._text.words)
+        goes_on = bool(letters) and self._text.last_thought.startswith(letters, self._thought_at)
+        return self._is_proven and is_at_end and goes_on
+
+    def _add_call(self, line: bytes, fields: object) -> list[SortedLine]:
+        id, title = acp.text(fields, "toolCallId") or "", acp.text(fields, "title")
+        calls = self._text.calls_of(self._next_user)
+        found = next((number for number in self._text.calls_by_id.get(id, ()) if number in calls), None)
+        if found is None and self._expects_replay and self._is_proven and self._next_call in calls:
+            # Some agents give calls new ids in each replay. Titles prove less: a turn may call a tool again.
+            found = self._next_call if self._text.calls[self._next_call].title == title else None
+            self._new_call_ids |= {id} if found is not None else set()
+        if found is None and id not in self._new_call_ids:
+            return self._end_replay(line)
+        self._next_call = max(self._next_call, found + 1 if found is not None else 0)
+        out = self._wait(line)
+        return out + (self._decide(is_new=False) if self._is_proven else [])
+
+    def _end_message(self) -> list[SortedLine]:
+        letters, self._letters, self._may_be_echo = self._letters, "", False
+        if self._message_key is None or not letters:
+            return []
+        if self._message_key[0] == update_kinds.USER_CHUNK:
+            if self._is_proof and self._text.has_answer(self._next_user) and not self._was_expected:
+                return []  # the agent's words decide about it too
+            return self._decide(is_new=False) if self._is_proof else self._end_replay()
+        self._at += len(letters)
+        if not self._is_proven:
+            return []  # equal words prove nothing: agents say the same twice, and leave turns out of their replays
+        if not self._text.ends_message(self._at):  # a part of the transcript's message: the agent says less now
+            self._may_continue = self._is_proven = False
+        return self._decide(is_new=not self._is_proven)
+
+    def _wait(self, line: bytes) -> list[SortedLine]:
+        """Keep a line until it is known whether it is new.
+
+        It is sent now, unless the client has seen the transcript and the line is a user message, which is not the
+        agent's answer, or belongs to a replay that a user message has proved.
+        """
+        is_user = self._message_key is not None and self._message_key[0] == update_kinds.USER_CHUNK
+        is_sent = not (self._shows_transcript and (self._is_proven or is_user))
+        self._undecided.append((line, is_sent))
+        self._size += len(line)
+        out = [SortedLine(line, True, False)] if is_sent else []
+        return out + (self._end_replay() if self._size > UNDECIDED_LIMIT else [])
+
+    def _end_replay(self, *line: bytes) -> list[SortedLine]:
+        """Something comes that does not go on in order: it is new, and so is what waited for it."""
+        self._may_continue = self._is_proven = self._is_proof = False
+        return self._pass(*line)
+
+    def _pass(self, *lines: bytes) -> list[SortedLine]:
+        return [*self._decide(is_new=True), *(SortedLine(line, True, True) for line in lines)]
+
+    def _decide(self, *, is_new: bool) -> list[SortedLine]:
+        undecided, self._undecided, self._size = self._undecided, [], 0
+        return [SortedLine(line, not is_sent, True) for line, is_sent in undecided] if is_new else []
