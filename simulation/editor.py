@@ -228,7 +228,7 @@ class Window:
     # --- receiving
 
     def gone(self, rest: list[Message]) -> None:
-        """The process is over. ``rest``: what it still got."""
+        """The process is over. ``rest_of_replay``: what it still got."""
         for message in rest:
             if not str(message.get("id", "")).startswith("sync-"):
                 self._take(message, answers=False)

@@ -29,7 +29,7 @@ from acp_proxy.comparison.replay_in_turn import ReplayInTurn
 from acp_proxy.comparison.transcript_text import TextBuilder
 from acp_proxy.protocol import acp, framing, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
-from acp_proxy.proxy import session_list
+from acp_proxy.proxy import own_messages, session_list
 from acp_proxy.proxy.capabilities import Modes, Settings
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.proxy.effects import (
@@ -443,7 +443,7 @@ class Talk:
         comparison, size = stored.compared(wanted.updates), len(stored.says)
         compared = comparison if wanted.compares else None
         facts = compared.end_replay() if compared is not None else None
-        decision = choose_replay(facts, rule=rule or wanted.rule, shows_replay=wanted.shows_replay)
+        decision = choose_replay(facts, fixed_rule=rule or wanted.fixed_rule, shows_replay=wanted.shows_replay)
         told = [line(state) for state in states]
         unread = ReplayEnded(id, decision, None, told, brief, attached, is_unread=True, size=size)
         if not wanted.compares and not self.core.must_compare_again(unread):
@@ -614,7 +614,7 @@ class Talk:
         """The error for a session that does not exist."""
         stored = self.stored.get(session, Stored(has_transcript=False))
         if stored.deleted or not (is_known or stored.has_transcript):
-            return Forward(Peer.CLIENT, session_list.not_found(asked, session), own=True)
+            return Forward(Peer.CLIENT, own_messages.encode_not_found(asked, session), own=True)
         return None
 
     def _found(self, id: RequestId, session: str, stored: Stored | None) -> SessionFound:

@@ -62,7 +62,7 @@ TOOLS_MAY_IMPORT = {
     "web": {"export", "search", "stats"},
 }
 """The tools that use a public function of another one."""
-TRANSCRIPT_FORMAT = {"file_format", "titles", "chunk_runs", "v2_as_v1", "rewinds", "record_text"}
+TRANSCRIPT_FORMAT = {"file_format", "titles", "chunk_runs", "v2_entries", "rewinds", "record_text"}
 """What ``comparison``, ``replay`` and ``proxy`` may import of ``transcript``: the rest reads and writes files."""
 ONLY_IN = {
     "anyio": {"tools.mock_agent"},

@@ -73,7 +73,7 @@ class Decision(Struct, frozen=True):
 def choose_replay(
     facts: ReplayFacts | None,
     *,
-    rule: Rule | None = None,
+    fixed_rule: Rule | None = None,
     shows_replay: bool = True,
     already_sent: bool = False,
     cancelled: bool = False,
@@ -83,7 +83,7 @@ def choose_replay(
     """Decide whose replay the client sees, and why.
 
     ``facts``: of the agent's replay; None if there is nothing to compare, since the agent resumes and replays nothing.
-    ``rule``: the one that was known before the agent answered: handed over, or asked for.
+    ``fixed_rule``: the one that was known before the agent answered: handed over, or asked for.
     ``shows_replay``: False for a resume, after which the client gets no replay.
     ``already_sent``: the client got what the agent sent before its answer: the plan says so (a fork, a load in a turn),
     too much waited, or a prompt came. ``cancelled``: the client has cancelled the load.
@@ -95,8 +95,8 @@ def choose_replay(
         found = Rule.CANCELLED
     elif not has_transcript:
         found = Rule.NOT_RECORDED
-    elif rule is not None:
-        found = rule
+    elif fixed_rule is not None:
+        found = fixed_rule
     elif unreadable:
         found = Rule.UNREADABLE
     elif facts is None:

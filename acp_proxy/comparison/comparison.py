@@ -15,12 +15,12 @@ from itertools import takewhile
 
 from msgspec import Struct
 
-from acp_proxy.comparison.call_search import CallSearch
 from acp_proxy.comparison.letter_search import SHORT, Search, SentSpans, Span
+from acp_proxy.comparison.replayed_calls import ReplayedCalls
+from acp_proxy.comparison.replayed_users import ReplayedUsers
 from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage
 from acp_proxy.comparison.tail import Tail
 from acp_proxy.comparison.transcript_text import UNFINISHED, TranscriptText, block_letters, digest, find_shown_call
-from acp_proxy.comparison.user_search import UserSearch
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.update_kinds import Compared
 
@@ -71,8 +71,8 @@ class Comparison:
         self._mask = mask
         self.at = 0
         """The offset after the last known letter, in ``text.words``."""
-        self.users = UserSearch(text)
-        self.calls = CallSearch(text)
+        self.users = ReplayedUsers(text)
+        self.calls = ReplayedCalls(text)
         self.spans = SentSpans()
         self.ids: dict[tuple[str, bytes], str] = {}
         """By ``User.key``: the ids of the user's messages in the agent's replay."""

@@ -36,6 +36,8 @@ USAGE = "usage_update"
 CURRENT_MODE = "current_mode_update"
 CONFIG_OPTION = "config_option_update"
 SESSION_INFO = "session_info_update"
+SESSION_INFO_BYTES = b'"session_info_update"'
+"""Bytes that every update with a title contains."""
 STATE = "state_update"
 HISTORY_TRUNCATED = "history_truncated"
 """The names that the code needs. Those that stand only in the table are written there."""

@@ -1,7 +1,8 @@
 """Reads updates of protocol version 2 as version 1 would write them, one at a time and without memory.
 
-A message is a chunk, a call's content is text where version 1 has no form for it. ``transcript/v2_as_v1`` does the same
-for whole transcripts, and knows what messages, calls, terminals and plans became. Accepts any value, and never raises.
+A message is a chunk, a call's content is text where version 1 has no form for it. ``transcript/v2_entries`` does the
+same for whole transcripts, and knows what messages, calls, terminals and plans became. Accepts any value, and never
+raises.
 """
 
 import binascii

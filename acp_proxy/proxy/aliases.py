@@ -41,8 +41,8 @@ class Aliases:
         while self._size > LIMIT and len(self._clients) > 1:
             self._forget(next(iter(self._clients)))
 
-    def mark(self, session: str) -> None:
-        """From now on, the session counts as one of those, although its ids may be the same."""
+    def watch(self, session: str) -> None:
+        """From now on, the session counts as one of those, although its ids may be the same: its lines are parsed."""
         self.add(session, self._agents.get(session, session))
 
     def client_of(self, agent: str) -> str | None:

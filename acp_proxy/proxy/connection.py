@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, RequestId, Response
-from acp_proxy.proxy import capabilities, handover_lines, session_index, session_list
+from acp_proxy.proxy import capabilities, handover_lines, own_messages, session_index
 from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.capabilities import Service, Settings
 from acp_proxy.proxy.effects import (
@@ -44,7 +44,6 @@ from acp_proxy.proxy.load.lookups import Lookups
 from acp_proxy.proxy.negotiation import Negotiation
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.pass_through import PassThrough
-from acp_proxy.proxy.session_list import refusal
 from acp_proxy.proxy.session_log import MessageLog, SessionLog
 from acp_proxy.proxy.unstable_methods import UnstableMethods
 from acp_proxy.transcript.file_format import GapReason
@@ -223,7 +222,7 @@ class Connection:
                 session = acp.required_text(request.params, "sessionId")
             except acp.InvalidParams as problem:
                 is_ours = request.method.removeprefix("session/") in ours
-                return [refusal(request.id, jsonrpc.INVALID_PARAMS, str(problem))] if is_ours else None
+                return [own_messages.refuse(request.id, jsonrpc.INVALID_PARAMS, str(problem))] if is_ours else None
             if self._service.is_known:
                 return self._lookups.look_up(line, request, session)
             return self._lookups.watch(line, request, session)
@@ -245,7 +244,7 @@ class Connection:
             if request.method == acp.DELETE and self._log.records and self._service.is_known:
                 return self._lookups.look_up_to_delete(line, request)
         except acp.InvalidParams as problem:
-            return [refusal(request.id, jsonrpc.INVALID_PARAMS, str(problem))]
+            return [own_messages.refuse(request.id, jsonrpc.INVALID_PARAMS, str(problem))]
         return None
 
     def _to_agent(self, line: bytes, message: Message) -> bytes:
@@ -290,8 +289,11 @@ class Connection:
     def _release_held(self, message: Message) -> list[Effect]:
         """Send and record what only began like a record, if this message shows that: it is about the same session."""
         session = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
-        if isinstance(message, Response) and (found := self._open_requests.find(Peer.CLIENT, message.id)) is not None:
-            session = found.session
+        if (
+            isinstance(message, Response)
+            and (answered := self._open_requests.find(Peer.CLIENT, message.id)) is not None
+        ):
+            session = answered.session
         if session is None or (isinstance(message, Notification) and message.method == acp.UPDATE):
             return []  # ``Handovers.cut_record`` decides on an update
         return self._decide_released(self._handovers.release_held(session))
@@ -343,7 +345,7 @@ class Connection:
         """An update with the title made from the prompts, if the list has that too, so that both show the same."""
         title = self._log.take_title(session) if self._service.titles else None
         return (
-            [session_list.encode_update(session, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title})]
+            [own_messages.encode_update(session, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title})]
             if title is not None
             else []
         )
@@ -408,46 +410,46 @@ class Connection:
             return [*self._machine.handle_new_session(load, line, message), *self._release_unnamed()]
         if (ours := self._unstable_methods.handle_response(line, message)) is not None:
             return ours
-        found = self._open_requests.take(Peer.CLIENT, message.id)
-        if found is None:
+        answered = self._open_requests.take(Peer.CLIENT, message.id)
+        if answered is None:
             return [Forward(Peer.CLIENT, line)]
-        if (load := self._machine.open_loads.of(found.request)) is not None:
+        if (load := self._machine.open_loads.of(answered.request)) is not None:
             if again := self._lookups.ask_by_earlier_id(load, message):
                 return again
             return [*self._machine.handle_answer(load, line, message), *self._message_log.record_early_updates()]
-        if found.request.method == acp.PROMPT and found.session is not None:
-            return self._handle_prompt_answer(found, found.session, line, message)
-        fork = acp.session_id(message.result) if found.request.method == acp.FORK else None
+        if answered.request.method == acp.PROMPT and answered.session is not None:
+            return self._handle_prompt_answer(answered, answered.session, line, message)
+        fork = acp.session_id(message.result) if answered.request.method == acp.FORK else None
         waiting = self._log.take_early_conversation(fork) if fork is not None else []
-        effects: list[Effect] = [*self._message_log.record_answer(found, message)]
+        effects: list[Effect] = [*self._message_log.record_answer(answered, message)]
         service = self._service
         is_amended = service.amends and self._log.records
-        match found.request.method:
+        match answered.request.method:
             case acp.INITIALIZE:
                 return effects + self._negotiation.handle_offer(line, message)
             case acp.FORK if fork is not None and self._log.records:
-                self._machine.add_fork(found.request, fork, waiting)
+                self._machine.add_fork(answered.request, fork, waiting)
             case acp.LIST if (
                 capabilities.LIST not in self._service.served_here and is_amended and message.error is None
             ):
-                return [*effects, self._unstable_methods.amend_page(line, found.request, message.result)]
-            case acp.STEERING if found.session is not None and acp.is_steered(message.result):
+                return [*effects, self._unstable_methods.amend_page(line, answered.request, message.result)]
+            case acp.STEERING if answered.session is not None and acp.is_steered(message.result):
                 if self._negotiation.dialect is versions.V1:  # in version 2, the agent repeats what it takes
-                    effects += self._log.record_steering(found.session, found.request.raw)
-            case acp.DELETE if found.session is not None and message.error is None and self._log.records:
-                effects += self._log.delete(found.session)
-                effects += [*self._machine.forget_session(found.session), DeleteSession(found.session)]
+                    effects += self._log.record_steering(answered.session, answered.request.raw)
+            case acp.DELETE if answered.session is not None and message.error is None and self._log.records:
+                effects += self._log.delete(answered.session)
+                effects += [*self._machine.forget_session(answered.session), DeleteSession(answered.session)]
             case method if method in session_index.METHODS and message.error is None and self._log.records:
-                return [*effects, *self._handle_index_answer(line, found, message)]
+                return [*effects, *self._handle_index_answer(line, answered, message)]
         return [*effects, Forward(Peer.CLIENT, line)]
 
-    def _handle_index_answer(self, line: bytes, found: OpenRequest, message: Response) -> list[Effect]:
+    def _handle_index_answer(self, line: bytes, answered: OpenRequest, message: Response) -> list[Effect]:
         """An answer that may be about the agent's index of sessions."""
         offers = self._service.served_by_agent | self._service.index
-        if found.session is not None:
-            followed = session_index.follow_answer(found.request, found.session, message.result, offers)
+        if answered.session is not None:
+            followed = session_index.follow_answer(answered.request, answered.session, message.result, offers)
             return [*([followed] if followed is not None else []), Forward(Peer.CLIENT, line)]
-        return [self._amend_rows(found.request.method, line, found.request.params) or Forward(Peer.CLIENT, line)]
+        return [self._amend_rows(answered.request.method, line, answered.request.params) or Forward(Peer.CLIENT, line)]
 
     def _amend_rows(self, method: str, line: bytes, asked: object = None) -> Effect | None:
         """What to do with a line that has rows of the agent's index of sessions; None if that is not one. ``asked``:
@@ -465,9 +467,11 @@ class Connection:
             page, our_ids=self._copy_ids.our_ids, directories=service.directories, continues=service.continues
         )
 
-    def _handle_prompt_answer(self, found: OpenRequest, session: str, line: bytes, message: Response) -> list[Effect]:
+    def _handle_prompt_answer(
+        self, answered: OpenRequest, session: str, line: bytes, message: Response
+    ) -> list[Effect]:
         """The end of a turn: the answer follows the turn's updates. In version 2, an answer only accepts the prompt."""
-        id = found.request.id
+        id = answered.request.id
         if self._negotiation.dialect.accepts(message):
             accepted = self._log.accept_prompt(session, message.raw, id)
             is_over = EndTurn(session) in accepted  # its turn has ended before
@@ -482,7 +486,7 @@ class Connection:
             return self._lookups.ask_again(load, prompt, line)
         effects = self._answered_loads.send_late_in_turn(session)
         effects += self._complete_handover(session, id, succeeded=message.error is None)
-        effects += [*self._message_log.record_answer(found, message), *self._machine.end_turn(session)]
+        effects += [*self._message_log.record_answer(answered, message), *self._machine.end_turn(session)]
         return [*effects, *self._send_title(session), *self._machine.send(session, line)]
 
     def _complete_handover(self, session: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:
@@ -498,13 +502,13 @@ class Connection:
         for session, id in self._log.sessions.find_accepted_prompts():
             effects += self._answered_loads.send_late_in_turn(session)
             effects += self._log.fail_prompt(session, how, id)
-        for found in list(self._open_requests.find_all(Peer.CLIENT)):
-            request = found.request
-            if request.method == acp.PROMPT and found.session is not None:
-                effects += self._answered_loads.send_late_in_turn(found.session)
-                effects += self._log.fail_prompt(found.session, how, request.id)
+        for each in list(self._open_requests.find_all(Peer.CLIENT)):
+            request = each.request
+            if request.method == acp.PROMPT and each.session is not None:
+                effects += self._answered_loads.send_late_in_turn(each.session)
+                effects += self._log.fail_prompt(each.session, how, request.id)
             if self._machine.open_loads.of(request) is None:
-                effects.append(refusal(request.id, jsonrpc.INTERNAL_ERROR, how))
+                effects.append(own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, how))
         effects += [*self._machine.end(how), *self._release_unnamed(), *self._lookups.fail(how)]
         effects += [*self._unstable_methods.end(how), *self._log.end()]
         self._open_requests.clear()

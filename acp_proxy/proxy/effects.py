@@ -136,48 +136,53 @@ class Warn(Struct, frozen=True):
 
 
 class ListSessions(Struct, frozen=True):
-    """Answer ``session/list`` from the store.
-
-    ``cwd``: list only sessions of this directory. ``directories``: the agent supports additional directories.
-    ``archived``: which sessions to list by archive state, if each must say its own (``session_list.EXCLUDE``, …).
-    ``also``: sessions of other agents may be listed too.
-    """
+    """Answer ``session/list`` from the store."""
 
     request: RequestId
     cwd: str | None
+    """List only sessions of this directory."""
     cursor: str | None
     directories: bool
+    """The agent supports additional directories."""
     archived: str | None = None
-    also: bool = True
+    """Which sessions to list by archive state, if each must say its own (``session_list.EXCLUDE``, …)."""
+    continues: bool = True
+    """Sessions of other agents may be listed too."""
 
 
 class AmendList(Struct, frozen=True):
     """Send a line of the agent with listed sessions to the client, without the sessions deleted here and with the
-    user's titles. ``raw``: the line, usually the answer to ``session/list``.
-
-    ``archived``: as for ``ListSessions``. ``asked``: the client's request, if a page of which nothing is left must not
-    be sent; the event ``PageEmptied`` follows instead. ``pages``: how many pages were read for this request.
-    ``titles``: sessions without a title get the one that acp-proxy would list. ``joins``: this is the first page, which
-    sessions join that only acp-proxy can list: those of the directory ``cwd``, if it is given. ``continues``: copies
-    and other agents' sessions too. ``of_index``: the agent has archived sessions itself, and its rows say which.
-    ``within``: the line's member that has the sessions. ``renamed``, ``our_ids``: as for ``AmendTitles``. ``wanted``:
-    the ids that the client asked for, which join if only acp-proxy knows them.
-    """
+    user's titles."""
 
     raw: bytes
+    """The line, usually the answer to ``session/list``."""
     archived: str | None = None
+    """As for ``ListSessions``."""
     asked: Request | None = None
+    """The client's request, if a page of which nothing is left must not be sent; the event ``PageEmptied`` follows
+    instead."""
     pages: int = 1
+    """How many pages were read for this request."""
     titles: bool = False
+    """Sessions without a title get the one that acp-proxy would list."""
     joins: bool = False
+    """This is the first page, which sessions join that only acp-proxy can list."""
     continues: bool = True
+    """Copies and other agents' sessions may be listed too."""
     cwd: str | None = None
+    """Only sessions of this directory join."""
     directories: bool = False
+    """The agent supports additional directories."""
     of_index: bool = False
+    """The line is of the agent's index: the agent has archived sessions itself, and its rows say which."""
     within: str = "result"
+    """The line's member that has the sessions."""
     renamed: frozenset[str] = frozenset()
+    """As for ``AmendTitles``."""
     our_ids: Mapping[str, str] = _NOTHING
+    """As for ``AmendTitles``."""
     wanted: tuple[str, ...] = ()
+    """The ids that the client asked for, which join if only acp-proxy knows them."""
 
 
 class AmendTitles(Struct, frozen=True):
@@ -284,30 +289,30 @@ class StartReplay(Struct, frozen=True):
     """Compare what the agent sent with the transcript that was looked up, and replay the transcript if it is shown.
 
     The event ``ReplayEnded`` follows.
-
-    ``updates``: lines of conversation updates, each with whether it came after an answer of the agent.
-    ``compares``: compare them with the transcript, even if there are none.
-    ``rule``: the rule, if it is decided already; else ``choose_replay`` decides.
-    ``shows_replay``: False if the client gets no replay at all.
-    ``makes_record``: make the record of a handover, of everything up to the prompt ``before``.
-    ``only_lacking``: only of what the agent's session lacks, since other machines recorded it.
-    ``titles``: also send the title made from the prompts.
-    ``kinds``: the optional kinds of updates that the client understands. ``protocol``: the protocol's version.
-    ``accepted_content``: the types of content blocks that may be attached to the record.
     """
 
     request: RequestId
     updates: tuple[tuple[bytes, bool], ...] = ()
+    """Lines of conversation updates, each with whether it came after an answer of the agent."""
     compares: bool = False
-    rule: Rule | None = None
+    """Compare them with the transcript, even if there are none."""
+    fixed_rule: Rule | None = None
+    """The rule, if it is decided already; else ``choose_replay`` decides."""
     shows_replay: bool = True
+    """False if the client gets no replay at all."""
     makes_record: bool = False
+    """Make the record of a handover, of everything up to the prompt ``before``."""
     only_lacking: bool = False
+    """Only of what the agent's session lacks, since other machines recorded it."""
     before: RequestId | None = None
     titles: bool = True
+    """Also send the title made from the prompts."""
     kinds: frozenset[str] = frozenset()
+    """The optional kinds of updates that the client understands."""
     protocol: int = 1
+    """The protocol's version."""
     accepted_content: frozenset[str] = frozenset()
+    """The types of content blocks that may be attached to the record."""
 
 
 class StopReplay(Struct, frozen=True):

@@ -26,31 +26,32 @@ class LineTooLong(Struct, frozen=True):
 
 
 class SessionFound(Struct, frozen=True):
-    """What the store has of a session that the client wants to open: the answer to ``FindSession``.
-
-    ``is_deleted``: the session was deleted here. ``trouble``: the name of an errno, if the store cannot be read.
-    ``has_transcript``: there is a transcript. ``is_complete``: it has everything from the beginning on, without gaps.
-    ``alias``: the agent's id, if it differs. ``agent_has_only_part``: the session was handed over before, or has turns
-    of another machine. ``is_copy``: it was copied from another agent, or comes from another machine, and this agent has
-    no session for it yet. ``is_foreign``: not even the copy exists; it is made with the first prompt. ``is_behind``:
-    the agent's session lacks turns of other machines. ``is_open``: a process has the transcript open to append; None:
-    not known. ``continued``: the session that continues in this one of the agent; then the rest says nothing.
-    ``is_archived_here``: here, but not in the agent, as far as is known.
-    """
+    """What the store has of a session that the client wants to open: the answer to ``FindSession``."""
 
     request: RequestId
     is_deleted: bool = False
+    """The session was deleted here."""
     trouble: str | None = None
+    """The name of an errno, if the store cannot be read."""
     has_transcript: bool = False
     is_complete: bool = False
+    """The transcript has everything from the beginning on, without gaps."""
     alias: str | None = None
+    """The agent's id, if it differs."""
     agent_has_only_part: bool = False
+    """The session was handed over before, or has turns of another machine."""
     is_copy: bool = False
+    """It was copied from another agent, or comes from another machine, and this agent has no session for it yet."""
     is_foreign: bool = False
+    """Not even the copy exists; it is made with the first prompt."""
     is_behind: bool = False
+    """The agent's session lacks turns of other machines."""
     is_open: bool | None = None
+    """A process has the transcript open to append; None: not known."""
     continued: str | None = None
+    """The session that continues in this one of the agent; then the rest says nothing."""
     is_archived_here: bool = False
+    """Here, but not in the agent, as far as is known."""
 
 
 class ReplayEnded(Struct, frozen=True):

@@ -12,8 +12,6 @@ from acp_proxy.transcript.titles import is_of_record
 
 _NOTICE = "\n\nThis conversation continues in a new session of the agent, which has been given the record above."
 """Begins with an empty line, since some clients join it to the agent's last words."""
-SESSION_INFO = b'"' + update_kinds.SESSION_INFO.encode() + b'"'
-"""Bytes that every update with a title contains."""
 _OF_LOADS = ("sessionId", "replayFrom")
 """The parameters of a load that a new session does not take."""
 _UNKNOWN = re.compile(r"not found|unknown session|\bno\b.{0,60}\bfound\b", re.IGNORECASE | re.DOTALL)
@@ -101,7 +99,7 @@ def with_record(line: bytes, record: str, attached: Sequence[bytes] = ()) -> byt
 def without_title(line: bytes) -> bytes | None:
     """A ``session_info_update`` without a title that the agent has made from a record, in whichever process it got
     that; None if it says nothing else. Other lines are returned unchanged."""
-    if SESSION_INFO not in line:
+    if update_kinds.SESSION_INFO_BYTES not in line:
         return line
     message = jsonrpc.read_message(line)
     update = acp.member(message.params, "update") if isinstance(message, Notification) else None

@@ -13,7 +13,7 @@ from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId
 from acp_proxy.proxy import handover_lines
 from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.effects import Effect, Forward
-from acp_proxy.proxy.load.states import Load
+from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
 from acp_proxy.proxy.repeated_record import RepeatedRecord, without_record
 

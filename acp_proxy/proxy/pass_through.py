@@ -4,15 +4,15 @@ Nine reads in ten are updates of the session that was updated last. Parsing one 
 it. Whatever is not recognised here goes to ``Connection.handle``, which would do the same with it, only later.
 """
 
-from acp_proxy.protocol import acp, framing, jsonrpc
+from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Message, Notification, Peer, Request, Response
 from acp_proxy.proxy.aliases import Aliases, CopyIds
-from acp_proxy.proxy.handover_lines import SESSION_INFO
 from acp_proxy.proxy.handovers import Handovers
-from acp_proxy.proxy.held_entries import HeldEntries, UncopiedSessions
+from acp_proxy.proxy.held_entries import HeldEntries
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_log import MessageLog, SessionLog
+from acp_proxy.proxy.uncopied_sessions import UncopiedSessions
 
 _UPDATE_END = b"}}}\n"
 """The end of an update's line: the braces of the update, the parameters and the message."""
@@ -144,7 +144,7 @@ class PassThrough:
             and not machine.may_be_past(session)
         )
         # The user's title is shown in place of the agent's, and a title is brought into the index at once.
-        self._parsed_if_contains = (SESSION_INFO,)
+        self._parsed_if_contains = (update_kinds.SESSION_INFO_BYTES,)
         if machine.dialect.state_bytes is not None:  # version 2: may begin or end a turn
             self._parsed_if_contains += (machine.dialect.state_bytes,)
         if machine.open_loads.is_in_question(session):  # in the turn after a load, it may begin a replay
@@ -168,8 +168,8 @@ class PassThrough:
                 return False
             self._open_requests.add(peer, message, acp.session_id(message.params))
             return True
-        found = self._open_requests.find(peer.other, message.id) if isinstance(message, Response) else None
-        if found is None or not _is_only_remembered(found.request.method, peer.other):
+        answered = self._open_requests.find(peer.other, message.id) if isinstance(message, Response) else None
+        if answered is None or not _is_only_remembered(answered.request.method, peer.other):
             return False
         self._message_log.record(peer, message)
         return True

@@ -4,10 +4,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
 
-from acp_proxy.errors import REPLACED
 from acp_proxy.protocol import acp, framing, json_splice, jsonrpc, timestamps, update_kinds
-from acp_proxy.protocol.jsonrpc import Notification, Peer, RequestId
-from acp_proxy.proxy.effects import Forward
+from acp_proxy.protocol.jsonrpc import Notification, RequestId
 from acp_proxy.transcript.titles import RECORD_BYTES, is_of_record
 
 EXCLUDE, INCLUDE, ONLY = "exclude", "include", "only"
@@ -15,7 +13,6 @@ EXCLUDE, INCLUDE, ONLY = "exclude", "include", "only"
 INDEX_MARK = "_meta", "jetbrains", "air", "archived"
 """Where a row of an agent's session index says whether the agent has archived the session. Source: claude-agent-acp
 0.101, codex-acp 2.6."""
-_SESSION_INFO = update_kinds.SESSION_INFO.encode()
 
 
 class ListRow(Protocol):
@@ -254,7 +251,9 @@ def with_titles(data: bytes, title_of: Callable[[str], str | None]) -> bytes:
 
     ``title_of``: returns the user's title of a session id, or None.
     """
-    return b"".join(_with_title(line, title_of) if _SESSION_INFO in line else line for line in framing.cut(data))
+    return b"".join(
+        _with_title(line, title_of) if update_kinds.SESSION_INFO_BYTES in line else line for line in framing.cut(data)
+    )
 
 
 def _with_title(line: bytes, title_of: Callable[[str], str | None]) -> bytes:
@@ -268,28 +267,6 @@ def _with_title(line: bytes, title_of: Callable[[str], str | None]) -> bytes:
         return acp.with_title(line, title)
     except (ValueError, KeyError):  # it passes unchanged
         return line
-
-
-def refusal(id: RequestId, code: int, message: str) -> Forward:
-    """An error response to the client's request."""
-    return Forward(Peer.CLIENT, jsonrpc.error(id, code, message), own=True)
-
-
-def not_found(id: RequestId, session: str) -> bytes:
-    """The error for a session that does not exist, as the drafts of the protocol want it."""
-    return jsonrpc.error(id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session}", {"sessionId": session})
-
-
-def store_refusal(id: RequestId, errno_name: str) -> Forward:
-    """The error for history that cannot be read. It has no text of the system's, since some clients react to that."""
-    what_to_do = "Restart the agent." if errno_name == REPLACED else "Run: acp-proxy doctor"
-    message = f"Session history cannot be read ({errno_name}). {what_to_do}"
-    return refusal(id, jsonrpc.INTERNAL_ERROR, message)
-
-
-def encode_update(session: str, body: Mapping[str, object]) -> bytes:
-    """The line of a ``session/update``. ``body``: the update, with its kind."""
-    return jsonrpc.notification(acp.UPDATE, {"sessionId": session, "update": body})
 
 
 # --- Puts sessions that only acp-proxy can list into the first page of the agent's own list.

@@ -18,7 +18,7 @@ from acp_proxy.proxy.effects import (
     RecordNote,
     TranscriptEffect,
 )
-from acp_proxy.proxy.held_entries import EarlyUpdates
+from acp_proxy.proxy.held_entries import UNRECORDED_LIMIT
 from acp_proxy.proxy.known_sessions import KnownSessions, SessionState
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.terminal_notes import Terminals
@@ -315,6 +315,50 @@ class SessionLog:
         return [RecordLine(session, Peer.AGENT, raw) for raw, _ in early]
 
 
+class EarlyUpdates:
+    """Updates of sessions that may be new: an open request may be what opens them, and its answer, which says in which
+    directory, has not come. Holds at most ``UNRECORDED_LIMIT`` bytes."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, list[tuple[bytes, object]]] = {}
+        """By session: lines without newlines, with their updates."""
+        self._size = 0
+
+    @property
+    def sessions(self) -> list[str]:
+        """The sessions of which updates wait."""
+        return list(self._held)
+
+    def add(self, session: str, raw: bytes, update: object) -> bool:
+        """Let an update wait; returns False if too much does."""
+        if self._size + len(raw) > UNRECORDED_LIMIT:
+            return False
+        self._held.setdefault(session, []).append((raw, update))
+        self._size += len(raw)
+        return True
+
+    def take(self, session: str) -> list[tuple[bytes, object]]:
+        """Remove and return a session's lines and updates."""
+        held = self._held.pop(session, [])
+        self._size -= sum(len(raw) for raw, _ in held)
+        return held
+
+    def take_conversation(self, session: str) -> list[bytes]:
+        """Remove and return the lines of a session's conversation updates. The others wait on."""
+        taken = []
+        for raw, update in self.take(session):
+            if update_kinds.is_conversation(acp.update_kind(update)):
+                taken.append(raw)
+            else:
+                self.add(session, raw, update)
+        return taken
+
+    def drop(self) -> None:
+        """Discard what waits."""
+        self._held.clear()
+        self._size = 0
+
+
 # --- messages
 
 
@@ -344,8 +388,8 @@ class MessageLog:
                 if sender is Peer.CLIENT:
                     self._log.cancel_turn(acp.session_id(params))
                 return self._log.record_line(acp.session_id(params), sender, raw)
-            case Response(id=id) if found := self._open_requests.take(sender.other, id):
-                return self.record_answer(found, message)
+            case Response(id=id) if answered := self._open_requests.take(sender.other, id):
+                return self.record_answer(answered, message)
             case _:
                 return []
 
@@ -362,9 +406,9 @@ class MessageLog:
             return self._log.release_terminal(session, request.params)
         return self._log.record_line(session, sender, request.raw) if method in acp.RECORDED_REQUESTS else []
 
-    def record_answer(self, found: OpenRequest, response: Response) -> list[TranscriptEffect]:
-        """The recording effects of an answer. ``found``: its request, which is closed."""
-        request, session = found.request, found.session
+    def record_answer(self, answered: OpenRequest, response: Response) -> list[TranscriptEffect]:
+        """The recording effects of an answer. ``answered``: its request, which is closed."""
+        request, session = answered.request, answered.session
         method, succeeded = request.method, response.error is None
         answerer = Peer.CLIENT if method == acp.REQUEST_PERMISSION else Peer.AGENT
         if method in acp.OPENING:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, json_splice, jsonrpc, proxy_ids, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
-from acp_proxy.proxy import session_index
+from acp_proxy.proxy import own_messages, session_index
 from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.capabilities import ARCHIVE, CLOSE, LIST, STATUS, TITLE, Service
 from acp_proxy.proxy.effects import AmendList, AmendTitles, AnswerStatus, Effect, Forward, SetArchived, SetTitle
@@ -21,7 +21,7 @@ from acp_proxy.proxy.events import PageEmptied
 from acp_proxy.proxy.handovers import OWN_IDS
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.session_list import EXCLUDE, INCLUDE, ONLY, refusal
+from acp_proxy.proxy.session_list import EXCLUDE, INCLUDE, ONLY
 from acp_proxy.proxy.session_log import SessionLog
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
 
@@ -33,7 +33,6 @@ LISTED_LIMIT = 4 * 1024 * 1024
 """The most bytes of ids that the agent has listed: more than ten thousand sessions."""
 _ENTRY = 256
 _DRAFTS = frozenset({TITLE, ARCHIVE, STATUS})
-_SESSION_INFO = b'"' + update_kinds.SESSION_INFO.encode() + b'"'
 
 
 class UnstableMethods:
@@ -159,7 +158,7 @@ class UnstableMethods:
             try:
                 line = acp.with_id(line, page.asked.id)
             except (ValueError, KeyError):
-                return [refusal(page.asked.id, jsonrpc.INTERNAL_ERROR, "The agent's list cannot be read")]
+                return [own_messages.refuse(page.asked.id, jsonrpc.INTERNAL_ERROR, "The agent's list cannot be read")]
             self._remember(message.result)
             return [
                 replace(page, raw=line, pages=page.pages + 1) if message.error is None else Forward(Peer.CLIENT, line)
@@ -174,7 +173,7 @@ class UnstableMethods:
         self._pages.clear()
         self._closing.clear()
         asked = [page.asked for page in pages if page.asked is not None]
-        return [*closing, *(refusal(each.id, jsonrpc.INTERNAL_ERROR, how) for each in asked)]
+        return [*closing, *(own_messages.refuse(each.id, jsonrpc.INTERNAL_ERROR, how) for each in asked)]
 
     def amend_titles(self, effects: list[Effect]) -> list[Effect]:
         """The effects, with the user's titles in updates for the client."""
@@ -182,7 +181,7 @@ class UnstableMethods:
             return effects
         return [
             AmendTitles(each.data, self._open_requests.sessions(Peer.CLIENT, acp.RENAMES))
-            if isinstance(each, Forward) and each.to is Peer.CLIENT and _SESSION_INFO in each.data
+            if isinstance(each, Forward) and each.to is Peer.CLIENT and update_kinds.SESSION_INFO_BYTES in each.data
             else each
             for each in effects
         ]

@@ -75,12 +75,12 @@ class Recorder:
         mask: Callable[[bytes], bytes] | None = None,
         *,
         deletes_softly: bool = False,
-        also: Sequence[str] = (),
+        other_agents: Sequence[str] = (),
     ) -> None:
         """``command``: the agent's. ``agent``: the user's name for it, if any. ``fsync``: turn, always or never.
 
         ``mask``: takes whole entries and returns them with secrets masked. ``deletes_softly``: deletes can be undone.
-        ``also``: names of agents whose sessions are listed too; ``all``: every agent's.
+        ``other_agents``: names of agents whose sessions are listed too; ``all``: every agent's.
         """
         self.store = store
         self.fsync = fsync
@@ -94,7 +94,7 @@ class Recorder:
         self._protocol = file_format.V1
         self.mask = mask
         self._deletes_softly = deletes_softly
-        self._listed_agents = also
+        self._listed_agents = other_agents
         self._progress = Progress()
         self._sessions = RecordedSessions(store, self._progress, self.run_id, warn, lambda: self.agent)
         self._gaps, self._unmarked = self._sessions.gaps, self._sessions.unmarked  # every update looks at them

@@ -46,7 +46,7 @@ class Replayer:
         run: str,
         mode: Mode = "compact",
         tool_limit: int = TOOL_LIMIT,
-        also: frozenset[str] = frozenset(),
+        other_ids: frozenset[str] = frozenset(),
         page: int = 0,
         kinds: frozenset[str] = frozenset(),
         at_once: bool = False,
@@ -55,14 +55,14 @@ class Replayer:
         """``run``: the connection that asks for the replay; its own turn may still be under way.
 
         ``tool_limit``: the most bytes of one tool call in a compact replay; 0 for no limit.
-        ``also``: ids of other sessions whose entries belong to this one; they are replayed with its id.
+        ``other_ids``: ids of other sessions whose entries belong to this one; they are replayed with its id.
         ``page``: a segment longer than this many bytes is replayed as several segments; 0 for never.
         ``kinds``: the optional kinds of updates that the client announced.
         ``ids``: those that the agent gives the user's messages, by ``rewinds.request_key``.
         ``at_once``: the next prompt ends the wait for echoes of earlier ones.
         """
         self._session = session
-        self._ids = also | {session}
+        self._ids = other_ids | {session}
         self._run = run
         self._mode = mode
         self._limit = tool_limit if mode == "compact" else 0

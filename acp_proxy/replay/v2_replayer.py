@@ -39,11 +39,11 @@ class _UnrepeatedPrompt:
 class V2Replayer:
     """One replay. The methods return lines, in order; an item may be several lines."""
 
-    def __init__(self, session: str, *, run: str, also: frozenset[str] = frozenset()) -> None:
-        """``run``: the connection that asks for it. ``also``: ids of other sessions whose entries belong to this one;
-        they are replayed with its id."""
+    def __init__(self, session: str, *, run: str, other_ids: frozenset[str] = frozenset()) -> None:
+        """``run``: the connection that asks for it. ``other_ids``: sessions whose entries belong to this one; they are
+        replayed with its id."""
         self._session = session
-        self._ids = also | {session}
+        self._ids = other_ids | {session}
         self._run = run
         self._unrepeated: list[_UnrepeatedPrompt] = []
         self._repeated: set[tuple[str, str | None]] = set()

@@ -19,7 +19,7 @@ from typing import assert_never
 
 from acp_proxy.errors import errno_name
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
-from acp_proxy.proxy import session_list
+from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.proxy.effects import (
     AddAlias,
@@ -58,9 +58,9 @@ from acp_proxy.proxy.events import (
 )
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.run.idle_work import IdleWork
+from acp_proxy.run.load_requests import LoadRequests, ReplayOptions
 from acp_proxy.run.output import Output, stderr
 from acp_proxy.run.pump import Pump
-from acp_proxy.run.replays import ReplayOptions, Replays
 from acp_proxy.run.store_requests import StoreRequests
 
 IDLE_SECONDS = 5 * 60.0
@@ -108,15 +108,17 @@ class Relay:
         self.pauses_agent = False
         self._has_room = threading.Event()
         self._has_room.set()
-        self._replays = (
-            Replays(recorder, self._to_client, replay, self._core_lock, self._decide_locked, self._end_replay, warn)
+        self._load_requests = (
+            LoadRequests(
+                recorder, self._to_client, replay, self._core_lock, self._decide_locked, self._end_replay, warn
+            )
             if recorder is not None
             else None
         )
         self._idle: IdleWork | None = None
         if recorder is not None and idle_seconds is not None:
             root = recorder.store.root
-            self._idle = IdleWork(root, idle_seconds, lambda: bool(self._replays), warn, compresses=compresses)
+            self._idle = IdleWork(root, idle_seconds, lambda: bool(self._load_requests), warn, compresses=compresses)
 
     def start(self) -> None:
         """Start the pumps and the store's threads."""
@@ -163,8 +165,8 @@ class Relay:
 
         ``how``: who ended, and how, for people.
         """
-        if self._replays is not None:
-            self._replays.join()
+        if self._load_requests is not None:
+            self._load_requests.join()
         self._to_client.wait_until_written()
         effects = deque(self._decide(AgentEnded(how)))
         while effects:
@@ -295,20 +297,20 @@ class Relay:
             case AddAlias(session, alias):
                 self._require_store_requests().add_alias(session, alias)
             case FindSession():
-                found = self._require_replays().find(effect, self._require_store_requests().trouble_of_missing)
+                found = self._require_load_requests().find(effect, self._require_store_requests().trouble_of_missing)
                 return found if isinstance(found, list) else self._decide(found)
             case DecideLater(peer, lines):
                 return self._decide(LinesRead(peer, lines))
             case ReadPast():
-                return self._decide(self._require_replays().read_past(effect))
+                return self._decide(self._require_load_requests().read_past(effect))
             case StartReplay():
-                self._require_replays().start(effect)
+                self._require_load_requests().start(effect)
             case StopReplay(request):
-                if self._replays is not None:
-                    self._replays.stop(request)
+                if self._load_requests is not None:
+                    self._load_requests.stop(request)
             case CloseTranscript(request):
-                if self._replays is not None:
-                    self._replays.close(request)
+                if self._load_requests is not None:
+                    self._load_requests.close(request)
             case ReserveOutput(request):
                 # On a separate thread: a line that passes unread and never ends may hold the client's output.
                 threading.Thread(target=self._reserve_output, args=(request,), name="take output", daemon=True).start()
@@ -326,7 +328,7 @@ class Relay:
             case AmendList(raw=data) | AmendTitles(data):
                 return [Forward(Peer.CLIENT, data)]
             case SetTitle(request=request) | SetArchived(request=request) | AnswerStatus(request=request):
-                return [session_list.store_refusal(request, trouble)]
+                return [own_messages.refuse_for_store(request, trouble)]
             case _:
                 return []
 
@@ -381,7 +383,7 @@ class Relay:
             if self._connection.must_compare_again(ended):
                 return False
             effects = self._decide_locked(ended)
-        self._require_replays().forget(ended.request)
+        self._require_load_requests().forget(ended.request)
         self.pauses_agent = False
         self._has_room.set()
         self._perform_locked(effects)
@@ -412,10 +414,10 @@ class Relay:
     def _output(self, peer: Peer) -> Output:
         return self._to_client if peer is Peer.CLIENT else self._to_agent
 
-    def _require_replays(self) -> Replays:
-        if self._replays is None:
+    def _require_load_requests(self) -> LoadRequests:
+        if self._load_requests is None:
             raise RuntimeError("nothing is recorded, so nothing is served")
-        return self._replays
+        return self._load_requests
 
     def _require_store_requests(self) -> StoreRequests:
         if self._store_requests is None:

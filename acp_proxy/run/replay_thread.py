@@ -19,7 +19,7 @@ from acp_proxy.comparison.transcript_text import TextBuilder
 from acp_proxy.errors import errno_name
 from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds, v2_updates
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
-from acp_proxy.proxy import session_list
+from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import StartReplay
 from acp_proxy.proxy.events import ReplayEnded
 from acp_proxy.replay.handover_record import LIMIT, HandoverRecord
@@ -49,7 +49,7 @@ class ReplayThread:
         warn: Callable[[str], None],
         *,
         run: str,
-        also: frozenset[str] = frozenset(),
+        other_ids: frozenset[str] = frozenset(),
         mode: Mode = "compact",
         tool_limit: int = TOOL_LIMIT,
         title: str | None = None,
@@ -59,7 +59,7 @@ class ReplayThread:
         """``session``: the client's id. ``reading``: the transcript; this closes it. ``run``: this connection's.
 
         ``end``: called at the end with the result; returns False if updates arrived that must be compared first.
-        ``also``, ``mode``, ``tool_limit``: as for ``Replayer``. ``title``: the user's title, if there is one.
+        ``other_ids``, ``mode``, ``tool_limit``: as for ``Replayer``. ``title``: the user's title, if there is one.
         ``record_size``: the most bytes of a handover's record. ``mask``: masks secrets in what is recorded.
         """
         self._session = session
@@ -68,7 +68,7 @@ class ReplayThread:
         self._end = end
         self._warn = warn
         self._own_run = run
-        self._also = also
+        self._other_ids = other_ids
         self._mode: Mode = mode
         self._tool_limit = tool_limit
         self._title = title
@@ -111,7 +111,7 @@ class ReplayThread:
     def _run(self) -> None:
         wanted = self._wanted
         # What holds if the transcript cannot be read.
-        decision = choose_replay(None, rule=wanted.rule, shows_replay=wanted.shows_replay, unreadable=True)
+        decision = choose_replay(None, fixed_rule=wanted.fixed_rule, shows_replay=wanted.shows_replay, unreadable=True)
         replayer = self._begin_replayer(wanted, None)
         summary = Summary.begin(self._reading.header or Header(self._session, None, "", ""))
         comparison: Comparison | None = None
@@ -120,7 +120,7 @@ class ReplayThread:
             comparison = self._compare() if wanted.compares else None
             replayer = self._begin_replayer(wanted, comparison)
             facts = comparison.end_replay() if comparison is not None else None
-            decision = choose_replay(facts, rule=wanted.rule, shows_replay=wanted.shows_replay)
+            decision = choose_replay(facts, fixed_rule=wanted.fixed_rule, shows_replay=wanted.shows_replay)
             is_shown = decision.shows is ShownReplay.TRANSCRIPT or self._records_replay
             is_done = not is_shown or self._send_transcript(replayer, summary)
             if wanted.protocol != V1 or wanted.only_lacking:
@@ -144,14 +144,14 @@ class ReplayThread:
             run=self._own_run,
             mode=self._mode,
             tool_limit=self._tool_limit,
-            also=self._also,
+            other_ids=self._other_ids,
             page=FOLDED,
             kinds=wanted.kinds,
             ids=comparison.ids if comparison is not None else None,
         )
         if wanted.protocol == V1:
             return first
-        verbatim = V2Replayer(self._session, run=self._own_run, also=self._also)
+        verbatim = V2Replayer(self._session, run=self._own_run, other_ids=self._other_ids)
         is_folded = self._mode == "compact"
         folding = V2Folder(self._session, self._tool_limit, page=FOLDED) if is_folded else None
         return V2ClientReplayer(self._session, first, verbatim, folding)
@@ -177,7 +177,7 @@ class ReplayThread:
 
     def _send_transcript(self, replayer: Replayer | V2ClientReplayer, summary: Summary) -> bool:
         """Send the transcript. Returns whether all of it was sent."""
-        if isinstance(replayer, V2ClientReplayer) and self._wanted.rule is Rule.HANDED_OVER:
+        if isinstance(replayer, V2ClientReplayer) and self._wanted.fixed_rule is Rule.HANDED_OVER:
             begun = count_handovers(line.entry for line in self._read_lines() if isinstance(line, Line))
             replayer.handovers = begun + self._wanted.makes_record
         lines = self._read_lines()
@@ -253,7 +253,7 @@ class ReplayThread:
             info.pop("title", None)  # the agent's own list has another title
         info |= {"title": self._title} if self._title is not None else {}
         named = (
-            [session_list.encode_update(self._session, {"sessionUpdate": update_kinds.SESSION_INFO, **info})]
+            [own_messages.encode_update(self._session, {"sessionUpdate": update_kinds.SESSION_INFO, **info})]
             if info
             else []
         )

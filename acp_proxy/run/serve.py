@@ -19,9 +19,9 @@ from acp_proxy.proxy.capabilities import Modes, Settings
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.run.agent_process import AgentProcess
+from acp_proxy.run.load_requests import ReplayOptions
 from acp_proxy.run.output import stderr
 from acp_proxy.run.relay import IDLE_SECONDS, Relay
-from acp_proxy.run.replays import ReplayOptions
 from acp_proxy.run.shutdown import supervise
 from acp_proxy.store.store import ALL, PRIVATE_UMASK, Store, find_default_root, load_the_rest
 
@@ -118,7 +118,7 @@ def finish_start(recorder: Recorder | None, relay: Relay) -> None:
     A failed import is ignored: what needs the module reports it.
     """
     with contextlib.suppress(Exception):
-        from acp_proxy.run import look_up, replay_thread  # noqa: F401 - first: an editor loads a session at once
+        from acp_proxy.run import replay_thread  # noqa: F401 - first: an editor loads a session at once
     if recorder is not None:
         load_the_rest()
         with contextlib.suppress(Exception):
@@ -154,11 +154,11 @@ def _make_recorder(
         warn,
         basis.mask,
         deletes_softly=given["delete-mode"] == "soft" and options.bin_days(given["bin-days"]) > 0,
-        also=_read_also(given),
+        other_agents=_read_other_agents(given),
     )
 
 
-def _read_also(given: dict[str, str]) -> list[str]:
+def _read_other_agents(given: dict[str, str]) -> list[str]:
     """The names of the agents whose sessions are listed too."""
     return [name.strip() for name in given["also-list"].split(",") if name.strip()]
 
@@ -179,7 +179,7 @@ def _open_store(given: dict[str, str]) -> Store | None:
             found.append(problem)
             return
         with contextlib.suppress(OSError):
-            for name in _read_also(given):
+            for name in _read_other_agents(given):
                 if name != ALL and not store.list_agents(name):
                     warn(f"--also-list: no agent called {name!r} has a recorded session yet.")
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from acp_proxy.errors import InvalidCursor, Unreadable, errno_name
 from acp_proxy.protocol import jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
-from acp_proxy.proxy import session_list
+from acp_proxy.proxy import own_messages, session_list
 from acp_proxy.proxy.effects import (
     AmendList,
     AmendTitles,
@@ -87,14 +87,14 @@ class StoreRequests:
     def list_sessions(self, wanted: ListSessions) -> None:
         """Answer ``session/list`` from the store."""
         self.synchronize()  # for the next list, and for loads
-        late = session_list.store_refusal(wanted.request, "ETIMEDOUT").data
+        late = own_messages.refuse_for_store(wanted.request, "ETIMEDOUT").data
         self._answer(partial(self._make_list, wanted), late)
 
     def _make_list(self, wanted: ListSessions) -> bytes:
         recorder = self._recorder
         try:
             archived = _ARCHIVED[wanted.archived or session_list.EXCLUDE]
-            others = recorder.list_other_agents() if wanted.also else []
+            others = recorder.list_other_agents() if wanted.continues else []
             store, agent = recorder.store, recorder.agent
             page = store.list_page(agent, wanted.cwd, wanted.cursor, recorder.run_id, archived=archived, others=others)
             return session_list.encode_page(
@@ -108,9 +108,9 @@ class StoreRequests:
         except InvalidCursor as problem:
             return jsonrpc.error(wanted.request, jsonrpc.INVALID_PARAMS, str(problem))
         except Unreadable as problem:
-            return session_list.store_refusal(wanted.request, problem.name).data
+            return own_messages.refuse_for_store(wanted.request, problem.name).data
         except (OSError, ImportError) as problem:
-            return session_list.store_refusal(wanted.request, errno_name(problem)).data
+            return own_messages.refuse_for_store(wanted.request, errno_name(problem)).data
 
     def amend_list(self, page: AmendList) -> list[RelayEffect] | PageEmptied:
         """The agent's line with listed sessions, without deleted ones and with the user's titles, as an effect.
@@ -209,16 +209,18 @@ class StoreRequests:
 
     def change(self, wanted: SetTitle | SetArchived | AnswerStatus) -> None:
         """Answer a request for a draft: set a title, archive or unarchive a session, or tell its status."""
-        self._answer(partial(self._answer_change, wanted), session_list.store_refusal(wanted.request, "ETIMEDOUT").data)
+        self._answer(
+            partial(self._answer_change, wanted), own_messages.refuse_for_store(wanted.request, "ETIMEDOUT").data
+        )
 
     def _answer_change(self, wanted: SetTitle | SetArchived | AnswerStatus) -> bytes:
         recorder, store = self._recorder, self._recorder.store
         try:
             return recorder.run_on_writer(partial(self._apply_change, wanted, store, recorder.agent))
         except FileNotFoundError:
-            return session_list.not_found(wanted.request, wanted.session)
+            return own_messages.encode_not_found(wanted.request, wanted.session)
         except OSError as problem:
-            return session_list.store_refusal(wanted.request, errno_name(problem)).data
+            return own_messages.refuse_for_store(wanted.request, errno_name(problem)).data
 
     def _apply_change(self, wanted: SetTitle | SetArchived | AnswerStatus, store: Store, agent: str) -> bytes:
         """The answer, after the change. Raises OSError (FileNotFoundError: there is no such session)."""
@@ -232,7 +234,7 @@ class StoreRequests:
                 if (mask := self._recorder.mask) is not None:
                     title = mask_title(title, mask)
                 store.set_title(agent, session, title)
-                title_update = session_list.encode_update(
+                title_update = own_messages.encode_update(
                     session, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title}
                 )
                 answer = jsonrpc.result(request, {"title": title}) + title_update
@@ -280,7 +282,7 @@ class StoreRequests:
             return found
 
         in_time = self._start_limit(
-            session_list.store_refusal(request, "ETIMEDOUT").data if request is not None else b""
+            own_messages.refuse_for_store(request, "ETIMEDOUT").data if request is not None else b""
         )
         job = recorder.jobs.submit(delete)
         if recorder.jobs.wait(job):
@@ -320,7 +322,7 @@ class StoreRequests:
         if request is None:
             self._warn(f"a deleted session could not be removed from {self._recorder.store.root}: {trouble}")
         elif in_time():
-            self._client.post(session_list.store_refusal(request, trouble).data)
+            self._client.post(own_messages.refuse_for_store(request, trouble).data)
 
     def trouble_of_missing(self, session: str) -> str | None:
         """Why a session without a transcript should have one: an errno's name. None if the index does not know the

@@ -35,7 +35,7 @@ from acp_proxy.transcript.file_names import (
 )
 from acp_proxy.transcript.private_files import PRIVATE_UMASK
 from acp_proxy.transcript.reader import AlikeLines, Line, Reading
-from acp_proxy.transcript.v2_as_v1 import read_as_v1
+from acp_proxy.transcript.v2_entries import read_as_v1
 
 if TYPE_CHECKING:
     from acp_proxy.store.completion_query import CompletionQuery
@@ -280,15 +280,15 @@ class Sessions(StoreBase):
 
         return find_relatives(self.layout, {(listed.agent, listed.name) for listed in chosen})
 
-    def find_redactable(self, chosen: list[ListedSession] | None, also: Iterable[tuple[str, str]] = ()) -> list[Path]:
+    def find_redactable(self, chosen: list[ListedSession] | None, others: Iterable[tuple[str, str]] = ()) -> list[Path]:
         """The files that hold the content of these sessions, or of all sessions if None. ``also``: as ``relatives``."""
-        return self.layout.find_redactable(None if chosen is None else _group_names(chosen, also))
+        return self.layout.find_redactable(None if chosen is None else _group_names(chosen, others))
 
-    def reindex(self, chosen: list[ListedSession] | None, also: Iterable[tuple[str, str]] = ()) -> None:
+    def reindex(self, chosen: list[ListedSession] | None, others: Iterable[tuple[str, str]] = ()) -> None:
         """Rebuild the index entries of these sessions, or of all sessions if None. ``also``: as ``relatives``. Raises
         OSError, Unreadable."""
         all_names = {agent: self.layout.list_names(agent) for agent in self.list_agents()} if chosen is None else {}
-        names = all_names if chosen is None else _group_names(chosen, also)
+        names = all_names if chosen is None else _group_names(chosen, others)
         for agent, each in names.items():
             self.index.read_again(agent, each)
 
@@ -321,8 +321,8 @@ def _read_use(index: Index, row: ListedSession) -> SessionUse:
     return SessionUse(tokens, {currency: round(amount, 6) for currency, amount in cost.items()})
 
 
-def _group_names(chosen: list[ListedSession], also: Iterable[tuple[str, str]] = ()) -> dict[str, list[str]]:
+def _group_names(chosen: list[ListedSession], others: Iterable[tuple[str, str]] = ()) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
-    for agent, name in [*((listed.agent, listed.name) for listed in chosen), *also]:
+    for agent, name in [*((listed.agent, listed.name) for listed in chosen), *others]:
         names.setdefault(agent, []).append(name)
     return names

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from acp_proxy.store.index import ListedSession, Page
     from acp_proxy.store.index_update import ShowProgress, StoreIndex
     from acp_proxy.transcript.summary import Summary
-    from acp_proxy.transcript.v2_as_v1 import read_as_v1
+    from acp_proxy.transcript.v2_entries import read_as_v1
 
 __all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "Reading", "Store", "Summary"]
 __all__ += ["ALL", "ListedSession", "drop_rewound", "read_as_v1"]
@@ -88,7 +88,7 @@ def import_lazily(values: dict[str, set[str]]) -> Callable[[str], object]:
 
 if not TYPE_CHECKING:
     _LATER = {
-        "transcript.v2_as_v1": {"read_as_v1"},
+        "transcript.v2_entries": {"read_as_v1"},
         "store.index": {"ListedSession", "Page"},
         "store.compress": {"CompressionOptions"},
     }

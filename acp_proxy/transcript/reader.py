@@ -367,7 +367,7 @@ class Reading:
         )
 
     @property
-    def also(self) -> frozenset[str]:
+    def other_ids(self) -> frozenset[str]:
         """Other session ids that entries of this transcript may have. Without a header: all ids that they have."""
         if self.header is not None:
             return frozenset(self.header.forked_from)

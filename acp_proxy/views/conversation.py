@@ -149,7 +149,7 @@ def read_turns(reading: Reading, session: str, child: OpenChild = _open_no_child
     ``child``: opens the transcripts of subagents, which are then part of the conversation.
     """
     turn = ConversationTurn(0, "")
-    for part in _PartReader(session, reading.also, child=child).read(read_as_v1(reading.read_alike())):
+    for part in _PartReader(session, reading.other_ids, child=child).read(read_as_v1(reading.read_alike())):
         match part:
             case TurnBegin():
                 turn = ConversationTurn(part.number, part.at, model=part.model)
@@ -173,7 +173,7 @@ def read_parts(
     turn that are read before its first item comes.
     """
     chosen = reading.read_alike() if lines is None else lines
-    return _PartReader(session, reading.also, page, child).read(read_as_v1(chosen))
+    return _PartReader(session, reading.other_ids, page, child).read(read_as_v1(chosen))
 
 
 def number_turns(lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:
@@ -197,7 +197,7 @@ class _PartReader:
     def __init__(
         self,
         session: str,
-        also: frozenset[str],
+        other_ids: frozenset[str],
         page: int = 0,
         child: OpenChild = _open_no_child,
         known: set[str] | None = None,
@@ -208,7 +208,7 @@ class _PartReader:
         self._known = known if known is not None else {session}
         self._depth = depth
         self._replayer = Replayer(
-            session, run="", tool_limit=0, also=also, page=page, kinds=update_kinds.OPTIONAL, at_once=True
+            session, run="", tool_limit=0, other_ids=other_ids, page=page, kinds=update_kinds.OPTIONAL, at_once=True
         )
         self._count = 0
         self._is_open = False
@@ -286,7 +286,7 @@ class _PartReader:
         with self._child(id) as reading:
             if reading is None:
                 return
-            inside = _PartReader(id, reading.also, 0, self._child, self._known, self._depth + 1)
+            inside = _PartReader(id, reading.other_ids, 0, self._child, self._known, self._depth + 1)
             told = (part for part in inside.read(reading.read_alike()) if not isinstance(part, TurnBegin | TurnEnd))
             for item in _add_messages(told, id):
                 add_item(items, item)

@@ -14,7 +14,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.transcript import rewinds
 from acp_proxy.transcript.file_format import V1, Entry, NoteType
-from acp_proxy.transcript.v2_as_v1 import V2AsV1
+from acp_proxy.transcript.v2_entries import V2AsV1
 from acp_proxy.views import conversation, formatting, sanitize
 from acp_proxy.views.tool_calls import choose_mark
 

@@ -92,7 +92,7 @@ def retold(lines: list[Line], header: Header | None) -> None:
 
 
 def telling(session: str, lines: list[Line], mode: Mode, limit: int) -> list[bytes]:
-    again = Replayer(session, run="k3f9a1", mode=mode, tool_limit=limit, also=frozenset({"parent"}))
+    again = Replayer(session, run="k3f9a1", mode=mode, tool_limit=limit, other_ids=frozenset({"parent"}))
     out = [said for line in lines if line.entry is not None for said in again.add(line.number, line.entry)]
     out += again.end()
     assert again.end() == [], "everything is told once"

@@ -95,7 +95,7 @@ def test_a_load_opens_a_new_session_is_replayed_and_then_answered() -> None:
     assert (step.to_client, step.kept) == (b"", [])
     modes = {"currentModeId": "plan"}
     step = talk.agent(result(OURS, {"sessionId": "n", "modes": modes, "configOptions": [], "x": 1}))
-    assert step.asked == [StartReplay(ONE, rule=Rule.HANDED_OVER, makes_record=True)]
+    assert step.asked == [StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True)]
     assert step.to_client == b""
     assert step.kept == [
         BeginTranscript("s", "/w", [], file_format.PARTIAL),
@@ -139,7 +139,7 @@ def test_an_unrecorded_session_is_refused_without_asking_the_agent() -> None:
 def test_an_incomplete_transcript_is_handed_over_too() -> None:
     talk = opening(Stored(complete=False))
     assert talk.agent(result(OURS, {"sessionId": "n"})).asked == [
-        StartReplay(ONE, rule=Rule.HANDED_OVER, makes_record=True)
+        StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True)
     ]
 
 
@@ -410,7 +410,7 @@ def test_a_refused_restore_is_handed_over_on_request(capabilities: Any) -> None:
     assert json.loads(step.to_agent) == new(OURS)
     assert (step.to_client, step.kept) == (b"", [])
     assert talk.agent(result(OURS, {"sessionId": "n"})).asked == [
-        StartReplay(ONE, rule=Rule.HANDED_OVER, makes_record=True)
+        StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True)
     ]
     told = heard(talk.replay_ends(1, brief=BRIEF))
     assert [each.get("id") for each in told] == [None, 1]
@@ -484,7 +484,7 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     assert json.loads(step.to_agent) == new(OURS)
     assert step.to_client == b""
     wanted = StartReplay(
-        requested(2), rule=Rule.HANDED_OVER, shows_replay=False, makes_record=True, before=requested(2)
+        requested(2), fixed_rule=Rule.HANDED_OVER, shows_replay=False, makes_record=True, before=requested(2)
     )
     assert talk.agent(result(OURS, {"sessionId": "n"})).asked == [wanted]
     step = talk.replay_ends(2, brief=BRIEF)
@@ -703,7 +703,7 @@ def attached() -> Talk:
     """The agent has the first prompt after the handover, with the record and an image."""
     talk = about_to_load(capabilities=TAKES_IMAGES)
     talk.client(load(1, "s"))
-    wanted = StartReplay(ONE, rule=Rule.HANDED_OVER, makes_record=True, accepted_content=frozenset({"image"}))
+    wanted = StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True, accepted_content=frozenset({"image"}))
     assert talk.agent(result(OURS, {"sessionId": "n"})).asked == [wanted]
     talk.replay_ends(1, brief=BRIEF, attached=(raw(IMAGE),))
     return talk

@@ -13,7 +13,8 @@ from acp_proxy.proxy.effects import (
     RecordLine,
     RecordNote,
 )
-from acp_proxy.proxy.held_entries import HELD_ENTRIES, UNRECORDED_LIMIT, UncopiedSessions
+from acp_proxy.proxy.held_entries import UNRECORDED_LIMIT
+from acp_proxy.proxy.uncopied_sessions import HELD_ENTRIES, UncopiedSessions
 from acp_proxy.transcript import file_format
 from tests.conversation import Talk, chunk, commands, error, initialized, new, opened_note, prompt, request, result
 from tests.proxy.test_session_log import agent_kept, begun, client_kept

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
-from acp_proxy.proxy import session_list
+from acp_proxy.proxy import own_messages, session_list
 from acp_proxy.proxy.effects import Forward
 from acp_proxy.transcript.titles import RECORD_BEGINNINGS
 from tests.conversation import line, result
@@ -271,7 +271,7 @@ def test_amending_a_list_of_any_shape_never_raises(value: Any) -> None:
 
 
 def test_unreadable_history_is_reported_by_the_name_of_the_error_only() -> None:
-    refusal = session_list.store_refusal(RequestId('"q"'), "ENOENT")
+    refusal = own_messages.refuse_for_store(RequestId('"q"'), "ENOENT")
     assert isinstance(refusal, Forward)
     assert (refusal.to, refusal.own) == (Peer.CLIENT, True)
     assert json.loads(refusal.data) == {
@@ -283,7 +283,7 @@ def test_unreadable_history_is_reported_by_the_name_of_the_error_only() -> None:
 
 @given(texts, st.dictionaries(texts, values, max_size=3))
 def test_an_update_by_the_proxy_is_one_line(session: str, body: dict[str, Any]) -> None:
-    told = session_list.encode_update(session, {**body, "sessionUpdate": "session_info_update"})
+    told = own_messages.encode_update(session, {**body, "sessionUpdate": "session_info_update"})
     assert told.endswith(b"\n")
     assert told.count(b"\n") == 1
     value = json.loads(told)

@@ -367,7 +367,7 @@ def test_a_session_that_the_agent_does_not_know_continues_in_a_new_one() -> None
     [aliased, wanted] = second.agent(result("acp-proxy/1", {"sessionId": "n", "configOptions": []})).asked
     assert aliased == AddAlias("s", "n")
     assert isinstance(wanted, StartReplay)
-    assert (wanted.rule, wanted.makes_record, wanted.protocol) == (Rule.HANDED_OVER, True, 2)
+    assert (wanted.fixed_rule, wanted.makes_record, wanted.protocol) == (Rule.HANDED_OVER, True, 2)
     notice, idle, answer = second.replay_ends(1, rule=Rule.HANDED_OVER, brief=BRIEF).to_client.splitlines(True)
     assert json.loads(notice)["params"]["update"]["sessionUpdate"] == "agent_message_chunk"
     assert idle == line(state("idle")), "a resume must tell the state before its answer; a new session need not"

@@ -101,9 +101,9 @@ def lines_of(
     mode: Mode = "compact",
     run: str = "a later one",
     tool_limit: int = TOOL_LIMIT,
-    also: frozenset[str] = frozenset(),
+    other_ids: frozenset[str] = frozenset(),
 ) -> list[bytes]:
-    telling = Replayer(SESSION, run=run, mode=mode, tool_limit=tool_limit, also=also)
+    telling = Replayer(SESSION, run=run, mode=mode, tool_limit=tool_limit, other_ids=other_ids)
     told = [line for number, entry in enumerate(entries, 1) for line in telling.add(number, entry)]
     return told + telling.end()
 

@@ -210,7 +210,7 @@ def test_a_forks_copy_of_its_parents_updates_is_replayed_as_its_own(mode: Any) -
         ),
     ]
     told = lines_of(
-        *parents, chunk("b"), line(notification(said("c"), "stranger")), mode=mode, also=frozenset({"parent"})
+        *parents, chunk("b"), line(notification(said("c"), "stranger")), mode=mode, other_ids=frozenset({"parent"})
     )
     assert [one["sessionUpdate"] for one in updates_in(told)] == [AGENT, "odd", "tool_call", AGENT]
     assert told[1] == odd.replace(b'"parent"', b'"s"') + b"\n"

@@ -220,7 +220,9 @@ def without_terminal(item: Value, outputs: dict[Any, Any], run: str) -> Value:
 def told_of(
     steps: Iterable[Step], mode: Mode, kinds: frozenset[str] = update_kinds.OPTIONAL, page: int = 0
 ) -> list[bytes]:
-    telling = Replayer(SESSION, run=RUNS[0], mode=mode, tool_limit=0, also=frozenset({PARENT}), kinds=kinds, page=page)
+    telling = Replayer(
+        SESSION, run=RUNS[0], mode=mode, tool_limit=0, other_ids=frozenset({PARENT}), kinds=kinds, page=page
+    )
     told = [line for number, step in enumerate(steps, 1) for line in telling.add(number, step.entry)]
     return [*told, *telling.end(), *telling.list_states()]
 

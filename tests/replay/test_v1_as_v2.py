@@ -7,12 +7,11 @@ import pytest
 
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.replay.replayer import Replayer
-from acp_proxy.replay.v1_as_v2 import V1AsV2
-from acp_proxy.replay.v2_client import V2ClientReplayer
+from acp_proxy.replay.v2_client import V1AsV2, V2ClientReplayer
 from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.transcript.file_format import Entry
 from tests.conversation import line, prompt, result, update
-from tests.transcript.test_v2_as_v1 import accepted, asked, chunk, entry, state, text, whole
+from tests.transcript.test_v2_entries import accepted, asked, chunk, entry, state, text, whole
 
 PATCH = """diff --git a/w/a b/w/a
 --- a/w/a

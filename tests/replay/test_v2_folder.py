@@ -16,7 +16,7 @@ from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import AlikeChunks, AlikeChunksFinder
 from acp_proxy.transcript.file_format import Entry
 from tests.conversation import line, update
-from tests.transcript.test_v2_as_v1 import AT, RUN, accepted, asked, chunk, data, state, text, told, whole
+from tests.transcript.test_v2_entries import AT, RUN, accepted, asked, chunk, data, state, text, told, whole
 
 Update = dict[str, Any]
 

@@ -4,13 +4,12 @@ import json
 from typing import Any
 
 from acp_proxy.replay.replayer import Replayer
-from acp_proxy.replay.v2_client import V2ClientReplayer, count_handovers
-from acp_proxy.replay.v2_ids import prefix_ids
+from acp_proxy.replay.v2_client import V2ClientReplayer, count_handovers, prefix_ids
 from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, NoteType
 from tests.conversation import line, update
-from tests.transcript.test_v2_as_v1 import AT, RUN, accepted, asked, chunk, entry, state, text
+from tests.transcript.test_v2_entries import AT, RUN, accepted, asked, chunk, entry, state, text
 
 
 def one(sort: str, **more: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import AlikeChunks, AlikeChunksFinder
 from acp_proxy.transcript.file_format import Entry
 from tests.conversation import error, raw, result
-from tests.transcript.test_v2_as_v1 import AT, RUN, accepted, asked, chunk, entry, note, state, text, told, whole
+from tests.transcript.test_v2_entries import AT, RUN, accepted, asked, chunk, entry, note, state, text, told, whole
 
 
 def telling(**more: Any) -> V2Replayer:
@@ -106,7 +106,7 @@ def test_permission_requests_for_calls_that_never_come_take_a_bounded_amount_of_
 
 
 def test_entries_of_a_forks_parent_are_told_with_the_forks_id() -> None:
-    verbatim = V2Replayer("fork", run="own", also=frozenset({"s"}))
+    verbatim = V2Replayer("fork", run="own", other_ids=frozenset({"s"}))
     [line] = verbatim.add(1, chunk("a"))
     assert json.loads(line)["params"]["sessionId"] == "fork"
     assert telling().add(1, entry({**json.loads(line)})) == []
@@ -114,11 +114,11 @@ def test_entries_of_a_forks_parent_are_told_with_the_forks_id() -> None:
 
 def test_many_chunks_at_once_are_the_same_as_one_by_one() -> None:
     said = [file_format.encode_message(AT, RUN, Peer.AGENT, chunk(f"{n}").raw or b"", protocol=2) for n in range(40)]
-    for session, also in (("s", frozenset[str]()), ("fork", frozenset({"s"}))):
+    for session, other_ids in (("s", frozenset[str]()), ("fork", frozenset({"s"}))):
         streams, alone, together = (
             AlikeChunksFinder(),
-            V2Replayer(session, run="own", also=also),
-            V2Replayer(session, run="own", also=also),
+            V2Replayer(session, run="own", other_ids=other_ids),
+            V2Replayer(session, run="own", other_ids=other_ids),
         )
         first = file_format.decode_entry(said[0])
         assert first is not None

@@ -120,7 +120,7 @@ def test_a_replay_is_compared_only_if_something_that_waits_may_repeat_it(
 @pytest.mark.parametrize("must_compare_again", [False, True])
 def test_a_replay_that_is_not_shown_is_compared_if_something_waits(path: Path, *, must_compare_again: bool) -> None:
     ours = [talk.prompt("q"), *ANSWER, talk.answer()]
-    wanted = replace(WANTED, shows_replay=False, rule=Rule.ASKED_FOR)
+    wanted = replace(WANTED, shows_replay=False, fixed_rule=Rule.ASKED_FOR)
     heard, ended = replayed(path, ours, "full", wanted, must_compare_again=must_compare_again)
     assert heard == []
     assert (ended.comparison is not None) is must_compare_again
@@ -128,7 +128,7 @@ def test_a_replay_that_is_not_shown_is_compared_if_something_waits(path: Path, *
 
 def test_a_given_rule_is_not_decided_again(path: Path) -> None:
     ours = [talk.prompt("q"), *ANSWER, talk.answer()]
-    wanted = replace(compared_with(messages([LACKED, *ANSWER])), rule=Rule.ASKED_FOR)
+    wanted = replace(compared_with(messages([LACKED, *ANSWER])), fixed_rule=Rule.ASKED_FOR)
     heard, ended = replayed(path, ours, "full", wanted)
     assert (heard[1:], ended.decision.rule) == (messages(ANSWER), Rule.ASKED_FOR)
 
@@ -136,7 +136,7 @@ def test_a_given_rule_is_not_decided_again(path: Path) -> None:
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_a_replay_that_is_not_shown_is_still_compared(path: Path, mode: Mode) -> None:
     new = messages([LACKED])
-    wanted = replace(compared_with(messages(ANSWER) + new), shows_replay=False, rule=Rule.ASKED_FOR)
+    wanted = replace(compared_with(messages(ANSWER) + new), shows_replay=False, fixed_rule=Rule.ASKED_FOR)
     heard, ended = replayed(path, [talk.prompt("q"), *ANSWER, talk.answer()], mode, wanted)
     assert (heard, ended.states) == ([], [])
     assert ended.comparison is not None
@@ -146,7 +146,7 @@ def test_a_replay_that_is_not_shown_is_still_compared(path: Path, mode: Mode) ->
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
     ours = [talk.prompt("q"), TERMINAL, *ANSWER, talk.answer()]
-    heard, ended = replayed(path, ours, mode, replace(WANTED, makes_record=True, rule=Rule.HANDED_OVER))
+    heard, ended = replayed(path, ours, mode, replace(WANTED, makes_record=True, fixed_rule=Rule.HANDED_OVER))
     assert "".join(WORDS) in ended.record
     assert ended.record == make_record(heard)
 
@@ -154,7 +154,7 @@ def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
 def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> None:
     """A prompt of another process may have the same id."""
     ours = [talk.prompt("q"), *ANSWER, talk.answer(), talk.prompt("again", run=OWN_RUN), talk.said("never said")]
-    wanted = replace(WANTED, makes_record=True, rule=Rule.HANDED_OVER, shows_replay=False, before=RequestId("1"))
+    wanted = replace(WANTED, makes_record=True, fixed_rule=Rule.HANDED_OVER, shows_replay=False, before=RequestId("1"))
     heard, ended = replayed(path, ours, "compact", wanted)
     assert heard == []
     assert "".join(WORDS) in ended.record

@@ -264,7 +264,7 @@ def test_a_header_with_another_id_than_the_file_name_is_broken(tmp_path: Path) -
         remade = opened.rebuild_header()
         assert remade is not None
         assert (remade.session, remade.cwd, remade.origin) == (talk.SESSION, talk.CWD, file_format.PARTIAL)
-        assert opened.also == {talk.SESSION, "parent"}
+        assert opened.other_ids == {talk.SESSION, "parent"}
 
 
 def test_entries_on_one_line_are_all_read(path: Path) -> None:

@@ -13,7 +13,8 @@ from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.effects import AddAlias, Effect, Forward
 from acp_proxy.proxy.events import ReplayEnded
 from acp_proxy.proxy.handovers import Handovers
-from acp_proxy.proxy.load.states import Load, LoadEvent, LoadState
+from acp_proxy.proxy.load.load import Load
+from acp_proxy.proxy.load.states import LoadEvent, LoadState
 from acp_proxy.proxy.session_log import SessionLog
 
 _TOO_MANY_HANDOVERS = "Too many sessions continue in new sessions of the agent. Restart the agent to open this one."
@@ -106,7 +107,7 @@ class AgentSessions:
         if self._log.sessions.is_deleted(load.session):
             return
         if load.catches_up and ended.record:
-            self._aliases.mark(load.session)  # from now on, its lines are looked at one by one
+            self._aliases.watch(load.session)  # from now on, its lines are looked at one by one
             self._handovers.note_catching_up(load.session)
         if load.opens_anew or ended.record:
             self._handovers.keep_record(load.session, ended.record, ended.attached)

@@ -11,8 +11,9 @@ from acp_proxy.comparison.transcript_text import block_letters
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, Peer
 from acp_proxy.proxy.effects import DecideLater, Effect, EndTurn, Forward, ReadPast
+from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.open_loads import OpenLoads
-from acp_proxy.proxy.load.states import Load, LoadState
+from acp_proxy.proxy.load.states import LoadState
 from acp_proxy.proxy.load.waiting_lines import WaitingLines
 from acp_proxy.proxy.session_log import SessionLog
 

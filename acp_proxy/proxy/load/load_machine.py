@@ -12,7 +12,7 @@ from acp_proxy.comparison.repeated_replays import are_alike, drop_repetition, fi
 from acp_proxy.comparison.transcript_text import block_letters
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates, versions
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
-from acp_proxy.proxy import handover_lines
+from acp_proxy.proxy import handover_lines, own_messages
 from acp_proxy.proxy.effects import (
     CloseTranscript,
     Effect,
@@ -28,6 +28,7 @@ from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.load.agent_sessions import AgentSessions
 from acp_proxy.proxy.load.answered_loads import AnsweredLoads
 from acp_proxy.proxy.load.compared_replay import ComparedReplay
+from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_plan import LoadPlan
 from acp_proxy.proxy.load.open_loads import OpenLoads
 from acp_proxy.proxy.load.states import (
@@ -36,12 +37,10 @@ from acp_proxy.proxy.load.states import (
     REPLAYING_STATES,
     TRANSITIONS,
     Action,
-    Load,
     LoadEvent,
     LoadState,
 )
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT, WaitingLines
-from acp_proxy.proxy.session_list import refusal
 from acp_proxy.proxy.session_log import SessionLog
 
 _FORK = LoadPlan(acp.FORK, passes_at_once=True)
@@ -111,7 +110,7 @@ class LoadMachine:
                 return self._end_replay(load, message)
             case Action.ANSWER_CANCELLED:
                 load.decision = choose_replay(None, cancelled=True)
-                return [refusal(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
+                return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_ANEW:
                 load.behind_response.drain()
                 load.state_updates.drain()
@@ -139,7 +138,7 @@ class LoadMachine:
         """Answer a load, of which the agent is not asked, with the transcript. What the session's agent sends meanwhile
         is new, and follows it."""
         self.open_loads.add(load)
-        self.open_loads.add_answer(load)
+        self.open_loads.note_agents_answer(load)
         load.response = jsonrpc.result(load.request.id, self._log.sessions.find_answer(load.session))
         if (busy := self.dialect.encode_state(load.session, is_busy=True)) is not None:
             load.before_response.add(busy, None)
@@ -157,7 +156,7 @@ class LoadMachine:
         load = Load(request, session, _FORK, has_transcript=True, is_open=True)
         load.uncompared.replace([(line + b"\n", False) for line in sent])
         self.open_loads.put_in_question(load)
-        self.open_loads.add_answer(load)
+        self.open_loads.note_agents_answer(load)
 
     def cancel(self, message: Notification) -> list[Effect]:
         """The client cancels a load with ``$/cancel_request``: it gets an answer, and the agent's is dropped."""
@@ -202,7 +201,7 @@ class LoadMachine:
         if replayed:
             load.uncompared.replace(find_last_replay([*replayed, *load.uncompared.items]))
         self._take_replay_of_oldest(load)
-        load.rest = load.uncompared.lines[load.overtaken_at :] if load.overtaken_at else []
+        load.rest_of_replay = load.uncompared.lines[load.overtaken_at :] if load.overtaken_at else []
         load.earlier_replay = self.open_loads.swap_beginning(load)
         if not load.plan.passes_at_once:
             load.response = _with_object(load.response, message)
@@ -222,7 +221,7 @@ class LoadMachine:
 
     def _record_opened(self, load: Load, message: object) -> list[Effect]:
         """Record that the agent has opened the session, and what came before its answer."""
-        self.open_loads.add_answer(load)
+        self.open_loads.note_agents_answer(load)
         request, session = load.request, load.session
         result = message.result if isinstance(message, Response) else None
         alias = None
@@ -289,8 +288,8 @@ class LoadMachine:
             StartReplay(
                 load.request.id,
                 tuple(load.uncompared.items),
-                bool(load.uncompared) or (load.plan.sends == acp.LOAD and load.rule is None),
-                load.rule,
+                bool(load.uncompared) or (load.plan.sends == acp.LOAD and load.fixed_rule is None),
+                load.fixed_rule,
                 shows_replay=load.plan.shows_replay and resent is None,
                 makes_record=gives_record,
                 only_lacking=load.catches_up,
@@ -371,7 +370,7 @@ class LoadMachine:
 
     def _become_answered(self, load: Load) -> list[Effect]:
         """The client has its answer: what the agent sends about the session is in question until the next prompt."""
-        self.open_loads.enter(load)
+        self.open_loads.note_clients_answer(load)
         if load.plan.sends is None:
             return self._move(load, LoadEvent.CLOSED)
         effects: list[Effect] = []
@@ -485,11 +484,12 @@ class LoadMachine:
                 assert_never(load.state)
 
     def _take_from_rest(self, load: Load, line: bytes) -> bool:
-        """Take the next update of ``rest``, if this one says the same: the client has it. Returns whether it does."""
-        if load.rest and are_alike(load.rest[0], line):
-            del load.rest[0]
+        """Take the next update of ``rest_of_replay``, if this one says the same: the client has it. Returns whether it
+        does."""
+        if load.rest_of_replay and are_alike(load.rest_of_replay[0], line):
+            del load.rest_of_replay[0]
             return True
-        load.rest = []
+        load.rest_of_replay = []
         return False
 
     def _handle_state_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:

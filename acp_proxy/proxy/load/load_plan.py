@@ -22,68 +22,70 @@ class Refusal(enum.Enum):
 
 
 class LoadPlan(Struct, frozen=True):
-    """How a request is served.
-
-    ``sends``: the method that goes to the agent; None: it is not asked, since it has the session open in a turn.
-    ``passes_at_once``: what the agent sends goes to the client at once; otherwise it waits until a rule decides whose
-    replay the client sees.
-    ``rule``: the rule, if it is decided already.
-    ``shows_replay``: False if the client gets no replay.
-    ``imports``: what the agent sends begins a transcript.
-    ``renames``: if the agent answers with another session id, the client keeps its own.
-    ``catches_up``: the agent's session lacks turns of other machines, and the next prompt carries a record of them.
-    ``hands_over``: whether the session continues in a new one if the agent refuses: ``auto`` (if the agent does not
-    know it), ``always`` (unless the agent wants a login) or ``never``.
-    """
+    """How a request is served."""
 
     sends: str | None
+    """The method that goes to the agent; None: it is not asked, since it has the session open in a turn."""
     passes_at_once: bool = False
-    rule: Rule | None = None
+    """What the agent sends goes to the client at once. Otherwise it waits until a rule decides whose replay the client
+    sees."""
+    fixed_rule: Rule | None = None
+    """The rule, if it is decided before the agent is asked."""
     shows_replay: bool = True
+    """False if the client gets no replay."""
     imports: bool = False
+    """What the agent sends begins a transcript."""
     renames: bool = True
+    """If the agent answers with another session id, the client keeps its own."""
     hands_over: str = NEVER
+    """Whether the session continues in a new one if the agent refuses: ``auto`` (if the agent does not know it),
+    ``always`` (unless the agent wants a login) or ``never``."""
     catches_up: bool = False
+    """The agent's session lacks turns of other machines, and the next prompt carries a record of them."""
 
 
-def plan(
-    method: str, found: SessionFound, native: frozenset[str], modes: Modes, *, live: bool
+def plan_load(
+    method: str, found: SessionFound, served_by_agent: frozenset[str], modes: Modes, *, is_in_turn: bool
 ) -> LoadPlan | Refusal | None:
     """The plan for a request to open a session. None: acp-proxy does not serve it.
 
-    ``method``: ``session/load`` or ``session/resume``. ``native``: what the agent serves itself. ``live``: a turn of
-    the session is under way.
+    ``method``: ``session/load`` or ``session/resume``. ``served_by_agent``: what the agent serves itself.
+    ``is_in_turn``: a turn of the session is under way.
     """
     hands_over = modes.handover if found.has_transcript else NEVER
-    rule = Rule.HANDED_OVER if found.agent_has_only_part else None
-    if found.is_copy and not live and (modes.load if method == acp.LOAD else modes.resume) != AGENT:
-        anew = LoadPlan(acp.NEW, rule=rule, shows_replay=method == acp.LOAD, hands_over=ALWAYS)
+    fixed_rule = Rule.HANDED_OVER if found.agent_has_only_part else None
+    if found.is_copy and not is_in_turn and (modes.load if method == acp.LOAD else modes.resume) != AGENT:
+        anew = LoadPlan(acp.NEW, fixed_rule=fixed_rule, shows_replay=method == acp.LOAD, hands_over=ALWAYS)
         return anew if modes.handover != NEVER else Refusal.NO_HANDOVER
-    behind = found.is_behind and not live and modes.handover != NEVER
+    behind = found.is_behind and not is_in_turn and modes.handover != NEVER
     if method != acp.LOAD:
-        if behind and RESUME in native and modes.resume != AGENT and method == acp.RESUME:
-            return LoadPlan(method, rule=rule, shows_replay=False, catches_up=True)
-        if RESUME in native or modes.resume != STORE or method != acp.RESUME:
+        if behind and RESUME in served_by_agent and modes.resume != AGENT and method == acp.RESUME:
+            return LoadPlan(method, fixed_rule=fixed_rule, shows_replay=False, catches_up=True)
+        if RESUME in served_by_agent or modes.resume != STORE or method != acp.RESUME:
             return LoadPlan(method, passes_at_once=True)
-        return LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows_replay=False, catches_up=behind)
+        return LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, shows_replay=False, catches_up=behind)
     if modes.load == AGENT:
         return LoadPlan(acp.LOAD, passes_at_once=True)
     # In a turn, the agent has the session open. It cannot replay what was said before a handover, or anything. To open
     # a new session would leave the turn behind: the client's cancel would go to the new one.
-    has_part = found.agent_has_only_part or not native & {LOAD, RESUME}
-    if live and has_part and found.has_transcript and found.trouble is None:
-        return LoadPlan(None, rule=Rule.HANDED_OVER if found.agent_has_only_part else Rule.IN_TURN)
-    if LOAD in native:
-        if live or found.trouble is not None or not found.has_transcript:
+    has_part = found.agent_has_only_part or not served_by_agent & {LOAD, RESUME}
+    if is_in_turn and has_part and found.has_transcript and found.trouble is None:
+        return LoadPlan(None, fixed_rule=Rule.HANDED_OVER if found.agent_has_only_part else Rule.IN_TURN)
+    if LOAD in served_by_agent:
+        if is_in_turn or found.trouble is not None or not found.has_transcript:
             return LoadPlan(
-                acp.LOAD, passes_at_once=True, imports=not found.has_transcript and not live and found.trouble is None
+                acp.LOAD,
+                passes_at_once=True,
+                imports=not found.has_transcript and not is_in_turn and found.trouble is None,
             )
         if modes.load == STORE and found.is_complete:
-            sends = acp.RESUME if RESUME in native else acp.LOAD
-            return LoadPlan(sends, rule=Rule.ASKED_FOR, hands_over=hands_over, catches_up=behind)
-        return LoadPlan(acp.LOAD, rule=rule, hands_over=hands_over, catches_up=behind)
-    if RESUME in native:
-        return LoadPlan(acp.RESUME, rule=rule, hands_over=hands_over, catches_up=behind)
+            sends = acp.RESUME if RESUME in served_by_agent else acp.LOAD
+            return LoadPlan(sends, fixed_rule=Rule.ASKED_FOR, hands_over=hands_over, catches_up=behind)
+        return LoadPlan(acp.LOAD, fixed_rule=fixed_rule, hands_over=hands_over, catches_up=behind)
+    if RESUME in served_by_agent:
+        return LoadPlan(acp.RESUME, fixed_rule=fixed_rule, hands_over=hands_over, catches_up=behind)
     if modes.handover == NEVER:
         return None
-    return LoadPlan(acp.NEW, rule=Rule.HANDED_OVER, hands_over=ALWAYS) if found.has_transcript else Refusal.NOT_FOUND
+    return (
+        LoadPlan(acp.NEW, fixed_rule=Rule.HANDED_OVER, hands_over=ALWAYS) if found.has_transcript else Refusal.NOT_FOUND
+    )

@@ -11,20 +11,20 @@ from msgspec.structs import replace
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
+from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.capabilities import Service
 from acp_proxy.proxy.effects import CloseTranscript, DecideLater, Effect, FindSession, Forward, SetArchived
 from acp_proxy.proxy.events import SessionFound
 from acp_proxy.proxy.handovers import Handovers
-from acp_proxy.proxy.held_entries import UncopiedSessions
 from acp_proxy.proxy.load.agent_sessions import AgentSessions
+from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_machine import LoadMachine
-from acp_proxy.proxy.load.load_plan import LoadPlan, Refusal, plan
-from acp_proxy.proxy.load.states import Load
+from acp_proxy.proxy.load.load_plan import LoadPlan, Refusal, plan_load
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_index import METHODS
-from acp_proxy.proxy.session_list import refusal, store_refusal
 from acp_proxy.proxy.session_log import SessionLog
+from acp_proxy.proxy.uncopied_sessions import UncopiedSessions
 
 _NAMING = acp.RECORDED_REQUESTS | acp.RENAMES | {acp.STEERING, acp.CLOSE, acp.FORK, acp.STATUS}
 _NAMING |= acp.ARCHIVES | acp.UNARCHIVES
@@ -73,7 +73,7 @@ class Lookups:
         method = _short(request.method)
         is_ours = method in self._service.served_here
         if request.id in self._machine.open_loads or request.id in self._finding:
-            in_use = refusal(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")
+            in_use = own_messages.refuse(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")
             return [in_use] if is_ours else None
         self._finding[request.id] = request, line
         client_id = self._copy_ids.find_client_id(session)
@@ -140,19 +140,24 @@ class Lookups:
         if found.is_deleted:  # a prompt would revive it, in the directory that the client names
             return [*self._log.remember_deleted(session, request.params), _not_found(request, session)]
         is_ours = _short(request.method) in self._service.served_here
-        live = self._log.sessions.drop_cancelled_and_check_turn(session)
+        is_in_turn = self._log.sessions.drop_cancelled_and_check_turn(session)
         if found.agent_has_only_part and not found.is_copy:
             is_ours_no_more = found.alias is not None and self._aliases.client_of(found.alias) is None
             self._handovers.expect_record(session, of_another=is_ours_no_more)
         if self._handovers.awaits_record(session):
             found = replace(found, agent_has_only_part=True)
-        planned = plan(request.method, found, self._service.served_by_agent, self._service.modes, live=live)
+        planned = plan_load(
+            request.method, found, self._service.served_by_agent, self._service.modes, is_in_turn=is_in_turn
+        )
         if planned is None or (not isinstance(planned, Refusal) and self._machine.open_loads.are_many):
             planned = Refusal.TOO_MANY if is_ours else LoadPlan(request.method, passes_at_once=True)
         if found.trouble is not None and is_ours:
-            return [store_refusal(request.id, found.trouble)]
+            return [own_messages.refuse_for_store(request.id, found.trouble)]
         if isinstance(planned, Refusal) and planned in _REFUSALS:
-            return [CloseTranscript(request.id), refusal(request.id, jsonrpc.INTERNAL_ERROR, _REFUSALS[planned])]
+            return [
+                CloseTranscript(request.id),
+                own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, _REFUSALS[planned]),
+            ]
         if isinstance(planned, Refusal):
             return [_not_found(request, session)]
         earlier_id = (self._aliases.agent_of(session) or session) if self._log.sessions.is_known(session) else None
@@ -221,7 +226,7 @@ class Lookups:
 
     def fail(self, how: str) -> list[Effect]:
         """The agent has ended: answer the requests that are being looked up with an error. ``how``: its text."""
-        effects: list[Effect] = [refusal(id, jsonrpc.INTERNAL_ERROR, how) for id in self._finding]
+        effects: list[Effect] = [own_messages.refuse(id, jsonrpc.INTERNAL_ERROR, how) for id in self._finding]
         self._finding.clear()
         return effects
 
@@ -230,7 +235,7 @@ class Lookups:
         if not found.has_transcript:
             return [Forward(Peer.CLIENT, refused)]
         opens = Request(load.request.raw, prompt.id, load.request.method, load.request.params)
-        again = Load(opens, load.session, LoadPlan(acp.NEW, rule=Rule.HANDED_OVER), has_transcript=True)
+        again = Load(opens, load.session, LoadPlan(acp.NEW, fixed_rule=Rule.HANDED_OVER), has_transcript=True)
         return self._machine.ask_for_prompt(again, prompt, refused)
 
     def _ask(self, line: bytes, load: Load) -> list[Effect]:
@@ -243,7 +248,7 @@ class Lookups:
             sent = self._send_request(line, load)
         except ValueError as problem:
             id = load.request.id
-            return [CloseTranscript(id), refusal(id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
+            return [CloseTranscript(id), own_messages.refuse(id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
         return [*self._machine.ask(load), *sent]
 
     def _send_request(self, line: bytes, load: Load) -> list[Effect]:
@@ -260,4 +265,4 @@ def _short(method: str) -> str:
 
 
 def _not_found(request: Request, session: str) -> Effect:
-    return refusal(request.id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session}")
+    return own_messages.refuse(request.id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session}")

@@ -4,7 +4,8 @@ It decides which loads there are and in which order, and changes none of them: `
 """
 
 from acp_proxy.protocol.jsonrpc import Request, RequestId
-from acp_proxy.proxy.load.states import ABANDONED_STATES, CANCELLED_STATES, Load
+from acp_proxy.proxy.load.load import Load
+from acp_proxy.proxy.load.states import ABANDONED_STATES, CANCELLED_STATES
 
 AT_ONCE = 128
 """The most requests that hold lines back. Each may have a file open, and a thread."""
@@ -117,12 +118,12 @@ class OpenLoads:
                 del self._unanswered[oldest]
                 self._following.discard(oldest)
 
-    def add_answer(self, load: Load) -> None:
+    def note_agents_answer(self, load: Load) -> None:
         """The agent has answered: what it sends from here on follows this answer, whatever was asked first."""
         self._answered_by_agent = [other for other in self._answered_by_agent if self._is_known(other)]
         self._answered_by_agent.append(load)
 
-    def enter(self, load: Load) -> None:
+    def note_clients_answer(self, load: Load) -> None:
         """The client has its answer. What the agent sends from here on may belong to this load, or to later ones."""
         self._leave(load)
         self._following |= {other.request.id for other in self.of_session(load.session)}

@@ -6,8 +6,9 @@ overtakes the replay. The lines are in the buffers of each ``Load``.
 
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Request, RequestId
+from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.open_loads import OpenLoads
-from acp_proxy.proxy.load.states import Load, LoadState
+from acp_proxy.proxy.load.states import LoadState
 
 HELD_LIMIT = 64 * 1024 * 1024
 """The most bytes that may wait for a load. Beyond that, before the agent's answer, they pass and the client sees the
@@ -80,7 +81,7 @@ class WaitingLines:
         whatever the agent sends, its replay is dropped instead."""
         if load.state is not LoadState.ASKED or not self._is_over_limit(load):
             return False
-        if load.rule is None or not load.uncompared:
+        if load.fixed_rule is None or not load.uncompared:
             return True
         load.uncompared.drain()
         return False

@@ -19,7 +19,7 @@ from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript.reader import Line, Reading
-from acp_proxy.transcript.v2_as_v1 import read_as_v1
+from acp_proxy.transcript.v2_entries import read_as_v1
 from acp_proxy.views.conversation import number_turns
 from acp_proxy.views.tool_calls import COMPLETED, FAILED, read_command
 

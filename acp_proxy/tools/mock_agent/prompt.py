@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
-from acp_proxy.replay.v1_as_v2 import V1AsV2
-from acp_proxy.replay.v2_ids import prefix_ids
+from acp_proxy.replay.v2_client import V1AsV2, prefix_ids
 from acp_proxy.tools.mock_agent.connection import Connection
 from acp_proxy.tools.mock_agent.sessions import RUN, PlayedSession
 from acp_proxy.tools.mock_agent.steps import Answer, Ask, Await, Keep, RecordedTurn, Send

@@ -16,7 +16,7 @@ from acp_proxy.tools.mock_agent.state import PlayedState
 from acp_proxy.tools.mock_agent.steps import RecordedTurn, cut, is_prompt
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, Header
-from acp_proxy.transcript.v2_as_v1 import V2AsV1
+from acp_proxy.transcript.v2_entries import V2AsV1
 
 RUN = "mock00"
 """The run of this connection's entries, among the recorded runs."""
@@ -59,15 +59,15 @@ class PlayedSession:
 
         ``kinds``: the optional kinds of updates that the client supports.
         """
-        telling = Replayer(self.id, run=RUN, also=frozenset(self.header.forked_from), kinds=kinds)
+        telling = Replayer(self.id, run=RUN, other_ids=frozenset(self.header.forked_from), kinds=kinds)
         lines = [line for number, entry in enumerate(self.entries, 1) for line in telling.add(number, entry)]
         return [*lines, *telling.end()], [*telling.list_states(), *self._encode_title()]
 
     def make_replay_v2(self) -> tuple[list[bytes], list[bytes]]:
         """The same for a client of version 2."""
-        also = frozenset(self.header.forked_from)
-        first = Replayer(self.id, run=RUN, also=also, kinds=update_kinds.OPTIONAL)
-        telling = V2ClientReplayer(self.id, first, V2Replayer(self.id, run=RUN, also=also))
+        other_ids = frozenset(self.header.forked_from)
+        first = Replayer(self.id, run=RUN, other_ids=other_ids, kinds=update_kinds.OPTIONAL)
+        telling = V2ClientReplayer(self.id, first, V2Replayer(self.id, run=RUN, other_ids=other_ids))
         telling.handovers = count_handovers(self.entries)
         lines = [line for number, entry in enumerate(self.entries, 1) for line in telling.add(number, entry)]
         return [*lines, *telling.end(), versions.V2.encode_state(self.id, is_busy=False) or b""], self._encode_title()

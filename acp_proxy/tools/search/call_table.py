@@ -21,7 +21,7 @@ from acp_proxy.tools.search.fts_table import (
     TranscriptTable,
 )
 from acp_proxy.transcript.reader import Line, Reading
-from acp_proxy.transcript.v2_as_v1 import read_as_v1
+from acp_proxy.transcript.v2_entries import read_as_v1
 from acp_proxy.views.conversation import number_turns
 
 _SCHEMA = 3

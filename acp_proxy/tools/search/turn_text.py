@@ -16,7 +16,7 @@ from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.tools.search.query import BETWEEN
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript.reader import AlikeLines, Reading
-from acp_proxy.transcript.v2_as_v1 import read_as_v1
+from acp_proxy.transcript.v2_entries import read_as_v1
 
 _LONGEST = 1024 * 1024
 """Characters of one turn that are searched: more than anyone says. Longer pasted text is cut."""

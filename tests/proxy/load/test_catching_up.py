@@ -45,7 +45,7 @@ def opened(alias: str | None = None) -> Talk:
     step = talk.agent(chunk(alias or "s", "an old answer"), result(1, {}))
     [replay] = step.asked
     assert isinstance(replay, StartReplay)
-    assert (replay.rule, replay.makes_record, replay.only_lacking, replay.shows_replay) == (
+    assert (replay.fixed_rule, replay.makes_record, replay.only_lacking, replay.shows_replay) == (
         Rule.HANDED_OVER,
         True,
         True,

@@ -7,7 +7,7 @@ from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol import acp
 from acp_proxy.proxy.capabilities import LOAD, RESUME, Modes
 from acp_proxy.proxy.events import SessionFound
-from acp_proxy.proxy.load.load_plan import LoadPlan, Refusal, plan
+from acp_proxy.proxy.load.load_plan import LoadPlan, Refusal, plan_load
 from tests.conversation import AS_USUAL, requested
 
 ONE = requested(1)
@@ -19,16 +19,21 @@ NOTHING: tuple[str, ...] = ()
 LOADS, RESUMES, BOTH = (LOAD,), (RESUME,), (LOAD, RESUME)
 EVERY_OFFER = [NOTHING, LOADS, RESUMES, BOTH]
 
-NEW = LoadPlan(acp.NEW, rule=Rule.HANDED_OVER, hands_over="always")
+NEW = LoadPlan(acp.NEW, fixed_rule=Rule.HANDED_OVER, hands_over="always")
 COMPARED, HISTORY = LoadPlan(acp.LOAD, hands_over="auto"), LoadPlan(acp.RESUME, hands_over="auto")
 PASSED, IMPORTED = LoadPlan(acp.LOAD, passes_at_once=True), LoadPlan(acp.LOAD, passes_at_once=True, imports=True)
-OURS = LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, hands_over="auto")
+OURS = LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, hands_over="auto")
 
 
 def planned(
-    native: tuple[str, ...], found: SessionFound, modes: Modes = AS_USUAL, method: str = acp.LOAD, *, live: bool = False
+    native: tuple[str, ...],
+    found: SessionFound,
+    modes: Modes = AS_USUAL,
+    method: str = acp.LOAD,
+    *,
+    is_in_turn: bool = False,
 ) -> LoadPlan | Refusal | None:
-    return plan(method, found, frozenset(native), modes, live=live)
+    return plan_load(method, found, frozenset(native), modes, is_in_turn=is_in_turn)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +93,7 @@ def test_a_complete_transcript_is_shown_on_request(
 def test_during_a_turn_a_native_load_passes_and_begins_no_transcript(
     native: tuple[str, ...], found: SessionFound, load: str
 ) -> None:
-    assert planned(native, found, Modes(load=load), live=True) == PASSED
+    assert planned(native, found, Modes(load=load), is_in_turn=True) == PASSED
 
 
 @pytest.mark.parametrize("native", EVERY_OFFER)
@@ -96,14 +101,14 @@ def test_during_a_turn_a_native_load_passes_and_begins_no_transcript(
 def test_during_a_turn_the_agent_is_not_asked_for_what_its_session_lacks(
     native: tuple[str, ...], found: SessionFound
 ) -> None:
-    shown = LoadPlan(None, rule=Rule.HANDED_OVER)
-    assert planned(native, replace(found, agent_has_only_part=True), live=True) == shown
-    assert planned(native, replace(found, agent_has_only_part=True), Modes(load="agent"), live=True) == PASSED
+    shown = LoadPlan(None, fixed_rule=Rule.HANDED_OVER)
+    assert planned(native, replace(found, agent_has_only_part=True), is_in_turn=True) == shown
+    assert planned(native, replace(found, agent_has_only_part=True), Modes(load="agent"), is_in_turn=True) == PASSED
 
 
 @pytest.mark.parametrize("found", [COMPLETE, LOSSY])
 def test_during_a_turn_no_new_session_is_opened_for_a_load_that_the_agent_does_not_offer(found: SessionFound) -> None:
-    assert planned(NOTHING, found, live=True) == LoadPlan(None, rule=Rule.IN_TURN)
+    assert planned(NOTHING, found, is_in_turn=True) == LoadPlan(None, fixed_rule=Rule.IN_TURN)
 
 
 @pytest.mark.parametrize("handover", ["auto", "always", "never"])
@@ -125,16 +130,16 @@ def test_without_a_handover_there_is_no_plan_for_an_agent_that_cannot_restore() 
 @pytest.mark.parametrize("stored", [COMPLETE, LOSSY])
 def test_the_transcript_is_shown_after_an_earlier_handover(stored: SessionFound) -> None:
     moved = replace(stored, agent_has_only_part=True)
-    assert planned(LOADS, moved) == replace(COMPARED, rule=Rule.HANDED_OVER)
-    assert planned(BOTH, moved) == replace(COMPARED, rule=Rule.HANDED_OVER)
-    assert planned(RESUMES, moved) == replace(HISTORY, rule=Rule.HANDED_OVER)
+    assert planned(LOADS, moved) == replace(COMPARED, fixed_rule=Rule.HANDED_OVER)
+    assert planned(BOTH, moved) == replace(COMPARED, fixed_rule=Rule.HANDED_OVER)
+    assert planned(RESUMES, moved) == replace(HISTORY, fixed_rule=Rule.HANDED_OVER)
     assert planned(NOTHING, moved) == NEW
 
 
 @pytest.mark.parametrize(
     ("native", "resume", "expected"),
     [
-        (LOADS, "store", LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows_replay=False)),
+        (LOADS, "store", LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, shows_replay=False)),
         (LOADS, "auto", LoadPlan(acp.RESUME, passes_at_once=True)),
         (LOADS, "agent", LoadPlan(acp.RESUME, passes_at_once=True)),
         (BOTH, "store", LoadPlan(acp.RESUME, passes_at_once=True)),
@@ -166,18 +171,18 @@ BEHIND = replace(COMPLETE, agent_has_only_part=True, is_behind=True)
 
 @pytest.mark.parametrize(("native", "sends"), [(LOADS, acp.LOAD), (BOTH, acp.LOAD), (RESUMES, acp.RESUME)])
 def test_an_agent_that_is_behind_catches_up_with_a_load(native: tuple[str, ...], sends: str) -> None:
-    shown = LoadPlan(sends, rule=Rule.HANDED_OVER, hands_over="auto", catches_up=True)
+    shown = LoadPlan(sends, fixed_rule=Rule.HANDED_OVER, hands_over="auto", catches_up=True)
     assert planned(native, BEHIND) == shown
     assert planned(native, BEHIND, Modes(handover="never")) == replace(shown, hands_over="never", catches_up=False)
     assert planned(NOTHING, BEHIND) == NEW
 
 
 def test_an_agent_that_is_behind_catches_up_with_a_resume_that_shows_nothing() -> None:
-    quiet = LoadPlan(acp.RESUME, rule=Rule.HANDED_OVER, shows_replay=False, catches_up=True)
+    quiet = LoadPlan(acp.RESUME, fixed_rule=Rule.HANDED_OVER, shows_replay=False, catches_up=True)
     assert planned(BOTH, BEHIND, method=acp.RESUME) == quiet
     for modes in (Modes(resume="agent"), Modes(handover="never")):
         assert planned(BOTH, BEHIND, modes, acp.RESUME) == LoadPlan(acp.RESUME, passes_at_once=True)
-    as_load = LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows_replay=False, catches_up=True)
+    as_load = LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, shows_replay=False, catches_up=True)
     assert planned(LOADS, BEHIND, Modes(resume="store"), acp.RESUME) == as_load
 
 

@@ -498,7 +498,7 @@ def test_on_request_only_new_updates_of_a_native_load_pass() -> None:
     talk = loading(modes=Modes(load=STORE))
     told = [*TURN_ONE, *TURN_TWO]
     assert talk.agent(*told, commands("s", "x"), GREETING).to_client == b""
-    asked = StartReplay(ONE, heard(*told, GREETING), compares=True, rule=Rule.ASKED_FOR)
+    asked = StartReplay(ONE, heard(*told, GREETING), compares=True, fixed_rule=Rule.ASKED_FOR)
     assert talk.agent(result(1, None)).asked == [asked]
     assert talk.replay_ends(1).to_client == line(GREETING, result(1, {}), commands("s", "x"))
 
@@ -510,7 +510,7 @@ def test_updates_that_are_not_shown_have_no_limit() -> None:
         assert talk.agent(big).to_client == b""
     (asked,) = talk.agent(result(1, {})).asked
     assert isinstance(asked, StartReplay)
-    assert asked.rule is Rule.ASKED_FOR
+    assert asked.fixed_rule is Rule.ASKED_FOR
 
 
 def test_on_request_a_load_is_sent_as_a_resume_if_possible() -> None:
@@ -527,7 +527,9 @@ def test_a_resume_served_by_a_native_load_shows_nothing(stored: Stored) -> None:
     step = talk.agent(result(1, None))
     if stored.has_transcript:
         conversation = heard(TOLD[0], TOLD[1], TOLD[3])
-        assert step.asked == [StartReplay(ONE, conversation, compares=True, rule=Rule.ASKED_FOR, shows_replay=False)]
+        assert step.asked == [
+            StartReplay(ONE, conversation, compares=True, fixed_rule=Rule.ASKED_FOR, shows_replay=False)
+        ]
         step = talk.replay_ends(1)
     assert step.to_client == line(result(1, {}), TOLD[2])
     assert (step.warnings, talk.replays_left) == ([], [])

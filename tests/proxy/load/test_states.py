@@ -9,16 +9,9 @@ import pytest
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Request, RequestId
 from acp_proxy.proxy.load import states
+from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_plan import LoadPlan
-from acp_proxy.proxy.load.states import (
-    ABANDONED_STATES,
-    CANCELLED_STATES,
-    TRANSITIONS,
-    Action,
-    Load,
-    LoadEvent,
-    LoadState,
-)
+from acp_proxy.proxy.load.states import ABANDONED_STATES, CANCELLED_STATES, TRANSITIONS, Action, LoadEvent, LoadState
 
 FIRST = (LoadState.ASKED, LoadState.PASSING)
 AWAITING = {state for state, row in TRANSITIONS.items() if row.awaits_agent}

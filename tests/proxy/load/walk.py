@@ -40,8 +40,9 @@ from acp_proxy.proxy.effects import (
     TranscriptEffect,
     Warn,
 )
+from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_machine import LoadMachine
-from acp_proxy.proxy.load.states import Load, LoadEvent, LoadState
+from acp_proxy.proxy.load.states import LoadEvent, LoadState
 from tests.conversation import (
     LOADS,
     RESUMES,
@@ -446,7 +447,7 @@ def _done(effect: RelayEffect) -> str:
         case StartReplay():
             told = " ".join(_line(each) + " late" * late for each, late in effect.updates)
             flags = [word for word, is_set in _flags(effect) if is_set]
-            rule = [effect.rule.name] if effect.rule is not None else []
+            rule = [effect.fixed_rule.name] if effect.fixed_rule is not None else []
             return f"start replay {effect.request} {' '.join([*flags, *rule])} [{told}]"
         case ReadPast(request, _, told, since):
             part = "past" if since is None else "since"

@@ -5,7 +5,7 @@ from bisect import bisect_left
 from acp_proxy.comparison.transcript_text import TranscriptText
 
 
-class CallSearch:
+class ReplayedCalls:
     """The calls of one agent's replay: each is known by its id, or else as the next call with the same title, since
     many agents give new ids when they replay."""
 

@@ -11,7 +11,7 @@ from acp_proxy.protocol import v2_updates
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
-from acp_proxy.transcript.v2_as_v1 import V2AsV1
+from acp_proxy.transcript.v2_entries import V2AsV1
 from tests.conversation import error, notification, prompt, raw, result, update
 from tests.strategies import values
 

@@ -14,7 +14,7 @@ _HALF_SHORT = SHORT // 2
 """A user message counts as the start of a longer one only if it has at least this many letters."""
 
 
-class UserSearch:
+class ReplayedUsers:
     """The user messages of one agent's replay. ``Comparison`` says where the replay has come to."""
 
     def __init__(self, text: TranscriptText) -> None:

@@ -1,10 +1,14 @@
-"""The replays of one connection: from the look-up of a session's transcript to the end of its replay's thread."""
+"""Serves requests to open sessions: looks up each session's transcript, and runs its replay, on a thread of its own.
+
+``StoreRequests`` serves everything else that needs the store.
+"""
 
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol.jsonrpc import RequestId
@@ -28,7 +32,7 @@ class ReplayOptions(Struct, frozen=True):
     record_size: int = 64 * 1024
 
 
-class Replays:
+class LoadRequests:
     """The transcripts that were looked up for a load, and their replays, by the load's request. False if none."""
 
     def __init__(
@@ -65,7 +69,6 @@ class Replays:
         Returns the effects of what was found, or what was found if there is no transcript: that must be decided on.
         ``trouble_of_missing``: as for ``look_up``.
         """
-        from acp_proxy.run.look_up import look_up
         from acp_proxy.run.replay_thread import ReplayThread
 
         request, client_id, options = wanted.request, wanted.client_id or wanted.session, self._options
@@ -81,14 +84,14 @@ class Replays:
                 self._end,
                 self._warn,
                 run=self._recorder.run_id,
-                also=opened.also,
+                other_ids=opened.other_ids,
                 mode=options.mode,
                 tool_limit=options.tool_limit,
                 title=opened.title,
                 record_size=options.record_size,
                 mask=self._recorder.mask,
             )
-            return self._decide_locked(opened.found(request, is_complete=is_complete))
+            return self._decide_locked(opened.describe(request, is_complete=is_complete))
 
         try:
             return opened.run_when_written(self._core_lock, found)
@@ -138,3 +141,114 @@ class Replays:
         """Wait until all replays have ended."""
         while running := [thread for thread in list(self._threads.values()) if thread.is_running]:
             running[0].join()
+
+
+# --- Looks a session up: whether it was deleted, and what can be replayed. Raises nothing: a failure of the store is
+# part of the result.
+
+
+class OpenedTranscript:
+    """A transcript that can be replayed.
+
+    ``other_ids``: those that its entries may have too. ``title``: the user's title, if there is one. ``is_foreign``: it
+    is another agent's, and this one has no copy of it. ``is_open``: a process had it open to append before this.
+    ``is_archived``: here.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        session: str,
+        reading: Reading,
+        title: str | None,
+        *,
+        is_foreign: bool = False,
+        is_open: bool | None = None,
+        is_archived: bool = False,
+    ) -> None:
+        self.reading = reading
+        self.title = title
+        self.is_foreign = is_foreign
+        self._is_open = is_open
+        own = reading.header.session if is_foreign and reading.header is not None else session
+        self.other_ids = reading.other_ids | {own}
+        self._recorder = recorder
+        self._session = session
+        self._is_archived = is_archived
+
+    def describe(self, request: RequestId, *, is_complete: bool) -> SessionFound:
+        """What the core needs to know about it."""
+        agents = self.reading.agents
+        found = SessionFound(request, has_transcript=True, is_complete=is_complete, is_archived_here=self._is_archived)
+        if self.is_foreign:
+            return replace(found, agent_has_only_part=True, is_copy=True, is_foreign=True)
+        return replace(
+            found,
+            alias=agents.alias,
+            agent_has_only_part=agents.was_handed_over,
+            is_copy=agents.is_none,
+            is_behind=agents.is_behind,
+            is_open=self._is_open,
+        )
+
+    def run_when_written(self, core: threading.Lock, act: Callable[[bool], list[RelayEffect]]) -> list[RelayEffect]:
+        """Run ``act`` under the core's lock once all decided entries are in the transcript, and fix its size there.
+
+        ``act`` gets whether the transcript is complete. Raises OSError; then the transcript is closed.
+        """
+        is_complete = False
+
+        def grown() -> None:
+            nonlocal is_complete
+            self.reading.measure()
+            is_complete = self.reading.is_still_complete and not self._recorder.has_gap(self._session)
+
+        try:
+            while self._recorder.run_on_writer(self.reading.search):
+                pass  # step by step, so that a long transcript does not count as a hang
+            return self._recorder.run_when_written(core, grown, lambda: act(is_complete))
+        except OSError:
+            self._recorder.jobs.submit(self.reading.close)  # behind what may still use it there
+            raise
+
+
+def look_up(
+    recorder: Recorder, wanted: FindSession, trouble_of_missing: Callable[[str], str | None]
+) -> SessionFound | OpenedTranscript:
+    """The transcript of the wanted session, or an event that says why there is none.
+
+    ``trouble_of_missing``: given a session without a transcript, returns the reason if it should have one.
+    """
+    request, session = wanted.request, wanted.session
+
+    def look() -> SessionFound | OpenedTranscript:
+        recorder.add_turns(session)
+        if (continued := recorder.store.find_by_alias(recorder.agent, session)) is not None:
+            return SessionFound(request, continued=continued)
+        state = recorder.store.read_state(recorder.agent)
+        if session in state.deleted_ids:
+            return SessionFound(request, is_deleted=True)
+        is_open = recorder.store.is_in_use(recorder.agent, session)
+        try:
+            reading = recorder.store.read_and_hold(recorder.agent, session)
+            title, is_archived = state.find_title(session), session in state.archived_here
+            return OpenedTranscript(recorder, session, reading, title, is_open=is_open, is_archived=is_archived)
+        except FileNotFoundError:
+            if session in recorder.store.read_deleted(
+                recorder.agent
+            ):  # another process deleted it between our two checks
+                return SessionFound(request, is_deleted=True)
+            reading = recorder.store.read_original(session, recorder.list_other_agents())
+            return OpenedTranscript(recorder, session, reading, state.find_title(session), is_foreign=True)
+
+    def close_late(found: SessionFound | OpenedTranscript) -> None:
+        if isinstance(found, OpenedTranscript):
+            found.reading.close()
+
+    try:
+        return recorder.run_on_writer(look, close_late)
+    except FileNotFoundError:
+        # Only the index knows whether there was one; it must not be used on this thread.
+        return SessionFound(request, trouble=trouble_of_missing(session) if wanted.only_here else None)
+    except (OSError, NewerFormat) as problem:
+        return SessionFound(request, trouble=errno_name(problem))

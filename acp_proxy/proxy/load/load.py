@@ -1,0 +1,149 @@
+"""A load: a request to open a session, and what belongs to it until everything that the agent sent is settled.
+
+``states`` says who changes what of it.
+"""
+
+from typing import Generic, TypeVar
+
+from acp_proxy.comparison.choose_replay import Decision, Rule, choose_replay
+from acp_proxy.comparison.replay_in_turn import ReplayInTurn
+from acp_proxy.protocol.jsonrpc import Request
+from acp_proxy.proxy.load.compared_replay import ComparedReplay
+from acp_proxy.proxy.load.load_plan import LoadPlan
+from acp_proxy.proxy.load.states import TRANSITIONS, LoadState
+
+Tag = TypeVar("Tag")
+
+
+class LineBuffer(Generic[Tag]):
+    """Lines that wait, each with a tag, and their size in bytes. False if there are none."""
+
+    def __init__(self) -> None:
+        self.items: list[tuple[bytes, Tag]] = []
+        self.size = 0
+        self.is_closed = False
+
+    def __bool__(self) -> bool:
+        return bool(self.items)
+
+    @property
+    def lines(self) -> list[bytes]:
+        return [line for line, _ in self.items]
+
+    def add(self, line: bytes, tag: Tag) -> None:
+        """Add a line behind the others."""
+        self.items.append((line, tag))
+        self.size += len(line)
+
+    def drain(self) -> list[tuple[bytes, Tag]]:
+        """Remove and return everything."""
+        items, self.items, self.size = self.items, [], 0
+        return items
+
+    def close(self) -> None:
+        """Drop everything: too much came. Nobody may add to it any more."""
+        self.drain()
+        self.is_closed = True
+
+    def replace(self, items: list[tuple[bytes, Tag]]) -> None:
+        """Have these instead."""
+        self.items, self.size = items, sum(len(line) for line, _ in items)
+
+
+class Load:
+    """A request to open a session, and what the agent sends about the session until everything is settled."""
+
+    def __init__(
+        self,
+        request: Request,
+        session: str,
+        plan: LoadPlan,
+        *,
+        has_transcript: bool,
+        is_open_elsewhere: bool | None = None,
+        is_open: bool = False,
+        earlier_id: str | None = None,
+    ) -> None:
+        """``has_transcript``: the store has a transcript of the session. ``is_open_elsewhere``: another process had it
+        open to append when it was looked up; None: not known. ``is_open``: the client has its answer already.
+        ``earlier_id``: the id by which this process's agent had the session last, if it is asked for another one."""
+        self.request = request
+        self.session = session
+        self.plan = plan
+        self.is_open_elsewhere = is_open_elsewhere
+        asked = LoadState.PASSING if plan.passes_at_once else LoadState.ASKED
+        asked = asked if plan.sends is not None else LoadState.QUEUED
+        self.state = LoadState.ANSWERED if is_open else asked
+        self.has_transcript = has_transcript
+        self.imports = plan.imports
+        """Whether a transcript begins, or has begun, with what the agent sends before its answer."""
+        self.earlier_id = earlier_id
+        self.opens_anew = False
+        """Whether the agent was asked for a new session in which this one continues."""
+        self.response = b""
+        """The line of the answer for the client."""
+
+        self.uncompared: LineBuffer[bool] = LineBuffer()
+        """Lines of the conversation that the agent sent and that were not compared yet, each with whether it came after
+        the agent's answer."""
+        self.state_updates: LineBuffer[None] = LineBuffer()
+        """State updates from before the agent's answer, without newlines, which are recorded if the agent agrees."""
+        self.before_response: LineBuffer[object] = LineBuffer()
+        self.behind_response: LineBuffer[object] = LineBuffer()
+        """Lines that wait for the answer to the client and must leave before or behind it, each with its update if that
+        must be compared first."""
+        self.earlier_replay = b""
+        """How the replay before this one began, whose rest the agent may send before its answer to this."""
+
+        self.overtaken_at = 0
+        """How many updates the agent had sent for a later load when it answered that before this one; 0: it did not."""
+        self.rest_of_replay: list[bytes] = []
+        """What the agent sent between the two answers, if it had sent as much for this load: the rest of one of the two
+        replays. The rest of the other one is alike, and may follow this answer."""
+
+        self.decision: Decision | None = choose_replay(None, already_sent=True) if plan.passes_at_once else None
+        """Whose replay the client sees, and why; None: not decided yet."""
+        self.compared: ComparedReplay | None = None
+        """What the agent sent for it, once that is compared with the transcript."""
+        self.unechoed_prompts: list[str] = []
+        """The letters of prompts since this request that the agent has not echoed."""
+
+    @property
+    def awaits_agent(self) -> bool:
+        """Whether the agent has not answered."""
+        return TRANSITIONS[self.state].awaits_agent
+
+    @property
+    def holds_lines(self) -> bool:
+        """Whether the session's lines wait for the answer to the client."""
+        return TRANSITIONS[self.state].holds_lines
+
+    @property
+    def replay_in_turn(self) -> ReplayInTurn | None:
+        """What the agent sends in the turn after this load, if that has begun."""
+        return self.compared.in_turn if self.compared is not None else None
+
+    @property
+    def size(self) -> int:
+        """The bytes that wait."""
+        return self.uncompared.size + self.before_response.size + self.behind_response.size
+
+    @property
+    def client_has_transcript(self) -> bool:
+        """Whether the client has the past as the transcript has it, rather than as the agent sent it."""
+        return self.decision is not None and self.decision.client_has_transcript
+
+    @property
+    def fixed_rule(self) -> Rule | None:
+        """The rule that decides whose replay is shown, if that is known before the agent's replay."""
+        return Rule.HANDED_OVER if self.opens_anew else self.plan.fixed_rule
+
+    @property
+    def expects_replay(self) -> bool:
+        """Whether the agent may replay something for it: not if it is asked for a new session, or not at all."""
+        return self.plan.sends is not None and not self.opens_anew
+
+    @property
+    def catches_up(self) -> bool:
+        """Whether the next prompt carries a record of what the agent's session lacks."""
+        return self.plan.catches_up and not self.opens_anew

@@ -1,0 +1,30 @@
+"""Makes the messages that acp-proxy sends to the client of its own accord: errors, and updates."""
+
+from collections.abc import Mapping
+
+from acp_proxy.errors import REPLACED
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.jsonrpc import Peer, RequestId
+from acp_proxy.proxy.effects import Forward
+
+
+def refuse(id: RequestId, code: int, message: str) -> Forward:
+    """An error response to the client's request."""
+    return Forward(Peer.CLIENT, jsonrpc.error(id, code, message), own=True)
+
+
+def encode_not_found(id: RequestId, session: str) -> bytes:
+    """The error for a session that does not exist, as the drafts of the protocol want it."""
+    return jsonrpc.error(id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session}", {"sessionId": session})
+
+
+def refuse_for_store(id: RequestId, errno_name: str) -> Forward:
+    """The error for history that cannot be read. It has no text of the system's, since some clients react to that."""
+    what_to_do = "Restart the agent." if errno_name == REPLACED else "Run: acp-proxy doctor"
+    message = f"Session history cannot be read ({errno_name}). {what_to_do}"
+    return refuse(id, jsonrpc.INTERNAL_ERROR, message)
+
+
+def encode_update(session: str, body: Mapping[str, object]) -> bytes:
+    """The line of a ``session/update``. ``body``: the update, with its kind."""
+    return jsonrpc.notification(acp.UPDATE, {"sessionId": session, "update": body})

@@ -1,0 +1,64 @@
+"""Remembers the sessions of other agents that were opened here and not prompted, and holds back what is recorded of
+them."""
+
+from msgspec.structs import replace
+
+from acp_proxy.proxy.effects import (
+    BeginTranscript,
+    BeginTurn,
+    DeleteSession,
+    Effect,
+    EndTurn,
+    ForgetSession,
+    IndexSession,
+    TranscriptEffectBase,
+)
+
+HELD_ENTRIES = 200
+"""The most entries held of one session: the notes of a few loads, and the states after them."""
+
+
+class UncopiedSessions:
+    """The sessions of other agents that were opened here and not prompted.
+
+    Holds what would be recorded of them: a prompt makes the copy, and releases it. A session that is never prompted
+    leaves nothing behind.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[str, list[Effect]] = {}
+
+    def add(self, session: str) -> None:
+        """The client opens a session that has no copy yet."""
+        self._held.setdefault(session, [])
+
+    def holds(self, session: str) -> bool:
+        """Whether the session was opened here and not prompted since."""
+        return session in self._held
+
+    def hold(self, effects: list[Effect]) -> list[Effect]:
+        """The effects without what is held, and with what is released."""
+        return [each for effect in effects for each in self._hold_one(effect)] if self._held else effects
+
+    def _hold_one(self, effect: Effect) -> list[Effect]:
+        session = getattr(effect, "session", None)
+        held = self._held.get(session) if isinstance(session, str) else None
+        if held is None or session is None:
+            return [effect]
+        match effect:
+            case DeleteSession():
+                del self._held[session]
+                return [effect]
+            case BeginTurn():
+                return [*self._held.pop(session), effect]
+            case BeginTranscript():
+                self._held[session] = [replace(effect, parent=session)]
+            case EndTurn() | IndexSession() | ForgetSession():
+                pass
+            case TranscriptEffectBase() if len(held) < HELD_ENTRIES:
+                held.append(effect)
+            case TranscriptEffectBase():
+                pass
+            case _:
+                return [effect]
+        return []
