@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.recording import recorded_sessions
-from acp_proxy.run import start, store_requests, worker
+from acp_proxy.run import ended_turns, start, worker
 from acp_proxy.store import index, index_update
 from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.transcript.file_format import RECORDED, NoteType
@@ -533,8 +533,8 @@ _PAUSE = 0.02
 def _shorten() -> None:
     """What acp-proxy waits for: seconds would make hours of thousands of cells."""
     recorded_sessions._RETRY_SECONDS = index_update._PAUSE_SECONDS = _PAUSE
-    for module in (store_requests, worker):
-        module.__dict__["LATER_SECONDS"] = 0.005
+    for module in (ended_turns, worker):
+        module.__dict__["DELAY_SECONDS"] = 0.005
     index._BUSY_MS = index._CLEARING_MS = 20
 
 

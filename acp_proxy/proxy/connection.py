@@ -4,8 +4,6 @@
 whatever a peer sends. It does no I/O and asks for no time. ``run`` calls it under one lock.
 """
 
-from msgspec.structs import replace
-
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, RequestId, Response
 from acp_proxy.proxy import capabilities, handover_lines, own_messages, session_index
@@ -41,10 +39,11 @@ from acp_proxy.proxy.known_sessions import UNOPENED_LIMIT
 from acp_proxy.proxy.load.agent_sessions import AgentSessions
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.lookups import Lookups
+from acp_proxy.proxy.message_log import MessageLog
 from acp_proxy.proxy.negotiation import Negotiation
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.pass_through import PassThrough
-from acp_proxy.proxy.session_log import MessageLog, SessionLog
+from acp_proxy.proxy.session_log import SessionLog
 from acp_proxy.proxy.unstable_methods import UnstableMethods
 from acp_proxy.transcript.file_format import GapReason
 from acp_proxy.transcript.titles import RECORD_BYTES
@@ -80,7 +79,7 @@ class Connection:
             self._copy_ids,
         )
         self._unstable_methods = UnstableMethods(
-            self._service, self._open_requests, self._log, self._machine, self._aliases
+            self._service, self._open_requests, self._log, self._machine, self._aliases, self._copy_ids
         )
         self._has_warned_crowded = False
         self._negotiation = Negotiation(
@@ -325,7 +324,7 @@ class Connection:
                     *self._message_log.record(Peer.AGENT, message),
                 ]
                 return effects + self._machine.send_request(session, line)
-            case Notification(method=method) if (rows := self._amend_rows(method, line)) is not None:
+            case Notification(method=method) if (rows := self._unstable_methods.amend_rows(method, line)) is not None:
                 return [rows]
             case Notification(method=method, params=params):
                 session = (
@@ -440,32 +439,8 @@ class Connection:
                 effects += self._log.delete(answered.session)
                 effects += [*self._machine.forget_session(answered.session), DeleteSession(answered.session)]
             case method if method in session_index.METHODS and message.error is None and self._log.records:
-                return [*effects, *self._handle_index_answer(line, answered, message)]
+                return [*effects, *self._unstable_methods.handle_index_answer(line, answered, message)]
         return [*effects, Forward(Peer.CLIENT, line)]
-
-    def _handle_index_answer(self, line: bytes, answered: OpenRequest, message: Response) -> list[Effect]:
-        """An answer that may be about the agent's index of sessions."""
-        offers = self._service.served_by_agent | self._service.index
-        if answered.session is not None:
-            followed = session_index.follow_answer(answered.request, answered.session, message.result, offers)
-            return [*([followed] if followed is not None else []), Forward(Peer.CLIENT, line)]
-        return [self._amend_rows(answered.request.method, line, answered.request.params) or Forward(Peer.CLIENT, line)]
-
-    def _amend_rows(self, method: str, line: bytes, asked: object = None) -> Effect | None:
-        """What to do with a line that has rows of the agent's index of sessions; None if that is not one. ``asked``:
-        the parameters of the request that it answers."""
-        if not (self._service.index and self._service.amends and self._log.records):
-            return None
-        renamed = self._open_requests.sessions(Peer.CLIENT, acp.RENAMES)
-        service = self._service
-        page = session_index.amend_rows(
-            method, line, service.index, titles=service.titles, renamed=renamed, asked=asked
-        )
-        if page is None:
-            return None
-        return replace(
-            page, our_ids=self._copy_ids.our_ids, directories=service.directories, continues=service.continues
-        )
 
     def _handle_prompt_answer(
         self, answered: OpenRequest, session: str, line: bytes, message: Response

@@ -10,8 +10,9 @@ from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.held_entries import HeldEntries
 from acp_proxy.proxy.load.load_machine import LoadMachine
+from acp_proxy.proxy.message_log import MessageLog
 from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.session_log import MessageLog, SessionLog
+from acp_proxy.proxy.session_log import SessionLog
 from acp_proxy.proxy.uncopied_sessions import UncopiedSessions
 
 _UPDATE_END = b"}}}\n"

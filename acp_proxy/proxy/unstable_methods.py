@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from acp_proxy.protocol import acp, json_splice, jsonrpc, proxy_ids, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
 from acp_proxy.proxy import own_messages, session_index
-from acp_proxy.proxy.aliases import Aliases
+from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.capabilities import ARCHIVE, CLOSE, LIST, STATUS, TITLE, Service
 from acp_proxy.proxy.effects import AmendList, AmendTitles, AnswerStatus, Effect, Forward, SetArchived, SetTitle
 from acp_proxy.proxy.events import PageEmptied
 from acp_proxy.proxy.handovers import OWN_IDS
 from acp_proxy.proxy.load.load_machine import LoadMachine
-from acp_proxy.proxy.open_requests import OpenRequests
+from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.session_list import EXCLUDE, INCLUDE, ONLY
 from acp_proxy.proxy.session_log import SessionLog
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
@@ -39,13 +39,20 @@ class UnstableMethods:
     """The drafts that acp-proxy serves on one connection."""
 
     def __init__(
-        self, service: Service, open_requests: OpenRequests, log: SessionLog, machine: LoadMachine, aliases: Aliases
+        self,
+        service: Service,
+        open_requests: OpenRequests,
+        log: SessionLog,
+        machine: LoadMachine,
+        aliases: Aliases,
+        copy_ids: CopyIds,
     ) -> None:
         self._service = service
         self._open_requests = open_requests
         self._log = log
         self._machine = machine
         self._aliases = aliases
+        self._copy_ids = copy_ids
         self._asked = 0
         self._pages: dict[RequestId, AmendList] = {}
         """By the id of acp-proxy's own ``session/list``: the emptied page before the one that was asked for."""
@@ -185,6 +192,35 @@ class UnstableMethods:
             else each
             for each in effects
         ]
+
+    # --- the agent's session index
+
+    def handle_index_answer(self, line: bytes, answered: OpenRequest, message: Response) -> list[Effect]:
+        """The agent's answer to one of ``session_index.METHODS``. ``answered``: the request."""
+        request, session = answered.request, answered.session
+        offers = self._service.served_by_agent | self._service.index
+        if session is not None:
+            followed = session_index.follow_answer(request, session, message.result, offers)
+            return [*([followed] if followed is not None else []), Forward(Peer.CLIENT, line)]
+        return [self.amend_rows(request.method, line, request.params) or Forward(Peer.CLIENT, line)]
+
+    def amend_rows(self, method: str, line: bytes, params: object = None) -> Effect | None:
+        """What to do with a line that has rows of the agent's index of sessions; None if that is not one. ``params``:
+        those of the request that it answers."""
+        service = self._service
+        if not (service.index and service.amends and self._log.records):
+            return None
+        renamed = self._open_requests.sessions(Peer.CLIENT, acp.RENAMES)
+        page = session_index.amend_rows(
+            method, line, service.index, titles=service.titles, renamed=renamed, asked=params
+        )
+        if page is None:
+            return None
+        return replace(
+            page, our_ids=self._copy_ids.our_ids, directories=service.directories, continues=service.continues
+        )
+
+    # --- small things
 
     def _archive(self, request: RequestId, session: str) -> list[Effect]:
         """Archive a session; cancel and close it first if it is open here."""

@@ -1,6 +1,6 @@
 """Serves requests to open sessions: looks up each session's transcript, and runs its replay, on a thread of its own.
 
-``StoreRequests`` serves everything else that needs the store.
+``store_requests`` serves everything else that needs the store.
 """
 
 import threading

@@ -134,7 +134,7 @@ class Relay:
     def synchronize(self) -> None:
         """Exchange sessions with other machines, if the user has set up sync."""
         if self._store_requests is not None:
-            self._store_requests.synchronize()
+            self._store_requests.turns.exchange()
 
     @property
     def client_is_gone(self) -> bool:
@@ -282,12 +282,12 @@ class Relay:
             case Warn(text):
                 self._warn(text)
             case ListSessions():
-                self._require_store_requests().list_sessions(effect)
+                self._require_store_requests().lists.list_sessions(effect)
             case AmendList():
-                amended = self._require_store_requests().amend_list(effect)
+                amended = self._require_store_requests().lists.amend_list(effect)
                 return amended if isinstance(amended, list) else self._decide(amended)
             case AmendTitles():
-                return [Forward(Peer.CLIENT, self._require_store_requests().amend_titles(effect))]
+                return [Forward(Peer.CLIENT, self._require_store_requests().lists.amend_titles(effect))]
             case SetTitle() | SetArchived() | AnswerStatus():
                 self._require_store_requests().change(effect)
             case FollowAgent():

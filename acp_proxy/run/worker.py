@@ -11,10 +11,20 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import TypeVar
+
+from acp_proxy.recording.writer_jobs import STALL_SECONDS
+from acp_proxy.run.output import Output
 
 Job = Callable[[], None]
 DELAY_SECONDS = 0.1
 """Nobody notices so short a delay of what is put off, and short turns one after another share a job."""
+ANSWER_SECONDS = 15.0
+"""How long a list or a delete waits for the store. With a locked index a list takes less: it does without."""
+QUESTIONS = 64
+"""The most lists and deletes that may wait for the store; each has a timer. An editor has one or two."""
+
+T = TypeVar("T")
 
 
 class Worker:
@@ -68,3 +78,68 @@ class Worker:
             job()
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug here
             self._warn(f"internal error in the store's work: {type(bug).__name__}: {bug}")
+
+
+class TimedAnswers:
+    """Has the worker answer the client's requests, within a limit: if the store hangs, the client gets an answer
+    without it."""
+
+    def __init__(self, worker: Worker, client: Output) -> None:
+        self._worker = worker
+        self._client = client
+        self._is_over = False
+        self._questions = threading.BoundedSemaphore(QUESTIONS)
+
+    def end(self) -> None:
+        """From now on, nobody is answered."""
+        self._is_over = True
+
+    def answer(self, answer: Callable[[], bytes], late: bytes) -> None:
+        """Compute and send an answer on the worker; if that takes too long, send ``late`` instead.
+
+        If too many questions are waiting, wait a moment for room, then send ``late``.
+        """
+        if not self._questions.acquire(timeout=STALL_SECONDS):
+            self._client.post(late)
+            return
+        in_time = self.start_limit(late)
+
+        def work() -> None:
+            line = late
+            try:
+                line = answer()
+            finally:  # even if a bug prevents an answer
+                if in_time():
+                    self._client.post(line)
+                self._questions.release()
+
+        self._worker.put(work)
+
+    def start_limit(self, late: bytes) -> Callable[[], bool]:
+        """Send ``late`` at the limit, unless the result is called before. That says whether it was in time."""
+        unanswered = threading.Lock()
+
+        def in_time() -> bool:
+            timer.cancel()
+            return unanswered.acquire(blocking=False) and not self._is_over
+
+        def expire() -> None:
+            if in_time():
+                self._client.post(late)
+
+        timer = threading.Timer(ANSWER_SECONDS, expire)
+        timer.daemon = True
+        timer.start()
+        return in_time
+
+    def ask_in_time(self, ask: Callable[[], T], otherwise: T, seconds: float = STALL_SECONDS) -> T:
+        """What ``ask`` returns on the worker; ``otherwise`` if that takes more than ``seconds``. It must not raise.
+
+        The lines after the current one wait, so that nothing overtakes it.
+        """
+        answers: queue.SimpleQueue[T] = queue.SimpleQueue()
+        self._worker.put(lambda: answers.put(ask()))
+        try:
+            return answers.get(timeout=seconds)
+        except queue.Empty:
+            return otherwise

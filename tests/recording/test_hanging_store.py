@@ -262,7 +262,7 @@ class SlowToDelete(Store):
 def test_a_delete_that_hangs_is_answered_once_and_the_conversation_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, answered: tuple[int, int]
 ) -> None:
-    monkeypatch.setattr("acp_proxy.run.store_requests._ANSWER_SECONDS", seconds)
+    monkeypatch.setattr("acp_proxy.run.worker.ANSWER_SECONDS", seconds)
     store = SlowToDelete(tmp_path / "store")
     talk = Talk(store)
     talk.open()
@@ -300,7 +300,7 @@ class SlowToSync(Store):
 def test_a_list_and_a_delete_after_hanging_work_are_answered_once_without_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.run.store_requests._ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr("acp_proxy.run.worker.ANSWER_SECONDS", 0.05)
     store = SlowToSync(tmp_path / "store")
     talk = Talk(store)
     talk.open()
@@ -310,9 +310,7 @@ def test_a_list_and_a_delete_after_hanging_work_are_answered_once_without_it(
         "code": -32603,
         "message": "Session history cannot be read (ETIMEDOUT). Run: acp-proxy doctor",
     }
-    monkeypatch.setattr(
-        "acp_proxy.run.store_requests._ANSWER_SECONDS", 1.0
-    )  # within which every machine removes the file
+    monkeypatch.setattr("acp_proxy.run.worker.ANSWER_SECONDS", 1.0)  # within which every machine removes the file
     assert talk.ask("session/delete", {"sessionId": "s"})["result"] == {}
     assert not list(store.root.glob("transcripts/*/s-*"))
     store.back.set()
@@ -358,7 +356,7 @@ def test_a_load_from_a_hanging_store_is_refused_and_the_conversation_continues(
 def test_only_so_many_lists_wait_for_a_store_and_the_next_are_answered_without_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.run.store_requests._QUESTIONS", 1)
+    monkeypatch.setattr("acp_proxy.run.worker.QUESTIONS", 1)
     store = SlowToSync(tmp_path / "store")
     talk = Talk(store)
     talk.open()

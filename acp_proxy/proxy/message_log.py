@@ -1,0 +1,86 @@
+"""Records messages, and pairs answers with their requests. ``SessionLog`` says what is recorded of each."""
+
+from collections.abc import Callable
+
+from acp_proxy.protocol import acp, update_kinds
+from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Peer, Request, Response
+from acp_proxy.proxy.effects import TranscriptEffect
+from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
+from acp_proxy.proxy.session_log import SessionLog
+
+
+class MessageLog:
+    """Records messages, and pairs answers with their requests."""
+
+    def __init__(self, open_requests: OpenRequests, log: SessionLog, is_in_question: Callable[[str], bool]) -> None:
+        """``is_in_question``: whether a session's updates may be its past. Then its load records them."""
+        self._open_requests = open_requests
+        self._log = log
+        self._is_in_question = is_in_question
+
+    def record(self, sender: Peer, message: Message) -> list[TranscriptEffect]:
+        """The recording effects of a message or a batch. Enters requests as open, and closes answered ones."""
+        match message:
+            case Batch(messages=messages):
+                return [effect for item in messages for effect in self.record(sender, item)]
+            case Request(params=params, method=method):
+                return self._record_request(sender, message, method, acp.session_id(params))
+            case Notification(method=acp.UPDATE, params=params, raw=raw) if sender is Peer.AGENT:
+                session, update = acp.session_id(params), acp.member(params, "update")
+                if session is None or self._is_past(session, update):
+                    return []
+                opening = self._open_requests.is_open(Peer.CLIENT, acp.NEW, acp.FORK)
+                return self._log.record_update(session, raw, update, opening=opening)
+            case Notification(method=acp.CANCEL, params=params, raw=raw):
+                if sender is Peer.CLIENT:
+                    self._log.cancel_turn(acp.session_id(params))
+                return self._log.record_line(acp.session_id(params), sender, raw)
+            case Response(id=id) if answered := self._open_requests.take(sender.other, id):
+                return self.record_answer(answered, message)
+            case _:
+                return []
+
+    def _record_request(
+        self, sender: Peer, request: Request, method: str, session: str | None
+    ) -> list[TranscriptEffect]:
+        if sender is Peer.CLIENT or method == acp.REQUEST_PERMISSION or method in acp.TERMINALS:
+            self._open_requests.add(sender, request, session, whole=method == acp.STEERING)
+        if session is None:
+            return []
+        if method == acp.PROMPT and sender is Peer.CLIENT:
+            return self._log.record_prompt(session, request.raw, acp.member(request.params, "prompt"), request.id)
+        if method == acp.TERMINAL_RELEASE:
+            return self._log.release_terminal(session, request.params)
+        return self._log.record_line(session, sender, request.raw) if method in acp.RECORDED_REQUESTS else []
+
+    def record_answer(self, answered: OpenRequest, response: Response) -> list[TranscriptEffect]:
+        """The recording effects of an answer. ``answered``: its request, which is closed."""
+        request, session = answered.request, answered.session
+        method, succeeded = request.method, response.error is None
+        answerer = Peer.CLIENT if method == acp.REQUEST_PERMISSION else Peer.AGENT
+        if method in acp.OPENING:
+            if method in (acp.NEW, acp.FORK):
+                session = acp.session_id(response.result)
+            opened = succeeded and session is not None
+            effects = self._log.open(session or "", method, request.params, response.result) if opened else []
+            return effects + self.record_early_updates()
+        if session is None:
+            return []
+        if method == acp.PROMPT:
+            return self._log.record_answer(session, response.raw, request.id)
+        if method == acp.CLOSE and succeeded:
+            return self._log.close(session)
+        if method in acp.TERMINALS:
+            self._log.answer_terminal(session, method, request.params, response.result)
+            return []
+        if method in acp.RECORDED_REQUESTS:
+            return self._log.record_line(session, answerer, response.raw, method)
+        return []
+
+    def record_early_updates(self) -> list[TranscriptEffect]:
+        """Record the updates that waited for an answer to name their session, unless such a request is still open."""
+        return [] if self._open_requests.is_open(Peer.CLIENT, *acp.OPENING) else self._log.record_early_updates()
+
+    def _is_past(self, session: str, update: object) -> bool:
+        """Whether an update may belong to a replay. In a batch it passes, and is not recorded."""
+        return self._is_in_question(session) and update_kinds.is_conversation(acp.update_kind(update))

@@ -1,0 +1,211 @@
+"""Serves ``session/list``: answers from the store, or amends what the agent answers with what only the store knows."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from acp_proxy.errors import InvalidCursor, Unreadable, errno_name
+from acp_proxy.protocol import jsonrpc
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.proxy import own_messages, session_list
+from acp_proxy.proxy.effects import AmendList, AmendTitles, Forward, ListSessions, RelayEffect
+from acp_proxy.proxy.events import PageEmptied
+from acp_proxy.proxy.session_index import IndexRows
+from acp_proxy.proxy.session_list import join_rows
+from acp_proxy.recording.recorder import Recorder
+from acp_proxy.recording.writer_jobs import PATIENCE_SECONDS
+from acp_proxy.run.ended_turns import EndedTurns
+from acp_proxy.run.worker import TimedAnswers
+
+if TYPE_CHECKING:
+    from acp_proxy.store.store import JournalState, ListedSession
+
+_ARCHIVED = {session_list.EXCLUDE: False, session_list.ONLY: True, session_list.INCLUDE: None}
+"""The filters of ``session/list``, as ``Store.list_page`` takes them."""
+
+
+class ListRequests:
+    """Serves one connection's lists."""
+
+    def __init__(self, recorder: Recorder, answers: TimedAnswers, turns: EndedTurns) -> None:
+        self._recorder = recorder
+        self._answers = answers
+        self._turns = turns
+
+    def list_sessions(self, wanted: ListSessions) -> None:
+        """Answer ``session/list`` from the store."""
+        self._turns.exchange()  # for the next list, and for loads
+        late = own_messages.refuse_for_store(wanted.request, "ETIMEDOUT").data
+        self._answers.answer(partial(self._make_list, wanted), late)
+
+    def _make_list(self, wanted: ListSessions) -> bytes:
+        recorder = self._recorder
+        try:
+            archived = _ARCHIVED[wanted.archived or session_list.EXCLUDE]
+            others = recorder.list_other_agents() if wanted.continues else []
+            store, agent = recorder.store, recorder.agent
+            page = store.list_page(agent, wanted.cwd, wanted.cursor, recorder.run_id, archived=archived, others=others)
+            return session_list.encode_page(
+                wanted.request,
+                page.rows,
+                page.next,
+                directories=wanted.directories,
+                recording=recorder.is_recording,
+                archived=wanted.archived is not None,
+            )
+        except InvalidCursor as problem:
+            return jsonrpc.error(wanted.request, jsonrpc.INVALID_PARAMS, str(problem))
+        except Unreadable as problem:
+            return own_messages.refuse_for_store(wanted.request, problem.name).data
+        except (OSError, ImportError) as problem:
+            return own_messages.refuse_for_store(wanted.request, errno_name(problem)).data
+
+    def amend_list(self, page: AmendList) -> list[RelayEffect] | PageEmptied:
+        """The agent's line with listed sessions, without deleted ones and with the user's titles, as an effect.
+
+        Archived sessions are left out, or chosen and marked if ``page.archived`` says so. With ``page.titles``, those
+        without a title get the index's, if that answers in time. If nothing is left of a page that must not be empty,
+        returns an event instead.
+        """
+        self._turns.exchange()
+        recorder, raw = self._recorder, page.raw
+        try:
+            state = recorder.run_on_writer(lambda: recorder.store.read_state(recorder.agent))
+            title_of = _make_title_of(state, page.renamed)
+            made = self._find_titles(session_list.find_untitled(raw, absent=page.titles, within=page.within))
+            aliases = (
+                recorder.run_on_writer(lambda: recorder.store.read_aliases(recorder.agent)) if state.aliases else {}
+            )
+            if page.asked is None and page.of_index:
+                return [Forward(Peer.CLIENT, self._amend_index(page, state, aliases))]
+            rows = self._find_joining(page, frozenset(aliases.values()))
+            elsewhere = aliases.keys() | {row.session for row in rows}
+            rows = rows if page.joins else []
+            archived = state.archived_here
+            hidden = (
+                state.deleted_ids | archived if page.archived in (None, session_list.EXCLUDE) else state.deleted_ids
+            )
+            hidden |= elsewhere
+            if page.archived is None:
+                line = session_list.amend_rows(raw, hidden, title_of, made=made)
+                return [Forward(Peer.CLIENT, join_rows(line, rows, directories=page.directories, archived=False))]
+            line = session_list.amend_rows(
+                raw,
+                hidden,
+                title_of,
+                archived,
+                only=page.archived == session_list.ONLY,
+                made=made,
+                of_index=page.of_index,
+                within=page.within,
+            )
+            line = join_rows(
+                line, rows, directories=page.directories, archived=not page.of_index, of_index=page.of_index
+            )
+            cursor = session_list.find_next_cursor(raw, line)
+            return PageEmptied(page, line, cursor) if cursor is not None else [Forward(Peer.CLIENT, line)]
+        except (OSError, ValueError, KeyError, RecursionError):
+            return [Forward(Peer.CLIENT, raw)]
+
+    def _amend_index(self, page: AmendList, state: "JournalState", aliases: dict[str, str]) -> bytes:
+        """A line with rows of the agent's index, with the ids that the client knows, and with those rows that it asked
+        for and only acp-proxy has. Raises OSError, ValueError, KeyError."""
+        raw, within = page.raw, page.within
+        index = IndexRows(aliases, state.deleted_ids, frozenset({*page.wanted, *page.our_ids}))
+        untitled = [aliases.get(id, id) for id in session_list.find_untitled(raw, absent=page.titles, within=within)]
+        # The agent's new session lacks a title that the user gave to the one before.
+        users = {session: title for session in untitled if (title := state.find_title(session)) is not None}
+        line = session_list.amend_rows(
+            raw,
+            index.hidden,
+            _make_title_of(state, page.renamed),
+            state.archived_here,
+            made=self._find_titles(untitled) | users,
+            of_index=True,
+            within=within,
+            our_ids=aliases,
+            shown=index.find_shown if aliases else None,
+        )
+        line = session_list.with_removed(line, within, index.find_removed) if aliases else line
+        missing = index.find_missing(page.wanted, session_list.find_ids(raw, within))
+        rows = [replace(row, session=index.find_shown(row.session)) for row in self._find_named(page, missing)]
+        return join_rows(line, rows, directories=page.directories, archived=False, of_index=True)
+
+    def amend_titles(self, updates: AmendTitles) -> bytes:
+        """Updates from the agent, with the user's titles."""
+        recorder = self._recorder
+        try:
+            state = recorder.run_on_writer(lambda: recorder.store.read_state(recorder.agent))
+        except OSError:
+            return updates.data
+        title_of = _make_title_of(state, updates.renamed, updates.our_ids)
+        return session_list.with_titles(updates.data, title_of) if title_of is not None else updates.data
+
+    def _find_named(self, page: AmendList, sessions: list[str]) -> "list[ListedSession]":
+        """The rows of these sessions, newest first, if the index answers in time."""
+        recorder = self._recorder
+        store, agent = recorder.store, recorder.agent
+        others = recorder.run_on_writer(recorder.list_other_agents) if sessions and page.continues else []
+
+        def ask() -> "list[ListedSession]":
+            try:
+                return store.list_by_ids(agent, recorder.run_id, sessions, others)
+            except (OSError, Unreadable, ImportError):
+                return []
+
+        return self._answers.ask_in_time(ask, [], PATIENCE_SECONDS) if sessions else []
+
+    def _find_joining(self, page: AmendList, sessions: frozenset[str]) -> "list[ListedSession]":
+        """The sessions that join the first page of the agent's list, if the index answers in time: these, and those
+        that only acp-proxy can list."""
+        recorder, archived = self._recorder, _ARCHIVED[page.archived or session_list.EXCLUDE]
+        store, agent = recorder.store, recorder.agent
+
+        def ask() -> "list[ListedSession]":
+            try:
+                return store.list_joining(
+                    agent,
+                    page.cwd,
+                    recorder.run_id,
+                    archived=archived,
+                    sessions=sessions,
+                    copies=page.continues,
+                    others=others,
+                )
+            except (OSError, Unreadable, ImportError):
+                return []
+
+        continues = page.joins and page.continues
+        others = recorder.run_on_writer(recorder.list_other_agents) if continues else []
+        has_any = sessions or others or (continues and recorder.run_on_writer(lambda: store.has_copies(agent)))
+        return self._answers.ask_in_time(ask, [], PATIENCE_SECONDS) if has_any else []
+
+    def _find_titles(self, sessions: list[str]) -> dict[str, str]:
+        """The titles in the index of those of these sessions that have one."""
+        recorder = self._recorder
+
+        def ask() -> dict[str, str]:
+            try:
+                return recorder.store.find_titles(recorder.agent, sessions)
+            except (OSError, Unreadable, ImportError):
+                return {}
+
+        return self._answers.ask_in_time(ask, {}) if sessions else {}
+
+
+def _make_title_of(
+    state: "JournalState", renamed: frozenset[str], our_ids: Mapping[str, str] = MappingProxyType({})
+) -> Callable[[str], str | None] | None:
+    """Returns the title that replaces the agent's of a session id, or None; None if there are no titles. ``our_ids``:
+    by other ids: our session."""
+    if not state.titles:
+        return None
+
+    def title_of(session: str) -> str | None:
+        session = our_ids.get(session, session)
+        return state.find_title_for_agent(session) if session not in renamed else None
+
+    return title_of
