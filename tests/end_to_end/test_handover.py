@@ -12,17 +12,14 @@ from acp_proxy.transcript.record_text import END, INTRODUCTION
 from tests.end_to_end.proxied import (
     ASK,
     AUTHENTICATION_REQUIRED,
-    CANCELLED,
     INTERNAL_ERROR,
     NOT_FOUND,
     Editor,
     Loaded,
-    Permission,
     Proxied,
     Updates,
     entries,
     kinds,
-    prompt,
     say,
     texts,
 )
@@ -93,17 +90,6 @@ def test_a_handover_shows_the_complete_session_and_a_notice(proxied: Proxied) ->
         assert "sessionId" not in loaded.answer["result"]
 
 
-def test_the_result_of_the_new_session_is_in_the_answer_to_the_load(proxied: Proxied) -> None:
-    session, _ = recorded(proxied, "mend it")
-    modes = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}]}
-    options = [{"id": "o", "name": "O", "type": "select", "currentValue": "v", "options": []}]
-    new = {"methods": {"session/new": {"result": {"modes": modes, "configOptions": options, "x": 1}}}}
-    with proxied.started(new, agent=NOTHING) as editor:
-        result = editor.load(session).answer["result"]
-    told = {"modes": modes, "configOptions": options, "x": 1}
-    assert result == told | {"_meta": {"acp-proxy": {"handover": True}}}
-
-
 def test_only_the_agent_gets_the_record_with_the_next_prompt(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "mend it", script="conversation")
     with proxied.started(agent=NOTHING) as editor:
@@ -132,23 +118,6 @@ def test_only_the_agent_gets_the_record_with_the_next_prompt(proxied: Proxied) -
     assert len(proxied.transcripts()) == 1
 
 
-def test_a_slash_command_is_sent_without_the_record_and_the_next_prompt_with_it(proxied: Proxied) -> None:
-    session, _ = recorded(proxied, "mend it")
-    with proxied.started(agent=NOTHING) as editor:
-        editor.load(session)
-        editor.prompt(session, "/help me")
-        assert given(proxied, session) == ["/help me"]
-        assert notes(proxied.transcript(session), "handover") == []
-        editor.prompt(session, "go on")
-        assert editor.end() == 0
-    command, after = given(proxied, session)
-    assert command == "/help me"
-    assert after.startswith(INTRODUCTION)
-    assert after.endswith(f"{END}\n\ngo on")
-    assert len(notes(proxied.transcript(session), "handover")) == 1
-    assert user_words(proxied.transcript(session)) == ["mend it", "/help me", "go on"]
-
-
 def test_a_login_and_a_crash_before_the_delivery_of_the_record_lose_nothing(proxied: Proxied) -> None:
     session, seen = recorded(proxied, "mend it", script=ANSWERS)
     login = {"code": AUTHENTICATION_REQUIRED, "message": "Authentication required"}
@@ -171,21 +140,6 @@ def test_a_login_and_a_crash_before_the_delivery_of_the_record_lose_nothing(prox
         assert f"\n> {words}" in delivered
     assert user_words(proxied.transcript(session)) == ["mend it", "log me in", "once more", "go on"]
     assert len(notes(proxied.transcript(session), "handover")) == 1
-
-
-def test_the_prompts_blocks_follow_the_record_unchanged(proxied: Proxied) -> None:
-    session, _ = recorded(proxied, "mend it")
-    shows: dict[str, Any] = {"turns": [[{"echo_prompt": True}]]}
-    with proxied.started(shows, agent=NOTHING) as editor:
-        editor.load(session)
-        since = editor.count_lines()
-        blocks = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
-        editor.request("session/prompt", {"sessionId": session, "prompt": blocks})
-        heard = texts(editor.list_updates(session, since), "user_message_chunk")
-        assert heard == ["one", "two"]  # an echo of the record is not sent to the client
-        assert given(proxied, session)[-1].startswith(INTRODUCTION)
-        assert editor.end() == 0
-    assert INTRODUCTION not in proxied.transcript(session).read_text()
 
 
 def test_messages_of_a_handed_over_session_have_its_old_id(proxied: Proxied) -> None:
@@ -228,120 +182,8 @@ def test_a_handed_over_session_is_one_session_for_later_processes(proxied: Proxi
     assert CLOSING not in last
 
 
-def test_a_handed_over_session_can_be_loaded_again_in_the_same_process(proxied: Proxied) -> None:
-    session, seen = recorded(proxied, "mend it")
-    with proxied.started(agent=NOTHING) as editor:
-        editor.load(session)
-        seen += [{"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "go on"}}]
-        seen += editor.prompt(session, "go on")
-        loaded = editor.load(session)
-        assert list_items(loaded.updates) == [*list_items(seen), ShownItem("agent", CLOSING)]
-        editor.prompt(session, "and on")
-        assert editor.end() == 0
-    assert user_words(proxied.transcript(session)) == ["mend it", "go on", "and on"]
-
-
-def test_a_session_begun_in_this_process_can_be_handed_over(proxied: Proxied) -> None:
-    with proxied.started(agent=NOTHING) as editor:
-        session = editor.new_session()
-        live = editor.prompt(session, "mend it")
-        loaded = editor.load(session)
-        assert list_items(loaded.updates) == [
-            ShownItem("user", "mend it"),
-            *list_items(live),
-            ShownItem("agent", CLOSING),
-        ]
-
-
-def test_an_unknown_session_is_not_found_and_not_handed_over(proxied: Proxied) -> None:
-    with proxied.started(agent=NOTHING) as editor:
-        loaded = editor.load("no-such-session")
-        assert (loaded.told, loaded.answer["error"]["code"]) == ([], NOT_FOUND)
-    assert remembered(proxied) == []
-    assert proxied.transcripts() == []
-
-
-def test_the_agents_error_for_the_new_session_answers_the_load(proxied: Proxied) -> None:
-    session, _ = recorded(proxied, "mend it")
-    login = {"code": AUTHENTICATION_REQUIRED, "message": "Authentication required", "data": {"x": 1.0}}
-    with proxied.started({"methods": {"session/new": {"error": login}}}, agent=NOTHING) as editor:
-        loaded = editor.load(session)
-        assert (loaded.told, loaded.answer["error"]) == ([], login)
-        assert editor.end() == 0
-    assert notes(proxied.transcript(session), "handover") == []
-
-
-def test_a_crash_during_the_opening_of_the_new_session_is_an_error(proxied: Proxied) -> None:
-    session, _ = recorded(proxied, "mend it")
-    editor = proxied.started({"methods": {"session/new": {"before": [{"exit": 17}]}}}, agent=NOTHING)
-    loaded = editor.load(session)
-    assert (loaded.told, loaded.answer["error"]["code"]) == ([], INTERNAL_ERROR)
-    assert editor.wait() == 17
-    assert len(editor.answers_to(loaded.answer["id"])) == 1
-
-
-def test_updates_of_the_new_session_follow_the_answer_with_the_old_id(proxied: Proxied) -> None:
-    session, _ = recorded(proxied, "mend it")
-    early: dict[str, Any] = {
-        "sessionUpdate": "available_commands_update",
-        "availableCommands": [{"name": "go", "description": "Go"}],
-    }
-    new = {"methods": {"session/new": {"before": [{"update": early}], "after": [{"update": early}]}}}
-    with proxied.started(new, agent=NOTHING) as editor:
-        loaded = editor.load(session)
-        editor.prompt(session, "go on")
-        assert early not in loaded.updates
-        assert editor.list_updates(session).count(early) == 2
-        assert {line.message["params"]["sessionId"] for line in editor.lines if is_update(line.message)} == {session}
-
-
 def is_update(message: Any) -> bool:
     return bool(message.get("method") == "session/update")
-
-
-def test_a_handed_over_session_can_be_deleted(proxied: Proxied) -> None:
-    session, _ = recorded(proxied, "mend it")
-    with proxied.started(agent=NOTHING) as editor:
-        editor.load(session)
-        editor.prompt(session, "go on")
-        editor.request("session/delete", {"sessionId": session})
-        assert editor.sessions() == []
-        assert editor.load(session).answer["error"]["code"] == NOT_FOUND
-        assert editor.end() == 0
-    assert proxied.transcripts() == []
-
-
-def test_a_cancelled_handover_is_answered_at_once_and_its_new_session_is_hidden(proxied: Proxied) -> None:
-    session, seen = recorded(proxied, "mend it")
-    permission = Permission()
-    asks = {"methods": {"session/new": {"before": [{**ASK, "params": {**ASK["params"], "sessionId": "x"}}]}}}
-    with proxied.started(asks, agent=NOTHING, on_request=permission) as editor:
-        pending = editor.start_load(session)
-        editor.wait_for_method("session/request_permission")
-        editor.notify("$/cancel_request", {"requestId": pending})
-        assert editor.wait_for_answer(pending)["error"]["code"] == CANCELLED
-        permission.grant()
-        loaded = editor.load(session)
-        assert list_items(loaded.updates) == [*list_items(seen), ShownItem("agent", CLOSING)]
-        editor.prompt(session, "go on")
-        assert len(editor.answers_to(pending)) == 1
-        assert {line.message["params"]["sessionId"] for line in editor.lines if is_update(line.message)} == {session}
-        assert editor.end() == 0
-    assert len(proxied.transcripts()) == 1
-
-
-def test_requests_for_a_handed_over_session_reach_the_agent_with_the_new_id(proxied: Proxied) -> None:
-    session, _ = recorded(proxied, "mend it")
-    heard = {"methods": {"session/set_mode": {"before": [{"stderr": "mode of {session}"}], "result": {}}}}
-    with proxied.started(heard, agent=NOTHING) as editor:
-        editor.load(session)
-        assert editor.request("session/set_mode", {"sessionId": session, "modeId": "ask"}) == {}
-        prompted = {"jsonrpc": "2.0", "id": "b", "method": "session/prompt", "params": prompt(session, "in a batch")}
-        editor.send([prompted])
-        editor.wait_for(lambda one: isinstance(one, dict) and one.get("id") == "b" and "result" in one)
-        assert editor.end() == 0
-        [new] = [one["id"] for one in remembered(proxied) if one["id"] != session]
-        assert f"mode of {new}" in editor.read_stderr()
 
 
 # --handover.
@@ -369,49 +211,13 @@ def test_always_hands_over_a_session_that_the_agent_refuses(proxied: Proxied, ca
     assert b"half of the past" not in proxied.transcript(session).read_bytes()
 
 
-@pytest.mark.parametrize("can", ["resume", "load"])
-def test_always_does_not_hand_over_a_session_that_the_agent_restores(proxied: Proxied, can: str) -> None:
-    agent = ("--capabilities", can)
-    session, seen = recorded(proxied, "mend it", agent=agent)
-    with proxied.started(agent=agent, options=["--handover", "always"]) as editor:
-        loaded = editor.load(session)
-        assert list_items(loaded.updates) == list_items(seen)
-        assert loaded.answer["result"] == {}
-        editor.prompt(session, "go on")
-    assert len(remembered(proxied)) == 1
-
-
-@pytest.mark.parametrize("can", ["resume", "load"])
-def test_a_required_login_causes_no_handover(proxied: Proxied, can: str) -> None:
-    agent = ("--capabilities", can)
-    session, _ = recorded(proxied, "mend it", agent=agent)
-    login = {"code": AUTHENTICATION_REQUIRED, "message": "Authentication required"}
-    with proxied.started(refusing(f"session/{can}", login), agent=agent, options=["--handover", "always"]) as editor:
-        assert editor.load(session).answer["error"] == login
-        assert editor.end() == 0
-    assert len(remembered(proxied)) == 1
-
-
-@pytest.mark.parametrize("can", ["resume", "load"])
-def test_without_always_the_agents_refusal_answers_the_load(proxied: Proxied, can: str) -> None:
-    agent = ("--capabilities", can)
-    session, _ = recorded(proxied, "mend it", agent=agent)
-    with proxied.started(refusing(f"session/{can}"), agent=agent) as editor:
-        loaded = editor.load(session)
-        assert (texts(loaded.updates), loaded.answer["error"]) == (["half of the past"], REFUSED)
-        assert editor.end() == 0
-    assert b"half of the past" not in proxied.transcript(session).read_bytes()
-    assert len(remembered(proxied)) == 1
-
-
 UNKNOWN = [
     {"code": NOT_FOUND, "message": "gone"},
     {"code": INTERNAL_ERROR, "message": "No previous sessions found for this project"},
 ]
 
 
-@pytest.mark.parametrize("error", UNKNOWN, ids=["by its code", "by its message"])
-@pytest.mark.parametrize("can", ["resume", "load"])
+@pytest.mark.parametrize(("can", "error"), zip(["resume", "load"], UNKNOWN, strict=True))
 def test_a_session_unknown_to_the_agent_is_handed_over(proxied: Proxied, can: str, error: dict[str, Any]) -> None:
     agent = ("--capabilities", can)
     session, seen = recorded(proxied, "mend it", agent=agent)
@@ -457,13 +263,6 @@ def test_a_prompt_refused_after_a_load_is_sent_again_in_a_new_session_and_answer
     assert second == "and on"
     assert user_words(proxied.transcript(session)) == ["mend it", "go on", "and on"]
     assert len(notes(proxied.transcript(session), "handover")) == 1
-
-
-def test_never_passes_loads_to_the_agent(proxied: Proxied) -> None:
-    session, _ = recorded(proxied, "mend it")
-    with proxied.started(agent=NOTHING, options=["--handover", "never"]) as editor:
-        loaded = editor.load(session)
-        assert (loaded.told, loaded.answer["error"]["code"]) == ([], -32601)
 
 
 # Agents with a list of their own.

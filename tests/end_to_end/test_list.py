@@ -1,6 +1,5 @@
 """The answers to session/list: every session once, in pages, by directory, with its title."""
 
-import base64
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -20,9 +19,6 @@ MANY = 1200
 SILENT: Mapping[str, Any] = {"turns": [[{"stop": "end_turn"}]]}
 COUNTING: Mapping[str, Any] = {"sessionIds": "counting", "turns": [[{"update": {
     "sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "{prompt}"}}}]]}  # fmt: skip
-IMAGE = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
-LINK = {"type": "resource_link", "uri": "file:///project/src/sum.py", "name": "the sum"}
-EMBEDDED = {"type": "resource", "resource": {"uri": "file:///project/notes.md", "text": "Read this"}}
 
 Blocks = list[dict[str, Any]]
 
@@ -99,39 +95,6 @@ def test_sessions_are_paged_completely_while_new_ones_arrive(proxied: Proxied) -
     assert again[len(new) :] == rows
 
 
-def test_one_full_page_has_no_cursor(proxied: Proxied) -> None:
-    fill(proxied, PAGE)
-    result = started(proxied).request("session/list", {})
-    assert len(result["sessions"]) == PAGE
-    assert "nextCursor" not in result
-
-
-def test_the_filter_applies_before_the_pages(proxied: Proxied) -> None:
-    wanted = fill(proxied, PAGE + 2, "/wanted", "wanted")
-    fill(proxied, 10, "/other", "other")
-    found = pages(started(proxied), cwd="/wanted")
-    assert [len(page) for page in found] == [PAGE, 2]
-    assert {row["sessionId"] for page in found for row in page} == wanted
-
-
-GARBAGE = [
-    "x",
-    "",
-    "é",
-    "\ud800",
-    "0" * 100_000,
-    base64.urlsafe_b64encode(b'{"page":2}').decode(),
-    base64.urlsafe_b64encode(b"[1,2,3,4]").decode(),
-    base64.urlsafe_b64encode(b"[" * 5000).decode(),
-]
-
-
-def test_garbage_as_a_cursor_is_refused(proxied: Proxied) -> None:
-    editor = started(proxied)
-    answers = [code_of(editor, cursor=cursor) for cursor in GARBAGE]
-    assert answers == [(-32602, "Invalid cursor")] * len(GARBAGE)
-
-
 def test_a_cursor_of_another_filter_or_agent_is_refused(proxied: Proxied) -> None:
     fill(proxied, PAGE + 1)
     editor = started(proxied)
@@ -142,67 +105,6 @@ def test_a_cursor_of_another_filter_or_agent_is_refused(proxied: Proxied) -> Non
     assert code_of(editor, cursor=filtered, cwd="/elsewhere") == (-32602, "Invalid cursor")
     assert code_of(started(proxied, SILENT, "--name", "another"), cursor=cursor) == (-32602, "Invalid cursor")
     assert len(listed(editor, cursor=cursor)) == len(listed(editor, cursor=filtered, cwd="/project")) == 1
-
-
-def test_a_cursor_works_in_a_later_process(proxied: Proxied) -> None:
-    fill(proxied, PAGE + 1)
-    with started(proxied) as editor:
-        cursor = editor.request("session/list", {})["nextCursor"]
-    assert len(listed(started(proxied), cursor=cursor)) == 1
-
-
-def test_null_equals_absence(proxied: Proxied) -> None:
-    editor = started(proxied)
-    session = prompted(editor)
-    for params in (None, {}, {"cursor": None}, {"cwd": None, "cursor": None}):
-        assert [one["sessionId"] for one in editor.request("session/list", params)["sessions"]] == [session]
-
-
-# Directories.
-
-
-def test_a_relative_directory_is_refused(proxied: Proxied) -> None:
-    editor = started(proxied)
-    relative = ["relative", "./here", "~", "", "C:here"]
-    assert [code_of(editor, cwd=cwd)[0] for cwd in relative] == [-32602] * len(relative)
-
-
-def test_a_directory_matches_in_any_spelling_even_if_it_is_missing(proxied: Proxied) -> None:
-    real, link = proxied.base / "real", proxied.base / "link"
-    real.mkdir()
-    link.symlink_to(real)
-    editor = started(proxied)
-    by_name = prompted(editor, cwd=str(real))
-    by_link = prompted(editor, cwd=f"{link}/")
-    prompted(editor, cwd=str(real / "child"))
-    prompted(editor, cwd=f"{real}-sibling")
-    prompted(editor, cwd=str(proxied.base))
-    spellings = [str(real), f"{real}/", f"{real}//", f"{real}/./", f"{real}/child/..", str(link), f"{link}/"]
-    for spelling in spellings:
-        assert listed(editor, cwd=spelling) == [by_link, by_name], spelling
-    assert [one["cwd"] for one in editor.sessions(cwd=str(real))] == [f"{link}/", str(real)]
-    link.unlink()
-    real.rmdir()
-    assert by_name in listed(editor, cwd=f"{real}/")
-    assert by_link in listed(editor, cwd=str(link))
-
-
-def test_an_unknown_directory_has_no_sessions(proxied: Proxied) -> None:
-    editor = started(proxied)
-    prompted(editor)
-    assert editor.sessions(cwd="/never/was/here") == []
-    assert editor.sessions(cwd="C:\\never\\was\\here") == []
-
-
-def test_additional_directories_are_listed_if_the_agent_supports_them(proxied: Proxied) -> None:
-    more = {"additionalDirectories": ["/more", "/and/more"]}
-    knows: dict[str, Any] = {"agentCapabilities": {"sessionCapabilities": {"additionalDirectories": {}}}}
-    with started(proxied) as editor:
-        prompted(editor, **more)
-        assert "additionalDirectories" not in editor.sessions()[0]
-    with started(proxied, {**SILENT, "initialize": {"result": knows}}) as editor:
-        [found] = editor.sessions()
-        assert found["additionalDirectories"] == more["additionalDirectories"]
 
 
 # Agents.
@@ -221,47 +123,7 @@ def test_sessions_of_two_agents_with_equal_ids_are_separate(proxied: Proxied) ->
     assert texts(other.load("session-1").updates) == ["said to the other"]
 
 
-def test_an_id_reused_by_the_agent_is_the_new_session(proxied: Proxied) -> None:
-    with started(proxied, COUNTING) as editor:
-        assert prompted(editor, [text("yesterday")]) == "session-1"
-        editor.end()
-    editor = started(proxied, COUNTING)
-    assert prompted(editor, [text("today")]) == "session-1"
-    assert [row["title"] for row in editor.sessions()] == ["today"]
-    assert texts(editor.load("session-1").updates) == ["today"]
-
-
 # Titles.
-
-TITLES: list[tuple[str, list[Blocks], str | None]] = [
-    ("the first prompt", [[text("Mend it")]], "Mend it"),
-    ("blank lines are skipped", [[text("\n \t\n  Mend it \nand the rest")]], "Mend it"),
-    ("later prompts are ignored", [[text("Mend it")], [text("And more")]], "Mend it"),
-    ("an editor's context is skipped", [[text("<context>\nfile"), text("Mend it")]], "Mend it"),
-    ("a command is skipped", [[text("/init")], [text("Mend it")]], "Mend it"),
-    ("a blank block is skipped", [[text(" \n"), text("Mend it")]], "Mend it"),
-    ("only a command", [[text("/init")], [text("<context>")]], "/init"),
-    ("a resource's name", [[IMAGE, LINK]], "the sum"),
-    ("an embedded resource's name", [[EMBEDDED]], "notes.md"),
-    ("text wins over a resource", [[LINK, text("Mend it")]], "Mend it"),
-    ("later text wins over a resource", [[LINK], [text("Mend it")]], "Mend it"),
-    ("no text", [[IMAGE]], None),
-    ("only white space", [[text(" \n\t")]], None),
-    ("white space is collapsed", [[text("Mend \t it\u00a0\u2003now\r\nplease")]], "Mend it now"),
-    ("control characters are removed", [[text("Mend\x1b[31m\x07 \u009bit\u202e\u200b\x00")]], "Mend it"),
-    ("a very long word is cut", [[text("x" * 300)]], "x" * 119 + "…"),
-    ("of the maximum length", [[text("x" * 120)]], "x" * 120),
-    ("cut at a word", [[text("otter " * 40)]], " ".join(["otter"] * 19) + "…"),
-]
-
-
-def test_a_title_comes_from_the_prompts(proxied: Proxied) -> None:
-    editor = started(proxied)
-    rules = {prompted(editor, *prompts): (rule, title) for rule, prompts, title in TITLES}
-    found = editor.sessions()
-    assert {rules[one["sessionId"]][0]: one.get("title") for one in found} == {rule: title for rule, _, title in TITLES}
-    assert all("title" in one for one in found if rules[one["sessionId"]][1] is not None)
-    assert not any("title" in one for one in found if rules[one["sessionId"]][1] is None)
 
 
 def test_the_agents_title_time_and_meta_win_until_they_are_cleared(proxied: Proxied) -> None:
@@ -298,50 +160,6 @@ def step_of(message: Any) -> Any:
     return None
 
 
-def titled(*updates: dict[str, Any]) -> dict[str, Any]:
-    steps = [{"update": {"sessionUpdate": "session_info_update", **update}} for update in updates]
-    return {"turns": [steps]}
-
-
-@pytest.mark.parametrize(
-    ("update", "title"),
-    [
-        ({"title": "t" * 600}, "t" * 499 + "…"),
-        ({"title": "t" * 500}, "t" * 500),
-        ({"title": " a \x1b title\n"}, "a title"),
-        ({"title": ""}, "Mend it"),
-        ({"title": 7}, "Mend it"),
-        ({}, "Mend it"),
-    ],
-)
-def test_the_agents_title_is_cleaned(proxied: Proxied, update: dict[str, Any], title: str) -> None:
-    editor = started(proxied, titled(update))
-    prompted(editor, [text("Mend it")])
-    assert editor.sessions()[0]["title"] == title
-
-
-@pytest.mark.parametrize("time", ["yesterday", 7, "", "2026-13-40T00:00:00Z"])
-def test_an_invalid_time_is_ignored(proxied: Proxied, time: Any) -> None:
-    editor = started(proxied, titled({"updatedAt": "2001-02-03T04:05:06Z"}, {"updatedAt": time}))
-    prompted(editor)
-    assert editor.sessions()[0]["updatedAt"] == "2001-02-03T04:05:06.000Z"
-
-
-def test_the_agents_meta_wins_over_ours(proxied: Proxied) -> None:
-    editor = started(proxied, titled({"_meta": {"messageCount": 99, "hasErrors": None, "x": {"y": 1}}}))
-    prompted(editor)
-    assert editor.sessions()[0]["_meta"] == {"messageCount": 99, "hasErrors": False, "x": {"y": 1}}
-
-
-def test_a_failed_prompt_shows_in_the_list(proxied: Proxied) -> None:
-    editor = started(proxied, "fails-prompt")
-    session = editor.new_session()
-    with pytest.raises(RequestFailed):
-        editor.prompt(session, "one")
-    [found] = editor.sessions()
-    assert found["_meta"] == {"messageCount": 1, "hasErrors": True}
-
-
 # Agents with their own list.
 
 NATIVE = ("--capabilities", "resume,list")
@@ -373,33 +191,3 @@ def test_the_agents_list_passes_byte_for_byte_without_deleted_sessions(proxied: 
         assert raw_list(editor, cwd="/elsewhere") == raw_list(direct, cwd="/elsewhere") != raw_list(direct, cwd=project)
     with started(proxied, "echo", *NATIVE) as later:
         assert sessions[1].encode() not in raw_list(later)
-
-
-def test_only_deleted_sessions_are_removed_from_any_form_of_list(proxied: Proxied) -> None:
-    line = '{ "result": {"sessions" : [ {"sessionId":"a"} , {"n":1.0, "sessionId" :"b"} , 7 ], "x":1e2} ,"id":"list" }'
-    script = {"methods": {"session/list": {"before": [{"line": line}, {"hang": True}]}}}
-    editor = started(proxied, script, *NATIVE)
-    editor.request("session/delete", {"sessionId": "another"})
-    assert raw_list(editor) == f"{line}\n".encode()
-    editor.request("session/delete", {"sessionId": "a"})
-    left = line.replace('[ {"sessionId":"a"} , {', "[{").replace(" , 7 ]", ",7]")
-    assert raw_list(editor) == f"{left}\n".encode()
-
-
-def test_the_agents_cursor_and_errors_pass_unchanged(proxied: Proxied) -> None:
-    result = {
-        "sessions": [{"sessionId": "a", "cwd": "/x", "extra": 1.0}, {"sessionId": "b"}],
-        "nextCursor": "c",
-        "n": 1,
-    }
-    editor = started(proxied, {"methods": {"session/list": {"result": result}}}, *NATIVE)
-    editor.request("session/delete", {"sessionId": "a"})
-    assert editor.request("session/list", {}) == {**result, "sessions": [{"sessionId": "b"}]}
-    refusing = started(proxied, None, *NATIVE)
-    assert code_of(refusing, cursor="theirs")[0] == -32602
-
-
-def test_an_agent_with_a_list_gains_load_and_delete(proxied: Proxied) -> None:
-    capabilities = proxied.editor(None, agent=NATIVE).initialize()["agentCapabilities"]
-    assert capabilities["_meta"]["acp-proxy"]["serves"] == ["delete", "load"]
-    assert capabilities["sessionCapabilities"] == {"resume": {}, "list": {}, "delete": {}}

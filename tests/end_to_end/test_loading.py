@@ -3,13 +3,11 @@
 import json
 from typing import Any
 
-from acp_proxy.tools.demo.display import ShownItem, list_items
+from acp_proxy.tools.demo.display import list_items
 from tests.end_to_end.proxied import (
     ASK,
     CANCELLED,
     INTERNAL_ERROR,
-    INVALID_REQUEST,
-    NOT_FOUND,
     Editor,
     Permission,
     Proxied,
@@ -17,7 +15,6 @@ from tests.end_to_end.proxied import (
     conversation,
     entries,
     kinds,
-    prompt,
     say,
     texts,
 )
@@ -45,31 +42,6 @@ def test_a_refused_load_gets_the_agents_error_and_changes_nothing(proxied: Proxi
     assert editor.list_updates() == []
     assert editor.end() == 0
     assert proxied.transcript(session).read_bytes() == before
-
-
-def test_the_agent_gets_the_load_as_a_resume_with_the_same_params(proxied: Proxied) -> None:
-    session = proxied.recorded("mend it")
-    showing = {"methods": {"session/resume": {"before": [{"stderr": "{session} in {cwd}"}]}}}
-    editor = proxied.started(showing)
-    elsewhere = proxied.base / "elsewhere"
-    elsewhere.mkdir()
-    assert "result" in editor.load(session, cwd=str(elsewhere)).answer
-    editor.prompt(session, "go on here")
-    assert [listed["sessionId"] for listed in editor.sessions(cwd=str(elsewhere))] == [session]
-    assert editor.end() == 0
-    assert f"{session} in {elsewhere}" in editor.read_stderr()
-
-
-def test_the_agents_result_passes_and_null_becomes_an_object(proxied: Proxied) -> None:
-    session = proxied.recorded("mend it")
-    modes = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}]}
-    result = {"modes": modes, "_meta": {"x": 1}, "unknown": [1.0]}
-    with proxied.started({"methods": {"session/resume": {"result": result}}}) as editor:
-        assert editor.load(session).answer["result"] == result
-    with proxied.started("null-result") as editor:
-        loaded = editor.load(session)
-        assert loaded.answer["result"] == {}
-        assert texts(loaded.updates, "user_message_chunk") == ["mend it"]
 
 
 # Updates during a resume.
@@ -136,37 +108,6 @@ def begun_without_the_proxy(proxied: Proxied) -> str:
     return session
 
 
-def seen_from_the_middle(proxied: Proxied) -> str:
-    """A session whose beginning was not recorded, because it was resumed under the proxy."""
-    session = begun_without_the_proxy(proxied)
-    with proxied.started() as editor:
-        editor.request("session/resume", editor.place(session))
-        editor.prompt(session, "said later")
-        assert editor.end() == 0
-    assert entries(proxied.transcript(session))[0]["origin"] == "partial"
-    return session
-
-
-def test_the_agents_replay_wins_over_an_incomplete_transcript(proxied: Proxied) -> None:
-    session = seen_from_the_middle(proxied)
-    editor = proxied.started("replays-on-resume")
-    loaded = editor.load(session)
-    assert told_in(loaded.updates) == [
-        ("user", "an earlier prompt, told again"),
-        ("agent", "an earlier answer, told again"),
-        ("tool call", "An earlier call, told again (completed)"),
-    ]
-    assert loaded.answer["result"] == {}
-    editor.sessions()
-    assert conversation(editor.list_updates(session)[len(loaded.told) :]) == []
-
-
-def test_an_incomplete_transcript_is_replayed_if_the_agent_replays_nothing(proxied: Proxied) -> None:
-    session = seen_from_the_middle(proxied)
-    loaded = proxied.started().load(session)
-    assert texts(loaded.updates, "user_message_chunk") == ["said later"]
-
-
 def test_a_session_known_only_to_the_agent_opens_empty_and_is_recorded_from_then_on(proxied: Proxied) -> None:
     session = begun_without_the_proxy(proxied)
     editor = proxied.started()
@@ -177,13 +118,6 @@ def test_a_session_known_only_to_the_agent_opens_empty_and_is_recorded_from_then
     assert editor.end() == 0
     assert session in editor.read_stderr()
     assert entries(proxied.transcript(session))[0]["origin"] == "partial"
-
-
-def test_a_session_that_neither_knows_gets_the_agents_error(proxied: Proxied) -> None:
-    editor = proxied.started()
-    loaded = editor.load("no-such-session")
-    assert (loaded.told, loaded.answer["error"]["code"]) == ([], NOT_FOUND)
-    assert proxied.transcripts() == []
 
 
 def test_a_lost_transcript_is_an_error_before_the_agent_is_asked(proxied: Proxied) -> None:
@@ -228,57 +162,6 @@ def test_an_unanswered_load_is_answered_when_the_editor_ends(proxied: Proxied) -
     assert [answer["error"]["code"] for answer in editor.answers_to(pending)] == [INTERNAL_ERROR]
 
 
-def test_the_late_answer_to_a_cancelled_load_is_swallowed(proxied: Proxied) -> None:
-    session = proxied.recorded("mend it")
-    late = json.loads(proxied.script("late-on-resume").read_text())
-    late["methods"]["session/resume"]["after"] = [say("I am back.")]
-    editor = proxied.started(late)
-    pending = editor.start_load(session)
-    editor.prompt(editor.new_session(), "meanwhile")
-    editor.notify("$/cancel_request", {"requestId": pending})
-    assert editor.wait_for_answer(pending)["error"]["code"] == CANCELLED
-    editor.wait_for_text("I am back.")  # sent after the late answer
-    assert len(editor.answers_to(pending)) == 1
-    assert texts(editor.list_updates(session)) == ["I am back."]
-    # The agent has the session open now, and it continues.
-    assert "I remember 1 earlier prompt; the first was: mend it" in texts(editor.prompt(session, "and now?"))
-
-
-def test_an_open_session_continues_after_its_load_was_cancelled(proxied: Proxied) -> None:
-    editor = proxied.started("hangs-on-resume")
-    session = editor.new_session()
-    editor.prompt(session, "one")
-    pending = editor.start_load(session)
-    editor.notify("$/cancel_request", {"requestId": pending})
-    assert editor.wait_for_answer(pending)["error"]["code"] == CANCELLED
-    live = editor.prompt(session, "two")
-    assert "I remember 1 earlier prompt; the first was: one" in texts(live)
-    assert [one["_meta"]["messageCount"] for one in editor.sessions()] == [4]
-
-
-def test_a_cancelled_load_can_be_repeated(proxied: Proxied) -> None:
-    session = proxied.recorded("mend it")
-    editor = proxied.started("hangs-on-resume")
-    for _ in range(2):
-        pending = editor.start_load(session)
-        editor.notify("$/cancel_request", {"requestId": pending})
-        assert editor.wait_for_answer(pending)["error"]["code"] == CANCELLED
-
-
-def test_a_cancel_directly_after_its_load_ends_it(proxied: Proxied) -> None:
-    session = proxied.recorded("mend it")
-    editor = proxied.started("hangs-on-resume")
-    request = {"jsonrpc": "2.0", "id": 77, "method": "session/load", "params": editor.place(session)}
-    cancel = {"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 77}}
-    editor.send_bytes(in_one_write(request, cancel))
-    assert editor.wait_for_answer(77)["error"]["code"] == CANCELLED
-    assert editor.list_updates(session) == []
-
-
-def in_one_write(*messages: dict[str, Any]) -> bytes:
-    return b"".join(json.dumps(message).encode() + b"\n" for message in messages)
-
-
 # Loads of an open session.
 
 MANY = 20_000
@@ -314,34 +197,6 @@ def test_a_load_during_a_turn_loses_and_repeats_nothing(proxied: Proxied) -> Non
     assert texts(kept) == [*(f"{number} " for number in range(MANY)), "granted", "after"]
 
 
-def test_a_permission_open_during_a_load_is_asked_once_and_can_be_granted(proxied: Proxied) -> None:
-    permission = Permission()
-    asks = {"turns": [[say("before"), ASK, say("granted")]]}
-    editor = proxied.started(asks, on_request=permission)
-    session = editor.new_session()
-    turn = editor.start_prompt(session, "go")
-    editor.wait_for_method("session/request_permission")
-    loaded = editor.load(session)
-    assert told_in(loaded.updates) == [("user", "go"), ("agent", "before")]  # the call has not been shown yet
-    permission.grant()
-    assert editor.wait_for_result(turn) == {"stopReason": "end_turn"}
-    since = editor.find_answer(loaded.answer["id"])
-    assert texts(editor.list_updates(session, since)) == ["granted"]
-    assert len([one for one in editor.messages() if one.get("method") == "session/request_permission"]) == 1
-
-
-def test_two_loads_of_one_session_are_replayed_in_turn(proxied: Proxied) -> None:
-    session = proxied.recorded("mend it", "and the other?")
-    editor = proxied.started()
-    since = editor.count_lines()
-    numbers = [editor.start_load(session), editor.start_load(session)]
-    first, second = (editor.loaded(session, number, since) for number in numbers)
-    assert first.answer["result"] == second.answer["result"] == {}
-    again = editor.update_lines(session, editor.find_answer(numbers[0]), editor.find_answer(numbers[1]))
-    repeated = [line.raw for line in again if conversation([line.message["params"]["update"]])]
-    assert repeated == [line.raw for line in first.told]
-
-
 def test_a_second_load_replays_the_turn_since_the_first(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
     editor = proxied.started()
@@ -352,51 +207,3 @@ def test_a_second_load_replays_the_turn_since_the_first(proxied: Proxied) -> Non
     assert list_items(told)[0].text == "and the other?"
     assert list_items(told)[1:] == list_items(live)
     assert [line.raw for line in second.told[: len(first.told)]] == [line.raw for line in first.told]
-
-
-def test_a_prompt_directly_after_its_load_is_not_replayed_by_it(proxied: Proxied) -> None:
-    session = proxied.recorded("mend it")
-    editor = proxied.started()
-    load = {"jsonrpc": "2.0", "id": 70, "method": "session/load", "params": editor.place(session)}
-    turn = {"jsonrpc": "2.0", "id": 71, "method": "session/prompt", "params": prompt(session, "and now?")}
-    editor.send_bytes(in_one_write(load, turn))
-    loaded = editor.loaded(session, 70, 0)
-    assert editor.wait_for_result(71) == {"stopReason": "end_turn"}
-    assert texts(loaded.updates, "user_message_chunk") == ["mend it"]
-    live = editor.list_updates(session, editor.find_answer(70), editor.find_answer(71))
-    assert "I remember 1 earlier prompt; the first was: mend it" in texts(live)
-
-
-def test_a_session_closed_and_loaded_at_once_is_replayed_once(proxied: Proxied) -> None:
-    editor = proxied.started(agent=["--capabilities", "resume,close"])
-    session = editor.new_session()
-    live = editor.prompt(session, "mend it")
-    since = editor.count_lines()
-    close = {"jsonrpc": "2.0", "id": 70, "method": "session/close", "params": {"sessionId": session}}
-    load = {"jsonrpc": "2.0", "id": 71, "method": "session/load", "params": editor.place(session)}
-    editor.send_bytes(in_one_write(close, load))
-    loaded = editor.loaded(session, 71, since)
-    assert (editor.wait_for_result(70), loaded.answer["result"]) == ({}, {})
-    assert len(editor.answers_to(70)) == len(editor.answers_to(71)) == 1
-    assert list_items(loaded.updates) == [ShownItem("user", "mend it"), *list_items(live)]
-
-
-def test_a_second_load_with_a_pending_id_is_refused(proxied: Proxied) -> None:
-    session = proxied.recorded("mend it")
-    editor = proxied.started("hangs-on-resume")
-    for _ in range(2):
-        editor.send({"jsonrpc": "2.0", "id": "same", "method": "session/load", "params": editor.place(session)})
-    refused = editor.wait_for(lambda message: message.get("id") == "same").message
-    assert refused["error"]["code"] == INVALID_REQUEST
-
-
-def test_a_delete_is_answered_during_a_load(proxied: Proxied) -> None:
-    session = proxied.recorded("mend it")
-    editor = proxied.started("late-on-resume")
-    pending = editor.start_load(session)
-    assert editor.request("session/delete", {"sessionId": session}) == {}
-    assert editor.sessions() == []
-    editor.notify("$/cancel_request", {"requestId": pending})
-    assert editor.wait_for_answer(pending)["error"]["code"] == CANCELLED
-    assert editor.load(session).answer["error"]["code"] == NOT_FOUND
-    assert proxied.transcripts() == []

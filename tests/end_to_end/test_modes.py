@@ -9,7 +9,6 @@ import pytest
 from acp_proxy.tools.demo.display import ShownItem, list_items
 from tests.client import RequestFailed
 from tests.end_to_end.proxied import (
-    INTERNAL_ERROR,
     NOT_FOUND,
     Editor,
     Proxied,
@@ -19,8 +18,6 @@ from tests.end_to_end.proxied import (
     say,
     texts,
 )
-
-Offered = dict[str, Any]
 
 ANSWER = "All of it is mended now."
 TELLS: list[dict[str, Any]] = [
@@ -101,32 +98,6 @@ def test_the_options_decide_the_offer(
 # --load.
 
 
-def test_load_agent_keeps_the_agents_load(proxied: Proxied) -> None:
-    session, _ = recorded(proxied, "load")
-    script: dict[str, Any] = {"methods": {"session/load": {"result": {}}}}
-    with with_options(proxied, "--load", "agent", can="load", script=script) as editor:
-        assert editor.load(session).told == []
-    with with_options(proxied, can="load", script=script) as editor:
-        assert texts(editor.load(session).updates, "user_message_chunk") == ["mend it"]
-
-
-def test_load_agent_adds_no_load(proxied: Proxied) -> None:
-    session, _ = recorded(proxied, "resume")
-    with with_options(proxied, "--load", "agent", can="resume") as editor:
-        assert editor.load(session).answer["error"]["code"] == -32601
-
-
-def test_load_store_prefers_the_agents_resume(proxied: Proxied) -> None:
-    session, live = recorded(proxied, "load,resume")
-    editor = with_options(proxied, "--load", "store", can="load,resume", script=BOTH)
-    loaded = editor.load(session)
-    assert list_items(loaded.updates) == [ShownItem("user", "mend it"), *list_items(live)]
-    assert loaded.answer["result"] == {"x": 2.0}
-    assert editor.end() == 0
-    assert f"heard resume of {session} in {proxied.project}" in editor.read_stderr()
-    assert "heard load" not in editor.read_stderr()
-
-
 def test_load_store_swallows_the_replay_of_an_agent_that_can_only_load(proxied: Proxied) -> None:
     session, live = recorded(proxied, "load")
     before = proxied.transcript(session).read_bytes()
@@ -161,25 +132,6 @@ def test_store_modes_record_a_turn_made_elsewhere_and_only_a_load_shows_it(proxi
         assert editor.end() == 0
     told = proxied.transcript(session).read_bytes()
     assert [told.count(words) for words in (b"from another client", b"Done there", b"mended now")] == [1, 1, 1]
-
-
-def test_load_store_leaves_an_incomplete_session_to_the_agent(proxied: Proxied) -> None:
-    session, _ = recorded(proxied, "load,resume")
-    path = proxied.transcript(session)
-    path.write_bytes(path.read_bytes().replace(b'"origin":"recorded"', b'"origin":"partial"'))
-    editor = with_options(proxied, "--load", "store", can="load,resume", script=BOTH)
-    loaded = editor.load(session)
-    assert texts(loaded.updates) == ["All of it is ", "mended now."]
-    assert loaded.answer["result"] == {"x": 1.0}
-
-
-def test_load_store_passes_the_agents_error_with_its_updates(proxied: Proxied) -> None:
-    session, _ = recorded(proxied, "load")
-    refused = {"code": INTERNAL_ERROR, "message": "no"}
-    script = {"methods": {"session/load": {"before": TELLS, "error": refused}}}
-    with with_options(proxied, "--load", "store", can="load", script=script) as editor:
-        loaded = editor.load(session)
-        assert (texts(loaded.updates), loaded.answer["error"]) == (["All of it is ", "mended now."], refused)
 
 
 # --list.
@@ -258,12 +210,6 @@ def test_resume_store_is_a_load_without_a_replay(proxied: Proxied) -> None:
     assert methods == ["session/new", "session/resume"]
 
 
-def test_resume_is_not_added_to_load_by_default(proxied: Proxied) -> None:
-    session, _ = recorded(proxied, "load")
-    with with_options(proxied, can="load") as editor, pytest.raises(RequestFailed, match="-32601"):
-        editor.request("session/resume", editor.place(session))
-
-
 def test_an_unknown_mode_is_wrong_usage(proxied: Proxied) -> None:
     editor = proxied.editor(options=["--load", "both"])
     assert editor.wait() == 2
@@ -289,24 +235,3 @@ def test_the_title_in_the_list_is_sent_once_before_the_first_answer(proxied: Pro
         assert {one["sessionId"]: one["title"] for one in editor.sessions()}[other] == "Something else"
         assert editor.end() == 0
     assert not any("session_info_update" in json.dumps(entry) for entry in entries(proxied.transcript(session)))
-
-
-def test_the_agents_title_is_not_overridden(proxied: Proxied) -> None:
-    script = {"turns": [[{"update": {"sessionUpdate": "session_info_update", "title": "Its own"}}, say("ok")]]}
-    with with_options(proxied, can="resume", script=script) as editor:
-        session = editor.new_session()
-        assert titles(editor.prompt(session, "Mend it")) == ["Its own"]
-        assert [one["title"] for one in editor.sessions()] == ["Its own"]
-
-
-@pytest.mark.parametrize(("options", "can"), [([], "resume,list"), (["--list", "agent"], "resume")])
-def test_no_title_is_sent_if_the_list_is_not_ours(proxied: Proxied, options: Sequence[str], can: str) -> None:
-    with with_options(proxied, *options, can=can) as editor:
-        assert titles(editor.prompt(editor.new_session(), "Mend it")) == []
-
-
-def test_no_title_is_sent_for_a_loaded_session(proxied: Proxied) -> None:
-    session, _ = recorded(proxied, "resume")
-    with with_options(proxied, can="resume") as editor:
-        editor.load(session)
-        assert titles(editor.prompt(session, "and more")) == []

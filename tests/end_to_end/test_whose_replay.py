@@ -1,24 +1,20 @@
 """An agent's own replay passes unchanged, unless the transcript has all of it and more."""
 
-import json
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
-from acp_proxy.tools.demo.display import ShownItem, list_items
+from acp_proxy.tools.demo.display import list_items
 from tests.client import until
 from tests.end_to_end.proxied import (
-    ASK,
     CANCELLED,
-    INTERNAL_ERROR,
     PROXY,
     Editor,
     Proxied,
     Updates,
     entries,
-    prompt,
     say,
     texts,
 )
@@ -175,43 +171,6 @@ def test_a_replay_that_the_transcript_cannot_replace_passes_byte_for_byte_every_
     assert after.count(b"agent_message_chunk") == chunks + added
 
 
-def test_new_parts_of_an_incomplete_replay_follow_the_transcripts(proxied: Proxied) -> None:
-    session = recorded(proxied)
-    with proxied.started(telling([*turn(2), call(3)]), agent=LOADS) as editor:
-        assert shown(editor.load(session).updates) == [*ALL_OF_IT, ("tool call", "Mend number 3 (completed)")]
-
-
-def test_a_failed_load_passes_with_its_updates_and_its_error(proxied: Proxied) -> None:
-    session = recorded(proxied)
-    script = {**LIVE, "methods": {"session/load": {"before": turn(1), "error": {"code": -32603, "message": "no"}}}}
-    before = proxied.transcript(session).read_bytes()
-    with proxied.started(script, agent=LOADS) as editor:
-        lines = raw_load(editor, session)
-        assert lines == direct_load(proxied, script, session)
-        assert json.loads(lines[-1])["error"] == {"code": -32603, "message": "no"}
-        assert editor.end() == 0
-    assert proxied.transcript(session).read_bytes() == before
-
-
-def test_the_updates_of_an_agent_that_dies_during_a_load_pass(proxied: Proxied) -> None:
-    session = recorded(proxied)
-    script = {**LIVE, "methods": {"session/load": {"before": [*turn(1), {"exit": 17}]}}}
-    editor = proxied.started(script, agent=LOADS)
-    loaded = editor.load(session)
-    assert texts(loaded.updates) == ["I have mended it.", "All is well."]
-    assert texts(loaded.updates, "user_message_chunk") == WORDS[:1]
-    assert loaded.answer["error"]["code"] == INTERNAL_ERROR
-    assert editor.wait() == 17
-
-
-def test_a_partial_transcript_that_has_more_than_the_agents_replay_is_shown(proxied: Proxied) -> None:
-    session = recorded(proxied)
-    path = proxied.transcript(session)
-    path.write_bytes(path.read_bytes().replace(b'"origin":"recorded"', b'"origin":"partial"'))
-    with proxied.started(telling(turn(2)), agent=LOADS) as editor:
-        assert shown(editor.load(session).updates) == ALL_OF_IT
-
-
 def test_a_cancelled_load_of_the_agent_is_answered_at_once_and_shows_nothing(proxied: Proxied) -> None:
     session = recorded(proxied)
     of_another = {**say("of another session"), "session": "another"}  # an update of another session does not wait
@@ -223,45 +182,6 @@ def test_a_cancelled_load_of_the_agent_is_answered_at_once_and_shows_nothing(pro
     editor.prompt(session, "go on")
     assert len(editor.answers_to(pending)) == 1
     assert texts(editor.list_updates(session), "user_message_chunk") == []
-
-
-def test_a_request_of_the_agent_during_its_load_passes(proxied: Proxied) -> None:
-    session = recorded(proxied)
-    editor = proxied.started(telling([*turn(1), ASK, *turn(2)], result={"x": 1}), agent=LOADS)
-    since, pending = editor.count_lines(), editor.start_load(session)
-    asked = editor.wait_for_method("session/request_permission")  # it comes after its updates, and is answered at once
-    until = next(at for at, line in enumerate(editor.lines) if line.message is asked)
-    assert texts(editor.list_updates(session, since, until), "user_message_chunk") == WORDS[:1]
-    loaded = editor.loaded(session, pending, since)
-    assert shown(loaded.updates) == ALL_OF_IT
-    assert loaded.answer["result"] == {"x": 1}
-    assert len(editor.answers_to(pending)) == 1
-
-
-def test_the_agents_load_is_not_reported_as_ours(proxied: Proxied) -> None:
-    editor = proxied.editor(LIVE, agent=LOADS)
-    capabilities = editor.initialize()["agentCapabilities"]
-    assert capabilities["loadSession"] is True
-    assert capabilities["_meta"]["acp-proxy"]["serves"] == ["list", "delete"]
-
-
-def test_a_live_turn_is_replayed_by_a_load_in_the_same_process(proxied: Proxied) -> None:
-    editor = proxied.started(telling([]), agent=LOADS)
-    session = editor.new_session()
-    live = editor.prompt(session, "mend it")
-    assert list_items(editor.load(session).updates) == [ShownItem("user", "mend it"), *list_items(live)]
-
-
-def test_a_load_during_a_turn_is_left_to_the_agent(proxied: Proxied) -> None:
-    """Updates during the turn belong to the turn."""
-    waits: dict[str, Any] = {**telling([say("told again")]), "turns": [[say("before"), {"wait_cancel": True}]]}
-    editor = proxied.started(waits, agent=LOADS)
-    session = editor.new_session()
-    pending = editor.start_request("session/prompt", prompt(session, "go"))
-    editor.wait_for_text("before")
-    assert texts(editor.load(session).updates) == ["told again"]
-    editor.notify("session/cancel", {"sessionId": session})
-    assert editor.wait_for_result(pending)["stopReason"] == "cancelled"
 
 
 def test_doctor_reports_whose_replay_was_shown_and_by_which_rule(proxied: Proxied) -> None:

@@ -9,13 +9,17 @@ from acp_proxy.proxy.effects import RecordLine
 from acp_proxy.transcript.record_text import INTRODUCTION
 from acp_proxy.transcript.titles import RECORD_BEGINNINGS
 from tests.conversation import (
+    LOADS,
+    RESUMES,
     Talk,
     chunk,
     line,
+    load,
     new,
     prompt,
     request,
     result,
+    resume,
     spaced,
     stopped,
     titled,
@@ -106,3 +110,12 @@ def test_an_unopened_session_or_an_empty_prompt_gets_no_title() -> None:
     talk = Talk().begins().opens("t")
     talk.client(prompt(1, "s"), request(2, "session/prompt", {"sessionId": "t", "prompt": []}))
     assert talk.agent(stopped(1), stopped(2)).to_client == line(stopped(1), stopped(2))
+
+
+@pytest.mark.parametrize("reopened", [load, resume])
+def test_a_session_that_was_not_new_gets_no_title(reopened: Any) -> None:
+    talk = Talk().begins(LOADS | RESUMES)
+    talk.client(reopened(1, "s"))
+    talk.agent(result(1, {}))
+    talk.client(prompt(2, "s"))
+    assert talk.agent(stopped(2)).to_client == line(stopped(2))

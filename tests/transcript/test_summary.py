@@ -393,6 +393,8 @@ def test_late_messages_belong_to_the_turn_before() -> None:
 def test_a_failed_prompt_marks_the_session_as_failed_for_good() -> None:
     assert not summary(prompt("x"), answer()).failed
     assert not summary(prompt("x"), answer(error=None)).failed
+    refused = {"id": 1, "result": {"stopReason": "refusal"}}
+    assert not summary(prompt("x"), talk.message(refused, Peer.AGENT, "session/prompt")).failed
     assert summary(prompt("x"), answer(error={"code": -32000})).failed
     assert summary(prompt("x"), note("failed", method="session/prompt")).failed
     assert summary(prompt("x"), answer(error={}), prompt("y"), answer()).failed
