@@ -6,7 +6,7 @@ import pytest
 
 from tests import forked
 from tests.client import RequestFailed
-from tests.end_to_end.proxied import ASK, NOT_FOUND, PROXY, Editor, Permission, Proxied, entries, kinds, say
+from tests.end_to_end.proxied import NOT_FOUND, PROXY, Editor, Proxied, entries, kinds, say
 from tests.end_to_end.typescript import typescript
 
 INVALID_PARAMS = -32602
@@ -84,18 +84,6 @@ def test_a_title_is_in_lists_loads_and_commands_and_survives_the_process(proxied
     assert "My title" in command(proxied, "sessions", "list")
 
 
-def test_a_title_of_the_agent_does_not_replace_the_users(proxied: Proxied) -> None:
-    theirs = {"update": {"sessionUpdate": "session_info_update", "title": "theirs"}}
-    with started(proxied, {"turns": [[say("Done."), theirs]]}) as editor:
-        session = editor.new_session()
-        editor.request("session/set_title", {"sessionId": session, "title": "mine"})
-        titles = [update["title"] for update in editor.prompt(session, "mend it") if "title" in update]
-        assert titles == ["mine"]
-        assert editor.sessions()[0]["title"] == "mine"
-        assert editor.end() == 0
-    assert "theirs" in proxied.transcript(session).read_text(), "the transcript has what was said"
-
-
 def test_a_title_given_on_the_command_line_wins_in_a_running_proxy(proxied: Proxied) -> None:
     theirs = {"update": {"sessionUpdate": "session_info_update", "title": "theirs"}}
     with started(proxied, {"turns": [[say("Done."), theirs]]}) as editor:
@@ -103,18 +91,6 @@ def test_a_title_given_on_the_command_line_wins_in_a_running_proxy(proxied: Prox
         editor.prompt(session, "mend it")
         command(proxied, "sessions", "rename", session, "mine")
         assert [update["title"] for update in editor.prompt(session, "again") if "title" in update] == ["mine"]
-
-
-def test_requests_about_unknown_and_deleted_sessions_get_the_errors_of_the_protocol(proxied: Proxied) -> None:
-    with started(proxied) as editor:
-        gone = editor.new_session()
-        editor.prompt(gone, "mend it")
-        assert refused(editor, "session/set_title", sessionId=gone, title=" ")[0] == INVALID_PARAMS
-        editor.request("session/delete", {"sessionId": gone})
-        for session in (gone, "unknown"):
-            for method in ("session/set_title", "session/archive", "session/unarchive", "session/status"):
-                found = refused(editor, method, sessionId=session, title="x")
-                assert found == (NOT_FOUND, {"sessionId": session})
 
 
 @pytest.mark.parametrize("agent", [[], WITH_LIST])
@@ -176,45 +152,6 @@ def test_a_session_of_the_agents_list_that_was_not_recorded_can_have_a_title_and
         assert listed(editor) == {}
         assert editor.end() == 0
     command(proxied, "sessions", "verify")
-
-
-def test_an_empty_page_is_skipped(proxied: Proxied) -> None:
-    """An agent whose pages never end: the client gets the last page that acp-proxy reads."""
-    page = {"sessions": [{"sessionId": "a", "cwd": "/w"}], "nextCursor": "the next"}
-    script = TURN | {"methods": {"session/list": {"before": [{"stderr": "heard a list"}], "result": page}}}
-    with started(proxied, script, ["--capabilities", "list,resume"]) as editor:
-        assert editor.request("session/list", {"archived": "only"}) == {"sessions": [], "nextCursor": "the next"}
-        assert editor.request("session/list", {})["nextCursor"] == "the next"
-        editor.request("session/archive", {"sessionId": "a"})
-        assert editor.request("session/list", {"archived": "only"})["sessions"] == [
-            {"sessionId": "a", "archived": True, "cwd": "/w"}
-        ]
-        assert editor.end() == 0
-        assert editor.read_stderr().count("heard a list") == 102
-
-
-def test_status_has_no_side_effects(proxied: Proxied) -> None:
-    session = proxied.recorded("mend it", script=TURN)
-    before = proxied.transcript(session).read_bytes()
-    with started(proxied) as editor:
-        assert editor.request("session/status", {"sessionId": session}) == {"status": "saved"}
-        editor.load(session)
-        assert editor.request("session/status", {"sessionId": session}) == {"status": "open"}
-        assert editor.end() == 0
-    assert proxied.transcript(session).read_bytes().startswith(before)
-
-
-def test_a_prompt_that_waits_for_a_permission_is_cancelled_by_archiving(proxied: Proxied) -> None:
-    permission = Permission()
-    with proxied.editor(
-        {"turns": [[ASK, say("Done.")]]}, options=UNSTABLE, agent=WITH_LIST, on_request=permission
-    ) as editor:
-        session = editor.open()
-        number = editor.start_prompt(session, "mend it")
-        editor.wait_for(lambda message: message.get("method") == "session/request_permission")
-        assert editor.request("session/archive", {"sessionId": session}) == {}
-        permission.grant()
-        assert editor.wait_for_answer(number)["result"]["stopReason"] in ("cancelled", "end_turn")
 
 
 def test_the_typescript_client_uses_every_draft(proxied: Proxied) -> None:

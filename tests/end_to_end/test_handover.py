@@ -217,7 +217,7 @@ UNKNOWN = [
 ]
 
 
-@pytest.mark.parametrize(("can", "error"), zip(["resume", "load"], UNKNOWN, strict=True))
+@pytest.mark.parametrize(("can", "error"), list(zip(["resume", "load"], UNKNOWN, strict=True)))
 def test_a_session_unknown_to_the_agent_is_handed_over(proxied: Proxied, can: str, error: dict[str, Any]) -> None:
     agent = ("--capabilities", can)
     session, seen = recorded(proxied, "mend it", agent=agent)

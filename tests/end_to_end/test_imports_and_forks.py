@@ -9,8 +9,6 @@ from acp_proxy.store.store import Store
 from acp_proxy.tools.demo.display import ShownItem, list_items
 from tests.cli.commands import printed, told
 from tests.end_to_end.proxied import (
-    INTERNAL_ERROR,
-    NOT_FOUND,
     Editor,
     Loaded,
     Proxied,
@@ -100,17 +98,6 @@ def test_loads_of_an_imported_session_do_not_lengthen_it(proxied: Proxied) -> No
     assert proxied.transcripts() == [path]
 
 
-def test_loads_of_a_recorded_session_do_not_lengthen_it(proxied: Proxied) -> None:
-    with proxied.started(agent=LOADS) as editor:
-        session = editor.new_session()
-        editor.prompt(session, "mend it")
-        assert editor.end() == 0
-    before = updates_in(proxied.transcript(session))
-    for _ in range(3):
-        loaded_anew(proxied, session, script=None)
-    assert updates_in(proxied.transcript(session)) == before
-
-
 def test_an_imported_session_is_listed_shown_exported_searched_and_deleted_before_it_continues(
     proxied: Proxied,
 ) -> None:
@@ -161,35 +148,6 @@ def test_an_imported_session_is_replayed_if_the_agent_can_now_only_resume(proxie
     assert list_items(told.updates)[len(TOLD) :] == [ShownItem("user", "go on"), *kept(live)]
 
 
-def test_a_session_whose_transcript_was_lost_is_imported_again(proxied: Proxied) -> None:
-    with proxied.started(IMPORTED, agent=LOADS) as editor:
-        session = editor.new_session()
-        editor.prompt(session, "mend it")
-        editor.kill()
-    proxied.store = proxied.base / "another store"
-    assert shown(loaded_anew(proxied, session).updates) == TOLD
-    assert entries(proxied.transcript(session))[0]["origin"] == "imported"
-    assert shown(loaded_anew(proxied, session).updates) == TOLD
-
-
-def test_a_refused_load_imports_nothing(proxied: Proxied) -> None:
-    refused = {"methods": {"session/load": {"before": TELLS, "error": {"code": INTERNAL_ERROR, "message": "no"}}}}
-    loaded = loaded_anew(proxied, "unknown", refused)
-    assert shown(loaded.updates) == TOLD
-    assert loaded.answer["error"] == {"code": INTERNAL_ERROR, "message": "no"}
-    assert proxied.transcripts() == []
-
-
-def test_a_crash_during_the_load_of_an_unknown_session_imports_nothing(proxied: Proxied) -> None:
-    session = begun_elsewhere(proxied)
-    editor = proxied.started({"methods": {"session/load": {"before": [*TELLS, {"exit": 17}]}}}, agent=LOADS)
-    loaded = editor.load(session)
-    assert shown(loaded.updates) == TOLD
-    assert loaded.answer["error"]["code"] == INTERNAL_ERROR
-    assert editor.wait() == 17
-    assert proxied.transcripts() == []
-
-
 # Forks.
 
 FORKS = ("--capabilities", "fork,resume")
@@ -232,58 +190,6 @@ def test_a_fork_and_its_parent_continue_separately(proxied: Proxied, forked: tup
             )
             assert parent.encode() not in b"".join(line.raw for line in of_child.told)
             assert editor.end() == 0
-
-
-def test_a_fork_is_as_complete_as_its_parent_and_names_it(proxied: Proxied, forked: tuple[str, str]) -> None:
-    parent, child = forked
-    header = entries(proxied.transcript(child))[0]
-    assert (header["sessionId"], header["origin"], header["forkedFrom"]) == (child, "recorded", [parent])
-    assert "forkedFrom" not in entries(proxied.transcript(parent))[0]
-    assert opened(proxied.transcript(child)) == ["session/new", "session/fork"]
-
-
-def test_a_fork_is_listed_beside_its_parent_and_survives_its_delete(proxied: Proxied, forked: tuple[str, str]) -> None:
-    parent, child = forked
-    with proxied.started(agent=FORKS) as editor:
-        assert {one["sessionId"] for one in editor.sessions()} == {parent, child}
-        editor.request("session/delete", {"sessionId": parent})
-        assert [one["sessionId"] for one in editor.sessions()] == [child]
-        assert editor.load(parent).answer["error"]["code"] == NOT_FOUND
-        assert users(editor.load(child).updates) == ["one", "of the child"]
-        editor.prompt(child, "and on")
-        assert editor.end() == 0
-    assert users(loaded_anew(proxied, child, None, FORKS).updates) == ["one", "of the child", "and on"]
-
-
-def test_a_fork_of_a_fork_has_the_past_of_both(proxied: Proxied, forked: tuple[str, str]) -> None:
-    parent, child = forked
-    with proxied.started(agent=FORKS) as editor:
-        grandchild = fork(editor, child)
-        editor.prompt(grandchild, "of the grandchild")
-        assert editor.end() == 0
-    assert entries(proxied.transcript(grandchild))[0]["forkedFrom"] == [child, parent]
-    told = loaded_anew(proxied, grandchild, None, FORKS).updates
-    assert users(told) == ["one", "of the child", "of the grandchild"]
-    assert users(loaded_anew(proxied, child, None, FORKS).updates) == ["one", "of the child"]
-
-
-def test_a_fork_without_a_prompt_is_replayed_with_its_parents_past(proxied: Proxied) -> None:
-    with proxied.started(agent=FORKS) as editor:
-        parent = editor.new_session()
-        live = editor.prompt(parent, "one")
-        child = fork(editor, parent)
-        assert editor.end() == 0
-    assert list_items(loaded_anew(proxied, child, None, FORKS).updates) == [ShownItem("user", "one"), *kept(live)]
-
-
-def test_a_fork_of_an_unknown_session_is_partial(proxied: Proxied) -> None:
-    parent = begun_elsewhere(proxied)
-    with proxied.started(agent=FORKS) as editor:
-        child = fork(editor, parent)
-        editor.prompt(child, "of the child")
-        assert editor.end() == 0
-    assert entries(proxied.transcript(child))[0]["origin"] == "partial"
-    assert users(loaded_anew(proxied, child, None, FORKS).updates) == ["of the child"]
 
 
 def test_a_fork_during_a_turn_has_the_updates_up_to_then(proxied: Proxied) -> None:

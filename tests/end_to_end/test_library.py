@@ -48,17 +48,6 @@ def test_the_users_title_is_in_the_next_list_and_sent_after_a_load(proxied: Prox
         assert [one["title"] for one in editor.sessions()] == ["mend it"]
 
 
-def test_the_users_title_wins_over_the_agents(proxied: Proxied) -> None:
-    with proxied.started("title") as editor:
-        session = editor.new_session()
-        editor.prompt(session, "mend it")
-        [before] = [one["title"] for one in editor.sessions()]
-        assert before != "mend it"
-        sessions(proxied, "rename", session, "Mine")
-        editor.prompt(session, "and again")
-        assert [one["title"] for one in editor.sessions()] == ["Mine"]
-
-
 def test_the_users_title_replaces_only_the_title_in_the_agents_list(proxied: Proxied) -> None:
     with proxied.started(agent=LISTS) as editor:
         first, other = editor.new_session(), editor.new_session()
@@ -189,36 +178,6 @@ def test_a_soft_delete_during_a_turn_leaves_a_gap_after_the_restore(proxied: Pro
         assert editor.end() == 0
     gaps = [line["note"] for line in entries(proxied.transcript(session)) if line.get("note", {}).get("type") == "gap"]
     assert [gap["reason"] for gap in gaps] == ["deleted"]
-
-
-def test_a_hard_delete_removes_a_softly_deleted_session(proxied: Proxied) -> None:
-    session = proxied.recorded("some secret words")
-    sessions(proxied, "rename", session, "A secret title")
-    sessions(proxied, "delete", session, "--soft", "--yes")
-    assert words_in(proxied, "secret")
-    with proxied.started(options=HARD) as editor:
-        assert editor.request("session/delete", {"sessionId": session}) == {}
-        assert editor.sessions() == []
-    assert words_in(proxied, "secret") == []
-
-
-def test_an_id_reused_after_a_soft_delete_is_a_new_session(proxied: Proxied) -> None:
-    script: dict[str, Any] = {"sessionIds": "counting", "turns": [[{"stop": "end_turn"}]]}
-    with proxied.started(script, options=SOFT) as editor:
-        session = editor.new_session()
-        editor.prompt(session, "first words")
-        sessions(proxied, "rename", session, "The first")
-        editor.request("session/delete", {"sessionId": session})
-        assert editor.end() == 0
-    proxied.memory = proxied.base / "another memory"
-    with proxied.started(script, options=SOFT) as editor:
-        assert editor.new_session() == session
-        editor.prompt(session, "other words")
-        assert [one["title"] for one in editor.sessions()] == ["other words"]
-        sessions(proxied, "restore", "last")
-        assert [one["title"] for one in editor.sessions()] == ["other words"]
-    titles = [row["title"] for row in json.loads(sessions(proxied, "list", "--json"))]
-    assert sorted(titles) == ["The first", "other words"]
 
 
 def test_a_session_open_in_an_editor_is_not_pruned(proxied: Proxied) -> None:

@@ -11,8 +11,6 @@ from tests.client import RequestFailed
 from tests.end_to_end.proxied import Editor, Proxied, Updates, conversation, entries, kept, kinds, texts
 
 FIRST, SECOND, THIRD = "Mend the failing test", "And the other one?", "What did I ask you first?"
-PIXEL = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
-RESOURCE = {"type": "resource_link", "uri": "file:///project/sum.py", "name": "sum.py"}
 STATE_AFTER_LOAD = ["available_commands_update", "usage_update", "session_info_update"]
 
 
@@ -23,14 +21,6 @@ def talk(proxied: Proxied, *prompts: str) -> tuple[str, list[Updates]]:
         turns = [editor.prompt(session, text) for text in prompts]
         editor.kill()
     return session, turns
-
-
-def test_initialize_adds_list_delete_and_load(proxied: Proxied) -> None:
-    capabilities = proxied.editor("conversation").initialize()["agentCapabilities"]
-    assert capabilities["loadSession"] is True
-    assert capabilities["sessionCapabilities"] == {"resume": {}, "list": {}, "delete": {}}
-    assert capabilities["promptCapabilities"] == {"image": True, "embeddedContext": True}
-    assert sorted(capabilities["_meta"]["acp-proxy"]["serves"]) == ["delete", "list", "load"]
 
 
 def test_the_list_has_title_directory_time_and_number_of_messages(proxied: Proxied) -> None:
@@ -91,32 +81,6 @@ def test_the_state_of_a_loaded_session_follows_the_answer(proxied: Proxied) -> N
     assert kinds(editor.list_updates(session)[len(loaded.told) :]) == STATE_AFTER_LOAD
 
 
-def test_every_block_of_a_prompt_has_the_same_message_id(proxied: Proxied) -> None:
-    blocks = [{"type": "text", "text": "what is this?"}, PIXEL, RESOURCE]
-    with proxied.editor("conversation") as first:
-        session = first.open()
-        first.request("session/prompt", {"sessionId": session, "prompt": blocks})
-        first.prompt(session, SECOND)
-        first.kill()
-    editor = proxied.editor("conversation")
-    editor.initialize()
-    users = [update for update in editor.load(session).updates if update["sessionUpdate"] == "user_message_chunk"]
-    assert [update["content"] for update in users] == [*blocks, {"type": "text", "text": SECOND}]
-    ids = [update["messageId"] for update in users]
-    assert ids[0] == ids[1] == ids[2] != ids[3]
-
-
-def test_two_loads_replay_the_same_bytes(proxied: Proxied) -> None:
-    session, _ = talk(proxied, FIRST, SECOND)
-    told = []
-    for _ in range(2):
-        with proxied.editor("conversation") as editor:
-            editor.initialize()
-            told.append([line.raw for line in editor.load(session).told])
-            editor.end()
-    assert told[0] == told[1]
-
-
 def test_a_loaded_session_continues_in_the_agent_and_in_the_transcript(proxied: Proxied) -> None:
     session, turns = talk(proxied, FIRST)
     with proxied.editor("conversation") as editor:
@@ -164,23 +128,6 @@ def refused(editor: Editor, session: str) -> dict[str, Any]:
     return error
 
 
-def test_a_prompt_to_a_deleted_session_revives_it(proxied: Proxied) -> None:
-    with proxied.editor("conversation") as editor:
-        session = editor.open()
-        editor.prompt(session, FIRST)
-        editor.request("session/delete", {"sessionId": session})
-        assert editor.sessions() == []
-        editor.prompt(session, SECOND)
-        [listed] = editor.sessions()
-        assert (listed["title"], listed["cwd"]) == (SECOND, str(proxied.project))
-        header = entries(proxied.transcript(session))[0]
-        assert header["origin"] == "partial"
-        editor.kill()
-    editor = proxied.editor("conversation")
-    editor.initialize()
-    assert texts(editor.load(session).updates, "user_message_chunk") == [SECOND]
-
-
 def test_a_complete_agent_passes_unchanged(proxied: Proxied) -> None:
     everything = ["--capabilities", "resume,list,load,delete,close,fork"]
     editor = proxied.editor("conversation", agent=everything)
@@ -196,12 +143,6 @@ def test_a_complete_agent_passes_unchanged(proxied: Proxied) -> None:
     assert list_items(editor.load(session).updates) == [ShownItem("user", FIRST), *kept(live)]
     editor = proxied.started("conversation", agent=everything, options=["--load", "agent"])
     assert kinds(editor.load(session).updates) == ["user_message_chunk", "agent_message_chunk"]
-
-
-def test_a_session_without_a_prompt_is_not_listed(proxied: Proxied) -> None:
-    with proxied.editor("conversation") as editor:
-        editor.open()
-        assert editor.sessions() == []
 
 
 def test_without_recording_nothing_is_added_or_stored(proxied: Proxied) -> None:

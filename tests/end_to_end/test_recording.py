@@ -10,15 +10,11 @@ import pytest
 from acp_proxy.tools.demo.display import list_items
 from tests.client import RequestFailed, first_option
 from tests.end_to_end.proxied import (
-    AUTHENTICATION_REQUIRED,
     INTERNAL_ERROR,
-    SCRIPTS,
     Editor,
     Loaded,
     Proxied,
     entries,
-    kinds,
-    prompt,
     say,
     texts,
 )
@@ -72,54 +68,7 @@ def test_updates_before_and_after_answers_are_recorded_in_order(proxied: Proxied
     assert (header["origin"], header["cwd"]) == ("recorded", str(proxied.project))
 
 
-def test_messages_before_the_first_prompt_and_after_the_last_answer_are_replayed(proxied: Proxied) -> None:
-    greeting, late = say("Good morning. "), say("One more thing.")
-    script = {
-        "methods": {"session/new": {"before": [greeting], "after": []}},
-        "turns": [[say("An answer. "), {"stop": "end_turn"}, late]],
-    }
-    with proxied.editor(script) as editor:
-        session = editor.open()
-        assert texts(editor.list_updates(session)) == ["Good morning. "]
-        editor.prompt(session, "hello")
-        editor.wait_for_text("One more thing.")
-        assert editor.end() == 0
-    told = [(one.kind, one.text) for one in list_items(loaded_anew(proxied, session).updates)]
-    assert told == [("agent", "Good morning. "), ("user", "hello"), ("agent", "An answer. One more thing.")]
-
-
-def test_an_unopened_session_has_a_transcript_but_is_not_listed(proxied: Proxied) -> None:
-    with proxied.editor("sub-agent") as editor:
-        session = editor.open()
-        editor.prompt(session, "hello")
-        editor.wait_for_text("The colleague was not done.")
-        assert listed(editor)["sessionId"] == session
-        editor.kill()
-    header, *colleague = entries(proxied.transcript(f"{session}-colleague"))
-    assert header["origin"] == "partial"
-    assert [word_of(entry) for entry in colleague] == [
-        *["agent_thought_chunk", "tool_call", "agent_message_chunk", "agent_message_chunk"]
-    ]
-    assert texts(loaded_anew(proxied, session).updates) == ["I ask a colleague. It is answered."]
-
-
 # The user's words.
-
-
-def test_an_echoed_prompt_is_replayed_once_with_the_agents_message_id(proxied: Proxied) -> None:
-    image = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
-    with proxied.editor("echo") as editor:
-        session = editor.open()
-        live = editor.prompt(session, "hello there")
-        assert texts(live, "user_message_chunk") == ["hello there"]
-        blocks = [{"type": "text", "text": "what is this?"}, image]
-        editor.request("session/prompt", {"sessionId": session, "prompt": blocks})
-        editor.kill()
-    updates = loaded_anew(proxied, session).updates
-    users = [update for update in updates if update["sessionUpdate"] == "user_message_chunk"]
-    assert [update["content"] for update in users] == [{"type": "text", "text": "hello there"}, *blocks]
-    assert [update["messageId"] for update in users[:2]] == ["user-1", "user-2"]
-    assert texts(updates) == ["I heard: hello there", "I heard: what is this?"]
 
 
 def test_recorded_lines_have_their_exact_bytes(proxied: Proxied) -> None:
@@ -151,60 +100,7 @@ def raw_messages(path: Path) -> list[bytes]:
     return found
 
 
-def test_answers_of_the_client_to_permissions_and_of_the_agent_to_modes_are_recorded(proxied: Proxied) -> None:
-    modes: dict[str, Any] = {"methods": {"session/set_mode": {"result": {}}}}
-    conversation = json.loads((SCRIPTS / "conversation.json").read_text())
-    with proxied.editor(conversation | modes) as editor:
-        session = editor.open()
-        editor.request("session/set_mode", {"sessionId": session, "modeId": "code"})
-        editor.request("session/prompt", prompt(session, "mend it"))
-        editor.kill()
-    kept = entries(proxied.transcript(session))
-    written = [word_of(entry) for entry in kept]
-    assert written.count("session/set_mode") == written.count("answer:session/set_mode") == 1
-    asked = written.index("session/request_permission")
-    answer = kept[written.index("answer:session/request_permission")]
-    assert answer["from"] == "client"
-    assert answer["message"]["id"] == kept[asked]["message"]["id"]
-    assert answer["message"]["result"]["outcome"] == {"outcome": "selected", "optionId": "allow"}
-    assert kinds(loaded_anew(proxied, session).updates).count("tool_call") == 3
-
-
 # Failed and cancelled turns.
-
-
-def test_a_prompt_that_needs_a_login_is_recorded_with_its_error(proxied: Proxied) -> None:
-    with proxied.editor("fails-prompt") as editor:
-        session = editor.open()
-        with pytest.raises(RequestFailed) as refusal:
-            editor.prompt(session, "before the login")
-        assert refusal.value.code == AUTHENTICATION_REQUIRED
-        assert listed(editor)["_meta"] == {"messageCount": 1, "hasErrors": True}
-        editor.kill()
-    loaded = loaded_anew(proxied, session)
-    assert [(one.kind, one.text) for one in list_items(loaded.updates)] == [("user", "before the login")]
-    messages = [entry["message"] for entry in entries(proxied.transcript(session)) if "message" in entry]
-    assert messages[-1]["error"]["code"] == AUTHENTICATION_REQUIRED  # behind it, the load has only notes
-
-
-def test_refused_and_later_prompts_are_replayed_after_a_failed_one(proxied: Proxied) -> None:
-    with proxied.editor("fails-prompt") as editor:
-        session = editor.open()
-        answers = [editor.wait_for_answer(editor.start_prompt(session, text)) for text in ("one", "two", "three")]
-        assert [answer.get("result", {}).get("stopReason") for answer in answers] == [None, "refusal", "end_turn"]
-        assert listed(editor)["_meta"] == {"messageCount": 5, "hasErrors": True}
-        editor.kill()
-    told = [(one.kind, one.text) for one in list_items(loaded_anew(proxied, session).updates)]
-    refused = ("agent", "I will not do that.")
-    assert told == [("user", "one"), ("user", "two"), refused, ("user", "three"), ("agent", "You said: three")]
-
-
-def test_a_refusal_is_no_error(proxied: Proxied) -> None:
-    refusing = {"turns": [[say("No."), {"stop": "refusal"}]]}
-    with proxied.editor(refusing) as editor:
-        session = editor.open()
-        editor.wait_for_answer(editor.start_prompt(session, "do it"))
-        assert listed(editor)["_meta"] == {"messageCount": 2, "hasErrors": False}
 
 
 def test_a_cancelled_turn_is_recorded_with_its_cancel_and_later_updates(proxied: Proxied) -> None:

@@ -22,7 +22,6 @@ LONG: dict[str, Any] = {
         {"flood": {"count": MANY, "text": "{i} ", "batch": True}},
     ]]
 }  # fmt: skip
-NUMBERS = "".join(f"{number} " for number in range(MANY))
 FULL = ["--replay", "full"]
 
 
@@ -47,15 +46,6 @@ def call_of(updates: Updates) -> dict[str, Any]:
 
 
 # Compact and full replays.
-
-
-def test_thousands_of_chunks_are_replayed_as_a_few_messages(proxied: Proxied) -> None:
-    session = proxied.recorded("count", script=LONG)
-    loaded = load_anew(proxied, session)
-    assert [(one.kind, one.text) for one in list_items(loaded.updates)] == [
-        ("user", "count"), ("agent", NUMBERS), ("tool call", "Look (completed)"), ("agent", NUMBERS)
-    ]  # fmt: skip
-    assert len(loaded.updates) == 4
 
 
 def test_a_full_replay_has_every_chunk_unchanged(proxied: Proxied) -> None:
@@ -85,22 +75,6 @@ def test_every_load_of_a_session_has_the_same_bytes(proxied: Proxied, options: l
     assert raw(load_anew(proxied, session, *options)) == first
 
 
-@pytest.mark.parametrize("options", [[], FULL])
-def test_a_recorded_replay_is_replayed_with_the_same_bytes(proxied: Proxied, options: list[str]) -> None:
-    """The agent sends what was replayed: the prompt as an echo, the rest as its own."""
-    session = proxied.recorded("mend it")
-    first = load_anew(proxied, session, *options)
-    steps = [{"update": update} for update in first.updates]
-    with proxied.started({"turns": [steps]}) as editor:
-        copy = editor.new_session()
-        editor.prompt(copy, "mend it")
-        assert editor.end() == 0
-    second = load_anew(proxied, copy, *options)
-    assert [json.loads(line.replace(copy.encode(), session.encode())) for line in raw(second)] == [
-        json.loads(line) for line in raw(first)
-    ]
-
-
 def test_an_unknown_replay_mode_is_wrong_usage(proxied: Proxied) -> None:
     for options in (["--replay", "short"], ["--replay-tool-limit", "much"], ["--replay-tool-limit", "-1"]):
         editor = proxied.editor(options=options)
@@ -121,22 +95,6 @@ def in_a_terminal(request: dict[str, Any]) -> Any:
     if request["method"] not in answers:
         raise RequestFailed({"code": -32601, "message": request["method"]})
     return answers[request["method"]]
-
-
-@pytest.mark.parametrize("options", [[], FULL])
-def test_a_terminal_is_replayed_as_its_output(proxied: Proxied, options: list[str]) -> None:
-    with proxied.started("terminal", on_request=in_a_terminal) as editor:
-        session = editor.new_session()
-        live = editor.prompt(session, "say hello")
-        assert "term-1" in json.dumps(live)  # the editor shows it while the terminal exists
-        assert editor.end() == 0
-    told = load_anew(proxied, session, *options).updates
-    assert '"terminal"' not in json.dumps(told)
-    [call] = [one.about for one in list_items(told) if one.kind == "tool call"]
-    [content] = call["content"]
-    assert content["type"] == "content"
-    assert "hello\n" in content["content"]["text"]
-    assert call["status"] == "completed"
 
 
 IN_THE_BACKGROUND: dict[str, Any] = {
@@ -174,32 +132,6 @@ def test_the_output_that_the_agent_asks_for_in_a_later_turn_is_replayed_there(
     assert list_items(told)[1].about["content"] == told[shown[0]]["content"]  # the same call, with its output
     command = [*PROXY, "sessions", "show", session, "--full", "--store", str(proxied.store)]
     assert b"hello" in subprocess.run(command, capture_output=True, timeout=TIMEOUT, check=True).stdout
-
-
-def test_an_unknown_terminal_is_replayed_as_one_line(proxied: Proxied) -> None:
-    shows = {"sessionUpdate": "tool_call", "toolCallId": "run", "title": "Run", "status": "completed"}
-    script = {"turns": [[{"update": {**shows, "content": [{"type": "terminal", "terminalId": "term-9"}]}}]]}
-    call = call_of(load_anew(proxied, proxied.recorded("run it", script=script)).updates)
-    [content] = call["content"]
-    assert content["type"] == "content"
-    assert len(content["content"]["text"].splitlines()) == 1
-
-
-@pytest.mark.parametrize("script", ["crash", "killed"])
-@pytest.mark.parametrize("options", [[], FULL])
-def test_a_call_interrupted_by_a_crash_is_replayed_as_failed(proxied: Proxied, script: str, options: list[str]) -> None:
-    with proxied.started(script) as editor:
-        session = editor.new_session()
-        editor.prompt(session, "one")
-        editor.wait_for_answer(editor.start_prompt(session, "two"))
-        editor.wait()
-    dangling = [
-        one.about["status"]
-        for one in list_items(load_anew(proxied, session, *options).updates)
-        if one.about.get("status")
-    ]
-    assert dangling[-1] == "failed"
-    assert not {"pending", "in_progress"} & set(dangling)
 
 
 @pytest.mark.parametrize("options", [[], FULL])
@@ -253,16 +185,6 @@ def test_a_long_tool_call_is_cut_and_names_the_command_that_shows_it(proxied: Pr
     shown = subprocess.run([*PROXY, *words], env=env, capture_output=True, timeout=TIMEOUT, check=True)
     assert b"END" in shown.stdout
     assert b"y" * 5_000 in shown.stdout
-
-
-@pytest.mark.parametrize("options", [[], ["--replay-tool-limit", "0"], ["--replay-tool-limit", str(LIMIT), *FULL]])
-def test_a_tool_call_is_not_cut_within_the_limit_without_a_limit_or_in_a_full_replay(
-    proxied: Proxied, options: list[str]
-) -> None:
-    session = proxied.recorded("look", script=LENGTHY)
-    call = call_of(load_anew(proxied, session, *options).updates)
-    [step, _] = LENGTHY["turns"][0]
-    assert call == step["update"]
 
 
 # Damage.

@@ -125,19 +125,6 @@ def test_the_index_has_rows_of_other_agents_sessions(proxied: Proxied) -> None:
         assert editor.end() == 0
 
 
-def test_what_only_our_command_has_archived_can_be_unarchived_although_the_agent_refuses(proxied: Proxied) -> None:
-    script = scripted()
-    script["methods"]["_session/unarchive"] = {"error": {"code": -32600, "message": "active writer"}}
-    with proxied.editor(script) as editor:
-        editor.initialize(clientCapabilities=AIR)
-        session = editor.new_session()
-        editor.prompt(session, "mend it")
-        command(proxied, "archive", session)
-        assert editor.request("_session/unarchive", {"sessionId": session}) == {}
-        assert session in command(proxied, "list")
-        assert editor.end() == 0
-
-
 def test_a_title_that_the_agents_session_before_a_handover_got_is_that_of_the_new_one(proxied: Proxied) -> None:
     session, new, _ = continued(proxied)
     script = scripted(new)

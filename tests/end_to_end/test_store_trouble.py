@@ -333,10 +333,6 @@ def test_a_store_that_becomes_read_only_gives_one_warning_and_a_gap(proxied: Pro
 # The index.
 
 
-def deleted(index: Path) -> None:
-    index.unlink()
-
-
 def deleted_with_its_log(index: Path) -> None:
     for path in index.parent.glob("index.sqlite3*"):
         path.unlink()
@@ -351,55 +347,7 @@ def emptied(index: Path) -> None:
     os.truncate(index, 0)
 
 
-def replaced_by_text(index: Path) -> None:
-    beside = index.with_name("beside")
-    beside.write_text("this is no database " * 1000)
-    beside.replace(index)
-
-
-def replaced_by_a_directory(index: Path) -> None:
-    deleted_with_its_log(index)
-    index.mkdir()
-
-
-def made_by_another_version(index: Path) -> None:
-    database = sqlite3.connect(index)
-    database.execute("PRAGMA user_version = 99")
-    database.close()
-
-
-INDEX_DAMAGE = [
-    deleted,
-    deleted_with_its_log,
-    overwritten,
-    emptied,
-    replaced_by_text,
-    replaced_by_a_directory,
-    made_by_another_version,
-]
-
-
-@pytest.mark.parametrize("damage", INDEX_DAMAGE)
-def test_a_lost_index_is_rebuilt_by_the_next_proxy_and_deleted_sessions_stay_deleted(
-    proxied: Proxied, damage: Callable[[Path], None]
-) -> None:
-    with proxied.editor("echo") as editor:
-        kept, gone = editor.open(), editor.new_session()
-        for session in (kept, gone):
-            editor.prompt(session, "one")
-        editor.request("session/delete", {"sessionId": gone})
-        assert editor.end() == 0
-    damage(proxied.store / "index.sqlite3")
-    with initialized(proxied) as editor:
-        assert listed(editor) == [kept]
-        assert texts(editor.load(kept).updates) == ["I heard: one"]
-        assert refusal_of(editor.load(gone))["code"] == -32002
-        assert editor.end() == 0
-    assert warnings(editor) == []
-    check_index(proxied.store / "index.sqlite3", damage)
-
-
-@pytest.mark.parametrize("damage", INDEX_DAMAGE)
+@pytest.mark.parametrize("damage", [deleted_with_its_log, overwritten])
 def test_a_lost_index_is_rebuilt_by_a_running_proxy_and_deleted_sessions_stay_deleted(
     proxied: Proxied, damage: Callable[[Path], None]
 ) -> None:
@@ -422,45 +370,13 @@ def test_a_lost_index_is_rebuilt_by_a_running_proxy_and_deleted_sessions_stay_de
     with initialized(proxied) as later:
         assert listed(later) == [new, kept]
         assert later.end() == 0
-    check_index(proxied.store / "index.sqlite3", damage)
-
-
-def check_index(index: Path, damage: Callable[[Path], None]) -> None:
-    """Check that the index on the disk is intact again, if it can be."""
-    if damage is not replaced_by_a_directory:
-        assert index.is_file()
-        database = sqlite3.connect(index)
-        assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        assert database.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,)
-        database.close()
+    database = sqlite3.connect(proxied.store / "index.sqlite3")
+    assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert database.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,)
+    database.close()
 
 
 # Crashes and damaged transcripts.
-
-
-def test_a_session_killed_in_its_first_turn_is_listed_with_an_error(proxied: Proxied) -> None:
-    with proxied.editor("cancel") as editor:
-        session = editor.open()
-        editor.start_prompt(session, "one")
-        editor.wait_for_update("tool_call")
-        editor.kill()
-    for _ in range(2):
-        with initialized(proxied) as later:
-            [found] = later.sessions()
-            assert (found["sessionId"], found["title"]) == (session, "one")
-            assert found["_meta"]["hasErrors"] is True
-            assert texts(later.load(session).updates, "user_message_chunk") == ["one"]
-
-
-def test_a_turn_in_progress_is_no_error(proxied: Proxied) -> None:
-    editor = proxied.editor("cancel")
-    session = editor.open()
-    number = editor.start_prompt(session, "one")
-    editor.wait_for_update("tool_call")
-    [found] = editor.sessions()
-    assert found["_meta"]["hasErrors"] is False
-    editor.notify("session/cancel", {"sessionId": session})
-    assert editor.wait_for_result(number)["stopReason"] == "cancelled"
 
 
 def torn_in_a_character(data: bytes) -> bytes:
@@ -599,13 +515,3 @@ def test_a_store_removed_from_a_running_proxy_is_created_again_at_the_next_promp
     assert len(warnings(editor)) == 1
     assert not is_complete(proxied, session)
     assert proxied.store.stat().st_mode & 0o777 == USUAL
-
-
-def test_doctor_names_an_unreadable_transcript(proxied: Proxied) -> None:
-    session = recorded_session(proxied)
-    path = proxied.transcript(session)
-    made_by_a_newer_version(path)
-    with Editor([*PROXY, "doctor", "--store", str(proxied.store)]) as doctor:
-        assert doctor.wait() == 1
-        doctor.wait_for_end()
-        assert any(str(path) in line.raw.decode() for line in doctor.lines)

@@ -1,7 +1,6 @@
 """The scripted agent alone: what the end-to-end tests rely on."""
 
 import json
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -14,12 +13,11 @@ import pytest
 from acp import schema
 
 from acp_proxy.tools.demo.display import list_items
-from tests.client import NO_ANSWER, TIMEOUT, Client, OutputEnded, RequestFailed, has_kind, until
+from tests.client import TIMEOUT, Client, RequestFailed
 
 SCRIPTS = Path(__file__).parents[2] / "fixtures" / "agents"
 AGENT = [sys.executable, "-m", "tests.scripted.agent"]
 ALL = "resume,list,load,delete,close,fork"
-KILLED = -9 if os.name == "posix" else signal.SIGTERM
 
 Start = Callable[..., Client]
 
@@ -242,75 +240,6 @@ def test_an_invalid_script_is_wrong_usage(tmp_path: Path, script: str) -> None:
 # The scripts of the tests.
 
 
-def test_conversation_asks_for_permission_and_remembers(start: Start, tmp_path: Path) -> None:
-    client = start(script="conversation")
-    session = opened(client, tmp_path)
-    client.request("session/prompt", prompt(session, "mend it"))
-    assert client.wait_for_method("session/request_permission")["params"]["sessionId"] == session
-    client.request("session/prompt", prompt(session, "and now?"))
-    told = list_items(client.list_updates(session))
-    statuses = [one.about["status"] for one in told if one.kind == "tool call"]
-    assert statuses == ["completed", "completed", "completed", "failed"]
-    assert "the first was: mend it" in text_said(client.list_updates(session))
-
-
-def test_early_updates_come_before_the_answer_and_late_ones_after(start: Start, tmp_path: Path) -> None:
-    client = start(script="early-updates")
-    session = opened(client, tmp_path)
-    assert kinds(client.list_updates(session)) == ["available_commands_update", "current_mode_update"]
-    assert client.messages()[-1]["result"]["sessionId"] == session
-    client.request("session/prompt", prompt(session, "hello"))
-    client.wait_for_update("usage_update")
-    assert has_kind(client.messages()[-1], "usage_update")
-
-
-def test_echo_sends_each_text_block_back(start: Start, tmp_path: Path) -> None:
-    client = start(script="echo")
-    session = opened(client, tmp_path)
-    blocks = [{"type": "text", "text": "one {cwd}"}, {"type": "text", "text": "two"}]
-    client.request("session/prompt", {"sessionId": session, "prompt": blocks})
-    echoed = [
-        update["content"] for update in client.list_updates(session) if update["sessionUpdate"] == "user_message_chunk"
-    ]
-    assert echoed == blocks
-
-
-@pytest.mark.parametrize(
-    ("script", "answer"), [("refuses-resume", -32603), ("null-result", None), ("replays-on-resume", {})]
-)
-def test_a_script_decides_the_answer_to_a_resume(start: Start, tmp_path: Path, script: str, answer: Any) -> None:
-    client = start(script=script)
-    session = opened(client, tmp_path)
-    reply = client.wait_for_answer(client.start_request("session/resume", place(session, tmp_path)))
-    assert (reply["error"]["code"] if "error" in reply else reply["result"]) == answer
-    assert ("tool_call" in kinds(client.list_updates(session))) == (script == "replays-on-resume")
-
-
-def test_a_hanging_resume_blocks_nothing_else(start: Start, tmp_path: Path) -> None:
-    client = start(script="hangs-on-resume")
-    session = opened(client, tmp_path)
-    pending = client.start_request("session/resume", place(session, tmp_path))
-    client.notify("$/cancel_request", {"requestId": pending})
-    client.request("session/prompt", prompt(session, "hello"))
-    assert all(one.get("id") != pending for one in client.messages())
-
-
-def test_a_late_resume_is_answered_after_its_cancel(start: Start, tmp_path: Path) -> None:
-    client = start(script="late-on-resume")
-    pending = client.start_request("session/resume", place("any", tmp_path))
-    client.request("initialize", {"protocolVersion": 1})
-    client.notify("$/cancel_request", {"requestId": pending})
-    assert client.wait_for_result(pending) == {}
-
-
-def test_a_prompt_can_fail_or_be_refused(start: Start, tmp_path: Path) -> None:
-    client = start(script="fails-prompt")
-    session = opened(client, tmp_path)
-    assert code_of(client, "session/prompt", prompt(session, "one")) == -32000
-    assert client.request("session/prompt", prompt(session, "two"))["stopReason"] == "refusal"
-    assert client.request("session/prompt", prompt(session, "three"))["stopReason"] == "end_turn"
-
-
 @pytest.mark.parametrize("by", ["session/cancel", "$/cancel_request"])
 def test_a_cancel_ends_only_the_wait_of_its_turn(start: Start, tmp_path: Path, by: str) -> None:
     client = start(script="cancel")
@@ -325,91 +254,6 @@ def test_a_cancel_ends_only_the_wait_of_its_turn(start: Start, tmp_path: Path, b
     assert client.wait_for_result(turns[1]) == {"stopReason": "cancelled"}
 
 
-def test_a_permission_left_open_ends_with_the_turn(start: Start, tmp_path: Path) -> None:
-    client = start(script="conversation", on_request=lambda request: NO_ANSWER)
-    session = opened(client, tmp_path)
-    turn = client.start_request("session/prompt", prompt(session, "mend it"))
-    client.wait_for_method("session/request_permission")
-    client.notify("session/cancel", {"sessionId": session})
-    assert client.wait_for_result(turn) == {"stopReason": "cancelled"}
-
-
-@pytest.mark.parametrize(("script", "status"), [("crash", 17), ("killed", KILLED)])
-def test_the_agent_can_die_during_its_second_turn(start: Start, tmp_path: Path, script: str, status: int) -> None:
-    client = start(script=script)
-    session = opened(client, tmp_path)
-    client.request("session/prompt", prompt(session, "one"))
-    with pytest.raises(OutputEnded):
-        client.request("session/prompt", prompt(session, "two"))
-    assert client.wait() == status
-    assert "I am about to" in text_said(client.list_updates(session))
-
-
-def test_the_terminal_script_uses_the_clients_terminal(start: Start, tmp_path: Path) -> None:
-    asked: list[tuple[str, Any]] = []
-
-    def terminal(request: dict[str, Any]) -> Any:
-        asked.append((request["method"], request["params"].get("terminalId")))
-        return {
-            "terminal/create": {"terminalId": "t1"},
-            "terminal/output": {"output": "hello\n", "truncated": False, "exitStatus": {"exitCode": 0}},
-            "terminal/wait_for_exit": {"exitCode": 0},
-            "terminal/release": {},
-        }[request["method"]]
-
-    client = start(script="terminal", on_request=terminal)
-    session = opened(client, tmp_path)
-    client.request("session/prompt", prompt(session, "run it"))
-    assert [method.removeprefix("terminal/") for method, _ in asked] == [
-        "create", "output", "wait_for_exit", "output", "release",
-    ]  # fmt: skip
-    assert {terminal_id for _, terminal_id in asked} == {None, "t1"}
-    assert {"type": "terminal", "terminalId": "t1"} in list_items(client.list_updates(session))[0].about["content"]
-    assert "hello" in text_said(client.list_updates(session))
-
-
-def test_a_sub_agent_has_its_own_session_id(start: Start, tmp_path: Path) -> None:
-    client = start(script="sub-agent")
-    session = opened(client, tmp_path)
-    client.request("session/prompt", prompt(session, "ask"))
-    client.wait_for_text("was not done")
-    assert len(client.list_updates(f"{session}-colleague")) == 4
-    assert text_said(client.list_updates(session)) == "I ask a colleague. It is answered."
-
-
-def test_banner_writes_lines_that_are_no_messages(start: Start, tmp_path: Path) -> None:
-    client = start(script="banner")
-    session = opened(client, tmp_path)
-    client.request("session/prompt", prompt(session, "hello"))
-    raw = [line.raw for line in client.lines]
-    assert raw[:3] == [b"npm notice New major version of npm available! 10.8.2 -> 11.0.0\n", b"42\n", b"\n"]
-    batch = next(line.message for line in client.lines if isinstance(line.message, list))
-    assert batch[0]["params"]["sessionId"] == session
-
-
-def test_title_is_set_changed_and_cleared(start: Start, tmp_path: Path) -> None:
-    client = start(script="title")
-    session = opened(client, tmp_path)
-    for text, sent in (("one", 2), ("two", 3), ("three", 4)):
-        client.request("session/prompt", prompt(session, text))
-        until(lambda sent=sent: len(titles_of(client, session)) == sent)  # type: ignore[misc] # one follows the answer
-    assert titles_of(client, session) == ["What the agent calls it", "absent", "Another name", None]
-
-
-def titles_of(client: Client, session: str) -> list[str | None]:
-    """What each ``session_info_update`` says of the title."""
-    infos = [update for update in client.list_updates(session) if update["sessionUpdate"] == "session_info_update"]
-    return [info.get("title", "absent") for info in infos]
-
-
-def test_flood_writes_every_numbered_chunk_in_order(start: Start, tmp_path: Path) -> None:
-    client = start(script={"turns": [[{"flood": {"count": 5000, "text": "chunk {i}", "batch": True}}]]})
-    session = opened(client, tmp_path)
-    client.request("session/prompt", prompt(session, "go"))
-    texts = [update["content"]["text"] for update in client.list_updates(session) if "content" in update]
-    assert texts == [f"chunk {number}" for number in range(5000)]
-
-
 def test_flood_waits_for_a_client_that_does_not_read(start: Start, tmp_path: Path) -> None:
     client = start(script="flood")
     session = opened(client, tmp_path)
@@ -420,26 +264,6 @@ def test_flood_waits_for_a_client_that_does_not_read(start: Start, tmp_path: Pat
     client.notify("session/cancel", {"sessionId": session})
     client.resume()
     assert client.wait_for_result(turn) == {"stopReason": "cancelled"}
-
-
-def test_a_child_can_hold_stdout_after_the_agents_exit(start: Start, tmp_path: Path) -> None:
-    client = start(script="holds-stdout")
-    session = opened(client, tmp_path)
-    client.request("session/prompt", prompt(session, "one"))
-    client.start_request("session/prompt", prompt(session, "two"))
-    assert client.wait() == 0
-    with pytest.raises(TimeoutError):
-        client.wait_for_end(0.1)
-    os.kill(int((tmp_path / "child.pid").read_text()), signal.SIGKILL)
-    client.wait_for_end()
-
-
-def test_a_child_ends_with_the_agent_by_default(start: Start, tmp_path: Path) -> None:
-    spawn = {"seconds": 60, "holds_stdout": True}
-    client = start(script={"turns": [[{"spawn": spawn}, {"close_stdout": True}, {"exit": 0}]]})
-    client.start_request("session/prompt", prompt(opened(client, tmp_path), "one"))
-    client.wait_for_end()
-    assert client.wait() == 0
 
 
 def test_a_script_can_change_the_offer_and_answers(start: Start, tmp_path: Path) -> None:
