@@ -1,7 +1,7 @@
 """Settings of all tests, and the fixtures that several folders use. What else tests share, and its words:
 
 - `stored.py`: `store_session` writes a session as a recorder would have left it, with turns of a text and updates
-  (`chunk`); `running` is one whose turn has no answer. `Both` is a store with both faces.
+  (`chunk`); `running` is one whose turn has no answer. `Both` is a store with both faces, as the fixture `store`.
 - `client.py`: `Client` starts a command and is its editor: `request`, `notify`, `wait_for_update`, `list_updates`.
 - `agents.py`: small agents as commands. `scripted/`: an agent that does what a list of steps says.
 - `forked.py`: starts acp-proxy without its imports, for `Client` and all who run the command.
@@ -29,6 +29,7 @@ from hypothesis import HealthCheck, settings
 
 from acp_proxy.config.config_file import VARIABLE
 from tests import forked, not_on_windows
+from tests.stored import Both
 from tests.tools.sync import servers
 
 forked.is_on = True
@@ -108,6 +109,17 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Where ``store`` is."""
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def store(root: Path) -> Both:
+    return Both(root)
 
 
 @pytest.fixture(params=["S3" if servers.PROGRAM else "folder"])

@@ -51,11 +51,6 @@ def test_each_statement_has_a_test() -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Both:
-    return Both(tmp_path / "store")
-
-
-@pytest.fixture
 def project(tmp_path: Path) -> Path:
     return tree(tmp_path / "project")
 

@@ -43,11 +43,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Both:
-    return Both(tmp_path / "store")
-
-
-@pytest.fixture
 def agent(tmp_path: Path) -> ListingAgent:
     return ListingAgent(tmp_path)
 

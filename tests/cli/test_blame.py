@@ -21,11 +21,6 @@ DAY = 24 * 60 * 60
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
-
-
-@pytest.fixture
 def file(tmp_path: Path) -> Path:
     (tmp_path / "tree").mkdir()
     return tmp_path / "tree" / "a.py"

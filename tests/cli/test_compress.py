@@ -15,11 +15,6 @@ CHUNKS = [chunk(f"word{number}") for number in range(3000)]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Both:
-    return Both(tmp_path / "store")
-
-
-@pytest.fixture
 def cold(store: Both) -> Path:
     path = store_session(store, "cold", ("hello", CHUNKS))
     age(path, 8)

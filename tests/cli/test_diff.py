@@ -19,11 +19,6 @@ run, printed = command.run, command.printed
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
-
-
-@pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """The session's directory, as it is after the session."""
     folder = tmp_path / "tree"

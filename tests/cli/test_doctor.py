@@ -41,11 +41,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "store"
-
-
 def doctor(root: Path, *words: str) -> Result:
     result = CliRunner().invoke(app, ["doctor", "--store", str(root), *words])
     assert result.exception is None or isinstance(result.exception, SystemExit)

@@ -35,11 +35,6 @@ TURN = [
 ]
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Both:
-    return Both(tmp_path / "store")
-
-
 command = Command("export")
 run, printed = command.run, command.printed
 

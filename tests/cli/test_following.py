@@ -80,11 +80,6 @@ def _text(data: bytes) -> str:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Both:
-    return Both(tmp_path / "store")
-
-
-@pytest.fixture
 def followers() -> Iterator[list[Follower]]:
     started: list[Follower] = []
     yield started

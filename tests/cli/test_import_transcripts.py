@@ -17,11 +17,6 @@ SECONDS = 60.0
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Both:
-    return Both(tmp_path / "store")
-
-
-@pytest.fixture
 def other(tmp_path: Path) -> Both:
     return Both(tmp_path / "other")
 

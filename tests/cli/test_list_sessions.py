@@ -14,12 +14,6 @@ from tests.cli.commands import Command
 from tests.cli.terminal import on_terminal
 from tests.stored import EPOCH, chunk, running, store_session
 
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
-
-
 command = Command("list")
 run, printed = command.run, command.printed
 
@@ -130,14 +124,6 @@ def test_sessions_of_a_directory_are_selected_by_cwd_or_here(
     result = run(store, "--cwd", "nowhere")
     assert (result.exit_code, result.stdout) == (0, "")
     assert "To see all sessions: acp-proxy list" in result.stderr
-
-
-def test_a_windows_directory_matches_in_any_spelling(store: Store) -> None:
-    store_session(store, "s", ("x", []), cwd="C:\\Users\\me\\p")
-    store_session(store, "other", ("x", []), cwd="C:\\Users\\me")
-    for cwd in ("c:/Users/me/p/", "C:\\users\\me\\p"):
-        assert ids(store, "--cwd", cwd) == ["s"]
-        assert [row["cwd"] for row in json.loads(printed(store, "--cwd", cwd, "--json"))] == ["C:\\Users\\me\\p"]
 
 
 def test_limit_and_since_narrow_the_list(store: Store) -> None:

@@ -33,11 +33,6 @@ from tests.tools.changes.calls import begun, edited, ended
 DAY = 24 * 60 * 60.0
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Both:
-    return Both(tmp_path / "store")
-
-
 def run(store: Both, *words: str) -> Result:
     result = CliRunner().invoke(app, ["sessions", "search", "--store", str(store.root), *words])
     assert result.exception is None or isinstance(result.exception, SystemExit)
@@ -254,36 +249,6 @@ def listed() -> ListedSession:
 # Filters.
 
 
-def test_agent_directory_and_time_narrow_the_search(
-    store: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    two_sessions(store)
-    store_session(store, "here", ("login", []), cwd=str(tmp_path / "here"), at=EPOCH - DAY)
-    assert ids(store, "login") == ["second", "first", "here"]
-    assert ids(store, "login", "--agent", "ONE") == ["first"]
-    assert ids(store, "login", "--cwd", "/other") == ["second"]
-    assert ids(store, "login", "--here") == ids(store, "login", "--cwd", ".") == ["here"]
-    assert run(store, "login", "--here", "--cwd", ".").exit_code == 2
-    assert ids(store, "login", "--since", "2023-11-15T12:00:00Z") == ["second"]
-    assert ids(store, "login", "--since", "7d") == []
-    assert ids(store, "login", "--until", "2023-11-15T12:00:00Z") == ["first", "here"]
-    assert ids(store, "login", "--until", "7d", "--since", "2023-11-15T12:00:00Z") == ["second"]
-    assert run(store, "login", "--since", "yesterday", "--until", "7d").exit_code == 2
-    monkeypatch.chdir(tmp_path)
-    assert ids(store, "login", "--here") == ["here"]
-    assert ids(store, "login", "--cwd", ".") == []
-
-
-def test_phrases_beginnings_and_many_words(store: Both) -> None:
-    two_sessions(store)
-    assert ids(store, "login page") == ["first"]
-    assert ids(store, '"login page" cook*') == ["first"]
-    assert ids(store, "page", "COOKIE", "mend") == ["first"]
-    assert ids(store, "logi") == []
-
-
 def printing_session(store: Both) -> None:
     error = {
         "content": [{"type": "content", "content": {"type": "text", "text": "\x1b[31mImportError: no flask\x1b[0m"}}]
@@ -351,16 +316,6 @@ def test_a_search_without_a_word_says_what_to_give(store: Both, words: tuple[str
     result = run(store, "--", *words)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "letters or digits" in result.stderr
-
-
-@pytest.mark.parametrize(
-    "words", ['"', "a OR", "NOT a", "(a", "a:b", "^a", "a^b", "{a b}: c", "NEAR(a b", "a*b*", "*a", "a\x01b", "'; --"]
-)
-def test_every_text_is_a_valid_search(store: Both, words: str) -> None:
-    two_sessions(store)
-    result = run(store, "--", words, "login")
-    assert result.exit_code in (0, 1)
-    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize(

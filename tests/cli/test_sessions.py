@@ -21,11 +21,6 @@ NEVER_PRINTED = set(STEERING) - set("[2J31m")
 COLOUR = re.compile("\x1b\\[[0-9;]*m")
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
-
-
 def run(store: Store, *words: str, answer: str | None = None) -> Result:
     result = CliRunner().invoke(app, ["sessions", *words, "--store", str(store.root)], input=answer)
     assert result.exception is None or isinstance(result.exception, SystemExit)

@@ -33,11 +33,6 @@ TURN: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
-
-
 command = Command("show")
 run, printed = command.run, command.printed
 

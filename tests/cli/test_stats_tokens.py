@@ -19,11 +19,6 @@ run, printed = command.run, command.printed
 DAY = 24 * 60 * 60
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
-
-
 def model(name: str) -> dict[str, Any]:
     option = {"id": "model", "category": "model", "currentValue": name, "options": [{"value": name, "name": name}]}
     return {"sessionUpdate": "config_option_update", "configOptions": [option]}

@@ -178,18 +178,3 @@ def test_a_soft_delete_during_a_turn_leaves_a_gap_after_the_restore(proxied: Pro
         assert editor.end() == 0
     gaps = [line["note"] for line in entries(proxied.transcript(session)) if line.get("note", {}).get("type") == "gap"]
     assert [gap["reason"] for gap in gaps] == ["deleted"]
-
-
-def test_a_session_open_in_an_editor_is_not_pruned(proxied: Proxied) -> None:
-    old = proxied.recorded("long ago")
-    with proxied.started() as editor:
-        session = editor.new_session()
-        editor.prompt(session, "just now")
-        told = json.loads(sessions(proxied, "prune", "--keep", "0", "--yes", "--json"))
-        assert [one["sessionId"] for one in told["sessions"]] == [old]
-        assert [(one["sessionId"], one["reason"]) for one in told["left"]] == [(session, "in use")]
-        editor.prompt(session, "still here")
-        assert [one["sessionId"] for one in editor.sessions()] == [session]
-        assert editor.end() == 0
-    assert len(json.loads(sessions(proxied, "prune", "--keep", "0", "--yes", "--json"))["sessions"]) == 1
-    assert proxied.transcripts() == []

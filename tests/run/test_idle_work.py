@@ -29,11 +29,6 @@ def as_quick_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Both:
-    return Both(tmp_path / "store")
-
-
-@pytest.fixture
 def cold(store: Both) -> Path:
     return _made_cold(store)
 

@@ -12,16 +12,6 @@ from tests.stored import Both
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "store"
-
-
-@pytest.fixture
-def store(root: Path) -> Both:
-    return Both(root)
-
-
-@pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists trust the times of folders at once, instead of two seconds after a change."""
     monkeypatch.setattr(index_update, "_GRANULE_SECONDS", -1.0)

@@ -1,15 +1,6 @@
 """The agent's ids of sessions that continue in new ones of it."""
 
-from pathlib import Path
-
-import pytest
-
 from tests.stored import Both, store_session
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Both:
-    return Both(tmp_path / "store")
 
 
 def recorded(store: Both) -> str:

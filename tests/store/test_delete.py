@@ -26,11 +26,6 @@ AGENT = "agent"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Both:
-    return Both(tmp_path / "store")
-
-
-@pytest.fixture
 def layout(store: Both) -> Layout:
     return Layout(store.root)
 

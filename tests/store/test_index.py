@@ -91,17 +91,6 @@ def test_a_superseded_transcript_is_only_in_the_complete_list(shelf: Shelf) -> N
     assert [row.name for row in shelf.all()] == [file_name("s")] * 1 + [f"{file_name('s')}~1"]
 
 
-def test_sessions_of_two_agents_with_equal_ids_are_separate(shelf: Shelf) -> None:
-    shelf.session("same", at=1)
-    shelf.add("same", agent="other")
-    shelf.index.remove_rows(AGENT, file_name("same"))
-    assert shelf.page() == []
-    assert [row.agent for row in shelf.index.select_page("other", None, None, talk.RUN).rows] == ["other"]
-    assert shelf.index.has_row("other", file_name("same"))
-    assert not shelf.index.has_row(AGENT, file_name("same"))
-    shelf.index.remove_rows(AGENT, file_name("same"))
-
-
 def state(shelf: Shelf, run: str) -> tuple[bool, bool]:
     row = shelf.row("s", run=run)
     return row.failed, row.is_running

@@ -1,7 +1,5 @@
 """A fork begins with a copy of its parent's entries; from then on both are independent."""
 
-import json
-
 import pytest
 
 from acp_proxy.store.store import Store
@@ -71,15 +69,6 @@ def test_a_fork_of_an_unknown_parent_is_partial(store: Store) -> None:
     assert (found.origin, found.forked_from, spoken(store, "f")) == (file_format.PARTIAL, [], ["two"])
 
 
-def test_a_torn_line_of_the_parent_does_not_damage_the_fork(store: Store) -> None:
-    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
-    path = next(store.root.glob("transcripts/*/*.jsonl"))
-    with path.open("ab") as file:
-        file.write(b'{"at":"2026')
-    fork(store, "p", "f", prompt("two", session="f"), answer())
-    assert spoken(store, "f") == ["one", "two"]
-
-
 def test_a_fork_revives_a_deleted_id(store: Store) -> None:
     talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
     talk.keep(store, AGENT, "f", prompt("old", session="f"), answer())
@@ -95,11 +84,3 @@ def test_a_fork_with_a_used_id_supersedes_the_older_session(store: Store) -> Non
     fork(store, "p", "f")
     assert spoken(store, "f") == ["one"]
     assert len(list(store.root.glob("transcripts/*/*-*.jsonl"))) == 3
-
-
-def test_the_header_names_the_parent(store: Store) -> None:
-    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
-    fork(store, "p", "f")
-    paths = store.root.glob("transcripts/*/*.jsonl")
-    heads = [json.loads(path.read_bytes().split(b"\n")[0]) for path in paths]
-    assert {head["sessionId"]: head.get("forkedFrom") for head in heads} == {"p": None, "f": ["p"]}

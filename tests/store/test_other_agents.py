@@ -1,16 +1,9 @@
 """Sessions of other agents in an agent's list: page by page, each once, in the order of time."""
 
-from pathlib import Path
-
 import pytest
 
 from acp_proxy.protocol import proxy_ids
 from tests.stored import Both, store_session
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Both:
-    return Both(tmp_path / "store")
 
 
 def folder(store: Both, name: str) -> str:

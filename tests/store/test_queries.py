@@ -19,11 +19,6 @@ AGENTS = ("claude", "codex", "vibe")
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Both:
-    return Both(tmp_path / "store")
-
-
-@pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(newest_module, "_FIRST", 2)
     monkeypatch.setattr(newest_module, "PAGE", 3)

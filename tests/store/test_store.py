@@ -612,12 +612,6 @@ def test_1200_sessions_are_paged_completely_while_new_ones_arrive(many: Path) ->
     assert [session for page in pages(reader) for session in page] == expected
 
 
-def test_the_filter_applies_before_the_pages(many: Path) -> None:
-    found = list(pages(Both(many), "/even/"))
-    assert [len(page) for page in found] == [PAGE, 100]
-    assert [session for page in found for session in page] == [f"s{number:04}" for number in range(1198, -1, -2)]
-
-
 def test_other_cursors_are_invalid(many: Path) -> None:
     store = Both(many)
     cursor = store.list_page(AGENT, None, None, talk.RUN).next
@@ -639,28 +633,6 @@ def test_a_cursor_works_in_another_process_and_after_a_rebuild_of_the_index(many
         path.unlink()
     rows = Both(many).list_page(AGENT, None, cursor, talk.RUN).rows
     assert rows[0].session == f"s{1199 - PAGE:04}"
-
-
-def test_a_directory_matches_through_a_link_and_when_it_is_missing(store: Both, tmp_path: Path) -> None:
-    real, link = tmp_path / "real", tmp_path / "link"
-    real.mkdir()
-    link.symlink_to(real)
-    talk.keep(store, AGENT, "s", cwd=str(link))
-    talk.keep(store, AGENT, "other", cwd=str(tmp_path))
-    for cwd in (str(real), f"{real}/", str(link), f"{link}/"):
-        assert listed(store, cwd=cwd) == ["s"]
-        assert [row.cwd for row in store.list_page(AGENT, cwd, None, "").rows] == [str(link)]
-    link.unlink()
-    real.rmdir()
-    for cwd in (str(real), str(link), f"{link}//"):
-        assert listed(store, cwd=cwd) == ["s"]
-
-
-def test_the_agents_session_info_is_in_the_list(store: Both) -> None:
-    words = talk.info(at=2, title="Login", _meta={"branch": "main"}, updatedAt="2030-01-01T00:00:00Z")
-    talk.keep(store, AGENT, "s", prompt("x", at=1), words, answer(at=3))
-    [row] = store.list_page(AGENT, None, None, talk.RUN).rows
-    assert (row.title, row.meta, row.updated) == ("Login", {"branch": "main"}, "2030-01-01T00:00:00.000Z")
 
 
 def test_a_session_without_a_header_is_listed_once_it_has_a_directory(store: Both, root: Path) -> None:

@@ -1,5 +1,5 @@
 """The fixtures of stores."""
 
-from tests.store.conftest import parent, root, settled, shelf, store
+from tests.store.conftest import parent, settled, shelf
 
-__all__ = ["parent", "root", "settled", "shelf", "store"]
+__all__ = ["parent", "settled", "shelf"]

@@ -24,11 +24,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Both:
-    return Both(tmp_path / "store")
-
-
-@pytest.fixture
 def agent(tmp_path: Path) -> ListingAgent:
     return ListingAgent(tmp_path)
 

@@ -20,11 +20,6 @@ AGENT = file_name("my-agent")
 NOTE = {"type": NoteType.ADOPTED, "title": None, "updatedAt": talk.time(0)}
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Both:
-    return Both(tmp_path / "store")
-
-
 def replayed(*texts: str) -> bytes:
     header = Header(talk.SESSION, talk.CWD, file_format.IMPORTED, talk.time(0), agent={"id": AGENT})
     said = [talk.said(text) for text in texts]

@@ -32,11 +32,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("acp_proxy.tools.doctor.probe.GRACE_SECONDS", 0.05)
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Both:
-    return Both(tmp_path / "store")
-
-
 def wish(command: list[str], store: Both | None = None, off: str | None = None, seconds: float = SECONDS) -> AgentStart:
     return AgentStart(command, Modes(), None, store, off, seconds)
 

@@ -15,11 +15,6 @@ from acp_proxy.transcript.compressed import compress_chunks
 from tests.stored import Both, store_session
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "store"
-
-
 def wrong(todo: list[Advice]) -> list[str]:
     return [one.text for one in todo if one.is_wrong]
 

@@ -26,11 +26,6 @@ SAMPLES = Path(__file__).parents[3] / "fixtures" / "transcripts" / "v1"
 AGENT = file_name("my-agent")
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Both:
-    return Both(tmp_path / "store")
-
-
 def exported(tmp_path: Path, *lines: bytes, header: Header | None = None, name: str = "exported.jsonl") -> Path:
     path = tmp_path / name
     head = header or Header(talk.SESSION, talk.CWD, file_format.RECORDED, talk.time(0), agent={"id": AGENT})

@@ -102,14 +102,6 @@ def test_a_pruned_session_is_in_no_file_and_stays_deleted(store: Both) -> None:
     assert not any(path.parent.name == AGENT for path in (store.root / "unindexed").rglob("*"))
 
 
-def test_an_open_session_is_not_pruned(store: Both) -> None:
-    transcript = Transcript(Layout(store.root).transcript_path(AGENT, file_name("b")))
-    assert pruned(store) == {"a": None, "b": IN_USE, "c": None}
-    assert [row.session for row in store.list_all()] == ["b"]
-    transcript.close()
-    assert pruned(store) == {"b": None}
-
-
 @pytest.mark.parametrize("soft", [False, True])
 def test_a_session_decompressed_and_opened_in_the_meantime_is_not_pruned(
     store: Both, monkeypatch: pytest.MonkeyPatch, soft: bool
@@ -135,15 +127,6 @@ def test_a_session_decompressed_and_opened_in_the_meantime_is_not_pruned(
     assert cold.content(cold.path(store, "s")).endswith(talk.said("more"))
 
 
-def test_a_softly_pruned_session_can_be_restored_or_pruned_permanently(store: Both) -> None:
-    assert pruned(store, soft=True) == {"a": None, "b": None, "c": None}
-    assert store.list_all() == []
-    store.restore(store.list_deleted()[0])
-    assert list(pruned(store, deleted=True).values()) == [None, None]
-    assert store.list_deleted() == []
-    assert len(store.list_all()) == 1
-
-
 def test_pruning_deleted_sessions_keeps_a_revived_one(store: Both) -> None:
     store.list_all()
     store.delete(AGENT, "a", soft=True)
@@ -152,16 +135,6 @@ def test_pruning_deleted_sessions_keeps_a_revived_one(store: Both) -> None:
     assert pruned(store, deleted=True) == {"a": None}
     assert not any(b"the words of a" in data for _, data in contents(store.root))
     assert len(store.list_all()) == 3
-
-
-def test_a_session_that_cannot_be_deleted_is_reported_with_the_errno(
-    store: Both, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Layout, "remove_transcript", refuse)
-    assert pruned(store) == {"a": "EACCES", "b": "EACCES", "c": "EACCES"}
 
 
 def test_the_size_of_a_session_includes_its_backups(store: Both) -> None:

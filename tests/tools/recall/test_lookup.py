@@ -22,11 +22,6 @@ CALL = {
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Both:
-    return Both(tmp_path / "store")
-
-
-@pytest.fixture
 def project(tmp_path: Path) -> Path:
     (tmp_path / "project" / ".git").mkdir(parents=True)
     return tmp_path / "project"

@@ -2,18 +2,11 @@
 
 from pathlib import Path
 
-import pytest
-
 from acp_proxy.tools.recall.command import parse_time
 from acp_proxy.tools.recall.lookup import INTRODUCTION, RecallAnswers
 from acp_proxy.tools.recall.visible_sessions import EVERYWHERE
 from tests.stored import Both, chunk, store_session
 from tests.tools.recall.asking import asked, asked_here, texts
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Both:
-    return Both(tmp_path / "store")
 
 
 def test_the_three_tools_only_read(store: Both) -> None:

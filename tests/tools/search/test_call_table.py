@@ -19,16 +19,6 @@ from tests.store.writing import AGENT
 from tests.stored import Both
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "store"
-
-
-@pytest.fixture
-def store(root: Path) -> Both:
-    return Both(root)
-
-
 def begin(id: str, command: str) -> bytes:
     call = {"sessionUpdate": "tool_call", "toolCallId": id, "kind": "execute", "rawInput": {"command": command}}
     params = {"sessionId": talk.SESSION, "update": call}

@@ -23,17 +23,6 @@ from tests.store.talk import prompt, said
 from tests.store.writing import AGENT
 from tests.stored import Both
 
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "store"
-
-
-@pytest.fixture
-def store(root: Path) -> Both:
-    return Both(root)
-
-
 # Deletes and masks.
 
 

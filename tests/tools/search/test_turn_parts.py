@@ -29,16 +29,6 @@ FIXTURE = Path(__file__).parents[3] / "fixtures/conversations/login.jsonl"
 OUTPUT = (TurnPart.OUTPUT,)
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "store"
-
-
-@pytest.fixture
-def store(root: Path) -> Both:
-    return Both(root)
-
-
 def text(words: str) -> dict[str, Any]:
     return {"type": "content", "content": {"type": "text", "text": words}}
 

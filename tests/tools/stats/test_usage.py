@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -21,11 +20,6 @@ from tests.stored import EPOCH, Both, chunk, message, store_session
 def answered(total: int) -> bytes:
     told = {"stopReason": "end_turn", "usage": {"totalTokens": total}}
     return message(timestamps.stamp(EPOCH), Peer.AGENT, {"id": 9, "result": told}, acp.PROMPT)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Both:
-    return Both(tmp_path / "store")
 
 
 @pytest.fixture

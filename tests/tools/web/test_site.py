@@ -46,11 +46,6 @@ class Browser:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Both:
-    return Both(tmp_path / "store")
-
-
-@pytest.fixture
 def browser(store: Both) -> Browser:
     return Browser(store.root)
 
