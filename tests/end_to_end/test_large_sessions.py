@@ -9,7 +9,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.replay.replayer import FOLDED
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
-from tests.end_to_end.proxied import CANCELLED, NOT_FOUND, Editor, Proxied, Updates, prompt, texts
+from tests.end_to_end.proxied import CANCELLED, Editor, Proxied, Updates, prompt, texts
 
 UPDATES = 100_000
 SOME = 20_000  # 7 MB: far more than a pipe of half a megabyte and a read of the client hold
@@ -147,36 +147,6 @@ def test_a_cancel_ends_a_replay(proxied: Proxied) -> None:
     again = editor.load(session)
     assert numbers(again.updates) == list(range(SOME))
     assert texts(again.updates, "user_message_chunk")[-1] == "and now?"
-
-
-def test_a_prompt_during_a_replay_is_sent_after_it(proxied: Proxied) -> None:
-    session = lengthened(proxied, SOME)
-    editor = proxied.started(options=FULL)
-    since = editor.count_lines()
-    pending = start_slow_load(editor, session)
-    turn = editor.start_prompt(session, "and now?")
-    editor.resume()
-    loaded = editor.loaded(session, pending, since)
-    assert editor.wait_for_result(turn) == {"stopReason": "end_turn"}
-    assert numbers(loaded.updates) == list(range(SOME))
-    assert texts(loaded.updates, "user_message_chunk") == ["the first words", "the longest answer"]
-    live = editor.list_updates(session, editor.find_answer(pending), editor.find_answer(turn))
-    assert "I remember 1 earlier prompt; the first was: the first words" in texts(live)
-
-
-def test_a_delete_ends_a_replay(proxied: Proxied) -> None:
-    session = lengthened(proxied, SOME)
-    editor = proxied.started(STRAYS, options=FULL)
-    since = editor.count_lines()
-    pending = start_slow_load(editor, session)
-    deleted = editor.start_request("session/delete", {"sessionId": session})
-    wait_until_heard(editor)
-    editor.resume()
-    assert editor.wait_for_result(deleted) == {}
-    assert len(numbers(editor.loaded(session, pending, since).updates)) < SOME
-    assert editor.sessions() == []
-    assert editor.load(session).answer["error"]["code"] == NOT_FOUND
-    assert proxied.transcripts() == []
 
 
 def test_killing_the_editor_during_a_replay_keeps_the_transcript_whole(proxied: Proxied) -> None:

@@ -73,15 +73,7 @@ EVERYTHING = "resume,list,load,delete"
 
 OFFERED: list[tuple[Sequence[str], str, tuple[bool, set[str], list[str]]]] = [
     ([], EVERYTHING, (True, {"resume", "list", "delete"}, [])),
-    (["--list", "store"], EVERYTHING, (True, {"resume", "list", "delete"}, ["list"])),
-    (["--delete", "store"], EVERYTHING, (True, {"resume", "list", "delete"}, ["delete"])),
-    (["--load", "store"], EVERYTHING, (True, {"resume", "list", "delete"}, [])),
-    (["--resume", "store"], EVERYTHING, (True, {"resume", "list", "delete"}, [])),
     (["--resume", "store"], "load", (True, {"list", "delete", "resume"}, ["list", "delete", "resume"])),
-    ([], "load", (True, {"list", "delete"}, ["list", "delete"])),
-    (["--list", "agent"], "resume", (True, {"resume", "delete"}, ["delete", "load"])),
-    (["--delete", "agent"], "resume", (True, {"resume", "list"}, ["list", "load"])),
-    (["--load", "agent"], "resume", (False, {"resume", "list", "delete"}, ["list", "delete"])),
     (["--load", "agent"], "none", (False, {"list", "delete"}, ["list", "delete"])),
     (["--list", "agent", "--load", "agent", "--delete", "agent"], "resume", (False, {"resume"}, [])),
     (["--no-synthesize"], "resume", (False, {"resume"}, [])),
@@ -208,12 +200,6 @@ def test_resume_store_is_a_load_without_a_replay(proxied: Proxied) -> None:
     assert path.read_bytes().count(b"mended now.") == 1
     methods = [entry["note"]["method"] for entry in entries(path) if entry.get("note", {}).get("type") == "opened"]
     assert methods == ["session/new", "session/resume"]
-
-
-def test_an_unknown_mode_is_wrong_usage(proxied: Proxied) -> None:
-    editor = proxied.editor(options=["--load", "both"])
-    assert editor.wait() == 2
-    assert "--load" in editor.read_stderr()
 
 
 # Titles.

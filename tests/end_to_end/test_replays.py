@@ -75,13 +75,6 @@ def test_every_load_of_a_session_has_the_same_bytes(proxied: Proxied, options: l
     assert raw(load_anew(proxied, session, *options)) == first
 
 
-def test_an_unknown_replay_mode_is_wrong_usage(proxied: Proxied) -> None:
-    for options in (["--replay", "short"], ["--replay-tool-limit", "much"], ["--replay-tool-limit", "-1"]):
-        editor = proxied.editor(options=options)
-        assert editor.wait() == 2
-        assert options[0] in editor.read_stderr()
-
-
 # Outdated state.
 
 

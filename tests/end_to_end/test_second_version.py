@@ -8,14 +8,10 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.replay.replayer import FOLDED
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.demo.client import RequestFailed
-from acp_proxy.transcript import file_format
-from acp_proxy.transcript.appender import Transcript
 from tests import forked
 from tests.client import NO_ANSWER, Client
-from tests.conversation import line, update
 from tests.end_to_end.proxied import NOT_FOUND, PROXY, Proxied, entries
 from tests.end_to_end.test_handover import recorded
 from tests.end_to_end.typescript import ROOT, TYPESCRIPT, TYPESCRIPT_TIMEOUT, node, typescript
@@ -115,24 +111,6 @@ def test_a_replay_of_the_transcript_is_folded_unless_the_options_say_otherwise(p
     assert ran["content"] == [{"type": "terminal", "terminalId": "x-1"}]
 
 
-def test_a_turn_is_folded_in_pieces_so_that_memory_is_bounded(talked: Any, proxied: Proxied, memory: Path) -> None:
-    session = talked["session"]
-    words = [f"{number:07}".ljust(8000, ".") for number in range(FOLDED // 8000)]
-    blocks = [{"type": "text", "text": part} for part in words]
-    lines = line(*(update(session, "agent_message_chunk", messageId="long", content=block) for block in blocks))
-    transcript = Transcript(proxied.transcript(session))
-    transcript.append(file_format.encode_updates("2026-11-20T09:15:02.123Z", "longer", lines, protocol=2))
-    transcript.close()
-    with Client(agent(proxied, memory, "forgets")) as client:
-        client.request("initialize", ABOUT)
-        asked = {"sessionId": session, "cwd": str(proxied.project), "replayFrom": {"type": "start"}}
-        client.request("session/resume", asked, timeout=60)
-        told = [one["params"]["update"] for one in client.messages() if one.get("method") == "session/update"]
-    pieces = [one["content"]["text"] for one in told if one.get("messageId") == "long"]
-    assert "".join(pieces) == "".join(words)
-    assert len(pieces) == 2
-
-
 def test_a_session_that_the_agent_does_not_know_continues_in_a_new_one(proxied: Proxied, memory: Path) -> None:
     report = main_job(proxied, agent(proxied, memory, "restarts", options=FULL), deletes=False)
     assert report["malformed"] == []
@@ -162,11 +140,6 @@ def test_a_session_gets_a_title_if_the_agent_gives_none(talked: Any, proxied: Pr
     assert [row["title"] for row in report["listed"]] == [PROMPTS[0]]
     told(proxied, "sessions", "rename", "last", "Mine")
     assert [row["title"] for row in main_job(proxied, agent(proxied, memory))["listed"]] == ["Mine", PROMPTS[0]]
-
-
-def test_a_title_of_the_agent_stays(proxied: Proxied, memory: Path) -> None:
-    report = main_job(proxied, agent(proxied, memory, "titles"))
-    assert [row["title"] for row in report["listed"]] == ["Its own"]
 
 
 def test_the_official_client_uses_every_draft(proxied: Proxied, memory: Path) -> None:
@@ -308,17 +281,6 @@ def test_an_agent_of_version_2_continues_a_session_of_another_agent(proxied: Pro
     answered = report["further"][-2]["content"][0]["text"]
     assert "> and the other?" in answered, "the agent gets the record"
     assert answered.endswith(LAST_PROMPT)
-
-
-def test_an_agent_that_exits_in_a_turn_leaves_a_failed_one(proxied: Proxied, memory: Path) -> None:
-    with Client(agent(proxied, memory, "exits")) as client:
-        client.request("initialize", {"protocolVersion": 2, "info": {"name": "e", "version": "1"}, "capabilities": {}})
-        session = client.request("session/new", {"cwd": str(proxied.project)})["sessionId"]
-        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "please exit"}]}
-        assert client.request("session/prompt", prompt)["messageId"] == "u-1"
-        client.wait()
-    [place] = proxied.transcripts()
-    assert entries(place)[-1]["note"]["type"] == "failed"
 
 
 def test_the_mock_agent_plays_turns_of_version_2_to_a_client_of_version_1(talked: Any, proxied: Proxied) -> None:
