@@ -61,13 +61,19 @@ def start(command: Sequence[str | os.PathLike[str]], **options: Any) -> "subproc
 
 
 def run(
-    command: Sequence[str | os.PathLike[str]], *, timeout: float | None = None, check: bool = False, **options: Any
+    command: Sequence[str | os.PathLike[str]],
+    *,
+    given: str | bytes | None = None,
+    timeout: float | None = None,
+    check: bool = False,
+    **options: Any,
 ) -> "subprocess.CompletedProcess[Any]":
-    """A command that has ended, with what it said."""
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    """A command that has ended, with what it said. ``given``: what it reads."""
+    stdin = subprocess.DEVNULL if given is None else subprocess.PIPE
+    pipes = {"stdin": stdin, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with start(command, **pipes | options) as process:
         try:
-            said = process.communicate(timeout=timeout)
+            said = process.communicate(given, timeout)
         except BaseException:
             process.kill()
             raise

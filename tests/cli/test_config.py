@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from acp_proxy import open_store
 from acp_proxy.cli.app import app
 from acp_proxy.config import config_file, options
 from acp_proxy.config.config_file import VARIABLE
+from tests import forked
 from tests.stored import Both, chunk, store_session
 
 
@@ -85,7 +85,7 @@ def test_a_named_file_that_does_not_exist_stops_no_agent_but_recording(
     monkeypatch.setenv("ACP_PROXY_STORE", str(tmp_path / "store"))
     words = [sys.executable, "-m", "acp_proxy", "run", sys.executable, "-c", "print(input())"]
     line = b'{"jsonrpc":"2.0","method":"hello"}\n'
-    done = subprocess.run(words, input=line, capture_output=True, timeout=60, check=True)
+    done = forked.run(words, given=line, timeout=60, check=True)
     assert done.stdout.split() == line.split()
     assert f"{VARIABLE} names {path}, which does not exist." in done.stderr.decode()
     assert not (tmp_path / "store").exists()
@@ -126,7 +126,7 @@ def test_a_wrong_file_stops_no_agent(path: Path, text: str) -> None:
     path.write_text(text)
     words = [sys.executable, "-m", "acp_proxy", "run", sys.executable, "-c", "print(input())"]
     line = b'{"jsonrpc":"2.0","method":"hello"}\n'
-    done = subprocess.run(words, input=line, capture_output=True, timeout=60, check=True)
+    done = forked.run(words, given=line, timeout=60, check=True)
     assert done.stdout.split() == line.split()
     said = [line for line in done.stderr.decode().splitlines() if str(path) in line]
     assert len(said) == {0: 0, 1: 1, 3: 2}[text.count("\n")]

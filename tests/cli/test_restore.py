@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.store.store import Store
+from tests import forked
 from tests.cli.commands import printed, refused, run, titles, told, words_in
 from tests.stored import EPOCH, contents, store_session
 
@@ -217,7 +218,7 @@ def test_a_reader_of_the_list_may_stop_early(store: Store) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "wb") as unread:
-        done = subprocess.run(command, stdout=unread, stderr=subprocess.PIPE)
+        done = forked.run(command, stdout=unread)
     assert b"doctor" not in done.stderr
     assert done.returncode == 1
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.cli.pager import is_attended
+from tests import forked
 from tests.cli.terminal import on_terminal, pager
 from tests.stored import EPOCH, Both, store_session
 
@@ -72,7 +73,7 @@ def test_leaving_the_pager_ends_the_command_silently(store: Both, tmp_path: Path
 
 def test_a_program_that_stops_reading_ends_the_command_silently(store: Both) -> None:
     command = [sys.executable, "-m", "acp_proxy", "sessions", "list", "--json", "--store", str(store.root)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with forked.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.readline()

@@ -12,7 +12,7 @@ from acp_proxy.transcript.appender import Transcript
 from tests.end_to_end.proxied import CANCELLED, Editor, Proxied, Updates, prompt, texts
 
 UPDATES = 100_000
-SOME = 20_000  # 7 MB: far more than a pipe of half a megabyte and a read of the client hold
+SOME = 10_000  # 3.5 MB: far more than a pipe of half a megabyte and a read of the client hold
 TEXT = 160  # characters of each update; with its envelope, about 400 bytes in the transcript
 GROWTH = 15 * 1024 * 1024  # bytes: room for Python, but far less than the 40 MB of the transcript
 FULL = ["--replay", "full"]  # so that the replay is as long as the recording

@@ -1,7 +1,6 @@
 """The mock agent as a process, as developers of editors use it in CI."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from acp_proxy.protocol import update_kinds
 from acp_proxy.transcript.appender import Transcript
+from tests import forked
 from tests.client import NO_ANSWER, TIMEOUT, RequestFailed
 from tests.end_to_end.proxied import INVALID_REQUEST, NOT_FOUND, PROXY, Editor, Proxied, prompt, texts
 from tests.store import talk
@@ -226,9 +226,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     talk_of = [{"method": "initialize", "params": {"protocolVersion": 1}}, new, say, new]
     lines = b"".join(json.dumps({"jsonrpc": "2.0", "id": n} | each).encode() + b"\n" for n, each in enumerate(talk_of))
     command = [sys.executable, "-m", "acp_proxy", "mock-agent", "--speed", "0", str(file)]
-    first, second = (
-        subprocess.run(command, input=lines, capture_output=True, timeout=TIMEOUT, check=True).stdout for _ in range(2)
-    )
+    first, second = (forked.run(command, given=lines, timeout=TIMEOUT, check=True).stdout for _ in range(2))
     assert first == second
     assert first.count(b'"result"') == len(talk_of)
 

@@ -3,13 +3,13 @@
 import json
 import os
 import random
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from acp_proxy.tools.demo.display import list_items
+from tests import forked
 from tests.end_to_end.proxied import PROXY, Proxied, entries, say
 from tests.stored import contents
 from torture.planted import planted
@@ -196,6 +196,6 @@ COMMANDS = [
 def printed(proxied: Proxied, *words: str, **environment: str) -> str:
     """What a command prints about the store, on both of its outputs."""
     given = dict(os.environ) | environment | {"ACP_PROXY_STORE": str(proxied.store)}
-    done = subprocess.run([*PROXY, *words], env=given, capture_output=True, text=True)
+    done = forked.run([*PROXY, *words], env=given, text=True)
     assert done.returncode == 0 or words == ("doctor",), done.stderr
-    return done.stdout + done.stderr
+    return str(done.stdout + done.stderr)

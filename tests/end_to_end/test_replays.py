@@ -3,12 +3,12 @@
 import json
 import os
 import shlex
-import subprocess
 from typing import Any
 
 import pytest
 
 from acp_proxy.tools.demo.display import ShownItem, list_items
+from tests import forked
 from tests.client import NO_ANSWER, TIMEOUT, RequestFailed
 from tests.end_to_end.proxied import ASK, PROXY, Loaded, Proxied, Updates, conversation, kept, say, texts
 
@@ -124,7 +124,7 @@ def test_the_output_that_the_agent_asks_for_in_a_later_turn_is_replayed_there(
     assert asked < shown
     assert list_items(told)[1].about["content"] == told[shown[0]]["content"]  # the same call, with its output
     command = [*PROXY, "sessions", "show", session, "--full", "--store", str(proxied.store)]
-    assert b"hello" in subprocess.run(command, capture_output=True, timeout=TIMEOUT, check=True).stdout
+    assert b"hello" in forked.run(command, timeout=TIMEOUT, check=True).stdout
 
 
 @pytest.mark.parametrize("options", [[], FULL])
@@ -175,7 +175,7 @@ def test_a_long_tool_call_is_cut_and_names_the_command_that_shows_it(proxied: Pr
     program, *words = shlex.split(command)
     assert program == "acp-proxy"
     env = os.environ | {"ACP_PROXY_STORE": str(proxied.store)}
-    shown = subprocess.run([*PROXY, *words], env=env, capture_output=True, timeout=TIMEOUT, check=True)
+    shown = forked.run([*PROXY, *words], env=env, timeout=TIMEOUT, check=True)
     assert b"END" in shown.stdout
     assert b"y" * 5_000 in shown.stdout
 

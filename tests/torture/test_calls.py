@@ -53,7 +53,7 @@ def test_a_store_that_cannot_be_opened_at_the_start_is_used_when_it_can(call: st
 
 
 def test_no_byte_goes_into_the_file_that_gets_the_number_of_a_transcript(cells: Cells, counted: dict[str, int]) -> None:
-    for first in range(1, counted["close"] + 1, 3):
+    for first in range(1, counted["close"] + 1, 5):
         found = cells.run(Cell("close", "EDQUOT", first, ONCE))
         assert not found.trouble, (first, found)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.tools.registry.agents import this_platform
+from tests import forked
 from tests.tools.registry.server import Server, served, tar_of
 
 SECONDS = 60
@@ -37,10 +38,9 @@ def agent(server: Server) -> dict[str, object]:
 
 def run(home: Path, *words: str, by: str = "run", **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("ACP_PROXY_", "XDG_"))}
-    return subprocess.run(
+    return forked.run(
         [sys.executable, "-m", "acp_proxy", by, *words],
-        input=INITIALIZE,
-        capture_output=True,
+        given=INITIALIZE,
         text=True,
         timeout=SECONDS,
         env=environment | {"HOME": str(home)} | variables,
