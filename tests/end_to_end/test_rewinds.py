@@ -71,24 +71,18 @@ def rules(proxied: Proxied, session: str) -> list[int]:
     return [note["rule"] for note in notes if note["type"] == "replay"]
 
 
-WAYS: list[tuple[str, dict[str, Any], Any]] = [
-    ("session/rewind", {"toMessageId": "m1"}, {"lastMessageId": "m1"}),
-    ("_session/rewind", {"beforeMessage": {"messageId": "u2"}}, {"rewound": True}),
-    ("_session/rewind", {"messageId": "u2", "mode": "both"}, {"conversation": {"rewound": True}}),
-]
+TO_FIRST: tuple[str, dict[str, Any], Any] = ("session/rewind", {"toMessageId": "m1"}, {"lastMessageId": "m1"})
+BEFORE_SECOND: tuple[str, dict[str, Any], Any] = ("_session/rewind", {"messageId": "u2"}, {"rewound": True})
 
 
-@pytest.mark.parametrize(("method", "params", "result"), WAYS)
-@pytest.mark.parametrize("mode", ["compact", "full"])
-def test_what_was_taken_back_is_not_replayed(
-    proxied: Proxied, method: str, params: dict[str, Any], result: Any, mode: str
-) -> None:
-    session = rewound(proxied, method, params, result)
+@pytest.mark.parametrize(("way", "mode"), [(TO_FIRST, "compact"), (BEFORE_SECOND, "full")])
+def test_what_was_taken_back_is_not_replayed(proxied: Proxied, way: tuple[str, dict[str, Any], Any], mode: str) -> None:
+    session = rewound(proxied, *way)
     assert loaded(proxied, session, mode=mode) == shown("a", "d")  # the agent's replay is empty
 
 
 def test_what_was_taken_back_is_not_missed_in_the_agents_replay(proxied: Proxied) -> None:
-    session = rewound(proxied, *WAYS[0])
+    session = rewound(proxied, *TO_FIRST)
     before = proxied.transcript(session).read_bytes()
     for _ in range(2):
         assert loaded(proxied, session, *TURNS[0], *TURNS[3]) == shown("a", "d")
@@ -98,7 +92,7 @@ def test_what_was_taken_back_is_not_missed_in_the_agents_replay(proxied: Proxied
 
 
 def test_what_was_taken_back_stays_in_the_transcript_with_a_remark(proxied: Proxied) -> None:
-    session = rewound(proxied, *WAYS[0])
+    session = rewound(proxied, *TO_FIRST)
     store = Store(proxied.store)
     for command in ("show", "export"):
         told_by = printed(store, command, session)
@@ -107,18 +101,8 @@ def test_what_was_taken_back_stays_in_the_transcript_with_a_remark(proxied: Prox
     assert [one["turn"] for one in found["found"]] == [2]
 
 
-@pytest.mark.parametrize(
-    ("method", "result", "refuses"),
-    [
-        ("session/rewind", None, True),
-        ("_session/rewind", {"rewound": False}, False),
-        ("_session/rewind", {"files": {"canRewind": True}}, False),
-    ],
-)
-def test_a_rewind_that_the_agent_did_not_make_takes_nothing_back(
-    proxied: Proxied, method: str, result: Any, *, refuses: bool
-) -> None:
-    session = rewound(proxied, method, {"messageId": "u2", "toMessageId": "m1"}, result, refuses=refuses)
+def test_a_rewind_that_the_agent_refuses_takes_nothing_back(proxied: Proxied) -> None:
+    session = rewound(proxied, "session/rewind", {"toMessageId": "m1"}, None, refuses=True)
     assert loaded(proxied, session) == shown("a", "b", "c", "d")
 
 
@@ -153,7 +137,7 @@ def test_a_rewind_after_a_load_counts_the_messages_from_before_it(proxied: Proxi
 
 
 def test_a_handovers_record_has_nothing_that_was_taken_back(proxied: Proxied) -> None:
-    session = rewound(proxied, *WAYS[0])
+    session = rewound(proxied, *TO_FIRST)
     echo = {
         "turns": [
             [{"update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "{prompt}"}}}]

@@ -123,6 +123,36 @@ def test_what_follows_the_message_is_taken_back_up_to_the_request() -> None:
     assert standing(*turns, rewind, answer(9, "session/rewind"), prompt(3), said("o")) == [1, 2, 3, 9, 10]
 
 
+TWO_TURNS = [prompt(), said("m"), answer(), prompt(2), said("u", "user_message_chunk"), said("n"), answer(2)]
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "result"),
+    [
+        ("session/rewind", {"toMessageId": "m"}, {"lastMessageId": "m"}),
+        ("_session/rewind", {"beforeMessage": {"messageId": "u"}}, {"rewound": True}),
+        ("_session/rewind", {"messageId": "u", "mode": "both"}, {"conversation": {"rewound": True}}),
+    ],
+)
+def test_each_way_to_rewind_takes_back(method: str, params: dict[str, Any], result: dict[str, Any]) -> None:
+    rewind = [request(9, method, **params), answer(9, method, **result)]
+    assert standing(*TWO_TURNS, *rewind, prompt(3)) == [1, 2, 3, 10]
+
+
+@pytest.mark.parametrize(
+    ("method", "answered"),
+    [
+        ("session/rewind", {"error": {"code": -32602, "message": "no"}}),
+        ("_session/rewind", {"result": {"rewound": False}}),
+        ("_session/rewind", {"result": {"files": {"canRewind": True}}}),
+    ],
+)
+def test_a_rewind_that_the_agent_did_not_make_takes_nothing_back(method: str, answered: dict[str, Any]) -> None:
+    answers = entry({"jsonrpc": "2.0", "id": 9, **answered}, of=method)
+    rewind = [request(9, method, messageId="u", toMessageId="m"), answers]
+    assert standing(*TWO_TURNS, *rewind, prompt(3))[:7] == [1, 2, 3, 4, 5, 6, 7]
+
+
 def test_a_prompt_that_did_not_wait_for_the_answer_stays() -> None:
     rewind, done = request(9, "session/rewind", toMessageId="m"), answer(9, "session/rewind")
     assert standing(prompt(), said("m"), answer(), prompt(2), said("n"), rewind, said("n"), prompt(3), done) == [
