@@ -14,6 +14,8 @@ from playwright.sync_api import Browser, Dialog, Page, ViewportSize
 AXE = Path(__file__).parents[1] / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 WIDTHS = (390, 1280)
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+SCREENS = tuple(zip(WIDTHS, reversed(SCHEMES), strict=True))
+"""Each width and each scheme: what fits depends on the one, what is legible on the other."""
 USUAL: ViewportSize = {"width": 1280, "height": 720}
 
 Open = Callable[..., Page]

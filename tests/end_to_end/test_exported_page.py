@@ -17,7 +17,7 @@ from acp_proxy.tools.export import html
 from acp_proxy.views import document
 from acp_proxy.views.conversation import ConversationTurn
 from acp_proxy.views.document import Choices, Head
-from tests.end_to_end.browser_page import FAINT, OUTSIDE, SCHEMES, SMALL, UNFOLD, WIDTHS, Open, find_violations
+from tests.end_to_end.browser_page import FAINT, OUTSIDE, SCHEMES, SCREENS, SMALL, UNFOLD, WIDTHS, Open, find_violations
 from tests.views.turns import EVIL, HEAD, call, diff, everywhere, said, text, turn
 
 CONVERSATIONS = Path(__file__).parents[2] / "fixtures" / "conversations"
@@ -143,8 +143,7 @@ def test_the_contents_link_to_the_turns(exported: Path, watched: tuple[Open, lis
     assert 0 <= box["y"] < size["height"]
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "scheme"), SCREENS)
 def test_axe_finds_no_violation(formatted: Path, watched: tuple[Open, list[str]], width: int, scheme: str) -> None:
     render_page = watched[0](formatted, viewport={"width": width, "height": 844}, color_scheme=scheme)
     render_page.evaluate(UNFOLD)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
 from acp_proxy.tools.export.index_page import IndexEntry, WordIndex, collect_words, render_index
-from tests.end_to_end.browser_page import FAINT, OUTSIDE, SCHEMES, SMALL, WIDTHS, Open, find_violations
+from tests.end_to_end.browser_page import FAINT, OUTSIDE, SCREENS, SMALL, Open, find_violations
 from tests.stored import EPOCH, Both, chunk, store_session
 from tests.views.turns import EVIL, said, turn
 
@@ -88,8 +88,7 @@ def test_without_javascript_it_is_a_list_of_links(index: Path, watched: tuple[Op
     page.wait_for_url("**/write-the-tests-*.html")
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "scheme"), SCREENS)
 def test_it_is_legible_and_fits_the_screen(
     index: Path, watched: tuple[Open, list[str]], width: int, scheme: str
 ) -> None:

@@ -22,7 +22,7 @@ from playwright.sync_api import Browser, Dialog, Page, Request, Response
 from acp_proxy.protocol import timestamps
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.tools.web.access import COOKIE
-from tests.end_to_end.browser_page import FAINT, OUTSIDE, SCHEMES, SMALL, UNFOLD, WIDTHS, find_violations
+from tests.end_to_end.browser_page import FAINT, OUTSIDE, SCREENS, SMALL, UNFOLD, find_violations
 from tests.end_to_end.served_pages import COMMAND, ServedPages, serve
 from tests.stored import EPOCH, Both, chunk, message, store_session
 from tests.views.turns import EVIL
@@ -120,8 +120,7 @@ def test_the_link_opens_the_list_and_leaves_no_token_in_the_address(browser: Bro
         context.close()
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "scheme"), SCREENS)
 @pytest.mark.parametrize(
     "name", ["", "?archived=1", "search?q=words&in=tools", "stats", "session", "contents", "files", "nowhere"]
 )
