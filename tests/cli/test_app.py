@@ -1,7 +1,6 @@
 """The commands as a whole."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from typer.testing import CliRunner
 from acp_proxy import __version__
 from acp_proxy.cli.app import GROUPS, OF_SESSIONS, app
 from acp_proxy.store.store import Store
+from tests import forked
 from tests.client import TIMEOUT
 from tests.stored import store_session
 
@@ -92,11 +92,9 @@ def test_run_starts_an_agent_with_the_name_of_a_short_form(tmp_path: Path, name:
     agent = tmp_path / name
     agent.write_text("#!/bin/sh\necho the agent: $0 $*\n")
     agent.chmod(0o755)
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, "-m", "acp_proxy", "run", "--store", str(tmp_path / "store"), name, "-h"],
         env={**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
         text=True,
         timeout=SECONDS,
     )

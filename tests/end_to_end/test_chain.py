@@ -61,9 +61,13 @@ def conductor(request: pytest.FixtureRequest) -> list[str]:
     return [found]
 
 
-@pytest.fixture(params=[ONCE, TWICE], ids=["one of us", "two of us"])
+alone_and_chained = pytest.mark.parametrize("chained", [ONCE, TWICE], ids=["one of us", "two of us"], indirect=True)
+
+
+@pytest.fixture
 def chained(tmp_path: Path, conductor: list[str], request: pytest.FixtureRequest) -> Iterator[Chained]:
-    place = Chained(tmp_path, conductor, request.param)
+    """Two of us, if the test does not say how many."""
+    place = Chained(tmp_path, conductor, getattr(request, "param", TWICE))
     yield place
     place.close()
 
@@ -102,6 +106,7 @@ def proxies_of(editor: Editor) -> list[psutil.Process]:
 # The main job.
 
 
+@alone_and_chained
 def test_a_session_is_recorded_once_listed_loaded_continued_and_deleted(chained: Chained) -> None:
     session = chained.recorded("mend it")
     [path] = chained.transcripts()
@@ -217,6 +222,7 @@ def test_history_is_served_after_the_agent_has_exited(in_small: Chained) -> None
     assert editor.end() == 0
 
 
+@alone_and_chained
 def test_what_was_said_survives_a_proxy_that_dies(chained: Chained) -> None:
     editor = chained.started({"turns": [[say("before"), {"wait_cancel": True}]]})
     session = editor.new_session()
