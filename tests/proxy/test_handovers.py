@@ -559,6 +559,41 @@ def test_a_session_that_the_agent_refuses_by_both_ids_is_refused_once() -> None:
     assert (step.to_agent, step.to_client) == (b"", line(last))
 
 
+def asked_by_another_windows_id(*loads: dict[str, Any]) -> Talk:
+    """A session that was opened here, and that another window has handed over, is loaded here."""
+    talk = Talk().begins(LOADS).opens("s")
+    talk.stored["s"] = Stored(alias="other", moved=True)
+    talk.client(*loads)
+    assert line(load(1, "other")) in talk.all.to_agent
+    return talk
+
+
+def test_the_session_that_the_agent_had_before_another_windows_handover_gets_a_record_of_the_rest() -> None:
+    talk = asked_by_another_windows_id(load(1, "s"))
+    assert talk.agent(error(1, -32002, "session not found")).to_agent == line(load(1, "s"))
+    step = talk.agent(result(1, {}))
+    assert step.asked == [StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True)]
+    assert heard(talk.replay_ends(1, brief=BRIEF)) == [result(1, {})]
+    assert json.loads(talk.client(prompt(2, "s")).to_agent) == briefed(2, "s")
+    assert talk.agent(stopped(2)).kept[0] == RecordNote("s", {"type": NoteType.HANDOVER, "to": "s"})
+
+
+def test_a_session_is_handed_over_again_if_the_agent_knows_neither_of_its_ids() -> None:
+    talk = asked_by_another_windows_id(load(1, "s"))
+    assert talk.agent(error(1, -32002, "session not found")).to_agent == line(load(1, "s"))
+    assert json.loads(talk.agent(error(1, -32002, "session not found")).to_agent) == new(OURS)
+    talk.agent(result(OURS, {"sessionId": "n"}))
+    talk.replay_ends(1, brief=BRIEF)
+    talk.client(prompt(2, "s"))
+    assert talk.agent(stopped(2)).kept[0] == RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
+
+
+def test_the_load_behind_a_cancelled_one_is_asked_for_by_the_earlier_id_too() -> None:
+    talk = asked_by_another_windows_id(load(1, "s"), cancel(1), load(2, "s"))
+    assert talk.agent(error(1, -32002, "session not found")).to_agent == b""
+    assert talk.agent(error(2, -32002, "session not found")).to_agent == line(load(2, "s"))
+
+
 def test_a_session_that_was_not_opened_here_is_asked_for_by_the_latest_id_only() -> None:
     talk = about_to_load(Stored(alias="other", moved=True), RESUMES)
     talk.client(resume(1, "s"))

@@ -109,6 +109,8 @@ class AgentSessions:
         if load.catches_up and ended.record:
             self._aliases.watch(load.session)  # from now on, its lines are looked at one by one
             self._handovers.note_catching_up(load.session)
+        if load.returns_to is not None and not load.opens_anew and ended.record:
+            self._handovers.note_opened(load.session, load.returns_to)
         if load.opens_anew or ended.record:
             self._handovers.keep_record(load.session, ended.record, ended.attached)
 

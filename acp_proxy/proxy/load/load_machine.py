@@ -182,9 +182,10 @@ class LoadMachine:
     def take_earlier_id(self, load: Load, answer: Response) -> str | None:
         """The id by which the agent had the session before, if it refuses another window's. Only once."""
         earlier_id, load.earlier_id = load.earlier_id, None
-        is_asked = load.state in (LoadState.ASKED, LoadState.PASSING)
-        is_refused = is_asked and answer.error is not None and not self._agent_sessions.can_open_anew(load, answer)
-        return earlier_id if is_refused else None
+        if earlier_id is None or answer.error is None or load.state not in (LoadState.ASKED, LoadState.PASSING):
+            return None
+        load.returns_to = earlier_id
+        return earlier_id
 
     def handle_answer(self, load: Load, line: bytes, message: Response) -> list[Effect]:
         """The agent's answer to a load, or to the request sent in its place. ``message``: the same line, parsed."""
@@ -283,7 +284,7 @@ class LoadMachine:
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [*([] if load.uncompared else [warning]), *self._move(load, LoadEvent.REPLAYED)]
         resent = self._agent_sessions.find_refused_prompt(load.request.id)
-        gives_record = load.opens_anew or load.catches_up
+        gives_record = load.opens_anew or load.catches_up or load.returns_to is not None
         return [
             StartReplay(
                 load.request.id,

@@ -160,7 +160,10 @@ class Lookups:
             ]
         if isinstance(planned, Refusal):
             return [_not_found(request, session)]
-        earlier_id = (self._aliases.agent_of(session) or session) if self._log.sessions.is_known(session) else None
+        others = self._machine.open_loads.of_session(session)
+        earlier_id = next((other.earlier_id for other in others if other.earlier_id is not None), None)
+        if earlier_id is None and self._log.sessions.is_known(session):
+            earlier_id = self._aliases.agent_of(session) or session
         # An agent that is not asked goes on with its turn in the session that it has open.
         aliased = self._use_alias(session, found) if planned.sends is not None else []
         if found.is_foreign:
@@ -212,11 +215,10 @@ class Lookups:
 
     def ask_by_earlier_id(self, load: Load, answer: Response) -> list[Effect]:
         """The agent has answered a load. If it refuses an id that another window's agent gave the session, ask for the
-        one that this window's agent had last, unless a new session is opened instead. Otherwise returns nothing: that
-        is the answer.
+        one that this window's agent had last. Otherwise returns nothing: that is the answer.
 
         An agent may know a session only in the process that opened it. Without us it would have been asked for the one
-        that it has, or had until the client closed it, and the next prompt to one that is open goes there anyway.
+        that it has, or had until the client closed it, and what was said there elsewhere is in no other session.
         """
         earlier_id = self._machine.take_earlier_id(load, answer)
         if earlier_id is None:
