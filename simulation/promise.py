@@ -315,8 +315,8 @@ def check_view(
     times = behind.replays
     found: list[Broken] = []
     once = behind.is_mixed  # a replay may have been dropped, because it was asked for twice
-    # The rest of a late replay that comes in a turn: a user message without an answer looks like the prompt's echo,
-    # with what the agent has added to it. It was seen in the turn where it came; later loads show the two as one.
+    # The rest of a late replay that comes in a turn: a user message from elsewhere looks like the prompt's echo, with
+    # what the agent has added to it. It was seen in the turn where it came; later loads show the two as one.
     echoed = {word for each in said if each.how == "found" and each.kind == USER for word in each.words()}
     echoed = echoed if session in truth.raced else set()
     lacks = [w for w in has_without if has[w] < min(has_without[w], 1 if once else max(1, told[w])) and w not in echoed]
@@ -346,7 +346,7 @@ def check_view(
         is_in_order = _is_in(seen, order) or _is_in(without, seen)
     else:  # prompts may have been queued; and in the others, a word may be seen twice, or come late
         is_in_order = session in truth.raced | truth.is_shared or _is_in(_agents(seen), order)
-    if habits.is_late and session in truth.skipped:
+    if echoed or (habits.is_late and session in truth.skipped):
         is_in_order = True
     if not behind.is_mixed and not is_in_order:
         found.append(Broken("order", f"{where} has {_text(seen)}, said was {_text(order)}"))

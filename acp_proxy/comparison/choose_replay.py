@@ -124,7 +124,7 @@ def _judge(facts: ReplayFacts) -> Rule:
     is_explained = any(turn <= text.taken_back_at for turn in missing)  # by a later command or compaction
     if is_explained or _were_taken_back_elsewhere(facts, missing) or _was_forked_before(text, missing):
         return Rule.TAKEN_BACK
-    # A rewind may end in the middle of a turn. Only its words tell: many agents replay no tool calls at all.
+    # A rewind may end in the middle of a turn. What stands before the turn's last words, the agent only leaves out.
     if any(turn <= text.rewound_at and _is_end_missing(facts, turn) for turn in incomplete):
         return Rule.TAKEN_BACK
     # Agents do not replay commands of their own, so these messages need not be among them.
@@ -163,10 +163,12 @@ def _is_all_missing(facts: ReplayFacts, turn: int) -> bool:
 
 
 def _is_end_missing(facts: ReplayFacts, turn: int) -> bool:
-    """Whether the last of a turn's words are missing."""
+    """Whether the last of a turn's words are missing, or calls behind them."""
     start, end = facts.text.span_of(turn)
     last = _find_before(facts.known_spans, end - 1)
-    return start < end and (last is None or last[1] < end)
+    missing = [number for number in facts.text.calls_of(turn) if number not in facts.known_calls]
+    are_calls_missing = any(facts.text.calls[number].at == end for number in missing)
+    return are_calls_missing or (start < end and (last is None or last[1] < end))
 
 
 def _find_before(spans: list[Span], at: int) -> Span | None:

@@ -125,7 +125,7 @@ class Comparison:
             return self._compare_user(message)
         if message.kind == update_kinds.THOUGHT_CHUNK:
             self.has_thoughts = True
-            is_known = self._search.find_thought(message.text)
+            is_known = message.is_known_alone = self._search.find_thought(message.text)
             if self._tail.user_count or not is_known:
                 is_first = self._is_first_thought
                 for sent in message.updates:
@@ -233,16 +233,15 @@ class Comparison:
     def split_tail(self) -> tuple[list[bytes], list[bytes]]:
         """The lines that the transcript may lack, in two parts: those that are new, and user messages, thoughts and
         plans after the agent's last words, calls and other updates, which depend on what the agent sends next. A user
-        message that follows the transcript's last turn is new, unless the agent has sent user messages only: then the
-        answer to the last one may still come (gemini sends the first part of its replay before it answers)."""
+        message that the transcript lacks is new, unless the agent has sent user messages only: then the answer to the
+        last known one may still come (gemini sends the first part of its replay before it answers)."""
         self.end_message()
         return self._tail.split(may_be_past=self._is_in_answer and not self.spans.all and not self.calls.known)
 
     def find_new(self, *, is_open_elsewhere: bool | None = None, comes_again: bool = False) -> list[bytes]:
         """The lines to record.
 
-        From a user message in the tail on that is answered or follows the transcript's last turn, these are all lines,
-        since the session continued elsewhere.
+        From a user message in the tail on, these are all lines, since the session continued elsewhere.
         Before it, they are the end of a turn that has no answer in the transcript, or else what came after the agent's
         answer and is nowhere in the transcript. If the transcript is empty, they are all lines.
 
@@ -261,18 +260,19 @@ class Comparison:
 
     @property
     def has_next_turn(self) -> bool:
-        """Whether the tail has a user message that follows the transcript's last turn, answered or not, or something
-        else that is new whatever follows."""
+        """Whether the tail has something that is new although the agent has said nothing behind it: a user message, or
+        a thought."""
         return self._tail.has_next_turn
 
     @property
     def is_surely_new(self) -> bool:
-        """Whether what is coming is new, whatever the agent sends next: as ``has_next_turn``, or something after it."""
+        """Whether what is coming is new, whatever the agent sends next: something
+        as in ``has_next_turn`` behind the transcript's last turn, or what comes after it."""
         message = self._current_message
         if message is not None and message.kind == update_kinds.THOUGHT_CHUNK and self._is_first_thought:
             return True
         if self._is_in_answer or message is None or message.kind != update_kinds.USER_CHUNK:
-            return self._tail.has_next_turn and not self._is_in_answer
+            return self._has_sure_turn and not self._is_in_answer
         last = self.text.users[self.users.next - 1 :] if self.users.next else self.text.users
         may_be_known = any(form.startswith(message.text) for user in last for form in user.forms)
         return self._is_at_end and not (
@@ -287,6 +287,11 @@ class Comparison:
         replay has come, nor of those behind it, in the transcript."""
         last = self.text.users[self.users.next - 1] if self.users.next else None
         return last is not None and self._tail.completes_turn and last.thought == len(self.text.thoughts)
+
+    @property
+    def _has_sure_turn(self) -> bool:
+        """Whether nothing known can follow what is new in the tail."""
+        return self._tail.has_next_turn and self._is_at_end
 
     @property
     def _is_at_end(self) -> bool:
@@ -350,9 +355,10 @@ class Comparison:
         letters = message.text
         span = self._find(letters)
         if span is not None:
-            if self._tail.has_next_turn and self.text.has_earlier_message(letters, span[0]):
+            has_place = self.users.has_begun and not self._is_in_answer and self._is_at_end
+            if self._has_sure_turn and self.text.has_earlier_message(letters, span[0]):
                 self.spans.add(span)  # agents warn in the same words in each load: no message before that is the past
-            elif not self._tail.outlives(message, has_place=self.users.has_begun and not self._is_in_answer):
+            elif not self._tail.outlives(message, has_place=has_place):
                 self._mark_known([span])
             return True
         if len(message.updates) > 1 and (spans := self._find_each(message)) is not None:
@@ -485,7 +491,7 @@ class Comparison:
             self.users.first_letters = message.text
         message.is_repeated = number in self.users.known
         self._move_to_user(number)
-        message.lacks_words = not self._has_words_left(self.users.next)
+        message.is_known_alone = not self._has_words_left(self.users.next)
         if (key := self.text.users[number].key) is not None and message.message_id is not None:
             self.ids[key] = message.message_id
         self._compare_users_behind(message, self.users.find_end(message, number))
@@ -512,7 +518,7 @@ class Comparison:
 
     def _keep_user(self, *sent: ComparedUpdate) -> None:
         for each in sent:
-            each.is_next_turn = self._is_at_end
+            each.is_next_turn = True
         self._tail.add(*sent)
 
     def _move_to_user(self, number: int) -> None:

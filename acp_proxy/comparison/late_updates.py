@@ -71,7 +71,11 @@ class LateUpdates:
         ):
             self._drop()  # a message that the client has seen is complete; what waited came before or in it
         was_shown = self._shows_transcript or comparison.users.has_restarted
-        if before is not None and message is not before and (before.is_repeated or (before.lacks_words and was_shown)):
+        if (
+            before is not None
+            and message is not before
+            and (before.is_repeated or (before.is_known_alone and was_shown))
+        ):
             self._drop_known()
         self._waiting.append(line)
         self._size += len(line)
@@ -117,7 +121,7 @@ class LateUpdates:
             self._drop_known()
             return self._take_waiting()
         # Without words of the agent behind them, user messages and thoughts are a part of the history, as the client
-        # has seen it, except a user message behind the transcript's last turn.
+        # has seen it, except a user message that the transcript lacks.
         is_neutral = self._shows_transcript and (message is None or message.kind != update_kinds.AGENT_CHUNK)
         if is_neutral and self._comparison.has_next_turn:
             new = {line for part in self._comparison.split_tail() for line in part}
@@ -132,8 +136,8 @@ class LateUpdates:
         return []
 
     def _drop_known(self) -> None:
-        """The client has seen a user message, and no known words can follow it: what waited came before or in it,
-        except messages in the same run that the transcript lacks. What follows is new, and must not bring it along."""
+        """The client has seen this message, and no known words need to follow it: what waited came before or in it,
+        except messages that the transcript lacks. What follows may be new, and must not bring it along."""
         lacking = self._comparison.tail_lines
         self._waiting = [line for line in self._waiting if line in lacking]
 

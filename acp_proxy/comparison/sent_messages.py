@@ -13,8 +13,8 @@ class ComparedUpdate(Struct):
     """An update that the agent sent.
 
     ``late``: it came after the agent's answer. ``is_somewhere``: the transcript has it, though not behind the last
-    known message. ``is_next_turn``: it is new whatever follows: a user message behind the transcript's last turn, as
-    far as can be known, or the first thought of a turn without an answer.
+    known message. ``is_next_turn``: it is new if nothing known follows, although the agent says nothing behind it: a
+    user message, or the first thought of a turn without an answer.
     """
 
     line: bytes
@@ -38,8 +38,9 @@ class SentMessage:
         self.span: Span | None = None
         """The place of all its letters in the transcript, if they have been looked for and found."""
         self.is_new = False
-        self.lacks_words = False
-        """It is a user message that the transcript has, with no words of the agent behind it in its turn."""
+        self.is_known_alone = False
+        """The transcript has it, and no words of the agent need to follow: it is a thought, or a user message with none
+        behind it in its turn."""
         self.is_repeated = False
         """It is a user message that the agent has sent before."""
 

@@ -64,11 +64,13 @@ class User(Struct):
 
 
 class KnownCall(Struct):
-    """A tool call. ``turn``: how many user messages came before it. ``status``: its last one."""
+    """A tool call. ``turn``: how many user messages came before it. ``at``: the offset of the first letter that follows
+    it. ``status``: its last one."""
 
     id: str
     title: str | None
     turn: int
+    at: int
     status: str | None
 
 
@@ -418,7 +420,7 @@ class TextBuilder:
             call.status = status or call.status
             return
         text.calls_by_id.setdefault(id, []).append(len(text.calls))
-        text.calls.append(KnownCall(id, title, turn, status))
+        text.calls.append(KnownCall(id, title, turn, self._size, status))
 
 
 def letters(text: str) -> str:

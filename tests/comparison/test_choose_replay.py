@@ -268,6 +268,9 @@ def test_a_rewind_to_an_unknown_message_explains_that_the_end_of_a_turn_is_missi
     assert choose_replay(told(laid(*turn, rewind), *turn[:3])).rule is Rule.TAKEN_BACK
     assert choose_replay(told(laid(*turn, rewind), turn[0], *turn[2:])).rule is Rule.LESS
     assert choose_replay(told(laid(*turn, rewind, *TWO), *turn, TWO[0], "You are welcome,")).rule is Rule.LESS
+    turn = ["> a", "I will look.", call("1", "look")]
+    assert choose_replay(told(laid(*turn, rewind), *turn[:2])).rule is Rule.TAKEN_BACK
+    assert choose_replay(told(laid(*turn), *turn[:2])).rule is Rule.LESS
 
 
 def test_a_compaction_explains_only_what_is_missing_before_it() -> None:

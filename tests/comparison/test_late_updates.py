@@ -184,6 +184,11 @@ def test_a_known_user_message_without_an_answer_does_not_come_again_with_what_fo
     assert late.told("> mend it", "> thanks") == expected(["> thanks"])
 
 
+def test_a_known_thought_does_not_come_again_with_what_follows() -> None:
+    late = Late(laid("> mend it", "~ hm"), "> mend it", ours=True)
+    assert (late.told("~ hm"), late.told(GREETING)) == ([], expected([GREETING]))
+
+
 def test_a_user_message_that_comes_again_alone_is_not_shown_twice() -> None:
     for said in ["> mend it"], ["> mend it", "> thanks"]:
         late = Late(laid(*said), *said, ours=False)
@@ -196,11 +201,11 @@ def test_a_user_message_that_equals_the_first_one_passes_at_once_where_the_trans
     assert late.told("> /undo") == expected(["> /undo"])
 
 
-def test_an_unanswered_user_message_before_the_last_turn_passes_only_if_the_agents_replay_is_shown() -> None:
-    for ours, out in ((True, []), (False, expected(["> Thank you!"]))):
+def test_an_unanswered_user_message_before_the_last_turn_passes_at_once_only_if_the_agents_replay_is_shown() -> None:
+    for ours, at_once, rest in ((True, [], ["> Thank you!"]), (False, ["> Thank you!"], [])):
         late = Late(laid(*TALK), *ONE, ours=ours)
-        assert late.told("> Thank you!") == out
-        assert (late.rest(), new(late.comparison)) == ([], [])
+        assert late.told("> Thank you!") == expected(at_once)
+        assert (late.rest(), new(late.comparison)) == (expected(rest), expected(["> Thank you!"]))
 
 
 def test_a_user_message_that_may_begin_the_agents_replay_again_waits() -> None:
@@ -213,8 +218,9 @@ def test_a_user_message_that_may_begin_the_agents_replay_again_waits() -> None:
 
 
 def test_updates_that_waited_at_the_answer_pass_with_the_agents_next_words() -> None:
-    late = Late(laid(*TALK), *ONE, "> and test it", ours=True)
-    assert late.told("All the tests pass.") == expected(["> and test it", "All the tests pass."])
+    more = user("and test it", messageId="m")
+    late = Late(laid(*ONE), "> mend it", more, ours=True)
+    assert late.told("All the tests pass.") == expected([more, "All the tests pass."])
 
 
 def test_a_call_that_the_client_has_seen_is_dropped_and_its_end_passes() -> None:
