@@ -11,6 +11,7 @@ Never raises on what an agent sends. Texts are compared without white space. doc
 
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import takewhile
 
 from msgspec import Struct
@@ -54,7 +55,7 @@ class ReplayFacts(Struct, frozen=True):
     has_unknown_kind: bool
     """The transcript lacks an update that is neither words nor a call nor a plan, such as a compaction."""
     continues_last: bool
-    """The transcript lacks the end of its last words, or of an unfinished call."""
+    """The transcript lacks the end of its last words."""
     repeats: bool
     """The agent sent something twice."""
 
@@ -546,9 +547,15 @@ class Comparison:
         self._tail.completes_turn = turn > self.text.last_answered
 
     def _has_words_left(self, turn: int) -> bool:
-        """Whether the transcript has words in this turn, to which the replay has come, that were not sent yet."""
+        """Whether the transcript has words in this turn, to which the replay has come, that were not sent yet.
+
+        If all that it has is a message that was said before, the last answered turn has only a warning: nobody says an
+        answer in the words of another one, and a message from elsewhere may follow.
+        """
         start, end = self.text.span_of(turn)
-        return max(start, self.at) < end
+        start = max(start, self.at)
+        is_last = turn == self.text.last_answered
+        return start < end and not (is_last and self.text.has_earlier_message(self.text.words[start:end], start))
 
     def _is_last_user_again(self, message: SentMessage) -> bool:
         """Whether the last known user message comes once more, before anything else."""
@@ -576,7 +583,9 @@ class Comparison:
         self.users.has_begun = True
         self._end_tail()
         if known.status in UNFINISHED and status not in UNFINISHED:
-            self.continues_last = True
+            if known.id != id:  # some agents give calls new ids in each replay
+                with suppress(ValueError, KeyError):
+                    sent.line = acp.with_call_id(sent.line, known.id)
             self._tail.add(sent)
             self._tail.completes_turn = True
         return number

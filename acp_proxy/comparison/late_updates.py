@@ -90,7 +90,7 @@ class LateUpdates:
             if number is None or not was_shown:
                 return self._take_waiting()
             self._drop()  # what came before a known call is known too, but the end of an unfinished call is new
-            return [line] if comparison.completes_turn else []
+            return [*comparison.tail_lines] if comparison.completes_turn else []
         if kind == update_kinds.AGENT_CHUNK and message is not None:
             if (
                 not message.is_new

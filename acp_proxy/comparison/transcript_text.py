@@ -253,7 +253,7 @@ class TextBuilder:
         elif entry.peer is Peer.AGENT and method == acp.UPDATE:
             self.add_update(acp.member(params, "update"))
         elif entry.note is not None and entry.note.get("type") == NoteType.FAILED:
-            self._end_prompts()
+            self._fail_prompt()
         elif entry.note is not None and entry.note.get("type") == NoteType.OPENED:
             self._end_user()
             self._reopen(entry, entry.note.get("method"))
@@ -371,8 +371,17 @@ class TextBuilder:
         if method == acp.FORK:
             self._text.forked_at = len(self._text.users)
 
+    def _fail_prompt(self) -> None:
+        """The agent has ended before it answered the oldest prompt. It may have finished that turn, without us."""
+        self._end_user()
+        self._run = None
+        self._left += self._open[:1]
+        del self._open[:1]
+        for user in self._open:
+            user.latest_start = self._size
+
     def _end_prompts(self, key: tuple[str, bytes] | None = None) -> None:
-        """A prompt has its answer, or has failed: the one with this ``User.key``, else the oldest."""
+        """A prompt has its answer: the one with this ``User.key``, else the oldest."""
         self._end_user()
         self._run = None
         with_key = (user for user in (*self._open, *self._left) if key is not None and user.key == key)

@@ -238,6 +238,16 @@ def without_title(raw: bytes) -> bytes | None:
     return json_splice.encode(json_splice.replaced(line, [(span, json_splice.without(line, span[0], "title"))]))
 
 
+def with_call_id(raw: bytes, id: str) -> bytes:
+    """The update with another ``params.update.toolCallId``. Raises ValueError, KeyError."""
+    line = json_splice.decode(raw)
+    start = json_splice.whole(line)[0]
+    for key in ("params", "update"):
+        start = json_splice.members(line, start)[key][0]
+    span = json_splice.members(line, start)["toolCallId"]
+    return json_splice.encode(json_splice.replaced(line, [(span, jsonrpc.dump(id).decode())]))
+
+
 def with_chunk_text(raw: bytes, new: str) -> bytes:
     """The chunk with another ``params.update.content.text``. Raises ValueError, KeyError."""
     line = json_splice.decode(raw)

@@ -196,9 +196,10 @@ def test_a_replay_that_continues_our_last_words_is_more_unless_these_were_cut() 
     assert choose_replay(told(laid(*said), *said)).rule is Rule.SAME
 
 
-def test_the_end_of_a_call_that_we_lack_is_more() -> None:
+def test_the_end_of_a_call_that_we_lack_follows_whichever_replay_is_shown() -> None:
     past = laid(*ONE, "> look", call("1", "look", "pending"), answered=False)
-    assert choose_replay(told(past, *ONE, "> look", call("1", "look"))).rule is Rule.MORE
+    assert choose_replay(told(past, *ONE, "> look", call("1", "look"))).rule is Rule.SAME
+    assert choose_replay(told(past, *ONE, call("1", "look"))).rule is Rule.LESS
 
 
 def test_more_takes_precedence_over_less() -> None:

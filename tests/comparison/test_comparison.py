@@ -218,7 +218,15 @@ def test_the_end_of_a_call_unfinished_in_the_transcript_is_new() -> None:
     comparison = told(past, "> a", call("1", "look", "in_progress"), end, "Done with it.")
     assert tail(comparison) == [end, agent("Done with it.")]
     assert new(comparison) == tail(comparison)
-    assert comparison.continues_last
+    assert choose_replay(comparison).rule is Rule.SAME
+    assert choose_replay(told(past, call("1", "look"))).rule is Rule.LESS
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_the_end_of_a_call_that_the_agent_replays_with_a_new_id_is_about_the_transcripts_call(late: bool) -> None:
+    past = laid("> a", call("1", "look", "in_progress"), answered=False)
+    end = call("new", "look", "completed")
+    assert new(told(past, "> a", *([] if late else [end]), late=[end] * late)) == [call("1", "look", "completed")]
 
 
 @pytest.mark.parametrize("asked", ["mend it", "/status"])

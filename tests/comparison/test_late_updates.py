@@ -230,6 +230,8 @@ def test_a_call_that_the_client_has_seen_is_dropped_and_its_end_passes() -> None
     end = call("2", status="completed", kind="tool_call_update")
     assert late.told(end) == [end]
     assert new(late.comparison) == [end]
+    late = Late(past, "> a", ours=True)
+    assert late.told(call("one", "look"), call("two", "mend", "completed")) == [call("2", "mend", "completed")]
 
 
 def test_the_users_words_before_a_call_that_ends_are_not_shown_again() -> None:
