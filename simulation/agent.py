@@ -429,7 +429,9 @@ class Agent:
                 at = max(n for n, item in enumerate(items) if item.turn == items[at].turn)
             kept = items[: at + 1]
         session = self.disk.new_id()
-        self.disk.sessions[session] = Memory(list(kept), marks.get("session"), self.disk.sessions[parent].title)
+        self.disk.sessions[session] = Memory(
+            [replace(item) for item in kept], marks.get("session"), self.disk.sessions[parent].title
+        )
         self._open.add(session)
         left = {item.id for item in kept}
         dropped = [item.id for item in items if item.id not in left]

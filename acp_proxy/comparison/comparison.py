@@ -299,7 +299,10 @@ class Comparison:
         """Whether no user message with an answer follows in the transcript for sure: the replay has come to the last of
         these, or nothing says where it is, since the agent leaves out whatever the transcript has."""
         text, users = self.text, self.text.users
-        if not self.users.has_begun or self.users.next == len(users):
+        is_before_first = (
+            not self.users.next and self.at <= text.span_of(0)[1] and self.calls.last < text.calls_of(0).stop
+        )
+        if is_before_first or self.users.next == len(users):
             return True
         is_last = users[-1].start < self.at or users[-1].call <= self.calls.last
         following = users[self.users.next]
@@ -357,8 +360,10 @@ class Comparison:
         span = self._find(letters)
         if span is not None:
             has_place = self.users.has_begun and not self._is_in_answer and self._is_at_end
-            if self._has_sure_turn and self.text.has_earlier_message(letters, span[0]):
-                self.spans.add(span)  # agents warn in the same words in each load: no message before that is the past
+            # Agents greet and warn in the same words in each load: no message before that is the past.
+            is_before_first = span[1] <= self.text.span_of(0)[1]
+            if self._has_sure_turn and (is_before_first or self.text.has_earlier_message(letters, span[0])):
+                self.spans.add(span)
             elif not self._tail.outlives(message, has_place=has_place):
                 self._mark_known([span])
             return True

@@ -327,6 +327,12 @@ def test_a_known_warning_ends_no_tail_although_it_stands_in_the_last_turn() -> N
     assert new(told(past, "> mend it", "> Thank you!", "A warning of the model.")) == []
 
 
+def test_a_known_greeting_from_before_the_first_prompt_ends_no_tail() -> None:
+    comparison = told(laid(GREETING, *TALK), "> Thank you!", late=[GREETING])
+    assert (updates(comparison.split_tail()[0]), new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
+    assert new(told(laid(GREETING, *TALK), "> <context>", GREETING, *TALK)) == []
+
+
 @pytest.mark.parametrize("behind", [[], ["> and test it"]])
 @pytest.mark.parametrize("late", [True, False])
 def test_a_thought_is_new_if_the_transcript_has_nothing_of_the_agent_from_that_turn_on(
