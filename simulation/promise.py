@@ -181,8 +181,9 @@ class Truth:
         for each in gone:
             each.is_gone = how
         for window in self._windows.values():
-            if label in window.views:  # it showed that when it was said
-                window.views[label].excused.update(word for each in gone for word in each.words())
+            if label in window.views:  # it showed that when it was said, or in each replay
+                view = window.views[label]
+                view.excused.update(word for each in gone * view.replays for word in each.words())
 
     def _forked(self, label: int, parent: int, dropped: list[str], is_at_message: bool) -> None:
         copies = [Said(**vars(each)) for each in self.of(parent)]

@@ -245,6 +245,27 @@ def test_the_tail_of_a_resume_is_found_by_the_plan_that_was_kept_for_it(monkeypa
     assert run(plan).kinds == {"foreign"}
 
 
+def test_an_order_is_checked_unless_a_prompt_was_sent_while_a_turn_made_elsewhere_was_replayed(
+    monkeypatch: Patch,
+) -> None:
+    receive, swapped = links.Proxied.receive, list[Message]()
+
+    def sends_a_message_behind_its_answer(self: links.Proxied) -> Message:
+        message = receive(self)
+        if "ask-6" not in str(message) or not self._heard or any(message is each for each in swapped):
+            return message
+        swapped.append(message)
+        following = receive(self)
+        self._heard.appendleft(message)
+        return following
+
+    monkeypatch.setattr(links.Proxied, "receive", sends_a_message_behind_its_answer)
+    plan = read_file(KEPT / "prompt-while-a-turn-made-elsewhere-is-replayed.json")
+    load = {key: value for key, value in plan.steps[2].items() if key not in ("then", "come")}
+    assert not run(plan).broken
+    assert run(plan.with_steps([*plan.steps[:2], load, *plan.steps[3:]])).kinds == {"order"}
+
+
 def test_a_loss_is_found_although_the_two_runs_have_parted(monkeypatch: Patch) -> None:
     send, receive, rewound = links.Proxied.send, links.Proxied.receive, set[links.Proxied]()
 
