@@ -28,9 +28,10 @@ class ReplayInTurn:
     """The updates of one session in the turn after a load. The comparison is over, so each line comes out with whether
     to record it."""
 
-    def __init__(self, comparison: Comparison, *, shows_transcript: bool) -> None:
+    def __init__(self, comparison: Comparison, *, shows_transcript: bool, expects_replay: bool = False) -> None:
         """``comparison``: with what the agent sent before the prompt. ``shows_transcript``: the client must not get a
-        replay, since it has seen the transcript, or has cancelled the load and wants nothing of the past."""
+        replay, since it has seen the transcript, or has cancelled the load and wants nothing of the past.
+        ``expects_replay``: as for ``add``."""
         self._text = comparison.text
         self._shows_transcript = shows_transcript
         self._at, self._next_user = comparison.at, comparison.users.next
@@ -39,7 +40,7 @@ class ReplayInTurn:
         """Where the replay has come to in the thought with which the transcript ends."""
         self._next_call = 0
         """Where a proved replay has come to in the transcript's calls."""
-        self._may_continue = comparison.stops_in_turn
+        self._may_continue = comparison.stops_in_turn or expects_replay
         """Whether what the agent sends next may go on in order."""
         self._is_proven = self._is_proof = False
         """Whether a user message has proved a replay, and whether the one that is coming does."""
@@ -150,18 +151,30 @@ class ReplayInTurn:
 
     def _add_words(self, line: bytes, letters: str) -> list[SortedLine]:
         out: list[SortedLine] = []
-        if not self._is_next(letters):
-            is_whole = bool(self._letters) and self._text.ends_message(self._at + len(self._letters))
+        if not self._goes_on(letters):
+            is_whole = bool(self._letters) and self._may_end(self._at + len(self._letters))
             out = self._end_message() if is_whole else []
-            if not (is_whole and self._is_next(letters)):
+            if not (is_whole and self._goes_on(letters)):
                 return out + self._end_replay(line)
         self._letters += letters
         return out + self._wait(line)
 
-    def _is_next(self, letters: str) -> bool:
-        """Whether the message that is coming goes on with these letters in the transcript, within its turn."""
+    def _goes_on(self, letters: str) -> bool:
+        """Whether the message that is coming goes on with these letters in the transcript, within its turn. In a replay
+        that the agent was asked for, this may move to a later message of the turn: the transcript also has what the
+        agent says outside turns, such as greetings."""
         end_of_turn = self._text.latest_end(self._next_user)
-        return self._text.words.startswith(letters, self._at + len(self._letters), end_of_turn)
+        if self._text.words.startswith(letters, self._at + len(self._letters), end_of_turn):
+            return True
+        said = self._letters + letters
+        begins = self._text.find_beginning(said, self._at, end_of_turn) if self._expects_replay else None
+        self._at = begins if begins is not None else self._at
+        return begins is not None
+
+    def _may_end(self, at: int) -> bool:
+        """Whether a message of the replay may end before this offset. In a replay that the agent was asked for, the
+        rest may be something that it said outside turns, which stands there in the same message."""
+        return self._text.ends_message(at) or (self._is_proven and self._was_expected)
 
     def _is_last_thought(self, letters: str) -> bool:
         """Whether a proved replay goes on with the thought with which the transcript ends. No known words follow it,
@@ -195,7 +208,7 @@ class ReplayInTurn:
         self._at += len(letters)
         if not self._is_proven:
             return []  # equal words prove nothing: agents say the same twice, and leave turns out of their replays
-        if not self._text.ends_message(self._at):  # a part of the transcript's message: the agent says less now
+        if not self._may_end(self._at):  # a part of the transcript's message: the agent says less now
             self._may_continue = self._is_proven = False
         return self._decide(is_new=not self._is_proven)
 

@@ -200,6 +200,12 @@ class TranscriptText:
                 self._by_message.setdefault(self.words[begin:following], []).append(begin)
         return self._by_message.get(letters, ())
 
+    def find_beginning(self, letters: str, start: int, end: int) -> int | None:
+        """The offset of the first agent message between two offsets that begins with these letters."""
+        places = range(bisect_left(self.messages, start), bisect_left(self.messages, end))
+        begins = (self.messages[place] for place in places)
+        return next((at for at in begins if self.words.startswith(letters, at, end)), None)
+
     def ends_message(self, at: int) -> bool:
         """Whether an agent message ends before this offset."""
         return at == len(self.words) or self.begins_message(at)

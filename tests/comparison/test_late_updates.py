@@ -310,7 +310,7 @@ class Turn:
         self.prompts, self.loading = [letters(prompt) for prompt in prompts], loading
         comparison = told(past, *before)
         comparison.end_message()
-        self.replay = ReplayInTurn(comparison, shows_transcript=ours)
+        self.replay = ReplayInTurn(comparison, shows_transcript=ours, expects_replay=loading)
 
     def told(self, *said: str | Update) -> tuple[list[Update], list[Update]]:
         """What is sent to the client at once, and what is recorded."""
@@ -524,6 +524,23 @@ def test_a_user_message_of_such_a_replay_is_known_whatever_follows_the_answer() 
     assert turn.told("> mend it") == (expected(["> mend it"]), [])
     turn.loading = False
     assert turn.all(GREETING) == both(GREETING)
+
+
+def test_a_replay_that_the_agent_is_asked_for_may_lack_what_it_has_said_outside_turns() -> None:
+    said: list[Update] = [agent("Hello!", messageId="h"), agent("It is mended.", messageId="m")]
+    words = [{**said[1], "content": {"type": "text", "text": each}} for each in ("It is ", "mended.")]
+    turn = Turn(laid("> mend it", *said, answered=False), prompts=(), ours=False, loading=True)
+    replay: list[str | Update] = ["> mend it", *words]
+    assert turn.all(*replay, GREETING) == (expected([*replay, GREETING]), expected([GREETING]))
+    joined = laid("> mend it", "It is mended.", "Hello!", answered=False)
+    turn = Turn(joined, prompts=(), ours=False, loading=True)
+    assert turn.all(*replay, GREETING) == (expected([*replay, GREETING]), expected([GREETING]))
+
+
+def test_words_before_the_first_prompt_begin_a_replay_that_the_agent_is_asked_for() -> None:
+    for behind, recorded in (["> mend it"], []), (["Something else."], [GREETING, "Something else."]):
+        turn = Turn(laid(GREETING, "> mend it", answered=False), prompts=(), ours=False, loading=True)
+        assert turn.all(GREETING, *behind) == (expected([GREETING, *behind]), expected(recorded))
 
 
 def test_calls_with_new_ids_are_known_by_their_titles_in_a_replay_that_the_agent_is_asked_for() -> None:

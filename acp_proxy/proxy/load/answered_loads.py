@@ -83,15 +83,15 @@ class AnsweredLoads:
     def handle_update_in_turn(self, load: Load, line: bytes, update: object) -> list[Effect]:
         """An update of the conversation during a turn: new, unless it belongs to a replay that still runs or begins."""
         if load.replay_in_turn is not None:
-            expects = load.awaits_agent and not load.client_has_transcript
-            replay, prompts = load.replay_in_turn, load.unechoed_prompts
+            expects, replay, prompts = load.expects_replay_in_turn, load.replay_in_turn, load.unechoed_prompts
             return self._send_sorted(load, replay.add(line, update, prompts, expects_replay=expects))
-        may_repeat = load.has_transcript and load.expects_replay
-        is_user = acp.update_kind(update) == update_kinds.USER_CHUNK and may_repeat
-        letters = block_letters(acp.member(update, "content")) if is_user else ""
+        kind = acp.update_kind(update) if load.has_transcript and load.expects_replay else None
+        letters = block_letters(acp.member(update, "content")) if kind == update_kinds.USER_CHUNK else ""
+        # The agent may replay words from before the first prompt, if it was asked for a replay.
+        is_first = kind == update_kinds.AGENT_CHUNK and load.expects_replay_in_turn
         if letters in load.unechoed_prompts:
             load.unechoed_prompts.remove(letters)
-        elif letters:  # also the beginning of such a prompt: the past may have a message of these words
+        elif letters or is_first:  # also the beginning of such a prompt: the past may have a message of these words
             return [_read_past(load), DecideLater(Peer.AGENT, [line])]
         return self._send_sorted(load, [SortedLine(line, is_sent=True, is_recorded=True)])
 

@@ -57,10 +57,12 @@ class ComparedReplay:
         self._is_checked = False
         return self.late.add(line, update)
 
-    def begin_turn(self, *, shows_transcript: bool) -> None:
-        """The client has prompted. ``shows_transcript``: as for ``ReplayInTurn``."""
+    def begin_turn(self, *, shows_transcript: bool, expects_replay: bool = False) -> None:
+        """The client has prompted. ``shows_transcript``, ``expects_replay``: as for ``ReplayInTurn``."""
         if self.in_turn is None:
-            self.in_turn = ReplayInTurn(self.comparison, shows_transcript=shows_transcript)
+            self.in_turn = ReplayInTurn(
+                self.comparison, shows_transcript=shows_transcript, expects_replay=expects_replay
+            )
 
     def find_new(self, *, comes_again: bool) -> list[bytes]:
         """The lines that the transcript lacks. ``comes_again``: as for ``Comparison.find_new``."""

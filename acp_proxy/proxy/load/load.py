@@ -146,6 +146,11 @@ class Load:
         return self.plan.sends is not None and not self.opens_anew
 
     @property
+    def expects_replay_in_turn(self) -> bool:
+        """Whether the agent was asked for a replay that goes to the client, and has not answered."""
+        return self.expects_replay and self.awaits_agent and not self.client_has_transcript
+
+    @property
     def catches_up(self) -> bool:
         """Whether the next prompt carries a record of what the agent's session lacks."""
         return self.plan.catches_up and not self.opens_anew

@@ -349,7 +349,9 @@ class LoadMachine:
                 else:
                     compared = self._keep_comparison(load, read.comparison, read.size, is_checked=True)
                     if self._log.sessions.is_in_turn(load.session):
-                        compared.begin_turn(shows_transcript=load.client_has_transcript)
+                        compared.begin_turn(
+                            shows_transcript=load.client_has_transcript, expects_replay=load.expects_replay_in_turn
+                        )
                         queued = [user.forms[0] for user in read.comparison.text.queued]
                         load.unechoed_prompts = queued or load.unechoed_prompts
                 return self._apply_earlier_events(load)
