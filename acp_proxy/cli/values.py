@@ -64,6 +64,7 @@ def parse_turns(text: str) -> Turns:
 
 
 _DAYS_AGO = {"today": 0, "yesterday": 1}
+_WEEKDAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 
 
 def parse_since(text: str) -> str:
@@ -95,16 +96,19 @@ def _parse_time(text: str, option: str, *, is_end: bool) -> str:
         return formatting.format_stamp(datetime.fromisoformat(text).astimezone())
     except (ValueError, OverflowError):
         raise typer.BadParameter(
-            f"{text!r} is not a time. Give a number and m, h, d or w, such as 7d; today or yesterday; or a date, such"
-            " as 2026-11-01.",
+            f"{text!r} is not a time. Give a number and m, h, d or w, such as 7d; today, yesterday or tuesday; or a"
+            " date, such as 2026-11-01.",
             param_hint=f"'{option}'",
         ) from None
 
 
 def _parse_day(text: str) -> date | None:
-    """``yesterday`` or ``2026-11-01``; None for any other text."""
-    if (ago := _DAYS_AGO.get(text.lower())) is not None:
-        return datetime.now().astimezone().date() - timedelta(days=ago)
+    """``yesterday``, ``tuesday`` (the last one, perhaps today) or ``2026-11-01``; None for any other text."""
+    word, today = text.lower(), datetime.now().astimezone().date()
+    if word in _DAYS_AGO:
+        return today - timedelta(days=_DAYS_AGO[word])
+    if word in _WEEKDAYS:
+        return today - timedelta(days=(today.weekday() - _WEEKDAYS.index(word)) % len(_WEEKDAYS))
     try:
         return date.fromisoformat(text)
     except ValueError:

@@ -149,4 +149,7 @@ def strip_markdown(line: str) -> str:
 
 def _strip_match(found: re.Match[str]) -> str:
     inside = found["bold"] or found["link"]
-    return _MARKED.sub(_strip_match, inside) if inside else found["code"].strip()
+    if inside:
+        return _MARKED.sub(_strip_match, inside)
+    code = found["code"]  # CommonMark: a space is a mark, too, if there is one at both ends
+    return code[1:-1] if code.startswith(" ") and code.endswith(" ") and code.strip() else code

@@ -150,6 +150,9 @@ def test_a_day_is_that_of_the_time_zone_and_counts_whole(store: Store) -> None:
     assert ids(store, "--since", "today") == ["0 days"]
     assert ids(store, "--since", "yesterday", "--until", "Yesterday") == ["1 days"]
     assert ids(store, "--until", "yesterday") == ["1 days", "2 days"]
+    for ago in range(3):
+        name = f"{datetime.now() - timedelta(days=ago):%A}"
+        assert ids(store, "--since", name, "--until", name.lower()) == [f"{ago} days"]
     for number in range(3):
         day = (today - timedelta(days=number)).date().isoformat()
         assert ids(store, "--since", day, "--until", day) == [f"{number} days"]

@@ -10,6 +10,7 @@ from acp_proxy.views.formatting import strip_markdown
         ("**all of `it`**, and [a **page**](https://example.org)", "all of it, and a page"),
         ("![a picture](a.png) **", "a picture **"),
         ("`` a`b ``", "a`b"),
+        ("say `cannot use `x` as` it", "say cannot use x as it"),
         ("Explain the **retry logic that…", "Explain the retry logic that…"),
         ("Explain `retry_on…", "Explain retry_on…"),
     ],

@@ -108,10 +108,8 @@ def _encode_call(call: CallSummary) -> dict[str, Any]:
     }
 
 
-def _format_excerpt(excerpt: Excerpt) -> "Text":
-    from rich.text import Text
-
-    text = Text().append(f"turn {excerpt.turn}  " if excerpt.turn else "title  ", style="green")
+def split_excerpt(excerpt: Excerpt) -> Iterator[tuple[str, bool]]:
+    """The pieces of an excerpt, without Markdown, on one line; and whether each is what was searched for."""
     said, at, pieces = make_line(excerpt.text), 0, list[str]()
     for start, end in excerpt.marks:
         pieces += [said[at:start], _BEGIN, said[start:end], _END]
@@ -119,8 +117,15 @@ def _format_excerpt(excerpt: Excerpt) -> "Text":
     # Markdown goes after the words are marked, since their places are those in the text with it.
     for piece in _strip_markdown("".join([*pieces, said[at:]])).split(_BEGIN):
         found, is_marked, rest = piece.partition(_END)
-        text.append(found, style=_FOUND if is_marked else "")
-        text.append(rest)
+        yield from ((found, bool(is_marked)), (rest, False))
+
+
+def _format_excerpt(excerpt: Excerpt) -> "Text":
+    from rich.text import Text
+
+    text = Text().append(f"turn {excerpt.turn}  " if excerpt.turn else "title  ", style="green")
+    for piece, is_found in split_excerpt(excerpt):
+        text.append(piece, style=_FOUND if is_found else "")
     return text
 
 

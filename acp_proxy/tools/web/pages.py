@@ -13,6 +13,7 @@ from acp_proxy.store.sessions import ListedSession
 from acp_proxy.tools.export.html import render_head
 from acp_proxy.tools.search.fts_table import Excerpt
 from acp_proxy.tools.search.query import TurnPart
+from acp_proxy.tools.search.results import split_excerpt
 from acp_proxy.tools.search.search import Hit, SearchResult
 from acp_proxy.tools.stats.usage import Used
 from acp_proxy.tools.web.charts import draw_bar, draw_columns
@@ -329,22 +330,12 @@ def make_address_query(values: Mapping[str, str | None]) -> str:
 
 
 def _render_excerpt(place: str, excerpt: Excerpt) -> str:
-    """A part of a turn, with the words that were found marked. Their places are those in the text as it was."""
-    at, text = 0, []
-    for start, end in excerpt.marks:
-        text += [escape(_clean(excerpt.text[at:start])), f"<mark>{escape(_clean(excerpt.text[start:end]))}</mark>"]
-        at = end
-    text.append(escape(_clean(excerpt.text[at:])))
+    """A part of a turn, with the words that were found marked."""
+    pieces = ((escape(piece), is_found) for piece, is_found in split_excerpt(excerpt))
+    text = "".join(f"<mark>{piece}</mark>" if is_found else piece for piece, is_found in pieces)
     turn = excerpt.turn
     name = f'<a href="{place}?turn={turn}#turn-{turn}">turn {turn}</a>' if turn else "title"
-    return f'<p class="excerpt"><span>{name}</span> <bdi>{"".join(text)}</bdi></p>'
-
-
-def _clean(text: str) -> str:
-    """One line; the spaces at its ends stay, since a mark may be beside them."""
-    inside = join_lines(text)
-    before = " " if text[:1].isspace() else ""
-    return f"{before}{inside}{' ' if inside and text[-1:].isspace() else ''}"
+    return f'<p class="excerpt"><span>{name}</span> <bdi>{text}</bdi></p>'
 
 
 def _render_amounts(title: str, what: str, rows: Sequence[tuple[str, Amounts]], *, has_sessions: bool = True) -> str:

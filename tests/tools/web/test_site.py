@@ -196,6 +196,8 @@ def test_the_search_marks_the_words_and_leads_to_the_turn(store: Both, browser: 
     page = browser.read("search?q=login")
     assert "&lt;i&gt;<mark>login</mark>&lt;/i&gt; &amp; more" in page
     assert "?turn=2#turn-2" in page
+    store_session(store, "marked", ("Mend **the `log out` page** now", [chunk("b")]))
+    assert "Mend the <mark>log out</mark> page now" in browser.read('search?q="log out"')
     assert browser.list_titles("search?q=nowhere") == []
     assert "Give words" in browser.read("search?q=%22%3C%3E")
     assert "Give words" in browser.read("search")
