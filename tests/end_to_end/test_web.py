@@ -158,6 +158,23 @@ def test_the_list_goes_on_as_one_scrolls(seen: Seen, served: ServedPages) -> Non
     assert seen.wrong == []
 
 
+def test_whoever_comes_back_finds_the_place(seen: Seen, served: ServedPages) -> None:
+    page = seen.page
+    page.goto(served.root)
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    page.get_by_text("Title 3", exact=True).scroll_into_view_if_needed()
+    page.get_by_text("Title 3", exact=True).click()
+    page.wait_for_url("**/session/**")
+    page.go_back()
+    page.wait_for_function("scrollY > 1000")
+    box = page.get_by_text("Title 3", exact=True).bounding_box()
+    assert box is not None
+    assert 0 <= box["y"] < 720
+    titles = page.locator(".sessions li > a").all_inner_texts()
+    assert len(titles) == len(set(titles)) == 123
+    assert seen.wrong == []
+
+
 def test_a_long_conversation_goes_on_to_its_end(seen: Seen, served: ServedPages) -> None:
     page = seen.page
     open_session(page, served, "Long")

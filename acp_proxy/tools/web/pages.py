@@ -184,7 +184,8 @@ class Pages:
             address = f"{self._root}search{make_address_query({'q': page.asked, 'in': page.part, 'most': most})}"
             words = "Search on" if page.unread else "Older results"
             body += f'<p><a class="more" href="{escape(address)}">{words}</a></p>\n'
-        return self._render("Search", head, body, asked=page.asked, part=page.part)
+        title = f"{join_lines(page.asked)} - Search" if page.asked.strip() else "Search"
+        return self._render(title, head, body, asked=page.asked, part=page.part)
 
     def _render_parts(self, page: SearchPage) -> str:
         """Links to the same search in each part of the turns."""
@@ -342,16 +343,17 @@ def _render_amounts(title: str, what: str, rows: Sequence[tuple[str, Amounts]], 
     """A table of use, with a bar for the turns of each row."""
     most = max((used.turns for _, (used, _) in rows), default=0)
     shown = [(name, used, tokens) for name, (used, tokens) in rows if used.turns]
-    heads = [what, "", "turns", *(["sessions"] if has_sessions else []), "tokens", "cost", "size"]
-    body = ""
-    for name, used, tokens in shown:
-        figures = [f"{used.turns:,}", *([f"{used.sessions:,}"] if has_sessions else [])]
-        figures += [
-            f"{tokens:,}" if tokens is not None else "-",
-            format_amounts(used.cost) or "-",
-            format_size(used.bytes),
-        ]
-        cells = "".join(f'<td class="right">{escape(each)}</td>' for each in figures)
+    columns = {
+        "turns": [f"{used.turns:,}" for _, used, _ in shown],
+        "sessions": [f"{used.sessions:,}" for _, used, _ in shown] if has_sessions else [],
+        "tokens": [f"{tokens:,}" if tokens is not None else "" for *_, tokens in shown],
+        "cost": [format_amounts(used.cost) for _, used, _ in shown],
+        "size": [format_size(used.bytes) for _, used, _ in shown],
+    }
+    told = {name: cells for name, cells in columns.items() if any(cells)}  # agents may not say what they cost
+    heads, body = [what, "", *told], ""
+    for (name, used, _), *figures in zip(shown, *told.values(), strict=True):
+        cells = "".join(f'<td class="right">{escape(each) or "-"}</td>' for each in figures)
         body += f'<tr><th scope="row"><bdi>{escape(join_lines(name))}</bdi></th>'
         body += f"<td>{draw_bar(used.turns, most)}</td>{cells}</tr>\n"
     head = "".join(f'<th scope="col">{name}</th>' if name else "<td></td>" for name in heads)

@@ -52,7 +52,15 @@
     const link = main.querySelector(".more");
     if (link) watchEnd.observe(link);
   };
-  findEnd();
+
+  /** Whoever comes back to a page finds as much of it as was there, and the place where he was. */
+  const comeBack = async ({ count, top }) => {
+    for (let link; countParts() < count && (link = main.querySelector(".more")); ) append(await readPage(link.href), link);
+    scrollTo({ top });
+  };
+  const countParts = () => main.querySelectorAll("[data-place], .turn").length;
+  addEventListener("pagehide", () => history.replaceState({ count: countParts(), top: scrollY }, ""));
+  (history.state?.count > countParts() ? comeBack(history.state).catch(() => {}) : Promise.resolve()).then(findEnd);
 
   // --- Contents
 

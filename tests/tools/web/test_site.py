@@ -262,6 +262,7 @@ def test_the_statistics_show_turns_by_month_agent_and_project(store: Both, brows
     for text in ("2023-11", "mine", "/project", "<svg", "Turns"):
         assert text in page
     assert page.count('<th scope="row">') == 3
+    assert "cost" not in page  # nobody says what it cost
 
 
 @pytest.mark.parametrize(
