@@ -320,10 +320,8 @@ def with_line_ends(edits: Sequence[Edit], find_now: FindNow) -> list[Edit]:
 
     Only if the file now has nothing but CRLF, and no edit of it has any.
     """
-    texts: dict[str, str] = {}
-    for edit in edits:
-        texts[edit.path] = texts.get(edit.path, "") + (edit.old or "") + (edit.new or "")
-    changed = {path for path, text in texts.items() if "\n" in text and "\r" not in text and _has_crlf(find_now(path))}
+    with_lf, with_cr = ({edit.path for edit in edits if _has(edit, mark)} for mark in "\n\r")
+    changed = {path for path in with_lf - with_cr if _has_crlf(find_now(path))}
     return [
         replace(edit, old=_with_crlf(edit.old), new=_with_crlf(edit.new)) if edit.path in changed else edit
         for edit in edits
@@ -354,6 +352,10 @@ def with_parts(edits: Sequence[Edit], find_now: FindNow) -> list[Edit]:
             if text.count(edit.new) == 1 and not text.startswith(edit.new) and not text.endswith(edit.new):
                 does_it = True
     return [replace(edit, form="part") if does_it and id(edit) in doubtful else edit for edit in edits]
+
+
+def _has(edit: Edit, mark: str) -> bool:
+    return mark in (edit.old or "") or mark in (edit.new or "")
 
 
 def _has_crlf(now: FileText | None) -> bool:
