@@ -74,6 +74,15 @@ def test_lines_that_an_edit_moves_keep_their_writer(store: Store, file: Path) ->
     assert writers(store, file) == [None, ("s", 2), ("s", 1)]
 
 
+@pytest.mark.parametrize("between", ["0\n1\n", "x\ny\n0\n1\nx\ny\n"], ids=["cut first", "pasted first"])
+def test_lines_that_a_turn_moves_with_two_edits_keep_their_writer(store: Store, file: Path, between: str) -> None:
+    before, after = "0\n1\nx\ny\n", "x\ny\n0\nz\n1\n"
+    moved = [*edited("2", "a.py", before, between), *edited("3", "a.py", between, after)]
+    keep(store, file, "s", edited("1", "a.py", "0\n1\n", before), moved)
+    file.write_text(after)
+    assert writers(store, file) == [("s", 1), ("s", 1), None, ("s", 2), None]
+
+
 def test_a_part_counts_although_the_user_has_changed_the_file(store: Store, file: Path) -> None:
     given = {"old_string": "two", "new_string": "2\nthree"}
     keep(store, file, "s", edited("1", "a.py", "two", "2\nthree", rawInput=given))

@@ -324,13 +324,17 @@ class _Call:
         return found
 
     def _find_whole(self, changes: list[_Change]) -> _Change | None:
-        """The whole text before and after, if the agent has sent the one before, and the change fits there once."""
-        if self._before is None or len(self._changes) != 1 or len(changes) != 1:
+        """The whole text before and after, if the agent has sent the one before, and each change fits there once."""
+        if self._before is None or len(self._changes) != 1:
             return None
-        old, new = changes[0]
-        if not old or new is None:
-            return self._before, new
-        return (self._before, self._before.replace(old, new)) if self._before.count(old) == 1 else None
+        after = self._before
+        for old, new in changes:
+            if not old or new is None:
+                return (self._before, new) if len(changes) == 1 else None
+            if after.count(old) != 1:
+                return None
+            after = after.replace(old, new)
+        return self._before, after
 
     def find_unclear(self, found: list[Edit]) -> Unclear | None:
         """What it did without a diff, if it may have changed files."""

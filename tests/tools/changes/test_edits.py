@@ -89,6 +89,14 @@ def test_the_file_before_the_edit_in_the_output_makes_a_part_whole() -> None:
         assert changes(edits) == [(1, "a", "whole", "one\ntwo\n", "one\n2\n")]
 
 
+def test_the_file_before_the_edit_makes_hunks_whole_if_each_is_there_once() -> None:
+    hunks, meta = [diff("a", "1", "one"), diff("a", "3", "three")], {"tool": {"originalFile": "0\n1\n2\n3\n"}}
+    edits, _ = read([begun("1", *hunks), ended("1", _meta=meta)])
+    assert changes(edits) == [(1, "a", "whole", "0\n1\n2\n3\n", "0\none\n2\nthree\n")]
+    edits, _ = read([begun("1", *hunks), ended("1", _meta={"originalFile": "0\n1\n3\n3\n"})])
+    assert [change[2] for change in changes(edits)] == ["part", "part"]
+
+
 def test_a_call_that_is_repeated_later_counts_once() -> None:
     edits, _ = read(edited("1", "a", "0", "1"), edited("1", "a", "0", "1"))
     assert changes(edits) == [(1, "a", "whole", "0", "1")]
