@@ -338,11 +338,11 @@ class _Call:
 
     def find_unclear(self, found: list[Edit]) -> Unclear | None:
         """What it did without a diff, if it may have changed files."""
-        if found or self.is_denied or self._status == FAILED:
+        if found or self.is_denied:
             return None
-        if self._kind == "execute" and not self._changes:
+        if self._kind == "execute" and not self._changes:  # also one that failed: it may have written before
             return Unclear(self.turn, self._id, self._find_command(), self._at, (), "command")
-        if not self._changes and self._kind not in _EDITS:
+        if self._status == FAILED or (not self._changes and self._kind not in _EDITS):
             return None
         cause: Cause = "no-diff" if self._status == COMPLETED else "unfinished"
         return Unclear(self.turn, self._id, self._title, self._at, tuple(self._changes) or self._paths, cause)

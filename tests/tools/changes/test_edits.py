@@ -151,7 +151,7 @@ def test_codexs_patch_says_what_its_diffs_do_not() -> None:
 def test_what_has_no_diff_is_named() -> None:
     edits, unclear = read(
         [begun("1", locations=[{"path": "a"}]), ended("1")],
-        [begun("2", kind="execute", rawInput={"command": ["bash", "-lc", "rm b"]}), ended("2")],
+        [begun("2", kind="execute", rawInput={"command": ["bash", "-lc", "rm b"]}), ended("2", "failed")],
         [begun("3", diff("c", "0", "1"))],
         [begun("4", kind="move", locations=[{"path": "d"}]), ended("4")],
         [begun("5", kind="read", locations=[{"path": "e"}]), ended("5")],
