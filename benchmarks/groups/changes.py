@@ -3,6 +3,7 @@
 The first of each reads every transcript, since nothing but the index is there; the next one finds its tables.
 """
 
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -49,14 +50,24 @@ def run(effort: Effort) -> Iterator[Row]:
     }
     for what, words in questions.items():
         seen = interleaved({FIRST: partial(asked_first, effort, root, words)}, effort.rounds(3), effort.chance)
-        seen |= interleaved({AGAIN: partial(ran_in, effort, root, *words)}, rounds, effort.chance)
+        seen |= interleaved({AGAIN: partial(asked, effort, root, words)}, rounds, effort.chance)
         yield Reading(f"acp-proxy {what}", SECONDS, "started").row(seen)
+        yield Reading(f"acp-proxy {what}: CPU", SECONDS, "cpu").row(seen)
     yield table_sizes(effort, root)
 
 
 def asked_first(effort: Effort, root: Path, words: Sequence[str]) -> Numbers:
     shutil.rmtree(root / "search", ignore_errors=True)
-    return ran_in(effort, root, *words)
+    return asked(effort, root, words)
+
+
+def asked(effort: Effort, root: Path, words: Sequence[str]) -> Numbers:
+    """Run a command; also its CPU time, which says something on a busy machine, too."""
+    before = os.times()
+    seen = ran_in(effort, root, *words)
+    after = os.times()
+    spent = after.children_user - before.children_user + after.children_system - before.children_system
+    return {**seen, "cpu": spent}
 
 
 def table_sizes(effort: Effort, root: Path) -> Row:

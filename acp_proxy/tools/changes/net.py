@@ -52,7 +52,7 @@ FindNow = Callable[[str], FileText | None]
 class FileChange(Struct, frozen=True):
     """The net change of one file.
 
-    ``path``: relative to the session's directory, with ``/``; outside of it, as the agent wrote it.
+    ``path``: relative to the session's directory, with ``/``; outside of it, absolute.
     ``old``, ``new``: the text before and after; None: not known. ``source``: the path from which it was moved.
     ``trouble``: why there can be no patch. ``edits``: in order.
     ``was_changed_between``: something else changed it between two of the edits, which the net change includes.
