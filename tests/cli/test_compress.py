@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
 from acp_proxy.transcript.file_names import compressed_path
+from tests.cli.commands import run
 from tests.store.cold import age
 from tests.stored import Both, chunk, store_session
 
@@ -21,12 +22,6 @@ def cold(store: Both) -> Path:
     store_session(store, "warm", ("hello", CHUNKS), agent="other")
     store.list_all()
     return path
-
-
-def run(store: Both, *words: str) -> Result:
-    result = CliRunner().invoke(app, ["sessions", *words, "--store", str(store.root)])
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result
 
 
 def test_the_old_name_of_the_command_names_the_new_one(store: Both) -> None:

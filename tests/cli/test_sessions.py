@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
 from acp_proxy.store.store import Store
+from tests.cli.commands import printed, run
 from tests.cli.terminal import on_terminal
 from tests.stored import EPOCH, chunk, contents, running, store_session
 
@@ -19,18 +20,6 @@ ESC, BEL, CSI, RIGHT_TO_LEFT = "\x1b", "\x07", "\u009b", "\u202e"
 STEERING = f"{ESC}[2J{BEL}{CSI}31m{RIGHT_TO_LEFT}\r\x00\u2066\u200b\u2028\u061c\x9d\x85\x7f"
 NEVER_PRINTED = set(STEERING) - set("[2J31m")
 COLOUR = re.compile("\x1b\\[[0-9;]*m")
-
-
-def run(store: Store, *words: str, answer: str | None = None) -> Result:
-    result = CliRunner().invoke(app, ["sessions", *words, "--store", str(store.root)], input=answer)
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result
-
-
-def printed(store: Store, *words: str) -> str:
-    result = run(store, *words)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
 
 
 def ids(store: Store, *words: str) -> list[str]:

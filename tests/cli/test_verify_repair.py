@@ -7,10 +7,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from acp_proxy.cli.app import app
 from acp_proxy.store import index_update
+from tests.cli.commands import run
 from tests.cli.terminal import with_stderr_on_terminal
 from tests.stored import Both, chunk, store_session
 
@@ -21,12 +20,6 @@ LONG_AGO = 1_000_000_000
 def store(tmp_path: Path) -> Both:
     os.umask(0o077)
     return Both(tmp_path / "store")
-
-
-def run(store: Both, *words: str) -> Result:
-    result = CliRunner().invoke(app, ["sessions", *words, "--store", str(store.root)])
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result
 
 
 def damaged(store: Both, session: str = "s") -> Path:

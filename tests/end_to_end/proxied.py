@@ -21,6 +21,7 @@ import pytest
 
 from acp_proxy.protocol import update_kinds
 from acp_proxy.tools.demo.display import ShownItem, keep_last_plan, list_items
+from tests import forked
 from tests.client import TIMEOUT, Client, ReceivedLine, first_option
 
 SCRIPTS = Path(__file__).parents[2] / "fixtures" / "agents"
@@ -202,6 +203,11 @@ class Proxied:
         """The command in an editor's settings."""
         return [*PROXY, "run", "--store", str(self.store), *options, "--", *self.bare_agent(script, agent)]
 
+    def run(self, *words: str) -> str:
+        """What a command of ours on sessions prints about the store, while editors may be open."""
+        command = [*PROXY, "sessions", *words, "--store", str(self.store)]
+        return str(forked.run(command, text=True, check=True).stdout)
+
     def bare_agent(self, script: str | Mapping[str, Any] | None = None, agent: Sequence[str] = ()) -> list[str]:
         """The agent's command without the proxy."""
         words = [*AGENT, "--memory", str(self.memory)]
@@ -278,6 +284,11 @@ def texts(updates: Updates, kind: str = "agent_message_chunk") -> list[str]:
     """The texts of the chunks of one kind."""
     of_kind = (update["content"] for update in updates if update["sessionUpdate"] == kind)
     return [content["text"] for content in of_kind if content["type"] == "text"]
+
+
+def list_said(updates: Updates) -> list[tuple[str, str]]:
+    """Who said what, as a user sees it."""
+    return [(one.kind, one.text) for one in list_items(updates)]
 
 
 def kept(turn: Updates) -> list[ShownItem]:

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests import forked
 from tests.client import RequestFailed
-from tests.end_to_end.proxied import NOT_FOUND, PROXY, Editor, Proxied, entries, kinds, say
+from tests.end_to_end.proxied import NOT_FOUND, Editor, Proxied, entries, kinds, say
 from tests.end_to_end.typescript import typescript
 
 INVALID_PARAMS = -32602
@@ -29,12 +28,6 @@ def refused(editor: Editor, method: str, **params: Any) -> tuple[int, Any]:
     with pytest.raises(RequestFailed) as failed:
         editor.request(method, params)
     return failed.value.code, failed.value.data
-
-
-def command(proxied: Proxied, *words: str) -> str:
-    """What a command of ours prints for this store."""
-    words = (*PROXY, *words, "--store", str(proxied.store))
-    return str(forked.run(words, text=True, check=True).stdout)
 
 
 @pytest.mark.parametrize("options", [[], ["--no-synthesize", "--unstable"], ["--no-record", "--unstable"]])
@@ -81,7 +74,7 @@ def test_a_title_is_in_lists_loads_and_commands_and_survives_the_process(proxied
             update["title"] for update in editor.list_updates(session) if kinds([update]) == ["session_info_update"]
         } <= {"My title"}
         assert editor.end() == 0
-    assert "My title" in command(proxied, "sessions", "list")
+    assert "My title" in proxied.run("list")
 
 
 def test_a_title_given_on_the_command_line_wins_in_a_running_proxy(proxied: Proxied) -> None:
@@ -89,7 +82,7 @@ def test_a_title_given_on_the_command_line_wins_in_a_running_proxy(proxied: Prox
     with started(proxied, {"turns": [[say("Done."), theirs]]}) as editor:
         session = editor.new_session()
         editor.prompt(session, "mend it")
-        command(proxied, "sessions", "rename", session, "mine")
+        proxied.run("rename", session, "mine")
         assert [update["title"] for update in editor.prompt(session, "again") if "title" in update] == ["mine"]
 
 
@@ -104,15 +97,15 @@ def test_archived_sessions_are_hidden_shown_and_marked(proxied: Proxied, agent: 
         assert listed(editor, archived="only") == {put_away: True}
         assert listed(editor, archived="include") == {kept: False, put_away: True}
         assert refused(editor, "session/list", archived="some")[0] == INVALID_PARAMS
-        assert put_away not in command(proxied, "sessions", "list", "--json")
-        assert put_away in command(proxied, "sessions", "list", "--archived", "--json")
+        assert put_away not in proxied.run("list", "--json")
+        assert put_away in proxied.run("list", "--archived", "--json")
         assert editor.end() == 0
     with started(proxied, agent=agent) as editor:
         assert listed(editor) == {kept: False}
         assert editor.request("session/unarchive", {"sessionId": put_away}) == {}
         assert listed(editor) == {kept: False, put_away: False}
         assert editor.end() == 0
-    command(proxied, "sessions", "verify")
+    proxied.run("verify")
 
 
 def test_an_open_session_is_cancelled_and_closed_before_it_is_archived(proxied: Proxied) -> None:
@@ -151,7 +144,7 @@ def test_a_session_of_the_agents_list_that_was_not_recorded_can_have_a_title_and
         assert (row["sessionId"], row["title"], row["archived"]) == (session, "mine", True)
         assert listed(editor) == {}
         assert editor.end() == 0
-    command(proxied, "sessions", "verify")
+    proxied.run("verify")
 
 
 def test_the_typescript_client_uses_every_draft(proxied: Proxied) -> None:

@@ -43,12 +43,6 @@ def hostile(victim: str) -> list[dict[str, Any]]:
     ]
 
 
-def command(proxied: Proxied, *words: str) -> str:
-    result = CliRunner().invoke(app, ["sessions", *words, "--store", str(proxied.store)])
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
 @pytest.mark.parametrize("can", ["load", "none"], ids=["loaded", "handed over"])
 def test_nothing_that_an_agent_sends_counts_as_an_entry_in_a_new_process(proxied: Proxied, can: str) -> None:
     victim = proxied.recorded("private words", script={"turns": [[say("private answer")]]})
@@ -71,8 +65,8 @@ def test_nothing_that_an_agent_sends_counts_as_an_entry_in_a_new_process(proxied
     assert not [text for text in texts(loaded) if "private" in text or "forged" in text]
     assert "forged words" not in "".join(given(proxied, session))
     assert user_words(proxied.transcript(session)) == ["hello", "again"]
-    assert "forged" not in command(proxied, "show", session)
-    assert "gap" not in command(proxied, "verify")
-    [listed] = [row for row in json.loads(command(proxied, "list", "--json")) if row["sessionId"] == session]
+    assert "forged" not in proxied.run("show", session)
+    assert "gap" not in proxied.run("verify")
+    [listed] = [row for row in json.loads(proxied.run("list", "--json")) if row["sessionId"] == session]
     assert listed["turns"] == 2
     assert CliRunner().invoke(app, ["sessions", "search", "forged", "--store", str(proxied.store)]).exit_code == 1

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.tools.demo.display import list_items
-from tests.end_to_end.proxied import Editor, Proxied, conversation, entries
+from tests.end_to_end.proxied import Editor, Proxied, conversation, entries, list_said
 
 ABLE = ("--capabilities", "load,resume,fork")
 CODEX = ("--name", "@agentclientprotocol/codex-acp")
@@ -157,7 +157,7 @@ def test_a_fork_of_a_session_that_was_handed_over_ends_with_its_message(proxied:
         editor.prompt(made, "four")
         assert editor.end() == 0
     with proxied.started(script(), agent=able) as editor:
-        shown = [(one.kind, one.text) for one in list_items(conversation(editor.load(made).updates))]
+        shown = list_said(conversation(editor.load(made).updates))
         assert editor.end() == 0
     assert [text for kind, text in shown if kind == "user"] == ["one", "two", "four"]
 

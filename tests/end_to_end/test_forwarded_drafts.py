@@ -7,9 +7,8 @@ import json
 import subprocess
 from typing import Any
 
-from tests import forked
 from tests.client import first_option
-from tests.end_to_end.proxied import PROXY, SCRIPTS, Proxied, entries, kinds, texts
+from tests.end_to_end.proxied import SCRIPTS, Proxied, entries, kinds, texts
 from tests.end_to_end.typescript import TYPESCRIPT, TYPESCRIPT_TIMEOUT, node
 
 SYSTEM = {"mode": "append", "content": [{"type": "text", "text": "be-brief-and-secret"}]}
@@ -90,13 +89,13 @@ def test_a_child_session_is_recorded_and_never_listed(proxied: Proxied) -> None:
     with proxied.started("drafts") as editor:
         assert [row["sessionId"] for row in editor.sessions()] == [session]
         assert editor.end() == 0
-    listed = json.loads(command(proxied, "list", "--json"))
+    listed = json.loads(proxied.run("list", "--json"))
     assert [row["sessionId"] for row in listed] == [session]
 
 
 def test_subagents_are_shown_inside_their_parents(proxied: Proxied) -> None:
     session, _ = talked(proxied)
-    shown = command(proxied, "show", session)
+    shown = proxied.run("show", session)
     told = [
         "I ask a colleague.",
         "Reviewer begins",
@@ -110,9 +109,9 @@ def test_subagents_are_shown_inside_their_parents(proxied: Proxied) -> None:
     assert places == sorted(places)
     assert [shown.count(each) for each in told] == [1] * len(told)
     for form in ("md", "html", "json"):
-        exported = command(proxied, "export", session, "--format", form)
+        exported = proxied.run("export", session, "--format", form)
         assert all(exported.count(each) >= 1 for each in ("Reviewer", "Typist", "Typed.", "login.py")), form
-    items = json.loads(command(proxied, "export", session, "--format", "json"))["turns"][0]["items"]
+    items = json.loads(proxied.run("export", session, "--format", "json"))["turns"][0]["items"]
     [child] = [item for item in items if item["type"] == "subagent"]
     assert (child["sessionId"], child["title"]) == (f"{session}-child", "Reviewer")
     said = [
@@ -126,7 +125,7 @@ def test_subagents_are_shown_inside_their_parents(proxied: Proxied) -> None:
         ("agent", "It looks good."),
     ]
     assert [item["title"] for item in child["items"] if item["type"] == "subagent"] == ["Typist"]
-    plain = command(proxied, "export", session, "--format", "json", "--no-thoughts", "--tools", "none")
+    plain = proxied.run("export", session, "--format", "json", "--no-thoughts", "--tools", "none")
     assert "The login it is." not in plain
     assert "Read login.py" not in plain
 
@@ -135,7 +134,7 @@ def test_secrets_of_subagents_are_masked_in_an_export(proxied: Proxied) -> None:
     session, _ = talked(proxied)
     patterns = proxied.base / "patterns"
     patterns.write_text("Typed|login")
-    exported = command(proxied, "export", session, "--format", "json", "--redact", str(patterns))
+    exported = proxied.run("export", session, "--format", "json", "--redact", str(patterns))
     assert "Typist" in exported
     assert "Typed" not in exported
     assert "login" not in exported
@@ -148,13 +147,13 @@ def test_a_session_that_somebody_opened_is_not_shown_inside_another(proxied: Pro
     itself = {"update": {"sessionUpdate": "subagent_update", "sessionId": "{session}", "title": "Itself"}}
     unknown = {"update": {"sessionUpdate": "subagent_update", "sessionId": "unknown", "title": "Unknown"}}
     session = proxied.recorded("mend it", script={"turns": [[names, itself, unknown]]})
-    assert "a secret of mine" not in command(proxied, "export", session, "--format", "json")
-    assert "subagent" not in command(proxied, "show", session)
+    assert "a secret of mine" not in proxied.run("export", session, "--format", "json")
+    assert "subagent" not in proxied.run("show", session)
 
 
 def test_the_tokens_of_a_turn_count(proxied: Proxied) -> None:
     talked(proxied)
-    assert "30 tokens" in command(proxied, "stats")
+    assert "30 tokens" in proxied.run("stats")
 
 
 def test_a_load_shows_drafts_only_to_a_client_that_knows_them(proxied: Proxied) -> None:
@@ -168,8 +167,3 @@ def test_a_load_shows_drafts_only_to_a_client_that_knows_them(proxied: Proxied) 
             assert [kind for kind in kinds(updates) if kind in drafts] == expected
             assert "notice" not in kinds(updates)
             assert "".join(texts(updates)) == "I ask a colleague. It is reviewed."
-
-
-def command(proxied: Proxied, *words: str) -> str:
-    words = (*PROXY, "sessions", *words, "--store", str(proxied.store))
-    return str(forked.run(words, text=True, check=True).stdout)

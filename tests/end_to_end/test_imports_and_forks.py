@@ -16,6 +16,7 @@ from tests.end_to_end.proxied import (
     conversation,
     entries,
     kept,
+    list_said,
     say,
     texts,
 )
@@ -30,10 +31,6 @@ TELLS: list[dict[str, Any]] = [
 ]
 TOLD = [("user", "said elsewhere"), ("agent", "answered elsewhere"), ("tool call", "Look (completed)")]
 IMPORTED: dict[str, Any] = {"methods": {"session/load": {"before": TELLS, "result": {"modes": None}}}}
-
-
-def shown(updates: Updates) -> list[tuple[str, str]]:
-    return [(one.kind, one.text) for one in list_items(updates)]
 
 
 def begun_elsewhere(proxied: Proxied) -> str:
@@ -87,12 +84,12 @@ def test_loads_of_an_imported_session_do_not_lengthen_it(proxied: Proxied) -> No
     before = updates_in(path)
     sizes = []
     for _ in range(3):
-        assert shown(loaded_anew(proxied, session).updates) == TOLD
+        assert list_said(loaded_anew(proxied, session).updates) == TOLD
         sizes.append(len(conversation(updates_in(path))))
     assert sizes == [len(conversation(before))] * 3
     with proxied.started(IMPORTED, agent=LOADS) as editor:  # nor within one process
         for _ in range(3):
-            assert shown(conversation(editor.load(session).updates)) == TOLD
+            assert list_said(conversation(editor.load(session).updates)) == TOLD
         assert editor.end() == 0
     assert conversation(updates_in(path)) == conversation(before)
     assert proxied.transcripts() == [path]
@@ -129,11 +126,11 @@ def test_an_imported_session_is_replayed_with_its_later_turns(
         assert (listed["sessionId"], listed["cwd"]) == (session, str(proxied.project))
         assert editor.end() == 0
     path = proxied.transcript(session)
-    assert shown(updates_in(path))[: len(TOLD)] == TOLD
+    assert list_said(updates_in(path))[: len(TOLD)] == TOLD
     assert list_items(updates_in(path))[len(TOLD) :] == list_items(live)
     for _ in range(2):  # the agent replays only what it replayed first
         again = loaded_anew(proxied, session).updates
-        assert shown(again[: len(TOLD)]) == TOLD
+        assert list_said(again[: len(TOLD)]) == TOLD
         assert list_items(again)[len(TOLD) :] == [ShownItem("user", "go on"), *kept(live)]
 
 
@@ -144,7 +141,7 @@ def test_an_imported_session_is_replayed_if_the_agent_can_now_only_resume(proxie
         live = editor.prompt(session, "go on")
         assert editor.end() == 0
     told = loaded_anew(proxied, session, script=None, agent=())
-    assert shown(told.updates[: len(TOLD)]) == TOLD
+    assert list_said(told.updates[: len(TOLD)]) == TOLD
     assert list_items(told.updates)[len(TOLD) :] == [ShownItem("user", "go on"), *kept(live)]
 
 

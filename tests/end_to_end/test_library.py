@@ -4,22 +4,13 @@ import json
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from acp_proxy.cli.app import app
 from tests.client import RequestFailed
 from tests.end_to_end.proxied import ASK, NOT_FOUND, Editor, Permission, Proxied, entries, say, texts
 from tests.stored import contents
 
 SOFT, HARD = ("--delete-mode", "soft"), ("--delete-mode", "hard")
 LISTS = ("--capabilities", "list,load")
-
-
-def sessions(proxied: Proxied, *words: str) -> str:
-    """Run `acp-proxy sessions` while editors are open. Its output."""
-    result = CliRunner().invoke(app, ["sessions", *words, "--store", str(proxied.store)])
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 def told_titles(editor: Editor) -> list[Any]:
@@ -38,13 +29,13 @@ def test_the_users_title_is_in_the_next_list_and_sent_after_a_load(proxied: Prox
     session = proxied.recorded("mend it")
     with proxied.started() as editor:
         assert [one["title"] for one in editor.sessions()] == ["mend it"]
-        sessions(proxied, "rename", session, "The\nlogin \x1b[2J")
+        proxied.run("rename", session, "The\nlogin \x1b[2J")
         assert [one["title"] for one in editor.sessions()] == ["The login"]
         editor.load(session)
         assert told_titles(editor) == ["The login"]
         editor.prompt(session, "another")
         assert [one["title"] for one in editor.sessions()] == ["The login"]
-        sessions(proxied, "rename", session, "--clear")
+        proxied.run("rename", session, "--clear")
         assert [one["title"] for one in editor.sessions()] == ["mend it"]
 
 
@@ -54,17 +45,17 @@ def test_the_users_title_replaces_only_the_title_in_the_agents_list(proxied: Pro
         for session in (first, other):
             editor.prompt(session, f"mend {session}")
         raw = raw_list(editor)
-        sessions(proxied, "rename", first, 'Mine "too"')
+        proxied.run("rename", first, 'Mine "too"')
         before = json.dumps(f"mend {first}").encode()
         assert raw.count(before) == 1
         assert raw_list(editor) == raw.replace(before, b'"Mine \\"too\\""')
-        sessions(proxied, "delete", other, "--yes")
+        proxied.run("delete", other, "--yes")
         [left] = editor.sessions()
         assert (left["sessionId"], left["title"]) == (first, 'Mine "too"')
-        sessions(proxied, "rename", first, "--clear")
+        proxied.run("rename", first, "--clear")
         assert editor.sessions()[0]["title"] == f"mend {first}"
     with proxied.started(options=("--list", "agent"), agent=LISTS) as editor:
-        sessions(proxied, "rename", first, "Mine")
+        proxied.run("rename", first, "Mine")
         assert raw_list(editor) == raw
 
 
@@ -75,13 +66,13 @@ def test_an_archived_session_is_in_no_list_and_can_still_be_loaded(proxied: Prox
             for session in (first, other):
                 editor.prompt(session, "mend it")
             before = {one["sessionId"] for one in editor.sessions()}
-            sessions(proxied, "archive", first)
+            proxied.run("archive", first)
             assert {one["sessionId"] for one in editor.sessions()} == before - {first}
-            assert first in sessions(proxied, "list", "--archived", "--json")
+            assert first in proxied.run("list", "--archived", "--json")
             editor.load(first)
             editor.prompt(first, "go on")
             assert {one["sessionId"] for one in editor.sessions()} == before - {first}
-            sessions(proxied, "unarchive", first)
+            proxied.run("unarchive", first)
             assert {one["sessionId"] for one in editor.sessions()} == before
 
 
@@ -95,7 +86,7 @@ def raw_list(editor: Editor) -> bytes:
 
 def test_a_delete_by_the_editor_removes_the_words_of_the_title(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
-    sessions(proxied, "rename", session, "A secret title")
+    proxied.run("rename", session, "A secret title")
     assert words_in(proxied, "A secret title")
     with proxied.started(options=HARD) as editor:
         editor.request("session/delete", {"sessionId": session})
@@ -112,12 +103,12 @@ def test_a_delete_by_the_editor_can_be_undone_unless_the_user_has_no_bin(proxied
         session = proxied.recorded("mend it")
         with proxied.started(options=options) as editor:
             editor.request("session/delete", {"sessionId": session})
-        [kept] = json.loads(sessions(proxied, "restore", "--json")) or [None]
+        [kept] = json.loads(proxied.run("restore", "--json")) or [None]
         assert (kept is not None) == is_kept
         if kept is not None:
             assert kept["removedAt"][:10] > kept["deletedAt"][:10]
-            sessions(proxied, "restore", session)
-            sessions(proxied, "delete", session, "--permanent", "--yes")
+            proxied.run("restore", session)
+            proxied.run("delete", session, "--permanent", "--yes")
 
 
 def test_a_softly_deleted_session_is_deleted_for_the_editor_until_its_restore(proxied: Proxied) -> None:
@@ -131,8 +122,8 @@ def test_a_softly_deleted_session_is_deleted_for_the_editor_until_its_restore(pr
             editor.request("session/load", editor.place(session))
         assert refusal.value.code == NOT_FOUND
         assert proxied.transcripts() == []
-        assert session[:8] in sessions(proxied, "restore")
-        sessions(proxied, "restore", session)
+        assert session[:8] in proxied.run("restore")
+        proxied.run("restore", session)
         [row] = editor.sessions()
         assert (row["sessionId"], row["title"]) == (session, "mend it")
         assert texts(editor.load(session).updates) == live
@@ -148,20 +139,20 @@ def test_a_prompt_after_a_soft_delete_begins_a_new_session_beside_the_old_one(pr
     with proxied.started(options=SOFT) as editor:
         session = editor.new_session()
         editor.prompt(session, "first words")
-        sessions(proxied, "rename", session, "The first")
+        proxied.run("rename", session, "The first")
         editor.request("session/delete", {"sessionId": session})
         editor.prompt(session, "later words")
         [row] = editor.sessions()
         assert (row["title"], row["cwd"]) == ("later words", str(proxied.project))
-        sessions(proxied, "restore", session)
+        proxied.run("restore", session)
         assert [one["title"] for one in editor.sessions()] == ["later words"]
-        titles = [row["title"] for row in json.loads(sessions(proxied, "list", "--json"))]
+        titles = [row["title"] for row in json.loads(proxied.run("list", "--json"))]
         assert sorted(titles) == ["The first", "later words"]
         editor.prompt(session, "still here")
         assert editor.end() == 0
     origins = {entries(path)[0]["origin"] for path in proxied.transcripts()}
     assert origins == {"recorded", "partial"}
-    assert sessions(proxied, "verify") == "No damage found.\n"
+    assert proxied.run("verify") == "No damage found.\n"
 
 
 def test_a_soft_delete_during_a_turn_leaves_a_gap_after_the_restore(proxied: Proxied) -> None:
@@ -174,7 +165,7 @@ def test_a_soft_delete_during_a_turn_leaves_a_gap_after_the_restore(proxied: Pro
         editor.request("session/delete", {"sessionId": session})
         permission.grant()
         editor.wait_for_result(number)
-        sessions(proxied, "restore", session)
+        proxied.run("restore", session)
         assert editor.end() == 0
     gaps = [line["note"] for line in entries(proxied.transcript(session)) if line.get("note", {}).get("type") == "gap"]
     assert [gap["reason"] for gap in gaps] == ["deleted"]

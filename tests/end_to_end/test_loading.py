@@ -11,20 +11,16 @@ from tests.end_to_end.proxied import (
     Editor,
     Permission,
     Proxied,
-    Updates,
     conversation,
     entries,
     kinds,
+    list_said,
     say,
     texts,
 )
 from tests.stored import Both
 
 COMMANDS = "available_commands_update"
-
-
-def told_in(updates: Updates) -> list[tuple[str, str]]:
-    return [(one.kind, one.text) for one in list_items(updates)]
 
 
 # The agent's answers.
@@ -54,7 +50,7 @@ def test_a_turn_known_only_to_a_resuming_agent_is_shown_and_recorded_once(proxie
     for _ in range(2):
         with proxied.started("replays-on-resume") as editor:
             loaded = editor.load(session)
-            shown.append(told_in(loaded.updates))
+            shown.append(list_said(loaded.updates))
             editor.sessions()
             behind = editor.list_updates(session)[len(loaded.told) :]
             assert conversation(behind) == []
@@ -87,7 +83,7 @@ def test_a_replay_after_the_answer_to_a_resume_is_shown_and_recorded_once(proxie
         with proxied.started({"methods": {"session/resume": {"after": late}}}) as editor:
             editor.load(session)
             editor.wait_for(lambda one: one.get("method") == "_told")
-            shown.append(told_in(conversation(editor.list_updates(session))))
+            shown.append(list_said(conversation(editor.list_updates(session))))
             assert editor.end() == 0
     once = [("user", "mend it"), ("agent", "It is mended, and all of it was tested.Something was updated meanwhile.")]
     assert shown == [once] * 3

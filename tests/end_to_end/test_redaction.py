@@ -10,7 +10,7 @@ import pytest
 
 from acp_proxy.tools.demo.display import list_items
 from tests import forked
-from tests.end_to_end.proxied import PROXY, Proxied, entries, say
+from tests.end_to_end.proxied import PROXY, Proxied, entries, list_said, say
 from tests.stored import contents
 from torture.planted import planted
 
@@ -70,7 +70,7 @@ def test_a_load_replays_the_redacted_text(proxied: Proxied) -> None:
         editor.prompt(session, f"use {TOKEN}")
         assert editor.end() == 0
     with proxied.started() as editor:
-        told = [(one.kind, one.text) for one in list_items(editor.load(session).updates)]
+        told = list_said(editor.load(session).updates)
     assert told[0] == ("user", f"use {MASK}")
     assert (told[1], told[-1]) == (("agent", f"I take {MASK}, "), ("agent", "and that is it."))
     assert TOKEN not in json.dumps(told)

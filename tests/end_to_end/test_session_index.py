@@ -4,8 +4,7 @@ from typing import Any
 
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.transcript.titles import RECORD_BEGINNINGS
-from tests import forked
-from tests.end_to_end.proxied import PROXY, Editor, Proxied, say
+from tests.end_to_end.proxied import Editor, Proxied, say
 from tests.end_to_end.test_handover import LISTS, continued
 
 AIR = {"_meta": {"jetbrains": {"air": {"version": 1, "capabilities": ["sessionIndex"]}}}}
@@ -32,12 +31,6 @@ def started(proxied: Proxied, *sessions: str) -> Editor:
     return editor
 
 
-def command(proxied: Proxied, *words: str) -> str:
-    """What a command of ours prints for this store."""
-    words = (*PROXY, "sessions", *words, "--store", str(proxied.store))
-    return str(forked.run(words, text=True, check=True).stdout)
-
-
 def looked_up(editor: Editor) -> dict[str, tuple[str, bool]]:
     """The title of each session that the index shows, and whether it is archived."""
     rows = editor.request("_session/batch_get", {"sessionIds": ["any"]})["sessions"]
@@ -49,12 +42,12 @@ def test_what_the_editor_changes_in_the_agents_index_is_known_to_our_commands(pr
         session = editor.new_session()
         editor.prompt(session, "mend it")
         assert editor.request("_session/rename", {"sessionId": session, "title": "The login"}) == {}
-        assert "The login" in command(proxied, "list")
+        assert "The login" in proxied.run("list")
         assert editor.request("_session/archive", {"sessionId": session}) == {}
-        assert session not in command(proxied, "list")
-        assert session in command(proxied, "list", "--archived")
+        assert session not in proxied.run("list")
+        assert session in proxied.run("list", "--archived")
         assert editor.request("_session/unarchive", {"sessionId": session}) == {}
-        assert session in command(proxied, "list")
+        assert session in proxied.run("list")
         assert editor.end() == 0
 
 
@@ -66,14 +59,14 @@ def test_what_our_commands_change_holds_in_the_agents_index(proxied: Proxied) ->
         assert editor.end() == 0
     with started(proxied, one, two) as editor:
         assert looked_up(editor) == {one: ("The agent's", False), two: ("The agent's", False)}
-        command(proxied, "rename", one, "Mine")
-        command(proxied, "archive", one)
-        command(proxied, "delete", two, "--yes")
+        proxied.run("rename", one, "Mine")
+        proxied.run("archive", one)
+        proxied.run("delete", two, "--yes")
         assert looked_up(editor) == {one: ("Mine", True)}
         editor.request("_session/rename", {"sessionId": one, "title": "The editor's"})
         editor.request("_session/unarchive", {"sessionId": one})
         assert looked_up(editor) == {one: ("The agent's", False)}, "the agent has the title itself, and may change it"
-        assert "The editor's" in command(proxied, "list")
+        assert "The editor's" in proxied.run("list")
         assert editor.end() == 0
 
 
@@ -83,8 +76,8 @@ def test_a_handed_over_session_has_one_row_in_the_index(proxied: Proxied) -> Non
     changed = {"subscriptionId": "x", "sessions": rows, "removed": [session, "other", new]}
     script = scripted(session, new)
     script["turns"] = [[{"notify": "_session/list/changes", "params": changed}, say("Done.")]]
-    command(proxied, "rename", session, "Mine")
-    command(proxied, "archive", session)
+    proxied.run("rename", session, "Mine")
+    proxied.run("archive", session)
     with proxied.editor(script, agent=LISTS) as editor:
         editor.initialize(clientCapabilities=AIR)
         for wanted, shown in (([session], session), ([session, new], session), ([new], new)):

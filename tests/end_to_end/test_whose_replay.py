@@ -6,7 +6,6 @@ import pytest
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
-from acp_proxy.tools.demo.display import list_items
 from tests.client import until
 from tests.end_to_end.proxied import (
     CANCELLED,
@@ -15,6 +14,7 @@ from tests.end_to_end.proxied import (
     Proxied,
     Updates,
     entries,
+    list_said,
     say,
     texts,
 )
@@ -90,10 +90,6 @@ def direct_load(proxied: Proxied, script: dict[str, Any], session: str) -> list[
         return raw_load(editor, session)
 
 
-def shown(updates: Updates) -> list[tuple[str, str]]:
-    return [(one.kind, one.text) for one in list_items(updates)]
-
-
 ALL_OF_IT = [
     said
     for words, number in zip(WORDS, (1, 2), strict=True)
@@ -123,7 +119,7 @@ def test_a_replay_that_lacks_something_is_replaced_by_the_transcript(proxied: Pr
     before = proxied.transcript(session).read_bytes()
     editor = proxied.started(telling(LOSSY[lossy], result={"modes": None, "x": [1.0]}), agent=LOADS)
     loaded = editor.load(session)
-    assert shown(loaded.updates) == ALL_OF_IT
+    assert list_said(loaded.updates) == ALL_OF_IT
     assert loaded.answer["result"] == {"modes": None, "x": [1.0]}  # the agent's result in both cases
     editor.prompt(session, "go on")
     if COMMANDS in LOSSY[lossy]:
@@ -225,7 +221,7 @@ def loaded_in_a_new_process(proxied: Proxied, session: str) -> list[tuple[str, s
     with proxied.started(FINISHED, agent=LOADS) as editor:
         loaded = editor.load(session)
         assert editor.end() == 0
-    return shown(loaded.updates)
+    return list_said(loaded.updates)
 
 
 def test_a_turn_that_the_agent_finished_after_a_kill_is_completed_once_and_keeps_its_calls(proxied: Proxied) -> None:
