@@ -22,13 +22,6 @@ def ids(store: Store, *words: str) -> list[str]:
     return [row["sessionId"] for row in json.loads(printed(store, "--json", *words))]
 
 
-def test_an_empty_store_is_reported_as_empty(store: Store) -> None:
-    result = run(store)
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert "acp-proxy setup" in result.stderr
-    assert ids(store) == []
-
-
 def test_a_store_without_listable_sessions_is_not_reported_as_empty(store: Store) -> None:
     path = store_session(store, "s", ("Mend it", []))
     path.write_bytes(b"no transcript\n")

@@ -60,11 +60,6 @@ def test_an_empty_title_changes_nothing(store: Store, words: tuple[str, ...]) ->
     assert titles(store) == ["The agent's", "break it"]
 
 
-def test_an_unknown_session_is_named(store: Store) -> None:
-    code, said = refused(store, "rename", "nobody", "Mine")
-    assert (code, "nobody" in said) == (1, True)
-
-
 def test_deleting_a_session_deletes_the_words_of_its_titles(store: Store) -> None:
     for title in ("First words", "Second words"):
         printed(store, "rename", "named", title)

@@ -16,7 +16,7 @@ from tests.cli.typing_user import TypingUser
 from tests.posix import termios
 from tests.store import talk
 from tests.store.cold import compressed_now, kept
-from tests.stored import Both, store_session
+from tests.stored import Both
 from tests.tools.mock_agent.recording import call
 
 NIGHT = 10 * 3600  # seconds
@@ -110,13 +110,6 @@ def test_a_file_that_cannot_be_shown_is_an_error(words: list[str], status: int, 
     result = shown(*words)
     assert (result.exit_code, result.stdout) == (status, "")
     assert said in result.stderr
-
-
-def test_an_unknown_session_says_what_to_do(tmp_path: Path) -> None:
-    store_session(Both(tmp_path / "store"), "abc", ("Mend it", []))
-    result = shown("xyz", "--store", tmp_path / "store")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert "acp-proxy list" in result.stderr
 
 
 # In a terminal.

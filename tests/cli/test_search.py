@@ -305,12 +305,6 @@ def test_no_match_in_a_part_does_not_advise_to_search_another(store: Both) -> No
     assert run(store, "logi", "--in", "output").stderr.endswith(f"as in: {shown}\n")
 
 
-def test_an_empty_store_says_so_and_what_to_do(tmp_path: Path) -> None:
-    result = run(Both(tmp_path / "empty"), "word")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith("No sessions are recorded yet. To set up your editor: acp-proxy setup")
-
-
 @pytest.mark.parametrize("words", [("---",), ('"',), ("",)])
 def test_a_search_without_a_word_says_what_to_give(store: Both, words: tuple[str, ...]) -> None:
     result = run(store, "--", *words)

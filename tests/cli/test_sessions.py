@@ -1,10 +1,8 @@
 """Which session a word means, how to delete one, and that no output can control the terminal."""
 
 import json
-import os
 import re
 import sqlite3
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,25 +82,6 @@ def test_an_id_of_two_agents_needs_the_agent(store: Store) -> None:
     assert run(store, "show", "s").exit_code == 1
     assert printed(store, "show", "s", "--agent", "one").startswith("first")
     assert printed(store, "show", "s", "--agent", "other").startswith("second")
-
-
-def test_last_is_an_error_in_an_empty_store(store: Store) -> None:
-    assert run(store, "show", "last").exit_code == 1
-
-
-def test_a_damaged_transcript_is_shown_as_far_as_it_is_intact(store: Store) -> None:
-    path = store_session(store, "s", ("Mend it", [chunk("done")]))
-    path.write_bytes(path.read_bytes() + b"\0\0\0\n" + b'{"at":"torn')
-    assert "done" in printed(store, "show", "s")
-
-
-def test_a_transcript_of_a_later_version_says_what_to_do(store: Store) -> None:
-    path = store_session(store, "s", ("Mend it", []))
-    ids(store)
-    path.write_bytes(path.read_bytes().replace(b'"acp-transcript":1', b'"acp-transcript":9'))
-    result = run(store, "show", "s")
-    assert result.exit_code == 1
-    assert "Upgrade" in result.stderr
 
 
 def test_a_session_without_a_transcript_is_unknown(store: Store) -> None:
@@ -302,31 +281,6 @@ def test_a_delete_with_a_locked_index_says_that_the_next_list_updates_it(
 
 
 # An unusable store.
-
-
-def test_a_store_that_others_can_write_is_refused_with_the_command_to_fix_it(store: Store) -> None:
-    store_session(store, "s", ("Mend it", []))
-    store.root.chmod(0o777)
-    for words in (("list",), ("show", "s"), ("delete", "s", "--yes")):
-        result = run(store, *words)
-        assert (result.exit_code, result.stdout) == (1, "")
-        assert f"chmod 700 {store.root}" in result.stderr
-    os.chmod(store.root, 0o700)
-    assert ids(store) == ["s"]
-
-
-def test_a_store_with_a_link_out_of_it_is_refused_with_the_command_to_fix_it(store: Store, tmp_path: Path) -> None:
-    store_session(store, "s", ("Mend it", []))
-    path = store.root / "transcripts"
-    path.rename(tmp_path / "outside")
-    path.symlink_to(tmp_path / "outside")
-    for words in (("list",), ("show", "s"), ("delete", "s", "--yes")):
-        result = run(store, *words)
-        assert (result.exit_code, result.stdout) == (1, "")
-        assert f"rm {path}" in result.stderr
-    path.unlink()
-    (tmp_path / "outside").rename(path)
-    assert ids(store) == ["s"]
 
 
 @pytest.mark.parametrize(

@@ -130,17 +130,6 @@ def test_json_has_every_figure(store: Store) -> None:
     assert told(store, "stats", "--agent", "cl")["total"]["turns"] == 3
 
 
-def test_an_empty_store_is_reported(tmp_path: Path) -> None:
-    result = run(Store(tmp_path / "empty"), "stats")
-    assert (result.exit_code, result.stdout, "acp-proxy setup" in result.stderr) == (0, "", True)
-
-
-def test_an_unknown_agent_is_reported(store: Store) -> None:
-    result = run(store, "stats", "--agent", "no-such")
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "No session matches. To see all sessions: acp-proxy list\n"
-
-
 def test_an_unreadable_transcript_is_reported_and_the_others_are_counted(store: Store) -> None:
     [path] = store.root.glob("transcripts/*/b-*.jsonl")
     path.unlink()
