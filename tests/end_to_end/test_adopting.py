@@ -11,7 +11,6 @@ from typing import Any
 from acp_proxy.protocol import timestamps
 from tests import forked
 from tests.cli.commands import printed
-from tests.cli.commands import told as told_json
 from tests.end_to_end.proxied import NOT_FOUND, PROXY, Editor, Proxied, conversation, texts
 from tests.stored import Both
 from tests.tools.adopt.listing_agent import ListingAgent, entry, told
@@ -117,19 +116,6 @@ def test_the_proxy_shows_an_adopted_session_when_the_agent_has_forgotten_its_wor
     silent: dict[str, Any] = {"methods": {"session/load": {"before": [], "result": {}}}}
     with proxied.started(silent, agent=ALL) as editor:
         assert texts(editor.load(session).updates, "user_message_chunk") == ["first"]
-
-
-def test_what_the_agent_did_after_the_adoption_is_adopted_later(proxied: Proxied) -> None:
-    session = lived(proxied, "first")
-    adopt(proxied.store, proxied.bare_agent(agent=ALL))
-    with Editor(proxied.bare_agent(agent=ALL)) as editor:
-        editor.project = proxied.project
-        editor.initialize()
-        editor.load(session)
-        editor.prompt(session, "second")
-    assert adopt(proxied.store, proxied.bare_agent(agent=ALL)).endswith(": 0 adopted, 1 updated\n")
-    [row] = told_json(Both(proxied.store), "list")
-    assert (row["sessionId"], row["turns"]) == (session, 2)
 
 
 def test_an_agent_of_the_official_sdk_has_its_history_adopted(proxied: Proxied) -> None:

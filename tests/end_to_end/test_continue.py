@@ -149,13 +149,6 @@ def test_copies_do_not_join_a_list_from_which_they_cannot_be_opened(
         assert ids(editor) == []
 
 
-def test_a_copy_cannot_be_loaded_if_nothing_may_be_handed_over(proxied: Proxied, second: Second) -> None:
-    session, _ = recorded(proxied, "mend it")
-    copy = copied(proxied, second, session)
-    with second.opened(OFFERS_ALL, ANSWERS, "--handover", "never") as editor:
-        assert "--handover never" in editor.load(copy).answer["error"]["message"]
-
-
 @pytest.mark.parametrize("agent", [KINDS[0], OFFERS_ALL])
 def test_a_deleted_copy_is_gone_and_the_original_stays(
     proxied: Proxied, second: Second, agent: tuple[str, ...]
@@ -199,15 +192,6 @@ def test_a_long_session_is_copied_whole(proxied: Proxied, second: Second) -> Non
     assert notes(proxied.transcript(copy), "continued")[0]["agent"].startswith("acp-proxy-demo-agent")
     with second.opened(KINDS[0]) as editor:
         assert len("".join(texts(editor.load(copy).updates))) == 1_400_000 + len(CLOSING)
-
-
-def test_the_users_title_goes_with_the_copy(proxied: Proxied, second: Second) -> None:
-    session, _ = recorded(proxied, "mend it")
-    printed(Store(proxied.store), "rename", session, "Mine")
-    copy = copied(proxied, second, session)
-    with second.opened(OFFERS_ALL) as editor:
-        [row] = editor.sessions()
-        assert (row["sessionId"], row["title"]) == (copy, "Mine")
 
 
 def test_images_follow_the_record_and_their_echo_is_not_shown(proxied: Proxied, second: Second) -> None:

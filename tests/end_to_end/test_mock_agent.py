@@ -99,12 +99,6 @@ def test_the_commands_follow_the_answer_to_a_new_session(start: Start) -> None:
     assert editor.wait_for_update("available_commands_update")["availableCommands"][0]["name"] == "review"
 
 
-def test_an_unknown_prompt_is_answered_with_the_recorded_prompts(start: Start) -> None:
-    editor = start(*TURN, options=("--speed", "0", "--match", "exact"))
-    [said] = texts(editor.prompt(editor.open(), "Fix the logout"))
-    assert "- Fix the login" in said
-
-
 def test_a_failed_turn_fails_again(start: Start) -> None:
     error = {"code": -32000, "message": "Authentication required"}
     editor = start(talk.prompt("go"), talk.answer(error=error), talk.prompt("on"), talk.said("half"))
@@ -211,12 +205,6 @@ def test_a_permission_after_the_end_of_the_input_counts_as_cancelled(start: Star
     editor.wait_for_text("Look")
     assert editor.end() == 0
     assert editor.wait_for_result(number) == CANCELLED
-
-
-def test_late_updates_follow_the_answer_without_a_pause(start: Start) -> None:
-    editor = start(talk.prompt("go"), talk.said("ok"), talk.answer(), talk.info(title="Late", at=NIGHT), options=())
-    editor.prompt(editor.open(), "go")
-    assert editor.wait_for_update("session_info_update")["title"] == "Late"
 
 
 def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
