@@ -8,10 +8,15 @@
 - `conversation.py`: `Talk` is a connection without processes. `client` and `agent` send as that side and return a
   `Step`: what is forwarded (`to_agent`, `to_client`), recorded (`kept`) and asked for (`asked`).
 - `passage.py`: `Passage` is the real relay, with a test at both ends: `say`, `hear`, `end`.
-- `store/talk.py`: the lines of a transcript. `end_to_end/proxied.py`: an editor, acp-proxy and an agent as processes.
+- `store/talk.py`: the lines of a transcript. `end_to_end/proxied.py`: an editor, acp-proxy and an agent as processes;
+  `run` has a command print about their store, `list_said` tells who said what.
 - `strategies.py`: values for property tests. `pipes.py`, `posix.py`, `opened.py`: what differs by system.
 
 What makes a message or a line is called after it (`prompt`, `answer`, `update`); what acts is a verb.
+
+A subject has one home. What is decided is tested where it is decided, and what a command says where its words are;
+tests with processes try each kind once, for what only they show: that it reaches both sides, the disk and the next
+process.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""The answers to session/list: every session once, in pages, by directory, with its title."""
+"""The answers to session/list: every session once in pages, those of this agent alone, and the agent's own list."""
 
 import json
 from collections.abc import Mapping
