@@ -412,7 +412,7 @@ class Connection:
         answered = self._open_requests.take(Peer.CLIENT, message.id)
         if answered is None:
             return [Forward(Peer.CLIENT, line)]
-        if (load := self._machine.open_loads.of(answered.request)) is not None:
+        if (load := self._machine.open_loads.of_request(answered.request)) is not None:
             if again := self._lookups.ask_by_earlier_id(load, message):
                 return again
             return [*self._machine.handle_answer(load, line, message), *self._message_log.record_early_updates()]
@@ -482,7 +482,7 @@ class Connection:
             if request.method == acp.PROMPT and each.session is not None:
                 effects += self._answered_loads.send_late_in_turn(each.session)
                 effects += self._log.fail_prompt(each.session, how, request.id)
-            if self._machine.open_loads.of(request) is None:
+            if self._machine.open_loads.of_request(request) is None:
                 effects.append(own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, how))
         effects += [*self._machine.end(how), *self._release_unnamed(), *self._lookups.fail(how)]
         effects += [*self._unstable_methods.end(how), *self._log.end()]

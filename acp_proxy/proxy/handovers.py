@@ -27,7 +27,7 @@ RESENT_LIMIT = 1024 * 1024
 """The most bytes of a prompt that can be sent again. The agent's refusal of a longer one passes."""
 
 
-class Unnamed:
+class UnnamedUpdates:
     """Holds updates of unknown sessions while the agent opens one for acp-proxy, until its answer names it."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Handovers:
     """The handovers of one process. Sessions are known by the client's id unless said otherwise."""
 
     def __init__(self) -> None:
-        self.unnamed = Unnamed()
+        self.unnamed = UnnamedUpdates()
         self.unwanted: set[str] = set()
         """The agent's ids of sessions that it opened for cancelled loads. The client never sees them."""
         self._records: dict[str, tuple[str, Sequence[bytes]]] = {}

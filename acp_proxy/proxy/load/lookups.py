@@ -134,9 +134,9 @@ class Lookups:
             self._copy_ids.add(found.continued, session)
             return [DecideLater(Peer.CLIENT, [line])]
         if request.method == acp.DELETE:
-            return self._found_to_delete(line, request, session, found)
+            return self._ask_to_delete(line, request, session, found)
         if request.method in _NAMING:
-            return self._found_first(line, request, session, found)
+            return self._decide_first(line, request, session, found)
         if found.is_deleted:  # a prompt would revive it, in the directory that the client names
             return [*self._log.remember_deleted(session, request.params), _not_found(request, session)]
         is_ours = _short(request.method) in self._service.served_here
@@ -188,7 +188,7 @@ class Lookups:
             self._aliases.add(session, found.alias)
         return self._agent_sessions.add_alias(session, found.alias)
 
-    def _found_first(self, line: bytes, request: Request, session: str, found: SessionFound) -> list[Effect]:
+    def _decide_first(self, line: bytes, request: Request, session: str, found: SessionFound) -> list[Effect]:
         """Answer an unarchive of a session that only acp-proxy has archived; decide on all other requests."""
         if found.is_archived_here and self._unarchives(request):
             return [CloseTranscript(request.id), SetArchived(request.id, session, True, False)]
@@ -196,7 +196,7 @@ class Lookups:
         line = self._copy_ids.to_agent(line, request)  # as the client sent it, so that its id stays the client's
         return [CloseTranscript(request.id), *self._use_alias(session, found), DecideLater(Peer.CLIENT, [line])]
 
-    def _found_to_delete(self, line: bytes, request: Request, session: str, found: SessionFound) -> list[Effect]:
+    def _ask_to_delete(self, line: bytes, request: Request, session: str, found: SessionFound) -> list[Effect]:
         """Ask the agent to delete the session, by the id that it knows."""
         self._open_requests.add(Peer.CLIENT, request, session)
         line = self._aliases.to_agent(line, request)

@@ -46,7 +46,7 @@ class OpenLoads:
         """The open load with this request id."""
         return self._unanswered.get(id)
 
-    def of(self, request: Request) -> Load | None:
+    def of_request(self, request: Request) -> Load | None:
         """The open load of exactly this request object."""
         found = self._unanswered.get(request.id)
         return found if found is not None and found.request is request else None
