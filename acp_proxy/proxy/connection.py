@@ -354,10 +354,11 @@ class Connection:
         return [effect for line in self._title_line(session) for effect in self._machine.send(session, line)]
 
     def _handle_update(self, line: bytes, message: Notification, session: str | None) -> list[Effect]:
+        """An update from the agent, unless it belongs to a session that the client must not see, or only repeats a
+        handover record."""
         if session is not None and self._may_be_opened_for_us(session):
-            is_clients = self._open_requests.is_open(
-                Peer.CLIENT, acp.NEW, acp.FORK
-            )  # it may be; then the update passes
+            # If the client has asked for a session too, this may be that one, and the update passes.
+            is_clients = self._open_requests.is_open(Peer.CLIENT, acp.NEW, acp.FORK)
             let_go = self._handovers.unnamed.hold(line, is_with_client=is_clients)
             if not is_clients:
                 return [Forward(Peer.CLIENT, let_go)] if let_go else []
@@ -396,6 +397,8 @@ class Connection:
         return [*effects, *self._machine.end_turn(session)] if was_in_turn else effects
 
     def _may_be_opened_for_us(self, session: str) -> bool:
+        """Whether this may be the session that the agent opens for a handover, and whose id only its answer will say.
+        The client does not know that id, so it must not see the updates before that."""
         if not self._handovers.is_asking:
             return False
         return session not in self._log.sessions and not self._machine.open_loads.is_in_question(session)
@@ -405,6 +408,8 @@ class Connection:
         return self._agent_lines(self._handovers.unnamed.release(self._aliases))
 
     def _handle_response(self, line: bytes, message: Response) -> list[Effect]:
+        """The agent's answer: to a request of acp-proxy's own, to a load, to a prompt, or to another of the client's
+        that means something here. All others pass."""
         if (load := self._handovers.take_asked(message.id)) is not None:
             return [*self._machine.handle_new_session(load, line, message), *self._release_unnamed()]
         if (ours := self._unstable_methods.handle_response(line, message)) is not None:
@@ -418,6 +423,8 @@ class Connection:
             return [*self._machine.handle_answer(load, line, message), *self._message_log.record_early_updates()]
         if answered.request.method == acp.PROMPT and answered.session is not None:
             return self._handle_prompt_answer(answered, answered.session, line, message)
+        # Until this answer nobody knew the fork's id. What came for it may be the parent's past, so it is not recorded
+        # with the answer, but compared.
         fork = acp.session_id(message.result) if answered.request.method == acp.FORK else None
         waiting = self._log.take_early_conversation(fork) if fork is not None else []
         effects: list[Effect] = [*self._message_log.record_answer(answered, message)]
@@ -473,6 +480,8 @@ class Connection:
         return [*self._log.note_handover(*delivered)] if delivered is not None else []
 
     def _end(self, how: str) -> list[Effect]:
+        """The agent has ended: send and record what waits, and answer every open request with an error, since nobody
+        else will. ``how``: its text."""
         effects = self._decide_released(self._handovers.release_all())
         for session, id in self._log.sessions.find_accepted_prompts():
             effects += self._answered_loads.send_late_in_turn(session)

@@ -137,9 +137,8 @@ class PassThrough:
             and self._aliases.client_of(session) is None  # else the client knows it by another id
             and self._copy_ids.find_client_id(session) is None
             and not self._uncopied.holds(session)  # another agent's, which gets a transcript when it is prompted
-            and not self._handovers.may_repeat_record(
-                session
-            )  # it may repeat the record, which the client must not see
+            # else it may repeat the handover record, which the client must not see
+            and not self._handovers.may_repeat_record(session)
             # Until the first turn after a load, an update may be of the past, and is compared first. In that turn it
             # is new, unless a replay still runs.
             and not machine.may_be_past(session)

@@ -234,9 +234,7 @@ def look_up(
             title, is_archived = state.find_title(session), session in state.archived_here
             return OpenedTranscript(recorder, session, reading, title, is_open=is_open, is_archived=is_archived)
         except FileNotFoundError:
-            if session in recorder.store.read_deleted(
-                recorder.agent
-            ):  # another process deleted it between our two checks
+            if session in recorder.store.read_deleted(recorder.agent):  # by another process, between our two checks
                 return SessionFound(request, is_deleted=True)
             reading = recorder.store.read_original(session, recorder.list_other_agents())
             return OpenedTranscript(recorder, session, reading, state.find_title(session), is_foreign=True)
