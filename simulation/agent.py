@@ -70,6 +70,8 @@ class Habits:
     """Message ids: none, same (a replay has the live ones), fresh (each replay has its own)."""
     call_ids: str = "same"
     """The ids of tool calls in replays: same, or fresh."""
+    leaves_calls_open: bool = False
+    """Its tool calls never end while they run, but have ended in a replay."""
     injects: bool = False
     """A replay begins with a user message that nobody typed."""
     echoes: str = "never"
@@ -658,7 +660,7 @@ class Agent:
     def _live(self, item: Item) -> list[Update]:
         if item.kind == CALL:
             begins = self._call(item, "pending")
-            return [begins, _ended(item)]
+            return [begins] if self.habits.leaves_calls_open else [begins, _ended(item)]
         id = f"m-{item.id}" if self.habits.ids != "none" else None
         parts = _cut(item.text, self.habits.streams) if self.habits.streams else [item.text]
         return [_words(item.kind, part, id) for part in parts]

@@ -12,6 +12,8 @@ _ODD = 5
 _STEPS = 16
 _OF_VERSION_2 = 8
 """One of so many plans speaks version 2 of the protocol."""
+_OF_OPEN_CALLS = 16
+"""In one of so many plans, no tool call ends in its turn."""
 _WINDOWS = 2
 _SESSIONS = 3
 _WHEN = ("before", "after", "split", "never")
@@ -93,6 +95,8 @@ def make(seed: int, themes: frozenset[str] | None = None) -> Plan:
     habits = _habits(chance, themes)
     if seed % _OF_VERSION_2 == _OF_VERSION_2 - 1:
         habits = possible(replace(habits, version=2))
+    if seed % _OF_OPEN_CALLS == 3:
+        habits = replace(habits, leaves_calls_open=True)
     is_odd = "resume" in themes and "resume" not in habits.offers and not habits.greets  # it may belong to the replay
     options = {"resume": "store"} if is_odd and chance.random() < 0.7 else {}
     return Plan(habits, tuple(_Author(chance, habits, themes).write()), options, f"seed {seed}")

@@ -196,11 +196,11 @@ def _were_taken_back_elsewhere(facts: ReplayFacts, missing: list[int]) -> bool:
 
 
 def _is_explained_without_answer(facts: ReplayFacts, turn: int) -> bool:
-    """Whether the user message of a turn without an answer, or of a command with a compaction, is missing, and
-    something later took it back."""
+    """Whether all of a command's turn, or the user message of a turn without an answer, is missing, and something later
+    took it back."""
     text = facts.text
     is_command = text.users[turn - 1].takes_back
-    if text.has_answer(turn) or turn - 1 in facts.known_users or (is_command and turn not in text.compacted):
+    if turn - 1 in facts.known_users or (text.has_answer(turn) and not (is_command and _is_all_missing(facts, turn))):
         return False
     return turn < text.taken_back_at or (turn == text.taken_back_at and not is_command)
 

@@ -81,9 +81,12 @@ class Comparison:
         self.has_updates = self.has_thoughts = False
         self.has_new_before_tail = self.has_unknown_kind = self.continues_last = self.repeats = False
         self._tail = Tail()
+        self._tail.is_rest_of_turn = self._is_cut_at(0)
         self._is_in_answer = False
         """The last that came is a user message whose answer the transcript has. Unknown words are that answer, in
         other words: agents rewrite their history (gemini: ``[Thought: true]I will…``)."""
+        self._is_in_thoughts = False
+        """Thoughts came after the last known user message."""
         self._current_message: SentMessage | None = None
         self._search = Search(text)
 
@@ -125,7 +128,7 @@ class Comparison:
         if message.kind == update_kinds.USER_CHUNK:
             return self._compare_user(message)
         if message.kind == update_kinds.THOUGHT_CHUNK:
-            self.has_thoughts = True
+            self.has_thoughts = self._is_in_thoughts = True
             is_known = message.is_known_alone = self._search.find_thought(message.text)
             if self._tail.user_count or not is_known:
                 is_first = self._is_first_thought
@@ -181,7 +184,7 @@ class Comparison:
         """Whether the replay has come to a user message of the transcript and not to the end of that turn."""
         text, turn = self.text, self.users.next
         return turn > 0 and (
-            self.at < text.latest_end(turn) or any(call not in self.calls.known for call in text.calls_of(turn))
+            self.at < text.latest_end(turn) or any(call not in self.calls.known for call in text.latest_calls_of(turn))
         )
 
     @property
@@ -231,13 +234,17 @@ class Comparison:
         divided = self._cut_known(message, span) if span is not None else None
         return None if divided is None else [sent.line for sent in divided]
 
-    def split_tail(self) -> tuple[list[bytes], list[bytes]]:
+    def split_tail(self, *, comes_again: bool = False) -> tuple[list[bytes], list[bytes]]:
         """The lines that the transcript may lack, in two parts: those that are new, and user messages, thoughts and
         plans after the agent's last words, calls and other updates, which depend on what the agent sends next. A user
         message that the transcript lacks is new, unless the agent has sent user messages only: then the answer to the
-        last known one may still come (gemini sends the first part of its replay before it answers)."""
+        last known one may still come (gemini sends the first part of its replay before it answers).
+
+        ``comes_again``: the agent was asked for another replay. Some send both at once, so what the transcript has
+        somewhere is left out, unless a user message came before it (openhands sends no user messages)."""
         self.end_message()
-        return self._tail.split(may_be_past=self._is_in_answer and not self.spans.all and not self.calls.known)
+        may_be_past = self._is_in_answer and not self.spans.all and not self.calls.known
+        return self._tail.split(may_be_past=may_be_past, comes_again=comes_again)
 
     def find_new(self, *, is_open_elsewhere: bool | None = None, comes_again: bool = False) -> list[bytes]:
         """The lines to record.
@@ -458,9 +465,11 @@ class Comparison:
         return message.cut_after(span[1] - span[0]) if self._is_cut_at(span[1]) else None
 
     def _is_cut_at(self, at: int) -> bool:
-        """Whether the words of a turn that was cut end at this offset, to which the replay has come."""
+        """Whether the last prompt has no answer, and the replay has come to the end of what was said after it: at this
+        offset, and not at an earlier message of the user, since some agents leave out all of them."""
         users, end = self.text.users, len(self.text.words)
-        return self.text.is_cut and at == end and (self.users.next == len(users) or users[-1].start < end)
+        is_in_turn = self.users.next in (0, len(users)) or users[-1].start < end
+        return self.text.is_unfinished and at == end and is_in_turn
 
     def _cut_known_thought(self, message: SentMessage) -> list[ComparedUpdate]:
         """The part of a thought that the transcript lacks, if it ends with the beginning of this thought."""
@@ -545,6 +554,7 @@ class Comparison:
         self.users.has_begun = True
         self._end_tail()
         self.users.known.add(number)
+        self._is_in_thoughts = False
         turn = self.users.next if is_passed else number + 1
         self.at, self.users.next = start, turn
         self._tail.is_rest_of_turn = self._is_cut_at(self.at)
@@ -567,7 +577,8 @@ class Comparison:
         if not self.users.next or self._tail.user_count or self._tail.has_new:
             return False
         last = self.text.users[self.users.next - 1]
-        return self.at == last.start and self.calls.last < last.call and message.text in last.forms
+        is_next = self.at == last.start and self.calls.last < last.call and not self._is_in_thoughts
+        return is_next and message.text in last.forms
 
     # --- tool calls
 

@@ -70,11 +70,10 @@ class LateUpdates:
             and not before.is_new
         ):
             self._drop()  # a message that the client has seen is complete; what waited came before or in it
-        was_shown = self._shows_transcript or comparison.users.has_restarted
         if (
             before is not None
             and message is not before
-            and (before.is_repeated or (before.is_known_alone and was_shown))
+            and (before.is_repeated or (before.is_known_alone and self._was_shown))
         ):
             self._drop_known()
         self._waiting.append(line)
@@ -84,10 +83,10 @@ class LateUpdates:
         if kind in update_kinds.NEUTRAL:
             # Agents add context to these, so they prove nothing: they share the fate of the agent's next words. A user
             # message behind the transcript's last turn is new whatever follows, so nobody has to wait for that.
-            may_be_shown = was_shown or comparison.may_restart
+            may_be_shown = self._was_shown or comparison.may_restart
             return [] if may_be_shown and not comparison.is_surely_new else self._take_waiting()
         if kind in update_kinds.CALLS or find_shown_call(update) is not None:
-            if number is None or not was_shown:
+            if number is None or not self._was_shown:
                 return self._take_waiting()
             self._drop()  # what came before a known call is known too, but the end of an unfinished call is new
             return [*comparison.tail_lines] if comparison.completes_turn else []
@@ -104,11 +103,11 @@ class LateUpdates:
             if rest is not None:  # the client has seen how this message begins, and what came with it
                 self._waiting = rest
                 return self._take_waiting()
-            if was_shown and comparison.skip_answer(message):
+            if self._was_shown and comparison.skip_answer(message):
                 return self._drop()  # other words before it (gemini: "[Thought: true]"), but it ends with that answer
             # Other words than the transcript's answer, with known turns behind it. If one of them follows, these were
             # that answer, which the client has seen in its own words; if nothing follows, they are new.
-            self._is_reworded = was_shown and comparison.is_before_known_turn
+            self._is_reworded = self._was_shown and comparison.is_before_known_turn
             return [] if self._is_reworded else self._take_waiting()
         is_known = digest(update) in self._text.others
         return self._drop() if is_known and self._shows_transcript else self._take_waiting()
@@ -122,11 +121,16 @@ class LateUpdates:
             return self._take_waiting()
         # Without words of the agent behind them, user messages and thoughts are a part of the history, as the client
         # has seen it, except a user message that the transcript lacks.
-        is_neutral = self._shows_transcript and (message is None or message.kind != update_kinds.AGENT_CHUNK)
+        is_neutral = self._was_shown and (message is None or message.kind != update_kinds.AGENT_CHUNK)
         if is_neutral and self._comparison.has_next_turn:
             new = {line for part in self._comparison.split_tail() for line in part}
             return [line for line in self._take_waiting() if line in new]
         return self._drop() if is_shown or (is_neutral and not self._is_reworded) else self._take_waiting()
+
+    @property
+    def _was_shown(self) -> bool:
+        """Whether the client has seen the replay that is coming: as the transcript's, or because it comes once more."""
+        return self._shows_transcript or self._comparison.users.has_restarted
 
     def _has_shown(self, span: Span) -> bool:
         return self._shows_transcript or self._comparison.spans.were_sent_before(span)

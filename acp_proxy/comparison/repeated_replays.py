@@ -1,5 +1,7 @@
 """Compares an agent's replays of a session with each other, where there is no transcript yet. Lines in, lines out."""
 
+from itertools import takewhile
+
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.transcript_text import TextBuilder, block_letters
 from acp_proxy.protocol import acp, update_kinds, v2_updates
@@ -36,18 +38,23 @@ def drop_repetition(lines: list[bytes]) -> list[bytes]:
 def find_last_replay(lines: list[tuple[bytes, bool]]) -> list[tuple[bytes, bool]]:
     """The last of several replays in a row.
 
-    It begins with the last repetition of the first user message, or of the first line if there is none, and with what
-    comes before that each time. ``lines``: updates of the conversation, each with whether it came after the agent's
-    answer.
+    It begins with a repetition of the first user message, or of the first line if there is none, and with what comes
+    before that each time: if all that follows came just before, too, with the first such repetition, since the user may
+    say the same again; else with the last one. ``lines``: updates of the conversation, each with whether it came after
+    the agent's answer.
     """
+    said = [_without_ids(line) for line, _ in lines]
     marks: list[object] = [_user_letters(line) for line, _ in lines]
     if not any(marks):
-        marks = [line for line, _ in lines]
+        marks = [*said]
     first = next((at for at, mark in enumerate(marks) if mark), 0)
-    begin = next((at for at in range(len(marks) - 1, first, -1) if marks[at] == marks[first]), 0)
-    while begin and first and lines[begin - 1][0] == lines[first - 1][0]:
-        begin, first = begin - 1, first - 1
-    return lines[begin:]
+
+    def count_same_before(at: int) -> int:
+        return sum(1 for _ in takewhile(lambda count: said[at - count] == said[first - count], range(1, first + 1)))
+
+    begins = [at - count_same_before(at) for at in range(first + 1, len(marks)) if marks[at] == marks[first]]
+    repeated = (at for at in begins if said[max(0, 2 * at - len(said)) : at] == said[at:])
+    return lines[next(repeated, begins[-1] if begins else 0) :]
 
 
 def order_replay(lines: list[tuple[bytes, bool]], begins: bytes) -> list[tuple[bytes, bool]]:
@@ -56,16 +63,31 @@ def order_replay(lines: list[tuple[bytes, bool]], begins: bytes) -> list[tuple[b
     ``begins``: the first line of the earlier replay. An agent that answers a load after the first message (gemini)
     sends the rest of one replay before it answers the next load. ``lines``: as for ``find_last_replay``.
     """
-    first = _user_letters(begins)
-    at = next((at for at, (line, _) in enumerate(lines) if first and _user_letters(line) == first), 0)
+    at = count_rest(lines, begins)
     return [*lines[at:], *lines[:at]]
+
+
+def count_rest(lines: list[tuple[bytes, bool]], begins: bytes) -> int:
+    """How many lines are the rest of an earlier replay, as for ``order_replay``; 0 if the beginning never comes."""
+    first = _user_letters(begins)
+    return next(
+        (
+            at
+            for at, (line, _) in enumerate(lines)
+            if (_user_letters(line) == first if first else begins and are_alike(line, begins))
+        ),
+        0,
+    )
+
+
+def has_users(lines: list[tuple[bytes, bool]]) -> bool:
+    """Whether a replay has messages of the user."""
+    return any(_user_letters(line) for line, _ in lines)
 
 
 def are_alike(one: bytes, other: bytes) -> bool:
     """Whether two updates say the same. Some agents give messages and calls other ids in each replay."""
-    updates = [update if isinstance(update := _update(line), dict) else {} for line in (one, other)]
-    one_said, other_said = ({key: each[key] for key in each if key not in _IDS} for each in updates)
-    return one_said == other_said
+    return _without_ids(one) == _without_ids(other)
 
 
 def continues(old: list[bytes], new: list[bytes]) -> bool:
@@ -84,6 +106,11 @@ def _has_more(sent: list[bytes], than: list[bytes]) -> bool:
     has_tail = any(comparison.split_tail())
     has_more = comparison.has_new_before_tail or comparison.has_unknown_kind or comparison.continues_last
     return has_tail or has_more or comparison.is_undecided
+
+
+def _without_ids(line: bytes) -> dict[str, object]:
+    update = _update(line)
+    return {key: update[key] for key in update if key not in _IDS} if isinstance(update, dict) else {}
 
 
 def _user_letters(line: bytes) -> str:

@@ -129,8 +129,9 @@ class ReplayInTurn:
         self._may_be_echo, self._is_proof = begins_prompt, number is not None
         if number is not None:
             self._may_continue = self._is_proven = True
-            self._at, self._next_user = self._text.users[number].turn_start(self._at), number + 1
-            self._thought_at, self._next_call = 0, self._text.users[number].call
+            user = self._text.users[number]
+            self._at, self._next_user = user.turn_start(self._at), number + 1
+            self._thought_at, self._next_call = 0, user.turn_call(self._next_call)
             return out + self._wait(line)
         if begins_past:
             return out + self._wait(line)  # the message may become such a proof with its next chunk
@@ -176,6 +177,12 @@ class ReplayInTurn:
         rest may be something that it said outside turns, which stands there in the same message."""
         return self._text.ends_message(at) or (self._is_proven and self._was_expected)
 
+    @property
+    def _is_answered(self) -> bool:
+        """Whether the transcript has words or calls of this turn behind the place to which the replay has come."""
+        text, turn = self._text, self._next_user
+        return self._at < text.latest_end(turn) or self._next_call < text.latest_calls_of(turn).stop
+
     def _is_last_thought(self, letters: str) -> bool:
         """Whether a proved replay goes on with the thought with which the transcript ends. No known words follow it,
         which would say that it is the past."""
@@ -185,7 +192,7 @@ class ReplayInTurn:
 
     def _add_call(self, line: bytes, fields: object) -> list[SortedLine]:
         id, title = acp.text(fields, "toolCallId") or "", acp.text(fields, "title")
-        calls = self._text.calls_of(self._next_user)
+        calls = self._text.latest_calls_of(self._next_user)
         found = next((number for number in self._text.calls_by_id.get(id, ()) if number in calls), None)
         if found is None and self._expects_replay and self._is_proven and self._next_call in calls:
             # Some agents give calls new ids in each replay. Titles prove less: a turn may call a tool again.
@@ -202,7 +209,7 @@ class ReplayInTurn:
         if self._message_key is None or not letters:
             return []
         if self._message_key[0] == update_kinds.USER_CHUNK:
-            if self._is_proof and self._text.has_answer(self._next_user) and not self._was_expected:
+            if self._is_proof and self._is_answered and not self._was_expected:
                 return []  # the agent's words decide about it too
             return self._decide(is_new=False) if self._is_proof else self._end_replay()
         self._at += len(letters)

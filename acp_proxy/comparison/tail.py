@@ -57,10 +57,13 @@ class Tail:
         for sent in self._updates:
             sent.is_next_turn = False
 
-    def split(self, *, may_be_past: bool) -> tuple[list[bytes], list[bytes]]:
+    def split(self, *, may_be_past: bool, comes_again: bool = False) -> tuple[list[bytes], list[bytes]]:
         """All lines, in two parts: those that are new, and the neutral ones after them, which depend on what the agent
-        sends next. ``may_be_past``: a user message without an answer is one of these."""
+        sends next. ``may_be_past``: a user message without an answer is one of these. ``comes_again``: as for
+        ``Comparison.split_tail``."""
         sent = [*self._greeting, *self._updates]
+        if comes_again and not self.user_count:
+            sent = [each for each in sent if not each.is_somewhere]
         end = _count_to_last_answer(sent) if may_be_past else _count_shown(sent)
         return [each.line for each in sent[:end]], [each.line for each in sent[end:]]
 

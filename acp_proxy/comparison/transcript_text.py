@@ -38,18 +38,19 @@ class User(Struct):
 
     ``forms``: its letters, as it was sent and as the agent echoed it. ``start``: the offset of the first letter that
     follows it. ``latest_start``: the offset at which its turn began at the latest; more than ``start`` if it was sent
-    during a turn. ``call``: the index of the first tool call that follows it. ``thought``: the offset of the first
-    letter of the thoughts that follow it. ``takes_back``: it is a command that takes something back. ``is_elsewhere``:
-    it was not sent through acp-proxy. ``key``: the run and the request's id, as JSON, of a message that the client
-    sent. ``is_cancelled``: a prompt that the client has cancelled. ``overtaken_by``: the index of the last user message
-    that went into the running turn while this prompt waited for its end, so that it may come behind that; -1 if none
-    did.
+    during a turn. ``call``, ``latest_call``: the same for the indexes of tool calls. ``thought``: the offset of the
+    first letter of the thoughts that follow it. ``takes_back``: it is a command that takes something back.
+    ``is_elsewhere``: it was not sent through acp-proxy. ``key``: the run and the request's id, as JSON, of a message
+    that the client sent. ``is_cancelled``: a prompt that the client has cancelled. ``overtaken_by``: the index of the
+    last user message that went into the running turn while this prompt waited for its end, so that it may come behind
+    that; -1 if none did.
     """
 
     forms: list[str]
     start: int
     latest_start: int
     call: int
+    latest_call: int
     thought: int
     takes_back: bool
     is_elsewhere: bool
@@ -61,6 +62,10 @@ class User(Struct):
     def turn_start(self, at: int) -> int:
         """The offset of its turn's first letter in a replay that has come to offset ``at``."""
         return at if self.start <= at <= self.latest_start else self.start
+
+    def turn_call(self, next_call: int) -> int:
+        """The index of its turn's first tool call in a replay of which this call comes next."""
+        return next_call if self.call <= next_call <= self.latest_call else self.call
 
 
 class KnownCall(Struct):
@@ -164,6 +169,11 @@ class TranscriptText:
         """The indexes of a turn's tool calls."""
         start = self.users[turn - 1].call if turn else 0
         return range(start, self.users[turn].call if turn < len(self.users) else len(self.calls))
+
+    def latest_calls_of(self, turn: int) -> range:
+        """The indexes of the tool calls that a turn may have: the next prompt may have waited for its end."""
+        start = self.users[turn - 1].call if turn else 0
+        return range(start, self.users[turn].latest_call if turn < len(self.users) else len(self.calls))
 
     @property
     def is_cut(self) -> bool:
@@ -315,6 +325,7 @@ class TextBuilder:
         """The finished ``TranscriptText``. Nothing may be added after this."""
         self._end_user()
         text = self._text
+        self._move_waiting(self._open[1:] + self._left[1:])
         unanswered = [*self._open, *self._left]
         unanswered += self._steered if unanswered else []
         text.is_unfinished = bool(text.users) and any(user is text.users[-1] for user in unanswered)
@@ -398,12 +409,16 @@ class TextBuilder:
             waiting[: at + 1] = [user for user in waiting[:at] if not user.is_cancelled]
         if not waiting:
             self._steered.clear()
+        self._move_waiting(waiting)
+
+    def _move_waiting(self, waiting: list[User]) -> None:
+        """The turns of these prompts have not begun yet."""
         for user in waiting:
-            user.latest_start = self._size
+            user.latest_start, user.latest_call = self._size, len(self._text.calls)
 
     def _begin_turn(self, form: str, *, is_elsewhere: bool) -> User:
         calls, thoughts = len(self._text.calls), self._thought_size
-        user = User([form], self._size, self._size, calls, thoughts, False, is_elsewhere)
+        user = User([form], self._size, self._size, calls, calls, thoughts, False, is_elsewhere)
         self._text.users.append(user)
         return user
 

@@ -94,6 +94,8 @@ class Echoes:
         self._quiet: set[str] = set()
         """The runs in whose turn nothing has come yet except user messages."""
         self._first: str | None = None
+        self._has_echoes = False
+        """The agent has echoed a prompt."""
 
     def list_runs(self) -> frozenset[str]:
         """The runs in which a turn is under way."""
@@ -153,6 +155,15 @@ class Echoes:
         self._close(gone)
         return ready
 
+    def leave_out_queued(self, run: str) -> None:
+        """Replay no prompts of a run that wait for the end of its turn, if the agent echoes prompts: it will echo
+        these when their turns begin."""
+        if self._has_echoes:  # not with each prompt: one that carries the record of a handover is not echoed
+            queued = list(self._list_of_run(run))[1:]
+            for prompt in queued:
+                if not prompt.is_echoed:
+                    prompt.take_chunks()
+
     def stop_waiting(self) -> None:
         """Stop waiting for echoes: all prompts are replayed as they are known now."""
         for prompt in self._open:
@@ -174,7 +185,7 @@ class Echoes:
             is_echo = bool(waiting) and said == waiting[0].letters[:_BEGINNING]  # mentions may be written out after it
             begins_again |= bool(self._first) and said == self._first and not is_echo
             if waiting and not begins_again:
-                waiting[0].note_echo(_find_message_id(message[0]))
+                self._note_echo(waiting[0], message[0])
             else:
                 ready += message
         return ready
@@ -185,9 +196,13 @@ class Echoes:
             prompt, count = _find_echo(message, self._list_waiting(message[0].run))
             if prompt is None:
                 return [message]
-            prompt.note_echo(_find_message_id(message[0]))
+            self._note_echo(prompt, message[0])
             message = message[count:]
         return []
+
+    def _note_echo(self, prompt: Prompt, echo: Update) -> None:
+        prompt.note_echo(_find_message_id(echo))
+        self._has_echoes = True
 
     def _list_of_run(self, run: str) -> Iterator[Prompt]:
         return (prompt for prompt in self._open if prompt.run == run)

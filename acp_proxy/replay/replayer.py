@@ -125,6 +125,8 @@ class Replayer:
         """
         ready = self._replay_users(self._echoes.settle() + self._echoes.give_up(self._run, only_cancelled=True))
         under_way = self._echoes.list_runs() & {self._run} if live is None else frozenset()
+        if live is None:
+            self._echoes.leave_out_queued(self._run)
         ready += self._segment.end([] if live else self._unfinished.take_given_up(under_way))
         self._unfinished.take_given_up(())  # forget what is unfinished, since nothing more is replayed
         self._echoes.stop_waiting()

@@ -252,6 +252,13 @@ def test_a_compaction_that_a_later_one_took_back_is_not_shown() -> None:
     assert choose_replay(told(past)).rule is Rule.LESS
 
 
+def test_a_command_that_a_later_one_took_back_is_not_shown() -> None:
+    past = laid("> /undo", "Undone.", "> /clear", *ONE, "> thanks")
+    assert choose_replay(told(past, *ONE)).rule is Rule.TAKEN_BACK
+    assert choose_replay(told(past, "> /undo", *ONE)).rule is Rule.LESS
+    assert choose_replay(told(past, "Undone.", *ONE)).rule is Rule.LESS
+
+
 def test_a_command_explains_only_what_is_missing_before_it() -> None:
     past = laid(*ONE, "> /undo", "Undone.", *TWO)
     assert choose_replay(told(past, *TWO)).rule is Rule.TAKEN_BACK

@@ -556,6 +556,34 @@ def test_the_rest_of_a_turn_that_was_cut_is_new_whatever_the_replay_leaves_out(l
     assert new(comparison, is_open_elsewhere=False) == [agent(" is mended.")]
 
 
+@pytest.mark.parametrize("before", [[], TALK])
+def test_the_answer_to_the_last_prompt_is_new_if_the_replay_leaves_out_all_user_messages(before: list[str]) -> None:
+    comparison = told(laid(*before, "> ship it", answered=False), *before[1::2], "It is shipped.")
+    assert new(comparison, is_open_elsewhere=False) == [agent("It is shipped.")]
+    assert new(comparison, is_open_elsewhere=True) == []
+    past = laid(*before, "> ship it", "> and test it")
+    assert new(told(past, *before[1::2], "It is shipped."), is_open_elsewhere=False) == []
+
+
+@pytest.mark.parametrize("behind", [[], ["It is looked at."], ["It is looked at.", *ONE]])
+def test_a_replayed_call_that_did_not_end_in_its_turn_explains_no_gap(behind: list[str]) -> None:
+    open_call: list[str | Update] = ["> look", "~ hm", call("1", "look", "in_progress")]
+    comparison = told(laid(*open_call, *behind), "> look", call("1", "look"), *behind)
+    assert choose_replay(comparison).rule is Rule.LESS  # without the thought
+    comparison = told(laid(*open_call, *behind), *open_call[:2], call("other", "look"), *behind)
+    assert choose_replay(comparison).rule is Rule.SAME
+
+
+def test_what_the_transcript_has_is_not_shown_behind_it_if_it_comes_again() -> None:
+    answers = [TALK[1], TALK[3]]
+    again = agent(answers[0], messageId="again")
+    comparison = told(laid(*TALK), *answers, again, GREETING)
+    assert comparison.split_tail()[0] == [line(again), line(GREETING)]
+    assert comparison.split_tail(comes_again=True)[0] == [line(GREETING)]
+    comparison = told(laid(*TALK), *answers, "> again", answers[0])
+    assert len(comparison.split_tail(comes_again=True)[0]) == 2
+
+
 def test_the_rest_of_a_turn_of_calls_is_new_if_the_replay_leaves_the_calls_out() -> None:
     comparison = told(laid("> a", call("1", "look"), answered=False), "> a", "Done.")
     assert (choose_replay(comparison).rule, tail(comparison)) == (Rule.LESS, [agent("Done.")])

@@ -22,6 +22,7 @@ from tests.comparison.telling import (
     thought,
     told,
     told_by,
+    updated,
     updates,
     user,
 )
@@ -48,6 +49,35 @@ class Late:
 
 def expected(said: Iterable[str | Update]) -> list[Update]:
     return list(map(told_by, said))
+
+
+def test_calls_of_a_turn_in_which_prompts_were_queued_are_its_own() -> None:
+    builder = TextBuilder()
+    last = [answer(), updated(agent("Tested.")), answer()]
+    for entry in (prompt("mend it"), prompt("test it"), prompt("and ship it"), updated(call("c", "Look")), *last):
+        builder.add(entry)
+    past = builder.finish()
+    replay: list[str | Update] = ["> mend it", call("c", "Look"), "> test it", "Tested.", "> and ship it"]
+    for count in (0, 1):
+        comparison = told(past)
+        late = LateUpdates(comparison, shows_transcript=True)
+        for each in map(told_by, replay[:count]):
+            late.add(line(each), each)
+        late.release()
+        turn = ReplayInTurn(comparison, shows_transcript=True)
+        recorded = [
+            one
+            for each in [*map(told_by, replay[count:]), agent("Now.")]
+            for one in turn.add(line(each), each, ["now?"])
+            if one.is_recorded
+        ]
+        assert updates(one.line for one in recorded) == [agent("Now.")]
+
+
+def test_thoughts_that_come_once_more_behind_a_repeated_message_are_dropped() -> None:
+    late = Late(laid("> mend it", "~ Let me think."), "> mend it", "~ Let me think.", ours=False)
+    assert late.told("> mend it", "~ Let me think.") == []
+    assert (late.rest(), new(late.comparison)) == ([], [])
 
 
 # Between the answer and the next prompt, when the transcript was shown.

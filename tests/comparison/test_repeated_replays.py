@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.repeated_replays import are_alike, continues
+from acp_proxy.comparison.repeated_replays import are_alike, continues, count_rest, find_last_replay, order_replay
 from tests.tools.adopt.listing_agent import told
 
 FIRST = told("Mend the login", "Mended.")
@@ -37,6 +37,48 @@ def test_a_replay_continues_one_if_it_has_all_of_it_and_more(
     old: list[dict[str, Any]], new: list[dict[str, Any]], is_longer: bool
 ) -> None:
     assert continues(lines(old), lines(new)) == is_longer
+
+
+@pytest.mark.parametrize(
+    ("begins", "sent", "rest"),
+    [
+        (FIRST[:1], [*FIRST, *MORE], 0),
+        (FIRST[:1], [*MORE, *FIRST], 2),
+        (FIRST[1:], [*MORE[1:], *FIRST[1:]], 1),
+        (FIRST[1:], MORE, 0),
+        ([], MORE, 0),
+    ],
+)
+def test_what_comes_before_the_beginning_is_the_rest_of_an_earlier_replay(
+    begins: list[dict[str, Any]], sent: list[dict[str, Any]], rest: int
+) -> None:
+    replay = [(each, True) for each in lines(sent)]
+    assert count_rest(replay, b"".join(lines(begins))) == rest
+    assert order_replay(replay, b"".join(lines(begins))) == [*replay[rest:], *replay[:rest]]
+
+
+CONTEXT = told("<context>")
+AGAIN = [*FIRST, CALL, *FIRST]
+"""The user says the same twice."""
+
+
+@pytest.mark.parametrize(
+    ("before", "last"),
+    [
+        ([], [*FIRST, *MORE]),
+        ([*FIRST, *MORE], [*FIRST, *MORE]),
+        ([*FIRST, *MORE, *FIRST, *MORE], [*FIRST, *MORE]),
+        ([*FIRST, *MORE], [*FIRST, CALL]),
+        (AGAIN, AGAIN),
+        (FIRST * 2, FIRST * 2),
+        ([*CONTEXT, *AGAIN], [*CONTEXT, *AGAIN]),
+        ([*FIRST[1:], *MORE[1:]], [*FIRST[1:], *MORE[1:]]),
+        ([{**CALL, "toolCallId": "c2"}, *MORE[1:]], [CALL, *MORE[1:]]),
+    ],
+)
+def test_the_last_of_several_replays_is_found(before: list[dict[str, Any]], last: list[dict[str, Any]]) -> None:
+    replays = [(each, False) for each in lines([*before, *last])]
+    assert find_last_replay(replays) == replays[len(before) :]
 
 
 @pytest.mark.parametrize("id", ["messageId", "toolCallId"])

@@ -214,6 +214,19 @@ def test_a_queued_prompt_is_replayed_where_it_was_sent_with_the_id_of_its_late_e
 
 
 @MODES
+def test_a_prompt_that_waits_for_its_turn_is_left_out_if_the_agent_will_echo_it(mode: Mode) -> None:
+    waiting = [prompt("b", id=2), chunk("1"), prompt("c", id=3)]
+    told = tell(prompt("a"), heard("a", "x"), *waiting, mode=mode, run=RUN)
+    assert users(told) == [("a", "x")]
+    told = tell(prompt("a"), heard("a", "x"), answer(), prompt("record"), *waiting, mode=mode, run=RUN)
+    assert users(told) == [("a", "x"), ("record", "own 4")]
+    told = tell(prompt("a"), *waiting, mode=mode, run=RUN)
+    assert users(told) == [("a", "own 1"), ("b", "own 2"), ("c", "own 4")]
+    told = tell(prompt("a"), heard("a", "x"), *waiting, mode=mode)  # of a process that has ended
+    assert users(told) == [("a", "x"), ("b", "own 3"), ("c", "own 5")]
+
+
+@MODES
 def test_while_a_prompt_is_queued_only_its_own_text_is_its_echo(mode: Mode) -> None:
     told = tell(prompt("a"), chunk("1"), prompt("b", id=2), heard("c"), chunk("2"), answer(), chunk("3"), mode=mode)
     assert "".join(order(told)) == "a1bc23"

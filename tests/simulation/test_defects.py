@@ -14,7 +14,7 @@ from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.replay_in_turn import ReplayInTurn, SortedLine
 from acp_proxy.comparison.tail import Tail
-from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, block_letters
+from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, User, block_letters
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.proxy import handover_lines, session_list
 from acp_proxy.replay.handover_record import Attachments
@@ -93,7 +93,7 @@ def _attach_what_tools_sent(patch: Patch) -> None:
 
 def _hide_an_unanswered_message_at_the_end(patch: Patch) -> None:
     split = Tail.split
-    patch.setattr(Tail, "split", lambda self, *, may_be_past: split(self, may_be_past=True))
+    patch.setattr(Tail, "split", lambda self, *, may_be_past, **more: split(self, may_be_past=True, **more))
     for name in ("has_next_turn", "is_surely_new"):
         patch.setattr(Comparison, name, property(lambda self: False))
 
@@ -186,6 +186,11 @@ def _send_the_record_with_commands(patch: Patch) -> None:
     patch.setattr(handover_lines, "is_command", lambda blocks: False)
 
 
+def _give_calls_to_the_prompts_that_waited(patch: Patch) -> None:
+    patch.setattr(TranscriptText, "latest_calls_of", TranscriptText.calls_of)
+    patch.setattr(User, "turn_call", lambda self, next_call: self.call)
+
+
 @pytest.mark.parametrize(
     ("put_back", "themes", "kinds"),
     [
@@ -226,6 +231,7 @@ def test_a_defect_that_is_put_back_is_found(
     [
         (_compare_only_whole_messages, "known-words-beside-new-ones", {"twice"}),
         (_leave_cut_turns_as_they_are, "turn-finished-without-us", {"lost"}),
+        (_give_calls_to_the_prompts_that_waited, "prompt-while-the-calls-of-queued-prompts-come", {"order"}),
         (_let_a_turn_made_elsewhere_explain_any_gap, "prompt-right-after-a-load-without-old-turns", {"lost"}),
         (_let_a_turn_made_elsewhere_explain_any_gap, "commands-before-a-turn-made-elsewhere", {"lost"}),
         (_let_a_turn_made_elsewhere_explain_any_gap, "calls-before-a-turn-made-elsewhere", {"lost"}),

@@ -8,7 +8,14 @@ from typing import assert_never
 
 from acp_proxy.comparison.choose_replay import ShownReplay, choose_replay
 from acp_proxy.comparison.comparison import Comparison
-from acp_proxy.comparison.repeated_replays import are_alike, drop_repetition, find_last_replay, order_replay
+from acp_proxy.comparison.repeated_replays import (
+    are_alike,
+    count_rest,
+    drop_repetition,
+    find_last_replay,
+    has_users,
+    order_replay,
+)
 from acp_proxy.comparison.transcript_text import block_letters
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates, versions
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
@@ -204,6 +211,10 @@ class LoadMachine:
         self._take_replay_of_oldest(load)
         load.rest_of_replay = load.uncompared.lines[load.overtaken_at :] if load.overtaken_at else []
         load.earlier_replay = self.open_loads.swap_beginning(load)
+        if (rest := count_rest(load.uncompared.items, load.earlier_replay)) and not has_users(load.uncompared.items):
+            # Only user messages say where a replay begins again, so the comparison needs this one in order.
+            load.rest_of_replay = load.uncompared.lines[:rest]
+            load.uncompared.replace(order_replay(load.uncompared.items, load.earlier_replay))
         if not load.plan.passes_at_once:
             load.response = _with_object(load.response, message)
         if self.dialect.states_first:
@@ -324,7 +335,7 @@ class LoadMachine:
         if shows is ShownReplay.AGENT:
             lines = [line for line, _ in order_replay(load.uncompared.items, load.earlier_replay)]
         elif shows is ShownReplay.TRANSCRIPT and load.compared is not None:  # ``run`` has sent it; the tail follows
-            lines, _ = load.compared.comparison.split_tail()
+            lines, _ = load.compared.comparison.split_tail(comes_again=self.open_loads.comes_again(load))
         if isinstance(ended, ReplayEnded):
             load.uncompared.drain()
             states = ended.states

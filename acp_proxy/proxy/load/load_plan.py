@@ -67,8 +67,9 @@ def plan_load(
     if modes.load == AGENT:
         return LoadPlan(acp.LOAD, passes_at_once=True)
     # In a turn, the agent has the session open. It cannot replay what was said before a handover, or anything. To open
-    # a new session would leave the turn behind: the client's cancel would go to the new one.
-    has_part = found.agent_has_only_part or not served_by_agent & {LOAD, RESUME}
+    # a new session would leave the turn behind: the client's cancel would go to the new one. What an agent sends for a
+    # resume, nobody could tell from the turn.
+    has_part = found.agent_has_only_part or LOAD not in served_by_agent
     if is_in_turn and has_part and found.has_transcript and found.trouble is None:
         return LoadPlan(None, fixed_rule=Rule.HANDED_OVER if found.agent_has_only_part else Rule.IN_TURN)
     if LOAD in served_by_agent:

@@ -3,6 +3,7 @@
 It decides which loads there are and in which order, and changes none of them: ``LoadMachine`` does, and calls it.
 """
 
+from acp_proxy.comparison.repeated_replays import count_rest
 from acp_proxy.protocol.jsonrpc import Request, RequestId
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.states import ABANDONED_STATES, CANCELLED_STATES
@@ -150,7 +151,7 @@ class OpenLoads:
     def swap_beginning(self, load: Load) -> bytes:
         """The first line of what the agent sent for the request of this session that it answered before this one; empty
         if none is known. From now on, this load's counts."""
-        before = self._begins.get(load.session, b"")
-        if load.uncompared:
-            self._begins[load.session] = load.uncompared.items[0][0]
+        before, items = self._begins.get(load.session, b""), load.uncompared.items
+        if items:
+            self._begins[load.session] = items[count_rest(items, before)][0]
         return before

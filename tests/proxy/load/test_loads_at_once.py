@@ -124,7 +124,7 @@ def test_loads_and_prompts_read_together_keep_their_order() -> None:
     talk = about_to_load().opens("t")
     talk.stored["u"] = Stored(deleted=True)
     step = talk.client(prompt(1, "t"), load(2, "s"), prompt(3, "s"), load(4, "u"), load(5, "t"), prompt(6, "t"))
-    assert step.to_agent == line(prompt(1, "t"), resume(2, "s"), prompt(3, "s"), resume(5, "t"), prompt(6, "t"))
+    assert step.to_agent == line(prompt(1, "t"), resume(2, "s"), prompt(3, "s"), prompt(6, "t"))
     assert step.refusals == [(4, -32002)]
 
 
@@ -264,6 +264,20 @@ def test_the_second_replay_is_in_order_if_the_rest_of_the_first_comes_before_its
     step = talk.replay_ends(2, rule=Rule.SAME)
     assert step.to_client.endswith(line(first, *others, result(2, {})))
     assert talk.agent(*others).to_client == b""
+
+
+def test_the_second_replay_is_compared_in_order_if_it_has_no_user_messages() -> None:
+    talk = about_to_load(Stored(says=PAST), LOADS)
+    talk.client(load(1, "s"), load(2, "s"))
+    first, *others = (TURN_ONE[1], TURN_TWO[1], chunk("s", "And done."))
+    talk.agent(first, result(1, {}))
+    talk.replay_ends(1, rule=Rule.LESS)
+    talk.agent(*others, first)
+    [wanted] = [each for each in talk.agent(result(2, {})).asked if isinstance(each, StartReplay)]
+    assert [told for told, _ in wanted.updates] == [line(each) for each in (first, *others)]
+    talk.replay_ends(2, rule=Rule.LESS)
+    assert talk.agent(*others).to_client == b""
+    assert talk.agent(chunk("s", "And more.")).to_client == line(chunk("s", "And more."))
 
 
 def test_a_second_load_that_shows_the_agents_replay_waits_for_the_first() -> None:
