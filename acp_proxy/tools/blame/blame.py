@@ -100,6 +100,8 @@ def _follow(
 
 def _go_to(older: list[str], version: list[str], origin: _Origin) -> tuple[list[str], _Origin]:
     """The lines in an older text; those that are not in it are the user's."""
+    if older == version:
+        return version, origin
     at = _match(version, older)
     return older, {at[line]: number for line, number in origin.items() if line in at}
 
