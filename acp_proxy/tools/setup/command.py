@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from acp_proxy import own_command, shell_quote
-from acp_proxy.cli.common import RegistryOption, ask_to_confirm, report_errors, report_wrong_usage
+from acp_proxy.cli.common import INTERRUPTED, RegistryOption, ask_to_confirm, report_errors, report_wrong_usage
 from acp_proxy.cli.completion import complete_from
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.errors import UsageError
@@ -268,7 +268,11 @@ def _carry_out(
     for text in failed:
         _say(text)
     if wanted and not dry_run:
-        is_well = looks_well(wanted)
+        try:
+            is_well = looks_well(wanted)
+        except KeyboardInterrupt:  # an agent may be silent for a minute
+            _say("Nothing was changed.")
+            raise typer.Exit(INTERRUPTED) from None
         if not yes:
             declined = f"Nothing was changed. To see it again: {again}"
             ask_to_confirm(question if is_well else f"{question[:-1]} all the same?", enter=is_well, declined=declined)
