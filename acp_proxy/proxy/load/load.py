@@ -97,6 +97,8 @@ class Load:
         self.earlier_replay = b""
         """How the replay before this one began, whose rest the agent may send before its answer to this."""
 
+        self.asked_behind = 0
+        """How many updates the agent had sent for cancelled requests of the session when this one was sent."""
         self.overtaken_at = 0
         """How many updates the agent had sent for a later load when it answered that before this one; 0: it did not."""
         self.rest_of_replay: list[bytes] = []

@@ -139,6 +139,8 @@ class LoadMachine:
     def ask(self, load: Load) -> list[Effect]:
         """Follow a load that the agent is asked now. Returns the request, if it is for a new session."""
         self.open_loads.add(load)
+        cancelled = [other for other in self.open_loads.before(load) if other.state in CANCELLED_STATES]
+        load.asked_behind = sum(len(other.uncompared.items) for other in cancelled)
         return self._open_anew(load) if load.plan.sends == acp.NEW else []
 
     def show_transcript(self, load: Load) -> list[Effect]:
@@ -207,7 +209,11 @@ class LoadMachine:
             event = LoadEvent.UNKNOWN if self._agent_sessions.can_open_anew(load, message) else LoadEvent.REFUSED
             return effects + self._move(load, event)
         if replayed:
-            load.uncompared.replace(find_last_replay([*replayed, *load.uncompared.items]))
+            lines = [*replayed, *load.uncompared.items]
+            last = find_last_replay(lines)
+            if len(last) == len(lines):  # the replays do not begin alike: this one's began after it was asked for
+                last = find_last_replay(lines[load.asked_behind :])
+            load.uncompared.replace(last)
         self._take_replay_of_oldest(load)
         load.rest_of_replay = load.uncompared.lines[load.overtaken_at :] if load.overtaken_at else []
         load.earlier_replay = self.open_loads.swap_beginning(load)

@@ -280,6 +280,15 @@ def test_the_second_replay_is_compared_in_order_if_it_has_no_user_messages() -> 
     assert talk.agent(chunk("s", "And more.")).to_client == line(chunk("s", "And more."))
 
 
+def test_what_came_for_a_cancelled_load_before_the_next_one_was_sent_is_not_the_replay_of_that() -> None:
+    talk = about_to_load(Stored(says=PAST), LOADS)
+    talk.client(load(1, "s"), cancel(1))
+    talk.agent(*TURN_ONE)  # and then the first turn is taken back elsewhere
+    talk.client(load(2, "s"))
+    step = talk.agent(*TURN_TWO, result(2, {}))
+    assert step.asked == [StartReplay(requested(2), heard(*TURN_TWO), compares=True)]
+
+
 def test_a_second_load_that_shows_the_agents_replay_waits_for_the_first() -> None:
     talk = replaying(Stored(complete=False))
     talk.agent(chunk("s", "one"))
