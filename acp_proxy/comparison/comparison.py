@@ -564,13 +564,13 @@ class Comparison:
     def _has_words_left(self, turn: int) -> bool:
         """Whether the transcript has words in this turn, to which the replay has come, that were not sent yet.
 
-        If all that it has is a message that was said before, the last answered turn has only a warning: nobody says an
-        answer in the words of another one, and a message from elsewhere may follow.
+        Remarks do not count: the agent leaves them out, and something new may follow. Nor do warnings, from the last
+        answered turn on.
         """
         start, end = self.text.span_of(turn)
         start = max(start, self.at)
-        is_last = turn == self.text.last_answered
-        return start < end and not (is_last and self.text.has_earlier_message(self.text.words[start:end], start))
+        is_last = turn >= self.text.last_answered
+        return start < end and not self.text.are_remarks(start, end, or_repeated=is_last)
 
     def _is_last_user_again(self, message: SentMessage) -> bool:
         """Whether the last known user message comes once more, before anything else."""

@@ -94,6 +94,8 @@ class TranscriptText:
         """The digests of updates of all other kinds."""
         self.messages: list[int] = []
         """The offsets at which agent messages begin."""
+        self.remarks: set[int] = set()
+        """Those at which messages begin that the agent said when the client's last prompt had been answered."""
         self.taken_back_at = 0
         """The last turn in which something was taken back or compacted, without saying what; 0 if there is none."""
         self.rewound_at = 0
@@ -107,7 +109,7 @@ class TranscriptText:
         self.is_too_long = self.is_unfinished = False
         """``is_too_long``: longer than ``LETTERS_LIMIT``. ``is_unfinished``: the last prompt has no answer."""
         self.last_answered = 0
-        """The last turn in which the agent said or did anything; 0 if there is none."""
+        """The last turn in which the agent said or did anything, beside remarks; 0 if there is none."""
         self.last_thought = ""
         """The letters of the thought with which the transcript ends, if it does."""
         self.queued: list[User] = []
@@ -203,6 +205,21 @@ class TranscriptText:
         """Whether an agent message that begins before the offset ``end`` has exactly these letters."""
         return bool(found := self._find_messages(letters)) and found[0] < end
 
+    def _has_more_than_remarks(self, turn: int) -> bool:
+        start, end = self.span_of(turn)
+        return (start < end and not self.are_remarks(start, end)) or len(self.calls_of(turn)) > 0
+
+    def are_remarks(self, start: int, end: int, *, or_repeated: bool = False) -> bool:
+        """Whether all messages between two offsets are no answer: the agent said them outside turns. ``or_repeated``:
+        or in words in which it has said something before, such as a warning; nobody says an answer in the words of
+        another one."""
+        first, last = bisect_left(self.messages, start), bisect_left(self.messages, end)
+        begins, ends = self.messages[first:last], [*self.messages[first + 1 : last], end]
+        return begins[:1] == [start] and all(
+            begin in self.remarks or (or_repeated and self.has_earlier_message(self.words[begin:ending], begin))
+            for begin, ending in zip(begins, ends, strict=True)
+        )
+
     def _find_messages(self, letters: str) -> Sequence[int]:
         if self._by_message is None:
             self._by_message = {}
@@ -229,7 +246,7 @@ class TranscriptText:
             for form in user.forms:
                 self._by_letters.setdefault(form, []).append(number)
         self._overtaken = [number for number, user in enumerate(self.users) if user.overtaken_by >= 0]
-        self.last_answered = next(filter(self.has_answer, range(len(self.users), 0, -1)), 0)
+        self.last_answered = next(filter(self._has_more_than_remarks, range(len(self.users), 0, -1)), 0)
 
 
 class TextBuilder:
@@ -282,7 +299,7 @@ class TextBuilder:
             self._add_thought(letters(stream.text))
         elif not self._open:  # outside of a turn each chunk is a message
             for text in stream.each_text:
-                self._text.messages.append(self._size)
+                self._begin_message()
                 self._add_words(letters(text))
         else:
             self._add_words(letters(stream.text))
@@ -301,9 +318,9 @@ class TextBuilder:
             self._run = run
             self._thought_at = self._thought_size
             if kind == update_kinds.AGENT_CHUNK:
-                self._text.messages.append(self._size)
+                self._begin_message()
         elif kind == update_kinds.AGENT_CHUNK and not self._open:
-            self._text.messages.append(self._size)
+            self._begin_message()
         if kind == update_kinds.USER_CHUNK:
             self._user_chunks.append(block_letters(update.get("content")))
             return
@@ -344,6 +361,11 @@ class TextBuilder:
         first = next((number for number in range(len(prompts), 0, -1) if prompts[number - 1].is_echoed), len(prompts))
         queued = prompts[first:]
         return queued if all(any(user is each for each in self._open) for user in queued) else []
+
+    def _begin_message(self) -> None:
+        self._text.messages.append(self._size)
+        if not self._open and self._text.users and not self._text.users[-1].is_elsewhere:
+            self._text.remarks.add(self._size)
 
     def _add_words(self, added: str) -> None:
         self._size += len(added)

@@ -333,6 +333,15 @@ def test_a_known_greeting_from_before_the_first_prompt_ends_no_tail() -> None:
     assert new(told(laid(GREETING, *TALK), "> <context>", GREETING, *TALK)) == []
 
 
+def test_what_the_agent_said_behind_the_end_of_the_last_turn_is_no_answer_to_come() -> None:
+    builder = TextBuilder()
+    for entry in (prompt("mend it"), answer(), updated(agent("A remark.")), updated(agent("Another one."))):
+        builder.add(entry)
+    comparison = told(builder.finish(), "> mend it", "> Thank you!")
+    assert (updates(comparison.split_tail()[0]), new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
+    assert told(laid("> mend it", "An answer."), "> mend it", "> Thank you!").split_tail()[0] == []
+
+
 @pytest.mark.parametrize("behind", [[], ["> and test it"]])
 @pytest.mark.parametrize("late", [True, False])
 def test_a_thought_is_new_if_the_transcript_has_nothing_of_the_agent_from_that_turn_on(
