@@ -492,7 +492,8 @@ class Comparison:
         """Take a whole user message, and move to its place if the transcript has it. Returns whether it does."""
         number = self.users.find(message)
         if number is None and self._is_last_user_again(message):
-            self.repeats = message.is_repeated = True
+            self.repeats = message.is_repeated = self.users.has_restarted = True
+            self._search.restart()
             return True
         if number is None:
             number = self.users.find_restart(message.text)

@@ -9,6 +9,7 @@ that is certain. ``replay_in_turn`` sorts what comes after the next prompt.
 
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.letter_search import Span
+from acp_proxy.comparison.sent_messages import SentMessage
 from acp_proxy.comparison.transcript_text import digest, find_shown_call
 from acp_proxy.protocol import acp, update_kinds
 
@@ -70,11 +71,7 @@ class LateUpdates:
             and not before.is_new
         ):
             self._drop()  # a message that the client has seen is complete; what waited came before or in it
-        if (
-            before is not None
-            and message is not before
-            and (before.is_repeated or (before.is_known_alone and self._was_shown))
-        ):
+        if before is not None and message is not before and self._has_seen(before):
             self._drop_known()
         self._waiting.append(line)
         self._size += len(line)
@@ -116,7 +113,7 @@ class LateUpdates:
         message = self._comparison.current_message
         is_shown = message is not None and message.kind == update_kinds.AGENT_CHUNK and not message.is_new
         self._comparison.end_message()
-        if message is not None and message.is_repeated:
+        if message is not None and self._has_seen(message):
             self._drop_known()
             return self._take_waiting()
         # Without words of the agent behind them, user messages and thoughts are a part of the history, as the client
@@ -131,6 +128,10 @@ class LateUpdates:
     def _was_shown(self) -> bool:
         """Whether the client has seen the replay that is coming: as the transcript's, or because it comes once more."""
         return self._shows_transcript or self._comparison.users.has_restarted
+
+    def _has_seen(self, message: SentMessage) -> bool:
+        """Whether the client has seen a user message or a thought that is complete, whatever follows it."""
+        return message.is_repeated or (message.is_known_alone and self._was_shown)
 
     def _has_shown(self, span: Span) -> bool:
         return self._shows_transcript or self._comparison.spans.were_sent_before(span)
