@@ -30,27 +30,13 @@ def refused(editor: Editor, method: str, **params: Any) -> tuple[int, Any]:
     return failed.value.code, failed.value.data
 
 
-@pytest.mark.parametrize("options", [[], ["--no-synthesize", "--unstable"], ["--no-record", "--unstable"]])
+@pytest.mark.parametrize("options", [[], ["--no-synthesize", "--unstable"]])
 def test_drafts_are_served_only_on_request(proxied: Proxied, options: list[str]) -> None:
     with proxied.editor(options=options) as editor:
         capabilities = editor.initialize()["agentCapabilities"]
         assert DRAFTS.isdisjoint(capabilities["sessionCapabilities"])
         for method in ("session/set_title", "session/archive", "session/unarchive", "session/status"):
             assert refused(editor, method, sessionId="s", title="x")[0] == -32601, "the agent has answered"
-
-
-def test_the_variable_and_the_configuration_file_set_the_option(
-    proxied: Proxied, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ACP_PROXY_UNSTABLE", "1")
-    with proxied.editor() as editor:
-        assert editor.initialize()["agentCapabilities"]["sessionCapabilities"].keys() >= DRAFTS
-    monkeypatch.delenv("ACP_PROXY_UNSTABLE")
-    file = proxied.base / "config.toml"
-    file.write_text("unstable = true\n")
-    monkeypatch.setenv("ACP_PROXY_CONFIG", str(file))
-    with proxied.editor() as editor:
-        assert editor.initialize()["agentCapabilities"]["sessionCapabilities"].keys() >= DRAFTS
 
 
 @pytest.mark.parametrize("agent", [[], WITH_LIST])

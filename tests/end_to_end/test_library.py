@@ -7,7 +7,6 @@ import pytest
 
 from tests.client import RequestFailed
 from tests.end_to_end.proxied import ASK, NOT_FOUND, Editor, Permission, Proxied, entries, say, texts
-from tests.stored import contents
 
 SOFT, HARD = ("--delete-mode", "soft"), ("--delete-mode", "hard")
 LISTS = ("--capabilities", "list,load")
@@ -16,10 +15,6 @@ LISTS = ("--capabilities", "list,load")
 def told_titles(editor: Editor) -> list[Any]:
     updates = [line.message.get("params", {}).get("update", {}) for line in editor.lines]
     return [update["title"] for update in updates if "title" in update and "toolCallId" not in update]
-
-
-def words_in(proxied: Proxied, words: str) -> list[str]:
-    return [str(path) for path, data in contents(proxied.store) if words.encode() in data]
 
 
 # Titles.
@@ -82,17 +77,6 @@ def raw_list(editor: Editor) -> bytes:
     editor.wait_for_result(number)
     [line] = [line.raw for line in editor.lines if line.message.get("id") == number]
     return line.replace(b'"id":%d' % number, b'"id":0').replace(b'"id": %d' % number, b'"id": 0')
-
-
-def test_a_delete_by_the_editor_removes_the_words_of_the_title(proxied: Proxied) -> None:
-    session = proxied.recorded("mend it")
-    proxied.run("rename", session, "A secret title")
-    assert words_in(proxied, "A secret title")
-    with proxied.started(options=HARD) as editor:
-        editor.request("session/delete", {"sessionId": session})
-        assert editor.sessions() == []
-    assert words_in(proxied, "A secret title") == []
-    assert words_in(proxied, "mend it") == []
 
 
 # Soft deletes.

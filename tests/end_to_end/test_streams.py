@@ -1,6 +1,5 @@
 """Bytes pass unchanged through any kind of stdin and stdout."""
 
-import json
 import os
 import re
 import subprocess
@@ -209,18 +208,3 @@ def test_answers_out_of_order_pass_and_only_those_to_initialize_change(out_of_or
     store = Store(tmp_path / "store").id
     amended = re.sub("§.*?§|[«»]", "", ANSWERED.replace("VERSION", __version__).replace("STORE", store))
     assert [line.raw for line in out_of_order.lines] == lines(amended.encode())
-
-
-def test_a_prompt_does_not_overtake_the_load_before_it(tmp_path: Path) -> None:
-    able = {"protocolVersion": 1, "agentCapabilities": {"sessionCapabilities": {"resume": {}}}}
-    with answering(tmp_path, 1, json.dumps({"jsonrpc": "2.0", "id": 0, "result": able}) + "\n") as client:
-        client.request("initialize", {"protocolVersion": 1})
-        load = {"sessionId": "s", "cwd": "/", "mcpServers": []}
-        behind = {"sessionId": "s", "prompt": []}
-        asked = [("session/load", load), ("session/prompt", behind)]
-        said = [{"jsonrpc": "2.0", "id": id, "method": method, "params": p} for id, (method, p) in enumerate(asked, 1)]
-        client.send_bytes(b"".join(json.dumps(one).encode() + b"\n" for one in said))
-        client.close_stdin()
-        client.wait_for_end()
-    heard = [json.loads(line)["method"] for line in (tmp_path / "asked").read_text().splitlines()]
-    assert heard == ["initialize", "session/resume", "session/prompt"]
