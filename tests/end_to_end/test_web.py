@@ -414,6 +414,39 @@ def test_the_server_survives_what_is_no_request(served: ServedPages) -> None:
     assert served.ask(path, headers={"cookie": f"{COOKIE}={served.secret}"}).status == 200
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "GET http://evil.example{path} HTTP/1.1\r\nHost: {host}\r\n{cookie}\r\n",
+        "GET {path} HTTP/1.0\r\n{cookie}\r\n",
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\n .evil.example\r\n{cookie}\r\n",
+        "GET {path} HTTP/1.1\r\nHost : {host}\r\n{cookie}\r\n",
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\n{cookie}Content-Length: 0\r\nContent-Length: 5\r\n\r\n",
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\n{cookie}Transfer-Encoding: xchunked\r\n\r\n",
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nCookie: other={secret}\r\n\r\n",
+        "GET /.{path} HTTP/1.1\r\nHost: {host}\r\n{cookie}\r\n",
+        "GET /{path} HTTP/1.1\r\nHost: {host}\r\n{cookie}\r\n",
+        # what follows a refused request is its body, and no request of its own
+        (
+            "POST /x HTTP/1.1\r\nHost: {host}\r\nContent-Length: 500\r\n\r\n"
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\n{cookie}\r\n"
+        ),
+    ],
+)
+def test_a_request_that_may_be_read_in_two_ways_gets_no_page(served: ServedPages, sent: str) -> None:
+    cookie = f"Cookie: {COOKIE}={served.secret}\r\n"
+    host, path = served.origin.removeprefix("http://"), served.root.removeprefix(served.origin)
+    with socket.create_connection(("127.0.0.1", served.port), timeout=60) as connection:
+        connection.sendall(sent.format(host=host, path=path, cookie=cookie, secret=served.secret).encode())
+        connection.shutdown(socket.SHUT_WR)
+        answer = b""
+        while data := connection.recv(65536):
+            answer += data
+    assert re.match(rb"HTTP/1.1 4\d\d ", answer)
+    assert b" 200 " not in answer
+    assert b"Title" not in answer
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has more loopback addresses")
 def test_the_server_listens_on_one_address_alone(served: ServedPages) -> None:
     with pytest.raises(ConnectionRefusedError):
