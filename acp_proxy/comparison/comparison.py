@@ -368,7 +368,7 @@ class Comparison:
         if span is not None:
             has_place = self.users.has_begun and not self._is_in_answer and self._is_at_end
             # Agents greet and warn in the same words in each load: no message before that is the past.
-            is_before_first = span[1] <= self.text.span_of(0)[1]
+            is_before_first = bool(self.text.users) and span[1] <= self.text.span_of(0)[1]
             if self._has_sure_turn and (is_before_first or self.text.has_earlier_message(letters, span[0])):
                 self.spans.add(span)
             elif not self._tail.outlives(message, has_place=has_place):
