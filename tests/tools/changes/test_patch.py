@@ -67,6 +67,16 @@ class Agent:
                 places = [{"path": path}, {"path": f"{CWD}/{free[0]}"}]
                 self._told.update(number, begun(id, kind="move", locations=places), ended(id))
                 self.tree[free[0]] = self.tree.pop(name)
+            elif what == "patch" and (free := [each for each in NAMES if each not in self.tree]):
+                # As Codex does it: the input says that the file is deleted, or moved and changed.
+                new = f"{self._count}\n{text}"
+                target = self._chance.choice([free[0], None])
+                change = {"type": "delete"} if target is None else {"type": "update", "move_path": f"{CWD}/{target}"}
+                content = diff(path, old, "") if target is None else diff(f"{CWD}/{target}", old, new)
+                self._told.update(number, begun(id, content, rawInput={"changes": {path: change}}), ended(id))
+                del self.tree[name]
+                if target is not None:
+                    self.tree[target] = new
             elif what == "part" and (parts := [line for line in old.split("\n") if line and old.count(line) == 1]):
                 part = self._chance.choice(parts)
                 new = f"{self._count} {text}"
@@ -105,7 +115,7 @@ def read(folder: Path) -> Tree:
 
 
 steps = st.tuples(
-    st.sampled_from(["write", "write", "part", "delete", "move", "failed", "denied"]),
+    st.sampled_from(["write", "write", "part", "delete", "move", "patch", "failed", "denied"]),
     st.sampled_from(NAMES),
     texts,
 )
