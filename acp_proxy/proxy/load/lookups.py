@@ -70,8 +70,7 @@ class Lookups:
 
     def look_up(self, line: bytes, request: Request, session: str) -> list[Effect] | None:
         """A load or a resume from the client. None: it passes unchanged."""
-        method = _short(request.method)
-        is_ours = method in self._service.served_here
+        is_ours = self._is_served_here(request)
         if request.id in self._machine.open_loads or request.id in self._finding:
             in_use = own_messages.refuse(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")
             return [in_use] if is_ours else None
@@ -139,27 +138,35 @@ class Lookups:
             return self._decide_first(line, request, session, found)
         if found.is_deleted:  # a prompt would revive it, in the directory that the client names
             return [*self._log.remember_deleted(session, request.params), _not_found(request, session)]
-        is_ours = _short(request.method) in self._service.served_here
+        planned = self._plan(request, session, found)
+        if found.trouble is not None and self._is_served_here(request):
+            return [own_messages.refuse_for_store(request.id, found.trouble)]
+        if isinstance(planned, Refusal) and planned in _REFUSALS:
+            refusal = own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, _REFUSALS[planned])
+            return [CloseTranscript(request.id), refusal]
+        if isinstance(planned, Refusal):
+            return [_not_found(request, session)]
+        return self._begin_load(line, request, session, found, planned)
+
+    def _plan(self, request: Request, session: str, found: SessionFound) -> LoadPlan | Refusal:
+        """How a load or a resume is served, as ``plan_load`` says, and as far as nothing is too much."""
         is_in_turn = self._log.sessions.drop_cancelled_and_check_turn(session)
         if found.agent_has_only_part and not found.is_copy:
             is_ours_no_more = found.alias is not None and self._aliases.client_of(found.alias) is None
             self._handovers.expect_record(session, of_another=is_ours_no_more)
         if self._handovers.awaits_record(session):
             found = replace(found, agent_has_only_part=True)
-        planned = plan_load(
-            request.method, found, self._service.served_by_agent, self._service.modes, is_in_turn=is_in_turn
-        )
+        served, modes = self._service.served_by_agent, self._service.modes
+        planned = plan_load(request.method, found, served, modes, is_in_turn=is_in_turn)
         if planned is None or (not isinstance(planned, Refusal) and self._machine.open_loads.are_many):
-            planned = Refusal.TOO_MANY if is_ours else LoadPlan(request.method, passes_at_once=True)
-        if found.trouble is not None and is_ours:
-            return [own_messages.refuse_for_store(request.id, found.trouble)]
-        if isinstance(planned, Refusal) and planned in _REFUSALS:
-            return [
-                CloseTranscript(request.id),
-                own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, _REFUSALS[planned]),
-            ]
-        if isinstance(planned, Refusal):
-            return [_not_found(request, session)]
+            passes = LoadPlan(request.method, passes_at_once=True)
+            return Refusal.TOO_MANY if self._is_served_here(request) else passes
+        return planned
+
+    def _begin_load(
+        self, line: bytes, request: Request, session: str, found: SessionFound, planned: LoadPlan
+    ) -> list[Effect]:
+        """Ask the agent for what the plan says, or show the transcript."""
         others = self._machine.open_loads.of_session(session)
         earlier_id = next((other.earlier_id for other in others if other.earlier_id is not None), None)
         if earlier_id is None and self._log.sessions.is_known(session):
@@ -179,6 +186,10 @@ class Lookups:
             earlier_id=earlier_id if earlier_id != (self._aliases.agent_of(session) or session) else None,
         )
         return [*aliased, *unused, *self._ask(line, load)]
+
+    def _is_served_here(self, request: Request) -> bool:
+        """Whether acp-proxy serves this method itself."""
+        return request.method.removeprefix("session/") in self._service.served_here
 
     def _use_alias(self, session: str, found: SessionFound) -> list[Effect]:
         """From now on, the agent gets the id that it knows."""
@@ -260,10 +271,6 @@ class Lookups:
             line = acp.renamed(request.raw, sends) + b"\n"
         self._open_requests.add(Peer.CLIENT, request, load.session, whole=True)
         return [Forward(Peer.AGENT, self._aliases.to_agent(line, request))]
-
-
-def _short(method: str) -> str:
-    return method.removeprefix("session/")
 
 
 def _not_found(request: Request, session: str) -> Effect:
