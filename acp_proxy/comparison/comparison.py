@@ -9,24 +9,19 @@ transcript marks the agent's position there. What follows the last known message
 Never raises on what an agent sends. Texts are compared without white space. docs/transparency.md has the rules.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import takewhile
 
 from msgspec import Struct
 
-from acp_proxy.comparison.letter_search import SHORT, Search, SentSpans, Span
-from acp_proxy.comparison.replayed_calls import ReplayedCalls
-from acp_proxy.comparison.replayed_users import ReplayedUsers
+from acp_proxy.comparison.letter_search import SHORT, Span
+from acp_proxy.comparison.replay_place import ReplayPlace
 from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage
 from acp_proxy.comparison.tail import Tail
 from acp_proxy.comparison.transcript_text import UNFINISHED, TranscriptText, block_letters, digest, find_shown_call
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.update_kinds import Compared
-
-_HALF_SHORT = SHORT // 2
-"""Words of a message that ends like the transcript count only if they have at least this many letters."""
 
 
 class ReplayFacts(Struct, frozen=True):
@@ -70,25 +65,17 @@ class Comparison:
         """``mask``: masks secrets in JSON, as they are masked in the transcript; None: none are."""
         self.text = text
         self._mask = mask
-        self.at = 0
-        """The offset after the last known letter, in ``text.words``."""
-        self.users = ReplayedUsers(text)
-        self.calls = ReplayedCalls(text)
-        self.spans = SentSpans()
+        self.place = ReplayPlace(text)
         self.ids: dict[tuple[str, bytes], str] = {}
         """By ``User.key``: the ids of the user's messages in the agent's replay."""
         self.user_count = 0
         self.has_updates = self.has_thoughts = False
         self.has_new_before_tail = self.has_unknown_kind = self.continues_last = self.repeats = False
         self._tail = Tail()
-        self._tail.is_rest_of_turn = self._is_cut_at(0)
-        self._is_in_answer = False
-        """The last that came is a user message whose answer the transcript has. Unknown words are that answer, in
-        other words: agents rewrite their history (gemini: ``[Thought: true]I will…``)."""
+        self._tail.is_rest_of_turn = self.place.is_cut_at(0)
         self._is_in_thoughts = False
         """Thoughts came after the last known user message."""
         self._current_message: SentMessage | None = None
-        self._search = Search(text)
 
     # --- feeding
 
@@ -129,7 +116,7 @@ class Comparison:
             return self._compare_user(message)
         if message.kind == update_kinds.THOUGHT_CHUNK:
             self.has_thoughts = self._is_in_thoughts = True
-            is_known = message.is_known_alone = self._search.find_thought(message.text)
+            is_known = message.is_known_alone = self.place.search.find_thought(message.text)
             if self._tail.user_count or not is_known:
                 is_first = self._is_first_thought
                 for sent in message.updates:
@@ -145,9 +132,9 @@ class Comparison:
         return ReplayFacts(
             text=self.text,
             is_undecided=self.is_undecided,
-            known_spans=[*self.spans.all],
-            known_calls=frozenset(self.calls.known),
-            known_users=frozenset(self.users.known),
+            known_spans=[*self.place.spans.all],
+            known_calls=frozenset(self.place.calls.known),
+            known_users=frozenset(self.place.users.known),
             user_count=self.user_count,
             has_updates=self.has_updates,
             has_thoughts=self.has_thoughts,
@@ -161,7 +148,7 @@ class Comparison:
     @property
     def is_undecided(self) -> bool:
         """Whether nothing can be decided."""
-        return self.text.is_too_long or self._search.is_exhausted
+        return self.text.is_too_long or self.place.search.is_exhausted
 
     @property
     def current_message(self) -> SentMessage | None:
@@ -175,16 +162,8 @@ class Comparison:
         return (
             message is not None
             and message.kind == update_kinds.USER_CHUNK
-            and self.users.find_whole(message.text) is None
-            and self.users.find_restart(message.text, whole=False) is not None
-        )
-
-    @property
-    def stops_in_turn(self) -> bool:
-        """Whether the replay has come to a user message of the transcript and not to the end of that turn."""
-        text, turn = self.text, self.users.next
-        return turn > 0 and (
-            self.at < text.latest_end(turn) or any(call not in self.calls.known for call in text.latest_calls_of(turn))
+            and self.place.users.find_whole(message.text) is None
+            and self.place.users.find_restart(message.text, whole=False) is not None
         )
 
     @property
@@ -192,45 +171,19 @@ class Comparison:
         """Whether the replay has come to the end of the transcript, whose last turn is complete, and of no turn made
         elsewhere: what the agent says now is neither the end of that turn nor an answer to a user message."""
         text, message = self.text, self._current_message
-        is_at_end = self.users.next == len(text.users) and self.at == len(text.words)
+        is_at_end = self.place.users.next == len(text.users) and self.place.at == len(text.words)
         is_user = message is not None and message.kind == update_kinds.USER_CHUNK
-        return is_at_end and not (text.is_unfinished or self._is_in_answer or self._tail.user_count or is_user)
-
-    @property
-    def is_before_known_turn(self) -> bool:
-        """Whether the last that was sent is a user message that the transcript has, with its answer and another
-        answered turn behind it: unknown words are that answer, rewritten (gemini: ``[Thought: true]I will…``). A prompt
-        without an answer may still wait, perhaps in another window, and the agent does not replay it."""
-        return self._is_in_answer and self.text.last_answered > self.users.next
-
-    def skip_answer(self, message: SentMessage) -> bool:
-        """Move behind the first message with which the transcript answers the last user message, if this message ends
-        in that. Returns whether it does."""
-        if not self._is_in_answer:
-            return False
-        start, end = self.text.span_of(self.users.next)
-        following = bisect_right(self.text.messages, start)
-        end = min([end, *self.text.messages[following : following + 1]])
-        if start == end or message.text.partition(answer := self.text.words[start:end])[1:] != (answer, ""):
-            return False
-        self.at = max(self.at, end)
-        return True
+        return is_at_end and not (text.is_unfinished or self.place.is_in_answer or self._tail.user_count or is_user)
 
     @property
     def completes_turn(self) -> bool:
         """Whether the tail completes a turn that the transcript has begun."""
         return self._tail.completes_turn
 
-    def find_message(self, message: SentMessage) -> bool:
-        """Find the letters of an unfinished agent message, and set its ``span``. Returns whether all are known."""
-        if message.span is None:
-            message.span = self._find(message.text)
-        return message.span is not None
-
     def find_rest(self, message: SentMessage) -> list[bytes] | None:
         """The new part of an unfinished agent message that begins with the last words of a turn that was cut; None for
         any other message."""
-        span = self._find_continued(message.text) if self.text.is_cut else None
+        span = self.place.find_continued(message.text) if self.text.is_cut else None
         divided = self._cut_known(message, span) if span is not None else None
         return None if divided is None else [sent.line for sent in divided]
 
@@ -243,7 +196,7 @@ class Comparison:
         ``comes_again``: the agent was asked for another replay. Some send both at once, so what the transcript has
         somewhere is left out, unless a user message came before it (openhands sends no user messages)."""
         self.end_message()
-        may_be_past = self._is_in_answer and not self.spans.all and not self.calls.known
+        may_be_past = self.place.is_in_answer and not self.place.spans.all and not self.place.calls.known
         return self._tail.split(may_be_past=may_be_past, comes_again=comes_again)
 
     def find_new(self, *, is_open_elsewhere: bool | None = None, comes_again: bool = False) -> list[bytes]:
@@ -279,42 +232,27 @@ class Comparison:
         message = self._current_message
         if message is not None and message.kind == update_kinds.THOUGHT_CHUNK and self._is_first_thought:
             return True
-        if self._is_in_answer or message is None or message.kind != update_kinds.USER_CHUNK:
-            return self._has_sure_turn and not self._is_in_answer
-        last = self.text.users[self.users.next - 1 :] if self.users.next else self.text.users
+        if self.place.is_in_answer or message is None or message.kind != update_kinds.USER_CHUNK:
+            return self._has_sure_turn and not self.place.is_in_answer
+        last = self.text.users[self.place.users.next - 1 :] if self.place.users.next else self.text.users
         may_be_known = any(form.startswith(message.text) for user in last for form in user.forms)
-        return self._is_at_end and not (
+        return self.place.is_at_end and not (
             may_be_known
-            or self.users.find_restart(message.text, whole=False) is not None
-            or self.users.find(message) is not None
+            or self.place.users.find_restart(message.text, whole=False) is not None
+            or self.place.users.find(message) is not None
         )
 
     @property
     def _is_first_thought(self) -> bool:
         """Whether a thought that comes now is new, whatever follows: the agent has nothing of the turn to which the
         replay has come, nor of those behind it, in the transcript."""
-        last = self.text.users[self.users.next - 1] if self.users.next else None
+        last = self.text.users[self.place.users.next - 1] if self.place.users.next else None
         return last is not None and self._tail.completes_turn and last.thought == len(self.text.thoughts)
 
     @property
     def _has_sure_turn(self) -> bool:
         """Whether nothing known can follow what is new in the tail."""
-        return self._tail.has_next_turn and self._is_at_end
-
-    @property
-    def _is_at_end(self) -> bool:
-        """Whether no user message with an answer follows in the transcript for sure: the replay has come to the last of
-        these, or nothing says where it is, since the agent leaves out whatever the transcript has."""
-        text, users = self.text, self.text.users
-        is_before_first = (
-            not self.users.next and self.at <= text.span_of(0)[1] and self.calls.last < text.calls_of(0).stop
-        )
-        if is_before_first or self.users.next == len(users):
-            return True
-        is_last = users[-1].start < self.at or users[-1].call <= self.calls.last
-        following = users[self.users.next]
-        start, call = following.turn_start(self.at), max(following.call, self.calls.last + 1)
-        return is_last or (start == len(text.words) and call == len(text.calls))
+        return self._tail.has_next_turn and self.place.is_at_end
 
     @property
     def tail_lines(self) -> frozenset[bytes]:
@@ -346,10 +284,11 @@ class Comparison:
             message = self._current_message = SentMessage(sent.kind, message_id)
         letters = block_letters(acp.member(update, "content"))
         may_be_whole = message.chunks and message.kind == update_kinds.AGENT_CHUNK and len(letters) >= SHORT
-        if may_be_whole and self.text.has_message(letters, self.at):
+        if may_be_whole and self.text.has_message(letters, self.place.at):
             self.end_message()  # a whole message of its own, whatever came before it
             message = self._current_message = SentMessage(sent.kind, message_id)
-        if message.chunks and message.kind == update_kinds.USER_CHUNK and self.users.is_whole(message.text, letters):
+        is_user = message.kind == update_kinds.USER_CHUNK
+        if message.chunks and is_user and self.place.users.is_whole(message.text, letters):
             self.end_message()  # agents send the messages of turns without words one behind the other
             message = self._current_message = SentMessage(sent.kind, message_id)
         if message.chunks and message.span is not None:
@@ -364,17 +303,17 @@ class Comparison:
 
     def _compare_words(self, message: SentMessage) -> bool:
         letters = message.text
-        span = self._find(letters)
+        span = self.place.find(letters)
         if span is not None:
-            has_place = self.users.has_begun and not self._is_in_answer and self._is_at_end
+            has_place = self.place.users.has_begun and not self.place.is_in_answer and self.place.is_at_end
             # Agents greet and warn in the same words in each load: no message before that is the past.
             is_before_first = bool(self.text.users) and span[1] <= self.text.span_of(0)[1]
             if self._has_sure_turn and (is_before_first or self.text.has_earlier_message(letters, span[0])):
-                self.spans.add(span)
+                self.place.spans.add(span)
             elif not self._tail.outlives(message, has_place=has_place):
                 self._mark_known([span])
             return True
-        if len(message.updates) > 1 and (spans := self._find_each(message)) is not None:
+        if len(message.updates) > 1 and (spans := self.place.find_each(message)) is not None:
             self._mark_known(spans)
             return True
         if self._repeats_last(letters):
@@ -386,32 +325,33 @@ class Comparison:
             return again == len(message.chunks) or self._compare_words(message.drop_first(again))
         if self._compare_beginning(message):
             return False
-        if (end := self._find_last_words(message)) is not None:
+        if (end := self.place.find_last_words(message)) is not None:
             self._tail.has_new = True
             self._mark_known([end])
             return True
-        if (rest := self._find_continued(letters)) is not None:
+        if (rest := self.place.find_continued(letters)) is not None:
             divided = self._cut_known(message, rest)
             self._mark_known([rest])
             if divided is not None:
                 self._add_new(*divided)
                 return False
             self.continues_last = True
-        is_somewhere = rest is not None or self._search.has_words(letters)
+        is_somewhere = rest is not None or self.place.search.has_words(letters)
         for sent in message.updates:
             sent.is_somewhere = is_somewhere
-        self._add_new(*message.updates, is_repetition=self._is_in_answer and self.text.has_message(letters, 0))
+        self._add_new(*message.updates, is_repetition=self.place.is_in_answer and self.text.has_message(letters, 0))
         return False
 
     def _repeats_last(self, letters: str) -> bool:
         """Whether the last known words come once more: the replays of two loads at once are mixed."""
-        if self._tail.has_new or self._tail.user_count or not self.users.has_begun:
+        if self._tail.has_new or self._tail.user_count or not self.place.users.has_begun:
             return False
-        return self.text.words.endswith(letters, 0, self.at) and self.text.begins_message(self.at - len(letters))
+        at = self.place.at
+        return self.text.words.endswith(letters, 0, at) and self.text.begins_message(at - len(letters))
 
     def _compare_beginning(self, message: SentMessage) -> bool:
         """Whether the first chunks are a known message and the others a new one. If so, takes both."""
-        span = self._find(message.chunks[0]) if len(message.chunks) > 1 else None
+        span = self.place.find(message.chunks[0]) if len(message.chunks) > 1 else None
         if span is None:
             return False
         (start, end), count = span, 1
@@ -426,62 +366,36 @@ class Comparison:
         self._compare_words(message.drop_first(whole[1]))
         return True
 
-    def _find_last_words(self, message: SentMessage) -> Span | None:
-        """The span of the transcript's last words, if a message ends in these chunks and begins in others.
-
-        A replay without the user's words and without ids is one message. Then unknown words before known ones are the
-        agent's rewriting of its history, or a turn made elsewhere. Only before the agent's answer: later, a new
-        message may end like the transcript.
-        """
-        words, letters = self.text.words, ""
-        found = None
-        if self._is_in_answer or any(sent.late for sent in message.updates):
-            return None
-        for each in reversed(message.chunks[1:]):
-            letters = each + letters
-            if len(words) - len(letters) < self.at or not words.endswith(letters):
-                break
-            if len(letters) >= _HALF_SHORT:
-                found = len(words) - len(letters), len(words)
-        return found
-
     def _mark_known(self, spans: list[Span]) -> None:
         self.has_new_before_tail |= self._tail.has_new
         for span in spans:
-            self.spans.add(span)
-        self.at = spans[-1][1]
-        self.users.has_begun = True
+            self.place.spans.add(span)
+        self.place.at = spans[-1][1]
+        self.place.users.has_begun = True
         self._end_tail()
 
     def _end_tail(self) -> None:
         """Empty the tail, since something known follows: nothing in it is new."""
         self.user_count += self._tail.user_count
         self._tail.clear()
-        self._is_in_answer = False
-        self._tail.is_rest_of_turn = self._is_cut_at(self.at)
+        self.place.is_in_answer = False
+        self._tail.is_rest_of_turn = self.place.is_cut_at(self.place.at)
 
     def _cut_known(self, message: SentMessage, span: Span) -> list[ComparedUpdate] | None:
         """The message behind the letters that it has in the transcript, if these are the end of a turn that was cut."""
-        return message.cut_after(span[1] - span[0]) if self._is_cut_at(span[1]) else None
-
-    def _is_cut_at(self, at: int) -> bool:
-        """Whether the last prompt has no answer, and the replay has come to the end of what was said after it: at this
-        offset, and not at an earlier message of the user, since some agents leave out all of them."""
-        users, end = self.text.users, len(self.text.words)
-        is_in_turn = self.users.next in (0, len(users)) or users[-1].start < end
-        return self.text.is_unfinished and at == end and is_in_turn
+        return message.cut_after(span[1] - span[0]) if self.place.is_cut_at(span[1]) else None
 
     def _cut_known_thought(self, message: SentMessage) -> list[ComparedUpdate]:
         """The part of a thought that the transcript lacks, if it ends with the beginning of this thought."""
         last = self.text.last_thought if self.text.is_unfinished and not self._tail.user_count else ""
-        is_begun = bool(last) and message.text.startswith(last) and self.users.next in (0, len(self.text.users))
+        is_begun = bool(last) and message.text.startswith(last) and self.place.users.next in (0, len(self.text.users))
         divided = message.cut_after(len(last)) if is_begun else None
         return message.updates if divided is None else divided
 
     def _add_new(self, *sent: ComparedUpdate, is_repetition: bool = False) -> None:
         """``is_repetition``: the transcript has the whole message earlier. Agents warn in the same words in each load;
         nobody says an answer in the words of another one."""
-        if self._is_in_answer and not is_repetition:  # in other words; a user message before it is context
+        if self.place.is_in_answer and not is_repetition:  # in other words; a user message before it is context
             self.has_new_before_tail = True
             self._tail.end_turn()
             return
@@ -490,37 +404,38 @@ class Comparison:
 
     def _compare_user(self, message: SentMessage) -> bool:
         """Take a whole user message, and move to its place if the transcript has it. Returns whether it does."""
-        number = self.users.find(message)
+        number = self.place.users.find(message)
         if number is None and self._is_last_user_again(message):
-            self.repeats = message.is_repeated = self.users.has_restarted = True
-            self._search.restart()
+            self.repeats = message.is_repeated = self.place.users.has_restarted = True
+            self.place.search.restart()
             return True
         if number is None:
-            number = self.users.find_restart(message.text)
+            number = self.place.users.find_restart(message.text)
         self._tail.user_count += 1
         if number is None:
-            if self._tail.is_behind_rewording and self._is_at_end:
-                self._is_in_answer = False  # that has come, in other words, and no turn follows it in the transcript
+            if self._tail.is_behind_rewording and self.place.is_at_end:
+                # That has come, in other words, and no turn follows it in the transcript.
+                self.place.is_in_answer = False
             self._keep_user(*message.updates)
             return False
-        if not self.users.has_begun:
-            self.users.first_letters = message.text
-        message.is_repeated = number in self.users.known
+        if not self.place.users.has_begun:
+            self.place.users.first_letters = message.text
+        message.is_repeated = number in self.place.users.known
         self._move_to_user(number)
-        message.is_known_alone = not self._has_words_left(self.users.next)
+        message.is_known_alone = not self.place.has_words_left(self.place.users.next)
         if (key := self.text.users[number].key) is not None and message.message_id is not None:
             self.ids[key] = message.message_id
-        self._compare_users_behind(message, self.users.find_end(message, number))
+        self._compare_users_behind(message, self.place.users.find_end(message, number))
         return True
 
     def _compare_users_behind(self, message: SentMessage, at: int) -> None:
         """Take the user messages that follow in one run, with nothing between them. ``at``: where the next begins."""
         while rest := message.text[at:]:
-            number = self.users.find_whole(rest)
-            number = self.users.find_restart(rest) if number is None else number
+            number = self.place.users.find_whole(rest)
+            number = self.place.users.find_restart(rest) if number is None else number
             size = len(rest)
-            if number is None and (next_size := self.users.measure_next(message, at)):
-                number, size = self.users.next, next_size
+            if number is None and (next_size := self.place.users.measure_next(message, at)):
+                number, size = self.place.users.next, next_size
             if number is not None:
                 self._tail.user_count += 1
                 self._move_to_user(number)
@@ -539,46 +454,35 @@ class Comparison:
 
     def _move_to_user(self, number: int) -> None:
         """Move to the user message with this index."""
-        is_passed = number < self.users.next <= self.text.users[number].overtaken_by + 1
-        start = self.at if is_passed else self.text.users[number].turn_start(self.at)
-        if self.users.has_begun:
+        is_passed = number < self.place.users.next <= self.text.users[number].overtaken_by + 1
+        start = self.place.at if is_passed else self.text.users[number].turn_start(self.place.at)
+        if self.place.users.has_begun:
             self.has_new_before_tail |= self._tail.has_new
-            if not is_passed and (start < self.at or number < self.users.next):
-                self.repeats = self.users.has_restarted = True
-                self.spans.restart()
-                self.calls.restart()
-                self._search.restart()
+            if not is_passed and (start < self.place.at or number < self.place.users.next):
+                self.repeats = self.place.users.has_restarted = True
+                self.place.spans.restart()
+                self.place.calls.restart()
+                self.place.search.restart()
         else:  # before the first user message: a greeting, a warning, or turns from before recording began
             self.has_new_before_tail |= self.has_turn_elsewhere
             self._tail.keep_greeting()
-            self.users.first = number
-        self.users.has_begun = True
+            self.place.users.first = number
+        self.place.users.has_begun = True
         self._end_tail()
-        self.users.known.add(number)
+        self.place.users.known.add(number)
         self._is_in_thoughts = False
-        turn = self.users.next if is_passed else number + 1
-        self.at, self.users.next = start, turn
-        self._tail.is_rest_of_turn = self._is_cut_at(self.at)
-        self._is_in_answer = self._has_words_left(turn) and not self._tail.is_rest_of_turn
+        turn = self.place.users.next if is_passed else number + 1
+        self.place.at, self.place.users.next = start, turn
+        self._tail.is_rest_of_turn = self.place.is_cut_at(self.place.at)
+        self.place.is_in_answer = self.place.has_words_left(turn) and not self._tail.is_rest_of_turn
         self._tail.completes_turn = turn > self.text.last_answered
-
-    def _has_words_left(self, turn: int) -> bool:
-        """Whether the transcript has words in this turn, to which the replay has come, that were not sent yet.
-
-        Remarks do not count: the agent leaves them out, and something new may follow. Nor do warnings, from the last
-        answered turn on.
-        """
-        start, end = self.text.span_of(turn)
-        start = max(start, self.at)
-        is_last = turn >= self.text.last_answered
-        return start < end and not self.text.are_remarks(start, end, or_repeated=is_last)
 
     def _is_last_user_again(self, message: SentMessage) -> bool:
         """Whether the last known user message comes once more, before anything else."""
-        if not self.users.next or self._tail.user_count or self._tail.has_new:
+        if not self.place.users.next or self._tail.user_count or self._tail.has_new:
             return False
-        last = self.text.users[self.users.next - 1]
-        is_next = self.at == last.start and self.calls.last < last.call and not self._is_in_thoughts
+        last = self.text.users[self.place.users.next - 1]
+        is_next = self.place.at == last.start and self.place.calls.last < last.call and not self._is_in_thoughts
         return is_next and message.text in last.forms
 
     # --- tool calls
@@ -588,16 +492,16 @@ class Comparison:
         if id is None:
             return None
         may_begin = sent.kind != update_kinds.TOOL_CALL_UPDATE
-        number = self.calls.find(id, title, self.users.next, may_begin=may_begin)
+        number = self.place.calls.find(id, title, self.place.users.next, may_begin=may_begin)
         if number is None:
             sent.is_somewhere = id in self.text.calls_by_id
             self._add_new(sent)
             return None
         known = self.text.calls[number]
         self.has_new_before_tail |= self._tail.has_new
-        self.calls.add(number)
-        self.at = max(self.at, self.text.span_of(known.turn)[0])
-        self.users.has_begun = True
+        self.place.calls.add(number)
+        self.place.at = max(self.place.at, self.text.span_of(known.turn)[0])
+        self.place.users.has_begun = True
         self._end_tail()
         if known.status in UNFINISHED and status not in UNFINISHED:
             if known.id != id:  # some agents give calls new ids in each replay
@@ -608,28 +512,3 @@ class Comparison:
         return number
 
     # --- letters
-
-    def _find(self, letters: str) -> Span | None:
-        return self._search.find_words(letters, self.at)
-
-    def _find_each(self, message: SentMessage) -> list[Span] | None:
-        """The places of the chunks of a message, if the transcript has all of them in this order."""
-        spans: list[Span] = []
-        at = self.at
-        for letters in filter(None, message.chunks):
-            span = self._search.find_words(letters, at)
-            if span is None:
-                return None
-            spans.append(span)
-            at = span[1]
-        return spans or None
-
-    def _find_continued(self, letters: str) -> Span | None:
-        """The span of the transcript's last words, if these words begin with them and go on: its last message, or in a
-        turn that was cut all that follows the last known place."""
-        words = self.text.words
-        last = max(self.text.messages[-1] if self.text.messages else 0, self.at)
-        for start in (last, self.at) if self.text.is_cut else (last,):
-            if 0 < len(words) - start < len(letters) and letters.startswith(words[start:]):
-                return start, len(words)
-        return None

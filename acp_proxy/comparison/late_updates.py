@@ -90,7 +90,7 @@ class LateUpdates:
         if kind == update_kinds.AGENT_CHUNK and message is not None:
             if (
                 not message.is_new
-                and comparison.find_message(message)
+                and comparison.place.find_message(message)
                 and message.span is not None
                 and self._has_shown(message.span)
             ):
@@ -100,11 +100,11 @@ class LateUpdates:
             if rest is not None:  # the client has seen how this message begins, and what came with it
                 self._waiting = rest
                 return self._take_waiting()
-            if self._was_shown and comparison.skip_answer(message):
+            if self._was_shown and comparison.place.skip_answer(message):
                 return self._drop()  # other words before it (gemini: "[Thought: true]"), but it ends with that answer
             # Other words than the transcript's answer, with known turns behind it. If one of them follows, these were
             # that answer, which the client has seen in its own words; if nothing follows, they are new.
-            self._is_reworded = self._was_shown and comparison.is_before_known_turn
+            self._is_reworded = self._was_shown and comparison.place.is_before_known_turn
             return [] if self._is_reworded else self._take_waiting()
         is_known = digest(update) in self._text.others
         return self._drop() if is_known and self._shows_transcript else self._take_waiting()
@@ -127,14 +127,14 @@ class LateUpdates:
     @property
     def _was_shown(self) -> bool:
         """Whether the client has seen the replay that is coming: as the transcript's, or because it comes once more."""
-        return self._shows_transcript or self._comparison.users.has_restarted
+        return self._shows_transcript or self._comparison.place.users.has_restarted
 
     def _has_seen(self, message: SentMessage) -> bool:
         """Whether the client has seen a user message or a thought that is complete, whatever follows it."""
         return message.is_repeated or (message.is_known_alone and self._was_shown)
 
     def _has_shown(self, span: Span) -> bool:
-        return self._shows_transcript or self._comparison.spans.were_sent_before(span)
+        return self._shows_transcript or self._comparison.place.spans.were_sent_before(span)
 
     def _drop(self) -> list[bytes]:
         self._take_waiting()

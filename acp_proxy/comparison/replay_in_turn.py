@@ -34,13 +34,13 @@ class ReplayInTurn:
         ``expects_replay``: as for ``add``."""
         self._text = comparison.text
         self._shows_transcript = shows_transcript
-        self._at, self._next_user = comparison.at, comparison.users.next
+        self._at, self._next_user = comparison.place.at, comparison.place.users.next
         """Where the replay has come to, as ``at`` and ``users.next`` of the comparison."""
         self._thought_at = 0
         """Where the replay has come to in the thought with which the transcript ends."""
         self._next_call = 0
         """Where a proved replay has come to in the transcript's calls."""
-        self._may_continue = comparison.stops_in_turn or expects_replay
+        self._may_continue = comparison.place.stops_in_turn or expects_replay
         """Whether what the agent sends next may go on in order."""
         self._is_proven = self._is_proof = False
         """Whether a user message has proved a replay, and whether the one that is coming does."""

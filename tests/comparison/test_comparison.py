@@ -67,14 +67,14 @@ def tail_lines(comparison: Comparison) -> list[bytes]:
 def test_text_is_known_however_it_is_joined_split_or_cut(said: list[str | Update]) -> None:
     comparison = told(laid(*TALK), *said)
     assert tail(comparison) == []
-    assert comparison.spans.all == [(0, len(comparison.text.words))]
+    assert comparison.place.spans.all == [(0, len(comparison.text.words))]
     assert not comparison.has_new_before_tail
 
 
 def test_repeated_words_are_matched_in_order() -> None:
     past = laid("> a", "ok", "> b", "done", "> c", "ok")
     for said, covered in (["ok"], [(0, 2)]), (["ok", "> b", "done"], [(0, 6)]), (["> c", "ok"], [(6, 8)]):
-        assert told(past, *said).spans.all == covered
+        assert told(past, *said).place.spans.all == covered
     assert tail(told(past, "> a", "ok", "> b", "done", "> c", "ok", "> d", "ok")) == [user("d"), agent("ok")]
 
 
@@ -104,7 +104,7 @@ def test_an_answer_may_end_behind_the_prompt_that_was_queued_during_it() -> None
 def test_a_part_of_a_message_covers_that_part() -> None:
     comparison = told(laid(*TALK), *TALK[:3], "You are welcome")
     assert tail(comparison) == []
-    assert comparison.spans.all == [(0, len(comparison.text.words) - len(",anytime."))]
+    assert comparison.place.spans.all == [(0, len(comparison.text.words) - len(",anytime."))]
 
 
 # Unknown updates.
@@ -165,13 +165,13 @@ def test_known_thoughts_at_the_end_are_neither_shown_nor_recorded_again() -> Non
 def test_a_user_message_locates_the_replay_in_the_transcript() -> None:
     past = laid("> a", "The same answer.", "> b", "The same answer.")
     comparison = told(past, "> b", "The same answer.")
-    assert comparison.spans.all == [past.span_of(2)]
+    assert comparison.place.spans.all == [past.span_of(2)]
 
 
 def test_short_user_messages_with_nothing_between_them_are_recognised_one_by_one() -> None:
     past = laid("> go on", "ok.", "> /undo", "> go on", "ok.")
     comparison = told(past, "> /undo", "> go on", "ok.")
-    assert comparison.spans.all == [past.span_of(3)]
+    assert comparison.place.spans.all == [past.span_of(3)]
 
 
 @pytest.mark.parametrize("begin", [0, 2])
@@ -189,7 +189,7 @@ def test_a_call_is_known_by_its_id_or_by_its_title_in_order() -> None:
     for ids in ("123", "xyz"):
         calls = [call(id, title) for id, title in zip(ids, ("look", "look", "mend"), strict=True)]
         comparison = told(past, "> a", *calls, "Done with it.")
-        assert comparison.calls.known == {0, 1, 2}
+        assert comparison.place.calls.known == {0, 1, 2}
         assert (comparison.has_new_before_tail, tail(comparison)) == (False, [])
 
 
@@ -197,7 +197,7 @@ def test_some_agents_repeat_call_ids_in_each_turn() -> None:
     image = {"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "data": "aGk="}}
     for update in (call("1", "look"), image):
         said = ["> a", update, "> b", update]
-        assert told(laid(*said), *said).calls.known == {0, 1}
+        assert told(laid(*said), *said).place.calls.known == {0, 1}
         assert choose_replay(told(laid(*said), *said)).rule is Rule.SAME
         assert choose_replay(told(laid(*said), *said[:3])).rule is Rule.LESS
     said = ["> a", call("1", "look"), "> b", call("1", kind="tool_call_update"), "c"]
@@ -301,7 +301,7 @@ def test_a_queued_prompt_is_known_before_and_behind_words_into_the_turn(order: l
 def test_user_messages_behind_context_are_all_known() -> None:
     past = laid("> mend it", "A warning of the model.", "> thanks")
     comparison = told(past, "> <context>", "> mend it", "> thanks", late=[GREETING])
-    assert (comparison.users.known, new(comparison)) == ({0, 1}, [GREETING])
+    assert (comparison.place.users.known, new(comparison)) == ({0, 1}, [GREETING])
 
 
 def test_an_unanswered_user_message_is_new_if_only_prompts_without_answers_follow_in_the_transcript() -> None:
@@ -365,11 +365,11 @@ def test_a_turn_made_elsewhere_may_follow_an_answer_in_other_words() -> None:
 
 def test_user_messages_without_answers_are_told_apart_chunk_by_chunk() -> None:
     comparison = told(laid("> mend it", "> and test it"), "> mend it", "> and test it", "> Thank you!")
-    assert (comparison.users.known, new(comparison)) == ({0, 1}, [user("Thank you!")])
+    assert (comparison.place.users.known, new(comparison)) == ({0, 1}, [user("Thank you!")])
     comparison = told(
         laid("> /compact", "> /compact", "> mend it", "> test it"), "> /compact", "> mend it", "> test it"
     )
-    assert (comparison.users.known, new(comparison)) == ({0, 2, 3}, [])
+    assert (comparison.place.users.known, new(comparison)) == ({0, 2, 3}, [])
 
 
 def test_an_unanswered_user_message_is_new_although_the_agent_lacks_the_transcripts_last_turn() -> None:
@@ -426,7 +426,7 @@ def test_the_unanswered_end_of_a_tail_waits_for_the_agents_next_words() -> None:
 
 def spent(comparison: Comparison) -> int:
     """The number of letters that were searched."""
-    return letter_search._BUDGET - comparison._search._budget
+    return letter_search._BUDGET - comparison.place.search._budget
 
 
 @pytest.mark.parametrize("piece", ["ab ", ".", "abababababababababab "])
@@ -453,7 +453,8 @@ def test_thoughts_have_a_search_limit_of_their_own() -> None:
     past = laid("> a", *["~ hm "] * REPETITIVE, "The answer to it.")
     said = [thought("no", messageId=str(number)) for number in range(REPETITIVE)]
     comparison = told(past, "> a", *said, "The answer to it.")
-    assert letter_search._BUDGET - comparison._search._thought_budget <= letter_search._BUDGET + len(past.thoughts) + 2
+    left = comparison.place.search._thought_budget
+    assert letter_search._BUDGET - left <= letter_search._BUDGET + len(past.thoughts) + 2
     assert spent(comparison) == 0
     assert choose_replay(comparison).rule is Rule.SAME
 
@@ -650,7 +651,7 @@ def test_a_turn_that_was_answered_is_not_completed() -> None:
 )
 def test_each_known_message_is_known_whatever_comes_next_to_it(said: list[str], late: bool) -> None:
     comparison = told(laid(*TALK), *([] if late else said), late=said if late else [])
-    assert comparison.spans.all == [(0, len(comparison.text.words))]
+    assert comparison.place.spans.all == [(0, len(comparison.text.words))]
     assert comparison.has_new_before_tail == (said[1] != TALK[3])
     assert new(comparison) == ([agent(said[-1])] if late and said[-1] != TALK[3] else [])
 

@@ -13,6 +13,7 @@ from acp_proxy.comparison import choose_replay
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.replay_in_turn import ReplayInTurn, SortedLine
+from acp_proxy.comparison.replay_place import ReplayPlace
 from acp_proxy.comparison.tail import Tail
 from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, User, block_letters
 from acp_proxy.protocol import acp, update_kinds
@@ -99,8 +100,8 @@ def _hide_an_unanswered_message_at_the_end(patch: Patch) -> None:
 
 
 def _compare_only_whole_messages(patch: Patch) -> None:
-    for name in ("_find_each", "_find_last_words"):
-        patch.setattr(Comparison, name, lambda self, run: None)
+    for name in ("find_each", "find_last_words"):
+        patch.setattr(ReplayPlace, name, lambda self, run: None)
     patch.setattr(Comparison, "_compare_beginning", lambda self, run: False)
     for name in ("has_message", "ends_message"):
         patch.setattr(TranscriptText, name, lambda *_: False)

@@ -1,0 +1,297 @@
+"""Where an agent's replay has come to in the transcript, and what of the transcript it has sent until there."""
+
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
+
+from acp_proxy.comparison.letter_search import SHORT, Search, SentSpans, Span
+from acp_proxy.comparison.sent_messages import SentMessage
+from acp_proxy.comparison.transcript_text import TranscriptText
+
+_HALF_SHORT = SHORT // 2
+"""Words at the end of the transcript, and a user message as the start of a longer one, count only from so many letters
+on."""
+
+
+class ReplayPlace:
+    """The place of one replay, in words, calls and user messages, which agents leave out one by one."""
+
+    def __init__(self, text: TranscriptText) -> None:
+        self.text = text
+        self.at = 0
+        """The offset after the last known letter, in ``text.words``."""
+        self.users = ReplayedUsers(text)
+        self.calls = ReplayedCalls(text)
+        self.spans = SentSpans()
+        self.search = Search(text)
+        self.is_in_answer = False
+        """The last that came is a user message whose answer the transcript has. Unknown words are that answer, in
+        other words: agents rewrite their history (gemini: ``[Thought: true]I will…``)."""
+
+    @property
+    def stops_in_turn(self) -> bool:
+        """Whether the replay has come to a user message of the transcript and not to the end of that turn."""
+        text, turn = self.text, self.users.next
+        return turn > 0 and (
+            self.at < text.latest_end(turn) or any(call not in self.calls.known for call in text.latest_calls_of(turn))
+        )
+
+    @property
+    def is_before_known_turn(self) -> bool:
+        """Whether the last that was sent is a user message that the transcript has, with its answer and another
+        answered turn behind it: unknown words are that answer, rewritten (gemini: ``[Thought: true]I will…``). A prompt
+        without an answer may still wait, perhaps in another window, and the agent does not replay it."""
+        return self.is_in_answer and self.text.last_answered > self.users.next
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether no user message with an answer follows in the transcript for sure: the replay has come to the last of
+        these, or nothing says where it is, since the agent leaves out whatever the transcript has."""
+        text, users = self.text, self.text.users
+        is_before_first = (
+            not self.users.next and self.at <= text.span_of(0)[1] and self.calls.last < text.calls_of(0).stop
+        )
+        if is_before_first or self.users.next == len(users):
+            return True
+        is_last = users[-1].start < self.at or users[-1].call <= self.calls.last
+        following = users[self.users.next]
+        start, call = following.turn_start(self.at), max(following.call, self.calls.last + 1)
+        return is_last or (start == len(text.words) and call == len(text.calls))
+
+    def has_words_left(self, turn: int) -> bool:
+        """Whether the transcript has words in this turn, to which the replay has come, that were not sent yet.
+
+        Remarks do not count: the agent leaves them out, and something new may follow. Nor do warnings, from the last
+        answered turn on.
+        """
+        start, end = self.text.span_of(turn)
+        start = max(start, self.at)
+        is_last = turn >= self.text.last_answered
+        return start < end and not self.text.are_remarks(start, end, or_repeated=is_last)
+
+    def is_cut_at(self, at: int) -> bool:
+        """Whether the last prompt has no answer, and the replay has come to the end of what was said after it: at this
+        offset, and not at an earlier message of the user, since some agents leave out all of them."""
+        users, end = self.text.users, len(self.text.words)
+        is_in_turn = self.users.next in (0, len(users)) or users[-1].start < end
+        return self.text.is_unfinished and at == end and is_in_turn
+
+    def skip_answer(self, message: SentMessage) -> bool:
+        """Move behind the first message with which the transcript answers the last user message, if this message ends
+        in that. Returns whether it does."""
+        if not self.is_in_answer:
+            return False
+        start, end = self.text.span_of(self.users.next)
+        following = bisect_right(self.text.messages, start)
+        end = min([end, *self.text.messages[following : following + 1]])
+        if start == end or message.text.partition(answer := self.text.words[start:end])[1:] != (answer, ""):
+            return False
+        self.at = max(self.at, end)
+        return True
+
+    def find_message(self, message: SentMessage) -> bool:
+        """Find the letters of an unfinished agent message, and set its ``span``. Returns whether all are known."""
+        if message.span is None:
+            message.span = self.find(message.text)
+        return message.span is not None
+
+    def find(self, letters: str) -> Span | None:
+        """The first place of these letters from here on, as ``Search.find_words`` has it."""
+        return self.search.find_words(letters, self.at)
+
+    def find_each(self, message: SentMessage) -> list[Span] | None:
+        """The places of the chunks of a message, if the transcript has all of them in this order."""
+        spans: list[Span] = []
+        at = self.at
+        for letters in filter(None, message.chunks):
+            span = self.search.find_words(letters, at)
+            if span is None:
+                return None
+            spans.append(span)
+            at = span[1]
+        return spans or None
+
+    def find_last_words(self, message: SentMessage) -> Span | None:
+        """The span of the transcript's last words, if a message ends in these chunks and begins in others.
+
+        A replay without the user's words and without ids is one message. Then unknown words before known ones are the
+        agent's rewriting of its history, or a turn made elsewhere. Only before the agent's answer: later, a new
+        message may end like the transcript.
+        """
+        words, letters = self.text.words, ""
+        found = None
+        if self.is_in_answer or any(sent.late for sent in message.updates):
+            return None
+        for each in reversed(message.chunks[1:]):
+            letters = each + letters
+            if len(words) - len(letters) < self.at or not words.endswith(letters):
+                break
+            if len(letters) >= _HALF_SHORT:
+                found = len(words) - len(letters), len(words)
+        return found
+
+    def find_continued(self, letters: str) -> Span | None:
+        """The span of the transcript's last words, if these words begin with them and go on: its last message, or in a
+        turn that was cut all that follows the last known place."""
+        words = self.text.words
+        last = max(self.text.messages[-1] if self.text.messages else 0, self.at)
+        for start in (last, self.at) if self.text.is_cut else (last,):
+            if 0 < len(words) - start < len(letters) and letters.startswith(words[start:]):
+                return start, len(words)
+        return None
+
+
+class ReplayedUsers:
+    """The user messages of one agent's replay.
+
+    Agents add context to them, split one, or send several with nothing between them. So a message is found by its
+    letters where the replay has come to, or as the one with which the agent begins its replay once more.
+    """
+
+    def __init__(self, text: TranscriptText) -> None:
+        self._text = text
+        self.next = 0
+        """The index of the next user message, in ``text.users``."""
+        self.known: set[int] = set()
+        """The indexes of those that were sent."""
+        self.has_begun = False
+        """Something known has come, a user message or anything else: the first message begins another replay now."""
+        self.has_restarted = False
+        """The agent began its replay once more: what it sends now, the client may have seen."""
+        self.first: int | None = None
+        """The index of the user message with which the replay began, if the agent lacks those before it."""
+        self.first_letters = ""
+        """The letters of that message as the agent sent it, with context that it adds."""
+
+    def find(self, message: SentMessage) -> int | None:
+        """The index of a message that is complete, which may have context before it, or more messages behind it."""
+        letters, users = message.text, self._text.users
+        found = self.find_whole(letters)
+        if found is not None:
+            return found
+        # With context that the agent added, or with the next message behind it. Only the next two: the further
+        # on, the likelier it is that the words are there by chance.
+        for number in range(self.next, min(self.next + 2, len(users))):
+            for form in users[number].forms:
+                if len(form) >= SHORT and form in letters:
+                    return number
+                rest = letters.removeprefix(form)
+                if rest != letters and (len(form) >= _HALF_SHORT or self._follow_at_once(number, rest)):
+                    return number
+        # Several messages with nothing between them, each in its own chunk.
+        chunks = (self.find_whole(each) for each in message.chunks)
+        return next((found for found in chunks if found is not None), None)
+
+    def find_whole(self, letters: str) -> int | None:
+        """The index of the next user message that has these letters. One that the replay has passed may come next if it
+        waited for the end of the turn, and others went into that."""
+        passed = self._text.find_overtaken(letters, self.next)
+        passed = [number for number in passed if self.has_restarted or number not in self.known]
+        return passed[0] if passed else self._text.find_user(letters, self.next)
+
+    def find_restart(self, letters: str, *, whole: bool = True) -> int | None:
+        """The index of the message that begins another replay: the first one of the transcript, or the first one that
+        the agent sent. ``whole``: the message is complete."""
+        for number in (0, self.first) if self._text.users and self.has_begun else ():
+            forms = self._text.users[number].forms if number is not None else ()
+            if number is not None and number == self.first:
+                forms = (*forms, self.first_letters)
+            if any(form == letters if whole else form.startswith(letters) for form in forms):
+                return number
+        return None
+
+    def is_whole(self, letters: str, following: str) -> bool:
+        """Whether these are the letters of a user message from the next one on, or of one that begins another replay,
+        and those that follow begin another message. A short one further on may be there by chance.
+
+        What follows the last message of a turn that was cut may be context that the agent added to it.
+        """
+        users = self._text.users
+        number = self.find_whole(letters)
+        number = self.find_restart(letters) if number is None else number
+        if number is None or (self._text.is_unfinished and number + 1 == len(users)):
+            return False
+        if any(form.startswith(letters + following) for user in users for form in user.forms):
+            return False
+        return (
+            number == self.next
+            or len(letters) >= _HALF_SHORT
+            or any(form.startswith(following) for user in users[number:] for form in user.forms)
+            or bool(self._text.find_overtaken(following, number + 1))
+        )
+
+    def find_end(self, message: SentMessage, number: int) -> int:
+        """Where the user message with this index ends in one that begins with it, or has it as a chunk behind context;
+        else the end of that."""
+        forms = self._text.users[number].forms
+        if begun := next((form for form in forms if message.text.startswith(form)), ""):
+            return len(begun)
+        ends = zip(message.chunks, accumulate(map(len, message.chunks)), strict=True)
+        return next((end for letters, end in ends if letters in forms), len(message.text))
+
+    def measure_next(self, message: SentMessage, at: int) -> int:
+        """How many letters the transcript's next user message has, if it follows there at once, in chunks of its own
+        or with all that follow it at once; else 0. Short messages count here: the transcript has nothing between the
+        two, either."""
+        if not self.next < len(self._text.users) or self._text.has_answer(self.next):
+            return 0
+        ends = {*accumulate(map(len, message.chunks))}
+        forms = self._text.users[self.next].forms
+        for form in filter(lambda form: message.text.startswith(form, at), forms):
+            end = at + len(form)
+            if end in ends or self._follow_at_once(self.next, message.text[end:]):
+                return len(form)
+        return 0
+
+    def _follow_at_once(self, number: int, letters: str) -> bool:
+        """Whether these are the letters of the user messages behind the one with this index, with nothing between."""
+        users, ends = self._text.users, {0}
+        while ends and number + 1 < len(users) and not self._text.has_answer(number + 1):
+            number += 1
+            forms = users[number].forms
+            ends = {end + len(form) for end in ends for form in forms if letters.startswith(form, end)}
+            if len(letters) in ends:
+                return True
+        return False
+
+
+class ReplayedCalls:
+    """The calls of one agent's replay: each is known by its id, or else as the next call with the same title, since
+    many agents give new ids when they replay."""
+
+    def __init__(self, text: TranscriptText) -> None:
+        self._text = text
+        self.known: set[int] = set()
+        """The indexes in ``text.calls`` of those that were sent."""
+        self.last = -1
+        """The index of the last one of the current replay; -1 if none was sent."""
+        self._by_id: dict[str, int | None] = {}
+        """By ``toolCallId`` in the replay: the index in ``text.calls``; None: the transcript lacks the call."""
+
+    def find(self, id: str, title: str | None, turn: int, *, may_begin: bool) -> int | None:
+        """The index of a call; None if the transcript lacks it. ``turn``: the number of the turn to which the replay
+        has come. ``may_begin``: an update of this kind may begin a call."""
+        found = self._by_id.get(id)
+        # Some agents number their calls anew in each turn.
+        is_of_earlier_turn = found is not None and self._text.calls[found].turn < turn
+        if id not in self._by_id or (may_begin and is_of_earlier_turn):
+            self._by_id[id] = found = self._find(id, title)
+        return found
+
+    def add(self, number: int) -> None:
+        """The agent has sent this call."""
+        self.known.add(number)
+        self.last = max(self.last, number)
+
+    def restart(self) -> None:
+        """The agent begins its replay once more."""
+        self.last = -1
+
+    def _find(self, id: str, title: str | None) -> int | None:
+        if (numbers := self._text.calls_by_id.get(id)) is not None:
+            later = bisect_left(numbers, self.last + 1)
+            return numbers[later] if later < len(numbers) else numbers[-1]
+        if title is None:
+            return None
+        numbers = self._text.calls_by_title.get(title, [])
+        later = bisect_left(numbers, self.last + 1)
+        return numbers[later] if later < len(numbers) else None
