@@ -308,6 +308,9 @@ def check_view(
         )
     told = Counter(word for each in said[behind.since :] if not each.is_gone for word in each.words())
     gone = Counter(word for each in said if each.is_gone for word in each.words())
+    commands = Counter(
+        word for each in said if each.is_gone == "command" and _takes_back(each) for word in each.words()
+    )
     by_command = Counter(word for each in said if each.is_gone == "command" for word in each.words())
     without = [word for word in without if not word[1].startswith("greeting-")]  # each run has its own
     if behind.is_apart:  # the agent behind us also has what we sent it ourselves: the record of a handover
@@ -330,6 +333,8 @@ def check_view(
             alone is None or behind.is_apart or habits.leaves_out
         ):  # nobody can know what a command took back, and what is only left out
             most += by_command[word] * times
+        else:  # an agent that leaves commands out sends the same as one whose next command took the command back
+            most += commands[word] * times
         if count <= most or (session in truth.raced and told[word]):
             continue
         if told[word]:

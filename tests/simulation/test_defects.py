@@ -192,6 +192,10 @@ def _give_calls_to_the_prompts_that_waited(patch: Patch) -> None:
     patch.setattr(User, "turn_call", lambda self, next_call: self.call)
 
 
+def _explain_nothing_by_later_commands(patch: Patch) -> None:
+    patch.setattr(choose_replay, "_is_explained_without_answer", lambda facts, turn: False)
+
+
 @pytest.mark.parametrize(
     ("put_back", "themes", "kinds"),
     [
@@ -232,6 +236,7 @@ def test_a_defect_that_is_put_back_is_found(
     [
         (_compare_only_whole_messages, "known-words-beside-new-ones", {"twice"}),
         (_leave_cut_turns_as_they_are, "turn-finished-without-us", {"lost"}),
+        (_explain_nothing_by_later_commands, "commands-taken-back-before-a-queued-prompt", {"taken back"}),
         (_give_calls_to_the_prompts_that_waited, "prompt-while-the-calls-of-queued-prompts-come", {"order"}),
         (_let_a_turn_made_elsewhere_explain_any_gap, "prompt-right-after-a-load-without-old-turns", {"lost"}),
         (_let_a_turn_made_elsewhere_explain_any_gap, "commands-before-a-turn-made-elsewhere", {"lost"}),
