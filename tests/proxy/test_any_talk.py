@@ -150,8 +150,14 @@ class Pretender:
         if self.loads:
             self.talk.client(cancel(list(self.loads)[which % len(self.loads)]))
 
+    def unanswered_loads(self) -> list[int]:
+        """The ids of the loads that the agent was asked and has not answered: it is not asked in a turn."""
+        asked = [json.loads(each) for each in self.talk.all.to_agent.splitlines()]
+        ids = {each["id"] for each in asked if "method" in each and "id" in each}
+        return [id for id, loading in self.loads.items() if id in ids and not loading.is_answered]
+
     def answer_load(self, which: int, answer: Callable[[int], Any]) -> None:
-        if waiting := [id for id, loading in self.loads.items() if not loading.is_answered]:
+        if waiting := self.unanswered_loads():
             id = waiting[which % len(waiting)]
             self.loads[id].is_answered = True
             self.talk.agent(answer(id))
@@ -167,7 +173,7 @@ class Pretender:
         self.ids += 1
         said = line(chunk(session, str(self.ids)))
         self.told[session].append(said)
-        is_asked = any(each.session == session and not each.is_answered for each in self.loads.values())
+        is_asked = any(self.loads[id].session == session for id in self.unanswered_loads())
         if is_asked and session not in self.prompts.values():
             self.past.add(said)
         elif self.talk.replays_running and session not in self.prompts.values():
@@ -186,7 +192,7 @@ class Pretender:
 
     def end(self) -> None:
         self.talk.output_is_free()
-        while any(not loading.is_answered for loading in self.loads.values()):
+        while self.unanswered_loads():
             self.answer_load(0, lambda id: result(id, {}))
         while self.prompts:
             self.answer_prompt(0)

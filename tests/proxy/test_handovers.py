@@ -504,11 +504,11 @@ def test_the_refusal_of_an_unrecorded_session_passes() -> None:
 
 
 def test_a_refusal_during_a_turn_causes_no_handover() -> None:
-    talk = Talk(modes=Modes(handover=ALWAYS)).begins(RESUMES).opens("s")
+    talk = Talk(modes=Modes(handover=ALWAYS)).begins(LOADS).opens("s")
     talk.client(prompt(5, "s"), load(1, "s"))
-    talk.agent(chunk("s", "live"))
+    assert talk.agent(chunk("s", "live")).to_client == line(chunk("s", "live"))
     step = talk.agent(error(1, -32603, "busy"))
-    assert (step.to_agent, step.to_client) == (b"", line(chunk("s", "live"), error(1, -32603, "busy")))
+    assert (step.to_agent, step.to_client) == (b"", line(error(1, -32603, "busy")))
 
 
 def test_a_load_in_a_turn_after_a_handover_shows_the_transcript_and_leaves_the_agent_to_its_turn() -> None:
