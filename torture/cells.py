@@ -532,7 +532,9 @@ _PAUSE = 0.02
 
 def _shorten() -> None:
     """What acp-proxy waits for: seconds would make hours of thousands of cells."""
-    recorded_sessions._RETRY_SECONDS = index_update._PAUSE_SECONDS = _PAUSE
+    # Longer than a busy machine takes from a session's beginning to its first entry: that entry is what is missing.
+    recorded_sessions._RETRY_SECONDS = 0.1
+    index_update._PAUSE_SECONDS = _PAUSE
     for module in (ended_turns, worker):
         module.__dict__["DELAY_SECONDS"] = 0.005
     index._BUSY_MS = index._CLEARING_MS = 20

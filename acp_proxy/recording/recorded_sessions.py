@@ -116,6 +116,9 @@ class RecordedSessions(dict[str, RecordedSession]):
         # The gap is an older session's. A later gap, or one from before it was forgotten, is its own.
         if gap is not None and gap.since < at and (fresh or recorded is not None):
             del self.gaps[begin.session]
+        missing = self.gaps.get(begin.parent) if begin.parent is not None and point is None else None
+        if missing is not None:  # the copy lacks the same as its parent, where no note says so yet
+            self.open_gap(begin.session, missing.since, missing.reason)
 
         def open_again(recorded: RecordedSession) -> None:
             began_elsewhere = begin.origin == file_format.PARTIAL and begin.parent is None

@@ -320,6 +320,16 @@ def test_a_gap_at_the_end_is_tried_once_more_however_recent_it_is(
     assert notes.said() == ["gap"]
 
 
+def test_a_fork_of_a_session_with_a_gap_has_the_gap(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock_at(monkeypatch)
+    notes.begin()
+    notes.put(*prompted("hello"))
+    with full_disk(after=notes.path().stat().st_size):
+        notes.put(said("lost"))
+    notes.put(BeginTranscript("fork", "/project", [], "recorded", parent="s"), said("new", "fork"))
+    assert notes.said("fork") == ["copied", "hello", "gap", "new"]
+
+
 def test_a_gap_ends_when_another_process_deletes_its_session(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
     now = clock_at(monkeypatch)
     notes.begin("a")
