@@ -1,15 +1,19 @@
 """A fork's transcript is copied from its parent's before its first entry; while that fails, it is not recorded."""
 
 import errno
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from acp_proxy.proxy.effects import BeginTranscript, IdentifyAgent, RecordNote
+from acp_proxy.recording import writer_jobs
 from acp_proxy.store import fork
+from acp_proxy.store.store import Store
 from acp_proxy.transcript import file_format
-from tests.recording.notes import NAME, Notes, clock_at, full_disk, prompted, said
+from tests.recording.notes import NAME, SECONDS, Notes, clock_at, full_disk, prompted, said
+from tests.run.sides import Talk, chunk, is_complete
 from tests.stored import Both
 
 
@@ -58,3 +62,31 @@ def test_a_copy_that_fails_is_one_warning_and_a_gap_and_is_made_later(
     notes.put(said("two", "f"))
     assert notes.said("f") == ["copied", "one", "gap", "two"]
     assert not notes.is_complete("f")
+
+
+def test_lines_pass_before_a_long_copy_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writer makes the copy; whoever waits for it gives up, and nothing is lost."""
+    write, copying, goes_on = fork._write, threading.Event(), threading.Event()
+
+    def held(*given: Any) -> None:
+        copying.set()
+        assert goes_on.wait(SECONDS)
+        write(*given)
+
+    monkeypatch.setattr(fork, "_write", held)
+    monkeypatch.setattr(writer_jobs, "STALL_SECONDS", 0.01)
+    monkeypatch.setattr(writer_jobs, "PATIENCE_SECONDS", 0.05)
+    talk = Talk(Store(tmp_path / "store"))
+    talk.open()
+    talk.turn("one")
+    talk.exchange("session/fork", {"sessionId": "s", "cwd": "/project", "mcpServers": []}, {"sessionId": "f"})
+    assert copying.wait(SECONDS)
+    talk.agent.say(chunk("meanwhile", "f"))
+    talk.editor.hear(**chunk("meanwhile", "f"))
+    talk.turn("two", "s")
+    assert not goes_on.is_set()
+    goes_on.set()
+    talk.end()
+    assert talk.told("f")[:3] == ["copied", "opened", "one"]
+    assert talk.told() == ["opened", "one", "two"]
+    assert is_complete(talk)
