@@ -21,11 +21,11 @@ from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage
 from acp_proxy.comparison.tail import Tail
 from acp_proxy.comparison.transcript_text import UNFINISHED, TranscriptText, block_letters, digest, find_shown_call
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
-from acp_proxy.protocol.update_kinds import Compared
+from acp_proxy.protocol.update_kinds import Compared, Role
 
 
 class ReplayFacts(Struct, frozen=True):
-    """What is known of an agent's replay once the agent has answered: all that ``choose_replay`` decides by."""
+    """What is known of an agent's replay once the agent has answered: all that ``choose_replay`` knows of it."""
 
     text: TranscriptText
     """What the replay was compared with."""
@@ -39,8 +39,6 @@ class ReplayFacts(Struct, frozen=True):
     """The indexes in ``text.users`` of the user messages that the agent sent."""
     user_count: int
     """How many user messages the agent sent before the tail, known or not."""
-    has_updates: bool
-    """The agent sent anything of a conversation."""
     has_thoughts: bool
     """The agent sent thoughts, known or not."""
     has_new_before_tail: bool
@@ -69,7 +67,7 @@ class Comparison:
         self.ids: dict[tuple[str, bytes], str] = {}
         """By ``User.key``: the ids of the user's messages in the agent's replay."""
         self.user_count = 0
-        self.has_updates = self.has_thoughts = False
+        self.has_thoughts = False
         self.has_new_before_tail = self.has_unknown_kind = self.continues_last = self.repeats = False
         self._tail = Tail()
         self._tail.is_rest_of_turn = self.place.is_cut_at(0)
@@ -86,7 +84,6 @@ class Comparison:
         """
         update = self._as_recorded(update)
         kind = acp.update_kind(update) or ""
-        self.has_updates = True
         sent = ComparedUpdate(line, kind, late)
         compared = update_kinds.find(kind).compared
         shown = find_shown_call(update) if compared is Compared.IN_ORDER else None
@@ -112,9 +109,9 @@ class Comparison:
         message, self._current_message = self._current_message, None
         if message is None or not message.size:
             return False
-        if message.kind == update_kinds.USER_CHUNK:
+        if message.role is Role.USER:
             return self._compare_user(message)
-        if message.kind == update_kinds.THOUGHT_CHUNK:
+        if message.role is Role.THOUGHT:
             self.has_thoughts = self._is_in_thoughts = True
             is_known = message.is_known_alone = self.place.search.find_thought(message.text)
             if self._tail.user_count or not is_known:
@@ -136,7 +133,6 @@ class Comparison:
             known_calls=frozenset(self.place.calls.known),
             known_users=frozenset(self.place.users.known),
             user_count=self.user_count,
-            has_updates=self.has_updates,
             has_thoughts=self.has_thoughts,
             has_new_before_tail=self.has_new_before_tail,
             has_turn_elsewhere=self.has_turn_elsewhere,
@@ -161,7 +157,7 @@ class Comparison:
         message = self._current_message
         return (
             message is not None
-            and message.kind == update_kinds.USER_CHUNK
+            and message.role is Role.USER
             and self.place.users.find_whole(message.text) is None
             and self.place.users.find_restart(message.text, whole=False) is not None
         )
@@ -172,7 +168,7 @@ class Comparison:
         elsewhere: what the agent says now is neither the end of that turn nor an answer to a user message."""
         text, message = self.text, self._current_message
         is_at_end = self.place.users.next == len(text.users) and self.place.at == len(text.words)
-        is_user = message is not None and message.kind == update_kinds.USER_CHUNK
+        is_user = message is not None and message.role is Role.USER
         return is_at_end and not (text.is_unfinished or self.place.is_in_answer or self._tail.user_count or is_user)
 
     @property
@@ -230,9 +226,9 @@ class Comparison:
         """Whether what is coming is new, whatever the agent sends next: something
         as in ``has_next_turn`` behind the transcript's last turn, or what comes after it."""
         message = self._current_message
-        if message is not None and message.kind == update_kinds.THOUGHT_CHUNK and self._is_first_thought:
+        if message is not None and message.role is Role.THOUGHT and self._is_first_thought:
             return True
-        if self.place.is_in_answer or message is None or message.kind != update_kinds.USER_CHUNK:
+        if self.place.is_in_answer or message is None or message.role is not Role.USER:
             return self._has_sure_turn and not self.place.is_in_answer
         last = self.text.users[self.place.users.next - 1 :] if self.place.users.next else self.text.users
         may_be_known = any(form.startswith(message.text) for user in last for form in user.forms)
@@ -283,11 +279,11 @@ class Comparison:
             self.end_message()
             message = self._current_message = SentMessage(sent.kind, message_id)
         letters = block_letters(acp.member(update, "content"))
-        may_be_whole = message.chunks and message.kind == update_kinds.AGENT_CHUNK and len(letters) >= SHORT
+        may_be_whole = message.chunks and message.role is Role.AGENT and len(letters) >= SHORT
         if may_be_whole and self.text.has_message(letters, self.place.at):
             self.end_message()  # a whole message of its own, whatever came before it
             message = self._current_message = SentMessage(sent.kind, message_id)
-        is_user = message.kind == update_kinds.USER_CHUNK
+        is_user = message.role is Role.USER
         if message.chunks and is_user and self.place.users.is_whole(message.text, letters):
             self.end_message()  # agents send the messages of turns without words one behind the other
             message = self._current_message = SentMessage(sent.kind, message_id)

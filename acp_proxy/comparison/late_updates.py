@@ -12,6 +12,7 @@ from acp_proxy.comparison.letter_search import Span
 from acp_proxy.comparison.sent_messages import SentMessage
 from acp_proxy.comparison.transcript_text import digest, find_shown_call
 from acp_proxy.protocol import acp, update_kinds
+from acp_proxy.protocol.update_kinds import Role
 
 UNDECIDED_LIMIT = 1024 * 1024
 """The most bytes that wait for what the agent sends next. Beyond that, they pass: nothing is proved yet."""
@@ -45,7 +46,7 @@ class LateUpdates:
     def add(self, line: bytes, update: object) -> list[bytes]:
         """Take an update of the conversation: its line, and its parsed ``params.update``. Returns the lines to send
         now."""
-        self._is_replay = self._is_replay or acp.update_kind(update) == update_kinds.USER_CHUNK
+        self._is_replay = self._is_replay or update_kinds.find(acp.update_kind(update)).role is Role.USER
         return self._without_replay(self._sort(line, update))
 
     def release(self) -> list[bytes]:
@@ -64,12 +65,7 @@ class LateUpdates:
         before = comparison.current_message
         number = comparison.add(line, update, late=True)
         message = comparison.current_message
-        if (
-            before is not None
-            and message is not before
-            and before.kind == update_kinds.AGENT_CHUNK
-            and not before.is_new
-        ):
+        if before is not None and message is not before and before.role is Role.AGENT and not before.is_new:
             self._drop()  # a message that the client has seen is complete; what waited came before or in it
         if before is not None and message is not before and self._has_seen(before):
             self._drop_known()
@@ -87,7 +83,7 @@ class LateUpdates:
                 return self._take_waiting()
             self._drop()  # what came before a known call is known too, but the end of an unfinished call is new
             return [*comparison.tail_lines] if comparison.completes_turn else []
-        if kind == update_kinds.AGENT_CHUNK and message is not None:
+        if message is not None and message.role is Role.AGENT:
             if (
                 not message.is_new
                 and comparison.place.find_message(message)
@@ -111,14 +107,14 @@ class LateUpdates:
 
     def _sort_rest(self) -> list[bytes]:
         message = self._comparison.current_message
-        is_shown = message is not None and message.kind == update_kinds.AGENT_CHUNK and not message.is_new
+        is_shown = message is not None and message.role is Role.AGENT and not message.is_new
         self._comparison.end_message()
         if message is not None and self._has_seen(message):
             self._drop_known()
             return self._take_waiting()
         # Without words of the agent behind them, user messages and thoughts are a part of the history, as the client
         # has seen it, except a user message that the transcript lacks.
-        is_neutral = self._was_shown and (message is None or message.kind != update_kinds.AGENT_CHUNK)
+        is_neutral = self._was_shown and (message is None or message.role is not Role.AGENT)
         if is_neutral and self._comparison.has_next_turn:
             new = {line for part in self._comparison.split_tail() for line in part}
             return [line for line in self._take_waiting() if line in new]

@@ -5,6 +5,7 @@ from itertools import takewhile
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.transcript_text import TextBuilder, block_letters
 from acp_proxy.protocol import acp, update_kinds, v2_updates
+from acp_proxy.protocol.update_kinds import Role
 
 _USER = b'"user_message'
 """How the kinds of a user's messages begin, chunks or whole, as JSON."""
@@ -115,7 +116,8 @@ def _without_ids(line: bytes) -> dict[str, object]:
 
 def _user_letters(line: bytes) -> str:
     update = _update(line)
-    return block_letters(acp.member(update, "content")) if acp.update_kind(update) == update_kinds.USER_CHUNK else ""
+    is_user = update_kinds.find(acp.update_kind(update)).role is Role.USER
+    return block_letters(acp.member(update, "content")) if is_user else ""
 
 
 def _update(line: bytes) -> object:

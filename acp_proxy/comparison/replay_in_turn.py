@@ -13,7 +13,7 @@ from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import UNDECIDED_LIMIT
 from acp_proxy.comparison.transcript_text import block_letters, digest, find_shown_call
 from acp_proxy.protocol import acp, update_kinds
-from acp_proxy.protocol.update_kinds import Compared
+from acp_proxy.protocol.update_kinds import Compared, Role
 
 
 class SortedLine(Struct, frozen=True):
@@ -80,8 +80,9 @@ class ReplayInTurn:
         out = self._end_message() if message_key != self._message_key else []
         self._message_key = message_key
         letters, shown = block_letters(acp.member(update, "content")), find_shown_call(update)
-        compared = update_kinds.find(kind).compared
-        if kind == update_kinds.USER_CHUNK:
+        row = update_kinds.find(kind)
+        compared = row.compared
+        if row.role is Role.USER:
             return out + self._add_user(line, letters, prompts)
         if not self._may_continue:
             return out + self._pass(line)
@@ -204,11 +205,16 @@ class ReplayInTurn:
         out = self._wait(line)
         return out + (self._decide(is_new=False) if self._is_proven else [])
 
+    @property
+    def _is_in_user(self) -> bool:
+        """Whether a user message is coming."""
+        return self._message_key is not None and update_kinds.find(self._message_key[0]).role is Role.USER
+
     def _end_message(self) -> list[SortedLine]:
         letters, self._letters, self._may_be_echo = self._letters, "", False
         if self._message_key is None or not letters:
             return []
-        if self._message_key[0] == update_kinds.USER_CHUNK:
+        if self._is_in_user:
             if self._is_proof and self._is_answered and not self._was_expected:
                 return []  # the agent's words decide about it too
             return self._decide(is_new=False) if self._is_proof else self._end_replay()
@@ -225,8 +231,7 @@ class ReplayInTurn:
         It is sent now, unless the client has seen the transcript and the line is a user message, which is not the
         agent's answer, or belongs to a replay that a user message has proved.
         """
-        is_user = self._message_key is not None and self._message_key[0] == update_kinds.USER_CHUNK
-        is_sent = not (self._shows_transcript and (self._is_proven or is_user))
+        is_sent = not (self._shows_transcript and (self._is_proven or self._is_in_user))
         self._undecided.append((line, is_sent))
         self._size += len(line)
         out = [SortedLine(line, True, False)] if is_sent else []

@@ -6,7 +6,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from acp_proxy.comparison.letter_search import Span
-from acp_proxy.protocol import acp
+from acp_proxy.protocol import acp, update_kinds
+from acp_proxy.protocol.update_kinds import Role
 
 
 class ComparedUpdate(Struct):
@@ -23,6 +24,11 @@ class ComparedUpdate(Struct):
     is_somewhere: bool = False
     is_next_turn: bool = False
 
+    @property
+    def role(self) -> Role:
+        """What it is about."""
+        return update_kinds.find(self.kind).role
+
 
 class SentMessage:
     """Adjacent chunks of one message. ``chunks``: the letters of each. ``size``: how many letters in all."""
@@ -30,6 +36,8 @@ class SentMessage:
     def __init__(self, kind: str, message_id: str | None) -> None:
         """``message_id``: the ``messageId``, if there is one."""
         self.kind = kind
+        self.role = update_kinds.find(kind).role
+        """Who speaks: the user or the agent, or the agent to itself."""
         self.message_id = message_id
         self.chunks: list[str] = []
         self.size = 0

@@ -6,6 +6,7 @@ from itertools import takewhile
 
 from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage
 from acp_proxy.protocol import update_kinds
+from acp_proxy.protocol.update_kinds import Role
 
 TAIL_LIMIT = 1024 * 1024
 """The most bytes of a tail that can be recorded."""
@@ -43,7 +44,7 @@ class Tail:
 
     def keep_greeting(self) -> None:
         """The first known user message follows: what comes before the first user message may still be new."""
-        begins = takewhile(lambda sent: sent.kind != update_kinds.USER_CHUNK, self._updates)
+        begins = takewhile(lambda sent: sent.role is not Role.USER, self._updates)
         self._greeting = [sent for sent in begins if sent.kind not in update_kinds.NEUTRAL]
 
     @property
@@ -113,12 +114,12 @@ class Tail:
 
 def _is_missing(sent: ComparedUpdate) -> bool:
     """Whether these are words or a call that the transcript has nowhere."""
-    return sent.kind in (update_kinds.AGENT_CHUNK, *update_kinds.CALLS) and not sent.is_somewhere
+    return sent.role in (Role.AGENT, Role.CALL) and not sent.is_somewhere
 
 
 def _find_turn(tail: list[ComparedUpdate], *, is_answered: bool = False) -> int:
     """The index of the first user message, if anything from the agent follows it or need not; else the length."""
-    begins = next((number for number, sent in enumerate(tail) if sent.kind == update_kinds.USER_CHUNK), len(tail))
+    begins = next((number for number, sent in enumerate(tail) if sent.role is Role.USER), len(tail))
     is_answered = is_answered or any(sent.kind not in update_kinds.NEUTRAL for sent in tail[begins:])
     return begins if is_answered else len(tail)
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.protocol.update_kinds import Compared
+from acp_proxy.protocol.update_kinds import Compared, Role
 from acp_proxy.transcript import rewinds
 from acp_proxy.transcript.file_format import Entry, NoteType
 
@@ -132,11 +132,12 @@ class TranscriptText:
     def has(self, update: object) -> bool:
         """Whether this has what an update says, anywhere."""
         kind, content = acp.update_kind(update), block_letters(acp.member(update, "content"))
-        if kind == update_kinds.AGENT_CHUNK:
+        role = update_kinds.find(kind).role
+        if role is Role.AGENT:
             return content in self.words
-        if kind == update_kinds.THOUGHT_CHUNK:
+        if role is Role.THOUGHT:
             return content in self.thoughts
-        if kind == update_kinds.USER_CHUNK:
+        if role is Role.USER:
             return any(content in form for user in self.users for form in user.forms)
         return (
             acp.text(update, "title") in self.calls_by_title
@@ -295,7 +296,7 @@ class TextBuilder:
 
     def add_chunks(self, stream: "AlikeChunks") -> None:
         """Add many entries that are chunks like the last one."""
-        if self._run is not None and self._run[0] == update_kinds.THOUGHT_CHUNK:
+        if self._is_in_thought:
             self._add_thought(letters(stream.text))
         elif not self._open:  # outside of a turn each chunk is a message
             for text in stream.each_text:
@@ -307,7 +308,8 @@ class TextBuilder:
     def add_update(self, update: object) -> None:
         """Add an update (``params.update``); ignores what is not part of the conversation."""
         kind = acp.update_kind(update)
-        compared = update_kinds.find(kind).compared
+        row = update_kinds.find(kind)
+        role, compared = row.role, row.compared
         if compared is Compared.TAKES_BACK:
             self._text.taken_back_at = len(self._text.users)
         if kind is None or not isinstance(update, dict) or not update_kinds.is_conversation(kind):
@@ -317,19 +319,19 @@ class TextBuilder:
             self._end_user()
             self._run = run
             self._thought_at = self._thought_size
-            if kind == update_kinds.AGENT_CHUNK:
+            if role is Role.AGENT:
                 self._begin_message()
-        elif kind == update_kinds.AGENT_CHUNK and not self._open:
+        elif role is Role.AGENT and not self._open:
             self._begin_message()
-        if kind == update_kinds.USER_CHUNK:
+        if role is Role.USER:
             self._user_chunks.append(block_letters(update.get("content")))
             return
         self._has_answered = self._has_answered or compared is not Compared.NOTHING
-        if kind == update_kinds.AGENT_CHUNK and (shown := find_shown_call(update)) is not None:
+        if role is Role.AGENT and (shown := find_shown_call(update)) is not None:
             self._add_call(update_kinds.TOOL_CALL, shown)
-        elif kind == update_kinds.AGENT_CHUNK:
+        elif role is Role.AGENT:
             self._add_words(block_letters(update.get("content")))
-        elif kind == update_kinds.THOUGHT_CHUNK:
+        elif role is Role.THOUGHT:
             self._add_thought(block_letters(update.get("content")))
         elif compared is Compared.CALL:
             self._add_call(kind, update)
@@ -350,10 +352,14 @@ class TextBuilder:
         text.is_too_long = self._size + self._thought_size > LETTERS_LIMIT
         if not text.is_too_long:
             text.words, text.thoughts = "".join(self._words), "".join(self._thoughts)
-            is_thought = self._run is not None and self._run[0] == update_kinds.THOUGHT_CHUNK
-            text.last_thought = text.thoughts[self._thought_at :] if is_thought else ""
+            text.last_thought = text.thoughts[self._thought_at :] if self._is_in_thought else ""
         text.index()
         return text
+
+    @property
+    def _is_in_thought(self) -> bool:
+        """Whether the last update was a thought."""
+        return self._run is not None and update_kinds.find(self._run[0]).role is Role.THOUGHT
 
     def _find_queued(self) -> list[User]:
         """The last open prompts, if the prompt before them has an echo: agents that echo echo each prompt."""

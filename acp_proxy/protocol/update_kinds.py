@@ -2,10 +2,10 @@
 
 To add a kind, add its row. A kind without a row is ``UNKNOWN``: recorded, compared by equality, replayed as it came and
 shown as JSON, so a new kind of the protocol works before anybody has added it. The comparison, the replays and the
-views ask the row what a kind is about and how it is compared and replayed, so a row is enough for words, state and
-what is replayed as it came. What is merged by an id, such as a new kind of call, needs code for that, and so does a
-new form of plans (docs/architecture.md, "Where to add"). docs/protocol.md has the same table for users, and a test
-compares the two.
+views ask the row what a kind is about and how it is compared and replayed, so a row is enough for the agent's words and
+thoughts, for state, and for what is replayed as it came. A kind of user messages, what is merged by an id, such as a
+new kind of call, and a new form of plans need code too (docs/architecture.md, "Where to add"). docs/protocol.md has the
+same table for users, and a test compares the two.
 
 Sources: the protocol's schemas, versions 1 and 2, with their drafts.
 """
@@ -155,7 +155,7 @@ CALLS = frozenset(kind.name for kind in KINDS if kind.role is Role.CALL and kind
 """The kinds about a tool call in version 1."""
 CHUNK_OF = {kind.name: kind.chunk for kind in KINDS if kind.chunk is not None}
 """Maps the kinds of whole messages, in version 2, to the kinds of their chunks."""
-CHUNKS = frozenset(CHUNK_OF.values())
+CHUNKS = frozenset(kind.name for kind in KINDS if kind.v1 is Form.JOINED)
 """The kinds that add to a message of the user or the agent, or to a thought."""
 NEUTRAL = frozenset(kind.name for kind in KINDS if kind.compared in (Compared.LETTERS, Compared.NOTHING))
 """The kinds that prove nothing alone: whether they are past depends on what the agent sends next."""

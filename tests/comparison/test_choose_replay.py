@@ -8,13 +8,15 @@ import pytest
 
 from acp_proxy.comparison.choose_replay import Decision, Rule, ShownReplay
 from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TextBuilder, TranscriptText
-from acp_proxy.protocol import acp
+from acp_proxy.protocol import acp, update_kinds
+from acp_proxy.protocol.update_kinds import Compared, Form, Role, UpdateKind
 from tests.comparison.telling import (
     Update,
     agent,
     answer,
     call,
     choose_replay,
+    chunk,
     laid,
     line,
     new,
@@ -463,3 +465,38 @@ def test_the_documentation_has_the_table_of_rules() -> None:
     rows = [(f"`{rule.name}`", rule.number, rule.shows.value, rule.reason) for rule in Rule]
     expected = [f"|{name}|{'' if number is None else number}|{shown}|{reason}|" for name, number, shown, reason in rows]
     assert table.partition("\n\n")[0].splitlines() == expected
+
+
+# Kinds that only a row of ``update_kinds`` knows.
+
+NEW_WORDS = {
+    "the agent's words": (
+        UpdateKind("new_words", Role.AGENT, Compared.IN_ORDER, Form.JOINED, Form.JOINED),
+        ["> mend it", chunk("new_words", "It is mended, "), chunk("new_words", "all of it."), *TWO],
+    ),
+    "a thought": (
+        UpdateKind("new_thought", Role.THOUGHT, Compared.LETTERS, Form.JOINED, Form.JOINED),
+        [
+            "> mend it",
+            chunk("new_thought", "Is it bro"),
+            chunk("new_thought", "ken?"),
+            "It is mended, all of it.",
+            *TWO,
+        ],
+    ),
+    "the user's words": (
+        UpdateKind("new_user_words", Role.USER, Compared.LETTERS, Form.JOINED, Form.JOINED),
+        [chunk("new_user_words", "mend it"), "It is mended, all of it.", chunk("new_user_words", "thanks"), TWO[1]],
+    ),
+}
+
+
+@pytest.mark.parametrize(("row", "said"), NEW_WORDS.values(), ids=NEW_WORDS)
+def test_a_row_is_enough_to_compare_a_new_kind_of_words(
+    monkeypatch: pytest.MonkeyPatch, row: UpdateKind, said: list[str | Update]
+) -> None:
+    monkeypatch.setitem(update_kinds._BY_NAME, row.name, row)
+    past = laid(*said)
+    assert choose_replay(told(past, *said)).rule is Rule.SAME
+    without = [each for each in said if isinstance(each, str)]
+    assert choose_replay(told(past, *without)).rule is Rule.LESS

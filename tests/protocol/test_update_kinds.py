@@ -34,6 +34,7 @@ def test_a_whole_message_is_treated_as_its_chunks(kind: UpdateKind) -> None:
     if kind.chunk is not None:
         chunk = update_kinds.find(kind.chunk)
         assert (kind.role, kind.compared, kind.v2) == (chunk.role, chunk.compared, chunk.v2)
+        assert chunk.name in update_kinds.CHUNKS
 
 
 @pytest.mark.parametrize(

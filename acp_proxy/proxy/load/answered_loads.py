@@ -10,6 +10,7 @@ from acp_proxy.comparison.replay_in_turn import SortedLine
 from acp_proxy.comparison.transcript_text import block_letters
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, Peer
+from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.proxy.effects import DecideLater, Effect, EndTurn, Forward, ReadPast
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.open_loads import OpenLoads
@@ -85,10 +86,11 @@ class AnsweredLoads:
         if load.replay_in_turn is not None:
             expects, replay, prompts = load.expects_replay_in_turn, load.replay_in_turn, load.unechoed_prompts
             return self._send_sorted(load, replay.add(line, update, prompts, expects_replay=expects))
-        kind = acp.update_kind(update) if load.has_transcript and load.expects_replay else None
-        letters = block_letters(acp.member(update, "content")) if kind == update_kinds.USER_CHUNK else ""
+        may_be_past = load.has_transcript and load.expects_replay
+        role = update_kinds.find(acp.update_kind(update)).role if may_be_past else None
+        letters = block_letters(acp.member(update, "content")) if role is Role.USER else ""
         # The agent may replay words from before the first prompt, if it was asked for a replay.
-        is_first = kind == update_kinds.AGENT_CHUNK and load.expects_replay_in_turn
+        is_first = role is Role.AGENT and load.expects_replay_in_turn
         if letters in load.unechoed_prompts:
             load.unechoed_prompts.remove(letters)
         elif letters or is_first:  # also the beginning of such a prompt: the past may have a message of these words
