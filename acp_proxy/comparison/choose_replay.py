@@ -82,8 +82,8 @@ def choose_replay(
 ) -> Decision:
     """Decide whose replay the client sees, and why.
 
-    ``facts``: of the agent's replay; None if there is nothing to compare, since the agent resumes and replays nothing.
-    ``fixed_rule``: the one that was known before the agent answered: handed over, or asked for.
+    ``facts``: of the agent's replay; None if nothing is compared, since an agent that resumes has replayed nothing.
+    ``fixed_rule``: the one that was known before the agent answered: in a turn, handed over, or asked for.
     ``shows_replay``: False for a resume, after which the client gets no replay.
     ``already_sent``: the client got what the agent sent before its answer: the plan says so (a fork, a load in a turn),
     too much waited, or a prompt came. ``cancelled``: the client has cancelled the load.

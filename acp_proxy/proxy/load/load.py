@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from acp_proxy.comparison.choose_replay import Decision, Rule, choose_replay
 from acp_proxy.comparison.replay_in_turn import ReplayInTurn
+from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Request
 from acp_proxy.proxy.load.compared_replay import ComparedReplay
 from acp_proxy.proxy.load.load_plan import LoadPlan
@@ -141,6 +142,15 @@ class Load:
     def fixed_rule(self) -> Rule | None:
         """The rule that decides whose replay is shown, if that is known before the agent's replay."""
         return Rule.HANDED_OVER if self.opens_anew else self.plan.fixed_rule
+
+    @property
+    def needs_comparison(self) -> bool:
+        """Whether what the agent sent before its answer is compared with the transcript.
+
+        Whatever it sent is, since that may be new. Nothing is only if the agent was asked for a replay that may be
+        shown, which then lacks everything. Else a ``fixed_rule`` holds, or ``Rule.NOTHING_REPLAYED``.
+        """
+        return bool(self.uncompared) or (self.plan.sends == acp.LOAD and self.fixed_rule is None)
 
     @property
     def expects_replay(self) -> bool:

@@ -306,7 +306,7 @@ class LoadMachine:
             StartReplay(
                 load.request.id,
                 tuple(load.uncompared.items),
-                bool(load.uncompared) or (load.plan.sends == acp.LOAD and load.fixed_rule is None),
+                load.needs_comparison,
                 load.fixed_rule,
                 shows_replay=load.plan.shows_replay and resent is None,
                 makes_record=gives_record,

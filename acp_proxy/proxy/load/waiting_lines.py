@@ -4,6 +4,7 @@ While a load holds lines, everything about its session waits behind the answer t
 overtakes the replay. The lines are in the buffers of each ``Load``.
 """
 
+from acp_proxy.comparison.choose_replay import ShownReplay
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Request, RequestId
 from acp_proxy.proxy.load.load import Load
@@ -81,7 +82,8 @@ class WaitingLines:
         whatever the agent sends, its replay is dropped instead."""
         if load.state is not LoadState.ASKED or not self._is_over_limit(load):
             return False
-        if load.fixed_rule is None or not load.uncompared:
+        rule = load.fixed_rule
+        if rule is None or rule.shows is not ShownReplay.TRANSCRIPT or not load.uncompared:
             return True
         load.uncompared.drain()
         return False
