@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from acp_proxy.store.store import Store
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.tools.sync import push
 from acp_proxy.tools.sync.membership import Busy, JoinedStore
-from acp_proxy.tools.sync.object_store import open_logs, read_key
+from acp_proxy.tools.sync.open_place import open_logs, read_key
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from tests.stored import store_session
@@ -332,3 +333,55 @@ def test_a_server_that_overwrites_what_it_should_create_is_refused(laptop: User,
     assert told.exit_code == 1
     assert "this place overwrites objects that exist" in told.stderr
     assert not laptop.key.exists()
+
+
+# Without the packages that only sync needs.
+
+
+@pytest.mark.parametrize("package", ["nacl", "obstore"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("init", "PLACE", "--yes"),
+        ("join", "PLACE"),
+        ("now",),
+        ("rekey", "--yes"),
+        ("forget-machine", "desktop"),
+    ],
+)
+def test_without_the_packages_it_says_what_to_install(
+    laptop: User, tmp_path: Path, package: str, words: tuple[str, ...]
+) -> None:
+    url = (tmp_path / "place").as_uri()
+    if "PLACE" not in words:
+        laptop.begin("init", url, "--yes")
+    done = without(package, tmp_path, "sync", *words, "--store", str(laptop.store.root), place=url)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"acp-proxy: sync needs more packages ({package}). ")
+    assert ".[" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("package", ["nacl", "obstore"])
+@pytest.mark.parametrize("words", [("sync", "--help"), ("help", "sync"), ("sync", "init", "--help")])
+def test_help_needs_none_of_the_packages(tmp_path: Path, package: str, words: tuple[str, ...]) -> None:
+    done = without(package, tmp_path, *words)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 0
+    assert "Usage: acp-proxy sync" in done.stdout
+
+
+def test_without_the_packages_a_synchronized_store_is_told_and_left(laptop: User, tmp_path: Path) -> None:
+    laptop.begin("init", (tmp_path / "place").as_uri(), "--yes")
+    at = ("--store", str(laptop.store.root))
+    assert "3 sent" in without("obstore", tmp_path, "sync", "status", *at).stdout
+    assert without("obstore", tmp_path, "sync", "leave", "--yes", *at).returncode == 0
+
+
+def without(package: str, folder: Path, *words: str, place: str = "") -> "subprocess.CompletedProcess[str]":
+    """Runs acp-proxy in a Python that does not have the package. ``place``: for PLACE."""
+    (folder / "sitecustomize.py").write_text(f"import sys\nsys.modules[{package!r}] = None\n")
+    paths = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", "acp_proxy", *(place if word == "PLACE" else word for word in words)]
+    env = {**os.environ, "PYTHONPATH": paths, "COLUMNS": "500"}
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=env)

@@ -84,7 +84,7 @@ def _is_over(root: Path, begun: Callable[[], None]) -> bool:
     """Do a round. ``begun``: called when another process may begin to wait. False: another attempt may help."""
     from acp_proxy.tools.sync.interfaces import Unavailable
     from acp_proxy.tools.sync.membership import JoinedStore, NotJoined  # heavier than what waits
-    from acp_proxy.tools.sync.object_store import open_logs, read_key
+    from acp_proxy.tools.sync.open_place import open_logs, read_key
 
     joined = JoinedStore(root)
     try:

@@ -21,7 +21,7 @@ from acp_proxy.store.sessions import ListedSession, Sessions, is_windows_path, n
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.sync.interfaces import Unavailable
 from acp_proxy.tools.sync.membership import JoinedStore, Membership, SyncStatus
-from acp_proxy.tools.sync.object_store import check_packages, open_logs, read_key
+from acp_proxy.tools.sync.open_place import check_packages, open_logs, read_key
 from acp_proxy.views import formatting, sanitize
 
 if TYPE_CHECKING:
@@ -225,6 +225,7 @@ def rekey(
     with report_errors():
         joined = JoinedStore(open_store(store, change=True).root)
         old = joined.read_settings()
+        check_packages()
         from acp_proxy.tools.sync.encryption import HistoryKey
 
         new, key = url or old.url, HistoryKey.create()
@@ -352,11 +353,11 @@ def init(
     Example: acp-proxy sync init file:///mnt/nas/acp-proxy
     """
     with report_errors():
+        check_packages()
         opened = open_store(store, make=True, change=True)
         joined = JoinedStore(opened.root)
         if joined.is_joined:
             raise UsageError(_IS_JOINED)
-        check_packages()
         from acp_proxy.tools.sync.encryption import HistoryKey
 
         path, key = _find_key_file(key_file, opened), HistoryKey.create()
@@ -397,9 +398,9 @@ def join(
     Example: acp-proxy sync join file:///mnt/nas/acp-proxy
     """
     with report_errors():
+        check_packages()
         opened = open_store(store, make=True, change=True)
         joined = JoinedStore(opened.root)
-        check_packages()
         from acp_proxy.tools.sync.encryption import HistoryKey
 
         path = _find_key_file(key_file, opened)

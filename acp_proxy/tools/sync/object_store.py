@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cached_property
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -18,15 +16,13 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
 from obstore.store import LocalStore, from_url
 
-from acp_proxy.errors import AcpProxyError, UsageError, advise_install
+from acp_proxy.errors import UsageError
 from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.errors import explain
 from acp_proxy.tools.sync.interfaces import Unavailable
 
 if TYPE_CHECKING:
     from obstore.store import RetryConfig
-
-    from acp_proxy.tools.sync.encryption import HistoryKey
 
 
 _SCHEMES = ("s3", "gs", "az", "file")
@@ -151,31 +147,3 @@ def _convert_errors(scheme: str) -> Iterator[None]:
         yield
     except (BaseError, OSError, NotImplementedError) as problem:
         raise Unavailable(f"the shared place cannot be used: {explain(str(problem), scheme)}") from problem
-
-
-# --- Opens the shared place, with the packages that only sync needs.
-
-
-def check_packages() -> None:
-    """Raises AcpProxyError if the packages are not installed."""
-    missing = [name for name in ("nacl", "obstore") if find_spec(name) is None]
-    if missing:
-        raise AcpProxyError(
-            f"sync needs more packages ({', '.join(missing)}). Install acp-proxy with them, in its clone: "
-            f"{advise_install('sync')}"
-        )
-
-
-def open_logs(url: str, key: "HistoryKey") -> "SealedLogs":
-    """The logs at a URL. Raises AcpProxyError."""
-    check_packages()
-
-    return SealedLogs(url, key)
-
-
-def read_key(path: str) -> "HistoryKey":
-    """The key in a file. Raises AcpProxyError."""
-    check_packages()
-    from acp_proxy.tools.sync.encryption import HistoryKey
-
-    return HistoryKey.read(Path(path))

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.run.start_sync import LOCK, SETTINGS, WAITING, read_trouble, start_exchange
+from acp_proxy.tools.sync import open_place
 from acp_proxy.tools.sync.background import exchange_until_idle
 from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.membership import JoinedStore, Membership
@@ -94,6 +95,13 @@ def test_while_one_waits_others_end_at_once(laptop: Laptop) -> None:
     laptop.exchange()
     os.close(fd)
     assert (laptop.pauses, laptop.joined.read_status().sent) == ([], 0)
+
+
+def test_without_the_packages_the_user_is_told(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_place, "find_spec", lambda name: None)
+    laptop.exchange()
+    [told] = laptop.run()
+    assert told.startswith("sync failed: sync needs more packages (nacl, obstore). Install ")
 
 
 def test_it_waits_for_the_round_of_another_process(laptop: Laptop) -> None:
