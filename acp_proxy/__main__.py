@@ -67,7 +67,8 @@ def _find_agent(command: list[str], source: str) -> list[str]:
     except RegistryError as problem:
         say(str(problem))
         os._exit(127)
-    if not agent.is_known:  # it was said why
+    if agent.problem is not None:
+        say(agent.problem)
         os._exit(127)
     for name, value in agent.variables.items():
         os.environ.setdefault(name, value)

@@ -135,7 +135,9 @@ def test_a_command_does_its_work_without_a_usable_stderr(tmp_path: Path, words: 
 def test_a_question_without_an_answer_is_not_a_yes(tmp_path: Path) -> None:
     status, said = ran(tmp_path, ["sessions", "delete", "here"], "<&-")
     assert status == 1
-    assert said.endswith("stdin is not a terminal, so there is no answer. To skip the question: --yes\n")
+    assert said.endswith(
+        "Nothing was changed.\nstdin is not a terminal, so there is no answer. To skip the question: --yes\n"
+    )
     assert Both(tmp_path / "store").list_all()
 
 

@@ -28,6 +28,20 @@ _NUMBERS = {
     r"(?P<given>\S+) is not in the range x>=(?P<least>\S+)\.": "write {least} or more",
 }
 """What to write instead of a wrong number, by the parsing library's message."""
+INSTEAD = {
+    ("list", "--all"): "acp-proxy list; for the archived ones: --archived",
+    ("list", "-n"): "--limit N",
+    ("search", "-n"): "--limit N",
+    ("browse", ""): "type the words there, or: acp-proxy search WORDS",
+    ("web", ""): "--port N",
+    ("export", "--html"): "--format html",
+    ("export", "--md"): "--format md",
+    ("export", "--markdown"): "--format md",
+    ("export", "--json"): "--format json",
+    ("show", "--last"): "acp-proxy show last",
+    ("export", "--last"): "acp-proxy export last",
+}
+"""What to write instead of a frequent wrong option, by command and option; "": instead of a word too many."""
 _QUOTED = 20
 """Characters of a wrong number in the message."""
 
@@ -80,9 +94,13 @@ class Group(TyperGroup):
                 problem.message = _explain_missing(problem)
             if type(problem).__name__ == "NoSuchOption":
                 problem.possibilities = _find_near(problem.option_name, problem.possibilities or [])
+                if instead := INSTEAD.get((problem.ctx.command.name, problem.option_name)):
+                    problem.message, problem.possibilities = f"{problem.message}. Instead: {instead}", None
             if problem.message.startswith("Got unexpected extra argument"):
                 takes_words = any(each.param_type_name == "argument" for each in problem.ctx.command.params)
-                problem.message += ". Put a text of several words in quotes." if takes_words else "."
+                instead = INSTEAD.get((problem.ctx.command.name, ""))
+                advice = f" Instead: {instead}" if instead else " Put a text of several words in quotes."
+                problem.message += f".{advice if instead or takes_words else ''}"
             text = fit_to_stream(f"Error: {problem.format_message()}", sys.stderr).removeprefix("Error: ")
             problem.format_message = lambda: text
             raise
@@ -234,7 +252,20 @@ def _merge(groups: Mapping[str, Mapping[str, LazyCommand]]) -> dict[str, LazyCom
     return {name: command for group in groups.values() for name, command in group.items()}
 
 
-DELETE = dict.fromkeys(("remove", "rm"), "acp-proxy delete")
+_SYNONYMS = {
+    "delete": ("remove", "rm"),
+    "list": ("history", "log"),
+    "search": ("find", "grep"),
+    "show": ("cat", "open", "read", "view"),
+    "restore": ("undelete",),
+    "restore, or: acp-proxy setup --undo": ("undo",),
+    "continue": ("resume",),
+    "setup": ("init", "install"),
+    "browse": ("tui", "ui"),
+    "run": ("record",),
+}
+"""Other words for commands."""
+ELSEWHERE = {word: f"acp-proxy {command}" for command, words in _SYNONYMS.items() for word in words}
 
 
 class SessionsGroup(Group):
@@ -243,7 +274,7 @@ class SessionsGroup(Group):
     table: ClassVar = _merge(OF_SESSIONS)
     renamed: ClassVar = {"compact": "compress"}
     short: ClassVar = {"ls": ("list",)}
-    elsewhere: ClassVar = {**DELETE, "browse": "acp-proxy browse", "replay": "acp-proxy replay"}
+    elsewhere: ClassVar = {**ELSEWHERE, "browse": "acp-proxy browse", "replay": "acp-proxy replay"}
 
 
 sessions_app = typer.Typer(
@@ -259,7 +290,7 @@ class Main(Group):
     table: ClassVar = {**_merge(GROUPS), "sessions": _command("cli.app", "sessions_app", "")}
     renamed: ClassVar = {"compact": "compress"}
     short: ClassVar = {"ls": ("list",), "help": ("--help",), "version": ("--version",)}
-    elsewhere: ClassVar = DELETE
+    elsewhere: ClassVar = ELSEWHERE
 
     def format_commands(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """All commands by group, two beside each other where there is room."""
@@ -282,7 +313,7 @@ class Main(Group):
 
 app = typer.Typer(
     name="acp-proxy",
-    help="Record the sessions of a coding agent, so that you can list, load and delete them.",
+    help="Keep your conversations with coding agents such as Claude Code and Codex: search, reopen and continue them.",
     cls=Main,
     no_args_is_help=True,
     context_settings={"help_option_names": ["--help", "-h"]},

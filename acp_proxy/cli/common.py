@@ -206,7 +206,7 @@ def print_on_stderr(text: str) -> None:
 def ask_to_confirm(question: str, *, enter: bool = False, declined: str = "Nothing was changed.") -> None:
     """Ask on stderr until the answer is yes or no. No exits with 1, Ctrl-C with 130. ``enter``: what Enter means.
 
-    ``declined``: what to say after no.
+    ``declined``: what to say after no, or at the end of the input.
     """
     choice, meaning = ("[Y/n]", "yes") if enter else ("[y/N]", "no")
     try:
@@ -222,8 +222,9 @@ def ask_to_confirm(question: str, *, enter: bool = False, declined: str = "Nothi
         typer.echo(err=True)
         if isinstance(stopped.__context__, KeyboardInterrupt):
             raise typer.Exit(INTERRUPTED) from None
-        if not is_attended():
-            typer.echo("stdin is not a terminal, so there is no answer. To skip the question: --yes", err=True)
+        print_on_stderr(declined)
+        why = "There is no answer" if is_attended() else "stdin is not a terminal, so there is no answer"
+        print_on_stderr(f"{why}. To skip the question: --yes")
     raise typer.Exit(1)
 
 

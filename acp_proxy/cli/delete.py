@@ -40,7 +40,7 @@ from acp_proxy.views import formatting, sanitize, session_lines
 # --- ``acp-proxy restore``: restore soft-deleted sessions.
 
 
-NOTHING_DELETED = "No deleted session can be restored."
+NOTHING_DELETED = "no deleted session can be restored"
 
 
 def restore(
@@ -104,7 +104,8 @@ def _choose_deleted(store: Sessions, wanted: str, agent: str) -> DeletedSession:
         )
         found = find_titled(by_title, wanted)
     if not found and not find_matching(store.list_deleted(), None, agent):
-        raise NoSuchSession(NOTHING_DELETED)
+        matches = "" if wanted == "last" else f", so none matches {wanted!r}"
+        raise NoSuchSession(f"{NOTHING_DELETED}{matches}. To see all sessions: acp-proxy list")
     if not found:
         raise NoSuchSession(f"no deleted session matches {wanted!r}. To see them: acp-proxy restore --list")
     if wanted != "last" and len({(each.agent, each.session) for each in found}) > 1:
@@ -136,7 +137,7 @@ def _list(store: Sessions, kept: list[DeletedSession], as_json: bool) -> None:
         ]
         typer.echo(sanitize.format_json(values, indent=2))
     elif not kept:
-        typer.echo(NOTHING_DELETED, err=True)
+        typer.echo(f"{NOTHING_DELETED.capitalize()}.", err=True)
     else:
         for text in _format_lines(store, kept):
             typer.echo(text)

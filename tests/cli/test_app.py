@@ -1,6 +1,7 @@
 """The commands as a whole."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from acp_proxy import __version__
-from acp_proxy.cli.app import GROUPS, OF_SESSIONS, app
+from acp_proxy.cli.app import ELSEWHERE, GROUPS, INSTEAD, OF_SESSIONS, Main, app
 from acp_proxy.store.store import Store
 from tests import forked
 from tests.client import TIMEOUT
@@ -127,6 +128,11 @@ def test_wrong_usage_exits_with_2(words: list[str]) -> None:
         (["sessions", "rm", "last"], "acp-proxy delete"),
         (["sessions", "remove", "last"], "acp-proxy delete"),
         (["sessions", "replay", "last"], "acp-proxy replay"),
+        (["history"], "acp-proxy list"),
+        (["grep", "login"], "acp-proxy search"),
+        (["sessions", "cat", "last"], "acp-proxy show"),
+        (["undo"], "acp-proxy restore, or: acp-proxy setup --undo"),
+        (["help", "resume"], "acp-proxy continue"),
         (["lst"], "acp-proxy list"),
         (["edtor"], "acp-proxy editor"),
     ],
@@ -137,6 +143,26 @@ def test_a_command_in_the_wrong_place_or_by_another_name_is_answered_with_the_ri
     result = CliRunner().invoke(app, words)
     assert (result.exit_code, result.stdout) == (2, "")
     assert f"Did you mean: {whole}?\n" in result.stderr
+
+
+def test_other_words_for_commands_name_a_command() -> None:
+    assert not [word for word in ELSEWHERE if word in Main.table or word in Main.short]
+    for whole in ELSEWHERE.values():
+        assert all(each.split()[1] in Main.table for each in whole.split(", or: "))
+
+
+@pytest.mark.parametrize(("command", "wrong"), INSTEAD)
+def test_a_frequent_wrong_option_is_answered_with_what_to_write(command: str, wrong: str) -> None:
+    result = CliRunner().invoke(app, [command, wrong or "word"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f". Instead: {INSTEAD[command, wrong]}" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(("command", "advice"), [(command, advice) for (command, _), advice in INSTEAD.items()])
+def test_what_to_write_instead_exists(command: str, advice: str) -> None:
+    shown = printed(command, "--help")
+    assert all(option in shown for option in re.findall(r"--[a-z]+", advice))
+    assert all(name in Main.table for name in re.findall(r"acp-proxy ([a-z]+)", advice))
 
 
 def test_a_missing_argument_is_explained_with_an_example() -> None:

@@ -24,7 +24,7 @@ PROXIED = {
 }
 GONE = {"command": "/no/such/acp-proxy", "args": ["run", sys.executable, "x"]}
 BOGUS = ["run", "--bogus", "a"]
-DIRECT = {"command": "npx", "args": ["x", SECRET], "env": {"KEY": SECRET}}
+DIRECT = {"command": sys.executable, "args": ["x", SECRET], "env": {"KEY": SECRET}}
 USER = chunk("Mend it", "user_message_chunk")
 
 
@@ -260,6 +260,17 @@ def test_a_missing_agent_is_explained(root: Path) -> None:
     for words in ([], ["run", "--list", "store"]):
         [text] = todo(doctor(root, *words, "no-such-agent", "--acp"))
         assert "no-such-agent is not in PATH" in text
+
+
+def test_a_missing_agent_of_an_editor_is_explained_with_acp_proxy_or_without(root: Path, home: Path) -> None:
+    missing = {"command": "no-such-agent", "args": [SECRET]}
+    behind = {**PROXIED, "args": ["-m", "acp_proxy", "run", "no-such-agent", SECRET]}
+    configure(home / ".config/zed/settings.json", plain=missing, kept=behind)
+    why = "but no-such-agent is not in PATH, so it would not start. Install it, or give its absolute path."
+    assert todo(doctor(root)) == [
+        f'Zed starts "plain" directly, {why}',
+        f'Zed starts "kept" through acp-proxy, {why}',
+    ]
 
 
 def test_an_agent_without_a_name_is_recorded_under_its_command(root: Path) -> None:

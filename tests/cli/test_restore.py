@@ -74,7 +74,10 @@ def test_a_deleted_session_is_removed_from_the_bin_only_if_that_is_asked_for(sto
     assert [row["sessionId"] for row in told(store, "restore")] == ["xyz"]
     printed(store, "delete", "xyz", "--permanent", "--yes")
     assert told(store, "restore") == []
-    assert run(store, "restore", "last").stderr == "acp-proxy: No deleted session can be restored.\n"
+    none = "acp-proxy: no deleted session can be restored"
+    assert run(store, "restore", "last").stderr == f"{none}. To see all sessions: acp-proxy list\n"
+    named = run(store, "restore", "nope").stderr
+    assert " ".join(named.split()) == f"{none}, so none matches 'nope'. To see all sessions: acp-proxy list"
 
 
 def test_the_restore_command_names_exactly_the_session(store: Store) -> None:

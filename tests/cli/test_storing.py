@@ -51,7 +51,7 @@ WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
     ("sessions", "restore", "last"): (
         1,
         "",
-        "acp-proxy: No deleted session can be restored.\n",
+        "acp-proxy: no deleted session can be restored. To see all sessions: acp-proxy list\n",
     ),
     ("sessions", "prune", "--keep", "1", "--yes"): (0, "0 sessions deleted.\n", ""),
     ("sessions", "verify"): (0, "No damage found.\n", ""),

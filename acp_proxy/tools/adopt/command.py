@@ -197,7 +197,10 @@ def _find_candidates(words: list[str], root: "os.PathLike[str]", registry: str) 
     from acp_proxy.tools.registry.resolve import ResolvedAgent, resolve
 
     def find(command: list[str], source: str) -> ResolvedAgent:
-        return resolve(command, Registry(registry or source, say=print_on_stderr), print_on_stderr, may_wait=True)
+        found = resolve(command, Registry(registry or source, say=print_on_stderr), print_on_stderr, may_wait=True)
+        if found.problem is not None:
+            print_on_stderr(found.problem)
+        return found
 
     if not words:
         return candidates(started_agents(this_machine()), os.environ, Path(root), find)

@@ -217,7 +217,7 @@ def _advise(probe: Probe, status: int | None) -> str:
     if cause := explain_exit(status, [*probe.stray, *probe.stderr]):
         return cause
     if probe.stderr:
-        return f"See its messages on stderr (above). {ARGUMENTS}"
+        return f"See its messages on stderr. {ARGUMENTS}"
     if probe.stray:
         return f"Its output is not the Agent Client Protocol. {ARGUMENTS}"
     slow = " If it is only slow, use --timeout 120." if status is None else ""

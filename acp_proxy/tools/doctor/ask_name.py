@@ -23,6 +23,8 @@ def folder_of(
         with Probe(command, umask, {**agent.variables, **os.environ}) as probe:
             answer = probe.initialize("acp-proxy", seconds)
     except OSError as problem:
+        if agent.problem is not None:
+            raise AcpProxyError(agent.problem) from problem
         raise AcpProxyError(f"{command[0]} cannot be started: {problem.strerror}. {advice}") from problem
     except NoAnswer as problem:
         raise AcpProxyError(f"at initialize, the agent {problem}. {advice}") from problem

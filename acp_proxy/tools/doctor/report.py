@@ -107,7 +107,8 @@ def _examine_agent(
         text = str(problem)
         return AgentReport(command, text), [Advice(text[:1].upper() + text[1:])]
     agent_start = _make_start(root, store, given, agent.words, seconds, umask)
-    return agent_report.examine(replace(agent_start, variables=agent.variables), say)
+    found, todo = agent_report.examine(replace(agent_start, variables=agent.variables), say)
+    return found, [*todo, *([Advice(agent.problem, is_wrong=False)] if agent.problem is not None else [])]
 
 
 def _make_start(
@@ -161,7 +162,7 @@ def _advise_on_entry(starts: str, one: ConfiguredAgent, editor: Name, root: Path
         yield Advice(f"{text} To write the present path there: acp-proxy setup --editor {editor}")
     if one.missing is not None:
         text, advice = agent_report.explain_missing_program(one.missing)
-        yield Advice(f"{starts} through acp-proxy, but {text}. {advice}")
+        yield Advice(f"{starts} {one.way.value}, but {text}. {advice}")
     if one.problem is not None:
         yield Advice(f"{starts} through acp-proxy, which exits immediately with status 2: {one.problem}")
     elif one.way is Way.PROXIED and not one.is_recorded:

@@ -1,7 +1,7 @@
 """The agents in the editors' configurations on this machine, and which of them go through acp-proxy.
 
-Of a configuration it keeps only the agents' names and, for an entry that starts acp-proxy, the program, the options
-of ``run``, and the program behind it if that is missing: the rest may contain secrets. It never raises: a file that
+Of a configuration it keeps only the agents' names, an agent's program if that is missing and, for an entry that starts
+acp-proxy, the program and the options of ``run``: the rest may contain secrets. It never raises: a file that
 cannot be read gets a ``problem``.
 """
 
@@ -41,7 +41,7 @@ class Way(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class ConfiguredAgent:
     """``program``: the program, if it is acp-proxy. ``problem``: why acp-proxy refuses the entry. ``store``: its value
-    of --store. ``missing``: the program behind ``run``, if it does not exist.
+    of --store. ``missing``: the agent's program, if it does not exist.
     """
 
     name: str
@@ -139,18 +139,22 @@ def _agent(name: str, entry: object) -> ConfiguredAgent:
         return ConfiguredAgent(name, Way.REGISTRY)
     program = command_line.own_program(words)
     behind = command_line.behind_run(words)
+    environment = texts(acp.member(entry, "env"))
     if behind is None:
         if command_line.lacks_run(words):
             return ConfiguredAgent(name, Way.REFUSED, program, command_line.MISSING_RUN)
-        return ConfiguredAgent(name, Way.DIRECT)
-    environment = texts(acp.member(entry, "env"))
+        return ConfiguredAgent(name, Way.DIRECT, missing=_find_missing(words, environment))
     try:
         file, _ = config_file.of_user({**os.environ, **environment})
         given, command = options.parse(behind, environment, file)
     except UsageError as problem:
         return ConfiguredAgent(name, Way.REFUSED, program, str(problem))
-    missing = None if command_line.may_exist(command[0], environment.get("PATH")) else command[0]
+    missing = _find_missing(command, environment)
     return ConfiguredAgent(name, Way.PROXIED, program, None, given["store"] or None, not given["no-record"], missing)
+
+
+def _find_missing(command: list[str], environment: dict[str, str]) -> str | None:
+    return None if command_line.may_exist(command[0], environment.get("PATH")) else command[0]
 
 
 def texts(value: object) -> dict[str, str]:

@@ -12,11 +12,11 @@ from acp_proxy.tools.registry.install import install
 @dataclass(frozen=True, slots=True)
 class ResolvedAgent:
     """``words``: the command to start. ``variables``: what the registry adds to its environment, where the user has set
-    nothing else. ``is_known`` False: the command is neither a program here nor an id that the registry knows."""
+    nothing else. ``problem``: why the command is neither a program here nor an id that the registry knows."""
 
     words: list[str]
     variables: dict[str, str]
-    is_known: bool = True
+    problem: str | None = None
 
 
 def names_an_id(command: Sequence[str], path: str | None = None) -> bool:
@@ -31,7 +31,7 @@ def names_an_id(command: Sequence[str], path: str | None = None) -> bool:
 def resolve(command: Sequence[str], registry: Registry, say: Callable[[str], None], *, may_wait: bool) -> ResolvedAgent:
     """What to start for a command; words behind an id follow the agent's own, if these do not end with them.
 
-    A word without the prefix that the registry does not know is a program, which is not there: ``say`` gets the reason.
+    A word without the prefix that the registry does not know is a program, which is not there: see ``problem``.
     Raises RegistryError for an id with the prefix.
     """
     if not names_an_id(command):
@@ -43,8 +43,7 @@ def resolve(command: Sequence[str], registry: Registry, say: Callable[[str], Non
     except RegistryError as problem:
         if command[0].startswith(PREFIX):
             raise
-        say(f"{command[0]} is no program here, and {problem}")
-        return ResolvedAgent([*command], {}, is_known=False)
+        return ResolvedAgent([*command], {}, f"{command[0]} is no program here, and {problem}")
 
 
 def words_behind(own: Sequence[str], command: Sequence[str]) -> list[str]:

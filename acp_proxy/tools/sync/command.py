@@ -77,7 +77,7 @@ def now(deletes: DeletesOption = False, store: StoreOption = "") -> None:
 
 
 def status(as_json: JsonOption = False, store: StoreOption = "") -> None:
-    """Show what waits, which machines there are, and what went wrong.
+    """Show what waits, the machines, and what went wrong.
 
     Example: acp-proxy sync status
     """
@@ -212,7 +212,7 @@ def rekey(
     yes: YesOption = False,
     store: StoreOption = "",
 ) -> None:
-    """Go on with another key, for example because a laptop was lost.
+    """Go on with another key, for example after a theft.
 
     Whoever has the old key can read what is shared until now, if they reach it: so first change the credentials of the
     storage. Run sync now on every machine if you can. Then this command makes a new key, and shares all sessions anew,
@@ -245,7 +245,7 @@ def rekey(
 
 
 def forget_machine(name: MachineArgument, store: StoreOption = "") -> None:
-    """Ask no more for news of a machine that is lost or was thrown away.
+    """Ask no more for news of a machine that is gone.
 
     What came from it stays. If it comes back, it goes on under a new id, and nothing that was said on it is lost. Its
     key still opens everything: if somebody else may have it, use sync rekey.

@@ -251,7 +251,7 @@ def test_an_agent_that_ends_is_explained_by_its_last_messages() -> None:
         'At initialize, the agent exited with status 1. The message "env: node: No such file or directory" means: '
     )
     assert advice(python(source)).startswith(f"{expected}the program node was not found. Install it")
-    assert "(above)" in advice(python("import sys; sys.exit('something odd')"))
+    assert "See its messages on stderr." in advice(python("import sys; sys.exit('something odd')"))
     assert "Check its arguments" in advice(python("print('Usage: agent')"))
 
 

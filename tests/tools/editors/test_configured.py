@@ -17,7 +17,7 @@ PROXIED = {"command": "/opt/bin/acp-proxy", "args": ["run", AGENT, "x"]}
 BY_UVX = {"command": "uvx", "args": ["acp-proxy@0.1", "run", AGENT]}
 BY_PYTHON = {"command": "python3", "args": ["-m", "acp_proxy", "run", AGENT]}
 BY_WINDOWS = {"command": r"C:\bin\acp-proxy.exe", "args": ["run", AGENT]}
-DIRECT = {"command": "npx", "args": ["x", "--cwd", "/home/user/acp-proxy", "y"], "env": {"KEY": "sk-secret"}}
+DIRECT = {"command": AGENT, "args": ["x", "--cwd", "/home/user/acp-proxy", "y"], "env": {"KEY": "sk-secret"}}
 
 
 @pytest.fixture

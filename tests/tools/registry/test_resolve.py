@@ -60,11 +60,9 @@ def test_a_path_is_never_an_id(registry: Registry) -> None:
     assert words(registry, "./claude-acp") == ["./claude-acp"]
 
 
-def test_an_unknown_word_stays_and_the_reason_is_said(registry: Registry) -> None:
-    said: list[str] = []
-    assert resolve(["other"], registry, said.append, may_wait=True).words == ["other"]
-    assert said == [
-        "other is no program here, and the registry has no agent 'other'. It has: claude-acp, kimi",
-    ]
+def test_an_unknown_word_stays_with_the_reason(registry: Registry) -> None:
+    found = resolve(["other"], registry, lambda text: None, may_wait=True)
+    assert found.words == ["other"]
+    assert found.problem == "other is no program here, and the registry has no agent 'other'. It has: claude-acp, kimi"
     with pytest.raises(RegistryError, match="no agent 'other'"):
         words(registry, "registry:other")

@@ -447,6 +447,16 @@ def test_an_agent_that_answers_leaves_the_question_as_it_is(home: Home) -> None:
     assert result.exit_code == 1
 
 
+def test_the_end_of_the_input_is_not_a_yes(home: Home) -> None:
+    home.write(home.jetbrains, GONE)
+    setup("--yes")
+    written = home.jetbrains.read_text()
+    result = setup("--undo", answer="")
+    assert (result.exit_code, home.jetbrains.read_text()) == (1, written)
+    assert "Nothing was changed. To see it again: acp-proxy setup --undo\n" in result.stderr
+    assert result.stderr.endswith("To skip the question: --yes\n")
+
+
 def test_ctrl_c_while_an_agent_is_silent_changes_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     def wait(changes: Sequence[FileChange], tried: TriedAgents) -> bool:
         raise KeyboardInterrupt
