@@ -228,13 +228,17 @@ def unresolved(sources: dict[str, str]) -> list[str]:
     return missing
 
 
-def test_comments_name_only_what_the_code_has() -> None:
-    """A name that was changed in the code alone sends a reader to search for what is not there."""
+def package_sources() -> dict[str, str]:
+    """The package's files by their paths in it."""
     package = ROOT / "acp_proxy"
-    sources = {
+    return {
         path.relative_to(package).as_posix(): path.read_text(encoding="utf-8") for path in sorted(package.rglob("*.py"))
     }
-    assert unresolved(sources) == []
+
+
+def test_comments_name_only_what_the_code_has() -> None:
+    """A name that was changed in the code alone sends a reader to search for what is not there."""
+    assert unresolved(package_sources()) == []
 
 
 @pytest.mark.parametrize("name", ["gone", "One.gone", "one.gone", "local"])
@@ -244,3 +248,47 @@ def test_a_name_that_is_nowhere_is_found_in_a_comment(name: str) -> None:
         f"class One:\n    def stay(self): pass\n\none = One()\n# ``{name}``, ``One.stay``, ``work`` and ``one.stay``\n"
     )
     assert unresolved({"one.py": one, "other.py": other}) == [f"one.py: {name}"]
+
+
+DESCRIBED = re.compile(r"(?:^|[.;:(] )((?:``\w+``(?:, | and )?)+):(?= )")
+"""Names that a docstring explains: ``name``: …"""
+
+
+def undescribable(sources: dict[str, str]) -> list[str]:
+    """What docstrings explain although it is no parameter, no member of the class, no name of the module and no string
+    in it, such as a mode: the file and the name."""
+    trees = {path: ast.parse(text) for path, text in sources.items()}
+    members = members_by_class(trees.values())
+    found: list[str] = []
+
+    def look(path: str, node: ast.AST, known: set[str]) -> None:
+        known = known | parameters(node) | members.get(getattr(node, "name", ""), set())
+        of_methods = set().union(*map(parameters, node.body)) if isinstance(node, ast.ClassDef) else set()
+        for child in ast.iter_child_nodes(node):
+            match child:
+                case ast.Expr(ast.Constant(str(text))):
+                    names = re.findall(r"``(\w+)``", " ".join(DESCRIBED.findall(" ".join(text.split()))))
+                    found.extend(f"{path}: {name}" for name in names if name not in known | of_methods)
+                case _:
+                    look(path, child, known)
+
+    for path, tree in trees.items():
+        look(path, tree, assigned(tree) | literals(tree) | set(dir(BaseException)))
+    return found
+
+
+def parameters(node: ast.AST) -> set[str]:
+    """The names of a function's parameters."""
+    given = ast.walk(node.args) if isinstance(node, ast.FunctionDef) else ()
+    return {each.arg for each in given if isinstance(each, ast.arg)}
+
+
+def test_docstrings_explain_only_what_is_there() -> None:
+    assert undescribable(package_sources()) == []
+
+
+@pytest.mark.parametrize("name", ["also", "inner", "method"])
+def test_an_explained_name_that_is_gone_is_found(name: str) -> None:
+    told = f'"""Works. ``others``: which. ``{name}``, ``field``: more. See ``what``: no description."""'
+    text = f"class One:\n    field = 1\n    def work(self, others):\n        {told}\n        inner = 2\n"
+    assert undescribable({"one.py": text}) == [f"one.py: {name}"]

@@ -80,7 +80,7 @@ class Recorder:
         """``command``: the agent's. ``agent``: the user's name for it, if any. ``fsync``: turn, always or never.
 
         ``mask``: takes whole entries and returns them with secrets masked. ``deletes_softly``: deletes can be undone.
-        ``other_agents``: names of agents whose sessions are listed too; ``all``: every agent's.
+        ``other_agents``: names of agents whose sessions are listed too; one may be ``ALL``.
         """
         self.store = store
         self.fsync = fsync

@@ -33,7 +33,7 @@ looks at, so even a beginning that no id has takes a tenth of a microsecond per 
 
 
 class CompletedSession(Struct, frozen=True):
-    """A session. ``named``: its id as commands accept it. ``title``: may be empty."""
+    """A session. ``selector``: its id as commands accept it. ``title``: may be empty."""
 
     selector: str
     title: str

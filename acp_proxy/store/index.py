@@ -115,7 +115,7 @@ class ListedSession(Struct, frozen=True):
 
     @property
     def full_selector(self) -> str:
-        """As ``named``, but never short."""
+        """As ``selector``, but never short."""
         return self.session + file_names.find_aside_suffix(self.name)
 
     @property

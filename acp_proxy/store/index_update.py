@@ -3,10 +3,14 @@
 Only this module decides which transcripts the index must read. For one thread at a time; several processes may use the
 same index.
 
-The index on disk is written at three times: before each query (``query``, by way of ``_catch_up``), be it for an
-editor's list, a command or a search; after a turn, for its session alone (``Store.update_index``); and after a delete,
-a repair, a redaction or compressing (``remove``, ``read_again``, ``move``). A process that dies before that leaves a
-mark, so the next query does it.
+The index on disk is written
+
+- before each query (``query``, by way of ``_catch_up``), be it for an editor's list, a command or a search;
+- for one session: after its turn (``Store.update_index``), and when a command has made or brought back its transcript,
+  as restore, import, adopt and continue do (``Sessions.add_to_index``);
+- after a delete (``remove``), a repair or a redaction (``read_again``), and compressing (``move``).
+
+A process that dies before that leaves a mark, so the next query does it.
 """
 
 import errno

@@ -281,12 +281,15 @@ class Sessions(StoreBase):
         return find_relatives(self.layout, {(listed.agent, listed.name) for listed in chosen})
 
     def find_redactable(self, chosen: list[ListedSession] | None, others: Iterable[tuple[str, str]] = ()) -> list[Path]:
-        """The files that hold the content of these sessions, or of all sessions if None. ``also``: as ``relatives``."""
+        """The files that hold the content of these sessions, or of all sessions if None.
+
+        ``others``: more transcripts, by agent and name, such as those from ``find_relatives``.
+        """
         return self.layout.find_redactable(None if chosen is None else _group_names(chosen, others))
 
     def reindex(self, chosen: list[ListedSession] | None, others: Iterable[tuple[str, str]] = ()) -> None:
-        """Rebuild the index entries of these sessions, or of all sessions if None. ``also``: as ``relatives``. Raises
-        OSError, Unreadable."""
+        """Rebuild the index entries of these sessions, or of all sessions if None. ``others``: as for
+        ``find_redactable``. Raises OSError, Unreadable."""
         all_names = {agent: self.layout.list_names(agent) for agent in self.list_agents()} if chosen is None else {}
         names = all_names if chosen is None else _group_names(chosen, others)
         for agent, each in names.items():

@@ -472,7 +472,7 @@ class Store(StoreBase):
         """What joins an agent's own list: these of its sessions, ``copies`` of other agents' sessions, and rows of
         ``others``. Raises Unreadable.
 
-        The other parameters are as for ``page``.
+        ``cwd``, ``run``, ``archived``: as for ``list_page``.
         """
         from acp_proxy.store.other_agents import list_joining
 
