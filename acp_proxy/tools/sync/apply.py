@@ -24,13 +24,13 @@ from acp_proxy.transcript import file_format
 
 def apply_changes(context: SyncContext) -> None:
     """Apply what is new of every tree to the files. Raises Unavailable, OSError."""
-    context.counts.waiting = 0
+    context.counts.open_here = 0
     context.sessions.forget_extensions()  # it may be dead now; what still waits is left there again
     for uid in context.state.list_unsettled():
         waits = _apply_tree(context, uid)
         if not waits:
             context.state.mark_settled(uid)
-        context.counts.waiting += waits
+        context.counts.open_here += waits
         context.state.commit()
 
 
@@ -41,7 +41,7 @@ def _apply_tree(context: SyncContext, uid: str) -> bool:
             return _apply_known(context, uid)
         except DataDeleted as gone:
             tree, [id] = context.state.read_tree(uid), gone.args
-            context.state.put_node(uid, replace(tree.nodes.get(id) or tree.waiting[id], is_blank=True))
+            context.state.put_node(uid, replace(tree.nodes.get(id) or tree.unplaced[id], is_blank=True))
 
 
 def _apply_known(context: SyncContext, uid: str) -> bool:
@@ -76,8 +76,8 @@ def place_segments(context: SyncContext, uid: str) -> Tree:
     progress = True
     while progress:
         progress = False
-        for id in sorted(tree.waiting):
-            node = tree.waiting[id]
+        for id in sorted(tree.unplaced):
+            node = tree.unplaced[id]
             if node.parent in tree.nodes or node.parent == uid:
                 _place(context, tree, replace(node, skip=0))
                 tree, progress = context.state.read_tree(uid), True
@@ -120,7 +120,7 @@ def _delete_dead(context: SyncContext, tree: Tree) -> None:
     if (
         tree.deaths
         and tree.nodes
-        and not tree.waiting
+        and not tree.unplaced
         and not state.list_local_sessions(tree.uid)
         and not tree.list_leaves()
     ):
@@ -207,7 +207,7 @@ def _write_branches(context: SyncContext, tree: Tree) -> bool:
     for local in state.list_local_sessions(tree.uid):  # nothing of its own is left to show, but its file is missing
         if not local.name and not local.is_pruned and local.tip != tree.uid and local.tip not in tree.list_leaves():
             waits |= not _extend_session(context, tree, local, local.tip)
-        elif not local.name and not local.is_pruned and local.tip == tree.uid and not tree.nodes and not tree.waiting:
+        elif not local.name and not local.is_pruned and local.tip == tree.uid and not tree.nodes and not tree.unplaced:
             state.drop_local_session(local.uid)  # nothing was ever published of it
     return waits
 

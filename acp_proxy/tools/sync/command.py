@@ -98,7 +98,7 @@ def status(as_json: JsonOption = False, store: StoreOption = "") -> None:
             "last": standing.last or None,
             "sent": standing.sent,
             "received": standing.received,
-            "waiting": standing.waiting,
+            "waiting": standing.open_here,
             "deletesToConfirm": standing.deletes,
             "machines": machines,
             "sessionsLeftAlone": troubled,
@@ -169,8 +169,8 @@ def print_round(joined: JoinedStore, logs: "SealedLogs", *, deletes: bool = Fals
 
 def _list_advice(standing: SyncStatus) -> list[str]:
     lines = []
-    if standing.waiting:
-        lines.append(f"{format_count(standing.waiting, 'session')} will get turns when closed or loaded here.")
+    if standing.open_here:
+        lines.append(f"{format_count(standing.open_here, 'session')} will get turns when closed or loaded here.")
     if standing.deletes:
         lines.append(
             f"{standing.deletes} deleted sessions are still on other machines. To delete them there, too: "

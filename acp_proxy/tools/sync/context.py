@@ -23,7 +23,7 @@ class Counts:
 
     received: int = 0
     sent: int = 0
-    waiting: int = 0
+    open_here: int = 0
     """Sessions that are open here and will be changed when they are closed."""
 
 
@@ -108,7 +108,7 @@ class SyncContext:
         pending = self.state.get_pending() if self.state.get_text("pending line") == local.uid else None
         if pending is not None and anchor is None:  # what is just being published is its alone
             anchor = records.decode(pending)[2]
-        if anchor is not None and (tree.nodes or tree.waiting or pending is not None):
+        if anchor is not None and (tree.nodes or tree.unplaced or pending is not None):
             beside = tuple(tip for tip in others if tip != local.tree) if anchor != local.tree else ()
             self.publish_death(Death(local.tree, anchor, beside))
 

@@ -63,7 +63,7 @@ class SyncStatus:
     """What ``status`` shows.
 
     ``machine``: this one's name. ``last``: when the last round came to its end, Unix time; 0: never. ``sent``,
-    ``received``: records. ``deletes``: how many wait for a confirmation. ``waiting``: sessions that are open here and
+    ``received``: records. ``deletes``: how many wait for a confirmation. ``open_here``: sessions that are open here and
     will get turns. ``machines``: the name of each other machine, its records that were read, and its trouble.
     ``troubled``: sessions that are left alone (agent, name, why). ``trouble``: what went wrong last.
     """
@@ -73,7 +73,7 @@ class SyncStatus:
     sent: int
     received: int
     deletes: int
-    waiting: int
+    open_here: int
     machines: list[tuple[str, int, str]]
     troubled: list[tuple[str, str, str]]
     trouble: str
@@ -201,7 +201,7 @@ class JoinedStore:
         except sqlite3.Error as problem:
             raise Unavailable(f"{self._folder / _STATE} cannot be used: {problem}") from problem
         received = context.state.get_number("received") + counts.received
-        context.state.set(received=received, waiting=counts.waiting)
+        context.state.set(received=received, waiting=counts.open_here)
         context.state.commit()
         forget_trouble(self._folder)
         return counts

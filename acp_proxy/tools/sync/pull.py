@@ -124,7 +124,7 @@ def _take_segment(context: SyncContext, machine: str, number: int, record: Segme
 def _apply_mask(context: SyncContext, mask: Mask) -> None:
     """The segment should look otherwise now, in every file."""
     tree = context.state.read_tree(mask.tree)
-    node = tree.nodes.get(mask.segment) or tree.waiting.get(mask.segment)
+    node = tree.nodes.get(mask.segment) or tree.unplaced.get(mask.segment)
     if node is not None and not node.is_blank:
         context.state.put_node(mask.tree, replace(node, digest=""))
         context.state.mark_changed(mask.tree)

@@ -34,12 +34,12 @@ class Node:
 @dataclass(frozen=True, slots=True)
 class Tree:
     """All that is known of one session. ``deaths``: by the segment from which everything is deleted, the segments that
-    must be known before that is judged. ``waiting``: segments that have no place yet."""
+    must be known before that is judged. ``unplaced``: segments that have no place yet."""
 
     uid: str
     nodes: Mapping[str, Node] = field(default_factory=dict)
     deaths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    waiting: Mapping[str, Node] = field(default_factory=dict)
+    unplaced: Mapping[str, Node] = field(default_factory=dict)
 
     def find_path(self, id: str) -> list[Node] | None:
         """The segments from the first to this one; None if one of them is unknown."""
@@ -90,5 +90,7 @@ class Tree:
     @property
     def _roots(self) -> set[str]:
         return {
-            root for root, beside in self.deaths.items() if all(id in self.nodes or id in self.waiting for id in beside)
+            root
+            for root, beside in self.deaths.items()
+            if all(id in self.nodes or id in self.unplaced for id in beside)
         }

@@ -298,7 +298,7 @@ def test_an_open_session_waits_until_it_is_closed(homes: tuple[Home, Home]) -> N
     transcript = Transcript(path)
     one.sync()
     assert one.prompts() == {"Hello": ["Hello"]}
-    assert one.joined.read_status().waiting == 1
+    assert one.joined.read_status().open_here == 1
     transcript.close()
     one.sync()
     assert one.prompts() == {"Hello": ["Hello", "There"]}
