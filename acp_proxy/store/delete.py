@@ -9,6 +9,11 @@ A permanent delete removes the transcript in every form, its backups, what was s
 of other machines that wait for it (``Layout.remove_transcript``); the search tables with its words; and its titles, in
 the journal and in the journal's backups (``erase_titles``). ``StoreIndex.remove`` then removes the row, also from
 SQLite's log, and the mark last. What stays is the event: the id, the time and the transcript's uid.
+
+A soft delete moves the transcript, in the form it has, to ``deleted/`` under a name of its own, and its backups get
+that name (``Layout.move_backups``). Its title follows, as after a rename. The event has the new name, and until when
+it can be undone (``remove_expired``). Row, search tables and mark go as above; turns of other machines that wait stay,
+and are added only if the transcript is the same. ``restore`` does the reverse.
 """
 
 import errno
