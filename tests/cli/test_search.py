@@ -286,14 +286,47 @@ def test_no_match_exits_with_1(store: Both) -> None:
         assert "Nothing matches" in result.stderr
 
 
-def test_no_match_shows_how_to_match_the_beginnings_of_words(store: Both) -> None:
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("logi",), "No 'logi'; these begin with it:\n"),
+        (("logi pag",), "Nothing has all of these words; these have words that begin with them:\n"),
+        (("logi", "cooki*"), "Nothing has all of these words; these have words that begin with them:\n"),
+        (("logi", "--in", "user"), "No 'logi'; these begin with it:\n"),
+    ],
+)
+def test_words_that_nothing_has_are_searched_as_beginnings(store: Both, words: tuple[str, ...], said: str) -> None:
+    two_sessions(store)
+    result = run(store, *words)
+    assert (result.exit_code, result.stderr) == (0, said)
+    assert "first\t1\tMend the login page" in result.stdout
+
+
+def test_beginnings_are_searched_only_if_nothing_has_the_words_and_not_in_quotes(store: Both) -> None:
+    two_sessions(store)
+    store_session(store, "third", ("Of a log", []))
+    assert (run(store, "log").stderr, ids(store, "log")) == ("", ["third"])
+    assert (run(store, '"logi"').exit_code, run(store, '"logi"').stdout) == (1, "")
+
+
+def test_on_a_terminal_the_pager_says_that_the_words_only_begin_so(store: Both) -> None:
+    two_sessions(store)
+    assert on_terminal(store, "logi").startswith("No 'logi'; these begin with it:\n\n")
+
+
+def test_json_has_only_what_was_asked_for(store: Both) -> None:
+    two_sessions(store)
+    result = run(store, "logi", "--json")
+    assert (result.exit_code, result.stdout) == (1, "[]\n")
+    assert result.stderr == "Nothing matches as it is. Without --json, what comes near is shown.\n"
+
+
+def test_no_match_says_what_was_tried_and_how_to_search_output(store: Both) -> None:
     two_sessions(store)
     result = run(store, "logi pag", "x")
-    shown = shell_quote.joined(["acp-proxy", "search", "logi*", "pag*", "x*", "--store", str(store.root)])
     output = shell_quote.joined(["acp-proxy", "search", "logi pag", "x", "--in", "output", "--store", str(store.root)])
     assert result.stderr == (
-        f"Nothing matches. Try fewer words, or their beginnings, as in: {shown}\n"
-        f"To search what tools printed: {output}\n"
+        f"Nothing matches, not even words that begin so. Try fewer words.\nTo search what tools printed: {output}\n"
     )
     assert run(store, "zz*", "yy*").stderr.startswith("Nothing matches. Try fewer words.\n")
     assert ids(store, "logi*", "pag*") == ["first"]
@@ -301,8 +334,7 @@ def test_no_match_shows_how_to_match_the_beginnings_of_words(store: Both) -> Non
 
 def test_no_match_in_a_part_does_not_advise_to_search_another(store: Both) -> None:
     two_sessions(store)
-    shown = shell_quote.joined(["acp-proxy", "search", "logi*", "--in", "output", "--store", str(store.root)])
-    assert run(store, "logi", "--in", "output").stderr.endswith(f"as in: {shown}\n")
+    assert run(store, "logi", "--in", "output").stderr == "Nothing matches, not even words that begin so.\n"
 
 
 @pytest.mark.parametrize("words", [("---",), ('"',), ("",)])
@@ -446,6 +478,30 @@ def test_json_has_the_calls_with_their_files_and_results(store: Both) -> None:
 def test_a_pipe_gets_a_line_per_turn_with_the_files(store: Both) -> None:
     three_with_calls(store)
     assert printed(store, "--file", "/one").split("\t")[-1] == "create /one/src/login.py\n"
+
+
+def test_a_file_that_no_call_names_is_told_with_its_path(store: Both) -> None:
+    three_with_calls(store)
+    path = os.path.abspath("docs/x.py")
+    for words, said in (
+        (("--file", "docs/x.py"), f"No tool call on {path} matches. Try fewer options."),
+        (("login", "--file", "docs/x.py"), f"Nothing matches, not even words that begin so (--file is {path})."),
+    ):
+        result = run(store, *words)
+        assert (result.exit_code, result.stdout, result.stderr.splitlines()[0]) == (1, "", said)
+
+
+@pytest.mark.parametrize(("name", "found"), [("login.py", "/one/src/login.py"), ("src/", "/one/src/login.py")])
+def test_a_name_without_a_directory_is_found_elsewhere(store: Both, name: str, found: str) -> None:
+    three_with_calls(store)
+    result = run(store, "--file", name)
+    path = os.path.abspath(name)
+    assert (result.exit_code, result.stderr) == (0, f"No call on {path}; these are on another of that name:\n")
+    assert result.stdout.endswith(f"create {found}\n")
+    assert ids(store, "--file", name) == []
+    assert run(store, "--file", "other.py").stderr == (
+        f"No tool call on {os.path.abspath('other.py')} matches, nor on another of that name. Try fewer options.\n"
+    )
 
 
 def test_no_matching_call_exits_with_1(store: Both) -> None:

@@ -7,6 +7,7 @@ one that asks is one of them.
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -16,7 +17,7 @@ from acp_proxy.errors import NoSuchSession, NoSuchTurn, UsageError
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.store.sessions import ListedSession, Sessions, name_agent
 from acp_proxy.tools.recall.visible_sessions import Scope
-from acp_proxy.tools.search.query import make_query
+from acp_proxy.tools.search.query import explain_wider, make_query, widen_query
 from acp_proxy.tools.search.search import Hit, SearchRequest, search_store
 
 INTRODUCTION = (
@@ -65,14 +66,18 @@ class RecallAnswers:
             asked, store.list_agents(), scope.root, self._read_time(since) or None, None, _EXCERPTS, below=scope.is_tree
         )
         search_store(store, sought, report_hit=take_hit)
+        wider = widen_query(query.split()) if not found else None
+        if wider is not None:
+            search_store(store, replace(sought, question=wider), report_hit=take_hit)
         hits = list(found.values())
         if not hits:
-            return (
-                "No earlier turn contains all of these words. Try fewer words, or the beginning of a word with a star,"
-                " as in: log*"
-            )
+            also = ", or words that begin with them" if wider is not None else ""
+            return f"No earlier turn contains all of these words{also}. Try fewer words."
         last = "To read a turn and those around it, use read_session, with the session and the turns, as in: 3-5."
-        return _join(map(_format_hit, hits[:limit]), last + (" There are more sessions." if len(hits) > limit else ""))
+        about = [explain_wider(query.split())] if wider is not None else []
+        return _join(
+            [*about, *map(_format_hit, hits[:limit])], last + (" There are more sessions." if len(hits) > limit else "")
+        )
 
     def answer_list(self, since: str, limit: int) -> str:
         """The newest sessions. Raises AcpProxyError."""

@@ -41,13 +41,14 @@ class CallQuery:
 
     ``file``: an absolute path, of a file or a directory above it. Below the user's home, the same path below another
     home counts, too. ``tool``: its name, kind or title. ``command``: a part of the command. ``failed``: only failed
-    ones.
+    ones. ``name``: of a file, or of a directory above it.
     """
 
     file: str = ""
     tool: str = ""
     command: str = ""
     failed: bool = False
+    name: str = ""
 
     def make_test(self) -> Callable[[CallSummary], bool]:
         tool, command = self.tool.casefold(), self.command.casefold()
@@ -59,6 +60,7 @@ class CallQuery:
                 and (not tool or tool in (call.name.casefold(), call.kind.casefold(), call.title.casefold()))
                 and (not command or command in call.command.casefold())
                 and (not self.file or any(has_path(path) for _, path in call.files))
+                and (not self.name or any(self.name in re.split(r"[\\/]", path) for _, path in call.files))
             )
 
         return matches

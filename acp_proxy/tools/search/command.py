@@ -4,8 +4,9 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -39,10 +40,11 @@ from acp_proxy.tools.search.search import search_store
 from acp_proxy.views import sanitize
 
 if TYPE_CHECKING:  # imported late: no other command needs them
-    from acp_proxy.tools.search.call_search import FoundCalls
-    from acp_proxy.tools.search.search import Hit
+    from acp_proxy.tools.search.call_search import CallQuery, FoundCalls
+    from acp_proxy.tools.search.search import Hit, SearchRequest, SearchResult
 
 _NO_ROOM = ("ENOSPC", "EDQUOT")
+_NO_CALL = "No tool call matches. Try fewer options."
 
 
 def search(
@@ -82,7 +84,8 @@ def search(
     The order does not matter. The search covers prompts, messages of the agent, and titles of tool calls and sessions,
     but not thoughts. It ignores case and accents. An argument with spaces is a phrase. The newest results come first.
     If the output is not a terminal, each line has id, turn, title, agent, directory, time and text, separated by tabs.
-    The exit status is 1 if nothing matches.
+    If nothing has the words, words that begin with them are searched (not with --json). The exit status is 1 if nothing
+    matches.
 
     --in searches only a part of each turn: your words (user), the agent's messages (agent), what tool calls are (tools:
     titles, input, files), or what they printed (output: the beginning and the end of each). Several may be given.
@@ -96,6 +99,7 @@ def search(
     Example: acp-proxy search login "session cookie" --since 30d
     """
     from acp_proxy.tools.search.call_search import CallQuery, search_calls
+    from acp_proxy.tools.search.query import explain_wider, widen_query
     from acp_proxy.tools.search.query import make_query as asked
     from acp_proxy.tools.search.search import SearchRequest
 
@@ -120,6 +124,20 @@ def search(
             parts=tuple(dict.fromkeys(parts or ())),
         )
 
+        path = os.path.abspath(file) if file else ""
+        calls = CallQuery(path, tool, command, failed)
+        tries = [_Try(request, calls)]
+        if (name := file.rstrip("/\\")) and os.path.basename(name) == name and name not in (".", ".."):
+            about = f"No call on {path}; these are on another of that name:"
+            tries.append(_Try(request, replace(calls, file="", name=name), about))
+        if question and (beginnings := widen_query(words)) is not None:
+            tries.append(_Try(replace(request, question=beginnings), calls, explain_wider(words)))
+
+        def look_up(wanted: _Try, *reports: Any) -> "tuple[SearchResult, FoundCalls | None]":
+            if wants_calls:
+                return search_calls(opened, wanted.request, wanted.calls, bar)
+            return search_store(opened, wanted.request, *reports), None
+
         def show(hits: "list[Hit]") -> None:
             sys.stdout.writelines(_format_hits(open_store(store), hits, target, options))
             sys.stdout.flush()
@@ -131,24 +149,35 @@ def search(
         ):
             early = _EarlyHits(bar, show)
             by_early = (early.report_progress, early.report_hit) if target.is_terminal and not as_json else (bar,)
-            if wants_calls:
-                calls = CallQuery(os.path.abspath(file) if file else "", tool, command, failed)
-                result, found = search_calls(opened, request, calls, bar)
-            else:
-                result, found = search_store(opened, request, *by_early), None
+            result, found = look_up(tries[0], *by_early)
+            about = ""
+            for near in [] if result.hits else tries[1:]:
+                nearby = look_up(near, bar)
+                if nearby[0].hits:
+                    about = near.about
+                    break
+        if about and not as_json:  # programs get what they asked for
+            result, found = nearby
+            if not target.is_terminal:
+                print_on_stderr(sanitize.make_line(about))
         if as_json:
             typer.echo(sanitize.format_json([_encode(hit, found) for hit in result.hits], indent=2))
         elif early.has_shown:
             show(early.waiting)
         elif result.hits:
             with open_pager(target) as say:
+                if about and target.is_terminal:
+                    say(f"{sanitize.make_line(about)}\n\n")
                 for text in _format_hits(opened, result.hits, target, options):
                     say(text)
         if not result.hits:
-            is_empty = next(opened.list_newest(), None) is None
-            print_on_stderr(
-                explain_empty_list(opened, narrowed=False) if is_empty else _explain_no_hits(words, parts, options)
-            )
+            if next(opened.list_newest(), None) is None:
+                text = explain_empty_list(opened, narrowed=False)
+            elif about:
+                text = "Nothing matches as it is. Without --json, what comes near is shown."
+            else:
+                text = _explain_no_hits(words, tries, path, parts, options)
+            print_on_stderr(text)
             raise typer.Exit(1)
         if not result.is_all and not as_json:
             sessions = "session" if limit == 1 else "sessions"
@@ -210,17 +239,30 @@ def _format_hits(store: Sessions, hits: "list[Hit]", target: Screen, options: li
         yield results.format_hit(hit, _write_show_command(store, hit, ids[hit.session.selector], options), look)
 
 
-def _explain_no_hits(words: list[str], parts: list[TurnPart] | None, options: list[str]) -> str:
-    """What to do if nothing is found: words match as a whole, unless the user asks for their beginnings."""
+@dataclass(frozen=True, slots=True)
+class _Try:
+    """A search. ``about``: how it differs from what was asked, if it does."""
+
+    request: "SearchRequest"
+    calls: "CallQuery"
+    about: str = ""
+
+
+def _explain_no_hits(
+    words: list[str], tries: list[_Try], path: str, parts: list[TurnPart] | None, options: list[str]
+) -> str:
+    """What to do if nothing is found by any of these. ``path``: that of --file."""
     single = " ".join(words).split()
+    place = sanitize.make_line(path)
     if not single:
-        return "No tool call matches. Try fewer options."
-    if all(word.endswith("*") for word in single) or '"' in "".join(single):
-        text = "Nothing matches. Try fewer words."
-    else:
-        chosen = [text for part in parts or () for text in ("--in", part)]
-        beginnings = write_command("search", [f"{word.rstrip('*')}*" for word in single], *chosen, *options)
-        text = f"Nothing matches. Try fewer words, or their beginnings, as in: {sanitize.make_line(beginnings)}"
+        other = ", nor on another of that name" if len(tries) > 1 else ""
+        return f"No tool call on {place} matches{other}. Try fewer options." if path else _NO_CALL
+    text = "Nothing matches"
+    if any(each.request.question != tries[0].request.question for each in tries):
+        text += ", not even words that begin so"
+    text += f" (--file is {place})." if path else "."
+    if len(single) > 1:
+        text += " Try fewer words."
     if parts:
         return text
     output = write_command("search", words, "--in", "output", *options)

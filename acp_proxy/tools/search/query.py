@@ -6,7 +6,7 @@ a query becomes a phrase of letters. Any input becomes a query with valid syntax
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 
 from acp_proxy.errors import UsageError
@@ -71,6 +71,26 @@ def make_query(words: Iterable[str]) -> str:
     if not wanted:
         raise UsageError('there is nothing to search for. Give words of letters or digits: login, log*, "log in"')
     return " ".join(wanted)
+
+
+def widen_query(words: Sequence[str]) -> str | None:
+    """The query for beginnings of these words, for when nothing has the words; None if that is the same question.
+
+    A phrase in quotes is meant as it is. Raises as ``make_query``.
+    """
+    if any('"' in word for word in words):
+        return None
+    widened = make_query(f"{word}*" for word in " ".join(words).split())
+    return widened if widened != make_query(words) else None
+
+
+def explain_wider(words: Sequence[str]) -> str:
+    """How the results of ``widen_query`` differ from what was asked."""
+    match " ".join(words).split():
+        case [word]:
+            return f"No '{word}'; these begin with it:"
+        case _:
+            return "Nothing has all of these words; these have words that begin with them:"
 
 
 def _split_parts(word: str) -> Iterator[str]:

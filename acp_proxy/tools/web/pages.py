@@ -12,7 +12,7 @@ from acp_proxy import __version__
 from acp_proxy.store.sessions import ListedSession
 from acp_proxy.tools.export.html import render_head
 from acp_proxy.tools.search.fts_table import Excerpt
-from acp_proxy.tools.search.query import TurnPart
+from acp_proxy.tools.search.query import TurnPart, explain_wider
 from acp_proxy.tools.search.results import split_excerpt
 from acp_proxy.tools.search.search import Hit, SearchResult
 from acp_proxy.tools.stats.usage import Used
@@ -59,13 +59,15 @@ class SessionPage(Struct, frozen=True):
 
 class SearchPage(Struct, frozen=True):
     """What was found. ``asked``: as the user wrote it. ``part``: of the turns; empty: what was said. ``result``: None:
-    there is nothing to search for. ``unread``: how many sessions are still to be searched. ``most``: the most that are
-    shown; ``next_most``: by the link to more. ``agents``, ``home``: as in ``RowsPage``.
+    there is nothing to search for. ``is_wider``: it is that of ``query.widen_query``. ``unread``: how many sessions are
+    still to be searched. ``most``: the most that are shown; ``next_most``: by the link to more. ``agents``, ``home``:
+    as in ``RowsPage``.
     """
 
     asked: str
     part: str
     result: SearchResult | None
+    is_wider: bool
     unread: int
     most: int
     next_most: int
@@ -169,9 +171,10 @@ class Pages:
         if page.result is None:
             about = "Give words, the beginning of a word (log*), or a phrase in quotes."
         elif not hits and not page.unread:
-            about = "Nothing matches. Try fewer words, the beginning of a word with a star (log*), or another part."
+            about = "Nothing matches. Try fewer words, or another part."
         else:
-            about = f"{len(hits)} session{'' if len(hits) == 1 else 's'}"
+            about = f"{explain_wider(page.asked.split())} " if page.is_wider else ""
+            about += f"{len(hits)} session{'' if len(hits) == 1 else 's'}"
             about += f", {page.unread:,} still to be searched" if page.unread else ", and there are more" * has_more
         head = (
             f'<header class="head">\n<h1>Search</h1>\n{self._render_parts(page)}'

@@ -25,7 +25,7 @@ from acp_proxy.store.sessions import ListedSession, Reading, Sessions
 from acp_proxy.tools.export import html, index_page
 from acp_proxy.tools.export.formats import make_head, read_changed_files
 from acp_proxy.tools.export.hide_home import HomeHider
-from acp_proxy.tools.search.query import TurnPart, make_query
+from acp_proxy.tools.search.query import TurnPart, make_query, widen_query
 from acp_proxy.tools.search.search import Hit, SearchRequest, SearchResult, search_store
 from acp_proxy.tools.search.turn_text import BEGINNING, TurnReader
 from acp_proxy.tools.stats.usage import measure_session, measure_usage, sum_agents, sum_groups
@@ -185,14 +185,17 @@ class _Site:
         most = min(max(_HITS, _read_number(request.query_params.get("most"), _HITS)), _MOST_HITS)
         store = self._open()
         agents = store.list_agents()
-        result, unread = None, 0
+        result, unread, is_wider = None, 0, False
         with suppress(UsageError):  # there is nothing to search for
-            question = make_query([asked] if '"' in asked else asked.split())
-            wanted = SearchRequest(question, agents, limit=most, parts=parts)
+            words = [asked] if '"' in asked else asked.split()
+            wanted = SearchRequest(make_query(words), agents, limit=most, parts=parts)
             result, unread = _search_for_a_while(store, wanted)
+            if not result.hits and not unread and (question := widen_query(words)) is not None:
+                result, unread = _search_for_a_while(store, replace(wanted, question=question))
+                is_wider = True
         next_most = min(2 * most, _MOST_HITS)
         page = SearchPage(
-            asked, part if parts else "", result, unread, most, next_most, name_agents(agents), self._home
+            asked, part if parts else "", result, is_wider, unread, most, next_most, name_agents(agents), self._home
         )
         return _answer(self._pages.render_search(page))
 

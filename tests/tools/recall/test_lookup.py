@@ -121,8 +121,11 @@ def test_a_search_takes_words_in_any_order_phrases_and_beginnings(store: Both) -
     fixed(store)
     for query in ("cookie login", '"was set"', "cook*", '"too late" login'):
         assert "claude/one" in lookup(store).answer_search(query, "", 5)
-    for query in ('"set was"', "cook", "cookie zebra"):
-        assert lookup(store).answer_search(query, "", 5).startswith("No earlier turn contains all of these words.")
+    for query, also in (('"set was"', ""), ("cookie zebra", ", or words that begin with them")):
+        told = lookup(store).answer_search(query, "", 5)
+        assert told == f"No earlier turn contains all of these words{also}. Try fewer words."
+    told = lookup(store).answer_search("cook", "", 5)
+    assert "\n\nNo 'cook'; these begin with it:\n\nSession claude/one" in told
     with pytest.raises(UsageError, match="nothing to search for"):
         lookup(store).answer_search("…", "", 5)
 

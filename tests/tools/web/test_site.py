@@ -199,6 +199,9 @@ def test_the_search_marks_the_words_and_leads_to_the_turn(store: Both, browser: 
     store_session(store, "marked", ("Mend **the `log out` page** now", [chunk("b")]))
     assert "Mend the <mark>log out</mark> page now" in browser.read('search?q="log out"')
     assert browser.list_titles("search?q=nowhere") == []
+    begun = browser.read("search?q=logi")
+    assert "No &#x27;logi&#x27;; these begin with it: 1 session<" in begun
+    assert "<mark>login</mark>" in begun
     assert "Give words" in browser.read("search?q=%22%3C%3E")
     assert "Give words" in browser.read("search")
     assert browser.list_titles("search?q=%22mend+it%22") == ["Mend it"]
