@@ -318,15 +318,15 @@ RecordingsArgument = Annotated[
 
 
 @contextmanager
-def open_recording(wanted: str, store: str, agent: str) -> Iterator[tuple[Reading, Header]]:
-    """The transcript, and its header. Raises AcpProxyError, OSError."""
+def open_recording(wanted: str, store: str, agent: str) -> Iterator[tuple[Reading, Header, str | None]]:
+    """The transcript, its header and, of a stored session, its title. Raises AcpProxyError, OSError."""
     is_file = wanted != "last" and (_has_form_of_file(wanted) or Path(wanted).is_file())
-    reading = _open_file(Path(wanted)) if is_file else _open_stored(wanted, store, agent)
+    reading, title = (_open_file(Path(wanted)), None) if is_file else _open_stored(wanted, store, agent)
     try:
         header = reading.header or reading.rebuild_header()
         if header is None:
             raise NoTranscript(f"{wanted} is not a transcript. Name a file that acp-proxy recorded, or a session.")
-        yield reading, header
+        yield reading, header, title
     finally:
         reading.close()
 
@@ -345,9 +345,10 @@ def _open_file(path: Path) -> Reading:
         ) from problem
 
 
-def _open_stored(wanted: str, store: str, agent: str) -> Reading:
+def _open_stored(wanted: str, store: str, agent: str) -> tuple[Reading, str | None]:
     found = open_store(store)
-    return found.open_listed(choose_session(found, wanted, agent))
+    row = choose_session(found, wanted, agent)
+    return found.open_listed(row), row.title
 
 
 def _has_form_of_file(wanted: str) -> bool:

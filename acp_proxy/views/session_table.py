@@ -36,7 +36,7 @@ _LEAST = {"title": 40, "agent": 16, "directory": 12}
 _MOST_ID = 16
 _FIRST_TO_GO = ("size", "turns", "agent", "directory")
 _WITH_SEVERAL_AGENTS = ("size", "turns", "directory", "agent")
-_SHARED_OUT = (("agent", 20), ("title", 60), ("directory", 32), ("title", 1000))
+_SHARED_OUT = (("agent", 20), ("title", 60), ("directory", 32), ("title", 1000), ("directory", 1000))
 """The columns that grow if there is room, and their maximum widths."""
 _COLOURS = {"id": "33", "agent": "36", "when": "32", "heading": "1"}
 AMBIGUOUS = re.compile("[\u200c\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")  # joiners, variants, shades of skin
@@ -136,13 +136,14 @@ def _measure_room(columns: Sequence[str], widths: Mapping[str, int], width: int)
 
 
 def _fit(name: str, text: str, width: int, ellipsis: str) -> str:
-    """Text of exactly this width. A directory keeps its end."""
+    """Text of exactly this width. A directory keeps its end, and begins with a whole name if that leaves most of it."""
     if cell_len(text) > width:
         room = width - len(ellipsis)
         if name == "directory":
             while text and cell_len(text) > room:
                 text = text[1:]
-            text = ellipsis[:width] + text[max(text.find("/"), 0) :]
+            at = text.find("/")
+            text = ellipsis[:width] + (text[at:] if 0 < at <= room // 2 else text)
         else:
             text = set_cell_size(text, room) + ellipsis if room > 0 else ellipsis[:width]
     space = " " * (width - cell_len(text))

@@ -111,6 +111,9 @@ class StreamPrinter:
             words = conversation.read_words(content) if isinstance(content, dict) else ""
             if role is Role.USER and self._is_echo(words):
                 return
+            if acp.text(content, "type") != "text" and words:  # a description, which is no part of the words beside it
+                yield from self._print_line(words, _STYLES[role], ("other",), apart=not self._is_at("other"))
+                return
             yield from self._print_message((role.name, acp.text(update, "messageId")), words, _STYLES[role])
         elif role is Role.CALL:
             yield from self._print_call(update)

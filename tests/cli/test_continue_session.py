@@ -12,6 +12,7 @@ from acp_proxy.cli.app import app
 from acp_proxy.cli.common import choose_session, shorten_ids
 from acp_proxy.store.sessions import CompletionQuery
 from tests.cli.commands import printed, refused, run, told
+from tests.cli.terminal import on_terminal
 from tests.stored import Both, store_session
 
 SAID = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "Mended."}}
@@ -34,6 +35,13 @@ def test_the_copy_has_the_title_the_directory_and_the_conversation(store: Both) 
     assert (second["sessionId"], second["title"], second["cwd"]) == (copy, "mend it", "/here")
     assert second["updatedAt"] == first["updatedAt"]  # nothing was said in it
     assert "Mended." in printed(store, "show", copy)
+
+
+def test_on_a_terminal_the_copy_is_called_as_by_list(store: Both) -> None:
+    options = ("--store", str(store.root))
+    shown, *_ = on_terminal("continue", "mine", "--with", "beta", *options).splitlines()
+    assert re.fullmatch("copy-[0-9a-f]{8}", shown)
+    assert shown in on_terminal("list", *options)
 
 
 def test_the_original_does_not_change(store: Both) -> None:

@@ -16,6 +16,7 @@ from acp_proxy.protocol import timestamps
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.appender import Transcript
 from tests.cli.commands import run
+from tests.cli.terminal import on_terminal
 from tests.client import TIMEOUT
 from tests.stored import EPOCH, Both, chunk, message, running, store_session
 
@@ -155,6 +156,15 @@ def test_a_session_without_a_running_turn_is_shown_to_its_end(store: Both) -> No
     result = run(store, "show", "busy", "--follow")
     assert (result.exit_code, result.stderr) == (0, "No turn is running.\n")
     assert result.stdout.endswith("> Mend it\n\ndone\n")
+
+
+def test_its_time_on_a_terminal_is_the_local_one_as_by_show(store: Both) -> None:
+    store_session(store, "busy", ("Mend it", [chunk("done")]))
+    words = ("show", "busy", "--store", str(store.root))
+    settings = {"NO_COLOR": "1", "TZ": "Asia/Tokyo"}
+    followed, shown = (on_terminal(*words, *more, settings=settings).splitlines()[1] for more in (["--follow"], []))
+    assert followed == shown
+    assert "Z" not in followed
 
 
 @pytest.mark.parametrize("option", ["--raw", "--json", "--full"])

@@ -14,7 +14,7 @@ SAMPLES = Path(__file__).parents[2] / "fixtures" / "transcripts" / "v1"
 
 
 def session_of(wanted: str, store: Path) -> str:
-    with common.open_recording(wanted, str(store), "") as (_, header):
+    with common.open_recording(wanted, str(store), "") as (_, header, _):
         return header.session
 
 

@@ -16,7 +16,7 @@ from tests.cli.typing_user import TypingUser
 from tests.posix import termios
 from tests.store import talk
 from tests.store.cold import compressed_now, kept
-from tests.stored import Both
+from tests.stored import Both, store_session
 from tests.tools.mock_agent.recording import call
 
 NIGHT = 10 * 3600  # seconds
@@ -53,6 +53,13 @@ def test_a_file_is_shown_plainly_with_a_heading_on_stderr(tmp_path: Path) -> Non
     )
     lines = result.stdout.splitlines()
     assert lines[1:] == ["> prompt 1", "", "begin 1. end 1.", "", "○ pending: Edit", "✓ Edit"]
+
+
+def test_the_heading_of_a_stored_session_begins_with_its_title(tmp_path: Path) -> None:
+    store = Both(tmp_path / "store")
+    store_session(store, "s", ("Mend it", []), cwd="/here")
+    title, about = shown("last", "--speed", "0", "--store", store.root).stderr.splitlines()
+    assert (title, about.split("  ")[:2]) == ("Mend it", ["s", "/here"])
 
 
 def test_a_session_is_shown_compressed_or_not(tmp_path: Path) -> None:

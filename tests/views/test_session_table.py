@@ -80,6 +80,12 @@ def test_an_unknown_use_is_a_dash() -> None:
     assert next(table.format_rows([ROW], IDS, {})).split()[-2:] == ["-", "-"]
 
 
+def test_a_directory_is_cut_only_where_there_is_no_room_and_keeps_most_of_what_fits() -> None:
+    row = replace(ROW, cwd="/srv/the-name-of-a-directory-that-is-long/zoo")
+    assert f"  {row.cwd}  " in drawn(130, row)[1]
+    assert "  …-of-a-directory-that-is-long/zoo  " in drawn(98, row)[1]
+
+
 def test_a_usual_terminal_gets_the_columns_that_fit() -> None:
     assert drawn(80, ROW, replace(OTHER, agent=ROW.agent)) == [
         "ID         TITLE                                            DIRECTORY     WHEN",

@@ -116,7 +116,11 @@ def test_an_echoed_prompt_is_shown_once_and_other_user_messages_are_kept() -> No
 
 def test_content_that_is_not_text_is_named_and_unknown_updates_are_left_out() -> None:
     image = {"type": "image", "mimeType": "image/png", "data": "AA=="}
-    assert text(pieces(talk.update(update_kinds.AGENT_CHUNK, content=image))) == "[image: image/png]\n"
+    shown = talk.update(update_kinds.AGENT_CHUNK, content=image)
+    assert text(pieces(shown)) == "[image: image/png]\n"
+    assert text(pieces(talk.said("See"), shown, shown, talk.said("Red."))) == (
+        "See\n\n[image: image/png]\n[image: image/png]\n\nRed.\n"
+    )
     assert (
         text(pieces(talk.update("something_new", content="x"), talk.update(update_kinds.AGENT_CHUNK, content=7))) == ""
     )

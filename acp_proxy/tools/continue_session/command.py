@@ -16,9 +16,11 @@ from acp_proxy.cli.common import (
     print_on_stderr,
     report_errors,
 )
+from acp_proxy.cli.pager import find_screen
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.protocol import proxy_ids
-from acp_proxy.store.sessions import Sessions, name_agent
+from acp_proxy.store.sessions import Sessions, file_name, name_agent
+from acp_proxy.transcript.file_names import make_copy_id
 from acp_proxy.views import sanitize, session_lines
 
 _SECONDS = 60.0
@@ -69,7 +71,8 @@ def continue_session(
         if row.cwd is None:
             raise AcpProxyError("the session's directory is not known, so no editor could open a copy of it.")
         copy = opened.continue_with(row, folder, about)
-    typer.echo(sanitize.make_line(copy))
+    shown = (make_copy_id(folder, file_name(copy), copy) if find_screen().is_terminal else None) or copy  # as by list
+    typer.echo(sanitize.make_line(shown))
     if copy != proxy_ids.id_of(row.agent, row.session):
         typer.echo(f"{sanitize.make_line(name)} had a copy of this session before; this is another one.", err=True)
     typer.echo(sanitize.make_line(f"To continue, open it from the list of {name}'s sessions in your editor."), err=True)

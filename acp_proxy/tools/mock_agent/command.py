@@ -42,7 +42,7 @@ def mock_agent(
     found = []
     with report_errors():
         for file in files:
-            with common.open_recording(file, store, agent) as (reading, header):
+            with common.open_recording(file, store, agent) as (reading, header, _):
                 entries = (line.entry for line in reading.read_lines() if line.entry is not None)
                 found.append(sessions.read_session(header, entries))
             if len({session.id for session in found}) < len(found):

@@ -16,7 +16,6 @@ import typer
 from acp_proxy.cli import common
 from acp_proxy.cli.common import INTERRUPTED, AgentOption, StoreOption, report_errors
 from acp_proxy.cli.pager import find_screen
-from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.protocol import acp, timestamps
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.sessions import Line, Reading
@@ -155,17 +154,22 @@ def replay(
 
     Example: acp-proxy replay last --speed 4
     """
-    with report_errors(), common.open_recording(session, store, agent) as (reading, header):
+    with report_errors(), common.open_recording(session, store, agent) as (reading, header, title):
         try:
-            _show(reading, header, speed, max_pause)
+            _say_heading(header, title)
+            _show(reading, speed, max_pause)
         except KeyboardInterrupt:
             typer.echo("\x1b[0m")  # typer removes it if the output is not a terminal
             raise typer.Exit(INTERRUPTED) from None
 
 
-def _show(reading: Reading, header: Header, speed: float, max_pause: float) -> None:
+def _say_heading(header: Header, title: str | None) -> None:
     about = (header.session, header.cwd, formatting.format_local_time(header.created_at))
-    typer.echo(fit_to_stream(sanitize.make_line("  ".join(filter(None, about))), sys.stderr), err=True)
+    for text in filter(None, (title, "  ".join(filter(None, about)))):
+        common.print_on_stderr(sanitize.make_line(text))
+
+
+def _show(reading: Reading, speed: float, max_pause: float) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
