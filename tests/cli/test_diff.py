@@ -119,6 +119,23 @@ def test_a_part_that_is_not_there_once_is_named_and_not_guessed(store: Store, tr
         assert "Not in the patch: a: only the changed part is recorded" in result.stderr
 
 
+def test_a_text_that_ends_before_the_stated_line_is_a_part(store: Store, tree: Path) -> None:
+    places = [{"path": "a", "line": 58}]
+    keep(store, tree, edited("1", "a", "old\n", "new\n", locations=places), edited("2", "b", "1\n2\n", "1\n"))
+    (tree / "b").write_text("1\n")
+    result = run(store, "s")
+    assert result.stdout.startswith("diff --git a/b b/b\n")
+    assert result.stderr.startswith("Not in the patch: a: only the changed part is recorded")
+    (tree / "a").write_text("line\n" * 57 + "new\n")
+    assert "@@ -55,4 +55,4 @@\n line\n line\n line\n-old\n+new\n" in printed(store, "s")
+
+
+@pytest.mark.parametrize("line", [1, 3, True, "58", None])
+def test_a_stated_line_within_the_text_says_nothing(store: Store, tree: Path, line: object) -> None:
+    keep(store, tree, edited("1", "a", "1\n2\n", "1\nB\n", locations=[{"path": "a", "line": line}]))
+    assert "@@ -1,2 +1,2 @@\n 1\n-2\n+B\n" in printed(store, "s")
+
+
 def test_lines_around_a_change_are_known_as_a_part_by_the_file_as_it_is_now(store: Store, tree: Path) -> None:
     keep(store, tree, edited("1", "a", "2\n3\n", "2\nthree\n"))
     (tree / "a").write_text("1\n2\nthree\n4\n")

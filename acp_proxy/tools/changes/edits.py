@@ -250,6 +250,8 @@ class _Call:
         self._kind = self._status = ""
         self._exit = 0
         self._paths: tuple[str, ...] = ()
+        self._lines: dict[str, int] = {}
+        """The last line of each file at which it states to be."""
         self._changes: dict[str, list[_Change]] = {}
         self._parts: set[str] = set()
         """The files of which it has sent a part. What it sends later is perhaps more, with the lines around it."""
@@ -285,6 +287,10 @@ class _Call:
             self._paths = (
                 tuple(dict.fromkeys(path for each in places if (path := acp.text(each, "path")))) or self._paths
             )
+            for each in places:
+                path, line = acp.text(each, "path"), acp.member(each, "line")
+                if path and isinstance(line, int):
+                    self._lines[path] = max(line, self._lines.get(path, 0))
         changes = _read_diffs(stated.get("content"))
         if changes:
             self._changes = {path: _choose(self._changes.get(path), each) for path, each in changes.items()}
@@ -313,10 +319,14 @@ class _Call:
             if (whole := self._find_whole(changes)) is not None:
                 changes = [whole]
             for old, new in changes:
-                # More than one diff of a file are its hunks. And what the model gave the tool to look for is what the
-                # tool replaced, not the file.
+                # More than one diff of a file are its hunks. What the model gave the tool to look for is what the tool
+                # replaced, not the file. And a text that ends before the stated line is not the whole file.
                 is_part = len(changes) > 1 or (
-                    bool(old) and any(_has_both(each, old or "", new) for each in self._inputs)
+                    bool(old)
+                    and (
+                        any(_has_both(each, old or "", new) for each in self._inputs)
+                        or self._lines.get(path, 0) > 1 + max(_count_lines(old), _count_lines(new))
+                    )
                 )
                 is_deleted = new is None or (path in self._deleted and not new)
                 form: Form = "delete" if is_deleted else "part" if is_part else "whole"
@@ -441,6 +451,10 @@ def _replace_so(text: str, old: str, new: str, wanted: str) -> str:
             return made
         start = text.find(old, start + 1)
     return text
+
+
+def _count_lines(text: str | None) -> int:
+    return (text or "").count("\n") + 1
 
 
 def _has_both(value: object, old: str | None, new: str | None) -> bool:
