@@ -7,7 +7,6 @@ import contextlib
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from acp_proxy.errors import Unreadable, errno_name
 from acp_proxy.protocol import jsonrpc, update_kinds
@@ -29,9 +28,6 @@ from acp_proxy.run.output import Output
 from acp_proxy.run.worker import TimedAnswers, Worker
 from acp_proxy.store.store import Store
 from acp_proxy.transcript.titles import mask_title
-
-if TYPE_CHECKING:
-    pass
 
 
 class StoreRequests:

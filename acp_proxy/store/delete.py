@@ -394,8 +394,8 @@ def set_archived(
 
 def set_pinned(layout: Layout, agent: str, session: str, name: str, is_pinned: bool) -> None:
     """Pin or unpin a session. Raises OSError (FileNotFoundError: the session was deleted)."""
-    with _lock_living(layout, agent, session, name) as known:
-        if is_pinned != (name in known.read_state().pinned):
+    with _lock_living(layout, agent, session, name) as its_journal:
+        if is_pinned != (name in its_journal.read_state().pinned):
             _append_pinned(layout, agent, session, name, is_pinned)
 
 

@@ -17,9 +17,8 @@ from typing import Any
 import pytest
 
 from acp_proxy.errors import Unreadable
-from acp_proxy.store import delete
+from acp_proxy.store import delete, index_update
 from acp_proxy.store import index as index_module
-from acp_proxy.store import index_update as catalog_module
 from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.store.index import Index
 from acp_proxy.store.index_update import StoreIndex
@@ -764,7 +763,7 @@ def test_lists_do_not_wait_for_an_index_that_cannot_be_locked(
     opened = Both(root)
     with monkeypatch.context() as locks:
         locks.setattr(private_files, "has_record_locks", lambda path: False)
-        locks.setattr(catalog_module, "Index", in_memory_only)
+        locks.setattr(index_update, "Index", in_memory_only)
         assert listed(opened) == ["new", "b", "a"]
         talk.keep(full, AGENT, "newer", at=6)
         assert listed(opened) == ["newer", "new", "b", "a"]
