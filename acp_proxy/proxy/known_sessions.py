@@ -134,12 +134,6 @@ class KnownSessions(OrderedDict[str, SessionState]):
         """Whether a prompt of this session has no answer yet."""
         return session in self and bool(self[session].prompts)
 
-    def drop_cancelled_and_check_turn(self, session: str) -> bool:
-        """Whether a turn is under way as the client opens the session. Cancelled prompts stop counting now."""
-        if session in self:
-            self[session].prompts.drop_cancelled()
-        return self.is_in_turn(session)
-
     def has_begun(self, session: str) -> bool:
         """Whether this process has begun to record the session."""
         return session in self and self[session].is_recorded

@@ -41,6 +41,11 @@ class SessionLog:
         if session is not None and session in self.sessions:
             self.sessions[session].prompts.cancel()
 
+    def drop_cancelled_prompts(self, session: str) -> None:
+        """The client opens the session: prompts that it has cancelled are no turn any more."""
+        if session in self.sessions:
+            self.sessions[session].prompts.drop_cancelled()
+
     def open(
         self, session: str, method: str, params: object, result: object, *, anew: bool = False
     ) -> list[TranscriptEffect]:

@@ -150,7 +150,8 @@ class Lookups:
 
     def _plan(self, request: Request, session: str, found: SessionFound) -> LoadPlan | Refusal:
         """How a load or a resume is served, as ``plan_load`` says, and as far as nothing is too much."""
-        is_in_turn = self._log.sessions.drop_cancelled_and_check_turn(session)
+        self._log.drop_cancelled_prompts(session)
+        is_in_turn = self._log.sessions.is_in_turn(session)
         if found.agent_has_only_part and not found.is_copy:
             is_ours_no_more = found.alias is not None and self._aliases.client_of(found.alias) is None
             self._handovers.expect_record(session, of_another=is_ours_no_more)

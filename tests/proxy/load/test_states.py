@@ -9,6 +9,7 @@ import pytest
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Request, RequestId
 from acp_proxy.proxy.load import states
+from acp_proxy.proxy.load.compared_replay import ComparedReplay
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_plan import LoadPlan
 from acp_proxy.proxy.load.states import ABANDONED_STATES, CANCELLED_STATES, TRANSITIONS, Action, LoadEvent, LoadState
@@ -161,18 +162,36 @@ def test_abandoned_loads_were_cancelled_and_hold_nothing() -> None:
         assert before <= CANCELLED_STATES
 
 
-def test_only_the_machine_and_the_load_itself_assign_what_a_load_has() -> None:
+BUFFERS = ("uncompared", "before_response", "behind_response")
+MAY_CHANGE = {"waiting_lines.py": {*BUFFERS}, "answered_loads.py": {"compared", "unechoed_prompts"}}
+"""What of a load others than ``LoadMachine`` change, without assigning it."""
+CHANGES = {"add", "append", "clear", "close", "drain", "extend", "insert", "pop", "remove", "replace"} | {
+    name for name, function in vars(ComparedReplay).items() if callable(function) and not name.startswith("find_new")
+}
+"""Methods that change a buffer, a list or a ``ComparedReplay``."""
+
+
+def test_only_the_machine_and_the_load_itself_change_what_a_load_has() -> None:
     """The first of the two rules in ``states.py``: whoever else wants a change tells ``LoadMachine``."""
     package = Path(states.__file__).parent.parent
     request = Request(b"{}", RequestId("1"), acp.LOAD, {})
     names = set(vars(Load(request, "s", LoadPlan(acp.LOAD), has_transcript=True)))
-    assert {"state", "uncompared", "response"} <= names
-    stored = [
-        (path, node.value.id, node.attr)
-        for path in sorted(package.rglob("*.py"))
-        if path.name != "load_machine.py"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name)
-    ]
-    of_loads = ("load", "other", "oldest", "holder", "found")  # the names that loads have in this package
-    assert [each for each in stored if each[1] in of_loads and each[2] in names] == []
+    assert {"state", "uncompared", "response", *BUFFERS} <= names
+    assigned: set[tuple[str, str]] = set()
+    changed: dict[str, set[str]] = {}
+    for path in sorted(package.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+                assigned |= {(path.name, name) for name in _find_attribute(node, names)}
+            elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+                changed.setdefault(path.name, set()).update(_find_attribute(node.value, names))
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
+                changed.setdefault(path.name, set()).update(_find_attribute(node.func.value, names))
+    assert {file for file, _ in assigned} == {"load_machine.py"}
+    assert {file: of for file, of in changed.items() if of and file != "load_machine.py"} == MAY_CHANGE
+
+
+def _find_attribute(node: ast.expr, names: set[str]) -> set[str]:
+    """The name of this attribute, if loads have one of that name. What an object has itself is no load's."""
+    is_own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    return {node.attr} & names if isinstance(node, ast.Attribute) and not is_own else set()
