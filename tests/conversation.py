@@ -373,7 +373,7 @@ class Talk:
         """One read from the agent. Lines that may pass without a decision have to be passed by one."""
         lines = self._said(said)
         data = b"".join(lines)
-        passes = self.core.pass_through.match_updates(data) if data.endswith(b"\n") else None
+        passes = self.core.pass_through.handle_updates(data) if data.endswith(b"\n") else None
         if passes is not None:
             self._check_parsed(passes, data)
         step = self._passed(Peer.AGENT, lines) or self._step(LinesRead(Peer.AGENT, lines))
@@ -386,7 +386,7 @@ class Talk:
         """Parsed, these updates have the same effects as unparsed, and none on the state. ``before_recording`` may
         differ: that is about time."""
         parsed = copy.deepcopy(self.core)
-        vars(parsed.pass_through)["match_updates"] = lambda lines: None
+        vars(parsed.pass_through)["handle_updates"] = lambda lines: None
         effects = parsed.handle(LinesRead(Peer.AGENT, framing.cut(data)))
         forwards = [effect for effect in effects if isinstance(effect, Forward)]
         assert all(

@@ -131,7 +131,7 @@ class Connection:
             case ReplayEnded():
                 effects = self._machine.handle_replay_end(event)
             case PastRead():
-                effects = self._machine.handle_comparison(event)
+                effects = self._machine.handle_past_read(event)
             case OutputReserved(request):
                 effects = self._machine.handle_reserved_output(request)
             case PageEmptied():
@@ -263,10 +263,10 @@ class Connection:
         at, count = 0, len(lines)
         while at < count:
             line, at = lines[at], at + 1
-            session = self.pass_through.match_updates(line)
+            session = self.pass_through.handle_updates(line)
             if session is not None:  # one write for several
                 first = at - 1
-                while at < count and self.pass_through.match_updates(lines[at]) == session:
+                while at < count and self.pass_through.handle_updates(lines[at]) == session:
                     at += 1
                 data = b"".join(lines[first:at])
                 effects += [Forward(Peer.CLIENT, data, before_recording=True), RecordUpdates(session, data)]

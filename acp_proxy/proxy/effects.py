@@ -1,4 +1,4 @@
-"""What the core asks ``run`` to do. ``run`` performs effects in the order in which the core returns them.
+"""What ``proxy`` asks ``run`` to do. ``run`` performs effects in the order in which ``Connection`` returns them.
 
 Effects for the transcript (``TranscriptEffectBase``) are written in exactly this order. A ``Forward`` with
 ``before_recording`` may leave before the effects in front of it are written; everything else waits until they are.
@@ -266,7 +266,7 @@ class FindSession(Struct, frozen=True):
 
 
 class DecideLater(Struct, frozen=True):
-    """Pass these lines to the core again, as ``LinesRead``, once the store has answered what was asked before them."""
+    """Decide on these lines again, as ``LinesRead``, once the store has answered what was asked before them."""
 
     peer: Peer
     lines: list[bytes]

@@ -68,10 +68,11 @@ class PassThrough:
         self._is_allowed = False
         """Whether its other updates pass. False also if that is not known."""
 
-    def match_updates(self, lines: bytes) -> str | None:
-        """Match whole lines of the agent: returns the session whose updates they all are, if they may pass unparsed.
+    def handle_updates(self, lines: bytes) -> str | None:
+        """Handle whole lines of the agent: returns the session whose updates they all are, if they may pass unparsed.
 
-        They then go to the client, and into that session's transcript. None: something else, or it must be parsed.
+        They then go to the client, and into that session's transcript. None: something else, or it must be parsed. The
+        session that they begin with counts as updated last, whatever comes out.
         """
         if not lines.startswith(self._prefix) and not self._begins_update(lines):
             return None

@@ -1,7 +1,7 @@
 """Writes entries to the store, in order, on one thread: nothing else of a conversation is ever inside the store.
 
-``add`` is called under the core's lock and fixes the order. The writer passes what was added to the kernel, with one
-write for each run of lines of one session. What is forwarded before it is recorded is written a moment later
+``add`` is called under the lock on deciding and fixes the order. The writer passes what was added to the kernel, with
+one write for each run of lines of one session. What is forwarded before it is recorded is written a moment later
 (``flush_soon``); everything else waits until it is (``flush``). What a user asks of the store runs on the same thread,
 behind the entries added before (``run_on_writer``).
 
@@ -133,10 +133,10 @@ class Recorder:
         self._thread.join(seconds)
         self._progress.has_ended = True
 
-    # --- under the core's lock
+    # --- under the lock on deciding
 
     def add(self, effect: TranscriptEffect) -> None:
-        """Add an entry. Lines are added under the core's lock, which fixes their order; a gap at any time."""
+        """Add an entry. Lines are added under the lock on deciding, which fixes their order; a gap at any time."""
         with self._adding:
             self._unwritten.append((time.time(), effect))
             self._unwritten_bytes += _size_of(effect)
@@ -202,10 +202,11 @@ class Recorder:
             raise Stalled
         return job.result()
 
-    def run_when_written(self, lock: threading.Lock, look: Callable[[], None], action: Callable[[], T]) -> T:
-        """Run ``look`` and then, under the core's lock, ``action``, at a moment when all decided entries are written.
+    def run_when_written(self, deciding: threading.Lock, look: Callable[[], None], action: Callable[[], T]) -> T:
+        """Run ``look`` and then, holding ``deciding``, ``action``, at a moment when all decided entries are written.
 
-        Both run on the writer; only ``look`` may use the store. Raises Stalled, and what ``look`` raises.
+        ``deciding``: the lock on deciding. Both run on the writer; only ``look`` may use the store. Raises Stalled, and
+        what ``look`` raises.
         """
         results: list[T] = []
         is_given_up = False
@@ -214,7 +215,7 @@ class Recorder:
             while True:
                 self._write_added()
                 look()
-                with lock:
+                with deciding:
                     if is_given_up:
                         return
                     if not self._unwritten:
@@ -224,7 +225,7 @@ class Recorder:
         try:
             self.run_on_writer(settle)
         except Stalled:
-            with lock:  # so that either this is an error, or the action runs
+            with deciding:  # so that either this is an error, or the action runs
                 is_given_up = True
             if not results:
                 raise

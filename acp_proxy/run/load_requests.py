@@ -40,19 +40,18 @@ class LoadRequests:
         recorder: Recorder,
         client: Output,
         options: ReplayOptions,
-        core_lock: threading.Lock,
+        deciding: threading.Lock,
         decide_locked: Callable[[Event], list[RelayEffect]],
         end: Callable[[ReplayEnded], bool],
         warn: Callable[[str], None],
     ) -> None:
-        """``decide_locked``: called with the core's lock held; decides on an event. ``end``: as for ``ReplayThread``.
-
-        ``client``: the client's output.
+        """``deciding``: the lock on deciding. ``decide_locked``: called with it held; decides on an event. ``end``: as
+        for ``ReplayThread``. ``client``: the client's output.
         """
         self._recorder = recorder
         self._client = client
         self._options = options
-        self._core_lock = core_lock
+        self._deciding = deciding
         self._decide_locked = decide_locked
         self._end = end
         self._warn = warn
@@ -94,7 +93,7 @@ class LoadRequests:
             return self._decide_locked(opened.describe(request, is_complete=is_complete))
 
         try:
-            return opened.run_when_written(self._core_lock, found)
+            return opened.run_when_written(self._deciding, found)
         except OSError as problem:
             return SessionFound(request, trouble=errno_name(problem))
 
@@ -177,7 +176,7 @@ class OpenedTranscript:
         self._is_archived = is_archived
 
     def describe(self, request: RequestId, *, is_complete: bool) -> SessionFound:
-        """What the core needs to know about it."""
+        """What deciding needs to know about it."""
         agents = self.reading.agents
         found = SessionFound(request, has_transcript=True, is_complete=is_complete, is_archived_here=self._is_archived)
         if self.is_foreign:
@@ -191,8 +190,8 @@ class OpenedTranscript:
             is_open=self._is_open,
         )
 
-    def run_when_written(self, core: threading.Lock, act: Callable[[bool], list[RelayEffect]]) -> list[RelayEffect]:
-        """Run ``act`` under the core's lock once all decided entries are in the transcript, and fix its size there.
+    def run_when_written(self, deciding: threading.Lock, act: Callable[[bool], list[RelayEffect]]) -> list[RelayEffect]:
+        """Run ``act`` holding ``deciding`` once all decided entries are in the transcript, and fix its size there.
 
         ``act`` gets whether the transcript is complete. Raises OSError; then the transcript is closed.
         """
@@ -206,7 +205,7 @@ class OpenedTranscript:
         try:
             while self._recorder.run_on_writer(self.reading.search):
                 pass  # step by step, so that a long transcript does not count as a hang
-            return self._recorder.run_when_written(core, grown, lambda: act(is_complete))
+            return self._recorder.run_when_written(deciding, grown, lambda: act(is_complete))
         except OSError:
             self._recorder.jobs.submit(self.reading.close)  # behind what may still use it there
             raise

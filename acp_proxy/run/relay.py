@@ -1,11 +1,11 @@
-"""Relays between the editor and the agent: runs the two pumps and the replays, and performs the core's effects.
+"""Relays between the editor and the agent: runs the two pumps and the replays, and performs the effects.
 
-Locks: one for the core (deciding, and the order of recording), never held during a write to a peer; one per output,
-held for whole lines. The core's lock may be taken while holding an output's: a replay decides at its end while it still
+Locks: one on deciding, and so on the order of recording, never held during a write to a peer; one per output, held for
+whole lines. The lock on deciding may be taken while holding an output's: a replay decides at its end while it still
 holds the editor's, so that nothing comes between it and the answer. Never the reverse: a pump that waited for the
-editor's output while holding the core's lock would wait for that replay, which waits for the core; and an editor that
-does not read would stop both directions, though deciding needs no peer.
-Nobody waits for the writer of the recorder while holding the core's lock, since the writer takes it too.
+editor's output while holding the lock on deciding would wait for that replay, which waits for the lock; and an editor
+that does not read would stop both directions, though deciding needs no peer.
+Nobody waits for the writer of the recorder while holding the lock on deciding, since the writer takes it too.
 
 An exception in deciding causes a warning, and the lines in question pass unchanged.
 """
@@ -98,7 +98,7 @@ class Relay:
         self._connection = connection
         self._recorder = recorder
         self._warn = warn
-        self._core_lock = threading.Lock()
+        self._deciding = threading.Lock()
         self._to_client = Output(to_client, self._notify)
         self._to_agent = Output(to_agent, lambda: None, from_client, self._handle_hang_up)
         self.client = Pump(Peer.CLIENT, from_client, self, self._notify)
@@ -109,9 +109,7 @@ class Relay:
         self._has_room = threading.Event()
         self._has_room.set()
         self._load_requests = (
-            LoadRequests(
-                recorder, self._to_client, replay, self._core_lock, self._decide_locked, self._end_replay, warn
-            )
+            LoadRequests(recorder, self._to_client, replay, self._deciding, self._decide_locked, self._end_replay, warn)
             if recorder is not None
             else None
         )
@@ -193,7 +191,7 @@ class Relay:
 
     def pass_to_agent(self, lines: bytes) -> bool:
         """Forward a client's lines if nothing has to be decided about them; returns whether it did."""
-        with self._core_lock:
+        with self._deciding:
             if not self._handle_simple_lines(Peer.CLIENT, lines):
                 return False
         self._to_agent.write(lines)
@@ -204,9 +202,9 @@ class Relay:
     def pass_to_client(self, lines: bytes) -> bool:
         """Forward an agent's lines if they are only updates, which are recorded, and nothing depends on them, or if
         nothing has to be decided about them; returns whether it did."""
-        with self._core_lock:
+        with self._deciding:
             try:
-                session = self._connection.pass_through.match_updates(lines)
+                session = self._connection.pass_through.handle_updates(lines)
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
                 self._warn_of_bug(bug)
                 return False
@@ -348,7 +346,7 @@ class Relay:
     # --- deciding
 
     def _decide(self, event: Event) -> list[RelayEffect]:
-        with self._core_lock:
+        with self._deciding:
             return self._decide_locked(event)
 
     def _decide_locked(self, event: Event) -> list[RelayEffect]:
@@ -379,7 +377,7 @@ class Relay:
 
         Returns False if there are updates that must be compared first; then the replay is not over.
         """
-        with self._core_lock:
+        with self._deciding:
             if self._connection.must_compare_again(ended):
                 return False
             effects = self._decide_locked(ended)

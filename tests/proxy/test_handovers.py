@@ -851,6 +851,6 @@ def test_after_the_first_turn_updates_pass_unparsed_again() -> None:
     talk.agent(result(2, {}))
     talk.replay_ends(2)
     talk.client(prompt(3, "s"))
-    assert talk.core.pass_through.match_updates(line(chunk("s", "a"))) is None
+    assert talk.core.pass_through.handle_updates(line(chunk("s", "a"))) is None
     talk.agent(stopped(3))
-    assert talk.core.pass_through.match_updates(line(chunk("s", "a"))) == "s"
+    assert talk.core.pass_through.handle_updates(line(chunk("s", "a"))) == "s"

@@ -140,10 +140,10 @@ def test_an_agent_that_exits_in_a_turn_has_failed() -> None:
 def test_updates_pass_unread_except_for_the_state() -> None:
     second = talk().opens("s")
     second.agent(told("a"))
-    assert second.core.pass_through.match_updates(line(told("b"), told("c"))) == "s"
+    assert second.core.pass_through.handle_updates(line(told("b"), told("c"))) == "s"
     for said in (state("idle"), state("running")):
-        assert second.core.pass_through.match_updates(line(told("b"), said)) is None
-        assert second.core.pass_through.match_updates(line(said)) is None
+        assert second.core.pass_through.handle_updates(line(told("b"), said)) is None
+        assert second.core.pass_through.handle_updates(line(said)) is None
     assert second.agent(told("b"), state("running"), told("c")).to_client == line(
         told("b"), state("running"), told("c")
     )

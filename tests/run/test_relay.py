@@ -101,14 +101,14 @@ def test_a_bug_in_the_check_of_a_meaningless_line_is_a_warning_and_the_line_is_d
 def test_a_bug_in_the_check_of_updates_is_a_warning_and_they_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    match_updates = PassThrough.match_updates
+    handle_updates = PassThrough.handle_updates
 
     def stumbles(self: PassThrough, lines: bytes) -> str | None:
         if b"stumble" in lines:
             raise ValueError("stumbled")
-        return match_updates(self, lines)
+        return handle_updates(self, lines)
 
-    monkeypatch.setattr(PassThrough, "match_updates", stumbles)
+    monkeypatch.setattr(PassThrough, "handle_updates", stumbles)
     talk = Talk(Store(tmp_path / "store"))
     talk.open()
     for text in ("stumble", "afterwards"):

@@ -62,11 +62,11 @@ class Load:
         *,
         has_transcript: bool,
         is_open_elsewhere: bool | None = None,
-        is_open: bool = False,
+        is_answered: bool = False,
         earlier_id: str | None = None,
     ) -> None:
         """``has_transcript``: the store has a transcript of the session. ``is_open_elsewhere``: another process had it
-        open to append when it was looked up; None: not known. ``is_open``: the client has its answer already.
+        open to append when it was looked up; None: not known. ``is_answered``: the client has its answer already.
         ``earlier_id``: the id by which this process's agent had the session last, if it is asked for another one."""
         self.request = request
         self.session = session
@@ -74,7 +74,7 @@ class Load:
         self.is_open_elsewhere = is_open_elsewhere
         asked = LoadState.PASSING if plan.passes_at_once else LoadState.ASKED
         asked = asked if plan.sends is not None else LoadState.QUEUED
-        self.state = LoadState.ANSWERED if is_open else asked
+        self.state = LoadState.ANSWERED if is_answered else asked
         self.has_transcript = has_transcript
         self.imports = plan.imports
         """Whether a transcript begins, or has begun, with what the agent sends before its answer."""
@@ -99,12 +99,20 @@ class Load:
         """How the replay before this one began, whose rest the agent may send before its answer to this."""
 
         self.asked_behind = 0
-        """How many updates the agent had sent for cancelled requests of the session when this one was sent."""
+        """How many updates the agent had sent for cancelled requests of the session when this one was sent.
+
+        The client cancels a load after 3 updates and loads again: 3. If the agent answers this one alone, what came for
+        both may be one replay, or two. Where none begins like the first, this load's is what came after the 3."""
         self.overtaken_at = 0
-        """How many updates the agent had sent for a later load when it answered that before this one; 0: it did not."""
+        """How many updates the agent had sent for a later load when it answered that before this one; 0: it did not.
+
+        Of two loads, it answers the second first, after ``a b``: these become the second's replay, and this is 2."""
         self.rest_of_replay: list[bytes] = []
         """What the agent sent between the two answers, if it had sent as much for this load: the rest of one of the two
-        replays. The rest of the other one is alike, and may follow this answer."""
+        replays. The rest of the other one is alike, and may follow this answer.
+
+        If, in the example above, it then sends ``a b c`` and answers this load, ``c`` may be the rest of either. A
+        ``c`` that comes after this answer is left out, since the client has it."""
 
         self.decision: Decision | None = choose_replay(None, already_sent=True) if plan.passes_at_once else None
         """Whose replay the client sees, and why; None: not decided yet."""

@@ -75,15 +75,15 @@ class LoadMachine:
 
     # --- the table
 
-    def _move(self, load: Load, event: LoadEvent, message: object = None) -> list[Effect]:
-        """Move a load to its next state. ``message``: the agent's ``Response``, or ``ReplayEnded``, if it has come."""
+    def _move(self, load: Load, event: LoadEvent, came: Response | ReplayEnded | None = None) -> list[Effect]:
+        """Move a load to its next state. ``came``: the agent's answer, or the end of the replay."""
         load.state, actions = TRANSITIONS[load.state].moves.get(event, (load.state, ()))
-        return [effect for action in actions for effect in self._perform(load, action, message)]
+        return [effect for action in actions for effect in self._perform(load, action, came)]
 
-    def _perform(self, load: Load, action: Action, message: object) -> list[Effect]:
+    def _perform(self, load: Load, action: Action, came: Response | ReplayEnded | None) -> list[Effect]:
         match action:
             case Action.RECORD_OPENED:
-                return self._record_opened(load, message)
+                return self._record_opened(load, came)
             case Action.START_NEXT:
                 return self._start_next(load.session)
             case Action.REPLAY:
@@ -114,7 +114,7 @@ class LoadMachine:
                 line = self._agent_sessions.take_refusal(load) or load.response
                 return [Forward(Peer.CLIENT, line)] if line else []
             case Action.ANSWER_REPLAYED:
-                return self._end_replay(load, message)
+                return self._end_replay(load, came)
             case Action.ANSWER_CANCELLED:
                 load.decision = choose_replay(None, cancelled=True)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
@@ -162,7 +162,7 @@ class LoadMachine:
     def add_fork(self, request: Request, session: str, sent: list[bytes]) -> None:
         """The agent has opened a fork. ``sent``: lines without newlines that came before its answer, which are the
         parent's past or new."""
-        load = Load(request, session, _FORK, has_transcript=True, is_open=True)
+        load = Load(request, session, _FORK, has_transcript=True, is_answered=True)
         load.uncompared.replace([(line + b"\n", False) for line in sent])
         self.open_loads.put_in_question(load)
         self.open_loads.note_agents_answer(load)
@@ -237,11 +237,11 @@ class LoadMachine:
         load.uncompared.replace(replay + load.uncompared.items)
         oldest.overtaken_at = len(replay)
 
-    def _record_opened(self, load: Load, message: object) -> list[Effect]:
+    def _record_opened(self, load: Load, answer: Response | ReplayEnded | None) -> list[Effect]:
         """Record that the agent has opened the session, and what came before its answer."""
         self.open_loads.note_agents_answer(load)
         request, session = load.request, load.session
-        result = message.result if isinstance(message, Response) else None
+        result = answer.result if isinstance(answer, Response) else None
         alias = None
         if not load.opens_anew:
             load.response, alias = self._agent_sessions.rename(load, acp.session_id(result))
@@ -334,7 +334,7 @@ class LoadMachine:
         self._agent_sessions.keep_record(load, ended)
         return self._move(load, LoadEvent.REPLAYED, ended)
 
-    def _end_replay(self, load: Load, ended: object) -> list[Effect]:
+    def _end_replay(self, load: Load, ended: Response | ReplayEnded | None) -> list[Effect]:
         """Send the agent's replay or the transcript's tail, then the answer and the states."""
         lines, states = list[bytes](), list[bytes]()
         shows = load.decision.shows if load.decision is not None else ShownReplay.AGENT
@@ -354,7 +354,7 @@ class LoadMachine:
         answer = [load.response, *states] if not prompt else []
         return [*effects, Forward(Peer.CLIENT, b"".join([*lines, *answer])), *prompt]
 
-    def handle_comparison(self, read: PastRead) -> list[Effect]:
+    def handle_past_read(self, read: PastRead) -> list[Effect]:
         """``run`` has compared what the agent sent about a session."""
         for load in [*self.open_loads.all_in_question(), *self.open_loads.all()]:
             if (load.request.id, load.session) == (read.request, read.session):
@@ -516,7 +516,9 @@ class LoadMachine:
         """A state update: recorded, but one that comes before the agent's answer only after that."""
         effects: list[Effect] = []
         if not load.awaits_agent or self._log.sessions.is_in_turn(load.session):
-            effects += self._log.record_update(load.session, message.raw, _update(message), opening=False)
+            effects += self._log.record_update(
+                load.session, message.raw, acp.member(message.params, "update"), opening=False
+            )
         elif load.state_updates.size + len(line) <= HELD_LIMIT:
             load.state_updates.add(message.raw, None)
         if self.waiting_lines.find_holder(load.session) is None:
@@ -569,10 +571,6 @@ class LoadMachine:
                 self.waiting_lines.remember(load, line, late=True)
                 out.append(line)
         return [Forward(Peer.CLIENT, b"".join(out))] if out else []
-
-
-def _update(message: object) -> object:
-    return acp.member(message.params, "update") if isinstance(message, Notification) else None
 
 
 def _add_unechoed(load: Load, prompt: Request | None) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.protocol.jsonrpc import Peer, Response
 from acp_proxy.proxy import capabilities
 from acp_proxy.proxy.capabilities import Modes
 from acp_proxy.proxy.effects import (
@@ -40,6 +40,7 @@ from acp_proxy.proxy.effects import (
     TranscriptEffect,
     Warn,
 )
+from acp_proxy.proxy.events import ReplayEnded
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.states import LoadEvent, LoadState
@@ -386,9 +387,11 @@ def _watch_moves() -> Iterator[set[str]]:
     moves: set[str] = set()
     move = LoadMachine._move
 
-    def noted(machine: LoadMachine, load: Load, event: LoadEvent, message: object = None) -> list[Effect]:
+    def noted(
+        machine: LoadMachine, load: Load, event: LoadEvent, came: Response | ReplayEnded | None = None
+    ) -> list[Effect]:
         moves.add(describe_move(load.state, event))
-        return move(machine, load, event, message)
+        return move(machine, load, event, came)
 
     with patch.object(LoadMachine, "_move", noted):
         yield moves
