@@ -326,7 +326,8 @@ def test_no_match_says_what_was_tried_and_how_to_search_output(store: Both) -> N
     result = run(store, "logi pag", "x")
     output = shell_quote.joined(["acp-proxy", "search", "logi pag", "x", "--in", "output", "--store", str(store.root)])
     assert result.stderr == (
-        f"Nothing matches, not even words that begin so. Try fewer words.\nTo search what tools printed: {output}\n"
+        "Nothing matches, not even as the beginning of a word. Try fewer words.\n"
+        f"To search what tools printed: {output}\n"
     )
     assert run(store, "zz*", "yy*").stderr.startswith("Nothing matches. Try fewer words.\n")
     assert ids(store, "logi*", "pag*") == ["first"]
@@ -334,7 +335,7 @@ def test_no_match_says_what_was_tried_and_how_to_search_output(store: Both) -> N
 
 def test_no_match_in_a_part_does_not_advise_to_search_another(store: Both) -> None:
     two_sessions(store)
-    assert run(store, "logi", "--in", "output").stderr == "Nothing matches, not even words that begin so.\n"
+    assert run(store, "logi", "--in", "output").stderr == "Nothing matches, not even as the beginning of a word.\n"
 
 
 @pytest.mark.parametrize("words", [("---",), ('"',), ("",)])
@@ -485,7 +486,7 @@ def test_a_file_that_no_call_names_is_told_with_its_path(store: Both) -> None:
     path = os.path.abspath("docs/x.py")
     for words, said in (
         (("--file", "docs/x.py"), f"No tool call on {path} matches. Try fewer options."),
-        (("login", "--file", "docs/x.py"), f"Nothing matches, not even words that begin so (--file is {path})."),
+        (("login", "--file", "docs/x.py"), f"Nothing matches, not even as the beginning of a word (--file is {path})."),
     ):
         result = run(store, *words)
         assert (result.exit_code, result.stdout, result.stderr.splitlines()[0]) == (1, "", said)

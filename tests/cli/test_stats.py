@@ -130,6 +130,18 @@ def test_json_has_every_figure(store: Store) -> None:
     assert told(store, "stats", "--agent", "cl")["total"]["turns"] == 3
 
 
+def test_the_rows_are_all_that_is_in_the_total(store: Store) -> None:
+    [path] = store.root.glob("transcripts/*/a-*.jsonl")
+    store.set_title(path.parent.name, "a", "Another title")
+    store_session(store, "silent", agent="claude", at=EPOCH)
+    value = told(store, "stats")
+    months = [month for agent in value["agents"] for month in agent["months"]]
+    assert sum(month["bytes"] for month in months) == value["total"]["bytes"]
+    assert {month["month"] for month in months} == {"2023-11", "2023-12"}
+    note = "Counted only in size: 1 session without a prompt of its own (copies, adopted ones, subagents).\n"
+    assert run(store, "stats").stderr == note
+
+
 def test_an_unreadable_transcript_is_reported_and_the_others_are_counted(store: Store) -> None:
     [path] = store.root.glob("transcripts/*/b-*.jsonl")
     path.unlink()

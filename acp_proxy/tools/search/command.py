@@ -259,7 +259,7 @@ def _explain_no_hits(
         return f"No tool call on {place} matches{other}. Try fewer options." if path else _NO_CALL
     text = "Nothing matches"
     if any(each.request.question != tries[0].request.question for each in tries):
-        text += ", not even words that begin so"
+        text += ", not even as the beginning of a word"
     text += f" (--file is {place})." if path else "."
     if len(single) > 1:
         text += " Try fewer words."

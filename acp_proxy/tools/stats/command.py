@@ -21,7 +21,7 @@ from acp_proxy.cli.session_filter import (
     make_filter,
 )
 from acp_proxy.store.sessions import Sessions
-from acp_proxy.tools.stats.usage import measure_usage
+from acp_proxy.tools.stats.usage import explain_unprompted, measure_usage
 from acp_proxy.views import sanitize
 
 _By = Literal["month", "day", "project", "agent", "model"]
@@ -98,6 +98,8 @@ def stats(
 
         for line in format_lines(make_report(agents, by)):
             typer.echo(line)
+    if not as_json and (note := explain_unprompted(agents)):
+        print_on_stderr(note)
     for text in failed:
         typer.echo(f"acp-proxy: not counted: {sanitize.make_line(text)}.", err=True)
     if failed:

@@ -33,15 +33,6 @@ class UsageReport:
     sections: Mapping[str, Sequence[UsageRow]]
     total: UsageRow
 
-    @property
-    def used(self) -> dict[str, list[UsageRow]]:
-        """The sections, without bytes that belong to no session, such as those of titles: the total has them."""
-        kept = {
-            name: [row for row in each if row.value or row.used.sessions or row.used.turns]
-            for name, each in self.sections.items()
-        }
-        return {name: each for name, each in kept.items() if each}
-
 
 def make_report(agents: Mapping[str, AgentUsed], by: str, home: str = "") -> UsageReport:
     """``by``: month, day, project or agent. Months and days are newest first; others begin with the most turns."""
@@ -64,7 +55,7 @@ def make_report(agents: Mapping[str, AgentUsed], by: str, home: str = "") -> Usa
 
 def format_lines(shown: UsageReport) -> Iterator[str]:
     """One line for each row, with a name for every figure."""
-    for folder, each in shown.used.items():
+    for folder, each in shown.sections.items():
         for row in each:
             yield _format_line(
                 format_agent(folder) if folder else row.name, row.name if folder else "", row.used, row.tokens
@@ -162,7 +153,7 @@ def print_report(shown: UsageReport, console: Console) -> None:
 
 def _make_table(shown: UsageReport, bar_width: int = 0) -> Table:
     """Without bars if there is no room for the shortest one."""
-    rows = [row for each in shown.used.values() for row in each]
+    rows = [row for each in shown.sections.values() for row in each]
     told = {id(row): _format_figures(row.used, row.tokens) for row in [*rows, shown.total]}
     most = max((row.used.turns for row in rows), default=0)
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -170,7 +161,7 @@ def _make_table(shown: UsageReport, bar_width: int = 0) -> Table:
     for at, name in enumerate(_COLUMNS):
         wide = max(cell_len(each[at]) for each in told.values())
         table.add_column(name, justify="right", no_wrap=True, min_width=wide)
-    for folder, each in shown.used.items():
+    for folder, each in shown.sections.items():
         if folder:
             table.add_row(Text(format_agent(folder), style="bold", no_wrap=True, overflow="ellipsis"))
         for row in each:

@@ -65,15 +65,18 @@ class AgentUsed:
     """One agent's use.
 
     ``groups``: by month, such as ``2026-11``, or by day or project. ``is_per_turn``: the usage in the agent's answers
-    is of the turn alone.
+    is of the turn alone. ``unprompted``: sessions without a prompt of their own, which count only by their bytes.
     """
 
     groups: dict[str, Used] = field(default_factory=dict)
     sessions: int = 0
     is_per_turn: bool = False
+    unprompted: int = 0
 
     def add(self, use: UseState, size: int, group: Grouping) -> None:
-        """Add a session with files of ``size`` bytes. One that was never prompted counts only by its bytes."""
+        """Add a session with files of ``size`` bytes. A file that is no session's, such as that of titles, is none."""
+        if not use["last"]:
+            return
         spent = [(group(use, quarter), amounts) for quarter, amounts in use["quarters"].items()]
         prompted = {name for name, amounts in spent if amounts[0]}
         if prompted:
@@ -90,6 +93,8 @@ class AgentUsed:
                 if cost is not None:
                     for currency, amount in cost.items():
                         used.cost[currency] = used.cost.get(currency, 0.0) + amount
+        else:
+            self.unprompted += 1
         for name in prompted:
             self.groups[name].sessions += 1
         self._find_group(group(use, use["last"])).bytes += size
@@ -222,6 +227,13 @@ def sum_agents(agents: Mapping[str, AgentUsed]) -> tuple[Used, int | None]:
         total.add(agent.total)
         tokens = _add(tokens, agent.count_tokens(agent.total))
     return total, tokens
+
+
+def explain_unprompted(agents: Mapping[str, AgentUsed]) -> str:
+    """Why there are fewer sessions than in the list; empty if there are not."""
+    count = sum(agent.unprompted for agent in agents.values())
+    what = "1 session without a prompt of its own" if count == 1 else f"{count} sessions without a prompt of their own"
+    return f"Counted only in size: {what} (copies, adopted ones, subagents)." if count else ""
 
 
 def sum_groups(agents: Mapping[str, AgentUsed]) -> dict[str, tuple[Used, int | None]]:

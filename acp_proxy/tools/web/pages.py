@@ -90,12 +90,15 @@ Amounts = tuple[Used, int | None]
 
 
 class StatsPage(Struct, frozen=True):
-    """The usage by day, agent and directory, and of all. ``failed``: what could not be counted."""
+    """The usage by day, agent and directory, and of all. ``unprompted``: what counts only in size; empty: nothing.
+    ``failed``: what could not be counted.
+    """
 
     days: Mapping[str, Amounts]
     agents: Mapping[str, Amounts]
     projects: Mapping[str, Amounts]
     total: Amounts
+    unprompted: str
     failed: Sequence[str]
     home: str
 
@@ -226,6 +229,7 @@ class Pages:
             _render_amounts(
                 "Projects", "directory", [(shorten_home(name, page.home) or "(none)", each) for name, each in projects]
             ),
+            f"<p>{escape(page.unprompted)}</p>\n" if page.unprompted else "",
             *(f'<p class="notice">Not counted: {escape(join_lines(text))}</p>\n' for text in page.failed),
         ]
         return self._render("Statistics", head, "".join(body))

@@ -28,7 +28,7 @@ from acp_proxy.tools.export.hide_home import HomeHider
 from acp_proxy.tools.search.query import TurnPart, make_query, widen_query
 from acp_proxy.tools.search.search import Hit, SearchRequest, SearchResult, search_store
 from acp_proxy.tools.search.turn_text import BEGINNING, TurnReader
-from acp_proxy.tools.stats.usage import measure_session, measure_usage, sum_agents, sum_groups
+from acp_proxy.tools.stats.usage import explain_unprompted, measure_session, measure_usage, sum_agents, sum_groups
 from acp_proxy.tools.web.access import Access, Guard
 from acp_proxy.tools.web.conversation_parts import ConversationPart, OpenConversation, WaitingConversations
 from acp_proxy.tools.web.pages import Pages, RowsPage, SearchPage, SessionPage, StatsPage, make_address_query
@@ -206,7 +206,7 @@ class _Site:
         agents = name_agents(by_day)
         each = {agents[folder]: (used.total, used.count_tokens(used.total)) for folder, used in by_day.items()}
         days, projects = sum_groups(by_day), sum_groups(by_project)
-        page = StatsPage(days, each, projects, sum_agents(by_day), failed, self._home)
+        page = StatsPage(days, each, projects, sum_agents(by_day), explain_unprompted(by_day), failed, self._home)
         return _answer(self._pages.render_stats(page))
 
     # --- what all of them need

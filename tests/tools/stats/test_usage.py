@@ -12,7 +12,7 @@ import pytest
 from acp_proxy.protocol import acp, timestamps
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.compress import CompressionOptions
-from acp_proxy.tools.stats.usage import Used, measure_usage
+from acp_proxy.tools.stats.usage import Used, explain_unprompted, measure_usage
 from tests.store import talk
 from tests.stored import EPOCH, Both, chunk, message, store_session
 
@@ -48,6 +48,7 @@ def test_sessions_without_a_prompt_count_only_by_their_size(store: Both) -> None
         "2023-11": Used(1, 1, None, None, 10, {"USD": 1.0}, first.stat().st_size + silent.stat().st_size)
     }
     assert len(agents) == 2
+    assert explain_unprompted(agents).startswith("Counted only in size: 1 session without a prompt of its own (")
 
 
 def test_damaged_transcripts_are_counted_and_unreadable_ones_reported(store: Both) -> None:
@@ -72,11 +73,17 @@ def test_of_a_transcript_that_is_too_large_the_size_and_what_to_do_are_said(stor
     assert text.endswith("as no session has. Move it out of the store, or delete it")
 
 
-def test_a_transcript_without_a_session_id_counts_by_its_bytes(store: Both) -> None:
-    path = store_session(store, "a")
-    path.write_bytes(b"no header\n")
+def test_a_file_without_a_session_does_not_count(store: Both) -> None:
+    for name in "ab":
+        path = store_session(store, name, ("x", []))
+    size = path.stat().st_size
+    store.set_title(path.parent.name, "b", "B")
+    assert (path.parent / "state.jsonl").stat().st_size
+    (path.parent / next(name for name in os.listdir(path.parent) if name.startswith("a"))).write_bytes(b"no header\n")
     agents, failed = measure_usage(store)
-    assert (agents[path.parent.name].groups, failed) == ({"": Used(bytes=path.stat().st_size)}, [])
+    assert ([used.bytes for used in agents[path.parent.name].groups.values()], failed) == ([size], [])
+    assert agents[path.parent.name].total.bytes == size
+    assert explain_unprompted(agents) == ""
 
 
 def test_a_transcript_that_the_index_knows_is_not_read(store: Both) -> None:

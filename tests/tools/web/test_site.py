@@ -266,6 +266,9 @@ def test_the_statistics_show_turns_by_month_agent_and_project(store: Both, brows
         assert text in page
     assert page.count('<th scope="row">') == 3
     assert "cost" not in page  # nobody says what it cost
+    assert "Counted only in size" not in page
+    store_session(store, "silent", agent="mine")
+    assert "<p>Counted only in size: 1 session without" in browser.read("stats")
 
 
 @pytest.mark.parametrize(
