@@ -1,7 +1,8 @@
 """Decides whose replay the client sees for a load: the agent's, the transcript's or none. docs/transparency.md has the
 rules for users, under "Past or new".
 
-``choose_replay`` is the only place that decides this. Everybody else keeps its ``Decision`` and asks that.
+``choose_replay`` is the only place that decides this; everybody else keeps its ``Decision``. Until there is one, what
+is held of a load depends on its ``fixed_rule`` alone.
 """
 
 import enum

@@ -341,7 +341,7 @@ class RecordedSessions(dict[str, RecordedSession]):
                 self.attempt(session, at, partial(self._note_gap, at=at))
 
     def warn_suspended(self, what: str) -> None:
-        """Warn, once per process, that recording is suspended. From any thread."""
+        """Warn that recording is suspended, unless this process has warned of its store already. From any thread."""
         self._warn_once(f"recording is suspended: {self._store.root}: {what}. The conversation continues.")
 
     def _note_gap(self, recorded: RecordedSession, at: str) -> None:
@@ -354,7 +354,7 @@ class RecordedSessions(dict[str, RecordedSession]):
             self.unmarked.add(session)
 
     def warn_of_loss(self, what: str) -> None:
-        """Warn, once per process, that the disk may have lost something. From any thread."""
+        """Warn that the disk may have lost something, unless this process has warned of its store. From any thread."""
         self._warn_once(f"the disk may have lost something: {self._store.root}: {what}. The conversation continues.")
 
     def _handle_failed_close(self, recorded: RecordedSession, problem: OSError) -> None:

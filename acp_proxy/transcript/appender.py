@@ -1,7 +1,7 @@
 """A session's transcript, opened to append to.
 
-Each append is one ``write`` with O_APPEND, so lines of several processes do not interleave. After a torn line, the next
-append starts on a new line. Raises only OSError.
+Each append is one ``write`` with O_APPEND, so lines of several processes do not interleave, unless the system takes
+only a part. After a torn line, the next append starts on a new line. Raises only OSError.
 """
 
 import contextlib
