@@ -457,7 +457,7 @@ class _Worker:
             number += 1
             for session in left:
                 talk.prompt(session, f"and now {number} {session}")
-            left = [session for session in left if not self._has(store, session, f"1 of and now {number} {session}")]
+            left = [session for session in left if not self._has_turn(store, session, f"and now {number} {session}")]
             if left:
                 time.sleep(_PAUSE)
         if left:
@@ -470,9 +470,11 @@ class _Worker:
             if told is None or not any(b"and now " in line for line in told):
                 found.trouble.append(f"not loaded after the fault: {session}: {told}")
 
-    def _has(self, store: Both, session: str, text: str) -> bool:
+    def _has_turn(self, store: Both, session: str, text: str) -> bool:
+        """Whether a prompt of this text and its answer are recorded: without a prompt, a session is not listed."""
         with contextlib.suppress(OSError, AcpProxyError):
-            return any(words is not None and text.encode() in words for words, _ in _entries(store, session))
+            said = [words for words, _ in _entries(store, session) if words is not None and text.encode() in words]
+            return any(b'"session/prompt"' in words for words in said) and any(b"1 of " in words for words in said)
         return False
 
     def _judge(
