@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from acp_proxy.comparison.choose_replay import Decision, Rule, choose_replay
 from acp_proxy.comparison.replay_in_turn import ReplayInTurn
 from acp_proxy.protocol import acp
-from acp_proxy.protocol.jsonrpc import Request
+from acp_proxy.protocol.jsonrpc import Request, RequestId
 from acp_proxy.proxy.load.compared_replay import ComparedReplay
 from acp_proxy.proxy.load.load_plan import LoadPlan
 from acp_proxy.proxy.load.states import TRANSITIONS, LoadState
@@ -98,8 +98,8 @@ class Load:
         self.earlier_replay = b""
         """How the replay before this one began, whose rest the agent may send before its answer to this."""
 
-        self.asked_behind = 0
-        """How many updates the agent had sent for cancelled requests of the session when this one was sent.
+        self.asked_behind: dict[RequestId, int] = {}
+        """How many updates the agent had sent for each cancelled request of the session when this one was sent.
 
         The client cancels a load after 3 updates and loads again: 3. If the agent answers this one alone, what came for
         both may be one replay, or two. Where none begins like the first, this load's is what came after the 3."""

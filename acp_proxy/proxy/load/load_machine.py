@@ -140,7 +140,7 @@ class LoadMachine:
         """Follow a load that the agent is asked now. Returns the request, if it is for a new session."""
         self.open_loads.add(load)
         cancelled = [other for other in self.open_loads.before(load) if other.state in CANCELLED_STATES]
-        load.asked_behind = sum(len(other.uncompared.items) for other in cancelled)
+        load.asked_behind = {other.request.id: len(other.uncompared.items) for other in cancelled}
         return self._open_anew(load) if load.plan.sends == acp.NEW else []
 
     def show_transcript(self, load: Load) -> list[Effect]:
@@ -201,9 +201,11 @@ class LoadMachine:
         load.response = line.removesuffix(b"\n") + b"\n"
         effects: list[Effect] = []
         replayed: list[tuple[bytes, bool]] = []
+        behind = 0
         for other in self.open_loads.before(load):
             if other.state in CANCELLED_STATES:  # the agent will not answer it, and what came for it was for this one
                 replayed += other.uncompared.drain()
+                behind += load.asked_behind.get(other.request.id, 0)
                 effects += self._move(other, LoadEvent.OVERTAKEN)
         if message.error is not None:
             event = LoadEvent.UNKNOWN if self._agent_sessions.can_open_anew(load, message) else LoadEvent.REFUSED
@@ -212,7 +214,7 @@ class LoadMachine:
             lines = [*replayed, *load.uncompared.items]
             last = find_last_replay(lines)
             if len(last) == len(lines):  # the replays do not begin alike: this one's began after it was asked for
-                last = find_last_replay(lines[load.asked_behind :])
+                last = find_last_replay(lines[behind:])
             load.uncompared.replace(last)
         self._take_replay_of_oldest(load)
         load.rest_of_replay = load.uncompared.lines[load.overtaken_at :] if load.overtaken_at else []

@@ -289,6 +289,17 @@ def test_what_came_for_a_cancelled_load_before_the_next_one_was_sent_is_not_the_
     assert step.asked == [StartReplay(requested(2), heard(*TURN_TWO), compares=True)]
 
 
+def test_what_came_for_a_cancelled_load_that_the_agent_answers_is_not_missing_in_the_next_replay() -> None:
+    talk = about_to_load(Stored(says=PAST), LOADS)
+    talk.client(load(1, "s"), cancel(1))
+    talk.agent(*TURN_ONE)
+    talk.client(load(2, "s"), cancel(2))
+    talk.client(load(3, "s"))
+    talk.agent(error(1, -32800))
+    step = talk.agent(*TURN_TWO, result(3, {}))  # and never answers the second
+    assert step.asked == [StartReplay(requested(3), heard(*TURN_TWO), compares=True)]
+
+
 def test_a_second_load_that_shows_the_agents_replay_waits_for_the_first() -> None:
     talk = replaying(Stored(complete=False))
     talk.agent(chunk("s", "one"))
