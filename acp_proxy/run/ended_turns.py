@@ -46,7 +46,8 @@ class EndedTurns:
         if not self._unsynced:
             return
         self._synced_at = time.monotonic()
-        for ended in _take_all(self._unsynced) if self._recorder.fsync != "never" else ():
+        ended_turns = _take_all(self._unsynced)
+        for ended in ended_turns if self._recorder.fsync != "never" else ():
             try:
                 if not self._recorder.store.sync(*ended):
                     self._unsynced.append(ended)  # with the next turn
