@@ -28,7 +28,9 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self._open[self] = None
         if len(self._open) > _MOST:
-            oldest = next((each for each in self._open if not each._is_answering), next(iter(self._open)))
+            # A client that does not read is answered for ever, so the oldest goes also if it is being answered.
+            others = [each for each in self._open if each is not self]
+            oldest = next((each for each in others if not each._is_answering), others[0])
             oldest.transport.abort()
             del self._open[oldest]
         self._watch()
@@ -51,7 +53,7 @@ class Connection(H11Protocol):
         return cycle is not None and not cycle.response_complete
 
     def _watch(self) -> None:
-        """Wait for a request that has not arrived yet, counted from its first byte."""
+        """Wait for a request that has not arrived yet, counted from the connection or the end of the last answer."""
         if self._is_answering:
             self._stop_waiting()
         elif self._end is None:

@@ -7,7 +7,8 @@ from contextlib import ExitStack, closing, suppress
 
 import pytest
 import uvicorn
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from acp_proxy.tools.web import connections
 from acp_proxy.tools.web.connections import BACKLOG, Connection
@@ -19,7 +20,11 @@ BEGUN, REST = b"GET / HT", b"TP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 @pytest.fixture
 def port() -> Iterator[int]:
     listening = socket.create_server(("127.0.0.1", 0))
-    app = PlainTextResponse("an answer")
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        parts = StreamingResponse(iter(["an answer" * 10_000] * 1000))  # an answer in one part is done at once
+        await (parts if scope["path"] == "/long" else PlainTextResponse("an answer"))(scope, receive, send)
+
     config = uvicorn.Config(app, http=Connection, ws="none", lifespan="off", log_config=None, backlog=BACKLOG)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
@@ -64,3 +69,12 @@ def test_the_oldest_connections_make_room_for_newer_ones(port: int) -> None:
             assert read_all(each) == b""
         waiting[-1].sendall(REST)
         assert b"an answer" in read_all(waiting[-1])
+
+
+def test_clients_that_do_not_read_their_answers_make_room(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "_MOST", 2)
+    with ExitStack() as stack:
+        for _ in range(2):
+            stuck = stack.enter_context(connect(port, REQUEST.replace(b"/ ", b"/long ")))
+            assert stuck.recv(1)
+        assert b"an answer" in read_all(connect(port, BEGUN, REST))
