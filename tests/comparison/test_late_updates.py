@@ -51,6 +51,14 @@ def expected(said: Iterable[str | Update]) -> list[Update]:
     return list(map(told_by, said))
 
 
+@pytest.mark.parametrize(("ours", "id"), [(True, "c"), (False, "n")])
+def test_the_end_of_an_unfinished_call_has_the_id_that_the_client_knows(ours: bool, id: str) -> None:
+    past = laid("> run it", call("c", "Run", "in_progress"), answered=False)
+    late = Late(past, "> run it", call("n", "Run", "in_progress"), ours=ours)
+    ended = call("n", "Run", "completed")
+    assert late.told("> run it", ended) == [{**ended, "toolCallId": id}]
+
+
 def test_calls_of_a_turn_in_which_prompts_were_queued_are_its_own() -> None:
     builder = TextBuilder()
     last = [answer(), updated(agent("Tested.")), answer()]
