@@ -54,8 +54,26 @@ def find_last_replay(lines: list[tuple[bytes, bool]]) -> list[tuple[bytes, bool]
         return sum(1 for _ in takewhile(lambda count: said[at - count] == said[first - count], range(1, first + 1)))
 
     begins = [at - count_same_before(at) for at in range(first + 1, len(marks)) if marks[at] == marks[first]]
-    repeated = (at for at in begins if said[max(0, 2 * at - len(said)) : at] == said[at:])
+    same = _count_same_as_beginning(said[::-1])  # seen from the end, for each number of lines
+    repeated = (at for at in begins if same[len(said) - at] >= len(said) - at)
     return lines[next(repeated, begins[-1] if begins else 0) :]
+
+
+def _count_same_as_beginning(items: list[dict[str, object]]) -> list[int]:
+    """For each place, how many items from there on are the same as from the beginning on.
+
+    Gusfield's Z algorithm: each item is compared at most twice, however often an agent says the same.
+    """
+    counts = [len(items)] * bool(items)
+    begin = end = 0
+    for at in range(1, len(items)):
+        count = min(counts[at - begin], end - at) if at < end else 0
+        while at + count < len(items) and items[count] == items[at + count]:
+            count += 1
+        if at + count > end:
+            begin, end = at, at + count
+        counts.append(count)
+    return counts
 
 
 def order_replay(lines: list[tuple[bytes, bool]], begins: bytes) -> list[tuple[bytes, bool]]:

@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from acp_proxy.comparison.repeated_replays import are_alike, continues, count_rest, find_last_replay, order_replay
 from tests.tools.adopt.listing_agent import told
@@ -79,6 +81,19 @@ AGAIN = [*FIRST, CALL, *FIRST]
 def test_the_last_of_several_replays_is_found(before: list[dict[str, Any]], last: list[dict[str, Any]]) -> None:
     replays = [(each, False) for each in lines([*before, *last])]
     assert find_last_replay(replays) == replays[len(before) :]
+
+
+@given(st.lists(st.sampled_from("ab"), max_size=12))
+def test_the_longest_end_that_came_just_before_is_the_last_replay(said: list[str]) -> None:
+    replays = [(each, False) for each in lines([update for each in said for update in told(each)])]
+    begins = [at for at, each in enumerate(said) if each == said[0]][1:] if said else []
+    twice = [at for at in begins if said[max(0, 2 * at - len(said)) : at] == said[at:]]
+    assert find_last_replay(replays) == replays[(twice or begins[-1:] or [0])[0] :]
+
+
+def test_a_replay_of_like_lines_is_compared_in_time_that_grows_with_it() -> None:
+    many = [(each, False) for each in lines(told("again") * 20_000 + told("and the end"))]
+    assert len(find_last_replay(many)) == 2
 
 
 @pytest.mark.parametrize("id", ["messageId", "toolCallId"])
