@@ -218,11 +218,20 @@ def with_server(raw: bytes, server: Mapping[str, object]) -> bytes:
 
 def with_title(raw: bytes, new: str) -> bytes:
     """The ``session_info_update`` with another ``params.update.title``. Raises ValueError, KeyError."""
+    return _with_member(raw, "title", new)
+
+
+def with_call_id(raw: bytes, id: str) -> bytes:
+    """The update with another ``params.update.toolCallId``. Raises ValueError, KeyError."""
+    return _with_member(raw, "toolCallId", id)
+
+
+def _with_member(raw: bytes, key: str, new: str) -> bytes:
     line = json_splice.decode(raw)
     start = json_splice.whole(line)[0]
-    for key in ("params", "update"):
-        start = json_splice.members(line, start)[key][0]
-    span = json_splice.members(line, start)["title"]
+    for outer in ("params", "update"):
+        start = json_splice.members(line, start)[outer][0]
+    span = json_splice.members(line, start)[key]
     return json_splice.encode(json_splice.replaced(line, [(span, jsonrpc.dump(new).decode())]))
 
 
@@ -236,16 +245,6 @@ def without_title(raw: bytes) -> bytes | None:
     if members.keys() <= {"sessionUpdate", "title"}:
         return None
     return json_splice.encode(json_splice.replaced(line, [(span, json_splice.without(line, span[0], "title"))]))
-
-
-def with_call_id(raw: bytes, id: str) -> bytes:
-    """The update with another ``params.update.toolCallId``. Raises ValueError, KeyError."""
-    line = json_splice.decode(raw)
-    start = json_splice.whole(line)[0]
-    for key in ("params", "update"):
-        start = json_splice.members(line, start)[key][0]
-    span = json_splice.members(line, start)["toolCallId"]
-    return json_splice.encode(json_splice.replaced(line, [(span, jsonrpc.dump(id).decode())]))
 
 
 def with_chunk_text(raw: bytes, new: str) -> bytes:
