@@ -91,9 +91,26 @@ def test_the_longest_end_that_came_just_before_is_the_last_replay(said: list[str
     assert find_last_replay(replays) == replays[(twice or begins[-1:] or [0])[0] :]
 
 
-def test_a_replay_of_like_lines_is_compared_in_time_that_grows_with_it() -> None:
-    many = [(each, False) for each in lines(told("again") * 20_000 + told("and the end"))]
+class Counted:
+    """What a line says, and how often such are compared."""
+
+    comparisons = 0
+
+    def __init__(self, line: bytes) -> None:
+        self.line = line
+
+    def __eq__(self, other: object) -> bool:
+        Counted.comparisons += 1
+        return isinstance(other, Counted) and self.line == other.line
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_each_line_is_compared_a_few_times_however_often_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acp_proxy.comparison.repeated_replays._without_ids", Counted)
+    many = [(each, False) for each in lines(told("again") * 2_000 + told("and the end"))]
     assert len(find_last_replay(many)) == 2
+    assert Counted.comparisons < 4 * len(many)
 
 
 @pytest.mark.parametrize("id", ["messageId", "toolCallId"])
