@@ -303,9 +303,13 @@ class Comparison:
         if span is not None:
             has_place = self.place.users.has_begun and not self.place.is_in_answer and self.place.is_at_end
             # Agents greet and warn in the same words in each load: no message before that is the past.
-            is_before_first = bool(self.text.users) and span[1] <= self.text.span_of(0)[1]
-            if self._has_sure_turn and (is_before_first or self.text.has_earlier_message(letters, span[0])):
+            begin = self.text.span_of(0)[1] if self.text.users else 0
+            is_greeting = span[1] <= begin or self.text.has_earlier_message(letters, begin)
+            if self._has_sure_turn and (is_greeting or self.text.has_earlier_message(letters, span[0])):
                 self.place.spans.add(span)
+                if not is_greeting and not message.updates[0].late:  # an answer may say the same as an earlier one
+                    self._add_new(*message.updates)
+                    return False
             elif not self._tail.outlives(message, has_place=has_place):
                 self._mark_known([span])
             return True

@@ -327,6 +327,13 @@ def test_a_known_warning_ends_no_tail_although_it_stands_in_the_last_turn() -> N
     assert new(told(past, "> mend it", "> Thank you!", "A warning of the model.")) == []
 
 
+def test_an_answer_made_elsewhere_may_say_what_an_earlier_one_said() -> None:
+    comparison = told(laid("> mend it", "All done now.", "> test it", "All done now."))
+    for said in ("> mend it", "All done now.", "> test it", "> ship it", "All done now."):
+        comparison.add(line(told_by(said)), told_by(said), late=False)
+    assert new(comparison) == [user("ship it"), agent("All done now.")]
+
+
 def test_a_known_greeting_from_before_the_first_prompt_ends_no_tail() -> None:
     comparison = told(laid(GREETING, *TALK), "> Thank you!", late=[GREETING])
     assert (updates(comparison.split_tail()[0]), new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
