@@ -196,9 +196,10 @@ def test_a_line_ends_the_running_compression(idle: Idle, store: Both, two_cold: 
     with Layout(store.root).get_journal(AGENT).lock():  # it can begin, but not end
         running = idle(store.root)
         until(lambda: is_under_way(two_cold[0]))
+        thread = idle.thread()
         running.is_idle = False
         running.end()
-    idle.thread().join(SECONDS)
+    thread.join(SECONDS)
     assert two_cold[1].exists()
 
 
