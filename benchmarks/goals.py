@@ -83,13 +83,13 @@ GOALS = (
     ),
     Goal("memory at rest", "relay", "memory at rest", _US, 3.0),
     Goal("agent started", "start", "agent started", _US, 1.45),
-    Goal("first answer later than alone", "start", "first answer: later than alone", f"{_US}, Python", 5.0),
+    Goal("first answer later than alone", "start", "first answer: later than alone", f"{_US}, Python", 6.5),
     Goal("first answer of a Node agent", "start", "first answer of a Node agent", _US, 3.5),
     Goal("`acp-proxy --version`", "start", "acp-proxy --version", _US, 0.150, of="figure"),
-    Goal("`acp-proxy list`", "start", "acp-proxy list", _US, 0.090, of="figure"),
+    Goal("`acp-proxy list`", "start", "acp-proxy list", _US, 0.125, of="figure"),
     Goal("`acp-proxy stats`, 5,000 sessions", "scale", "acp-proxy stats", "5,000", 0.3, of="figure"),
     Goal("`acp-proxy stats`, 100,000 sessions", "scale", "acp-proxy stats", "100,000", 1.0, of="figure"),
-    Goal("TAB, 100,000 sessions", "scale", "TAB after most of an old id", "100,000", 0.1, of="figure"),
+    Goal("TAB, 100,000 sessions", "scale", "TAB after most of an old id", "100,000", 0.14, of="figure"),
     Goal(
         "first search, 200 MB",
         "scale",
@@ -100,17 +100,17 @@ GOALS = (
     ),
     Goal("list, first page, 100,000 sessions", "store", "list, first page", "100,000", 1.5),
     Goal("search, 10,000 sessions", "store", "search, a word of one session", "10,000", 0.005, of="figure"),
-    Goal("replay of 100,000 updates, `full`", "replay", "100,000 chunks: last update", "full", 4.0),
-    Goal("replay of 100,000 updates, `compact`", "replay", "100,000 chunks: last update", "compact", 4.0),
+    Goal("replay of 100,000 updates, `full`", "replay", "100,000 chunks: last update", "full", 14.0),
+    Goal("replay of 100,000 updates, `compact`", "replay", "100,000 chunks: last update", "compact", 12.0),
     Goal(
         "replay of 100,000 updates, `compact`, first update out",
         "replay",
         "100,000 chunks: first update",
         "compact",
-        0.005,
+        0.020,
         of="figure",
     ),
-    Goal("recording an update, in a batch", "store", "an update in a batch of 64 KiB", "recorder", 1.5),
+    Goal("recording an update, in a batch", "store", "an update in a batch of 64 KiB", "recorder", 3.0),
 )
 
 
