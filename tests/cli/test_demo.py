@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from acp_proxy import shell_quote
 from acp_proxy.cli.app import app
+from acp_proxy.tools.demo import command
 
 
 def test_the_demo_shows_every_step_and_the_next_command() -> None:
@@ -60,13 +61,35 @@ def test_a_demo_that_keeps_its_sessions_prints_commands_that_work(
         lines = lines[1:]
         monkeypatch.setenv("ACP_PROXY_STORE", first)
     commands = [shell_quote.split(line)[1:] for line in lines]
-    assert commands[0][0] == "browse"
-    for words in commands[1:-1]:  # the last one opens a browser
-        done = CliRunner().invoke(app, words)
-        assert (done.exit_code, done.stdout != "") == (0, True), words
-    listed = CliRunner().invoke(app, ["list", *commands[0][1:], "--json"])
+    given = commands[0][1:]
+    listed = CliRunner().invoke(app, ["list", *given, "--json"])
     rows = json.loads(listed.stdout)
-    assert [(Path(row["cwd"]).name, row["turns"]) for row in rows] == [("zoo", 1), ("kitchen", 2), ("zoo", 2)]
+    assert [(Path(row["cwd"]).name, row["turns"]) for row in rows] == [("shop", 2), ("blog", 2), ("shop", 1)]
+    shown = {}
+    for words in commands:
+        if words[0] not in ("browse", "web") and "--web" not in words:  # these show it elsewhere
+            done = CliRunner().invoke(app, words)
+            assert done.exit_code == 0, (words, done.output)
+            shown[" ".join(words[:3])] = done.stdout
+    assert {each[0] for each in commands} >= {"list", "show", "search", "diff", "blame", "stats", "continue", "browse"}
+    assert "+def test_a_login" in shown["diff last"]
+    assert "assert 20160 == 1209600" in shown["show last"]
+    assert "python feed.py (failed)" in shown["search --failed"]
+    assert "No module named 'feedgen'" in shown["search ModuleNotFoundError --in"]
+    assert "0.13 USD" in shown["stats --tokens"]
+    [blamed] = [text for name, text in shown.items() if name.startswith("blame")]
+    assert re.search(r"turn 2 .*\n  8  ", blamed)
     [made] = tmp_path.iterdir()
     assert str(made) in result.stdout
-    assert "new file mode" in CliRunner().invoke(app, ["diff", "last", *commands[0][1:]]).stdout
+    for row in rows[:2]:
+        checked = CliRunner().invoke(app, ["diff", row["sessionId"], "--check", *given])
+        assert {line.split()[0] for line in checked.stdout.splitlines()} == {"applied"}
+
+
+def test_a_demo_without_the_extra_web_does_not_name_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "find_spec", lambda name: None)
+    assert ["web"] not in command._list_to_try(tmp_path)
+    monkeypatch.setattr(command, "find_spec", lambda name: name)
+    assert ["web"] in command._list_to_try(tmp_path)

@@ -1,8 +1,8 @@
 """A small ACP agent over stdio, for the demo: ``python -m acp_proxy.tools.demo.agent --memory DIR``.
 
-It has no model: it plays a built-in turn (``turn.py``). It can only resume sessions: each is one JSON file in DIR,
-replaced atomically, so that it outlives the process. It answers requests one by one, in the order of arrival, until its
-stdin ends.
+It has no model: it plays the turn of the prompt (``sample.py``), or one that quotes it (``turn.py``). It can only
+resume sessions: each is one JSON file in DIR, replaced atomically, so that it outlives the process. It answers requests
+one by one, in the order of arrival, until its stdin ends.
 """
 
 import argparse
@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.tools.demo.turn import COMMANDS, DEMO_TURN, describe_memory, fill, make_chunk
+from acp_proxy.tools.demo.sample import NAME, TURNS
+from acp_proxy.tools.demo.turn import BUILT_IN_TURN, COMMANDS, describe_memory, fill, make_chunk
 
-NAME = "acp-proxy-demo-agent"
 VERSION = "1.0.0"
 
 UNKNOWN_METHOD = -32601
@@ -29,8 +29,10 @@ class Refused(Exception):
 
 
 class DemoAgent:
-    def __init__(self, memory: Path) -> None:
+    def __init__(self, memory: Path, name: str = NAME, *, makes_edits: bool = False) -> None:
         self._memory = memory
+        self._name = name
+        self._makes_edits = makes_edits
         memory.mkdir(parents=True, exist_ok=True)
 
     def handle_line(self, line: bytes) -> None:
@@ -49,7 +51,7 @@ class DemoAgent:
             case "initialize", _:
                 sessions: dict[str, Any] = {"resume": {}}
                 capabilities = {"loadSession": False, "sessionCapabilities": sessions}
-                info = {"name": NAME, "title": "Demo agent", "version": VERSION}
+                info = {"name": self._name, "title": "Demo agent", "version": VERSION}
                 return {"protocolVersion": 1, "agentCapabilities": capabilities, "authMethods": [], "agentInfo": info}
             case "session/new", {"cwd": str(cwd)}:
                 session = os.urandom(16).hex()
@@ -76,13 +78,21 @@ class DemoAgent:
             "n": str(len(known["prompts"])),
             "memory": describe_memory(earlier),
         }
-        self._play(session, DEMO_TURN, names)
-        return {"stopReason": "end_turn"}
+        return {"stopReason": "end_turn", **self._play(session, TURNS.get(text, BUILT_IN_TURN), names)}
 
-    def _play(self, session: str, steps: list[dict[str, Any]], names: dict[str, Any]) -> None:
+    def _play(self, session: str, steps: list[dict[str, Any]], names: dict[str, Any]) -> dict[str, Any]:
+        """Send the updates of a turn. Returns what its answer has beside the reason to stop."""
+        result: dict[str, Any] = {}
         for step in fill(steps, names):
+            if "result" in step:
+                result |= step["result"]
+                continue
             update = step.get("update") or make_chunk("agent_message_chunk", names["memory"], step["messageId"])
+            if self._makes_edits and update.get("status") == "completed":
+                for part in update["content"]:
+                    make_edit(part)
             send({"method": "session/update", "params": {"sessionId": session, "update": update}})
+        return result
 
     def _read_memory(self, session: str) -> dict[str, Any]:
         try:
@@ -100,6 +110,15 @@ class DemoAgent:
         return self._memory / f"{session.encode('utf-8', 'surrogatepass').hex()}.json"
 
 
+def make_edit(part: dict[str, Any]) -> None:
+    """Change the file of a diff, if it is as the diff expects it."""
+    if part["type"] == "diff":
+        path = Path(part["path"])
+        now = path.read_bytes().decode() if path.exists() else None
+        if now == part["oldText"]:
+            path.write_bytes(part["newText"].encode())
+
+
 def send(message: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
     sys.stdout.flush()
@@ -110,7 +129,10 @@ def main() -> None:
         prog="python -m acp_proxy.tools.demo.agent", description="A small ACP agent over stdio."
     )
     parser.add_argument("--memory", type=Path, metavar="DIR", required=True, help="where sessions are remembered")
-    agent = DemoAgent(parser.parse_args().memory)
+    parser.add_argument("--name", default=NAME, help="the agent's name")
+    parser.add_argument("--edit", action="store_true", help="make the edits that it reports")
+    given = parser.parse_args()
+    agent = DemoAgent(given.memory, given.name, makes_edits=given.edit)
     for line in sys.stdin.buffer:
         agent.handle_line(line)
 

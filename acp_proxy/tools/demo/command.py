@@ -2,6 +2,7 @@
 
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -10,16 +11,6 @@ import typer
 from acp_proxy import shell_quote
 from acp_proxy.cli.common import STORE_VARIABLE
 from acp_proxy.cli.wrapping import fit_to_stream
-
-_TO_TRY = (
-    ("browse",),
-    ("list",),
-    ("search", "badgers"),
-    ("search", "misspelled", "--in", "output"),
-    ("show", "last"),
-    ("diff", "last"),
-    ("export", "last", "--web"),
-)
 
 
 def demo(
@@ -53,14 +44,35 @@ def demo(
 def _show_kept(store: Path) -> None:
     """Print commands to copy, each on one line. No one line sets a variable in both shells of Windows, so each command
     names the store there."""
-    print_line("Three sessions with the demo agent are in a store of their own. Now try, in this terminal:")
+    print_line("Three sessions of two demo agents are in a store of their own. Now try, in this terminal:")
     given = ["--store", str(store)] if shell_quote.ON_WINDOWS else []
     if not given:
         typer.echo(f"  export {STORE_VARIABLE}={shell_quote.quoted(str(store))}")
-    for words in _TO_TRY:
+    for words in _list_to_try(store.parent):
         typer.echo(f"  {shell_quote.joined(['acp-proxy', *words, *given])}")
     done = "" if given else f"type: unset {STORE_VARIABLE}. Then "
     print_line(f"Your own sessions are not touched. When you are done, {done}remove {store.parent}")
+
+
+def _list_to_try(base: Path) -> list[list[str]]:
+    """The words of commands that have something to show. ``base``: where the projects are."""
+    from acp_proxy.tools.demo.sample import OTHER_NAME
+
+    return [
+        ["list"],
+        ["show", "last"],
+        ["search", "login", "cookie"],
+        ["search", "ModuleNotFoundError", "--in", "output"],
+        ["search", "--failed"],
+        ["diff", "last"],
+        ["diff", "last", "--check"],
+        ["blame", str(base / "shop" / "login.py")],
+        ["stats", "--tokens"],
+        ["continue", "last", "--with", OTHER_NAME],
+        ["export", "last", "--web"],
+        ["browse"],
+        *([["web"]] if find_spec("starlette") and find_spec("uvicorn") else []),
+    ]
 
 
 def print_line(text: str) -> None:

@@ -1,7 +1,6 @@
-"""The turn that the bundled agent plays: updates of each kind that an editor shows.
+"""The turn that the bundled agent plays for any prompt: updates of each kind that an editor shows.
 
-It only reports an edit and a command: it changes no file and starts nothing. Its texts have placeholders for those of
-the prompt (``fill``).
+It starts nothing. Its texts have placeholders for those of the prompt (``fill``).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ COMMANDS: list[dict[str, Any]] = [
     }
 ]
 
-_WORK: list[dict[str, Any]] = [
+BUILT_IN_TURN: list[dict[str, Any]] = [
     {"update": make_chunk("agent_thought_chunk", "A note would do. ", "thought-{n}")},
     {"update": make_chunk("agent_thought_chunk", "First a plan, then the edit.", "thought-{n}")},
     {
@@ -64,8 +63,6 @@ _WORK: list[dict[str, Any]] = [
             ],
         }
     },
-]
-_ANSWER: list[dict[str, Any]] = [
     {
         "update": {
             "sessionUpdate": "agent_message_chunk",
@@ -79,40 +76,7 @@ _ANSWER: list[dict[str, Any]] = [
     {"remember": True, "messageId": "answer-{n}"},
     {"update": {"sessionUpdate": "usage_update", "used": 1_000, "size": CONTEXT_SIZE}},
 ]
-_CHECK: list[dict[str, Any]] = [
-    {
-        "update": {
-            "sessionUpdate": "tool_call",
-            "toolCallId": "check-{n}",
-            "title": "spell note-{n}.md",
-            "kind": "execute",
-            "status": "in_progress",
-            "rawInput": {"command": "spell note-{n}.md"},
-        }
-    },
-    {
-        "update": {
-            "sessionUpdate": "tool_call_update",
-            "toolCallId": "check-{n}",
-            "status": "completed",
-            "content": [{"type": "content", "content": {"type": "text", "text": "note-{n}.md: no misspelled words\n"}}],
-        }
-    },
-    {
-        "update": {
-            "sessionUpdate": "plan",
-            "entries": [
-                {"content": "Write the note", "priority": "high", "status": "completed"},
-                {"content": "Check it", "priority": "medium", "status": "completed"},
-            ],
-        }
-    },
-]
-BUILT_IN_TURN = [*_WORK, *_ANSWER]
 """One update of each kind."""
-DEMO_TURN = [*_WORK, *_CHECK, *_ANSWER]
-"""The same with a command that prints something, and with its plan completed: a turn that has ended leaves no open
-boxes."""
 
 
 def fill(value: Any, names: dict[str, Any]) -> Any:

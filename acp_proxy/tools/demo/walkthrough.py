@@ -6,24 +6,19 @@ continues and deletes it. Everything happens in a temporary directory.
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from acp_proxy.own_command import child_command
+from acp_proxy.tools.demo import sample
 from acp_proxy.tools.demo.client import Client, OutputEnded, RequestFailed
 from acp_proxy.tools.demo.display import ShownItem, keep_last_plan, list_items
 from acp_proxy.views import formatting
 
-PROMPTS = ("Please write a note about otters", "And one about badgers")
-LAST_PROMPT = "What did I ask you first?"
-_KEPT = (
-    ("zoo", PROMPTS),
-    ("kitchen", ("Write down the recipe for apple pie", "Make it for eight people")),
-    ("zoo", ("Which animals did I ask about last week?",)),
-)
-"""The sessions of ``keep_sessions``: the project's name and the prompts."""
+PROMPTS = (sample.WHY, sample.MEND)
+LAST_PROMPT = sample.REMEMBER
 TEXT_SHOWN = 90  # characters
 _BEFORE = 13  # columns before the text of the longest kind
 SERVED = ("list", "load", "delete")
@@ -36,29 +31,35 @@ class WalkFailed(Exception):
     """A step failed; the text says which one."""
 
 
-def make_command(store: Path, memory: Path) -> list[str]:
+def make_command(store: Path, memory: Path, name: str = sample.NAME) -> list[str]:
     """The command that an editor would start: acp-proxy in front of the agent."""
-    agent = child_command("acp_proxy.tools.demo.agent", "--memory", str(memory))
+    agent = child_command("acp_proxy.tools.demo.agent", "--memory", str(memory), "--name", name, "--edit")
     return child_command("acp_proxy", "run", "--store", str(store), "--", *agent)
 
 
 def keep_sessions(base: Path) -> Path:
-    """Three conversations with the demo agent, in projects below ``base``. Returns the store. Raises WalkFailed."""
+    """The sample's conversations, with their projects below ``base``. Returns the store. Raises WalkFailed."""
     base = base.resolve()
     store = base / "store"
-    for name, prompts in _KEPT:
-        project = base / name
-        project.mkdir(exist_ok=True)
+    for name in sample.FILES:
+        make_project(base / name, sample.FILES[name])
+    for name, agent, prompts in sample.CONVERSATIONS:
         with _report_failure():
-            Walker(lambda text: None, make_command(store, base / "memory"), str(project)).keep(prompts)
+            Walker(lambda text: None, make_command(store, base / "memory", agent), str(base / name)).keep(prompts)
     return store
+
+
+def make_project(folder: Path, files: Mapping[str, str]) -> None:
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / name).write_bytes(text.encode())
 
 
 def walk(print_line: PrintLine, command: Command = make_command) -> None:
     with tempfile.TemporaryDirectory(prefix="acp-proxy-demo-", ignore_cleanup_errors=True) as directory:
         base = Path(directory).resolve()
         store, memory, project = base / "store", base / "memory", base / "project"
-        project.mkdir()
+        make_project(project, sample.FILES["shop"])
         walker = Walker(print_line, command(store, memory), str(project))
         with _report_failure():
             walker.walk()
@@ -111,7 +112,7 @@ class Walker:
         for text in PROMPTS:
             self._print(f"  you: {text}")
             self._live += [ShownItem("user", text), *self._prompt(editor, text)]
-        self._print(f"  The agent answered {len(PROMPTS)} prompts, with a thought, edit, command, plan and image each.")
+        self._print("  The agent found the bug, wrote a test that failed, and mended it.")
 
     def _check_offer(self, editor: Client) -> None:
         capabilities = self._initialize(editor)["agentCapabilities"]
