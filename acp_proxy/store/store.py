@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from acp_proxy.store.compress import CompressionOptions, CompressionResult
     from acp_proxy.store.index import ListedSession, Page
-    from acp_proxy.store.index_update import ShowProgress, StoreIndex
+    from acp_proxy.store.store_index import ShowProgress, StoreIndex
     from acp_proxy.transcript.summary import Summary
     from acp_proxy.transcript.v2_entries import read_as_v1
 
@@ -220,7 +220,7 @@ class StoreBase:
 
     @cached_property
     def index(self) -> "StoreIndex":
-        from acp_proxy.store.index_update import StoreIndex
+        from acp_proxy.store.store_index import StoreIndex
 
         try:
             return StoreIndex(self.layout, self.show_progress)
@@ -524,7 +524,7 @@ def load_the_rest() -> None:
     """
     for module in (
         "store.other_agents",
-        "store.index_update",
+        "store.store_index",
         "store.queries",
         "transcript.rebuild_header",
         "transcript.long_lines",

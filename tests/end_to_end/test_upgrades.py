@@ -113,7 +113,7 @@ def test_a_proxy_upgraded_during_its_start_says_what_to_do_and_ends_its_agent(co
         assert editor.all_ended()
 
 
-@pytest.mark.parametrize("lacks", ["acp_proxy.store.queries", "acp_proxy.store.index_update"])
+@pytest.mark.parametrize("lacks", ["acp_proxy.store.queries", "acp_proxy.store.store_index"])
 def test_a_list_that_fails_after_an_upgrade_says_what_to_do(proxied: Proxied, copy: Copy, lacks: str) -> None:
     with copy.editor(lacks=(lacks,)) as editor:
         session = editor.open()

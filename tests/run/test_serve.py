@@ -24,7 +24,7 @@ print(*sys.modules)
 """
 NEEDED = {"sqlite3", "acp_proxy.run.process_tree"} | ({"psutil"} if sys.platform != "linux" else set())
 NEEDED |= {f"acp_proxy.transcript.{name}" for name in ("compressed", "rebuild_header")}
-NEEDED |= {f"acp_proxy.store.{name}" for name in ("index_update", "queries", "compress")}
+NEEDED |= {f"acp_proxy.store.{name}" for name in ("store_index", "queries", "compress")}
 NEEDED |= {f"acp_proxy.run.{name}" for name in ("idle_work", "replay_thread", "shutdown", "start_sync")}
 
 

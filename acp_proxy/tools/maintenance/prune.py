@@ -12,11 +12,11 @@ from pathlib import Path
 from acp_proxy.errors import errno_name
 from acp_proxy.store import delete
 from acp_proxy.store.index import Index, decode_id
-from acp_proxy.store.index_update import StoreIndex
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.queries import complete_rows, list_all
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.soft_deleted import list_deleted
+from acp_proxy.store.store_index import StoreIndex
 from acp_proxy.transcript.file_names import compressed_path, find_aside_suffix, make_copy_id
 
 IN_USE = "in use"

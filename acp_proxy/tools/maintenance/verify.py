@@ -21,12 +21,12 @@ from typing import Protocol, TypeVar
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol import acp, timestamps
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store import index_update, open_session
 from acp_proxy.store import layout as store_layout
+from acp_proxy.store import open_session, store_index
 from acp_proxy.store.index import Index, check_values, encode_row, parse_json
-from acp_proxy.store.index_update import StoreIndex
 from acp_proxy.store.layout import JOURNAL, Layout
 from acp_proxy.store.sessions import Sessions
+from acp_proxy.store.store_index import StoreIndex
 from acp_proxy.tools.maintenance import damage, mend
 from acp_proxy.tools.maintenance.damage import DamagedRange
 from acp_proxy.tools.maintenance.mend import fit_header, rebuild_header
@@ -350,7 +350,7 @@ class Inspection:
 
     def _list_outdated(self, index: Index, agents: Iterable[str]) -> set[tuple[str, str]]:
         """The transcripts that the next list reads, even without a mark."""
-        changes = [index_update.find_changes(self._layout, index, agent) for agent in agents]
+        changes = [store_index.find_changes(self._layout, index, agent) for agent in agents]
         return {(each.agent, name) for each in changes for name in each.come}
 
     def _matches_index(self, index: Index, agent: str, name: str) -> bool:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from acp_proxy.errors import Unreadable, errno_name
 from acp_proxy.protocol import timestamps
 from acp_proxy.store.index import Index
-from acp_proxy.store.index_update import Progress
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.sessions import Sessions
+from acp_proxy.store.store_index import Progress
 from acp_proxy.tools.changes.edits import CallSummary
 from acp_proxy.tools.search.call_table import CallTable, StoredCall, decode_call, read_calls
 from acp_proxy.tools.search.fts_table import Addition, Excerpt, IndexedTranscript, Key, count_seconds

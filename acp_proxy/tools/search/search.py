@@ -23,10 +23,10 @@ from acp_proxy.errors import NewerFormat, NoFullText, Unreadable, errno_name
 from acp_proxy.protocol import acp, proxy_ids, timestamps
 from acp_proxy.store import layout as store_layout
 from acp_proxy.store.index import COLUMNS, Index, ListedSession, decode_row
-from acp_proxy.store.index_update import Progress, is_temporary
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.queries import LAST_USED, ON_BRANCH, complete_rows, match_directory
 from acp_proxy.store.sessions import Sessions
+from acp_proxy.store.store_index import Progress, is_temporary
 from acp_proxy.tools.search.fts_table import (
     Addition,
     Excerpt,

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 from acp_proxy.errors import Unreadable
-from acp_proxy.store import delete, index_update
+from acp_proxy.store import delete, store_index
 from acp_proxy.store import index as index_module
 from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.store.index import Index
-from acp_proxy.store.index_update import StoreIndex
 from acp_proxy.store.journal import Journal
 from acp_proxy.store.layout import Layout
+from acp_proxy.store.store_index import StoreIndex
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.file_names import file_name
@@ -117,7 +117,7 @@ def test_a_transcript_compressed_during_indexing_is_indexed_correctly(
         assert other.compress(AGENT, file_name("s"), CompressionOptions(min_size=1, older_than=0.0)) is not None
         return reading
 
-    monkeypatch.setattr("acp_proxy.store.index_update.Reading", overtaken)
+    monkeypatch.setattr("acp_proxy.store.store_index.Reading", overtaken)
     assert [row.session for row in store.list_all()] == ["s"]
     assert [row.session for row in store.list_all()] == ["s"]
     assert marks(root) == set()
@@ -763,7 +763,7 @@ def test_lists_do_not_wait_for_an_index_that_cannot_be_locked(
     opened = Both(root)
     with monkeypatch.context() as locks:
         locks.setattr(private_files, "has_record_locks", lambda path: False)
-        locks.setattr(index_update, "Index", in_memory_only)
+        locks.setattr(store_index, "Index", in_memory_only)
         assert listed(opened) == ["new", "b", "a"]
         talk.keep(full, AGENT, "newer", at=6)
         assert listed(opened) == ["newer", "new", "b", "a"]
