@@ -98,7 +98,7 @@ class Service(Struct):
     agent has answered ``initialize``, and has sessions. ``served_by_agent``: what the agent serves; ``served_here``:
     what acp-proxy serves; both are empty before that answer. ``directories``: the agent supports additional
     directories. ``titles``: acp-proxy gives titles to sessions that have none from the agent. ``index``: the parts of
-    its session index that the agent offers this client (``session_index``).
+    JetBrains' index that the agent offers this client (``jetbrains_index``).
     """
 
     modes: Modes

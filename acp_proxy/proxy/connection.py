@@ -6,7 +6,7 @@ whatever a peer sends. It does no I/O and asks for no time. ``run`` calls it und
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, RequestId, Response
-from acp_proxy.proxy import capabilities, handover_lines, own_messages, session_index
+from acp_proxy.proxy import capabilities, handover_lines, jetbrains_index, own_messages
 from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.capabilities import Service, Settings
 from acp_proxy.proxy.effects import (
@@ -445,7 +445,7 @@ class Connection:
             case acp.DELETE if answered.session is not None and message.error is None and self._log.records:
                 effects += self._log.delete(answered.session)
                 effects += [*self._machine.forget_session(answered.session), DeleteSession(answered.session)]
-            case method if method in session_index.METHODS and message.error is None and self._log.records:
+            case method if method in jetbrains_index.METHODS and message.error is None and self._log.records:
                 return [*effects, *self._unstable_methods.handle_index_answer(line, answered, message)]
         return [*effects, Forward(Peer.CLIENT, line)]
 

@@ -3,7 +3,7 @@
 from acp_proxy.protocol import jsonrpc, versions
 from acp_proxy.protocol.jsonrpc import Message, Peer, Response
 from acp_proxy.protocol.versions import Dialect
-from acp_proxy.proxy import capabilities, session_index
+from acp_proxy.proxy import capabilities, jetbrains_index
 from acp_proxy.proxy.capabilities import Service, Settings
 from acp_proxy.proxy.effects import Effect, Forward, IdentifyAgent, ProtocolVersion, Warn
 from acp_proxy.proxy.held_entries import HeldEntries
@@ -74,7 +74,7 @@ class Negotiation:
             effects += self._held_entries.name_agent(IdentifyAgent(offer.name, offer.release))
         line, service.served_here = capabilities.add_offered(line, offer, self._settings)
         service.is_known = service.is_wanted and offer.has_sessions
-        service.index = session_index.find_offered(self._initialize, message.result)
+        service.index = jetbrains_index.find_offered(self._initialize, message.result)
         self._machine.titles = capabilities.LIST in service.served_here
         self._agent_sessions.are_listed = capabilities.LIST in offer.native
         in_theirs = service.is_wanted and offer.dialect.fills_titles and service.modes.list != capabilities.AGENT

@@ -11,8 +11,8 @@ from acp_proxy.transcript.titles import RECORD_BYTES, is_of_record
 EXCLUDE, INCLUDE, ONLY = "exclude", "include", "only"
 """Which sessions to list by archive state: all but archived ones, all, or only archived ones."""
 INDEX_MARK = "_meta", "jetbrains", "air", "archived"
-"""Where a row of an agent's session index says whether the agent has archived the session. Source: claude-agent-acp
-0.101, codex-acp 2.6."""
+"""Where a row of JetBrains' index says whether the agent has archived the session. Source: claude-agent-acp 0.101,
+codex-acp 2.6."""
 
 
 class ListRow(Protocol):

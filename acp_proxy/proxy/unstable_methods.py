@@ -1,9 +1,9 @@
 """Serves drafts of the protocol that the agent lacks: titles by the user, archived sessions, and status.
 
-Does nothing unless ``Service.served_here`` names one of them, or the agent has a session index (``session_index``):
-that has the archive states and titles of both. With an agent's own list, titles and archived sessions are
-brought into its pages: the agent never sees ``archived``, and a page of which nothing is left is not sent; the agent is
-asked for the next one instead.
+Does nothing unless ``Service.served_here`` names one of them, or the agent has JetBrains' index (``jetbrains_index``):
+that has the archive states and titles of both. With an agent's own list, titles and archived sessions are brought into
+its pages: the agent never sees ``archived``, and a page of which nothing is left is not sent; the agent is asked for
+the next one instead.
 """
 
 from collections import OrderedDict
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, json_splice, jsonrpc, proxy_ids, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
-from acp_proxy.proxy import own_messages, session_index
+from acp_proxy.proxy import jetbrains_index, own_messages
 from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.capabilities import ARCHIVE, CLOSE, LIST, STATUS, TITLE, Service
 from acp_proxy.proxy.effects import AmendList, AmendTitles, AnswerStatus, Effect, Forward, SetArchived, SetTitle
@@ -88,20 +88,20 @@ class UnstableMethods:
                 self.archive_filter(request.params)
                 self._open_requests.add(Peer.CLIENT, request, None, whole=True)
                 is_draft = ARCHIVE in ours and isinstance(request.params, dict) and "archived" in request.params
-                if is_draft or (self._has_index and session_index.archive_filter(request.params) == ONLY):
+                if is_draft or (self._has_index and jetbrains_index.archive_filter(request.params) == ONLY):
                     with suppress(ValueError, KeyError):  # then the line cannot be changed, and passes
                         line = self._list_request(request, request.id)
                 return [Forward(Peer.AGENT, line)]
-            case method if method in session_index.METHODS:
-                return self._change_index(request, session_index.METHODS[method])
+            case method if method in jetbrains_index.METHODS:
+                return self._change_index(request, jetbrains_index.METHODS[method])
         return None
 
     @property
     def _has_index(self) -> bool:
-        """Whether the agent's list is that of a session index, and is amended."""
-        return session_index.INDEX in self._service.index and self._service.amends and self._log.records
+        """Whether the agent's list is that of JetBrains' index, and is amended."""
+        return jetbrains_index.INDEX in self._service.index and self._service.amends and self._log.records
 
-    def _change_index(self, request: Request, method: session_index.IndexMethod) -> list[Effect] | None:
+    def _change_index(self, request: Request, method: jetbrains_index.IndexMethod) -> list[Effect] | None:
         """Serve a change in the agent's index of a session for which the agent has none yet; None for all others."""
         session = acp.session_id(request.params) or ""
         if not (self._has_index and method.part in self._service.index and proxy_ids.is_foreign(session)):
@@ -139,7 +139,7 @@ class UnstableMethods:
             directories=service.directories,
         )
         if self._has_index:
-            return replace(page, archived=session_index.archive_filter(asked.params), asked=asked, of_index=True)
+            return replace(page, archived=jetbrains_index.archive_filter(asked.params), asked=asked, of_index=True)
         if ARCHIVE not in service.served_here:
             return page
         return replace(page, archived=acp.text(asked.params, "archived") or EXCLUDE, asked=asked)
@@ -193,14 +193,14 @@ class UnstableMethods:
             for each in effects
         ]
 
-    # --- the agent's session index
+    # --- JetBrains' index of the agent's sessions
 
     def handle_index_answer(self, line: bytes, answered: OpenRequest, message: Response) -> list[Effect]:
-        """The agent's answer to one of ``session_index.METHODS``. ``answered``: the request."""
+        """The agent's answer to one of ``jetbrains_index.METHODS``. ``answered``: the request."""
         request, session = answered.request, answered.session
         offers = self._service.served_by_agent | self._service.index
         if session is not None:
-            followed = session_index.follow_answer(request, session, message.result, offers)
+            followed = jetbrains_index.follow_answer(request, session, message.result, offers)
             return [*([followed] if followed is not None else []), Forward(Peer.CLIENT, line)]
         return [self.amend_rows(request.method, line, request.params) or Forward(Peer.CLIENT, line)]
 
@@ -211,7 +211,7 @@ class UnstableMethods:
         if not (service.index and service.amends and self._log.records):
             return None
         renamed = self._open_requests.sessions(Peer.CLIENT, acp.RENAMES)
-        page = session_index.amend_rows(
+        page = jetbrains_index.amend_rows(
             method, line, service.index, titles=service.titles, renamed=renamed, asked=params
         )
         if page is None:
@@ -242,10 +242,10 @@ class UnstableMethods:
 
     def _list_request(self, asked: Request, id: RequestId, cursor: str | None = None) -> bytes:
         line = _list_request(asked, id, cursor)
-        if not self._has_index or session_index.archive_filter(asked.params) != ONLY:
+        if not self._has_index or jetbrains_index.archive_filter(asked.params) != ONLY:
             return line
         text = json_splice.decode(line)
-        return json_splice.encode(session_index.with_all(text, json_splice.members(text)["params"]))
+        return json_splice.encode(jetbrains_index.with_all(text, json_splice.members(text)["params"]))
 
     def _own_id(self) -> RequestId:
         self._asked += 1

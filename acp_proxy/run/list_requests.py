@@ -13,7 +13,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy import own_messages, session_list
 from acp_proxy.proxy.effects import AmendList, AmendTitles, Forward, ListSessions, RelayEffect
 from acp_proxy.proxy.events import PageEmptied
-from acp_proxy.proxy.session_index import IndexRows
+from acp_proxy.proxy.jetbrains_index import IndexRows
 from acp_proxy.proxy.session_list import join_rows
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.writer_jobs import PATIENCE_SECONDS

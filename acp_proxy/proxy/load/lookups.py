@@ -17,12 +17,12 @@ from acp_proxy.proxy.capabilities import Service
 from acp_proxy.proxy.effects import CloseTranscript, DecideLater, Effect, FindSession, Forward, SetArchived
 from acp_proxy.proxy.events import SessionFound
 from acp_proxy.proxy.handovers import Handovers
+from acp_proxy.proxy.jetbrains_index import METHODS
 from acp_proxy.proxy.load.agent_sessions import AgentSessions
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_plan import LoadPlan, Refusal, plan_load
 from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.session_index import METHODS
 from acp_proxy.proxy.session_log import SessionLog
 from acp_proxy.proxy.uncopied_sessions import UncopiedSessions
 
