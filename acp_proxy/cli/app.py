@@ -187,7 +187,7 @@ def _command(module: str, name: str, brief: str, *, in_front: bool = False) -> L
 
 OF_SESSIONS: Mapping[str, Mapping[str, LazyCommand]] = {
     "Find and read": {
-        "list": _command("cli.list_sessions", "list_sessions", "sessions, newest first"),
+        "list": _command("cli.list", "list_sessions", "sessions, newest first"),
         "show": _command("tools.show.command", "show", "a conversation"),
         "search": _command("tools.search.command", "search", "words in conversations"),
         "diff": _command("tools.changes.command", "diff", "what a session changed"),
@@ -197,12 +197,12 @@ OF_SESSIONS: Mapping[str, Mapping[str, LazyCommand]] = {
     },
     "Tidy up": {
         "rename": _command("cli.rename", "rename", "give a title"),
-        "archive": _command("cli.rename", "archive", "hide from lists"),
-        "unarchive": _command("cli.rename", "unarchive", "show in lists again"),
+        "archive": _command("cli.archive", "archive", "hide from lists"),
+        "unarchive": _command("cli.archive", "unarchive", "show in lists again"),
         "pin": _command("cli.pin", "pin", "never prune them"),
         "unpin": _command("cli.pin", "unpin", "as the others again"),
         "delete": _command("cli.delete", "delete", "delete sessions"),
-        "restore": _command("cli.delete", "restore", "bring back deleted ones"),
+        "restore": _command("cli.restore", "restore", "bring back deleted ones"),
         "prune": _command("tools.maintenance.prune_command", "prune", "delete old sessions"),
         "compress": _command("tools.maintenance.compress_command", "compress", "make files smaller"),
         "redact": _command("tools.redact.command", "redact", "mask secrets"),

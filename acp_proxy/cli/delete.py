@@ -1,16 +1,13 @@
-"""``acp-proxy delete``: delete sessions, so that they can be restored, or permanently; ``acp-proxy restore``."""
+"""``acp-proxy delete``: delete sessions, so that they can be restored, or permanently."""
 
 import sys
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Annotated
 
 import typer
 
-from acp_proxy.cli import completion
 from acp_proxy.cli.common import (
     AgentOption,
-    JsonOption,
     NamedSessionsArgument,
     StoreOption,
     YesOption,
@@ -22,7 +19,7 @@ from acp_proxy.cli.common import (
     shorten_ids,
     write_command,
 )
-from acp_proxy.cli.pager import find_screen
+from acp_proxy.cli.restore import find_matching
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.errors import AcpProxyError, NewerFormat, NoSuchSession, Unreadable, UsageError
 from acp_proxy.shell_quote import is_typable
@@ -30,138 +27,9 @@ from acp_proxy.store.sessions import (
     DeletedSession,
     ListedSession,
     Sessions,
-    file_name,
-    find_titled,
-    match_agents,
     name_before_delete,
 )
 from acp_proxy.views import formatting, sanitize, session_lines
-
-# --- ``acp-proxy restore``: restore soft-deleted sessions.
-
-
-NOTHING_DELETED = "no deleted session can be restored"
-
-
-def restore(
-    sessions: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="SESSION...",
-            help="Ids, beginnings of ids, titles, or: last. Default: list them.",
-            show_default=False,
-            autocompletion=completion.complete_deleted,
-        ),
-    ] = None,
-    store: StoreOption = "",
-    agent: AgentOption = "",
-    listing: Annotated[bool, typer.Option("--list", help="List the sessions that can be restored.")] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Undo deletes, or list what can be restored.
-
-    A session that you delete, here or in your editor, can be restored for 30 days (bin-days in config.toml). The list
-    begins with the latest delete.
-
-    Example: acp-proxy restore last
-    """
-    with report_errors():
-        opened = open_store(store, change=bool(sessions) and not listing)
-        if listing or not sessions:
-            _list(opened, find_matching(opened.list_deleted(), None, agent), as_json)
-            return
-        chosen = {
-            (each.agent, each.name): each for wanted in sessions for each in [_choose_deleted(opened, wanted, agent)]
-        }
-        restored = [_restore(opened, each) for each in chosen.values()]
-    if as_json:
-        typer.echo(sanitize.format_json([session_lines.encode_row(row) for row in restored], indent=2))
-
-
-def find_matching(kept: Iterable[DeletedSession], wanted: str | None, agent: str) -> list[DeletedSession]:
-    """The sessions with this id or transcript, else those whose id begins with it. An empty word matches none.
-
-    None: all.
-    """
-    all_kept = list(kept)
-    agents = match_agents({each.agent for each in all_kept}, agent)
-    found = [each for each in all_kept if each.agent in agents]
-    if wanted is None:
-        return found
-    return (
-        [each for each in found if each.session == wanted]
-        or [each for each in found if wanted in (each.selector, each.name)]
-        or [each for each in found if wanted and each.session.startswith(wanted)]
-    )
-
-
-def _choose_deleted(store: Sessions, wanted: str, agent: str) -> DeletedSession:
-    """The latest delete of exactly one session. Raises NoSuchSession."""
-    found = find_matching(store.list_deleted(), None if wanted == "last" else wanted, agent)
-    if not found:
-        by_title = (
-            (each, row.title) for each, row in _read_each(store, find_matching(store.list_deleted(), None, agent))
-        )
-        found = find_titled(by_title, wanted)
-    if not found and not find_matching(store.list_deleted(), None, agent):
-        matches = "" if wanted == "last" else f", so none matches {wanted!r}"
-        raise NoSuchSession(f"{NOTHING_DELETED}{matches}. To see all sessions: acp-proxy list")
-    if not found:
-        raise NoSuchSession(f"no deleted session matches {wanted!r}. To see them: acp-proxy restore --list")
-    if wanted != "last" and len({(each.agent, each.session) for each in found}) > 1:
-        raise NoSuchSession(
-            f"{wanted!r} matches several sessions:",
-            *_format_lines(store, found),
-            "Give more of the id, or use --agent.",
-        )
-    return found[0]
-
-
-def _restore(store: Sessions, kept: DeletedSession) -> ListedSession:
-    row = store.summarize_deleted(kept)
-    try:
-        row = store.restore(kept)
-    except Unreadable:
-        typer.echo("The index cannot be written now. The next list adds the session to it.", err=True)
-    typer.echo(sanitize.make_line(f"Restored: {row.title or '(no title)'}  {row.session}"), err=True)
-    if row.name != file_name(row.session):
-        typer.echo("A newer session has the same id. Editors show that one; acp-proxy list shows both.", err=True)
-    return row
-
-
-def _list(store: Sessions, kept: list[DeletedSession], as_json: bool) -> None:
-    if as_json:
-        values = [
-            session_lines.encode_row(row) | {"deletedAt": each.at, "removedAt": each.until or None}
-            for each, row in _read_each(store, kept)
-        ]
-        typer.echo(sanitize.format_json(values, indent=2))
-    elif not kept:
-        typer.echo(f"{NOTHING_DELETED.capitalize()}.", err=True)
-    else:
-        for text in _format_lines(store, kept):
-            typer.echo(text)
-        typer.echo("To restore one: acp-proxy restore SESSION", err=True)
-
-
-def _format_lines(store: Sessions, kept: list[DeletedSession]) -> list[str]:
-    from acp_proxy.views.candidates import SessionRow, format_lines
-
-    ids = formatting.shorten_ids((each.session for each in kept), ())
-    shown = [
-        SessionRow(
-            each.at, each.agent, ids[each.session] + each.selector.removeprefix(each.session), row.title, row.size
-        )
-        for each, row in _read_each(store, kept)
-    ]
-    target = find_screen()
-    return list(format_lines(shown, target.width if target.is_terminal else None))
-
-
-def _read_each(store: Sessions, kept: list[DeletedSession]) -> Iterator[tuple[DeletedSession, ListedSession]]:
-    for each in kept:
-        with suppress(OSError, NewerFormat):  # sessions verify reports it
-            yield each, store.summarize_deleted(each)
 
 
 def delete(

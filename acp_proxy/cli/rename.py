@@ -7,20 +7,17 @@ import typer
 from acp_proxy.cli.common import (
     LAST,
     AgentOption,
-    NamedSessionsArgument,
     SessionArgument,
     StoreOption,
     choose_session,
     mask_as_run,
     open_store,
-    repeat_store_option,
     report_errors,
-    write_command,
 )
-from acp_proxy.errors import NoSuchSession, UsageError
-from acp_proxy.store.sessions import ListedSession, Sessions
+from acp_proxy.errors import UsageError
+from acp_proxy.store.sessions import Sessions
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
-from acp_proxy.views import formatting, sanitize
+from acp_proxy.views import sanitize
 
 
 def rename(
@@ -55,53 +52,3 @@ def rename(
 def _read_title(store: Sessions, agent: str, name: str) -> str | None:
     """The current title of a session."""
     return next((row.title for row in store.list_all() if (row.agent, row.name) == (agent, name)), None)
-
-
-# --- ``acp-proxy archive`` and ``unarchive``: hide sessions from lists, and show them again.
-
-
-def archive(
-    context: typer.Context, sessions: NamedSessionsArgument, store: StoreOption = "", agent: AgentOption = ""
-) -> None:
-    """Hide sessions from lists; nothing is deleted.
-
-    They are in no list, also not in an editor's; list --archived shows them. Every command still takes their ids, and
-    search still finds them.
-
-    Example: acp-proxy archive last
-    """
-    with report_errors():
-        opened = open_store(store, change=True)
-        rows = [choose_session(opened, each, agent) for each in sessions]
-        _set(opened, rows, is_archived=True)
-    back = write_command("unarchive", [row.selector for row in rows], *repeat_store_option(context, store))
-    typer.echo(sanitize.make_line(f"Archived. To bring {'it' if len(rows) == 1 else 'them'} back: {back}"))
-
-
-def unarchive(sessions: NamedSessionsArgument, store: StoreOption = "", agent: AgentOption = "") -> None:
-    """Show archived sessions in lists again.
-
-    Here, last is the newest archived session.
-
-    Example: acp-proxy unarchive last
-    """
-    with report_errors():
-        opened = open_store(store, change=True)
-        rows = [_find_archived(opened, each, agent) for each in sessions]
-        _set(opened, rows, is_archived=False)
-    typer.echo("Unarchived." if any(row.is_archived for row in rows) else "Nothing changed: it was not archived.")
-
-
-def _find_archived(store: Sessions, wanted: str, agent: str) -> ListedSession:
-    if wanted != "last":
-        return choose_session(store, wanted, agent)
-    newest = next(store.list_newest(agent, archived=True), None)
-    if newest is None:
-        raise NoSuchSession("no session is archived. To see all sessions: acp-proxy list")
-    return newest
-
-
-def _set(store: Sessions, rows: list[ListedSession], *, is_archived: bool) -> None:
-    for row in rows:
-        typer.echo(sanitize.format_heading(row, formatting.format_local_time(row.updated)))
-        store.set_archived(row, is_archived)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from acp_proxy.cli.common import AgentOption, StoreOption, open_store, print_on_stderr, report_errors
-from acp_proxy.cli.list_sessions import explain_empty_list
+from acp_proxy.cli.list import explain_empty_list
 from acp_proxy.cli.pager import find_screen, is_attended
 from acp_proxy.cli.session_filter import (
     BranchOption,

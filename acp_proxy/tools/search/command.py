@@ -22,7 +22,7 @@ from acp_proxy.cli.common import (
     shorten_ids,
     write_command,
 )
-from acp_proxy.cli.list_sessions import explain_empty_list
+from acp_proxy.cli.list import explain_empty_list
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.cli.progress import MOMENT, ProgressBar, begin_progress
 from acp_proxy.cli.session_filter import (

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from acp_proxy.cli.common import AgentOption, JsonOption, StoreOption, open_store, print_on_stderr, report_errors
-from acp_proxy.cli.list_sessions import explain_empty_list
+from acp_proxy.cli.list import explain_empty_list
 from acp_proxy.cli.pager import find_screen, open_pager
 from acp_proxy.cli.progress import MOMENT, begin_progress
 from acp_proxy.cli.session_filter import (
