@@ -1,4 +1,4 @@
-"""Deletes sessions permanently or softly, restores them, lifts deletes, and keeps the user's titles, archive and pins.
+"""Deletes sessions permanently or softly, restores them, and lifts deletes.
 
 The journal decides: each change begins with an event, and its consequences for files, backups and titles follow at
 once, under the journal's lock. If that is interrupted, the next query of the index, list of soft-deleted sessions or
@@ -7,8 +7,8 @@ event says so, and the old one is overwritten.
 
 A permanent delete removes the transcript in every form, its backups, what was soft-deleted under its name, and turns
 of other machines that wait for it (``Layout.remove_transcript``); the search tables with its words; and its titles, in
-the journal and in the journal's backups (``erase_titles``). ``StoreIndex.remove`` then removes the row, also from
-SQLite's log, and the mark last. What stays is the event: the id, the time and the transcript's uid.
+the journal and in the journal's backups (``Layout.erase_titles``). ``StoreIndex.remove`` then removes the row, also
+from SQLite's log, and the mark last. What stays is the event: the id, the time and the transcript's uid.
 
 A soft delete moves the transcript, in the form it has, to ``deleted/`` under a name of its own, and its backups get
 that name (``Layout.move_backups``). Its title follows, as after a rename. The event has the new name, and until when
@@ -29,7 +29,7 @@ from acp_proxy.protocol import timestamps
 from acp_proxy.store import journal
 from acp_proxy.store.journal import Event, Journal
 from acp_proxy.store.layout import Layout, move_transcript, number_name
-from acp_proxy.transcript import private_files
+from acp_proxy.transcript.appender import lock_unused
 from acp_proxy.transcript.file_names import (
     compressed_path,
     file_name,
@@ -41,8 +41,6 @@ from acp_proxy.transcript.reader import Reading
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _DAY = 24 * 60 * 60.0
-_SURELY_UNUSED_SECONDS = _DAY
-"""Without file locks, a transcript written to within this time counts as in use."""
 
 
 def delete(
@@ -59,7 +57,8 @@ def delete(
     with suppress(OSError):  # the mark only makes the index notice sooner
         layout.mark(agent, name)
     with lock_journal(layout, agent, deletes=True) as its_journal:
-        at, more = stamp_now(), journal.encode_about(_read_uid(layout.transcript_path(agent, name)), is_here=is_here)
+        at, uid = journal.stamp_now(), _read_uid(layout.transcript_path(agent, name))
+        more = journal.encode_about(uid, is_here=is_here)
         if not soft:
             _append_deleted(layout, agent, session, at, more, is_unused=is_unused)
         elif session not in its_journal.read_deleted():  # else its soft-deleted transcript stays as it is
@@ -103,11 +102,11 @@ def finish_delete(layout: Layout, agent: str, session: str) -> None:
     deleted_name = its_journal.read_state().deleted[session]
     if deleted_name is None:
         # Titles first: the file shows that there is more to do, as long as it exists (``_list_interrupted``).
-        erase_titles(layout, agent, name, *layout.list_deleted_of(agent, name))
+        layout.erase_titles(agent, name, *layout.list_deleted_of(agent, name))
         layout.remove_transcript(agent, name)
     else:
-        _copy_title(layout, agent, session, name, deleted_name)
-        erase_titles(layout, agent, name)
+        its_journal.copy_title(session, name, deleted_name)
+        layout.erase_titles(agent, name)
         _move_to_deleted(layout, agent, name, deleted_name)
 
 
@@ -158,7 +157,7 @@ def lift_delete(layout: Layout, agent: str, session: str) -> None:
     with its_journal.lock():
         if session in its_journal.read_deleted():
             finish_delete(layout, agent, session)  # a crash may have interrupted the delete
-            its_journal.append(journal.LIFTED, session, stamp_now())
+            its_journal.append(journal.LIFTED, session, journal.stamp_now())
 
 
 def delete_transcript(
@@ -184,7 +183,7 @@ def delete_transcript(
 def _delete_set_aside(layout: Layout, agent: str, session: str, name: str, *, soft: bool, is_here: bool) -> None:
     layout.mark(agent, name)
     with lock_journal(layout, agent, deletes=True):
-        at = stamp_now()
+        at = journal.stamp_now()
         to, until = (_choose_deleted_name(layout, agent, name, at), _encode_until(layout, at)) if soft else ("", {})
         _move(layout, agent, Event(journal.TITLED, session, name, to=to, is_here=is_here), until)
 
@@ -218,12 +217,12 @@ def remove_expired(layout: Layout) -> int:
     """
     count = 0
     for agent in layout.list_agents():
-        for deleted_name in list_expired(layout, agent, stamp_now()):
+        for deleted_name in list_expired(layout, agent, journal.stamp_now()):
             with layout.get_journal(agent).lock():
                 # Asked again under the lock: it may have been restored, and deleted anew under this name.
                 path = layout.deleted_path(agent, deleted_name)
                 if (
-                    deleted_name not in list_expired(layout, agent, stamp_now())
+                    deleted_name not in list_expired(layout, agent, journal.stamp_now())
                     or (session := read_session(path)) is None
                 ):
                     continue
@@ -274,7 +273,7 @@ def _move(layout: Layout, agent: str, event: Event, more: Mapping[str, str] = Ma
     title |= journal.encode_about(_read_uid(layout.either_path(agent, event.name)), is_here=event.is_here)
     with nullcontext() if event.to else _ignore_full_disk():
         layout.get_journal(agent).append(
-            event.kind, event.session, stamp_now(), transcript=event.transcript, **title, to=event.to, **more
+            event.kind, event.session, journal.stamp_now(), transcript=event.transcript, **title, to=event.to, **more
         )
     return _finish_move(layout, agent, event)
 
@@ -291,18 +290,18 @@ def _finish_move(layout: Layout, agent: str, event: Event) -> str:
         if _has_file(layout.either_path(agent, name)):  # else it was moved before
             to = _move_transcript(layout, agent, name, to)
         layout.move_backups(agent, name, to)
-        _copy_title(layout, agent, event.session, name, to)
-        erase_titles(layout, agent, name)
+        layout.get_journal(agent).copy_title(event.session, name, to)
+        layout.erase_titles(agent, name)
     elif is_deleted_name(name):
-        erase_titles(layout, agent, name)
+        layout.erase_titles(agent, name)
         layout.remove_deleted(agent, name)
     else:
-        erase_titles(layout, agent, name, *layout.list_deleted_of(agent, name))
+        layout.erase_titles(agent, name, *layout.list_deleted_of(agent, name))
         layout.remove_transcript(agent, name)
     # A title that is None also says that the rename or removal is complete (``Event.to``). It comes last, so whoever
     # finds a crash in between does all of it again; each step above leaves alone what is done.
     with _ignore_full_disk():  # then it is completed once more
-        _append_title(layout, agent, event.session, name, None)
+        layout.get_journal(agent).append_title(event.session, name, None)
     return to
 
 
@@ -363,152 +362,7 @@ def _has_file(path: Path) -> bool:
     return os.path.lexists(path) or os.path.lexists(compressed_path(path))
 
 
-def set_title(
-    layout: Layout, agent: str, session: str, name: str, title: str | None, *, by_agent: bool = False
-) -> None:
-    """Set the user's title; None: remove it. ``by_agent``: the agent has it too.
-
-    Raises OSError (FileNotFoundError: the session was deleted).
-    """
-    with _lock_living(layout, agent, session, name):
-        if title is None:
-            _remove_titles(layout, agent, session, name)
-        else:
-            _append_title(layout, agent, session, name, title, by_agent=by_agent)
-        layout.remove_search_tables(name)  # search tables contain the title
-
-
-def set_archived(
-    layout: Layout, agent: str, session: str, name: str, is_archived: bool, *, by_agent: bool = False
-) -> None:
-    """Archive or unarchive a session. ``by_agent``: the agent has done so too.
-
-    Raises OSError (FileNotFoundError: the session was deleted).
-    """
-    with _lock_living(layout, agent, session, name) as its_journal:
-        state = its_journal.read_state()
-        is_news = is_archived and by_agent and name not in state.archived_by_agent
-        if is_news or is_archived != (name in state.archived):
-            _append_archived(layout, agent, session, name, is_archived, by_agent=by_agent)
-
-
-def set_pinned(layout: Layout, agent: str, session: str, name: str, is_pinned: bool) -> None:
-    """Pin or unpin a session. Raises OSError (FileNotFoundError: the session was deleted)."""
-    with _lock_living(layout, agent, session, name) as its_journal:
-        if is_pinned != (name in its_journal.read_state().pinned):
-            _append_pinned(layout, agent, session, name, is_pinned)
-
-
-@contextmanager
-def _lock_living(layout: Layout, agent: str, session: str, name: str) -> Iterator[Journal]:
-    """Hold the journal. Raises OSError (FileNotFoundError: the session was deleted)."""
-    with lock_journal(layout, agent) as its_journal:
-        if name == file_name(session) and session in its_journal.read_deleted():
-            raise FileNotFoundError(errno.ENOENT, "it was deleted", session)
-        yield its_journal
-
-
-def move_user_state(layout: Layout, agent: str, session: str, before: str, after: str) -> None:
-    """Move the title, and whether it is archived and pinned, to a transcript's new name. Call it only while holding
-    the journal.
-
-    Raises OSError.
-    """
-    if before in layout.get_journal(agent).read_state().archived:
-        _append_archived(layout, agent, session, before, False)
-        _append_archived(layout, agent, session, after, True)
-    if before in layout.get_journal(agent).read_state().pinned:
-        _append_pinned(layout, agent, session, before, False)
-        _append_pinned(layout, agent, session, after, True)
-    _copy_title(layout, agent, session, before, after)
-    _remove_titles(layout, agent, session, before)
-
-
-def erase_titles(layout: Layout, agent: str, *names: str) -> None:
-    """Overwrite these transcripts' titles in the journal, and remove its backups. Raises OSError.
-
-    Call it only while holding the journal.
-    """
-    its_journal = layout.get_journal(agent)
-    if its_journal.read_state().titled.isdisjoint(names):
-        return
-    its_journal.erase_titles(names)
-    for copy in layout.list_journal_backups(agent):
-        copy.unlink(missing_ok=True)
-
-
-@contextmanager
-def lock_unused(path: Path) -> Iterator[bool]:
-    """Yields whether nobody has a transcript open to append. While this holds, nobody can open it. Raises OSError.
-
-    A compressed one can still be decompressed and opened, unless the caller holds the journal.
-    """
-    try:
-        fd = private_files.open_private(path, os.O_RDWR)  # some network file systems lock only files opened to write
-    except FileNotFoundError:  # it is compressed: appending would decompress it first
-        yield True
-        return
-    try:
-        yield private_files.lock(fd) or time.time() - os.fstat(fd).st_mtime >= _SURELY_UNUSED_SECONDS
-    except BlockingIOError:
-        yield False
-    finally:
-        private_files.close(fd)
-
-
-def _copy_title(layout: Layout, agent: str, session: str, before: str, after: str) -> None:
-    title = layout.get_journal(agent).read_state().titles.get(before)
-    if title is not None:
-        _append_title(layout, agent, session, after, title)
-
-
-def _remove_titles(layout: Layout, agent: str, session: str, *names: str) -> None:
-    for name in names:
-        if name in layout.get_journal(agent).read_state().titles:
-            _append_title(layout, agent, session, name, None)  # for processes that have read the file already
-    erase_titles(layout, agent, *names)
-
-
-def _append_title(
-    layout: Layout, agent: str, session: str, name: str, title: str | None, *, by_agent: bool = False
-) -> None:
-    members: dict[str, str | bool | None] = {
-        **_encode_transcript(session, name),
-        "title": title,
-        **_encode_by(by_agent),
-    }
-    layout.get_journal(agent).append(journal.TITLED, session, stamp_now(), **members)
-
-
-def _append_archived(
-    layout: Layout, agent: str, session: str, name: str, is_archived: bool, *, by_agent: bool = False
-) -> None:
-    event = journal.ARCHIVED if is_archived else journal.UNARCHIVED
-    layout.get_journal(agent).append(
-        event, session, stamp_now(), **_encode_transcript(session, name), **_encode_by(by_agent)
-    )
-
-
-def _append_pinned(layout: Layout, agent: str, session: str, name: str, is_pinned: bool) -> None:
-    event = journal.PINNED if is_pinned else journal.UNPINNED
-    layout.get_journal(agent).append(event, session, stamp_now(), **_encode_transcript(session, name))
-
-
-def _encode_by(agent: bool) -> dict[str, str]:
-    return {"by": "agent"} if agent else {}
-
-
-def _encode_transcript(session: str, name: str) -> dict[str, str]:
-    """The key of an event that belongs to a transcript whose name is not the session's own."""
-    return {} if name == file_name(session) else {"transcript": name}
-
-
 def _move_to_deleted(layout: Layout, agent: str, name: str, deleted_name: str) -> None:
     if layout.has_transcript(agent, name):  # else it was moved before
         deleted_name = _move_transcript(layout, agent, name, deleted_name)
     layout.move_backups(agent, name, deleted_name)
-
-
-def stamp_now() -> str:
-    """The time of an event, and the one by which it is decided what is over."""
-    return timestamps.stamp(time.time())

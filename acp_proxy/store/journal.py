@@ -14,6 +14,7 @@ overwritten in place, so that appending need not wait.
 import os
 import re
 import threading
+import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol import acp, jsonrpc, timestamps
 from acp_proxy.transcript import private_files, salvage
 from acp_proxy.transcript.file_names import file_name, is_ours
 from acp_proxy.transcript.private_files import append_all, lock, open_private, read_at, write_at
@@ -65,6 +66,11 @@ class Event(Struct, frozen=True):
     def name(self) -> str:
         """The name of the transcript that an event belongs to, unless that is a delete."""
         return self.transcript or file_name(self.session)
+
+
+def stamp_now() -> str:
+    """The time of an event, and the one by which it is decided what is over."""
+    return timestamps.stamp(time.time())
 
 
 def encode_about(uid: str, *, is_here: bool) -> dict[str, str | bool | None]:
@@ -169,6 +175,24 @@ class Journal:
         is_alone = self._holder == threading.get_ident() and after.st_size == size + len(data)
         if known is not None and known[0] == _identify(before) and is_alone:  # many deletes read the file only once
             self._known = _identify(after), _fold((piece.value for piece in find_events(line)), known[1])
+
+    def append_about(
+        self, event: str, session: str, name: str, *, by_agent: bool = False, **more: str | bool | None
+    ) -> None:
+        """Append an event about a transcript, by its name. ``by_agent``, ``more``: an ``Event``'s fields. Raises
+        OSError."""
+        about = {} if name == file_name(session) else {"transcript": name}  # only a name that is not the session's own
+        self.append(event, session, stamp_now(), **about, **more, **({"by": "agent"} if by_agent else {}))
+
+    def append_title(self, session: str, name: str, title: str | None, *, by_agent: bool = False) -> None:
+        """Append the user's title of a transcript. None: there is none, and a rename or removal of the transcript is
+        complete (``Event.to``). ``by_agent``: the agent has the title, too. Raises OSError."""
+        self.append_about(TITLED, session, name, title=title, by_agent=by_agent)
+
+    def copy_title(self, session: str, before: str, after: str) -> None:
+        """Give the user's title of the transcript ``before``, if there is one, to ``after``. Raises OSError."""
+        if (title := self.read_state().titles.get(before)) is not None:
+            self.append_title(session, after, title)
 
     def sync(self) -> None:
         """Return once everything appended is on disk. Raises OSError."""

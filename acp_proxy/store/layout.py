@@ -342,6 +342,16 @@ class Layout:
         """The copies of an agent's journal made by repairs."""
         return sorted((self.backups / agent).glob(f"{JOURNAL}.*"))
 
+    def erase_titles(self, agent: str, *names: str) -> None:
+        """Overwrite these transcripts' titles in an agent's journal, and remove its backups. Call it only while holding
+        the journal. Raises OSError."""
+        journal = self.get_journal(agent)
+        if journal.read_state().titled.isdisjoint(names):
+            return
+        journal.erase_titles(names)
+        for copy in self.list_journal_backups(agent):
+            copy.unlink(missing_ok=True)
+
     def list_backed_up(self, agent: str) -> set[str]:
         """The names of an agent's transcripts that have backups, which may be of the journal too. Raises OSError."""
         with suppress(FileNotFoundError):

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 
 from acp_proxy.protocol import proxy_ids
-from acp_proxy.store import delete, fork
+from acp_proxy.store import delete, fork, user_state
 from acp_proxy.store import layout as store_layout
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format
@@ -79,7 +79,7 @@ def open_copy(layout: Layout, agent: str, header: Header, of: str, parent: str) 
             title = layout.get_journal(of).read_state().titles.get(parent)
             if title is not None:
                 with contextlib.suppress(OSError):  # the copy is there without it
-                    delete.set_title(layout, agent, header.session, name, title)
+                    user_state.set_title(layout, agent, header.session, name, title)
             return transcript
     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
 
@@ -136,7 +136,7 @@ def _set_aside(layout: Layout, agent: str, session: str, path: Path) -> None:
         layout.mark(agent, path.stem)
         layout.move_backups(agent, path.stem, aside)
         with contextlib.suppress(OSError):  # disk full: the newer session keeps the title for now, and stays archived
-            delete.move_user_state(layout, agent, session, path.stem, aside)
+            user_state.move_user_state(layout, agent, session, path.stem, aside)
 
 
 def _has_content(path: Path) -> bool:

@@ -15,10 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from acp_proxy.protocol import proxy_ids
-from acp_proxy.store import delete, same_directory
+from acp_proxy.store import same_directory
 from acp_proxy.store.index import COLUMNS, PAGE, Index, ListedSession, decode_id, decode_row, encode_id
 from acp_proxy.store.journal import EMPTY, JournalState
 from acp_proxy.store.layout import Layout
+from acp_proxy.transcript.appender import lock_unused
 from acp_proxy.transcript.file_names import ASIDE, COPY, is_ours, make_copy_id
 
 _FIRST = 64  # rows of each agent: more than a screen
@@ -237,7 +238,7 @@ def read_state(layout: Layout, agent: str) -> JournalState:
 def is_open(layout: Layout, row: ListedSession) -> bool:
     """Whether a process has the transcript open to append; False if that cannot be determined."""
     try:
-        with delete.lock_unused(layout.transcript_path(row.agent, row.name)) as is_unused:
+        with lock_unused(layout.transcript_path(row.agent, row.name)) as is_unused:
             return not is_unused
     except OSError:  # for example, the store is read-only
         return False

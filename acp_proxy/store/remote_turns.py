@@ -21,6 +21,7 @@ from acp_proxy.protocol import acp, proxy_ids
 from acp_proxy.store import delete, open_session
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format, private_files
+from acp_proxy.transcript.appender import lock_unused
 from acp_proxy.transcript.compressed import write_chunks
 from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.file_names import file_name, unfinished_path
@@ -54,7 +55,7 @@ def append_turns(
     with private_files.lock_folder(path.parent, wait=wait):
         open_session.decompress(layout, agent, path)
         with layout.get_journal(agent).lock():  # nobody deletes it, and gives its name to another
-            with delete.lock_unused(path) as is_unused:
+            with lock_unused(path) as is_unused:
                 if not is_unused:  # a writer's entries would end up in the file that is replaced
                     return False
                 with closing(Reading(path)) as reading:

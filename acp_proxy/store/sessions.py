@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from acp_proxy.errors import NewerFormat, Unreadable
-from acp_proxy.store import delete, queries, soft_deleted
+from acp_proxy.store import delete, journal, queries, soft_deleted, user_state
 from acp_proxy.store.index import Index, ListedSession, check_values, parse_json
 from acp_proxy.store.queries import find_titled
 from acp_proxy.store.same_directory import is_inside, is_windows_path, resolve_directory
@@ -186,21 +186,21 @@ class Sessions(StoreBase):
 
         Raises OSError (FileNotFoundError: the session was deleted).
         """
-        delete.set_title(self.layout, listed.agent, listed.session, listed.name, title)
+        user_state.set_title(self.layout, listed.agent, listed.session, listed.name, title)
 
     def set_archived(self, listed: ListedSession, is_archived: bool) -> None:
         """Archive a session, so that no list shows it by default, or unarchive it; in running proxies too.
 
         Raises OSError (FileNotFoundError: the session was deleted).
         """
-        delete.set_archived(self.layout, listed.agent, listed.session, listed.name, is_archived)
+        user_state.set_archived(self.layout, listed.agent, listed.session, listed.name, is_archived)
 
     def set_pinned(self, listed: ListedSession, is_pinned: bool) -> None:
         """Pin a session, so that it is never pruned, or unpin it.
 
         Raises OSError (FileNotFoundError: the session was deleted).
         """
-        delete.set_pinned(self.layout, listed.agent, listed.session, listed.name, is_pinned)
+        user_state.set_pinned(self.layout, listed.agent, listed.session, listed.name, is_pinned)
 
     def delete_listed(self, listed: ListedSession, *, soft: bool = False) -> None:
         """Delete this session, even if a newer one has its id now. ``soft``: it can be restored.
@@ -220,7 +220,7 @@ class Sessions(StoreBase):
         from acp_proxy.store.open_session import create_copy
 
         header = Header(listed.session, listed.cwd, PARTIAL, "", listed.directories)
-        copy = create_copy(self.layout, (listed.agent, listed.name), header, agent, about, delete.stamp_now())
+        copy = create_copy(self.layout, (listed.agent, listed.name), header, agent, about, journal.stamp_now())
         with contextlib.suppress(Unreadable):  # then its mark stays
             self.add_to_index(agent, file_name(copy), can_wait=True)
         return copy

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from acp_proxy.protocol import timestamps
-from acp_proxy.store import delete, open_session
+from acp_proxy.store import delete, journal, open_session
 from acp_proxy.store.index import ListedSession
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format
@@ -44,7 +44,7 @@ class DeletedSession(Struct, frozen=True):
 def list_deleted(layout: Layout) -> list[DeletedSession]:
     """All soft-deleted sessions, last deleted first. Those without a readable id are left out, and those whose time is
     over, even if nobody has removed them yet."""
-    found, now = [], delete.stamp_now()
+    found, now = [], journal.stamp_now()
     for agent in layout.list_agents():
         with contextlib.suppress(OSError):  # an unreadable journal matters only if there are names
             delete.complete_interrupted(layout, agent)

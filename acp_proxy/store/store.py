@@ -22,13 +22,13 @@ from pathlib import Path
 from acp_proxy.errors import StoreRefused, Unreadable, errno_name
 from acp_proxy.protocol import timestamps
 from acp_proxy.protocol.proxy_ids import PREFIX, is_foreign, original
-from acp_proxy.store import agents, fork, journal, open_session
+from acp_proxy.store import agents, fork, journal, open_session, user_state
 from acp_proxy.store import delete as store_delete
 from acp_proxy.store.journal import JournalState
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.open_session import Deleted
 from acp_proxy.transcript import file_names, private_files
-from acp_proxy.transcript.appender import Transcript, sync
+from acp_proxy.transcript.appender import Transcript, lock_unused, sync
 from acp_proxy.transcript.drop_rewound import drop_rewound
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import digest, file_name
@@ -325,7 +325,7 @@ class Store(StoreBase):
         """
         name = file_name(session)
         self.layout.make_folder(self._find_path(agent, session).parent)
-        store_delete.set_title(self.layout, agent, session, name, title, by_agent=by_agent)
+        user_state.set_title(self.layout, agent, session, name, title, by_agent=by_agent)
 
     def archive(self, agent: str, session: str, is_archived: bool, *, by_agent: bool = False) -> None:
         """Archive or unarchive a session, even one without a transcript. ``by_agent``: the agent has done so too.
@@ -334,7 +334,7 @@ class Store(StoreBase):
         """
         name = file_name(session)
         self.layout.make_folder(self._find_path(agent, session).parent)
-        store_delete.set_archived(self.layout, agent, session, name, is_archived, by_agent=by_agent)
+        user_state.set_archived(self.layout, agent, session, name, is_archived, by_agent=by_agent)
 
     # --- sessions that continue in others of the agent
 
@@ -395,7 +395,7 @@ class Store(StoreBase):
     def is_in_use(self, agent: str, session: str) -> bool | None:
         """Whether a process has a session's transcript open to append; None if that cannot be determined."""
         try:
-            with store_delete.lock_unused(self._find_path(agent, session)) as is_unused:
+            with lock_unused(self._find_path(agent, session)) as is_unused:
                 return not is_unused
         except OSError:  # for example, the store is read-only
             return None

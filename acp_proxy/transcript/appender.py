@@ -8,6 +8,7 @@ import contextlib
 import errno
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -21,6 +22,9 @@ from acp_proxy.transcript.reader import read_header
 _IDENTITY_SIZE = 4096  # bytes of a header: enough for its id and its time
 _TRIES, _PAUSE_SECONDS = 500, 0.001  # half a second for another process to finish a header or to compress
 _WRITES = 20  # checks of a torn end, one per pause: a write takes less time than that
+
+_SURELY_UNUSED_SECONDS = 24 * 60 * 60.0
+"""Without file locks, a transcript written to within this time counts as in use."""
 
 
 class Transcript:
@@ -195,3 +199,22 @@ def sync(path: Path) -> bool:
     finally:
         private_files.close(fd)
     return True
+
+
+@contextlib.contextmanager
+def lock_unused(path: Path) -> Iterator[bool]:
+    """Yields whether nobody has a transcript open to append. While this holds, nobody can open it. Raises OSError.
+
+    A compressed one can still be decompressed and opened, unless the caller holds the journal.
+    """
+    try:
+        fd = open_private(path, os.O_RDWR)  # some network file systems lock only files opened to write
+    except FileNotFoundError:  # it is compressed: appending would decompress it first
+        yield True
+        return
+    try:
+        yield lock(fd) or time.time() - os.fstat(fd).st_mtime >= _SURELY_UNUSED_SECONDS
+    except BlockingIOError:
+        yield False
+    finally:
+        private_files.close(fd)

@@ -12,7 +12,7 @@ import pytest
 
 from acp_proxy.run import idle_work
 from acp_proxy.run.idle_work import IdleWork, compress
-from acp_proxy.store import delete
+from acp_proxy.store import journal
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript.file_names import compressed_path, unfinished_path
 from tests.client import until
@@ -114,7 +114,7 @@ def test_the_bin_is_emptied_in_idle_minutes(store: Both, monkeypatch: pytest.Mon
     for session, days in (("over", 1), ("stays", 365_000)):
         kept(store, session)
         Both(store.root, bin_days=days).delete(AGENT, session, soft=True)
-    monkeypatch.setattr(delete, "stamp_now", lambda: "2999-01-01T00:00:00.000Z")
+    monkeypatch.setattr(journal, "stamp_now", lambda: "2999-01-01T00:00:00.000Z")
     talk = Talk(store, idle_seconds=0.01)
     talk.open()
     until(lambda: len(store.layout.list_deleted_names(AGENT)) < 2)

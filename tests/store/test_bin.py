@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from acp_proxy.store import delete, journal, soft_deleted
+from acp_proxy.store import journal, soft_deleted
 from acp_proxy.store.index import ListedSession
 from acp_proxy.store.soft_deleted import DeletedSession
 from acp_proxy.transcript.file_names import name_before_delete
@@ -65,7 +65,7 @@ class Bin(RuleBasedStateMachine):
         super().__init__()
         self.now = datetime(2026, 1, 1, tzinfo=UTC)
         self.patches = ExitStack()
-        self.patches.enter_context(patch.object(delete, "stamp_now", self._stamp))
+        self.patches.enter_context(patch.object(journal, "stamp_now", self._stamp))
         self.patches.enter_context(patch.object(os, "fsync", lambda fd: None))  # nothing here loses its power
         self.root = Path(tempfile.mkdtemp())
         self.store = Both(self.root)
@@ -224,7 +224,7 @@ def test_what_is_removed_leaves_no_backup_title_or_search_table(store: Both, mon
     backup.parent.mkdir(parents=True)
     backup.write_text("secret backup")
     store.delete_listed(row, soft=True)
-    monkeypatch.setattr(delete, "stamp_now", lambda: "2999-01-01T00:00:00.000Z")
+    monkeypatch.setattr(journal, "stamp_now", lambda: "2999-01-01T00:00:00.000Z")
     store.empty_bin()
     assert not any(b"secret" in data for _, data in contents(store.root))
 
@@ -233,7 +233,7 @@ def test_a_session_that_somebody_has_open_is_removed_later(store: Both, monkeypa
     talk.keep(store, AGENT, "s")
     opened = store.open_to_append(AGENT, talk.header("s"), fresh=False)
     store.delete(AGENT, "s", soft=True)
-    monkeypatch.setattr(delete, "stamp_now", lambda: "2999-01-01T00:00:00.000Z")
+    monkeypatch.setattr(journal, "stamp_now", lambda: "2999-01-01T00:00:00.000Z")
     store.empty_bin()
     assert store.list_deleted() == []
     assert len(store.layout.list_deleted_names(AGENT)) == 1

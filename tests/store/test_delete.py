@@ -17,7 +17,7 @@ from acp_proxy.store.open_session import Deleted
 from acp_proxy.store.soft_deleted import DeletedSession
 from acp_proxy.tools.maintenance.prune import find_candidates, prune_sessions
 from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import Transcript, lock_unused
 from acp_proxy.transcript.file_names import compressed_path, file_name, unfinished_path
 from tests.posix import fcntl
 from tests.store import cold, killed_deletes, talk
@@ -325,7 +325,7 @@ def test_a_crash_at_any_moment_leaves_the_session_before_or_after(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"), [(delete, "erase_titles"), (Layout, "remove_transcript"), (Layout, "remove_deleted")]
+    ("owner", "name"), [(Layout, "erase_titles"), (Layout, "remove_transcript"), (Layout, "remove_deleted")]
 )
 def test_an_interrupted_hard_delete_is_finished_by_the_next_list(
     store: Both, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
@@ -399,14 +399,14 @@ def test_backups_of_the_journal_are_deleted_with_the_titles_in_them(store: Both,
 def test_a_transcript_open_for_appending_is_in_use(store: Both, layout: Layout) -> None:
     path = layout.transcript_path(AGENT, file_name("s"))
     talk.keep(store, AGENT, "s")
-    with delete.lock_unused(path) as is_unused:
+    with lock_unused(path) as is_unused:
         assert is_unused
     transcript = Transcript(path)
-    with delete.lock_unused(path) as is_unused:
+    with lock_unused(path) as is_unused:
         assert not is_unused
     transcript.append(talk.said("still"))
     transcript.close()
-    with delete.lock_unused(path) as is_unused:
+    with lock_unused(path) as is_unused:
         assert is_unused
         fd = os.open(path, os.O_RDONLY)
         with pytest.raises(BlockingIOError):  # nobody can open it now
@@ -419,11 +419,11 @@ def test_without_locks_a_transcript_written_today_may_be_in_use(
 ) -> None:
     talk.keep(store, AGENT, "s")
     path = layout.transcript_path(AGENT, file_name("s"))
-    monkeypatch.setattr("acp_proxy.transcript.private_files.lock", lambda fd, **how: False)
-    with delete.lock_unused(path) as is_unused:
+    monkeypatch.setattr("acp_proxy.transcript.appender.lock", lambda fd, **how: False)
+    with lock_unused(path) as is_unused:
         assert not is_unused
     cold.age(path, 2)
-    with delete.lock_unused(path) as is_unused:
+    with lock_unused(path) as is_unused:
         assert is_unused
 
 

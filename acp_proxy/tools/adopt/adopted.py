@@ -13,12 +13,12 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from acp_proxy.errors import NewerFormat, NotImported, Unreadable
-from acp_proxy.store import delete
 from acp_proxy.store.layout import Layout, remove_file
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.export import import_file
 from acp_proxy.tools.export.import_file import ImportedFile, Source
 from acp_proxy.transcript import file_format, file_names, private_files
+from acp_proxy.transcript.appender import lock_unused
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.reader import Reading
 
@@ -90,7 +90,7 @@ def _write(layout: Layout, data: bytes, prepare: Callable[[Path], None]) -> Impo
 
 def _replace(into: Path, new: Path) -> None:
     """Raises NotImported, OSError."""
-    with delete.lock_unused(into) as is_unused:
+    with lock_unused(into) as is_unused:
         if not is_unused:
             raise NotImported("an editor has it open now")
         if _note(into) is None:

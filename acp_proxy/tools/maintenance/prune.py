@@ -17,6 +17,7 @@ from acp_proxy.store.queries import complete_rows, list_all
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.soft_deleted import list_deleted
 from acp_proxy.store.store_index import StoreIndex
+from acp_proxy.transcript.appender import lock_unused
 from acp_proxy.transcript.file_names import compressed_path, find_aside_suffix, make_copy_id
 
 IN_USE = "in use"
@@ -191,7 +192,7 @@ def _delete(layout: Layout, candidate: Candidate, *, soft: bool, is_here: bool) 
     try:
         with (
             layout.get_journal(agent).lock(),
-            delete.lock_unused(path) as is_unused,
+            lock_unused(path) as is_unused,
         ):  # keeps others from decompressing it
             if not is_unused or (candidate.written is not None and _read_version(path) != candidate.written):
                 return IN_USE

@@ -12,12 +12,13 @@ from pathlib import Path
 
 from acp_proxy.errors import NewerFormat, Unreadable
 from acp_proxy.store import delete as store_delete
-from acp_proxy.store import journal, remote_turns, soft_deleted
+from acp_proxy.store import journal, remote_turns, soft_deleted, user_state
 from acp_proxy.store.remote_turns import Part
 from acp_proxy.store.same_directory import is_windows_path
 from acp_proxy.store.store import StoreBase
 from acp_proxy.tools.export.import_file import choose_folder
 from acp_proxy.transcript import file_names, private_files
+from acp_proxy.transcript.appender import lock_unused
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.private_files import lock, open_private, read_at
 from acp_proxy.transcript.reader import Reading
@@ -99,7 +100,7 @@ class SharedStore(StoreBase):
 
     def is_open(self, agent: str, name: str) -> bool:
         """Whether somebody has it open to append."""
-        with store_delete.lock_unused(self.layout.either_path(agent, name)) as is_unused:
+        with lock_unused(self.layout.either_path(agent, name)) as is_unused:
             return not is_unused
 
     def measure(self, agent: str, name: str) -> int:
@@ -181,12 +182,12 @@ class SharedStore(StoreBase):
     def set_title(self, agent: str, name: str, title: str | None) -> None:
         """Set the user's title."""
         if (looked := self.read_header(agent, name)) is not None:
-            store_delete.set_title(self.layout, agent, looked[1].session, name, title)
+            user_state.set_title(self.layout, agent, looked[1].session, name, title)
 
     def set_archived(self, agent: str, name: str, is_archived: bool) -> None:
         """Archive or unarchive a session."""
         if (looked := self.read_header(agent, name)) is not None:
-            store_delete.set_archived(self.layout, agent, looked[1].session, name, is_archived)
+            user_state.set_archived(self.layout, agent, looked[1].session, name, is_archived)
 
     def find_title(self, agent: str, name: str) -> str:
         """The title that a list shows."""

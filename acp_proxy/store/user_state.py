@@ -1,0 +1,93 @@
+"""What a user decides about a session: its title, whether it is archived, whether it is pinned.
+
+Each change is one event of the journal, written under its lock. An event belongs to a transcript, by its name: when
+that is renamed, new events say so (``move_user_state``). A delete ends the archive and the pin (``JournalState``); a
+permanent one erases the titles, too.
+"""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from acp_proxy.store import journal
+from acp_proxy.store.delete import lock_journal
+from acp_proxy.store.journal import Journal
+from acp_proxy.store.layout import Layout
+from acp_proxy.transcript.file_names import file_name
+
+
+def set_title(
+    layout: Layout, agent: str, session: str, name: str, title: str | None, *, by_agent: bool = False
+) -> None:
+    """Set the user's title; None: remove it. ``by_agent``: the agent has it too.
+
+    Raises OSError (FileNotFoundError: the session was deleted).
+    """
+    with _lock_living(layout, agent, session, name) as its_journal:
+        if title is None:
+            _remove_title(layout, agent, session, name)
+        else:
+            its_journal.append_title(session, name, title, by_agent=by_agent)
+        layout.remove_search_tables(name)  # search tables contain the title
+
+
+def set_archived(
+    layout: Layout, agent: str, session: str, name: str, is_archived: bool, *, by_agent: bool = False
+) -> None:
+    """Archive or unarchive a session. ``by_agent``: the agent has done so too.
+
+    Raises OSError (FileNotFoundError: the session was deleted).
+    """
+    with _lock_living(layout, agent, session, name) as its_journal:
+        state = its_journal.read_state()
+        is_news = is_archived and by_agent and name not in state.archived_by_agent
+        if is_news or is_archived != (name in state.archived):
+            _append_archived(its_journal, session, name, is_archived, by_agent=by_agent)
+
+
+def set_pinned(layout: Layout, agent: str, session: str, name: str, is_pinned: bool) -> None:
+    """Pin or unpin a session. Raises OSError (FileNotFoundError: the session was deleted)."""
+    with _lock_living(layout, agent, session, name) as its_journal:
+        if is_pinned != (name in its_journal.read_state().pinned):
+            _append_pinned(its_journal, session, name, is_pinned)
+
+
+@contextmanager
+def _lock_living(layout: Layout, agent: str, session: str, name: str) -> Iterator[Journal]:
+    """Hold the journal. Raises OSError (FileNotFoundError: the session was deleted)."""
+    with lock_journal(layout, agent) as its_journal:
+        if name == file_name(session) and session in its_journal.read_deleted():
+            raise FileNotFoundError(errno.ENOENT, "it was deleted", session)
+        yield its_journal
+
+
+def move_user_state(layout: Layout, agent: str, session: str, before: str, after: str) -> None:
+    """Move the title, and whether it is archived and pinned, from one transcript name to another. Call it only while
+    holding the journal. Raises OSError."""
+    its_journal = layout.get_journal(agent)
+    if before in its_journal.read_state().archived:
+        _append_archived(its_journal, session, before, False)
+        _append_archived(its_journal, session, after, True)
+    if before in its_journal.read_state().pinned:
+        _append_pinned(its_journal, session, before, False)
+        _append_pinned(its_journal, session, after, True)
+    its_journal.copy_title(session, before, after)
+    _remove_title(layout, agent, session, before)
+
+
+def _remove_title(layout: Layout, agent: str, session: str, name: str) -> None:
+    its_journal = layout.get_journal(agent)
+    if name in its_journal.read_state().titles:
+        its_journal.append_title(session, name, None)  # for processes that have read the file already
+    layout.erase_titles(agent, name)
+
+
+def _append_archived(
+    its_journal: Journal, session: str, name: str, is_archived: bool, *, by_agent: bool = False
+) -> None:
+    event = journal.ARCHIVED if is_archived else journal.UNARCHIVED
+    its_journal.append_about(event, session, name, by_agent=by_agent)
+
+
+def _append_pinned(its_journal: Journal, session: str, name: str, is_pinned: bool) -> None:
+    its_journal.append_about(journal.PINNED if is_pinned else journal.UNPINNED, session, name)
