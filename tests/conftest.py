@@ -5,9 +5,10 @@
 - `client.py`: `Client` starts a command and is its editor: `request`, `notify`, `wait_for_update`, `list_updates`.
 - `agents.py`: small agents as commands. `scripted/`: an agent that does what a list of steps says.
 - `forked.py`: starts acp-proxy without its imports, for `Client` and all who run the command.
-- `conversation.py`: `Talk` is a connection without processes. `client` and `agent` send as that side and return a
-  `Step`: what is forwarded (`to_agent`, `to_client`), recorded (`kept`) and asked for (`asked`).
-- `passage.py`: `Passage` is the real relay, with a test at both ends: `say`, `hear`, `end`.
+- `conversation.py`: `CoreConversation` is a connection without processes. `client.say` and `agent.say` send as that
+  side and return a `Step`: what is forwarded (`to_agent`, `to_client`), recorded (`kept`) and asked for (`asked`).
+- `passage.py`: `Passage` is the real relay, with a test at both ends: `say`, `hear`, `end`. `run/sides.py`:
+  `RelayConversation` is the relay with its recorder: `editor.say`, `agent.hear`, `open`, `turn`, `ask`.
 - `store/talk.py`: the lines of a transcript. `end_to_end/proxied.py`: an editor, acp-proxy and an agent as processes;
   `run` has a command print about their store, `list_said` tells who said what.
 - `strategies.py`: values for property tests. `pipes.py`, `posix.py`, `opened.py`: what differs by system.

@@ -1,13 +1,14 @@
 """A conversation through the core, step by step: what one side sends, and all its effects.
 
-    talk = Talk().begins(RESUMES)                      # initialize, asked and answered; we add list, delete and load
-    talk.opens("s")                                    # session/new, asked and answered
-    step = talk.client(prompt(1, "s", "mend it"))      # one read from the client
+    talk = CoreConversation().initialize(RESUMES)                  # asked and answered; we add list, delete and load
+    talk.open("s")                                     # session/new, asked and answered
+    step = talk.client.say(prompt(1, "s", "mend it"))  # one read from the client
     assert step.to_agent == line(prompt(1, "s", "mend it"))
     assert step.kept == [BeginTurn("s"), Keep("s", Peer.CLIENT, raw(prompt(1, "s", "mend it")))]
 
-``Talk`` plays the shell's part. The store's answers come from ``stored``: at once or, for a ``slow`` session, when the
-test calls ``finds``. The test drives a replay with ``tells`` and ``replay_ends``. Lists and deletes are answered.
+``CoreConversation`` plays the part of ``acp_proxy/run``. The store's answers come from ``stored``: at once or, for a
+``slow`` session, when the test calls ``finish_lookup``. The test drives a replay with ``send_replay`` and
+``end_replay``. Lists and deletes are answered.
 ``_Rules`` checks every step.
 """
 
@@ -321,11 +322,19 @@ def _state_of(value: object, seen: frozenset[int] = frozenset()) -> object:
     return _state_of(vars(value), seen) if hasattr(value, "__dict__") and not isinstance(value, Enum) else value
 
 
-class Talk:
+@dataclass(frozen=True)
+class Side:
+    """The client or the agent. ``say``: it sends messages, which are one read of ours."""
+
+    say: Callable[..., Step]
+
+
+class CoreConversation:
     def __init__(
         self, *, records: bool = True, serves: bool = True, modes: Modes = AS_USUAL, recall: tuple[str, ...] = ()
     ) -> None:
         self.core = Connection(Settings(records=records, serves=serves, release=RELEASE, modes=modes, recall=recall))
+        self.client, self.agent = Side(self._read_client), Side(self._read_agent)
         self.all = Step()
         """All effects since the beginning."""
         self.stored: dict[str, Stored] = {}
@@ -351,25 +360,25 @@ class Talk:
 
     # the usual beginnings
 
-    def begins(self, capabilities: object = None, **more: object) -> Self:
-        self.client(request("initialize", "initialize", {"protocolVersion": 1}))
-        self.agent(initialized("initialize", capabilities, **more))
+    def initialize(self, capabilities: object = None, **more: object) -> Self:
+        self.client.say(request("initialize", "initialize", {"protocolVersion": 1}))
+        self.agent.say(initialized("initialize", capabilities, **more))
         return self
 
-    def opens(self, *sessions: str) -> Self:
+    def open(self, *sessions: str) -> Self:
         for session in sessions:
-            self.client(new(f"new {session}"))
-            self.agent(result(f"new {session}", {"sessionId": session}))
+            self.client.say(new(f"new {session}"))
+            self.agent.say(result(f"new {session}", {"sessionId": session}))
         return self
 
     # events
 
-    def client(self, *said: Said) -> Step:
+    def _read_client(self, *said: Said) -> Step:
         """One read from the client. Lines that may pass without a decision have to be passed by one."""
         lines = self._said(said)
         return self._passed(Peer.CLIENT, lines) or self._step(LinesRead(Peer.CLIENT, lines))
 
-    def agent(self, *said: Said) -> Step:
+    def _read_agent(self, *said: Said) -> Step:
         """One read from the agent. Lines that may pass without a decision have to be passed by one."""
         lines = self._said(said)
         data = b"".join(lines)
@@ -411,14 +420,14 @@ class Talk:
         self.core = undecided
         return step
 
-    def finds(self, id: object, stored: Stored | None = None) -> Step:
+    def finish_lookup(self, id: object, stored: Stored | None = None) -> Step:
         """A slow store has found the session."""
-        return self.finds_by_id(requested(id), stored)
+        return self.finish_lookup_by_id(requested(id), stored)
 
-    def finds_by_id(self, id: RequestId, stored: Stored | None = None) -> Step:
+    def finish_lookup_by_id(self, id: RequestId, stored: Stored | None = None) -> Step:
         return self._step(self._found(id, self.looked_up.pop(id, ""), stored))
 
-    def tells(self, id: object, *said: Said) -> Step:
+    def send_replay(self, id: object, *said: Said) -> Step:
         """A replay sends these updates."""
         replay = self._replays[requested(id)]
         assert replay.is_started, f"nobody asked to replay {id}"
@@ -427,13 +436,13 @@ class Talk:
         self.all.add(step)
         return step
 
-    def replay_ends(
+    def end_replay(
         self, id: object, *states: Said, rule: Rule | None = None, brief: str = "", attached: tuple[bytes, ...] = ()
     ) -> Step:
         """``rule``: the verdict; by default that of the transcript in ``stored``."""
-        return self.replay_ends_by_id(requested(id), *states, rule=rule, brief=brief, attached=attached)
+        return self.end_replay_by_id(requested(id), *states, rule=rule, brief=brief, attached=attached)
 
-    def replay_ends_by_id(
+    def end_replay_by_id(
         self, id: RequestId, *states: Said, rule: Rule | None = None, brief: str = "", attached: tuple[bytes, ...] = ()
     ) -> Step:
         replay = self._replays.pop(id)
@@ -450,14 +459,14 @@ class Talk:
             return self._step(unread)
         return self._step(ReplayEnded(id, decision, comparison, told, brief, attached, size=size))
 
-    def output_is_free(self) -> Step:
+    def free_output(self) -> Step:
         """Everything that waited for the client's output gets it, in order."""
         self.output_is_busy, step = False, Step()
         while self.wait_for_output:
             step.add(self._step(OutputReserved(self.wait_for_output.pop(0))))
         return step
 
-    def agent_ends(self, how: str = "agent exited with status 17") -> Step:
+    def end_agent(self, how: str = "agent exited with status 17") -> Step:
         return self._step(AgentEnded(how))
 
     @property

@@ -17,7 +17,7 @@ from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, Scope, find_scop
 from acp_proxy.tools.redact.redact_files import redact_stored
 from tests import agents
 from tests.client import Client
-from tests.conversation import Talk, line, request
+from tests.conversation import CoreConversation, line, request
 from tests.end_to_end.proxied import PROXY
 from tests.stored import Both, chunk, running, store_session
 from tests.tools.recall.asking import COMMAND, asked, asked_here, texts
@@ -88,7 +88,7 @@ def test_recall_is_off() -> None:
     given, _ = options.parse(["agent"], {})
     assert given["recall"] == ""
     opens = request(1, "session/new", {"cwd": "/p", "mcpServers": []})
-    assert Talk().begins().client(opens).to_agent == line(opens)
+    assert CoreConversation().initialize().client.say(opens).to_agent == line(opens)
 
 
 def test_the_tools_only_read(store: Both) -> None:

@@ -12,7 +12,7 @@ from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Notification, Opaque, Peer, Request, Response
 from acp_proxy.proxy.capabilities import Modes
 from fuzz.choices import SESSIONS, Choices
-from tests.conversation import Stored, Talk, chunk, raw
+from tests.conversation import CoreConversation, Stored, chunk, raw
 
 _MOST = 120  # events
 _MARK = re.compile(rb'"_n":(\d+)[}\]]')
@@ -27,9 +27,9 @@ def run(data: bytes) -> None:
     who = ("auto", "auto", "agent", "store")
     listing, loading, deleting, resuming = (choices.pick(who) for _ in range(4))
     modes = Modes(listing, loading, deleting, resuming, choices.pick(("auto", "always", "never")))
-    talk = Talk(records=choices.below(8) < 7, serves=choices.below(8) < 7, modes=modes)
+    talk = CoreConversation(records=choices.below(8) < 7, serves=choices.below(8) < 7, modes=modes)
     if choices.below(8) < 7:
-        talk.begins(choices.capabilities(), protocolVersion=choices.pick((1, 1, 1, 1, 2, None)))
+        talk.initialize(choices.capabilities(), protocolVersion=choices.pick((1, 1, 1, 1, 2, None)))
     for session in choices.some(SESSIONS):
         talk.stored[session] = stored(choices)
     talking = Talking(talk)
@@ -44,11 +44,11 @@ def happens(choices: Choices, talking: "Talking") -> None:
     talk = talking.talk
     match choices.below(11):
         case 0 if talk.looked_up:
-            talk.finds_by_id(next(iter(talk.looked_up)), stored(choices))
+            talk.finish_lookup_by_id(next(iter(talk.looked_up)), stored(choices))
         case 1 if talk.replays_running:
             brief = choices.pick(("", "# record"))
             rule = choices.pick((None, *Rule))
-            talk.replay_ends_by_id(choices.pick(talk.replays_running), rule=rule, brief=brief)
+            talk.end_replay_by_id(choices.pick(talk.replays_running), rule=rule, brief=brief)
         case 2:
             id = f"acp-proxy/{1 + choices.below(3)}"
             answer = {"result": choices.result()} if choices.maybe() else {"error": choices.value(2)}
@@ -58,7 +58,7 @@ def happens(choices: Choices, talking: "Talking") -> None:
         case 4:
             talking.raw(choices.pick(tuple(Peer)), choices.taken(choices.below(40)).replace(b"\n", b"") + b"\n")
         case 5 if talk.output_is_busy:
-            talk.output_is_free()
+            talk.free_output()
         case 5:
             talk.output_is_busy = True
         case 6 | 7 | 8:
@@ -75,7 +75,7 @@ def stored(choices: Choices) -> Stored:
 class Talking:
     """The conversation, and what each peer must have received by its end."""
 
-    def __init__(self, talk: Talk) -> None:
+    def __init__(self, talk: CoreConversation) -> None:
         self.talk = talk
         self._number = 0
         self._due: dict[Peer, list[int]] = {peer: [] for peer in Peer}
@@ -92,16 +92,16 @@ class Talking:
 
     def ends(self) -> None:
         talk = self.talk
-        talk.output_is_free()
+        talk.free_output()
         while talk.looked_up:
-            talk.finds_by_id(next(iter(talk.looked_up)))
+            talk.finish_lookup_by_id(next(iter(talk.looked_up)))
         while talk.replays_running:
-            talk.replay_ends_by_id(talk.replays_running[0])
-        talk.agent_ends()
+            talk.end_replay_by_id(talk.replays_running[0])
+        talk.end_agent()
         while talk.looked_up:
-            talk.finds_by_id(next(iter(talk.looked_up)))
+            talk.finish_lookup_by_id(next(iter(talk.looked_up)))
         while talk.replays_running:
-            talk.replay_ends_by_id(talk.replays_running[0])
+            talk.end_replay_by_id(talk.replays_running[0])
         assert talk.replays_left == [], "no transcript stays open"
         assert not talk.core.holds_too_much
         for peer, heard in ((Peer.AGENT, talk.all.to_agent), (Peer.CLIENT, talk.all.to_client)):
@@ -113,9 +113,9 @@ class Talking:
 
     def _say(self, peer: Peer, *lines: bytes) -> None:
         if peer is Peer.CLIENT:
-            self.talk.client(*lines)
+            self.talk.client.say(*lines)
         else:
-            self.talk.agent(*lines)
+            self.talk.agent.say(*lines)
 
     def _marked(self, peer: Peer, message: Any) -> bytes:
         self._number += 1

@@ -15,9 +15,9 @@ from acp_proxy.proxy.effects import IdentifyAgent, RecordLine
 from tests.conversation import (
     LOADS,
     RESUMES,
+    CoreConversation,
     Said,
     Stored,
-    Talk,
     cancel,
     chunk,
     commands,
@@ -46,11 +46,11 @@ LINES = (
 READS = st.tuples(st.sampled_from(Peer), st.lists(LINES, min_size=1, max_size=4))
 
 
-def says(talk: Talk, peer: Peer, lines: list[bytes]) -> None:
+def says(talk: CoreConversation, peer: Peer, lines: list[bytes]) -> None:
     if peer is Peer.CLIENT:
-        talk.client(*lines)
+        talk.client.say(*lines)
     else:
-        talk.agent(*lines)
+        talk.agent.say(*lines)
 
 
 def is_for_the_client(said: bytes) -> bool:
@@ -65,20 +65,20 @@ def is_for_the_client(said: bytes) -> bool:
 # While nothing is served, every byte passes.
 
 ALL_THE_AGENTS = Modes("agent", "agent", "agent", "agent", handover="never")
-PASSING: dict[str, Callable[[], Talk]] = {
-    "nothing served": lambda: Talk(serves=False).begins(RESUMES),
-    "nothing recorded": lambda: Talk(records=False).begins(RESUMES),
-    "neither": lambda: Talk(records=False, serves=False),
-    "everything the agent's": lambda: Talk(modes=ALL_THE_AGENTS).begins(LOADS | RESUMES),
-    "everything the agent's, which has no capabilities": lambda: Talk(modes=ALL_THE_AGENTS).begins(),
-    "another version": lambda: Talk().begins(RESUMES, protocolVersion=2),
+PASSING: dict[str, Callable[[], CoreConversation]] = {
+    "nothing served": lambda: CoreConversation(serves=False).initialize(RESUMES),
+    "nothing recorded": lambda: CoreConversation(records=False).initialize(RESUMES),
+    "neither": lambda: CoreConversation(records=False, serves=False),
+    "everything the agent's": lambda: CoreConversation(modes=ALL_THE_AGENTS).initialize(LOADS | RESUMES),
+    "everything the agent's, which has no capabilities": lambda: CoreConversation(modes=ALL_THE_AGENTS).initialize(),
+    "another version": lambda: CoreConversation().initialize(RESUMES, protocolVersion=2),
 }
 
 
 @pytest.mark.parametrize("begin", PASSING.values(), ids=PASSING)
 @given(st.lists(READS, max_size=12), st.booleans())
 def test_while_nothing_is_served_every_byte_passes(
-    begin: Callable[[], Talk], reads: list[tuple[Peer, list[bytes]]], torn: bool
+    begin: Callable[[], CoreConversation], reads: list[tuple[Peer, list[bytes]]], torn: bool
 ) -> None:
     talk = begin()
     before = talk.all.to_agent, talk.all.to_client
@@ -102,10 +102,10 @@ def test_while_nothing_is_served_every_byte_passes(
 
 @given(st.lists(READS, max_size=8))
 def test_nothing_is_kept_while_recording_is_off(reads: list[tuple[Peer, list[bytes]]]) -> None:
-    talk = Talk(records=False)
+    talk = CoreConversation(records=False)
     for peer, lines in reads:
         says(talk, peer, lines)
-    talk.agent_ends()
+    talk.end_agent()
     assert [each for each in talk.all.kept if not isinstance(each, IdentifyAgent)] == []
 
 
@@ -124,7 +124,7 @@ class Loading:
 class Pretender:
     """An agent and a client that do anything the protocol allows, and remember what has to arrive."""
 
-    talk: Talk
+    talk: CoreConversation
     loads: dict[int, Loading] = field(default_factory=dict)
     prompts: dict[int, str] = field(default_factory=dict)
     """The session of each unanswered prompt, by request id."""
@@ -139,16 +139,16 @@ class Pretender:
     def load(self, session: str) -> None:
         self.ids += 1
         self.loads[self.ids] = Loading(session)
-        self.talk.client(load(self.ids, session))
+        self.talk.client.say(load(self.ids, session))
 
     def prompt(self, session: str) -> None:
         self.ids += 1
         self.prompts[self.ids] = session
-        self.talk.client(prompt(self.ids, session))
+        self.talk.client.say(prompt(self.ids, session))
 
     def cancel(self, which: int) -> None:
         if self.loads:
-            self.talk.client(cancel(list(self.loads)[which % len(self.loads)]))
+            self.talk.client.say(cancel(list(self.loads)[which % len(self.loads)]))
 
     def unanswered_loads(self) -> list[int]:
         """The ids of the loads that the agent was asked and has not answered: it is not asked in a turn."""
@@ -160,14 +160,14 @@ class Pretender:
         if waiting := self.unanswered_loads():
             id = waiting[which % len(waiting)]
             self.loads[id].is_answered = True
-            self.talk.agent(answer(id))
+            self.talk.agent.say(answer(id))
 
     def answer_prompt(self, which: int) -> None:
         if self.prompts:
             id = list(self.prompts)[which % len(self.prompts)]
             session = self.prompts.pop(id)
             self.told[session].append(line(stopped(id)))
-            self.talk.agent(stopped(id))
+            self.talk.agent.say(stopped(id))
 
     def say(self, session: str) -> None:
         self.ids += 1
@@ -178,20 +178,20 @@ class Pretender:
             self.past.add(said)
         elif self.talk.replays_running and session not in self.prompts.values():
             self.between.add(said)
-        self.talk.agent(said)
+        self.talk.agent.say(said)
 
     def stand(self, session: str) -> None:
         self.ids += 1
         said = line(commands(session, str(self.ids)))
         self.told[session].append(said)
-        self.talk.agent(said)
+        self.talk.agent.say(said)
 
     def replay(self, which: int) -> None:
         if running := self.talk.replays_running:
-            self.talk.replay_ends_by_id(running[which % len(running)])
+            self.talk.end_replay_by_id(running[which % len(running)])
 
     def end(self) -> None:
-        self.talk.output_is_free()
+        self.talk.free_output()
         while self.unanswered_loads():
             self.answer_load(0, lambda id: result(id, {}))
         while self.prompts:
@@ -199,7 +199,7 @@ class Pretender:
         while self.talk.replays_running:
             self.replay(0)
         for session in self.told:
-            self.talk.client(request(f"close {session}", "session/close", {"sessionId": session}))
+            self.talk.client.say(request(f"close {session}", "session/close", {"sessionId": session}))
 
 
 DOINGS = st.sampled_from(
@@ -211,9 +211,9 @@ DOINGS = st.sampled_from(
 def test_nothing_is_lost_doubled_or_crossed_while_sessions_are_loaded(
     opened: bool, doings: list[tuple[str, int]]
 ) -> None:
-    talk = Talk().begins(RESUMES)
+    talk = CoreConversation().initialize(RESUMES)
     if opened:
-        talk.opens("s")
+        talk.open("s")
     talk.stored.update({session: Stored(says=(prompt("said", session), chunk(session, "hello"))) for session in "st"})
     before = len(talk.all.to_client)
     pretender = Pretender(talk)
@@ -231,7 +231,7 @@ def test_nothing_is_lost_doubled_or_crossed_while_sessions_are_loaded(
             case "busy" if which:
                 talk.output_is_busy = True
             case "busy":
-                talk.output_is_free()
+                talk.free_output()
             case "cancel" | "replay":
                 getattr(pretender, doing)(which)
     pretender.end()
@@ -260,10 +260,10 @@ def test_nothing_is_lost_doubled_or_crossed_while_sessions_are_loaded(
 def test_updates_during_a_replay_follow_its_answer_in_order(
     doings: list[tuple[str, str]],
 ) -> None:
-    talk = Talk().begins(RESUMES)
+    talk = CoreConversation().initialize(RESUMES)
     talk.stored.update(s=Stored())
-    talk.client(load(1, "s"))
-    talk.agent(result(1, {}))
+    talk.client.say(load(1, "s"))
+    talk.agent.say(result(1, {}))
     said: dict[str, list[bytes]] = {"s": [], "t": []}
     for number, (doing, session) in enumerate(doings, 2):
         told: Said
@@ -275,8 +275,8 @@ def test_updates_during_a_replay_follow_its_answer_in_order(
             case "ask":
                 told = permission(number, session)
             case _:
-                talk.client(prompt(number, session))
+                talk.client.say(prompt(number, session))
                 told = stopped(number)
         said[session].append(line(told))
-        assert talk.agent(told).to_client == (line(told) if session == "t" else b"")
-    assert talk.replay_ends(1).to_client == line(result(1, {})) + b"".join(said["s"])
+        assert talk.agent.say(told).to_client == (line(told) if session == "t" else b"")
+    assert talk.end_replay(1).to_client == line(result(1, {})) + b"".join(said["s"])

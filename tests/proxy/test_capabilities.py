@@ -9,7 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.proxy.capabilities import AGENT, NEVER, STORE, Modes, additions, amend_offer, read_offer
-from tests.conversation import LOADS, RELEASE, RESUMES, Talk, initialized, line, raw, request, result, spaced
+from tests.conversation import (
+    LOADS,
+    RELEASE,
+    RESUMES,
+    CoreConversation,
+    initialized,
+    line,
+    raw,
+    request,
+    result,
+    spaced,
+)
 from tests.proxy.load.loading import DEEP
 from tests.strategies import spelled, texts, values
 
@@ -18,7 +29,7 @@ OURS = {"version": RELEASE}
 
 def told(capabilities: object, **more: object) -> Any:
     """The result of initialize that the client gets for an agent with these capabilities."""
-    return json.loads(Talk().begins(capabilities, **more).all.to_client)["result"]
+    return json.loads(CoreConversation().initialize(capabilities, **more).all.to_client)["result"]
 
 
 def serves(*names: str) -> dict[str, Any]:
@@ -81,7 +92,7 @@ EVERYTHING = {"loadSession": True, "sessionCapabilities": {"list": {}, "delete":
     ],
 )
 def test_the_modes_decide_what_is_added_as_far_as_the_agent_allows(modes: Modes, native: Any, added: list[str]) -> None:
-    talk = Talk(modes=modes).begins(native)
+    talk = CoreConversation(modes=modes).initialize(native)
     capabilities = json.loads(talk.all.to_client)["result"]["agentCapabilities"]
     ours = capabilities.get("_meta", {}).get("acp-proxy", {}).get("serves", [])
     assert ours == added
@@ -95,10 +106,10 @@ def test_a_native_capability_served_on_request_gets_only_our_mark() -> None:
         b'{"id":0,"result":{"protocolVersion":1,"agentCapabilities":'
         b'{"loadSession":true,"sessionCapabilities":{"list":{"x":1.0},"delete":{}}}}}\n'
     )
-    talk = Talk(modes=Modes(list=STORE))
-    talk.client(request(0, "initialize"))
+    talk = CoreConversation(modes=Modes(list=STORE))
+    talk.client.say(request(0, "initialize"))
     mark = b',"_meta":{"acp-proxy":{"version":"1.2.3","serves":["list"]}}}}}\n'
-    assert talk.agent(answer).to_client == answer.removesuffix(b"}}}\n") + mark
+    assert talk.agent.say(answer).to_client == answer.removesuffix(b"}}}\n") + mark
 
 
 @pytest.mark.parametrize("marker", [None, False])
@@ -133,9 +144,9 @@ def test_absent_or_null_capabilities_are_created(capabilities: object) -> None:
 
 
 def test_a_result_without_capabilities_gets_them_at_its_end() -> None:
-    talk = Talk()
-    talk.client(request(0, "initialize"))
-    step = talk.agent(b'{"jsonrpc":"2.0","id":0,"result":{ "protocolVersion" : 1 }}\n')
+    talk = CoreConversation()
+    talk.client.say(request(0, "initialize"))
+    step = talk.agent.say(b'{"jsonrpc":"2.0","id":0,"result":{ "protocolVersion" : 1 }}\n')
     assert step.to_client == (
         b'{"jsonrpc":"2.0","id":0,"result":{ "protocolVersion" : 1 ,"agentCapabilities":'
         b'{"_meta":{"acp-proxy":{"version":"1.2.3","serves":["list","delete","load"]}},'
@@ -154,50 +165,50 @@ def test_our_mark_is_added_to_the_agents_meta() -> None:
 def test_the_offer_of_an_agent_with_every_capability_passes_byte_for_byte() -> None:
     everything = b'{"loadSession" : true,"sessionCapabilities":{"list":{},"delete":{}}}'
     answer = b'{ "id":0, "result": {"protocolVersion":1,"agentCapabilities":%s}}\r\n' % everything
-    talk = Talk()
-    talk.client(request(0, "initialize"))
-    assert talk.agent(answer).to_client == answer
+    talk = CoreConversation()
+    talk.client.say(request(0, "initialize"))
+    assert talk.agent.say(answer).to_client == answer
 
 
 @pytest.mark.parametrize("how", [{"serves": False}, {"records": False}, {"records": False, "serves": False}])
 def test_nothing_is_added_while_serving_or_recording_is_off(how: dict[str, Any]) -> None:
-    talk = Talk(**how)
+    talk = CoreConversation(**how)
     answer = spaced(initialized(0, RESUMES))
-    talk.client(request(0, "initialize"))
-    assert talk.agent(answer).to_client == answer
+    talk.client.say(request(0, "initialize"))
+    assert talk.agent.say(answer).to_client == answer
 
 
 @pytest.mark.parametrize("version", [2, 0, "1", None, True, [1], {}, 1.5])
 def test_nothing_is_added_for_another_protocol_version(version: object) -> None:
     answer = spaced(result(0, {"protocolVersion": version, "agentCapabilities": RESUMES}))
-    talk = Talk()
-    talk.client(request(0, "initialize"))
-    assert talk.agent(answer).to_client == answer
+    talk = CoreConversation()
+    talk.client.say(request(0, "initialize"))
+    assert talk.agent.say(answer).to_client == answer
 
 
 @pytest.mark.parametrize("value", [None, [], "x", 1, {}])
 def test_a_result_without_a_protocol_version_passes(value: object) -> None:
-    talk = Talk()
-    talk.client(request(0, "initialize"))
-    assert talk.agent(result(0, value)).to_client == line(result(0, value))
+    talk = CoreConversation()
+    talk.client.say(request(0, "initialize"))
+    assert talk.agent.say(result(0, value)).to_client == line(result(0, value))
 
 
 def test_a_line_too_deep_to_amend_passes_and_nothing_is_served() -> None:
     deep = b"[" * DEEP + b"]" * DEEP
     answer = b'{"id":0,"result":{"protocolVersion":1,"agentCapabilities":{"_meta":{"x":%s}}}}\n' % deep
-    talk = Talk()
-    talk.client(request(0, "initialize"))
-    assert talk.agent(answer).to_client == answer
-    assert talk.client(request(1, "session/list")).to_agent == line(request(1, "session/list"))
+    talk = CoreConversation()
+    talk.client.say(request(0, "initialize"))
+    assert talk.agent.say(answer).to_client == answer
+    assert talk.client.say(request(1, "session/list")).to_agent == line(request(1, "session/list"))
 
 
 def test_only_the_answer_to_initialize_is_amended() -> None:
-    talk = Talk()
-    talk.client(request(0, "initialize"), request("0", "other/method"))
-    assert talk.agent(initialized("0", RESUMES)).to_client == line(initialized("0", RESUMES))
-    assert talk.agent(initialized(0.0, RESUMES)).to_client == line(initialized(0.0, RESUMES))
-    assert talk.agent(initialized(0, RESUMES)).to_client != line(initialized(0, RESUMES))
-    assert talk.agent(initialized(0, RESUMES)).to_client == line(initialized(0, RESUMES))
+    talk = CoreConversation()
+    talk.client.say(request(0, "initialize"), request("0", "other/method"))
+    assert talk.agent.say(initialized("0", RESUMES)).to_client == line(initialized("0", RESUMES))
+    assert talk.agent.say(initialized(0.0, RESUMES)).to_client == line(initialized(0.0, RESUMES))
+    assert talk.agent.say(initialized(0, RESUMES)).to_client != line(initialized(0, RESUMES))
+    assert talk.agent.say(initialized(0, RESUMES)).to_client == line(initialized(0, RESUMES))
 
 
 # The bytes of the line.
@@ -215,15 +226,15 @@ def test_no_other_byte_changes() -> None:
         b'"s":"\\ud800 \\u2028 \xe2\x80\xa8 \xff","_meta":{"acp-proxy":{"version":"1.2.3",'
         b'"serves":["list","delete","load"]}}}, "protocolVersion":1},\t"id":0 }\r\n'
     )
-    talk = Talk()
-    talk.client(request(0, "initialize"))
-    assert talk.agent(before).to_client == after
+    talk = CoreConversation()
+    talk.client.say(request(0, "initialize"))
+    assert talk.agent.say(before).to_client == after
 
 
 def test_the_last_duplicate_key_counts() -> None:
-    talk = Talk()
-    talk.client(request(0, "initialize"))
-    step = talk.agent(
+    talk = CoreConversation()
+    talk.client.say(request(0, "initialize"))
+    step = talk.agent.say(
         b'{"id":0,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true},'
         b'"agentCapabilities":{"sessionCapabilities":{"list":{},"delete":{},"resume":{}}}}}\n'
     )
@@ -255,9 +266,9 @@ results = st.fixed_dictionaries(
 @given(spelled(st.fixed_dictionaries({"id": st.just(0), "result": results})))
 def test_an_amended_line_equals_the_original_plus_the_additions(text: str) -> None:
     answer = text.encode("utf-8") + b"\n"
-    talk = Talk()
-    talk.client(request(0, "initialize"))
-    after = talk.agent(answer).to_client
+    talk = CoreConversation()
+    talk.client.say(request(0, "initialize"))
+    after = talk.agent.say(answer).to_client
     result = json.loads(answer)["result"]
     added = additions(read_offer(result), Modes())
     if not added:

@@ -14,9 +14,9 @@ from acp_proxy.proxy.events import LinesRead
 from tests.conversation import (
     RELEASE,
     RESUMES,
+    CoreConversation,
     Said,
     Stored,
-    Talk,
     cancel,
     chunk,
     commands,
@@ -75,16 +75,16 @@ STRAY = [
 ]
 
 
-def serving(capabilities: object = None) -> Talk:
-    return Talk().begins(capabilities or RESUMES).opens("s")
+def serving(capabilities: object = None) -> CoreConversation:
+    return CoreConversation().initialize(capabilities or RESUMES).open("s")
 
 
-TALKS: dict[str, Callable[[], Talk]] = {
-    "before initialize": Talk,
-    "nothing recorded": lambda: Talk(records=False),
-    "nothing served": lambda: Talk(serves=False).begins(RESUMES),
+TALKS: dict[str, Callable[[], CoreConversation]] = {
+    "before initialize": CoreConversation,
+    "nothing recorded": lambda: CoreConversation(records=False),
+    "nothing served": lambda: CoreConversation(serves=False).initialize(RESUMES),
     "all served": lambda: serving(),
-    "another version": lambda: Talk().begins(RESUMES, protocolVersion=2),
+    "another version": lambda: CoreConversation().initialize(RESUMES, protocolVersion=2),
 }
 
 
@@ -93,33 +93,33 @@ TALKS: dict[str, Callable[[], Talk]] = {
 
 @pytest.mark.parametrize("said", ODD_LINES, ids=lambda said: str(said)[:60])
 @pytest.mark.parametrize("begin", TALKS.values(), ids=TALKS)
-def test_an_odd_line_passes_byte_for_byte(begin: Callable[[], Talk], said: bytes) -> None:
+def test_an_odd_line_passes_byte_for_byte(begin: Callable[[], CoreConversation], said: bytes) -> None:
     talk = begin()
-    assert talk.client(said).to_agent == said
-    step = talk.agent(said)
+    assert talk.client.say(said).to_agent == said
+    step = talk.agent.say(said)
     assert (step.to_client, step.stderr) == (said, b"")
 
 
 @pytest.mark.parametrize("said", STRAY)
 @pytest.mark.parametrize("begin", TALKS.values(), ids=TALKS)
 def test_a_stray_line_of_the_agent_goes_to_stderr_and_the_clients_passes(
-    begin: Callable[[], Talk], said: bytes
+    begin: Callable[[], CoreConversation], said: bytes
 ) -> None:
     talk = begin()
-    assert talk.client(said).to_agent == said
-    step = talk.agent(said)
+    assert talk.client.say(said).to_agent == said
+    step = talk.agent.say(said)
     assert (step.to_client, step.stderr, step.kept) == (b"", said, [])
 
 
 def test_stray_lines_do_not_disturb_the_order_of_others() -> None:
-    step = serving().agent(chunk("s", "a"), b"42\n", result(9), b"log\n", chunk("s", "b"))
+    step = serving().agent.say(chunk("s", "a"), b"42\n", result(9), b"log\n", chunk("s", "b"))
     assert step.to_client == line(chunk("s", "a"), result(9), chunk("s", "b"))
     assert step.stderr == b"42\nlog\n"
 
 
 def test_updates_read_together_leave_together() -> None:
-    talk = serving().opens("t")
-    step = talk.agent(*(chunk("s", str(number)) for number in range(50)), chunk("t", "x"), chunk("t", "y"))
+    talk = serving().open("t")
+    step = talk.agent.say(*(chunk("s", str(number)) for number in range(50)), chunk("t", "x"), chunk("t", "y"))
     assert [effect.before_recording for effect in step.done if isinstance(effect, Forward)] == [True, True]
 
 
@@ -127,25 +127,25 @@ def test_updates_read_together_leave_together() -> None:
 def test_a_final_update_passes_with_or_without_a_newline(end: bytes) -> None:
     said = [line(chunk("s", "a")), line(chunk("s", "b")), raw(chunk("s", "c")) + end]
     talk = serving()
-    step = talk.agent(*said)
+    step = talk.agent.say(*said)
     assert step.to_client == b"".join(said)
     assert step.kept == [RecordLine("s", Peer.AGENT, raw(each)) for each in said]
 
 
 def test_a_truncated_final_update_goes_to_stderr() -> None:
     torn = raw(chunk("s", "b"))[:-3]
-    step = serving().agent(chunk("s", "a"), torn)
+    step = serving().agent.say(chunk("s", "a"), torn)
     assert (step.to_client, step.stderr) == (line(chunk("s", "a")), torn)
 
 
 def test_a_truncated_line_after_an_update_goes_to_stderr() -> None:
-    step = serving().agent(chunk("s", "a"), b"npm no")
+    step = serving().agent.say(chunk("s", "a"), b"npm no")
     assert (step.to_client, step.stderr) == (line(chunk("s", "a")), b"npm no")
 
 
 def test_updates_are_forwarded_before_they_are_recorded_and_other_lines_after() -> None:
     talk = serving()
-    talk.client(prompt(1, "s"))
+    talk.client.say(prompt(1, "s"))
     said: list[Said] = [
         chunk("s", "a"),
         spaced(chunk("s", "b")),
@@ -154,48 +154,51 @@ def test_updates_are_forwarded_before_they_are_recorded_and_other_lines_after() 
         result(5),
         [result(6)],
     ]
-    step = talk.agent(*said)
+    step = talk.agent.say(*said)
     assert step.to_client == line(*said[:3], titled("s"), *said[3:])
     assert [effect.before_recording for effect in step.done if isinstance(effect, Forward)] == [True, True] + [
         False
     ] * 5
-    assert not any(effect.before_recording for effect in talk.client(result(0)).done if isinstance(effect, Forward))
+    assert not any(effect.before_recording for effect in talk.client.say(result(0)).done if isinstance(effect, Forward))
 
 
 def test_both_sides_may_use_the_same_request_id() -> None:
     talk = serving()
-    talk.client(prompt(0, "s"))
-    talk.agent(permission(0, "s"))
-    assert talk.client(result(0, {})).to_agent == line(result(0, {}))
-    assert talk.agent(stopped(0)).kept == [RecordLine("s", Peer.AGENT, raw(stopped(0)), "session/prompt"), EndTurn("s")]
+    talk.client.say(prompt(0, "s"))
+    talk.agent.say(permission(0, "s"))
+    assert talk.client.say(result(0, {})).to_agent == line(result(0, {}))
+    assert talk.agent.say(stopped(0)).kept == [
+        RecordLine("s", Peer.AGENT, raw(stopped(0)), "session/prompt"),
+        EndTurn("s"),
+    ]
 
 
 @pytest.mark.parametrize("other", [1.0, "1", True, None, "1.0"])
 def test_an_answer_closes_only_the_request_with_exactly_its_id(other: object) -> None:
     talk = serving()
-    talk.client(prompt(1, "s"))
-    step = talk.agent(stopped(other))
+    talk.client.say(prompt(1, "s"))
+    step = talk.agent.say(stopped(other))
     assert (step.kept, step.to_client) == ([], line(stopped(other)))
-    assert len(talk.agent(stopped(1)).kept) == 2
+    assert len(talk.agent.say(stopped(1)).kept) == 2
 
 
 def test_large_ids_are_compared_exactly() -> None:
     talk = serving()
-    talk.client(prompt(2**70, "s"), prompt(2**70 + 1, "s"))
-    talk.client(prompt(2**70 + 1, "s"))
-    assert talk.agent(stopped(2**70 + 2)).kept == []
-    assert talk.agent(stopped(2**70 + 1)).kept != []
+    talk.client.say(prompt(2**70, "s"), prompt(2**70 + 1, "s"))
+    talk.client.say(prompt(2**70 + 1, "s"))
+    assert talk.agent.say(stopped(2**70 + 2)).kept == []
+    assert talk.agent.say(stopped(2**70 + 1)).kept != []
 
 
 # initialize.
 
 
 def test_two_initializes_answered_out_of_order_are_both_amended() -> None:
-    talk = Talk()
+    talk = CoreConversation()
     asked = [request(0, "initialize"), request(1, "initialize"), new(2), new(3)]
-    assert talk.client(*asked).to_agent == line(*asked)
+    assert talk.client.say(*asked).to_agent == line(*asked)
     answers = [result(3, {"sessionId": "b"}), initialized(1, RESUMES), result(2, {"sessionId": "a"})]
-    step = talk.agent(*answers, initialized(0, RESUMES))
+    step = talk.agent.say(*answers, initialized(0, RESUMES))
     told = [json.loads(one) for one in step.to_client.splitlines()]
     assert [one["id"] for one in told] == [3, 1, 2, 0]
     assert told[1]["result"] == told[3]["result"]
@@ -204,32 +207,32 @@ def test_two_initializes_answered_out_of_order_are_both_amended() -> None:
 
 
 def test_a_refused_initialize_passes_and_nothing_is_served() -> None:
-    talk = Talk()
-    talk.client(request(0, "initialize"))
-    assert talk.agent(error(0, -32603)).to_client == line(error(0, -32603))
-    assert talk.client(request(1, "session/list")).to_agent == line(request(1, "session/list"))
+    talk = CoreConversation()
+    talk.client.say(request(0, "initialize"))
+    assert talk.agent.say(error(0, -32603)).to_client == line(error(0, -32603))
+    assert talk.client.say(request(1, "session/list")).to_agent == line(request(1, "session/list"))
 
 
 def test_nothing_is_served_before_the_agent_has_answered_initialize() -> None:
-    talk = Talk()
+    talk = CoreConversation()
     asked = [request(0, "initialize"), request(1, "session/list"), delete(2, "s"), load(3, "s")]
-    step = talk.client(*asked)
+    step = talk.client.say(*asked)
     assert (step.to_agent, step.asked) == (line(*asked), [])
 
 
 def test_the_clients_initialize_passes_unchanged() -> None:
     said = request(0, "initialize", {"protocolVersion": 1, "clientCapabilities": {"fs": {}}, "_meta": {"token": "x"}})
-    assert Talk().client(spaced(said)).to_agent == spaced(said)
+    assert CoreConversation().client.say(spaced(said)).to_agent == spaced(said)
 
 
 @pytest.mark.parametrize("version", [3, 0, "1", "2", 2.0, None, "2026-01-01"])
 def test_with_another_protocol_version_everything_passes_and_nothing_is_recorded(version: object) -> None:
-    talk = Talk()
+    talk = CoreConversation()
     talk.stored["s"] = Stored()
-    talk.client(request(0, "initialize"), new(1))
-    talk.agent(commands("s", "x"))
+    talk.client.say(request(0, "initialize"), new(1))
+    talk.agent.say(commands("s", "x"))
     answer = spaced(initialized(0, RESUMES, protocolVersion=version))
-    assert talk.agent(answer).to_client == answer
+    assert talk.agent.say(answer).to_client == answer
     from_client: list[Said] = [
         request(2, "session/list"),
         delete(3, "s"),
@@ -239,7 +242,7 @@ def test_with_another_protocol_version_everything_passes_and_nothing_is_recorded
         cancel(4),
         b"log\n",
     ]
-    assert talk.client(*from_client).to_agent == line(*from_client)
+    assert talk.client.say(*from_client).to_agent == line(*from_client)
     from_agent: list[Said] = [
         result(1, {"sessionId": "s"}),
         chunk("s", "a"),
@@ -253,10 +256,10 @@ def test_with_another_protocol_version_everything_passes_and_nothing_is_recorded
         stopped(6),
         [chunk("s", "c")],
     ]
-    assert talk.agent(*from_agent).to_client == line(*from_agent)
-    assert talk.agent(b"log\n").stderr == b"log\n"
-    talk.client(prompt(7, "s"))
-    assert talk.agent_ends().refusals == [(7, -32603)]
+    assert talk.agent.say(*from_agent).to_client == line(*from_agent)
+    assert talk.agent.say(b"log\n").stderr == b"log\n"
+    talk.client.say(prompt(7, "s"))
+    assert talk.end_agent().refusals == [(7, -32603)]
     assert (talk.all.kept, talk.all.asked) == ([], [])
 
 
@@ -272,43 +275,43 @@ def test_only_requests_advertised_in_initialize_are_answered_here(
     how: dict[str, Any], resumes: bool, load_is_native: bool, list_is_native: bool, delete_is_native: bool
 ) -> None:
     native = {"list": list_is_native, "delete": delete_is_native, "resume": resumes}
-    talk = Talk(**how).begins({"loadSession": load_is_native, "sessionCapabilities": native})
+    talk = CoreConversation(**how).initialize({"loadSession": load_is_native, "sessionCapabilities": native})
     told = json.loads(talk.all.to_client)["result"]["agentCapabilities"]
     serves = told.get("_meta", {}).get("acp-proxy", {}).get("serves", [])
     talk.stored["s"] = Stored()
     passes = {
-        "list": talk.client(request(1, "session/list")).to_agent != b"",
-        "delete": talk.client(delete(2, "t")).to_agent != b"",
-        "load": talk.client(load(3, "s")).to_agent == line(load(3, "s")),
+        "list": talk.client.say(request(1, "session/list")).to_agent != b"",
+        "delete": talk.client.say(delete(2, "t")).to_agent != b"",
+        "load": talk.client.say(load(3, "s")).to_agent == line(load(3, "s")),
     }
     assert {name for name, passed in passes.items() if not passed} == set(serves)
-    assert talk.client(resume(4, "s")).to_agent == line(resume(4, "s"))
+    assert talk.client.say(resume(4, "s")).to_agent == line(resume(4, "s"))
     assert set(serves) == set() if how else set(serves) <= {"list", "delete", "load"}
 
 
 @pytest.mark.parametrize("params", [None, {}, {"cwd": None, "cursor": None}, {"unknown": 1, "_meta": {}}])
 def test_a_list_needs_no_parameters(params: object) -> None:
-    step = serving().client(request(1, "session/list", params))
+    step = serving().client.say(request(1, "session/list", params))
     assert step.asked == [ListSessions(requested(1), None, None, False)]
     assert (step.to_agent, step.kept) == (b"", [])
     assert json.loads(step.to_client) == {"jsonrpc": "2.0", "id": 1, "result": {"sessions": []}}
 
 
 def test_a_list_without_a_params_key_is_answered() -> None:
-    assert serving().client(b'{"id":"x","method":"session/list"}\n').asked == [
+    assert serving().client.say(b'{"id":"x","method":"session/list"}\n').asked == [
         ListSessions(requested("x"), None, None, False)
     ]
 
 
 @pytest.mark.parametrize("cwd", ["/w", "/", "C:\\w", "c:/w", "\\\\server\\share", "/w/../x/"])
 def test_the_filter_and_the_cursor_of_a_list_reach_the_store(cwd: str) -> None:
-    step = serving().client(request(1, "session/list", {"cwd": cwd, "cursor": "c"}))
+    step = serving().client.say(request(1, "session/list", {"cwd": cwd, "cursor": "c"}))
     assert step.asked == [ListSessions(requested(1), cwd, "c", False)]
 
 
 def test_a_list_includes_additional_directories_if_the_agent_supports_them() -> None:
     talk = serving({"sessionCapabilities": {"additionalDirectories": {}}})
-    assert talk.client(request(1, "session/list")).asked == [ListSessions(requested(1), None, None, True)]
+    assert talk.client.say(request(1, "session/list")).asked == [ListSessions(requested(1), None, None, True)]
 
 
 @pytest.mark.parametrize(
@@ -337,39 +340,39 @@ def test_a_list_includes_additional_directories_if_the_agent_supports_them() -> 
     ],
 )
 def test_invalid_parameters_of_a_served_request_are_refused(method: str, params: object) -> None:
-    step = serving().client(request(1, method, params))
+    step = serving().client.say(request(1, method, params))
     assert (step.refusals, step.to_agent, step.asked, step.kept) == ([(1, -32602)], b"", [], [])
 
 
 @pytest.mark.parametrize("params", [None, {}, {"sessionId": 5}, []])
 def test_invalid_parameters_of_a_native_request_pass(params: object) -> None:
     asked = request(1, "session/resume", params)
-    assert serving().client(asked).to_agent == line(asked)
+    assert serving().client.say(asked).to_agent == line(asked)
     asked = request(1, "session/load", params)
-    assert serving({"loadSession": True}).client(asked).to_agent == line(asked)
+    assert serving({"loadSession": True}).client.say(asked).to_agent == line(asked)
 
 
 @pytest.mark.parametrize("id", [b"1.0", b"true", b"null", b'"\\u0031"', b"12345678901234567890123", b'"\\ud800"'])
 def test_our_answer_repeats_the_request_id_exactly(id: bytes) -> None:
-    told = serving().client(b'{"id":%s,"method":"session/list"}\n' % id).to_client
+    told = serving().client.say(b'{"id":%s,"method":"session/list"}\n' % id).to_client
     assert json.dumps(json.loads(told)["id"]) == json.dumps(json.loads(id))
 
 
 def test_a_notification_with_the_name_of_a_request_passes() -> None:
     said = [notification("session/list"), notification("session/delete", {"sessionId": "s"})]
-    step = serving().client(*said)
+    step = serving().client.say(*said)
     assert (step.to_agent, step.asked) == (line(*said), [])
 
 
 @pytest.mark.parametrize("method", ["list", "delete", "session/List", "session/session/list", "_session/list", "load"])
 def test_a_similar_method_name_passes(method: str) -> None:
     asked = request(1, method, {"sessionId": "s"})
-    assert serving().client(asked).to_agent == line(asked)
+    assert serving().client.say(asked).to_agent == line(asked)
 
 
 def test_requests_of_the_agent_are_never_answered_here() -> None:
     asked: list[Said] = [request(1, "session/list"), delete(2, "s"), load(3, "s")]
-    step = serving().agent(*asked)
+    step = serving().agent.say(*asked)
     assert (step.to_client, step.asked) == (line(*asked), [])
 
 
@@ -384,8 +387,8 @@ def test_sessions_deleted_here_are_removed_from_the_agents_list() -> None:
     talk = serving({"sessionCapabilities": {"list": {}}})
     talk.stored["gone"] = Stored(deleted=True)
     asked = request(1, "session/list", {"cursor": "agent's", "cwd": "relative"})
-    assert talk.client(asked).to_agent == line(asked)
-    step = talk.agent(listing(1, "a", "gone", "b"))
+    assert talk.client.say(asked).to_agent == line(asked)
+    step = talk.agent.say(listing(1, "a", "gone", "b"))
     assert step.asked == [AmendList(line(listing(1, "a", "gone", "b")), cwd="relative")]
     assert step.to_client.endswith(line(listing(1, "a", "b")))
 
@@ -393,16 +396,16 @@ def test_sessions_deleted_here_are_removed_from_the_agents_list() -> None:
 @pytest.mark.parametrize("answer", [error(1, -32603), error(1, -32601)])
 def test_a_refused_list_passes(answer: dict[str, Any]) -> None:
     talk = serving({"sessionCapabilities": {"list": {}}})
-    talk.client(request(1, "session/list"))
-    step = talk.agent(answer)
+    talk.client.say(request(1, "session/list"))
+    step = talk.agent.say(answer)
     assert (step.to_client, step.asked) == (line(answer), [])
 
 
 @pytest.mark.parametrize("how", [{"serves": False}, {"records": False}])
 def test_the_agents_list_passes_while_serving_or_recording_is_off(how: dict[str, Any]) -> None:
-    talk = Talk(**how).begins({"sessionCapabilities": {"list": {}}})
-    talk.client(request(1, "session/list"))
-    step = talk.agent(listing(1, "a"))
+    talk = CoreConversation(**how).initialize({"sessionCapabilities": {"list": {}}})
+    talk.client.say(request(1, "session/list"))
+    step = talk.agent.say(listing(1, "a"))
     assert (step.to_client, step.asked) == (line(listing(1, "a")), [])
 
 
@@ -410,7 +413,7 @@ def test_the_agents_list_passes_while_serving_or_recording_is_off(how: dict[str,
 
 
 def test_a_served_delete_goes_only_to_the_store() -> None:
-    step = serving().client(delete("d", "s"))
+    step = serving().client.say(delete("d", "s"))
     assert step.asked == [DeleteSession("s", requested("d"))]
     assert step.to_agent == b""
     assert json.loads(step.to_client) == {"jsonrpc": "2.0", "id": "d", "result": {}}
@@ -419,41 +422,41 @@ def test_a_served_delete_goes_only_to_the_store() -> None:
 def test_unknown_and_repeated_ids_are_deleted_alike() -> None:
     talk = serving()
     for number, session in enumerate(["unknown", "s", "s", "", "../../etc/passwd"]):
-        assert talk.client(delete(number, session)).asked == [DeleteSession(session, requested(number))]
+        assert talk.client.say(delete(number, session)).asked == [DeleteSession(session, requested(number))]
 
 
 @pytest.mark.parametrize("how", [{}, {"serves": False}])
 def test_a_successful_native_delete_deletes_the_session_here_too(how: dict[str, Any]) -> None:
-    talk = Talk(**how).begins({"sessionCapabilities": {"delete": {}}}).opens("s")
-    assert talk.client(delete(1, "s"), delete(2, "s")).to_agent == line(delete(1, "s"), delete(2, "s"))
-    step = talk.agent(error(1, -32603))
+    talk = CoreConversation(**how).initialize({"sessionCapabilities": {"delete": {}}}).open("s")
+    assert talk.client.say(delete(1, "s"), delete(2, "s")).to_agent == line(delete(1, "s"), delete(2, "s"))
+    step = talk.agent.say(error(1, -32603))
     assert (step.to_client, step.asked) == (line(error(1, -32603)), [])
-    step = talk.agent(result(2, {"agent": 1.5}))
+    step = talk.agent.say(result(2, {"agent": 1.5}))
     assert (step.to_client, step.asked) == (line(result(2, {"agent": 1.5})), [DeleteSession("s")])
-    assert talk.agent(chunk("s", "a")).kept == []
+    assert talk.agent.say(chunk("s", "a")).kept == []
 
 
 @pytest.mark.parametrize("params", [None, {}, {"sessionId": 5}])
 def test_a_native_delete_without_a_session_deletes_nothing_here(params: object) -> None:
     talk = serving({"sessionCapabilities": {"delete": {}}})
-    talk.client(request(1, "session/delete", params))
-    step = talk.agent(result(1, {}))
+    talk.client.say(request(1, "session/delete", params))
+    step = talk.agent.say(result(1, {}))
     assert (step.to_client, step.asked) == (line(result(1, {})), [])
 
 
 def test_a_native_delete_deletes_nothing_here_while_recording_is_off() -> None:
-    talk = Talk(records=False).begins({"sessionCapabilities": {"delete": {}}})
-    talk.client(delete(1, "s"))
-    assert talk.agent(result(1, {})).asked == []
+    talk = CoreConversation(records=False).initialize({"sessionCapabilities": {"delete": {}}})
+    talk.client.say(delete(1, "s"))
+    assert talk.agent.say(result(1, {})).asked == []
 
 
 def test_a_deleted_session_can_be_loaded_again_after_a_new_prompt() -> None:
     talk = serving()
-    talk.client(delete(1, "s"))
-    assert talk.client(load(2, "s")).refusals == [(2, -32002)]
-    talk.client(prompt(3, "s"))
-    talk.agent(stopped(3))
-    assert talk.client(load(4, "s")).to_agent == line(resume(4, "s"))
+    talk.client.say(delete(1, "s"))
+    assert talk.client.say(load(2, "s")).refusals == [(2, -32002)]
+    talk.client.say(prompt(3, "s"))
+    talk.agent.say(stopped(3))
+    assert talk.client.say(load(4, "s")).to_agent == line(resume(4, "s"))
 
 
 # The agent's end.
@@ -471,9 +474,9 @@ def test_every_open_client_request_is_answered_once_when_the_agent_ends() -> Non
         request(7, "session/fork", {"sessionId": "s"}),
         request(7, "session/set_mode", {"sessionId": "s"}),
     ]
-    talk.client(*asked, [request(8, "in/a/batch")], request(9, "answered"))
-    talk.agent(result(9, {}), permission(5, "s"))
-    step = talk.agent_ends("agent exited with status 17")
+    talk.client.say(*asked, [request(8, "in/a/batch")], request(9, "answered"))
+    talk.agent.say(result(9, {}), permission(5, "s"))
+    step = talk.end_agent("agent exited with status 17")
     told = [json.loads(one) for one in step.to_client.splitlines()]
     assert sorted(str(one["id"]) for one in told) == sorted(map(str, [1, 2, "3", 4.5, None, 6, 7, 7, 8]))
     assert {(one["error"]["code"], one["error"]["message"]) for one in told} == {
@@ -484,16 +487,16 @@ def test_every_open_client_request_is_answered_once_when_the_agent_ends() -> Non
 
 def test_nothing_is_sent_when_the_agent_ends_without_open_requests() -> None:
     talk = serving()
-    talk.client(prompt(1, "s"), notification("session/cancel", {"sessionId": "s"}))
-    talk.agent(stopped(1))
-    step = talk.agent_ends()
+    talk.client.say(prompt(1, "s"), notification("session/cancel", {"sessionId": "s"}))
+    talk.agent.say(stopped(1))
+    step = talk.end_agent()
     assert (step.done, step.kept) == ([], [])
 
 
 def test_requests_answered_here_are_not_open_when_the_agent_ends() -> None:
     talk = serving()
-    talk.client(request(1, "session/list"), delete(2, "s"))
-    assert talk.agent_ends().done == []
+    talk.client.say(request(1, "session/list"), delete(2, "s"))
+    assert talk.end_agent().done == []
 
 
 # $/cancel_request of requests that pass.
@@ -502,17 +505,17 @@ def test_requests_answered_here_are_not_open_when_the_agent_ends() -> None:
 @pytest.mark.parametrize("params", [{"requestId": 1}, {"requestId": "x"}, {}, None, [1]])
 def test_a_cancel_passes_to_the_agent_which_answers_the_request(params: object) -> None:
     talk = serving()
-    talk.client(prompt(1, "s"))
+    talk.client.say(prompt(1, "s"))
     said = notification("$/cancel_request", params)
-    step = talk.client(said)
+    step = talk.client.say(said)
     assert (step.to_agent, step.to_client, step.kept) == (line(said), b"", [])
-    assert talk.agent(error(1, -32800)).to_client == line(titled("s"), error(1, -32800))
+    assert talk.agent.say(error(1, -32800)).to_client == line(titled("s"), error(1, -32800))
 
 
 def test_a_cancel_passes_to_the_client() -> None:
     talk = serving()
-    talk.agent(permission(1, "s"))
-    assert talk.agent(cancel(1)).to_client == line(cancel(1))
+    talk.agent.say(permission(1, "s"))
+    assert talk.agent.say(cancel(1)).to_client == line(cancel(1))
 
 
 def test_an_event_without_lines_has_no_effects() -> None:
@@ -523,8 +526,8 @@ def test_an_event_without_lines_has_no_effects() -> None:
 # Several acp-proxies in one chain.
 
 
-def in_chain(*, is_chained: bool = True, serves: bool = True) -> Talk:
-    talk = Talk()
+def in_chain(*, is_chained: bool = True, serves: bool = True) -> CoreConversation:
+    talk = CoreConversation()
     talk.core = Connection(Settings(True, serves, RELEASE, store="ours", is_chained=is_chained))
     return talk
 
@@ -532,33 +535,33 @@ def in_chain(*, is_chained: bool = True, serves: bool = True) -> Talk:
 @pytest.mark.parametrize("serves", [True, False])
 def test_in_a_chain_the_answer_to_initialize_always_says_who_records_and_where(serves: bool) -> None:
     everything = {"loadSession": True, "sessionCapabilities": {"list": {}, "delete": {}}}
-    talk = in_chain(serves=serves).begins(everything)
+    talk = in_chain(serves=serves).initialize(everything)
     told = json.loads(talk.all.to_client)["result"]["agentCapabilities"]
     assert told == everything | {"_meta": {"acp-proxy": {"version": RELEASE, "serves": [], "store": "ours"}}}
 
 
 def test_outside_a_chain_it_says_so_only_if_it_serves_something() -> None:
     everything = {"loadSession": True, "sessionCapabilities": {"list": {}, "delete": {}}}
-    passed = in_chain(is_chained=False).begins(everything)
+    passed = in_chain(is_chained=False).initialize(everything)
     assert passed.all.to_client == line(initialized("initialize", everything))
-    told = json.loads(in_chain(is_chained=False).begins({}).all.to_client)["result"]["agentCapabilities"]
+    told = json.loads(in_chain(is_chained=False).initialize({}).all.to_client)["result"]["agentCapabilities"]
     assert told["_meta"]["acp-proxy"]["store"] == "ours"
 
 
 @pytest.mark.parametrize("is_chained", [True, False])
 def test_of_two_with_one_store_the_one_farther_from_the_agent_passes_everything(is_chained: bool) -> None:
     meta = {"_meta": {"acp-proxy": {"version": RELEASE, "serves": ["list", "delete"], "store": "ours"}}}
-    talk = in_chain(is_chained=is_chained).begins(meta)
+    talk = in_chain(is_chained=is_chained).initialize(meta)
     assert talk.all.to_client == line(initialized("initialize", meta))
     assert len(talk.all.warnings) == 1
-    talk.opens("s")
+    talk.open("s")
     for asked in (prompt(1, "s"), load(2, "s"), delete(3, "s"), request(4, "session/list")):
-        assert talk.client(asked).to_agent == line(asked)
-    assert talk.agent(chunk("s", "hello"), stopped(1)).to_client == line(chunk("s", "hello")) + line(stopped(1))
+        assert talk.client.say(asked).to_agent == line(asked)
+    assert talk.agent.say(chunk("s", "hello"), stopped(1)).to_client == line(chunk("s", "hello")) + line(stopped(1))
     assert (talk.all.kept, talk.all.asked) == ([], [])
 
 
 def test_two_with_stores_of_their_own_both_record() -> None:
-    talk = in_chain().begins({"_meta": {"acp-proxy": {"version": RELEASE, "serves": [], "store": "another"}}})
+    talk = in_chain().initialize({"_meta": {"acp-proxy": {"version": RELEASE, "serves": [], "store": "another"}}})
     assert talk.all.warnings == []
-    assert talk.opens("s").client(prompt(1, "s")).kept
+    assert talk.open("s").client.say(prompt(1, "s")).kept

@@ -19,10 +19,10 @@ from tests.conversation import (
     AS_USUAL,
     LOADS,
     RESUMES,
+    CoreConversation,
     Said,
     Step,
     Stored,
-    Talk,
     cancel,
     chunk,
     commands,
@@ -50,29 +50,31 @@ OURS = "acp-proxy/1"
 BRIEF = "# what was said\nüber “all” of it"
 
 
-def about_to_load(stored: Stored | None = None, capabilities: object = None, modes: Modes = AS_USUAL) -> Talk:
-    talk = Talk(modes=modes).begins(capabilities)
+def about_to_load(
+    stored: Stored | None = None, capabilities: object = None, modes: Modes = AS_USUAL
+) -> CoreConversation:
+    talk = CoreConversation(modes=modes).initialize(capabilities)
     talk.stored["s"] = stored or Stored()
     return talk
 
 
-def opening(stored: Stored | None = None) -> Talk:
+def opening(stored: Stored | None = None) -> CoreConversation:
     """The agent was asked for a new session and has not answered."""
     talk = about_to_load(stored)
-    talk.client(load(1, "s"))
+    talk.client.say(load(1, "s"))
     return talk
 
 
-def replaying() -> Talk:
+def replaying() -> CoreConversation:
     talk = opening()
-    talk.agent(result(OURS, {"sessionId": "n"}))
+    talk.agent.say(result(OURS, {"sessionId": "n"}))
     assert talk.replays_running == [ONE]
     return talk
 
 
-def handed_over() -> Talk:
+def handed_over() -> CoreConversation:
     talk = replaying()
-    talk.replay_ends(1, brief=BRIEF)
+    talk.end_replay(1, brief=BRIEF)
     return talk
 
 
@@ -90,19 +92,19 @@ def briefed(id: object, session: str, text: str = "hello") -> dict[str, Any]:
 
 def test_a_load_opens_a_new_session_is_replayed_and_then_answered() -> None:
     talk = about_to_load()
-    step = talk.client(load(1, "s"))
+    step = talk.client.say(load(1, "s"))
     assert json.loads(step.to_agent) == new(OURS)
     assert (step.to_client, step.kept) == (b"", [])
     modes = {"currentModeId": "plan"}
-    step = talk.agent(result(OURS, {"sessionId": "n", "modes": modes, "configOptions": [], "x": 1}))
+    step = talk.agent.say(result(OURS, {"sessionId": "n", "modes": modes, "configOptions": [], "x": 1}))
     assert step.asked == [StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True)]
     assert step.to_client == b""
     assert step.kept == [
         BeginTranscript("s", "/w", [], file_format.PARTIAL),
         RecordNote("s", opened_note("session/load", anew=True, modes=modes, configOptions=[])),
     ]
-    talk.tells(1, chunk("s", "told"))
-    step = talk.replay_ends(1, commands("s", "stored"), brief=BRIEF)
+    talk.send_replay(1, chunk("s", "told"))
+    step = talk.end_replay(1, commands("s", "stored"), brief=BRIEF)
     notice, answer, state = heard(step)
     assert notice["params"]["sessionId"] == "s"
     assert notice["params"]["update"]["sessionUpdate"] == "agent_message_chunk"
@@ -120,7 +122,9 @@ def test_the_parameters_of_the_new_session_are_those_of_the_load_byte_for_byte()
     params = (
         b'"cwd":"/w" , "mcpServers": [ {"n":1.0,"env":[{"x":"\\ud800\xff"}]} ],"_meta":{"big":12345678901234567890123}'
     )
-    step = about_to_load().client(b'{"id":1,"params":{ "sessionId" : "s",' + params + b'},"method":"session/load"}\r\n')
+    step = about_to_load().client.say(
+        b'{"id":1,"params":{ "sessionId" : "s",' + params + b'},"method":"session/load"}\r\n'
+    )
     assert b"sessionId" not in step.to_agent
     for member in (
         b'"cwd":"/w"',
@@ -132,13 +136,13 @@ def test_the_parameters_of_the_new_session_are_those_of_the_load_byte_for_byte()
 
 
 def test_an_unrecorded_session_is_refused_without_asking_the_agent() -> None:
-    step = about_to_load(Stored(has_transcript=False)).client(load(1, "s"))
+    step = about_to_load(Stored(has_transcript=False)).client.say(load(1, "s"))
     assert (step.to_agent, step.refusals) == (b"", [(1, -32002)])
 
 
 def test_an_incomplete_transcript_is_handed_over_too() -> None:
     talk = opening(Stored(complete=False))
-    assert talk.agent(result(OURS, {"sessionId": "n"})).asked == [
+    assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [
         StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True)
     ]
 
@@ -146,8 +150,8 @@ def test_an_incomplete_transcript_is_handed_over_too() -> None:
 @pytest.mark.parametrize("id", [b"1.0", b'"\\u0031"', b"null", b"12345678901234567890123"])
 def test_the_agents_refusal_is_passed_on_under_the_clients_id(id: bytes) -> None:
     talk = about_to_load()
-    talk.client(b'{"id":%b,"method":"session/load","params":{"sessionId":"s"}}' % id)
-    step = talk.agent(b'{"error": {"code":-32000, "message":"login","data":1.0} ,"id":"acp-proxy/1"}\r\n')
+    talk.client.say(b'{"id":%b,"method":"session/load","params":{"sessionId":"s"}}' % id)
+    step = talk.agent.say(b'{"error": {"code":-32000, "message":"login","data":1.0} ,"id":"acp-proxy/1"}\r\n')
     assert b'"error":{"code":-32000, "message":"login","data":1.0}' in step.to_client
     assert json.loads(step.to_client)["id"] == json.loads(id)
     assert b"acp-proxy/1" not in step.to_client
@@ -157,36 +161,36 @@ def test_the_agents_refusal_is_passed_on_under_the_clients_id(id: bytes) -> None
 @pytest.mark.parametrize("answer", [None, {}, {"sessionId": 5}, []])
 def test_an_answer_without_a_session_is_an_error(answer: object) -> None:
     talk = opening()
-    assert talk.agent(result(OURS, answer)).refusals == [(1, -32603)]
+    assert talk.agent.say(result(OURS, answer)).refusals == [(1, -32603)]
     assert talk.replays_left == []
 
 
 def test_each_handover_has_its_own_request_id() -> None:
     talk = about_to_load()
     talk.stored["t"] = Stored()
-    first, second = talk.client(load(1, "s")), talk.client(load(2, "t"))
+    first, second = talk.client.say(load(1, "s")), talk.client.say(load(2, "t"))
     assert [json.loads(step.to_agent)["id"] for step in (first, second)] == ["acp-proxy/1", "acp-proxy/2"]
-    talk.agent(result("acp-proxy/2", {"sessionId": "m"}), result("acp-proxy/1", {"sessionId": "n"}))
-    assert talk.client(prompt(3, "s"), prompt(4, "t")).to_agent == line(prompt(3, "n"), prompt(4, "m"))
+    talk.agent.say(result("acp-proxy/2", {"sessionId": "m"}), result("acp-proxy/1", {"sessionId": "n"}))
+    assert talk.client.say(prompt(3, "s"), prompt(4, "t")).to_agent == line(prompt(3, "n"), prompt(4, "m"))
 
 
 def test_a_session_without_a_word_continues_in_a_new_one_without_a_notice_or_a_record() -> None:
     talk = replaying()
-    (answer,) = heard(talk.replay_ends(1))
+    (answer,) = heard(talk.end_replay(1))
     assert answer["id"] == 1
-    step = talk.client(prompt(2, "s"))
+    step = talk.client.say(prompt(2, "s"))
     assert step.to_agent == line(prompt(2, "n"))
-    assert RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"}) in talk.agent(stopped(2)).kept
+    assert RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"}) in talk.agent.say(stopped(2)).kept
 
 
 def test_a_prompt_before_the_record_is_made_does_not_complete_the_handover() -> None:
     talk = replaying()
     note = RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
-    talk.client(prompt(2, "s"))
-    assert note not in talk.agent(stopped(2)).kept
-    talk.replay_ends(1, brief=BRIEF)
-    assert json.loads(talk.client(prompt(3, "s")).to_agent) == briefed(3, "n")
-    assert note in talk.agent(stopped(3)).kept
+    talk.client.say(prompt(2, "s"))
+    assert note not in talk.agent.say(stopped(2)).kept
+    talk.end_replay(1, brief=BRIEF)
+    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == briefed(3, "n")
+    assert note in talk.agent.say(stopped(3)).kept
 
 
 # Before the new session is known.
@@ -195,33 +199,33 @@ def test_a_prompt_before_the_record_is_made_does_not_complete_the_handover() -> 
 @pytest.mark.parametrize("spelling", [line, spaced])
 def test_updates_before_the_answer_follow_it_under_the_clients_id(spelling: Any) -> None:
     talk = opening()
-    assert talk.agent(spelling(commands("n", "x")), chunk("other", "a")).to_client == b""
-    step = talk.agent(result(OURS, {"sessionId": "n"}))
+    assert talk.agent.say(spelling(commands("n", "x")), chunk("other", "a")).to_client == b""
+    step = talk.agent.say(result(OURS, {"sessionId": "n"}))
     assert step.to_client == line(chunk("other", "a"))
-    told = heard(talk.replay_ends(1))
+    told = heard(talk.end_replay(1))
     assert told[1:] == [commands("s", "x")]
 
 
 def test_updates_of_open_sessions_pass_meanwhile() -> None:
-    talk = about_to_load().opens("t")
-    talk.client(load(1, "s"))
+    talk = about_to_load().open("t")
+    talk.client.say(load(1, "s"))
     for spelling in (line, spaced):
-        assert talk.agent(spelling(chunk("t", "a"))).to_client == spelling(chunk("t", "a"))
+        assert talk.agent.say(spelling(chunk("t", "a"))).to_client == spelling(chunk("t", "a"))
 
 
 def test_a_load_cancelled_meanwhile_is_answered_once_and_not_replayed() -> None:
     talk = opening()
-    step = talk.client(cancel(1))
+    step = talk.client.say(cancel(1))
     assert step.refusals == [(1, -32800)]
     assert talk.replays_left == []
-    step = talk.agent(result(OURS, {"sessionId": "n"}))
+    step = talk.agent.say(result(OURS, {"sessionId": "n"}))
     assert (step.to_client, step.asked, step.kept) == (b"", [], [])
 
 
 def test_if_the_agent_ends_meanwhile_the_load_fails_and_held_updates_pass() -> None:
     talk = opening()
-    talk.agent(chunk("other", "a"))
-    step = talk.agent_ends()
+    talk.agent.say(chunk("other", "a"))
+    step = talk.end_agent()
     assert step.refusals == [(1, -32603)]
     assert line(chunk("other", "a")) in step.to_client
     assert talk.replays_left == []
@@ -229,9 +233,9 @@ def test_if_the_agent_ends_meanwhile_the_load_fails_and_held_updates_pass() -> N
 
 def test_the_record_is_kept_although_the_load_is_cancelled_while_it_is_replayed() -> None:
     talk = replaying()
-    assert talk.client(cancel(1)).refusals == [(1, -32800)]
-    assert talk.replay_ends(1, brief=BRIEF).to_client == b""
-    assert json.loads(talk.client(prompt(2, "s")).to_agent) == briefed(2, "n")
+    assert talk.client.say(cancel(1)).refusals == [(1, -32800)]
+    assert talk.end_replay(1, brief=BRIEF).to_client == b""
+    assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == briefed(2, "n")
 
 
 # The conversation continues.
@@ -245,7 +249,7 @@ def test_ids_are_rewritten_both_ways() -> None:
         request(8, "_vendor/x", {"sessionId": "s"}),
         [notification("session/cancel", {"sessionId": "s"})],
     ]
-    assert talk.client(*said).to_agent == line(*said).replace(b'"sessionId":"s"', b'"sessionId":"n"')
+    assert talk.client.say(*said).to_agent == line(*said).replace(b'"sessionId":"s"', b'"sessionId":"n"')
     told: list[Said] = [
         chunk("n", "a"),
         spaced(chunk("n", "b")),
@@ -254,13 +258,13 @@ def test_ids_are_rewritten_both_ways() -> None:
         result(7, {}),
         [chunk("n", "c")],
     ]
-    step = talk.agent(*told)
+    step = talk.agent.say(*told)
     assert step.to_client == line(*told).replace(b'"sessionId":"n"', b'"sessionId":"s"').replace(
         b'"sessionId" : "n"', b'"sessionId" : "s"'
     )
     assert {getattr(each, "session", None) for each in step.kept} == {"s"}
     picked = result(0, {"outcome": {"outcome": "selected", "optionId": "x"}})
-    step = talk.client(picked)
+    step = talk.client.say(picked)
     assert (step.to_agent, step.kept) == (
         line(picked),
         [RecordLine("s", Peer.CLIENT, raw(picked), "session/request_permission")],
@@ -276,11 +280,11 @@ def test_client_lines_are_decided_on_after_a_handover() -> None:
 
 def test_the_record_precedes_the_users_blocks_in_the_first_prompt_only() -> None:
     talk = handed_over()
-    step = talk.client(prompt(2, "s"))
+    step = talk.client.say(prompt(2, "s"))
     assert json.loads(step.to_agent) == briefed(2, "n")
     assert step.kept == [BeginTurn("s"), RecordLine("s", Peer.CLIENT, raw(prompt(2, "s")))]
-    assert talk.agent(stopped(2)).to_client == line(stopped(2))
-    assert talk.client(prompt(3, "s")).to_agent == line(prompt(3, "n"))
+    assert talk.agent.say(stopped(2)).to_client == line(stopped(2))
+    assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
     assert BRIEF.encode() not in talk.all.to_client
 
 
@@ -288,19 +292,19 @@ def test_the_record_precedes_the_users_blocks_in_the_first_prompt_only() -> None
 def test_the_handover_is_noted_once_a_prompt_with_the_record_has_a_result(reason: str) -> None:
     talk = handed_over()
     note = RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
-    assert note not in talk.client(prompt(2, "s")).kept
-    assert talk.agent(stopped(2, reason)).kept[0] == note
-    talk.client(prompt(3, "s"))
-    assert note not in talk.agent(stopped(3)).kept
+    assert note not in talk.client.say(prompt(2, "s")).kept
+    assert talk.agent.say(stopped(2, reason)).kept[0] == note
+    talk.client.say(prompt(3, "s"))
+    assert note not in talk.agent.say(stopped(3)).kept
 
 
 def test_the_record_is_sent_again_until_a_prompt_with_it_has_a_result() -> None:
     talk = handed_over()
     for id in (2, 3):
-        assert json.loads(talk.client(prompt(id, "s")).to_agent) == briefed(id, "n")
-        assert talk.agent(error(id, -32000, "login")).to_client == line(error(id, -32000, "login"))
-    talk.client(prompt(4, "s"))
-    talk.agent_ends()
+        assert json.loads(talk.client.say(prompt(id, "s")).to_agent) == briefed(id, "n")
+        assert talk.agent.say(error(id, -32000, "login")).to_client == line(error(id, -32000, "login"))
+    talk.client.say(prompt(4, "s"))
+    talk.end_agent()
     assert not [
         each for each in talk.all.kept if isinstance(each, RecordNote) and each.note["type"] == NoteType.HANDOVER
     ]
@@ -309,36 +313,36 @@ def test_the_record_is_sent_again_until_a_prompt_with_it_has_a_result() -> None:
 def test_the_prompt_after_a_cancelled_one_carries_the_record_again_unless_that_was_answered() -> None:
     for answers in (False, True):
         talk = handed_over()
-        talk.client(prompt(2, "s"), notification("session/cancel", {"sessionId": "s"}))
-        talk.agent(*([stopped(2, "cancelled")] if answers else []))
-        sent = json.loads(talk.client(prompt(3, "s")).to_agent)
+        talk.client.say(prompt(2, "s"), notification("session/cancel", {"sessionId": "s"}))
+        talk.agent.say(*([stopped(2, "cancelled")] if answers else []))
+        sent = json.loads(talk.client.say(prompt(3, "s")).to_agent)
         assert sent == (prompt(3, "n") if answers else briefed(3, "n"))
-        assert json.loads(talk.client(prompt(4, "s")).to_agent) == prompt(4, "n")
+        assert json.loads(talk.client.say(prompt(4, "s")).to_agent) == prompt(4, "n")
 
 
 def test_after_another_handover_before_the_record_was_answered_the_next_prompt_carries_it_again() -> None:
     talk = handed_over()
-    talk.client(prompt(2, "s"), notification("session/cancel", {"sessionId": "s"}))
-    talk.client(load(3, "s"))
-    talk.agent(result("acp-proxy/2", {"sessionId": "m"}))
-    talk.replay_ends(3, brief=BRIEF)
-    assert json.loads(talk.client(prompt(4, "s")).to_agent) == briefed(4, "m")
+    talk.client.say(prompt(2, "s"), notification("session/cancel", {"sessionId": "s"}))
+    talk.client.say(load(3, "s"))
+    talk.agent.say(result("acp-proxy/2", {"sessionId": "m"}))
+    talk.end_replay(3, brief=BRIEF)
+    assert json.loads(talk.client.say(prompt(4, "s")).to_agent) == briefed(4, "m")
     note = RecordNote("s", {"type": NoteType.HANDOVER, "to": "m"})
-    assert note not in talk.agent(stopped(2)).kept
-    assert talk.agent(stopped(4)).kept[0] == note
+    assert note not in talk.agent.say(stopped(2)).kept
+    assert talk.agent.say(stopped(4)).kept[0] == note
 
 
 def test_the_first_of_two_queued_prompts_carries_the_record() -> None:
     talk = handed_over()
-    step = talk.client(prompt(2, "s"), prompt(3, "s"))
+    step = talk.client.say(prompt(2, "s"), prompt(3, "s"))
     assert [json.loads(each) for each in step.to_agent.splitlines()] == [briefed(2, "n"), prompt(3, "n")]
 
 
 def test_a_slash_command_goes_out_unchanged_and_the_record_waits_for_the_next_prompt() -> None:
     talk = handed_over()
-    assert talk.client(prompt(2, "s", " /model fast")).to_agent == line(prompt(2, "n", " /model fast"))
-    talk.agent(stopped(2))
-    assert json.loads(talk.client(prompt(3, "s")).to_agent) == briefed(3, "n")
+    assert talk.client.say(prompt(2, "s", " /model fast")).to_agent == line(prompt(2, "n", " /model fast"))
+    talk.agent.say(stopped(2))
+    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == briefed(3, "n")
 
 
 def test_no_other_byte_of_a_prompt_with_the_record_changes() -> None:
@@ -348,50 +352,50 @@ def test_no_other_byte_of_a_prompt_with_the_record_changes() -> None:
     )
     block = json.dumps({"type": "text", "text": BRIEF}, separators=(",", ":"), ensure_ascii=False).encode()
     expected = said.replace(b'[ {"type"', b"[ " + block + b',{"type"').replace(b'"s"}', b'"n"}')
-    assert handed_over().client(said).to_agent == expected
+    assert handed_over().client.say(said).to_agent == expected
 
 
 @pytest.mark.parametrize("blocks", [[], None, "x", {}])
 def test_an_empty_prompt_gets_the_record_and_an_invalid_one_passes(blocks: object) -> None:
     said = request(2, "session/prompt", {"sessionId": "s", "prompt": blocks})
-    step = handed_over().client(said)
+    step = handed_over().client.say(said)
     told = json.loads(step.to_agent)["params"]
     assert told["sessionId"] == "n"
     assert told["prompt"] == ([{"type": "text", "text": BRIEF}] if blocks == [] else blocks)
 
 
 def test_another_sessions_prompt_carries_no_record() -> None:
-    talk = handed_over().opens("t")
-    assert talk.client(prompt(2, "t")).to_agent == line(prompt(2, "t"))
-    assert json.loads(talk.client(prompt(3, "s")).to_agent) == briefed(3, "n")
+    talk = handed_over().open("t")
+    assert talk.client.say(prompt(2, "t")).to_agent == line(prompt(2, "t"))
+    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == briefed(3, "n")
 
 
 def test_a_second_load_of_the_same_session_is_handed_over_again() -> None:
     talk = handed_over()
-    step = talk.client(load(2, "s"))
+    step = talk.client.say(load(2, "s"))
     assert json.loads(step.to_agent) == new("acp-proxy/2")
-    talk.agent(result("acp-proxy/2", {"sessionId": "m"}))
-    talk.replay_ends(2, brief="newer")
-    told = json.loads(talk.client(prompt(3, "s")).to_agent)["params"]
+    talk.agent.say(result("acp-proxy/2", {"sessionId": "m"}))
+    talk.end_replay(2, brief="newer")
+    told = json.loads(talk.client.say(prompt(3, "s")).to_agent)["params"]
     assert (told["sessionId"], told["prompt"][0]["text"]) == ("m", "newer")
-    assert talk.agent(chunk("m", "a"), chunk("n", "late")).to_client == line(chunk("s", "a"), chunk("s", "late"))
+    assert talk.agent.say(chunk("m", "a"), chunk("n", "late")).to_client == line(chunk("s", "a"), chunk("s", "late"))
 
 
 def test_the_record_of_a_deleted_session_is_never_sent() -> None:
     talk = handed_over()
-    talk.client(delete(2, "s"))
-    assert talk.client(prompt(3, "s")).to_agent == line(prompt(3, "n"))
+    talk.client.say(delete(2, "s"))
+    assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
     talk = replaying()
-    assert StopReplay(ONE) in talk.client(delete(2, "s")).asked
-    assert [told["id"] for told in heard(talk.replay_ends(1, brief=BRIEF))] == [1]
-    assert talk.client(prompt(3, "s")).to_agent == line(prompt(3, "n"))
+    assert StopReplay(ONE) in talk.client.say(delete(2, "s")).asked
+    assert [told["id"] for told in heard(talk.end_replay(1, brief=BRIEF))] == [1]
+    assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
 
 
 def test_a_fork_of_a_handed_over_session_has_the_clients_session_as_parent() -> None:
     talk = handed_over()
-    step = talk.client(request(2, "session/fork", {"sessionId": "s", "cwd": "/w"}))
+    step = talk.client.say(request(2, "session/fork", {"sessionId": "s", "cwd": "/w"}))
     assert json.loads(step.to_agent)["params"]["sessionId"] == "n"
-    step = talk.agent(result(2, {"sessionId": "f"}))
+    step = talk.agent.say(result(2, {"sessionId": "f"}))
     assert step.to_client == line(result(2, {"sessionId": "f"}))
     assert step.kept[0] == BeginTranscript("f", "/w", [], file_format.PARTIAL, parent="s")
 
@@ -404,25 +408,25 @@ REFUSING = [RESUMES, LOADS]
 @pytest.mark.parametrize("capabilities", REFUSING)
 def test_a_refused_restore_is_handed_over_on_request(capabilities: Any) -> None:
     talk = about_to_load(capabilities=capabilities, modes=Modes(handover=ALWAYS))
-    talk.client(load(1, "s"))
-    assert talk.agent(chunk("s", "told"), commands("s", "x"), chunk("s", "more")).to_client == b""
-    step = talk.agent(error(1, -32603, "no such session"))
+    talk.client.say(load(1, "s"))
+    assert talk.agent.say(chunk("s", "told"), commands("s", "x"), chunk("s", "more")).to_client == b""
+    step = talk.agent.say(error(1, -32603, "no such session"))
     assert json.loads(step.to_agent) == new(OURS)
     assert (step.to_client, step.kept) == (b"", [])
-    assert talk.agent(result(OURS, {"sessionId": "n"})).asked == [
+    assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [
         StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True)
     ]
-    told = heard(talk.replay_ends(1, brief=BRIEF))
+    told = heard(talk.end_replay(1, brief=BRIEF))
     assert [each.get("id") for each in told] == [None, 1]
-    assert json.loads(talk.client(prompt(2, "s")).to_agent) == briefed(2, "n")
+    assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == briefed(2, "n")
 
 
 @pytest.mark.parametrize("capabilities", REFUSING)
 @pytest.mark.parametrize("handover", ["auto", ALWAYS, NEVER])
 def test_a_login_error_passes_without_a_handover(capabilities: Any, handover: str) -> None:
     talk = about_to_load(capabilities=capabilities, modes=Modes(handover=handover))
-    talk.client(load(1, "s"))
-    step = talk.agent(error(1, -32000, "login"))
+    talk.client.say(load(1, "s"))
+    step = talk.agent.say(error(1, -32000, "login"))
     assert (step.to_agent, step.to_client) == (b"", line(error(1, -32000, "login")))
 
 
@@ -430,8 +434,8 @@ def test_a_login_error_passes_without_a_handover(capabilities: Any, handover: st
 @pytest.mark.parametrize("handover", ["auto", NEVER])
 def test_otherwise_a_refused_restore_passes_the_agents_error(capabilities: Any, handover: str) -> None:
     talk = about_to_load(capabilities=capabilities, modes=Modes(handover=handover))
-    talk.client(load(1, "s"))
-    assert talk.agent(error(1, -32603)).to_client == line(error(1, -32603))
+    talk.client.say(load(1, "s"))
+    assert talk.agent.say(error(1, -32603)).to_client == line(error(1, -32603))
     assert talk.replays_left == []
 
 
@@ -458,8 +462,8 @@ PASSING = [
 @pytest.mark.parametrize("capabilities", REFUSING)
 def test_a_session_that_the_agent_does_not_know_is_handed_over(capabilities: Any, refusal: Any) -> None:
     talk = about_to_load(capabilities=capabilities)
-    talk.client(load(1, "s"))
-    step = talk.agent(refusal)
+    talk.client.say(load(1, "s"))
+    step = talk.agent.say(refusal)
     assert json.loads(step.to_agent) == new(OURS)
     assert step.to_client == b""
 
@@ -468,29 +472,29 @@ def test_a_session_that_the_agent_does_not_know_is_handed_over(capabilities: Any
 @pytest.mark.parametrize("capabilities", REFUSING)
 def test_a_temporary_error_passes(capabilities: Any, refusal: Any) -> None:
     talk = about_to_load(capabilities=capabilities)
-    talk.client(load(1, "s"))
-    step = talk.agent(refusal)
+    talk.client.say(load(1, "s"))
+    step = talk.agent.say(refusal)
     assert (step.to_agent, step.to_client) == (b"", line(refusal))
 
 
 @pytest.mark.parametrize("refusal", [*UNKNOWN, error(1, -32602, "s is none of mine")])
 def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: Any) -> None:
     talk = about_to_load(capabilities=RESUMES)
-    talk.client(load(1, "s"))
-    talk.agent(result(1, {}))
-    talk.replay_ends(1)
-    talk.client(prompt(2, "s"))
-    step = talk.agent(refusal | {"id": 2})
+    talk.client.say(load(1, "s"))
+    talk.agent.say(result(1, {}))
+    talk.end_replay(1)
+    talk.client.say(prompt(2, "s"))
+    step = talk.agent.say(refusal | {"id": 2})
     assert json.loads(step.to_agent) == new(OURS)
     assert step.to_client == b""
     wanted = StartReplay(
         requested(2), fixed_rule=Rule.HANDED_OVER, shows_replay=False, makes_record=True, before=requested(2)
     )
-    assert talk.agent(result(OURS, {"sessionId": "n"})).asked == [wanted]
-    step = talk.replay_ends(2, brief=BRIEF)
+    assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [wanted]
+    step = talk.end_replay(2, brief=BRIEF)
     assert json.loads(step.to_agent) == briefed(2, "n")
     assert [each.get("id") for each in heard(step)] == [None]
-    step = talk.agent(chunk("n", "a"), stopped(2))
+    step = talk.agent.say(chunk("n", "a"), stopped(2))
     assert step.to_client == line(chunk("s", "a"), stopped(2))
     assert RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"}) in step.kept
     asked = [each for each in talk.all.kept if isinstance(each, RecordLine) and each.peer is Peer.CLIENT]
@@ -499,28 +503,28 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
 
 def test_the_refusal_of_an_unrecorded_session_passes() -> None:
     talk = about_to_load(Stored(has_transcript=False), RESUMES, Modes(handover=ALWAYS))
-    talk.client(load(1, "s"))
-    assert talk.agent(error(1, -32603)).to_client == line(error(1, -32603))
+    talk.client.say(load(1, "s"))
+    assert talk.agent.say(error(1, -32603)).to_client == line(error(1, -32603))
 
 
 def test_a_refusal_during_a_turn_causes_no_handover() -> None:
-    talk = Talk(modes=Modes(handover=ALWAYS)).begins(LOADS).opens("s")
-    talk.client(prompt(5, "s"), load(1, "s"))
-    assert talk.agent(chunk("s", "live")).to_client == line(chunk("s", "live"))
-    step = talk.agent(error(1, -32603, "busy"))
+    talk = CoreConversation(modes=Modes(handover=ALWAYS)).initialize(LOADS).open("s")
+    talk.client.say(prompt(5, "s"), load(1, "s"))
+    assert talk.agent.say(chunk("s", "live")).to_client == line(chunk("s", "live"))
+    step = talk.agent.say(error(1, -32603, "busy"))
     assert (step.to_agent, step.to_client) == (b"", line(error(1, -32603, "busy")))
 
 
 def test_a_load_in_a_turn_after_a_handover_shows_the_transcript_and_leaves_the_agent_to_its_turn() -> None:
     talk = opening()
-    talk.agent(result(OURS, {"sessionId": "n", "models": ["m"]}))
-    talk.replay_ends(1, brief=BRIEF)
-    talk.client(prompt(2, "s"))
-    assert talk.client(load(3, "s")).to_agent == b""
-    assert talk.agent(chunk("n", "live")).to_client == b""
-    talk.tells(3, chunk("s", "before"))
-    assert talk.replay_ends(3).to_client == line(result(3, {"models": ["m"]}), chunk("s", "live"))
-    later = talk.agent(chunk("n", "later"), stopped(2))
+    talk.agent.say(result(OURS, {"sessionId": "n", "models": ["m"]}))
+    talk.end_replay(1, brief=BRIEF)
+    talk.client.say(prompt(2, "s"))
+    assert talk.client.say(load(3, "s")).to_agent == b""
+    assert talk.agent.say(chunk("n", "live")).to_client == b""
+    talk.send_replay(3, chunk("s", "before"))
+    assert talk.end_replay(3).to_client == line(result(3, {"models": ["m"]}), chunk("s", "live"))
+    later = talk.agent.say(chunk("n", "later"), stopped(2))
     assert later.to_client == line(chunk("s", "later"), stopped(2))
     recorded = [each for each in talk.all.kept if isinstance(each, RecordLine) and b"later" in each.raw]
     assert len(recorded) == 1
@@ -528,93 +532,93 @@ def test_a_load_in_a_turn_after_a_handover_shows_the_transcript_and_leaves_the_a
 
 @pytest.mark.parametrize("is_in_turn", [True, False])
 def test_a_session_that_another_windows_agent_gave_an_id_is_asked_for_by_the_one_open_here(is_in_turn: bool) -> None:
-    talk = Talk().begins(RESUMES).opens("s")
+    talk = CoreConversation().initialize(RESUMES).open("s")
     talk.stored["s"] = Stored(alias="other", moved=True)
-    talk.client(*([prompt(5, "s")] if is_in_turn else []))
-    assert talk.client(resume(1, "s")).to_agent == line(resume(1, "other"))
-    refused = talk.agent(error(1, -32602, "session not found: other"))
+    talk.client.say(*([prompt(5, "s")] if is_in_turn else []))
+    assert talk.client.say(resume(1, "s")).to_agent == line(resume(1, "other"))
+    refused = talk.agent.say(error(1, -32602, "session not found: other"))
     assert (refused.to_agent, refused.to_client) == (line(resume(1, "s")), b"")
-    assert talk.agent(result(1, {})).to_client == line(result(1, {}))
-    assert talk.client(resume(2, "s")).to_agent == line(resume(2, "s"))
+    assert talk.agent.say(result(1, {})).to_client == line(result(1, {}))
+    assert talk.client.say(resume(2, "s")).to_agent == line(resume(2, "s"))
 
 
 def test_a_session_that_was_closed_here_is_asked_for_by_the_id_from_before_another_windows_handover() -> None:
-    talk = Talk().begins(RESUMES).opens("s")
-    talk.client(request(4, "session/close", {"sessionId": "s"}))
-    talk.agent(result(4, {}))
+    talk = CoreConversation().initialize(RESUMES).open("s")
+    talk.client.say(request(4, "session/close", {"sessionId": "s"}))
+    talk.agent.say(result(4, {}))
     talk.stored["s"] = Stored(alias="other", moved=True)
-    talk.client(resume(1, "s"))
-    refused = talk.agent(error(1, -32600, "No sessions directory found"))
+    talk.client.say(resume(1, "s"))
+    refused = talk.agent.say(error(1, -32600, "No sessions directory found"))
     assert (refused.to_agent, refused.to_client) == (line(resume(1, "s")), b"")
-    assert talk.agent(result(1, {})).to_client == line(result(1, {}))
+    assert talk.agent.say(result(1, {})).to_client == line(result(1, {}))
 
 
 def test_a_session_that_the_agent_refuses_by_both_ids_is_refused_once() -> None:
-    talk = Talk().begins(RESUMES).opens("s")
+    talk = CoreConversation().initialize(RESUMES).open("s")
     talk.stored["s"] = Stored(alias="other", moved=True)
-    talk.client(resume(1, "s"))
-    talk.agent(error(1, -32602, "session not found: other"))
+    talk.client.say(resume(1, "s"))
+    talk.agent.say(error(1, -32602, "session not found: other"))
     last = error(1, -32602, "session not found: s")
-    step = talk.agent(last)
+    step = talk.agent.say(last)
     assert (step.to_agent, step.to_client) == (b"", line(last))
 
 
-def asked_by_another_windows_id(*loads: dict[str, Any]) -> Talk:
+def asked_by_another_windows_id(*loads: dict[str, Any]) -> CoreConversation:
     """A session that was opened here, and that another window has handed over, is loaded here."""
-    talk = Talk().begins(LOADS).opens("s")
+    talk = CoreConversation().initialize(LOADS).open("s")
     talk.stored["s"] = Stored(alias="other", moved=True)
-    talk.client(*loads)
+    talk.client.say(*loads)
     assert line(load(1, "other")) in talk.all.to_agent
     return talk
 
 
 def test_the_session_that_the_agent_had_before_another_windows_handover_gets_a_record_of_the_rest() -> None:
     talk = asked_by_another_windows_id(load(1, "s"))
-    assert talk.agent(error(1, -32002, "session not found")).to_agent == line(load(1, "s"))
-    step = talk.agent(result(1, {}))
+    assert talk.agent.say(error(1, -32002, "session not found")).to_agent == line(load(1, "s"))
+    step = talk.agent.say(result(1, {}))
     assert step.asked == [StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True)]
-    assert heard(talk.replay_ends(1, brief=BRIEF)) == [result(1, {})]
-    assert json.loads(talk.client(prompt(2, "s")).to_agent) == briefed(2, "s")
-    assert talk.agent(stopped(2)).kept[0] == RecordNote("s", {"type": NoteType.HANDOVER, "to": "s"})
+    assert heard(talk.end_replay(1, brief=BRIEF)) == [result(1, {})]
+    assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == briefed(2, "s")
+    assert talk.agent.say(stopped(2)).kept[0] == RecordNote("s", {"type": NoteType.HANDOVER, "to": "s"})
 
 
 def test_a_session_is_handed_over_again_if_the_agent_knows_neither_of_its_ids() -> None:
     talk = asked_by_another_windows_id(load(1, "s"))
-    assert talk.agent(error(1, -32002, "session not found")).to_agent == line(load(1, "s"))
-    assert json.loads(talk.agent(error(1, -32002, "session not found")).to_agent) == new(OURS)
-    talk.agent(result(OURS, {"sessionId": "n"}))
-    talk.replay_ends(1, brief=BRIEF)
-    talk.client(prompt(2, "s"))
-    assert talk.agent(stopped(2)).kept[0] == RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
+    assert talk.agent.say(error(1, -32002, "session not found")).to_agent == line(load(1, "s"))
+    assert json.loads(talk.agent.say(error(1, -32002, "session not found")).to_agent) == new(OURS)
+    talk.agent.say(result(OURS, {"sessionId": "n"}))
+    talk.end_replay(1, brief=BRIEF)
+    talk.client.say(prompt(2, "s"))
+    assert talk.agent.say(stopped(2)).kept[0] == RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
 
 
 def test_the_load_behind_a_cancelled_one_is_asked_for_by_the_earlier_id_too() -> None:
     talk = asked_by_another_windows_id(load(1, "s"), cancel(1), load(2, "s"))
-    assert talk.agent(error(1, -32002, "session not found")).to_agent == b""
-    assert talk.agent(error(2, -32002, "session not found")).to_agent == line(load(2, "s"))
+    assert talk.agent.say(error(1, -32002, "session not found")).to_agent == b""
+    assert talk.agent.say(error(2, -32002, "session not found")).to_agent == line(load(2, "s"))
 
 
 def test_a_session_that_was_not_opened_here_is_asked_for_by_the_latest_id_only() -> None:
     talk = about_to_load(Stored(alias="other", moved=True), RESUMES)
-    talk.client(resume(1, "s"))
+    talk.client.say(resume(1, "s"))
     last = error(1, -32602, "session not found: other")
-    step = talk.agent(last)
+    step = talk.agent.say(last)
     assert (step.to_agent, step.to_client) == (b"", line(last))
 
 
 def test_a_cancelled_load_is_not_handed_over() -> None:
     talk = about_to_load(capabilities=RESUMES, modes=Modes(handover=ALWAYS))
-    talk.client(load(1, "s"), cancel(1))
-    step = talk.agent(error(1, -32800))
+    talk.client.say(load(1, "s"), cancel(1))
+    step = talk.agent.say(error(1, -32800))
     assert (step.to_agent, step.to_client) == (b"", b"")
 
 
 def test_updates_of_one_load_do_not_wait_for_another_sessions_handover() -> None:
     talk = about_to_load(capabilities=RESUMES, modes=Modes(handover=ALWAYS))
     talk.stored["t"] = Stored(has_transcript=False)
-    talk.client(load(1, "s"), load(2, "t"))
-    talk.agent(error(1, -32603))
-    talk.agent(update("t", "plan"), result(2, {}))
+    talk.client.say(load(1, "s"), load(2, "t"))
+    talk.agent.say(error(1, -32603))
+    talk.agent.say(update("t", "plan"), result(2, {}))
     assert talk.all.to_client.endswith(line(update("t", "plan"), result(2, {})))
 
 
@@ -625,11 +629,11 @@ def user_chunk(session: str, text: str) -> dict[str, Any]:
     return update(session, "user_message_chunk", content={"type": "text", "text": text})
 
 
-def prompted() -> Talk:
+def prompted() -> CoreConversation:
     """The agent has the first prompt after the handover, with the record."""
     talk = replaying()
-    talk.replay_ends(1, brief=BRIEF)
-    talk.client(prompt(5, "s", "go on"))
+    talk.end_replay(1, brief=BRIEF)
+    talk.client.say(prompt(5, "s", "go on"))
     return talk
 
 
@@ -644,7 +648,7 @@ def prompted() -> Talk:
 )
 def test_an_echo_of_the_record_is_neither_shown_nor_recorded(echo: list[str]) -> None:
     talk = prompted()
-    step = talk.agent(*(user_chunk("n", text) for text in echo))
+    step = talk.agent.say(*(user_chunk("n", text) for text in echo))
     assert step.to_client == line(user_chunk("s", "go on"))
     assert step.kept == [RecordLine("s", Peer.AGENT, raw(user_chunk("s", "go on")))]
 
@@ -666,9 +670,9 @@ def test_user_messages_that_only_begin_like_the_record_are_shown_and_recorded_be
 ) -> None:
     talk = prompted()
     begins = [user_chunk("n", "# what"), user_chunk("n", " was")]
-    waits = talk.agent(*begins)
+    waits = talk.agent.say(*begins)
     assert (waits.to_client, waits.kept) == (b"", [])
-    step = talk.agent(follows)
+    step = talk.agent.say(follows)
     shown = [chunk("s", text, "user_message_chunk") for text in ("# what", " was")]
     assert step.to_client.startswith(line(*shown))
     assert len(step.to_client) > len(line(*shown))
@@ -676,22 +680,22 @@ def test_user_messages_that_only_begin_like_the_record_are_shown_and_recorded_be
 
 
 def test_the_agents_words_in_other_sessions_do_not_end_an_echo_of_the_record() -> None:
-    talk = prompted().opens("t")
+    talk = prompted().open("t")
     other = [chunk("t", "Hello."), stopped(6)]
-    talk.client(prompt(6, "t"))
-    assert talk.agent(user_chunk("n", BRIEF[:7])).to_client == b""
-    assert b"what" not in talk.agent(*other).to_client
-    assert talk.agent(user_chunk("n", BRIEF[7:])).to_client == b""
+    talk.client.say(prompt(6, "t"))
+    assert talk.agent.say(user_chunk("n", BRIEF[:7])).to_client == b""
+    assert b"what" not in talk.agent.say(*other).to_client
+    assert talk.agent.say(user_chunk("n", BRIEF[7:])).to_client == b""
 
 
 def test_a_beginning_of_the_record_that_may_be_the_past_is_compared_and_then_shown_before_what_follows() -> None:
     talk = about_to_load(Stored(says=(prompt(9, "s", "earlier"),), behind=True), RESUMES)
-    talk.client(load(1, "s"))
-    talk.agent(result(1, {}))
-    talk.replay_ends(1, brief=BRIEF)
-    talk.client(prompt(5, "s", "go on"))
-    talk.agent(user_chunk("s", "# what"))
-    step = talk.agent(chunk("s", "Let me see."))
+    talk.client.say(load(1, "s"))
+    talk.agent.say(result(1, {}))
+    talk.end_replay(1, brief=BRIEF)
+    talk.client.say(prompt(5, "s", "go on"))
+    talk.agent.say(user_chunk("s", "# what"))
+    step = talk.agent.say(chunk("s", "Let me see."))
     shown = [user_chunk("s", "# what"), chunk("s", "Let me see.")]
     assert step.to_client == line(*shown)
     assert step.kept == [RecordLine("s", Peer.AGENT, raw(each)) for each in shown]
@@ -699,15 +703,15 @@ def test_a_beginning_of_the_record_that_may_be_the_past_is_compared_and_then_sho
 
 def test_what_begins_like_the_record_is_shown_when_the_agent_ends() -> None:
     talk = prompted()
-    talk.agent(user_chunk("n", "# what"))
-    step = talk.agent_ends()
+    talk.agent.say(user_chunk("n", "# what"))
+    step = talk.end_agent()
     assert step.to_client.startswith(line(user_chunk("s", "# what")))
     assert step.kept[0] == RecordLine("s", Peer.AGENT, raw(user_chunk("s", "# what")))
 
 
 def test_the_record_is_found_after_something_that_only_began_like_it() -> None:
     talk = prompted()
-    step = talk.agent(*(user_chunk("n", text) for text in ("# what", "# what", BRIEF[6:], "go on")))
+    step = talk.agent.say(*(user_chunk("n", text) for text in ("# what", "# what", BRIEF[6:], "go on")))
     assert step.to_client == line(user_chunk("s", "# what"), user_chunk("s", "go on"))
 
 
@@ -715,16 +719,16 @@ def test_a_beginning_of_the_record_waits_only_up_to_a_limit(monkeypatch: pytest.
     talk = prompted()
     said = [chunk("s", BRIEF[at : at + 4], "user_message_chunk") for at in range(0, 12, 4)]
     monkeypatch.setattr(handovers, "HELD_LIMIT", len(line(*said[:2])))
-    assert talk.agent(*said[:2]).to_client == b""
-    assert talk.agent(said[2]).to_client == line(*said)
-    assert talk.agent(user_chunk("n", BRIEF)).to_client == b""
+    assert talk.agent.say(*said[:2]).to_client == b""
+    assert talk.agent.say(said[2]).to_client == line(*said)
+    assert talk.agent.say(user_chunk("n", BRIEF)).to_client == b""
 
 
 def test_a_title_made_from_the_record_is_dropped_and_other_titles_pass() -> None:
     talk = prompted()
-    step = talk.agent(update("n", "session_info_update", title=f"{RECORD_BEGINNINGS[0][:40]}…"))
+    step = talk.agent.say(update("n", "session_info_update", title=f"{RECORD_BEGINNINGS[0][:40]}…"))
     assert (step.to_client, step.kept) == (b"", [])
-    named = talk.agent(update("n", "session_info_update", title="Mend it"))
+    named = talk.agent.say(update("n", "session_info_update", title="Mend it"))
     assert named.to_client == line(update("s", "session_info_update", title="Mend it"))
 
 
@@ -734,35 +738,35 @@ IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
 TAKES_IMAGES = {"promptCapabilities": {"image": True, "embeddedContext": False}}
 
 
-def attached() -> Talk:
+def attached() -> CoreConversation:
     """The agent has the first prompt after the handover, with the record and an image."""
     talk = about_to_load(capabilities=TAKES_IMAGES)
-    talk.client(load(1, "s"))
+    talk.client.say(load(1, "s"))
     wanted = StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True, accepted_content=frozenset({"image"}))
-    assert talk.agent(result(OURS, {"sessionId": "n"})).asked == [wanted]
-    talk.replay_ends(1, brief=BRIEF, attached=(raw(IMAGE),))
+    assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [wanted]
+    talk.end_replay(1, brief=BRIEF, attached=(raw(IMAGE),))
     return talk
 
 
 def test_what_is_attached_follows_the_record_and_precedes_the_users_blocks() -> None:
-    told = json.loads(attached().client(prompt(5, "s", "go on")).to_agent)["params"]["prompt"]
+    told = json.loads(attached().client.say(prompt(5, "s", "go on")).to_agent)["params"]["prompt"]
     assert told == [{"type": "text", "text": BRIEF}, IMAGE, {"type": "text", "text": "go on"}]
 
 
 def test_an_echo_of_what_is_attached_is_neither_shown_nor_recorded() -> None:
     talk = attached()
-    talk.client(prompt(5, "s", "go on"))
+    talk.client.say(prompt(5, "s", "go on"))
     echo = update("n", "user_message_chunk", content={"type": "image", "data": "aGk=", "mimeType": "image/png", "x": 1})
-    step = talk.agent(user_chunk("n", BRIEF), echo)
+    step = talk.agent.say(user_chunk("n", BRIEF), echo)
     assert (step.to_client, step.kept) == (b"", [])
-    assert talk.agent(echo).to_client == line(echo | {"params": echo["params"] | {"sessionId": "s"}})
+    assert talk.agent.say(echo).to_client == line(echo | {"params": echo["params"] | {"sessionId": "s"}})
 
 
 def test_the_users_own_image_is_shown_if_the_agent_does_not_repeat_the_record() -> None:
     talk = attached()
-    talk.client(prompt(5, "s", "go on"))
+    talk.client.say(prompt(5, "s", "go on"))
     echo = update("n", "user_message_chunk", content=IMAGE)
-    assert talk.agent(echo).to_client == line(update("s", "user_message_chunk", content=IMAGE))
+    assert talk.agent.say(echo).to_client == line(update("s", "user_message_chunk", content=IMAGE))
 
 
 def test_too_much_that_is_attached_is_dropped_with_the_oldest_record_first() -> None:
@@ -781,11 +785,11 @@ def test_too_much_that_is_attached_is_dropped_with_the_oldest_record_first() -> 
 OLD_RECORD = f"{INTRODUCTION}\n\nUser:\n> mend it\n\n{{attached}}{END}\n"
 
 
-def reopened(capabilities: Any = LOADS) -> Talk:
+def reopened(capabilities: Any = LOADS) -> CoreConversation:
     """A handed-over session, which is loaded or resumed in a later process."""
-    talk = Talk().begins(capabilities)
+    talk = CoreConversation().initialize(capabilities)
     talk.stored["s"] = Stored(says=(prompt(1, "s", "mend it"), stopped(1)), alias="new", moved=True)
-    talk.client(load(2, "s") if capabilities is LOADS else resume(2, "s"))
+    talk.client.say(load(2, "s") if capabilities is LOADS else resume(2, "s"))
     return talk
 
 
@@ -798,18 +802,18 @@ def chunks(text: str, length: int) -> list[dict[str, Any]]:
 def test_the_record_of_an_earlier_process_is_not_shown_by_a_resume(length: int, is_late: bool) -> None:
     talk = reopened(RESUMES)
     told = chunks(OLD_RECORD.format(attached="") + "and test it", length)
-    talk.agent(*([result(2, {}), *told] if is_late else [*told, result(2, {})]))
-    talk.agent(chunk("new", "Done."))
+    talk.agent.say(*([result(2, {}), *told] if is_late else [*told, result(2, {})]))
+    talk.agent.say(chunk("new", "Done."))
     shown = [each["params"]["update"]["content"]["text"] for each in heard(talk.all) if "params" in each]
     assert "".join(shown) == "and test itDone."
 
 
 def test_in_the_turn_after_a_load_the_record_of_an_earlier_process_is_neither_shown_nor_recorded() -> None:
     talk = reopened()
-    talk.agent(result(2, {}))
-    talk.replay_ends(2)
-    talk.client(prompt(3, "s", "go on"))
-    step = talk.agent(user_chunk("new", OLD_RECORD.format(attached="")), chunk("new", "Going on."))
+    talk.agent.say(result(2, {}))
+    talk.end_replay(2)
+    talk.client.say(prompt(3, "s", "go on"))
+    step = talk.agent.say(user_chunk("new", OLD_RECORD.format(attached="")), chunk("new", "Going on."))
     assert step.to_client == line(chunk("s", "Going on."))
     assert [each.raw for each in step.kept if isinstance(each, RecordLine)] == [raw(chunk("s", "Going on."))]
 
@@ -818,39 +822,39 @@ def test_in_the_turn_after_a_load_the_record_of_an_earlier_process_is_neither_sh
 def test_only_what_an_earlier_record_names_is_left_out_directly_behind_it(named: str, left: int) -> None:
     talk = reopened(RESUMES)
     images = [update("new", "user_message_chunk", content=IMAGE)] * 2
-    step = talk.agent(user_chunk("new", OLD_RECORD.format(attached=named)), *images, result(2, {}))
+    step = talk.agent.say(user_chunk("new", OLD_RECORD.format(attached=named)), *images, result(2, {}))
     assert step.to_client.count(b"aGk=") == left
 
 
 def test_an_image_behind_words_of_the_users_is_theirs() -> None:
     talk = reopened(RESUMES)
     said = user_chunk("new", OLD_RECORD.format(attached=f"{ATTACHED}image 1.\n\n")), user_chunk("new", "look")
-    step = talk.agent(*said, update("new", "user_message_chunk", content=IMAGE), result(2, {}))
+    step = talk.agent.say(*said, update("new", "user_message_chunk", content=IMAGE), result(2, {}))
     assert step.to_client.count(b"aGk=") == 1
 
 
 @pytest.mark.parametrize("said", [f"{INTRODUCTION} Is that so?", f"{INTRODUCTION}\n\nUser:\n> mend it", "mend it"])
 def test_what_the_user_typed_is_shown_although_it_begins_like_a_record(said: str) -> None:
     talk = reopened(RESUMES)
-    talk.agent(user_chunk("new", said), chunk("new", "Yes."), result(2, {}))
+    talk.agent.say(user_chunk("new", said), chunk("new", "Yes."), result(2, {}))
     assert line(user_chunk("s", said), chunk("s", "Yes.")) in talk.all.to_client
 
 
 def test_in_a_session_that_was_not_handed_over_a_record_is_the_users_words() -> None:
-    talk = Talk().begins(RESUMES)
+    talk = CoreConversation().initialize(RESUMES)
     talk.stored["s"] = Stored()
-    talk.client(resume(2, "s"))
+    talk.client.say(resume(2, "s"))
     said = user_chunk("s", OLD_RECORD.format(attached=""))
-    assert line(said) in talk.agent(said, result(2, {})).to_client
+    assert line(said) in talk.agent.say(said, result(2, {})).to_client
 
 
 def test_after_the_first_turn_updates_pass_unparsed_again() -> None:
-    talk = Talk().begins(LOADS)
+    talk = CoreConversation().initialize(LOADS)
     talk.stored["s"] = Stored(moved=True)
-    talk.client(load(2, "s"))
-    talk.agent(result(2, {}))
-    talk.replay_ends(2)
-    talk.client(prompt(3, "s"))
+    talk.client.say(load(2, "s"))
+    talk.agent.say(result(2, {}))
+    talk.end_replay(2)
+    talk.client.say(prompt(3, "s"))
     assert talk.core.pass_through.handle_updates(line(chunk("s", "a"))) is None
-    talk.agent(stopped(3))
+    talk.agent.say(stopped(3))
     assert talk.core.pass_through.handle_updates(line(chunk("s", "a"))) == "s"

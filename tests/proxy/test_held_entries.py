@@ -16,7 +16,18 @@ from acp_proxy.proxy.effects import (
 from acp_proxy.proxy.held_entries import UNRECORDED_LIMIT
 from acp_proxy.proxy.uncopied_sessions import HELD_ENTRIES, UncopiedSessions
 from acp_proxy.transcript import file_format
-from tests.conversation import Talk, chunk, commands, error, initialized, new, opened_note, prompt, request, result
+from tests.conversation import (
+    CoreConversation,
+    chunk,
+    commands,
+    error,
+    initialized,
+    new,
+    opened_note,
+    prompt,
+    request,
+    result,
+)
 from tests.proxy.test_session_log import agent_kept, begun, client_kept
 
 BEGIN = BeginTranscript("s", "/w", [], "partial")
@@ -28,10 +39,10 @@ OTHER = RecordLine("other", Peer.AGENT, b"{}")
 
 
 def test_entries_wait_for_the_agents_name() -> None:
-    talk = Talk()
-    talk.client(request(0, "initialize"), new(1))
-    assert talk.agent(commands("s", "x"), result(1, {"sessionId": "s"}), chunk("s", "a")).kept == []
-    assert talk.agent(initialized(0, agentInfo={"name": "agent", "version": "2"})).kept == [
+    talk = CoreConversation()
+    talk.client.say(request(0, "initialize"), new(1))
+    assert talk.agent.say(commands("s", "x"), result(1, {"sessionId": "s"}), chunk("s", "a")).kept == []
+    assert talk.agent.say(initialized(0, agentInfo={"name": "agent", "version": "2"})).kept == [
         IdentifyAgent("agent", "2"),
         begun("s"),
         RecordNote("s", opened_note("session/new")),
@@ -41,9 +52,9 @@ def test_entries_wait_for_the_agents_name() -> None:
 
 
 def test_the_agents_name_comes_first_within_one_read_too() -> None:
-    talk = Talk()
-    talk.client(request(0, "initialize"), new(1))
-    step = talk.agent(
+    talk = CoreConversation()
+    talk.client.say(request(0, "initialize"), new(1))
+    step = talk.agent.say(
         result(1, {"sessionId": "s"}), chunk("s", "a"), initialized(0, agentInfo={"name": "agent"}), chunk("s", "b")
     )
     assert step.kept == [
@@ -56,24 +67,24 @@ def test_the_agents_name_comes_first_within_one_read_too() -> None:
 
 
 def test_a_prompt_does_not_wait_for_the_agents_name() -> None:
-    talk = Talk()
-    talk.client(request(0, "initialize"), new(1))
-    talk.agent(result(1, {"sessionId": "s"}))
-    assert talk.client(prompt(2, "s")).kept == [
+    talk = CoreConversation()
+    talk.client.say(request(0, "initialize"), new(1))
+    talk.agent.say(result(1, {"sessionId": "s"}))
+    assert talk.client.say(prompt(2, "s")).kept == [
         IdentifyAgent(None, None),
         begun("s"),
         RecordNote("s", opened_note("session/new")),
         BeginTurn("s"),
         client_kept("s", prompt(2, "s")),
     ]
-    assert talk.agent(initialized(0, agentInfo={"name": "agent"})).kept == []
+    assert talk.agent.say(initialized(0, agentInfo={"name": "agent"})).kept == []
 
 
 def test_entries_beyond_the_limit_do_not_wait_for_the_agents_name() -> None:
-    talk = Talk()
-    talk.client(request(0, "initialize"))
+    talk = CoreConversation()
+    talk.client.say(request(0, "initialize"))
     big = chunk("s", "x" * UNRECORDED_LIMIT)
-    assert talk.agent(big).kept == [
+    assert talk.agent.say(big).kept == [
         IdentifyAgent(None, None),
         begun("s", file_format.PARTIAL, cwd=None),
         agent_kept("s", big),
@@ -81,19 +92,19 @@ def test_entries_beyond_the_limit_do_not_wait_for_the_agents_name() -> None:
 
 
 def test_a_refused_initialize_names_no_agent() -> None:
-    talk = Talk()
-    talk.client(request(0, "initialize"))
-    assert talk.agent(error(0, -32603)).kept == []
-    talk.client(request(1, "initialize"))
-    assert talk.agent(initialized(1, agentInfo={"name": "agent"})).kept == [IdentifyAgent("agent", None)]
-    assert talk.client(prompt(2, "s")).kept[1:] == [BeginTurn("s"), client_kept("s", prompt(2, "s"))]
+    talk = CoreConversation()
+    talk.client.say(request(0, "initialize"))
+    assert talk.agent.say(error(0, -32603)).kept == []
+    talk.client.say(request(1, "initialize"))
+    assert talk.agent.say(initialized(1, agentInfo={"name": "agent"})).kept == [IdentifyAgent("agent", None)]
+    assert talk.client.say(prompt(2, "s")).kept[1:] == [BeginTurn("s"), client_kept("s", prompt(2, "s"))]
 
 
 def test_the_first_answer_of_two_initializes_names_the_agent() -> None:
-    talk = Talk()
-    talk.client(request(0, "initialize"), request(1, "initialize"))
-    assert talk.agent(initialized(1, agentInfo={"name": "one"})).kept == [IdentifyAgent("one", None)]
-    assert talk.agent(initialized(0, agentInfo={"name": "two"})).kept == []
+    talk = CoreConversation()
+    talk.client.say(request(0, "initialize"), request(1, "initialize"))
+    assert talk.agent.say(initialized(1, agentInfo={"name": "one"})).kept == [IdentifyAgent("one", None)]
+    assert talk.agent.say(initialized(0, agentInfo={"name": "two"})).kept == []
 
 
 # The copy of another agent's session.

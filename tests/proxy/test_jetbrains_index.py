@@ -11,9 +11,9 @@ from acp_proxy.proxy.capabilities import AGENT, Modes
 from acp_proxy.proxy.effects import AmendList, BeginTranscript, FollowAgent, Forward
 from tests.conversation import (
     AS_USUAL,
+    CoreConversation,
     Said,
     Stored,
-    Talk,
     error,
     initialized,
     line,
@@ -33,12 +33,12 @@ def air(*names: str) -> dict[str, Any]:
 
 def indexing(
     modes: Modes = AS_USUAL, *, declares: tuple[str, ...] = ("sessionIndex",), offers: list[str] = PARTS, **more: Any
-) -> Talk:
+) -> CoreConversation:
     """A client and an agent that have agreed on a session index."""
-    talk = Talk(modes=modes, **more)
-    talk.client(request("i", "initialize", {"protocolVersion": 1, "clientCapabilities": air(*declares)}))
-    talk.agent(initialized("i", LISTS, **air(*offers)))
-    return talk.opens("s")
+    talk = CoreConversation(modes=modes, **more)
+    talk.client.say(request("i", "initialize", {"protocolVersion": 1, "clientCapabilities": air(*declares)}))
+    talk.agent.say(initialized("i", LISTS, **air(*offers)))
+    return talk.open("s")
 
 
 def row(session: str, title: str = "The agent's", *, archived: bool = False) -> dict[str, Any]:
@@ -68,21 +68,21 @@ def test_what_the_client_changes_in_the_agent_is_noted_before_the_answer(
     asked: Said, answer: Any, noted: FollowAgent
 ) -> None:
     talk = indexing()
-    assert talk.client(asked).done[-1:] == [Forward(Peer.AGENT, line(asked))]
-    assert talk.agent(result(1, answer)).done == [noted, Forward(Peer.CLIENT, line(result(1, answer)))]
+    assert talk.client.say(asked).done[-1:] == [Forward(Peer.AGENT, line(asked))]
+    assert talk.agent.say(result(1, answer)).done == [noted, Forward(Peer.CLIENT, line(result(1, answer)))]
 
 
 @pytest.mark.parametrize(("asked", "answer", "noted"), CHANGES)
 def test_what_the_agent_refuses_is_not_noted(asked: Said, answer: Any, noted: FollowAgent) -> None:
     talk = indexing()
-    talk.client(asked)
-    assert talk.agent(error(1, -32002)).done == [Forward(Peer.CLIENT, line(error(1, -32002)))]
+    talk.client.say(asked)
+    assert talk.agent.say(error(1, -32002)).done == [Forward(Peer.CLIENT, line(error(1, -32002)))]
 
 
 def test_a_title_is_noted_as_the_agent_has_it() -> None:
-    talk = Talk().begins({"sessionCapabilities": {"list": {}, "title": {}}}).opens("s")
-    talk.client(request(1, "session/set_title", {"sessionId": "s", "title": "long"}))
-    assert talk.agent(result(1, {"title": "shorter"})).done[0] == FollowAgent("s", "shorter")
+    talk = CoreConversation().initialize({"sessionCapabilities": {"list": {}, "title": {}}}).open("s")
+    talk.client.say(request(1, "session/set_title", {"sessionId": "s", "title": "long"}))
+    assert talk.agent.say(result(1, {"title": "shorter"})).done[0] == FollowAgent("s", "shorter")
 
 
 LOOK_UP = request(1, "_session/batch_get", {"sessionIds": ["s", "t"]})
@@ -105,20 +105,20 @@ CHANGED = notification(
 def test_everything_passes_if_there_is_no_index_for_this_client(parts: Any) -> None:
     talk = indexing(**parts)
     for asked, answer, _ in CHANGES:
-        assert talk.client(asked).done == [Forward(Peer.AGENT, line(asked))]
-        assert talk.agent(result(1, answer)).done == [Forward(Peer.CLIENT, line(result(1, answer)))]
-    talk.client(LOOK_UP)
-    assert talk.agent(FOUND).done == [Forward(Peer.CLIENT, line(FOUND))]
-    assert talk.agent(CHANGED).done == [Forward(Peer.CLIENT, line(CHANGED))]
+        assert talk.client.say(asked).done == [Forward(Peer.AGENT, line(asked))]
+        assert talk.agent.say(result(1, answer)).done == [Forward(Peer.CLIENT, line(result(1, answer)))]
+    talk.client.say(LOOK_UP)
+    assert talk.agent.say(FOUND).done == [Forward(Peer.CLIENT, line(FOUND))]
+    assert talk.agent.say(CHANGED).done == [Forward(Peer.CLIENT, line(CHANGED))]
 
 
 def test_with_the_agents_list_rows_pass_but_changes_are_noted() -> None:
     talk = indexing(Modes(list=AGENT))
-    talk.client(LOOK_UP)
-    assert talk.agent(FOUND).done == [Forward(Peer.CLIENT, line(FOUND))]
-    assert talk.agent(CHANGED).done == [Forward(Peer.CLIENT, line(CHANGED))]
-    talk.client(CHANGES[0][0])
-    assert CHANGES[0][2] in talk.agent(result(1, {})).done
+    talk.client.say(LOOK_UP)
+    assert talk.agent.say(FOUND).done == [Forward(Peer.CLIENT, line(FOUND))]
+    assert talk.agent.say(CHANGED).done == [Forward(Peer.CLIENT, line(CHANGED))]
+    talk.client.say(CHANGES[0][0])
+    assert CHANGES[0][2] in talk.agent.say(result(1, {})).done
 
 
 @pytest.mark.parametrize("is_looked_up", [True, False])
@@ -127,44 +127,44 @@ def test_rows_have_the_users_titles_and_archive_state_and_no_deleted_sessions(is
     talk.titles, talk.archived = {"s": "Mine"}, frozenset({"s"})
     talk.stored["t"] = Stored(deleted=True)
     if is_looked_up:
-        talk.client(LOOK_UP)
-    step = talk.agent(FOUND if is_looked_up else CHANGED)
+        talk.client.say(LOOK_UP)
+    step = talk.agent.say(FOUND if is_looked_up else CHANGED)
     assert shown(step.to_client, "result" if is_looked_up else "params") == {"s": ("Mine", True)}
 
 
 def test_rows_that_need_no_change_keep_every_byte() -> None:
     talk = indexing()
-    talk.client(LOOK_UP)
+    talk.client.say(LOOK_UP)
     odd = b' {"id" : 1, "result":{"sessions":[ {"sessionId":"s", "n":1.0} ]}}\n'
-    assert talk.agent(odd).to_client == odd
+    assert talk.agent.say(odd).to_client == odd
 
 
 def test_what_the_agent_changed_itself_counts_as_the_agent_has_it() -> None:
     """Another client may have changed it again since."""
     talk = indexing()
     for asked, answer, _ in CHANGES[:2]:
-        talk.client(asked)
-        talk.agent(result(1, answer))
-    talk.client(LOOK_UP)
-    assert shown(talk.agent(FOUND).to_client)["s"] == ("The agent's", False)
+        talk.client.say(asked)
+        talk.agent.say(result(1, answer))
+    talk.client.say(LOOK_UP)
+    assert shown(talk.agent.say(FOUND).to_client)["s"] == ("The agent's", False)
 
 
 def test_a_title_that_the_agent_tells_before_it_answers_a_rename_is_the_new_one() -> None:
     talk = indexing()
     talk.titles = {"s": "Older", "t": "Of another"}
-    talk.client(request(1, "_session/rename", {"sessionId": "s", "title": "Newer"}))
+    talk.client.say(request(1, "_session/rename", {"sessionId": "s", "title": "Newer"}))
     info = line(update("s", "session_info_update", title="Newer"))
-    assert talk.agent(info).to_client == info
+    assert talk.agent.say(info).to_client == info
     changed = notification("_session/list/changes", {"sessions": [row("s", "Newer"), row("t")]})
-    assert shown(talk.agent(changed).to_client, "params") == {"s": ("Newer", False), "t": ("Of another", False)}
-    talk.agent(result(1, {}))
-    assert talk.agent(info).to_client == info
+    assert shown(talk.agent.say(changed).to_client, "params") == {"s": ("Newer", False), "t": ("Of another", False)}
+    talk.agent.say(result(1, {}))
+    assert talk.agent.say(info).to_client == info
 
 
 def test_the_users_title_replaces_the_agents_in_updates() -> None:
     talk = indexing()
     talk.titles = {"s": "Mine"}
-    told = talk.agent(update("s", "session_info_update", title="The agent's")).to_client
+    told = talk.agent.say(update("s", "session_info_update", title="The agent's")).to_client
     assert json.loads(told)["params"]["update"]["title"] == "Mine"
 
 
@@ -180,7 +180,7 @@ NAMING = [
 ]
 
 
-def handed_over_before() -> Talk:
+def handed_over_before() -> CoreConversation:
     """A session was handed over by an earlier process: the agent's id of it is ``n``."""
     talk = indexing()
     talk.stored["old"] = Stored(alias="n", moved=True)
@@ -194,9 +194,9 @@ def test_a_request_reaches_the_agents_session_and_counts_for_the_one_that_contin
     asked: dict[str, Any], named: str
 ) -> None:
     talk = handed_over_before()
-    step = talk.client(asked | {"params": {**asked["params"], "sessionId": named}})
+    step = talk.client.say(asked | {"params": {**asked["params"], "sessionId": named}})
     assert step.to_agent == line(asked | {"params": {**asked["params"], "sessionId": "n"}})
-    step.add(talk.agent(result(1, {"sessionId": "f"} if asked["method"] == "session/fork" else {})))
+    step.add(talk.agent.say(result(1, {"sessionId": "f"} if asked["method"] == "session/fork" else {})))
     assert {getattr(each, "session", "old") for each in step.kept} <= {"old", "f"}
     assert {each.session for each in step.done if isinstance(each, FollowAgent)} <= {"old"}
     assert talk.replays_left == []
@@ -204,18 +204,18 @@ def test_a_request_reaches_the_agents_session_and_counts_for_the_one_that_contin
 
 def test_a_fork_of_a_session_that_was_not_opened_here_begins_with_the_whole_of_it() -> None:
     talk = handed_over_before()
-    talk.client(request(1, "session/fork", {"sessionId": "n", "cwd": "/w"}))
-    [begun] = [each for each in talk.agent(result(1, {"sessionId": "f"})).kept if isinstance(each, BeginTranscript)]
+    talk.client.say(request(1, "session/fork", {"sessionId": "n", "cwd": "/w"}))
+    [begun] = [each for each in talk.agent.say(result(1, {"sessionId": "f"})).kept if isinstance(each, BeginTranscript)]
     assert (begun.session, begun.parent) == ("f", "old")
 
 
 def test_what_the_agent_says_of_such_a_session_has_the_id_that_the_client_used() -> None:
     talk = handed_over_before()
-    talk.client(request(1, "_session/rename", {"sessionId": "n", "title": "Mine"}))
-    assert FollowAgent("old", "Mine") in talk.agent(result(1, {})).done
+    talk.client.say(request(1, "_session/rename", {"sessionId": "n", "title": "Mine"}))
+    assert FollowAgent("old", "Mine") in talk.agent.say(result(1, {})).done
     talk.titles["old"] = "By our command"
     talk.by_agent = frozenset()
-    told = talk.agent(update("n", "session_info_update", title="The agent's")).to_client
+    told = talk.agent.say(update("n", "session_info_update", title="The agent's")).to_client
     assert told == line(update("n", "session_info_update", title="By our command"))
 
 
@@ -223,21 +223,21 @@ def test_an_unarchive_of_a_session_that_only_acp_proxy_has_archived_is_answered_
     talk = indexing()
     talk.stored["s"] = Stored()
     talk.archived = frozenset({"s"})
-    step = talk.client(request(1, "_session/unarchive", {"sessionId": "s"}))
+    step = talk.client.say(request(1, "_session/unarchive", {"sessionId": "s"}))
     assert (step.to_agent, step.to_client) == (b"", line(result(1, {})))
     assert talk.archived == frozenset()
     again = request(2, "_session/unarchive", {"sessionId": "s"})
-    assert talk.client(again).to_agent == line(again)
+    assert talk.client.say(again).to_agent == line(again)
 
 
 def test_an_unarchive_of_a_session_that_the_agent_has_archived_reaches_the_agent() -> None:
     talk = indexing()
     talk.stored["s"] = Stored()
-    talk.client(CHANGES[1][0])
-    talk.agent(result(1, {}))
+    talk.client.say(CHANGES[1][0])
+    talk.agent.say(result(1, {}))
     assert talk.archived == {"s"}
     asked = request(2, "_session/unarchive", {"sessionId": "s"})
-    assert talk.client(asked).to_agent == line(asked)
+    assert talk.client.say(asked).to_agent == line(asked)
 
 
 # The list.
@@ -247,15 +247,15 @@ def test_a_list_passes_unless_it_wants_only_archived_sessions() -> None:
     talk = indexing()
     for wanted in (None, "unarchived", "all", "unknown"):
         asked = line(listing(1, wanted))
-        assert talk.client(asked).to_agent == asked
-        talk.agent(result(1, {"sessions": []}))
+        assert talk.client.say(asked).to_agent == asked
+        talk.agent.say(result(1, {"sessions": []}))
 
 
 def test_sessions_archived_here_or_in_the_agent_are_in_the_list_of_archived_ones() -> None:
     talk = indexing()
     talk.archived = frozenset({"s"})
-    assert talk.client(listing(1, "archived")).to_agent == line(listing(1, "all"))
-    step = talk.agent(result(1, {"sessions": [row("s"), row("t"), row("u", archived=True)]}))
+    assert talk.client.say(listing(1, "archived")).to_agent == line(listing(1, "all"))
+    step = talk.agent.say(result(1, {"sessions": [row("s"), row("t"), row("u", archived=True)]}))
     assert shown(step.to_client) == {"s": ("The agent's", True), "u": ("The agent's", True)}
 
 
@@ -263,21 +263,21 @@ def test_sessions_archived_here_are_left_out_of_the_usual_list_and_marked_in_tha
     talk = indexing()
     talk.archived = frozenset({"s"})
     answer = {"sessions": [row("s"), row("t")]}
-    talk.client(listing(1))
-    assert shown(talk.agent(result(1, answer)).to_client) == {"t": ("The agent's", False)}
-    talk.client(listing(2, "all"))
-    told = shown(talk.agent(result(2, answer)).to_client)
+    talk.client.say(listing(1))
+    assert shown(talk.agent.say(result(1, answer)).to_client) == {"t": ("The agent's", False)}
+    talk.client.say(listing(2, "all"))
+    told = shown(talk.agent.say(result(2, answer)).to_client)
     assert told == {"s": ("The agent's", True), "t": ("The agent's", False)}
 
 
 def test_a_page_without_archived_sessions_is_followed_by_the_next_one() -> None:
     talk = indexing()
-    talk.client(listing(1, "archived"))
-    step = talk.agent(result(1, {"sessions": [row("s")], "nextCursor": "c"}))
+    talk.client.say(listing(1, "archived"))
+    step = talk.agent.say(result(1, {"sessions": [row("s")], "nextCursor": "c"}))
     [asked] = [json.loads(each) for each in step.to_agent.splitlines()]
     assert step.to_client == b""
     assert asked["params"] == {**listing(1, "all")["params"], "cursor": "c"}
-    step = talk.agent(result(asked["id"], {"sessions": [row("t", archived=True)]}))
+    step = talk.agent.say(result(asked["id"], {"sessions": [row("t", archived=True)]}))
     assert json.loads(step.to_client)["id"] == 1
     assert shown(step.to_client) == {"t": ("The agent's", True)}
 
@@ -286,15 +286,15 @@ def test_sessions_that_only_acp_proxy_lists_are_renamed_and_archived_here() -> N
     id = proxy_ids.id_of("another-agent", "s")
     talk = indexing()
     talk.stored[id] = Stored()
-    step = talk.client(request(1, "_session/rename", {"sessionId": id, "title": "Mine"}))
+    step = talk.client.say(request(1, "_session/rename", {"sessionId": id, "title": "Mine"}))
     assert (step.to_agent, talk.titles) == (b"", {id: "Mine"})
-    assert talk.client(request(2, "_session/archive", {"sessionId": id})).to_agent == b""
+    assert talk.client.say(request(2, "_session/archive", {"sessionId": id})).to_agent == b""
     assert talk.archived == {id}
-    assert talk.client(request(3, "_session/unarchive", {"sessionId": id})).to_agent == b""
+    assert talk.client.say(request(3, "_session/unarchive", {"sessionId": id})).to_agent == b""
     assert talk.archived == frozenset()
 
 
 def test_rows_are_amended_by_one_effect() -> None:
     talk = indexing()
-    step = talk.agent(CHANGED)
+    step = talk.agent.say(CHANGED)
     assert step.asked == [AmendList(line(CHANGED), archived="include", of_index=True, within="params")]

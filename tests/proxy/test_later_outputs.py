@@ -17,7 +17,7 @@ from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
 from tests.conversation import prompt, request, result, update
-from tests.proxy.test_session_log import TerminalTalk
+from tests.proxy.test_session_log import TerminalConversation
 
 RUN = "k3f9a1"
 EXITED = {"exitCode": 0, "signal": None}
@@ -54,7 +54,7 @@ def written(kept: Iterable[TranscriptEffect]) -> list[Entry]:
     return [entry for line in lines if (entry := file_format.decode_entry(line)) is not None]
 
 
-def shown(talk: TerminalTalk, replay: Replay) -> list[list[str]]:
+def shown(talk: TerminalConversation, replay: Replay) -> list[list[str]]:
     """The texts that a replay shows for the terminal, by turn."""
     told = replay()
     items = [item for number, entry in enumerate(written(talk.all.kept), 1) for item in told.add(number, entry)]
@@ -69,18 +69,18 @@ def shown(talk: TerminalTalk, replay: Replay) -> list[list[str]]:
     return turns
 
 
-def ask(talk: TerminalTalk, verb: str, answer: object) -> None:
+def ask(talk: TerminalConversation, verb: str, answer: object) -> None:
     talk.asks(verb, {}, answer)
 
 
-def in_a_later_turn(*before: tuple[str, Any]) -> TerminalTalk:
+def in_a_later_turn(*before: tuple[str, Any]) -> TerminalConversation:
     """A call has shown the terminal, of which that much became known in the turn; another turn is under way."""
-    talk = TerminalTalk()
+    talk = TerminalConversation()
     talk.shows()
     for verb, answer in before:
         ask(talk, verb, answer)
     talk.ends_turn()
-    talk.client(prompt("turn", "s", "and now?"))
+    talk.client.say(prompt("turn", "s", "and now?"))
     return talk
 
 
@@ -135,7 +135,7 @@ def test_what_becomes_known_turn_by_turn_is_replayed_turn_by_turn(replay: Replay
     for text in ("all", "all of"):
         ask(talk, *output(text))
         talk.ends_turn()
-        talk.client(prompt("turn", "s", "and now?"))
+        talk.client.say(prompt("turn", "s", "and now?"))
     ask(talk, *output("all of it", EXITED))
     talk.ends_turn()
     assert shown(talk, replay) == [[NOTHING], ["```\nall\n```"], ["```\nall of\n```"], [DONE]]
@@ -146,15 +146,15 @@ def test_what_becomes_known_turn_by_turn_is_replayed_turn_by_turn(replay: Replay
 def test_what_becomes_known_between_turns_is_recorded_when_the_session_or_the_agent_ends(
     ending: str, replay: Replay
 ) -> None:
-    talk = TerminalTalk()
+    talk = TerminalConversation()
     talk.shows()
     talk.ends_turn()
     ask(talk, *output("all of it", EXITED))
     if ending == "close":
-        talk.client(request("c", "session/close", {"sessionId": "s"}))
-        talk.agent(result("c", {}))
+        talk.client.say(request("c", "session/close", {"sessionId": "s"}))
+        talk.agent.say(result("c", {}))
     else:
-        talk.agent_ends()
+        talk.end_agent()
     assert shown(talk, replay) == [[DONE]]
 
 
@@ -164,9 +164,9 @@ def test_a_terminal_whose_id_the_client_uses_again_is_another_one(is_released: b
     talk = in_a_later_turn(output("one", EXITED), *([RELEASED] if is_released else []))
     talk.asks("create", {}, {"terminalId": "t1"})
     shows = [{"type": "terminal", "terminalId": "t1"}]
-    talk.agent(update("s", "tool_call", toolCallId="another", title="Another", content=shows))
+    talk.agent.say(update("s", "tool_call", toolCallId="another", title="Another", content=shows))
     talk.ends_turn()
-    talk.client(prompt("turn", "s", "and now?"))
+    talk.client.say(prompt("turn", "s", "and now?"))
     ask(talk, *output("two", EXITED))
     talk.ends_turn()
     ended = "[exited with code 0]"

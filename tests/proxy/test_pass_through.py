@@ -1,6 +1,6 @@
 """The fast paths: lines pass without a decision only if a decision would let them pass.
 
-``Talk`` checks this for every line of every test that uses it.
+``CoreConversation`` checks this for every line of every test that uses it.
 """
 
 import copy
@@ -15,9 +15,9 @@ from acp_proxy.proxy.effects import EndTurn, RecordLine
 from tests.conversation import (
     LOADS,
     RESUMES,
+    CoreConversation,
     Said,
     Stored,
-    Talk,
     chunk,
     delete,
     error,
@@ -37,19 +37,19 @@ BEGINNING = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"
 SAID = line(chunk("s", "one"), chunk("s", "two"))
 
 
-def talking(*, records: bool = True) -> Talk:
+def talking(*, records: bool = True) -> CoreConversation:
     """A session whose first update has passed."""
-    talk = Talk(records=records).begins(RESUMES)
+    talk = CoreConversation(records=records).initialize(RESUMES)
     talk.stored["s"] = Stored()
-    talk.opens("s")
-    talk.agent(chunk("s", "before"))
+    talk.open("s")
+    talk.agent.say(chunk("s", "before"))
     return talk
 
 
 def test_updates_of_the_last_updated_session_pass() -> None:
     talk = talking()
     assert talk.core.pass_through.handle_updates(SAID) == "s"
-    talk.client(notification("session/cancel", {"sessionId": "s"}))
+    talk.client.say(notification("session/cancel", {"sessionId": "s"}))
     assert talk.core.pass_through.handle_updates(SAID) == "s"
 
 
@@ -86,21 +86,21 @@ def test_lines_read_together_pass_only_if_each_passes(lines: list[Said]) -> None
     assert talk.core.pass_through.handle_updates(line(*lines)) == ("s" if alone and None not in alone else None)
 
 
-def terminal(talk: Talk) -> None:
-    talk.agent(request(7, "terminal/create", {"sessionId": "s"}))
-    talk.client(result(7, {"terminalId": "t"}))
+def terminal(talk: CoreConversation) -> None:
+    talk.agent.say(request(7, "terminal/create", {"sessionId": "s"}))
+    talk.client.say(result(7, {"terminalId": "t"}))
 
 
-def load_in_the_making(talk: Talk) -> None:
+def load_in_the_making(talk: CoreConversation) -> None:
     talk.stored["s"] = Stored(slow=True)
-    talk.client(load(7, "s"))
-    talk.agent(chunk("s", "meanwhile"))
+    talk.client.say(load(7, "s"))
+    talk.agent.say(chunk("s", "meanwhile"))
     assert talk.core.pass_through.handle_updates(SAID) == "s"
-    talk.finds(7)
+    talk.finish_lookup(7)
 
 
-def says(*said: Said) -> Callable[[Talk], object]:
-    return lambda talk: talk.client(*said)
+def says(*said: Said) -> Callable[[CoreConversation], object]:
+    return lambda talk: talk.client.say(*said)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def says(*said: Said) -> Callable[[Talk], object]:
         load_in_the_making,
     ],
 )
-def test_a_change_that_updates_depend_on_ends_the_fast_path(happens: Callable[[Talk], object]) -> None:
+def test_a_change_that_updates_depend_on_ends_the_fast_path(happens: Callable[[CoreConversation], object]) -> None:
     talk = talking()
     happens(talk)
     assert talk.core.pass_through.handle_updates(SAID) is None
@@ -124,57 +124,57 @@ def test_a_change_that_updates_depend_on_ends_the_fast_path(happens: Callable[[T
         says(prompt(7, "s")),
         says(new(7)),
         says([load(7, "s")]),
-        lambda talk: talk.agent(request(7, "terminal/create", {"sessionId": "s"})),
-        lambda talk: talk.agent(chunk("t", "another session's")),
+        lambda talk: talk.agent.say(request(7, "terminal/create", {"sessionId": "s"})),
+        lambda talk: talk.agent.say(chunk("t", "another session's")),
     ],
 )
-def test_after_any_other_change_updates_pass_again(happens: Callable[[Talk], object]) -> None:
+def test_after_any_other_change_updates_pass_again(happens: Callable[[CoreConversation], object]) -> None:
     talk = talking()
     happens(talk)
     assert talk.core.pass_through.handle_updates(SAID) == "s"
-    talk.agent(SAID)
+    talk.agent.say(SAID)
 
 
 def test_updates_of_several_sessions_pass_in_turn_but_not_in_one_read() -> None:
-    talk = talking().opens("t")
+    talk = talking().open("t")
     for session in ("s", "t", "s"):
         assert talk.core.pass_through.handle_updates(line(chunk(session, "one"))) == session
     assert talk.core.pass_through.handle_updates(line(chunk("s", "one"), chunk("t", "two"))) is None
 
 
 def test_in_one_read_each_session_gets_its_updates_around_what_must_be_parsed() -> None:
-    talk = talking().opens("t")
-    talk.client(prompt(7, "s"))
+    talk = talking().open("t")
+    talk.client.say(prompt(7, "s"))
     said = [chunk("s", "one"), chunk("s", "two"), chunk("t", "three"), {"jsonrpc": "2.0", "id": 7, "result": {}}]
-    step = talk.agent(*said)
+    step = talk.agent.say(*said)
     assert step.to_client.startswith(line(*said[:3]))
     assert [each.session for each in step.kept if isinstance(each, RecordLine)] == ["s", "s", "t", "s"]
 
 
 def test_in_the_turn_after_a_load_updates_pass_once_the_echo_of_the_prompt_is_complete() -> None:
     past = [chunk("s", "hello", "user_message_chunk"), chunk("s", "Hi there.")]
-    talk = Talk().begins(LOADS)
+    talk = CoreConversation().initialize(LOADS)
     talk.stored["s"] = Stored(says=(prompt(1, "s"), past[1], stopped(1)))
-    talk.client(load(7, "s"))
-    talk.agent(*past, result(7, {}))
-    talk.replay_ends(7)
-    talk.client(prompt(8, "s", "mend it"))
-    talk.agent(chunk("s", "mend it", "user_message_chunk"))
+    talk.client.say(load(7, "s"))
+    talk.agent.say(*past, result(7, {}))
+    talk.end_replay(7)
+    talk.client.say(prompt(8, "s", "mend it"))
+    talk.agent.say(chunk("s", "mend it", "user_message_chunk"))
     assert talk.core.pass_through.handle_updates(SAID) is None
-    talk.agent(chunk("s", "first words"))
+    talk.agent.say(chunk("s", "first words"))
     assert talk.core.pass_through.handle_updates(SAID) == "s"
     assert talk.core.pass_through.handle_updates(line(chunk("s", "mend it", "user_message_chunk"))) is None
 
 
 def test_after_a_handover_only_the_updates_of_its_own_session_are_parsed() -> None:
-    talk = Talk().begins().opens("other")
+    talk = CoreConversation().initialize().open("other")
     talk.stored["s"] = Stored()
-    talk.client(load(7, "s"))
-    talk.agent(result("acp-proxy/1", {"sessionId": "new"}))
-    talk.replay_ends(7, brief="record")
+    talk.client.say(load(7, "s"))
+    talk.agent.say(result("acp-proxy/1", {"sessionId": "new"}))
+    talk.end_replay(7, brief="record")
     assert talk.core.pass_through.handle_updates(line(chunk("other", "one"))) == "other"
     assert talk.core.pass_through.handle_updates(line(chunk("new", "one"))) is None
-    assert talk.agent(chunk("new", "one"), chunk("other", "one")).to_client == line(
+    assert talk.agent.say(chunk("new", "one"), chunk("other", "one")).to_client == line(
         chunk("s", "one"), chunk("other", "one")
     )
 
@@ -183,13 +183,13 @@ def test_nothing_of_another_agents_session_passes_before_it_is_prompted() -> Non
     talk = talking()
     talk.core._lookups.uncopied.add("s")
     assert talk.core.pass_through.handle_updates(SAID) is None
-    talk.client(prompt(7, "s"))
+    talk.client.say(prompt(7, "s"))
     assert talk.core.pass_through.handle_updates(SAID) == "s"
 
 
 def test_nothing_passes_without_a_transcript() -> None:
-    unnamed = Talk()
-    unnamed.agent(chunk("s", "one"), chunk("s", "two"))
+    unnamed = CoreConversation()
+    unnamed.agent.say(chunk("s", "one"), chunk("s", "two"))
     assert unnamed.core.pass_through.handle_updates(SAID) is None
     assert talking(records=False).core.pass_through.handle_updates(SAID) is None
 
@@ -205,7 +205,7 @@ NOTHING: list[Said] = [
 @pytest.mark.parametrize("said", [*([each] for each in NOTHING), NOTHING])
 def test_client_lines_without_a_meaning_here_pass(said: list[Said]) -> None:
     talk = talking()
-    talk.agent(request(5, "fs/read_text_file", {"sessionId": "s", "path": "/w/a"}))
+    talk.agent.say(request(5, "fs/read_text_file", {"sessionId": "s", "path": "/w/a"}))
     assert talk.core.pass_through.handle_simple_lines(line(*said), Peer.CLIENT)
 
 
@@ -235,10 +235,10 @@ def test_other_client_lines_are_decided_on(said: Said) -> None:
 @pytest.mark.parametrize("method", ["session/request_permission", "terminal/create", "terminal/release"])
 def test_an_answer_to_a_request_with_a_meaning_is_decided_on(method: str) -> None:
     talk = talking()
-    talk.agent(request(5, method, {"sessionId": "s"}))
+    talk.agent.say(request(5, method, {"sessionId": "s"}))
     assert not talk.core.pass_through.handle_simple_lines(line(result(5, {})), Peer.CLIENT)
     assert talk.core.pass_through.handle_simple_lines(line(result(6, {})), Peer.CLIENT)
-    talk.client(result(5, {}))
+    talk.client.say(result(5, {}))
     assert talk.core.pass_through.handle_simple_lines(line(result(5, {})), Peer.CLIENT)
 
 
@@ -246,7 +246,7 @@ def test_agent_requests_without_a_meaning_here_pass_while_no_load_is_under_way()
     talk = talking()
     asks = request(5, "fs/read_text_file", {"sessionId": "s", "path": "/w/a"})
     assert talk.core.pass_through.handle_simple_lines(line(asks, request(6, "_agent/question")), Peer.AGENT)
-    talk.client(load(7, "s"))
+    talk.client.say(load(7, "s"))
     assert not talk.core.pass_through.handle_simple_lines(line(asks), Peer.AGENT)
 
 
@@ -286,24 +286,24 @@ def test_a_request_that_is_only_remembered_and_its_answer_pass_one_by_one(asks: 
     other = chunk("s", "hello") if asks is Peer.AGENT else prompt(7, "s")
     assert not talk.core.pass_through.handle_simple_lines(line(said, other), asks)
     assert copy.deepcopy(talk.core).pass_through.handle_simple_lines(line(said), asks)
-    ask(said)
+    ask.say(said)
     assert not talk.core.pass_through.handle_simple_lines(line(answer, answer), asks.other)
     assert copy.deepcopy(talk.core).pass_through.handle_simple_lines(line(answer), asks.other)
-    reply(answer)
+    reply.say(answer)
     assert talk.core.pass_through.handle_simple_lines(line(answer), asks.other) == (asks is Peer.AGENT)
 
 
 def test_an_open_request_that_passed_without_a_decision_is_answered_when_the_agent_ends() -> None:
     talk = talking()
-    talk.client(request("q", "_editor/question", {"sessionId": "s"}))
-    talk.client(request(7, "_editor/question", {"sessionId": "s"}))
-    talk.agent(result(7, {}))
-    assert talk.agent_ends("exited").to_client == line(error("q", -32603, "exited"))
+    talk.client.say(request("q", "_editor/question", {"sessionId": "s"}))
+    talk.client.say(request(7, "_editor/question", {"sessionId": "s"}))
+    talk.agent.say(result(7, {}))
+    assert talk.end_agent("exited").to_client == line(error("q", -32603, "exited"))
 
 
 def test_of_two_requests_with_one_id_the_older_one_is_answered_first_if_one_passed_without_a_decision() -> None:
     talk = talking()
-    talk.client(request(7, "_editor/question"))
-    talk.client(prompt(7, "s"))
-    assert talk.agent(result(7, {})).kept == []
-    assert talk.agent(result(7, {"stopReason": "end_turn"})).kept[-1] == EndTurn("s")
+    talk.client.say(request(7, "_editor/question"))
+    talk.client.say(prompt(7, "s"))
+    assert talk.agent.say(result(7, {})).kept == []
+    assert talk.agent.say(result(7, {"stopReason": "end_turn"})).kept[-1] == EndTurn("s")

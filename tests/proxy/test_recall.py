@@ -12,7 +12,7 @@ from acp_proxy.proxy import capabilities
 from tests.conversation import (
     LOADS,
     RESUMES,
-    Talk,
+    CoreConversation,
     error,
     initialized,
     line,
@@ -32,8 +32,8 @@ USERS = {"name": "mine", "command": "/mine", "args": [], "env": []}
 OPENING = ["session/new", "session/load", "session/resume", "session/fork"]
 
 
-def talk(offered: Any = None) -> Talk:
-    return Talk(recall=COMMAND).begins(offered)
+def talk(offered: Any = None) -> CoreConversation:
+    return CoreConversation(recall=COMMAND).initialize(offered)
 
 
 def opens(method: str = "session/new", **more: Any) -> dict[str, Any]:
@@ -104,27 +104,31 @@ def test_in_version_2_the_server_names_its_type() -> None:
     ("offered", "is_given"), [({"mcp": {"stdio": {}}}, True), ({"mcp": {"http": {}}}, False), ({}, False)]
 )
 def test_in_version_2_only_an_agent_that_starts_servers_gets_it(offered: Any, is_given: bool) -> None:
-    talked = Talk(recall=COMMAND)
-    talked.client(request("initialize", "initialize", {"protocolVersion": 2}))
-    talked.agent(
+    talked = CoreConversation(recall=COMMAND)
+    talked.client.say(request("initialize", "initialize", {"protocolVersion": 2}))
+    talked.agent.say(
         result("initialize", {"protocolVersion": 2, "info": {"name": "a"}, "capabilities": {"session": offered}})
     )
-    step = talked.client(opens())
+    step = talked.client.say(opens())
     assert (step.to_agent != line(opens())) is is_given
 
 
 def test_nothing_is_added_before_the_agent_has_answered_or_without_the_option_or_in_an_unknown_version() -> None:
-    early, off, unknown = Talk(recall=COMMAND), Talk().begins(), Talk(recall=COMMAND)
-    unknown.client(request("initialize", "initialize", {"protocolVersion": 9}))
-    unknown.agent(initialized("initialize", protocolVersion=9))
+    early, off, unknown = (
+        CoreConversation(recall=COMMAND),
+        CoreConversation().initialize(),
+        CoreConversation(recall=COMMAND),
+    )
+    unknown.client.say(request("initialize", "initialize", {"protocolVersion": 9}))
+    unknown.agent.say(initialized("initialize", protocolVersion=9))
     for talked in (early, off, unknown):
-        assert talked.client(opens()).to_agent == line(opens())
+        assert talked.client.say(opens()).to_agent == line(opens())
 
 
 def test_a_load_that_becomes_a_resume_keeps_the_server() -> None:
     talked = talk(RESUMES)
     talked.stored["s"] = RecordedSession()
-    step = talked.client(opens("session/load"))
+    step = talked.client.say(opens("session/load"))
     assert json.loads(step.to_agent)["method"] == "session/resume"
     assert servers(step.to_agent) == [SERVER]
 
@@ -132,8 +136,8 @@ def test_a_load_that_becomes_a_resume_keeps_the_server() -> None:
 def test_a_session_that_is_handed_over_keeps_the_server() -> None:
     talked = talk(LOADS)
     talked.stored["s"] = RecordedSession()
-    talked.client(opens("session/load"))
-    step = talked.agent(error(1, -32002))
+    talked.client.say(opens("session/load"))
+    step = talked.agent.say(error(1, -32002))
     assert json.loads(step.to_agent)["method"] == "session/new"
     assert servers(step.to_agent) == [SERVER]
 
@@ -141,7 +145,7 @@ def test_a_session_that_is_handed_over_keeps_the_server() -> None:
 def test_a_load_that_waits_is_given_the_server_once() -> None:
     talked = talk(LOADS)
     talked.stored["s"] = RecordedSession()
-    step = talked.client(opens("session/load"), load(2, "t"))
+    step = talked.client.say(opens("session/load"), load(2, "t"))
     first, *_ = step.to_agent.splitlines()
     assert servers(first) == [SERVER]
 

@@ -24,9 +24,9 @@ from acp_proxy.transcript.file_format import NoteType
 from tests.conversation import (
     LOADS,
     RESUMES,
+    CoreConversation,
     Said,
     Stored,
-    Talk,
     chunk,
     commands,
     delete,
@@ -78,8 +78,8 @@ def begun(session: str, origin: str = file_format.RECORDED, cwd: str | None = "/
     return BeginTranscript(session, cwd, [], origin)
 
 
-def in_a_session(**how: Any) -> Talk:
-    return Talk(**how).begins(RESUMES).opens("s")
+def in_a_session(**how: Any) -> CoreConversation:
+    return CoreConversation(**how).initialize(RESUMES).open("s")
 
 
 # Turns.
@@ -87,16 +87,16 @@ def in_a_session(**how: Any) -> Talk:
 
 def test_a_turn_is_kept_from_the_prompt_to_its_answer() -> None:
     talk = in_a_session()
-    assert talk.client(prompt(1, "s")).kept == [BeginTurn("s"), client_kept("s", prompt(1, "s"))]
-    assert talk.agent(chunk("s", "a")).kept == [agent_kept("s", chunk("s", "a"))]
-    assert talk.agent(stopped(1)).kept == [agent_kept("s", stopped(1), "session/prompt"), EndTurn("s")]
+    assert talk.client.say(prompt(1, "s")).kept == [BeginTurn("s"), client_kept("s", prompt(1, "s"))]
+    assert talk.agent.say(chunk("s", "a")).kept == [agent_kept("s", chunk("s", "a"))]
+    assert talk.agent.say(stopped(1)).kept == [agent_kept("s", stopped(1), "session/prompt"), EndTurn("s")]
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_updates_of_every_kind_are_kept_unchanged(kind: str, spelling: Any) -> None:
     said = spelling(update("s", kind, content={"type": "text", "text": "x"}))
-    step = in_a_session().agent(said)
+    step = in_a_session().agent.say(said)
     assert step.kept == [agent_kept("s", said)]
     assert step.to_client == said
 
@@ -113,19 +113,19 @@ def test_updates_of_every_kind_are_kept_unchanged(kind: str, spelling: Any) -> N
     ],
 )
 def test_an_update_in_any_spelling_is_kept_byte_for_byte(said: bytes) -> None:
-    assert in_a_session().agent(said).kept == [agent_kept("s", said)]
+    assert in_a_session().agent.say(said).kept == [agent_kept("s", said)]
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_a_title_updates_the_index(spelling: Any) -> None:
     said = spelling(update("s", "session_info_update", title="Mend it"))
-    assert in_a_session().agent(said).kept == [agent_kept("s", said), IndexSession("s")]
+    assert in_a_session().agent.say(said).kept == [agent_kept("s", said), IndexSession("s")]
 
 
 def test_updates_after_the_prompts_answer_are_kept() -> None:
     talk = in_a_session()
-    talk.client(prompt(1, "s"))
-    assert talk.agent(stopped(1), update("s", "usage_update", used=1)).kept == [
+    talk.client.say(prompt(1, "s"))
+    assert talk.agent.say(stopped(1), update("s", "usage_update", used=1)).kept == [
         agent_kept("s", stopped(1), "session/prompt"),
         EndTurn("s"),
         agent_kept("s", update("s", "usage_update", used=1)),
@@ -135,28 +135,28 @@ def test_updates_after_the_prompts_answer_are_kept() -> None:
 @pytest.mark.parametrize("answer", [error(1, -32000, "Authentication required"), stopped(1, "refusal"), result(1)])
 def test_a_prompt_that_fails_is_kept_with_its_answer(answer: dict[str, Any]) -> None:
     talk = in_a_session()
-    talk.client(prompt(1, "s"))
-    step = talk.agent(answer)
+    talk.client.say(prompt(1, "s"))
+    step = talk.agent.say(answer)
     assert step.kept == [agent_kept("s", answer, "session/prompt"), EndTurn("s")]
     assert step.to_client == line(titled("s"), answer)
 
 
 def test_an_unanswered_prompt_is_kept_with_the_agents_end() -> None:
     talk = in_a_session()
-    talk.client(prompt(1, "s"))
+    talk.client.say(prompt(1, "s"))
     note = {"type": NoteType.FAILED, "method": "session/prompt", "message": "agent exited with status 17"}
-    assert talk.agent_ends().kept == [RecordNote("s", note), EndTurn("s")]
+    assert talk.end_agent().kept == [RecordNote("s", note), EndTurn("s")]
 
 
 def test_only_open_prompts_are_kept_at_the_agents_end() -> None:
     talk = in_a_session()
-    talk.client(request(1, "session/set_mode", {"sessionId": "s"}), request(2, "session/close", {"sessionId": "s"}))
-    assert talk.agent_ends().kept == []
+    talk.client.say(request(1, "session/set_mode", {"sessionId": "s"}), request(2, "session/close", {"sessionId": "s"}))
+    assert talk.end_agent().kept == []
 
 
 def test_a_prompt_in_an_unopened_session_begins_a_partial_transcript() -> None:
-    talk = Talk().begins()
-    assert talk.client(prompt(1, "s")).kept == [
+    talk = CoreConversation().initialize()
+    assert talk.client.say(prompt(1, "s")).kept == [
         begun("s", file_format.PARTIAL, cwd=None),
         BeginTurn("s"),
         client_kept("s", prompt(1, "s")),
@@ -164,9 +164,9 @@ def test_a_prompt_in_an_unopened_session_begins_a_partial_transcript() -> None:
 
 
 def test_two_sessions_with_turns_at_once_are_kept_apart() -> None:
-    talk = Talk().begins().opens("s", "t")
-    talk.client(prompt(1, "s"), prompt(2, "t"))
-    assert talk.agent(chunk("t", "t"), chunk("s", "s"), stopped(2), stopped(1)).kept == [
+    talk = CoreConversation().initialize().open("s", "t")
+    talk.client.say(prompt(1, "s"), prompt(2, "t"))
+    assert talk.agent.say(chunk("t", "t"), chunk("s", "s"), stopped(2), stopped(1)).kept == [
         agent_kept("t", chunk("t", "t")),
         agent_kept("s", chunk("s", "s")),
         agent_kept("t", stopped(2), "session/prompt"),
@@ -181,17 +181,17 @@ def test_two_sessions_with_turns_at_once_are_kept_apart() -> None:
 
 def test_a_permission_is_kept_with_its_answer() -> None:
     talk = in_a_session()
-    assert talk.agent(permission(0, "s")).kept == [agent_kept("s", permission(0, "s"))]
+    assert talk.agent.say(permission(0, "s")).kept == [agent_kept("s", permission(0, "s"))]
     answer = result(0, {"outcome": {"outcome": "selected", "optionId": "yes"}})
-    assert talk.client(answer).kept == [client_kept("s", answer, "session/request_permission")]
+    assert talk.client.say(answer).kept == [client_kept("s", answer, "session/request_permission")]
 
 
 def test_a_permission_and_a_prompt_with_one_id_are_answered_separately() -> None:
     talk = in_a_session()
-    talk.client(prompt(0, "s"))
-    talk.agent(permission(0, "s"))
-    assert talk.client(result(0)).kept == [client_kept("s", result(0), "session/request_permission")]
-    assert talk.agent(stopped(0)).kept == [agent_kept("s", stopped(0), "session/prompt"), EndTurn("s")]
+    talk.client.say(prompt(0, "s"))
+    talk.agent.say(permission(0, "s"))
+    assert talk.client.say(result(0)).kept == [client_kept("s", result(0), "session/request_permission")]
+    assert talk.agent.say(stopped(0)).kept == [agent_kept("s", stopped(0), "session/prompt"), EndTurn("s")]
 
 
 @pytest.mark.parametrize("method", ["session/set_mode", "session/set_config_option"])
@@ -199,13 +199,13 @@ def test_a_permission_and_a_prompt_with_one_id_are_answered_separately() -> None
 def test_settings_are_kept_with_their_answers(method: str, answer: dict[str, Any]) -> None:
     talk = in_a_session()
     asked = request(3, method, {"sessionId": "s", "modeId": "plan"})
-    assert talk.client(asked).kept == [client_kept("s", asked)]
-    assert talk.agent(answer).kept == [agent_kept("s", answer, method)]
+    assert talk.client.say(asked).kept == [client_kept("s", asked)]
+    assert talk.agent.say(answer).kept == [agent_kept("s", answer, method)]
 
 
 def test_a_cancel_is_kept() -> None:
     said = notification("session/cancel", {"sessionId": "s"})
-    assert in_a_session().client(said).kept == [client_kept("s", said)]
+    assert in_a_session().client.say(said).kept == [client_kept("s", said)]
 
 
 SECRET = "hunter2"
@@ -237,8 +237,8 @@ NOT_KEPT = [
 @pytest.mark.parametrize(("asker", "method", "params", "answer"), NOT_KEPT)
 def test_nothing_else_is_kept(asker: Peer, method: str, params: object, answer: object) -> None:
     talk = in_a_session(serves=False)
-    say, answers = (talk.client, talk.agent) if asker is Peer.CLIENT else (talk.agent, talk.client)
-    asked, told = say(request(9, method, params)), answers(result(9, answer))
+    asks, answers = (talk.client, talk.agent) if asker is Peer.CLIENT else (talk.agent, talk.client)
+    asked, told = asks.say(request(9, method, params)), answers.say(result(9, answer))
     assert asked.kept + told.kept == []
     assert asked.to_agent + asked.to_client == line(request(9, method, params))
     assert told.to_agent + told.to_client == line(result(9, answer))
@@ -259,35 +259,35 @@ def test_nothing_else_is_kept(asker: Peer, method: str, params: object, answer: 
 )
 def test_messages_without_a_session_or_of_unknown_kind_are_not_kept(said: dict[str, Any]) -> None:
     talk = in_a_session()
-    step = talk.agent(said)
+    step = talk.agent.say(said)
     assert (step.kept, step.to_client) == ([], line(said))
-    step = talk.client(said)
+    step = talk.client.say(said)
     assert (step.kept, step.to_agent) == ([], line(said))
 
 
 def test_an_update_sent_by_the_client_is_not_kept() -> None:
-    assert in_a_session().client(chunk("s", "x")).kept == []
+    assert in_a_session().client.say(chunk("s", "x")).kept == []
 
 
 def test_a_prompt_sent_by_the_agent_begins_no_turn() -> None:
-    assert BeginTurn("s") not in in_a_session().agent(prompt(1, "s")).kept
+    assert BeginTurn("s") not in in_a_session().agent.say(prompt(1, "s")).kept
 
 
 def test_initialize_is_not_kept() -> None:
-    talk = Talk()
+    talk = CoreConversation()
     secret = {"protocolVersion": 1, "_meta": {"token": SECRET}}
-    assert talk.client(request(0, "initialize", secret)).kept == []
-    assert talk.agent(result(0, secret)).kept == [IdentifyAgent(None, None)]
+    assert talk.client.say(request(0, "initialize", secret)).kept == []
+    assert talk.agent.say(result(0, secret)).kept == [IdentifyAgent(None, None)]
 
 
 def test_messages_in_a_batch_are_kept() -> None:
     talk = in_a_session()
     batch = [prompt(1, "s"), request(2, "_x"), notification("session/cancel", {"sessionId": "s"})]
-    step = talk.client(batch)
+    step = talk.client.say(batch)
     assert step.kept == [BeginTurn("s"), client_kept("s", batch[0]), client_kept("s", batch[2])]
     assert step.to_agent == line(batch)
     told: list[Any] = [chunk("s", "a"), 5, stopped(1), commands("s", "x")]
-    step = talk.agent(told)
+    step = talk.agent.say(told)
     assert step.kept == [
         agent_kept("s", told[0]),
         agent_kept("s", told[2], "session/prompt"),
@@ -299,12 +299,12 @@ def test_messages_in_a_batch_are_kept() -> None:
 
 def test_nothing_is_kept_while_recording_is_off() -> None:
     talk = in_a_session(records=False)
-    talk.client(prompt(1, "s"))
-    talk.agent(chunk("s", "a"), spaced(chunk("s", "b")), update("s", "session_info_update"), permission(1, "s"))
-    talk.client(result(1))
-    talk.agent(stopped(1))
-    talk.client(prompt(2, "s"))
-    talk.agent_ends()
+    talk.client.say(prompt(1, "s"))
+    talk.agent.say(chunk("s", "a"), spaced(chunk("s", "b")), update("s", "session_info_update"), permission(1, "s"))
+    talk.client.say(result(1))
+    talk.agent.say(stopped(1))
+    talk.client.say(prompt(2, "s"))
+    talk.end_agent()
     assert [each for each in talk.all.kept if not isinstance(each, IdentifyAgent)] == []
 
 
@@ -312,11 +312,11 @@ def test_nothing_is_kept_while_recording_is_off() -> None:
 
 
 def test_a_new_session_begins_with_a_header_and_its_settings() -> None:
-    talk = Talk().begins()
-    talk.client(new(1, additionalDirectories=["/x"], mcpServers=[{"name": "one"}, {"name": "two", "url": "u"}]))
+    talk = CoreConversation().initialize()
+    talk.client.say(new(1, additionalDirectories=["/x"], mcpServers=[{"name": "one"}, {"name": "two", "url": "u"}]))
     modes, options = {"currentModeId": "plan", "availableModes": []}, [{"id": "model"}]
     answer = result(1, {"sessionId": "s", "modes": modes, "configOptions": options, "models": {"x": 1}, "_meta": {}})
-    step = talk.agent(answer)
+    step = talk.agent.say(answer)
     note = opened_note(
         "session/new", servers=["one", "two"], additionalDirectories=["/x"], modes=modes, configOptions=options
     )
@@ -326,15 +326,18 @@ def test_a_new_session_begins_with_a_header_and_its_settings() -> None:
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])
 def test_a_restored_session_begins_a_partial_transcript(method: str) -> None:
-    talk = Talk(serves=False).begins()
-    talk.client(request(1, method, {"sessionId": "s", "cwd": "/w", "mcpServers": []}))
-    assert talk.agent(result(1, None)).kept == [begun("s", file_format.PARTIAL), RecordNote("s", opened_note(method))]
+    talk = CoreConversation(serves=False).initialize()
+    talk.client.say(request(1, method, {"sessionId": "s", "cwd": "/w", "mcpServers": []}))
+    assert talk.agent.say(result(1, None)).kept == [
+        begun("s", file_format.PARTIAL),
+        RecordNote("s", opened_note(method)),
+    ]
 
 
 def test_a_fork_begins_under_the_agents_id() -> None:
     talk = in_a_session()
-    talk.client(request(1, "session/fork", {"sessionId": "s", "cwd": "/w", "mcpServers": []}))
-    assert talk.agent(result(1, {"sessionId": "f"})).kept == [
+    talk.client.say(request(1, "session/fork", {"sessionId": "s", "cwd": "/w", "mcpServers": []}))
+    assert talk.agent.say(result(1, {"sessionId": "f"})).kept == [
         BeginTranscript("f", "/w", [], file_format.PARTIAL, parent="s"),
         RecordNote("f", opened_note("session/fork")),
     ]
@@ -342,23 +345,23 @@ def test_a_fork_begins_under_the_agents_id() -> None:
 
 @pytest.mark.parametrize("answer", [error(1, -32603), result(1, None), result(1, {}), result(1, {"sessionId": 5})])
 def test_a_session_that_the_agent_does_not_open_begins_no_transcript(answer: dict[str, Any]) -> None:
-    talk = Talk().begins()
-    talk.client(new(1))
-    step = talk.agent(answer)
+    talk = CoreConversation().initialize()
+    talk.client.say(new(1))
+    step = talk.agent.say(answer)
     assert (step.kept, step.to_client) == ([], line(answer))
 
 
 def test_a_refused_load_begins_no_transcript() -> None:
-    talk = Talk().begins({"loadSession": True})
-    talk.client(load(1, "s"))
-    assert talk.agent(error(1, -32603)).kept == []
+    talk = CoreConversation().initialize({"loadSession": True})
+    talk.client.say(load(1, "s"))
+    assert talk.agent.say(error(1, -32603)).kept == []
 
 
 @pytest.mark.parametrize("params", [None, [], {"cwd": 5, "mcpServers": 7, "additionalDirectories": [1, "/x", None]}])
 def test_a_session_with_invalid_parameters_is_kept(params: object) -> None:
-    talk = Talk().begins()
-    talk.client(request(1, "session/new", params))
-    [begin, note] = talk.agent(result(1, {"sessionId": "s"})).kept
+    talk = CoreConversation().initialize()
+    talk.client.say(request(1, "session/new", params))
+    [begin, note] = talk.agent.say(result(1, {"sessionId": "s"})).kept
     assert begin == BeginTranscript("s", None, ["/x"] if isinstance(params, dict) else [], file_format.RECORDED)
     assert isinstance(note, RecordNote)
     assert note.note["mcpServers"] == []
@@ -366,16 +369,16 @@ def test_a_session_with_invalid_parameters_is_kept(params: object) -> None:
 
 def test_a_close_is_noted_when_the_agent_agrees() -> None:
     talk = in_a_session()
-    talk.client(request(1, "session/close", {"sessionId": "s"}), request(2, "session/close", {"sessionId": "s"}))
-    assert talk.agent(error(1, -32603)).kept == []
-    assert talk.agent(result(2, {})).kept == [RecordNote("s", {"type": NoteType.CLOSED, "method": "session/close"})]
+    talk.client.say(request(1, "session/close", {"sessionId": "s"}), request(2, "session/close", {"sessionId": "s"}))
+    assert talk.agent.say(error(1, -32603)).kept == []
+    assert talk.agent.say(result(2, {})).kept == [RecordNote("s", {"type": NoteType.CLOSED, "method": "session/close"})]
 
 
 @pytest.mark.parametrize("session", ["deleted", "unknown"])
 def test_a_close_of_an_unrecorded_session_is_not_noted(session: str) -> None:
-    talk = Talk().begins().opens("deleted")
-    talk.client(delete(1, "deleted"), request(2, "session/close", {"sessionId": session}))
-    assert talk.agent(result(2, {})).kept == []
+    talk = CoreConversation().initialize().open("deleted")
+    talk.client.say(delete(1, "deleted"), request(2, "session/close", {"sessionId": session}))
+    assert talk.agent.say(result(2, {})).kept == []
 
 
 servers = st.lists(
@@ -400,9 +403,9 @@ servers = st.lists(
 def test_only_the_names_of_mcp_servers_are_kept(told: Any, verb: str) -> None:
     talk = in_a_session()
     asked = request(1, f"session/{verb}", {"sessionId": "s", "cwd": "/w", "mcpServers": told, "_meta": {"x": SECRET}})
-    talk.client(asked)
-    talk.agent(result(1, {"sessionId": "t", "_meta": {"x": SECRET}}))
-    talk.agent_ends()
+    talk.client.say(asked)
+    talk.agent.say(result(1, {"sessionId": "t", "_meta": {"x": SECRET}}))
+    talk.end_agent()
     assert SECRET.encode() in talk.all.to_agent or told == []
     assert SECRET not in repr(talk.all.kept)
     assert "mcpServers" in repr(talk.all.kept)
@@ -413,12 +416,12 @@ def test_only_the_names_of_mcp_servers_are_kept(told: Any, verb: str) -> None:
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_updates_before_the_answer_to_new_follow_the_header(spelling: Any) -> None:
-    talk = Talk().begins()
-    talk.client(new(1))
+    talk = CoreConversation().initialize()
+    talk.client.say(new(1))
     early = [spelling(commands("s", "x")), spelling(chunk("s", "hello"))]
-    step = talk.agent(*early)
+    step = talk.agent.say(*early)
     assert (step.kept, step.to_client) == ([], b"".join(early))
-    assert talk.agent(result(1, {"sessionId": "s"})).kept == [
+    assert talk.agent.say(result(1, {"sessionId": "s"})).kept == [
         begun("s"),
         RecordNote("s", opened_note("session/new")),
         *(agent_kept("s", each) for each in early),
@@ -426,15 +429,15 @@ def test_updates_before_the_answer_to_new_follow_the_header(spelling: Any) -> No
 
 
 def test_two_new_sessions_answered_out_of_order_get_their_own_updates() -> None:
-    talk = Talk().begins()
-    talk.client(new(1, cwd="/one"), new(2, cwd="/two"))
-    talk.agent(commands("b", "b"), commands("a", "a"))
-    assert talk.agent(result(2, {"sessionId": "b"})).kept == [
+    talk = CoreConversation().initialize()
+    talk.client.say(new(1, cwd="/one"), new(2, cwd="/two"))
+    talk.agent.say(commands("b", "b"), commands("a", "a"))
+    assert talk.agent.say(result(2, {"sessionId": "b"})).kept == [
         begun("b", cwd="/two"),
         RecordNote("b", opened_note("session/new", "/two")),
         agent_kept("b", commands("b", "b")),
     ]
-    assert talk.agent(result(1, {"sessionId": "a"})).kept == [
+    assert talk.agent.say(result(1, {"sessionId": "a"})).kept == [
         begun("a", cwd="/one"),
         RecordNote("a", opened_note("session/new", "/one")),
         agent_kept("a", commands("a", "a")),
@@ -443,36 +446,39 @@ def test_two_new_sessions_answered_out_of_order_get_their_own_updates() -> None:
 
 @pytest.mark.parametrize("answer", [error(1, -32603), result(1, {"sessionId": "other"})])
 def test_unclaimed_updates_begin_their_own_transcript(answer: dict[str, Any]) -> None:
-    talk = Talk().begins()
-    talk.client(new(1))
-    talk.agent(chunk("s", "a"))
-    assert talk.agent(answer).kept[-2:] == [begun("s", file_format.PARTIAL, cwd=None), agent_kept("s", chunk("s", "a"))]
+    talk = CoreConversation().initialize()
+    talk.client.say(new(1))
+    talk.agent.say(chunk("s", "a"))
+    assert talk.agent.say(answer).kept[-2:] == [
+        begun("s", file_format.PARTIAL, cwd=None),
+        agent_kept("s", chunk("s", "a")),
+    ]
 
 
 def test_waiting_updates_are_kept_after_the_last_open_answer() -> None:
-    talk = Talk().begins(RESUMES)
+    talk = CoreConversation().initialize(RESUMES)
     talk.stored["old"] = talk.stored["older"] = Stored()
-    talk.client(new(1), load(2, "old"), load(3, "older"))
-    talk.agent(chunk("s", "a"))
-    talk.agent(error(1, -32603), error(2, -32603))
-    assert talk.agent(result(3, {})).kept[-2:] == [
+    talk.client.say(new(1), load(2, "old"), load(3, "older"))
+    talk.agent.say(chunk("s", "a"))
+    talk.agent.say(error(1, -32603), error(2, -32603))
+    assert talk.agent.say(result(3, {})).kept[-2:] == [
         begun("s", file_format.PARTIAL, cwd=None),
         agent_kept("s", chunk("s", "a")),
     ]
 
 
 def test_waiting_updates_are_kept_when_the_agent_ends() -> None:
-    talk = Talk().begins(RESUMES)
-    talk.client(new(1))
-    talk.agent(chunk("s", "a"))
-    assert talk.agent_ends().kept == [begun("s", file_format.PARTIAL, cwd=None), agent_kept("s", chunk("s", "a"))]
+    talk = CoreConversation().initialize(RESUMES)
+    talk.client.say(new(1))
+    talk.agent.say(chunk("s", "a"))
+    assert talk.end_agent().kept == [begun("s", file_format.PARTIAL, cwd=None), agent_kept("s", chunk("s", "a"))]
 
 
 def test_a_prompt_ends_the_wait_of_its_session() -> None:
-    talk = Talk().begins()
-    talk.client(new(1))
-    talk.agent(chunk("s", "a"))
-    assert talk.client(prompt(2, "s")).kept == [
+    talk = CoreConversation().initialize()
+    talk.client.say(new(1))
+    talk.agent.say(chunk("s", "a"))
+    assert talk.client.say(prompt(2, "s")).kept == [
         begun("s", file_format.PARTIAL, cwd=None),
         agent_kept("s", chunk("s", "a")),
         BeginTurn("s"),
@@ -481,12 +487,12 @@ def test_a_prompt_ends_the_wait_of_its_session() -> None:
 
 
 def test_updates_beyond_the_limit_end_the_wait() -> None:
-    talk = Talk().begins()
-    talk.client(new(1))
+    talk = CoreConversation().initialize()
+    talk.client.say(new(1))
     big = chunk("s", "x" * (UNRECORDED_LIMIT // 2))
-    assert talk.agent(big).kept == []
-    assert talk.agent(chunk("s", "small")).kept == []
-    assert talk.agent(big).kept == [
+    assert talk.agent.say(big).kept == []
+    assert talk.agent.say(chunk("s", "small")).kept == []
+    assert talk.agent.say(big).kept == [
         begun("s", file_format.PARTIAL, cwd=None),
         agent_kept("s", big),
         agent_kept("s", chunk("s", "small")),
@@ -495,40 +501,40 @@ def test_updates_beyond_the_limit_end_the_wait() -> None:
 
 
 def test_updates_up_to_the_limit_wait() -> None:
-    talk = Talk().begins()
-    talk.client(new(1))
+    talk = CoreConversation().initialize()
+    talk.client.say(new(1))
     most = chunk("s", "x" * (UNRECORDED_LIMIT - len(raw(chunk("s", "")))))
-    assert talk.agent(most).kept == []
-    assert talk.agent(chunk("s", "")).kept != []
+    assert talk.agent.say(most).kept == []
+    assert talk.agent.say(chunk("s", "")).kept != []
 
 
 def test_the_limit_counts_all_waiting_updates_and_only_while_they_wait() -> None:
-    talk = Talk().begins()
-    talk.client(new(1), new(2))
+    talk = CoreConversation().initialize()
+    talk.client.say(new(1), new(2))
     big = "x" * (UNRECORDED_LIMIT * 2 // 3)
-    assert talk.agent(chunk("a", big)).kept == []
-    assert talk.agent(chunk("b", big)).kept != []
-    assert talk.agent(result(1, {"sessionId": "a"})).kept[-1] == agent_kept("a", chunk("a", big))
-    assert talk.agent(chunk("c", big)).kept == []
-    assert talk.agent(result(2, {"sessionId": "c"})).kept[-1] == agent_kept("c", chunk("c", big))
+    assert talk.agent.say(chunk("a", big)).kept == []
+    assert talk.agent.say(chunk("b", big)).kept != []
+    assert talk.agent.say(result(1, {"sessionId": "a"})).kept[-1] == agent_kept("a", chunk("a", big))
+    assert talk.agent.say(chunk("c", big)).kept == []
+    assert talk.agent.say(result(2, {"sessionId": "c"})).kept[-1] == agent_kept("c", chunk("c", big))
 
 
 def test_updates_of_known_sessions_do_not_wait() -> None:
     talk = in_a_session()
-    talk.client(new(1))
-    assert talk.agent(chunk("s", "a")).kept == [agent_kept("s", chunk("s", "a"))]
+    talk.client.say(new(1))
+    assert talk.agent.say(chunk("s", "a")).kept == [agent_kept("s", chunk("s", "a"))]
 
 
 def test_updates_of_an_unopened_session_begin_a_partial_transcript() -> None:
     talk = in_a_session()
-    talk.client(prompt(1, "s"))
-    assert talk.agent(chunk("colleague", "a"), chunk("colleague", "b")).kept == [
+    talk.client.say(prompt(1, "s"))
+    assert talk.agent.say(chunk("colleague", "a"), chunk("colleague", "b")).kept == [
         begun("colleague", file_format.PARTIAL, cwd=None),
         agent_kept("colleague", chunk("colleague", "a")),
         agent_kept("colleague", chunk("colleague", "b")),
     ]
     again = spaced(chunk("colleague", "c"))
-    assert talk.agent(again).kept == [agent_kept("colleague", again)]
+    assert talk.agent.say(again).kept == [agent_kept("colleague", again)]
 
 
 # The agent's own replays.
@@ -537,15 +543,15 @@ def test_updates_of_an_unopened_session_begin_a_partial_transcript() -> None:
 @pytest.mark.parametrize(("capabilities", "ask"), [({"loadSession": True}, load), (RESUMES, resume)])
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_the_agents_replay_is_not_recorded_and_later_updates_are(capabilities: Any, ask: Any, spelling: Any) -> None:
-    talk = Talk().begins(capabilities)
-    talk.client(ask(1, "s"))
+    talk = CoreConversation().initialize(capabilities)
+    talk.client.say(ask(1, "s"))
     told = [spelling(each) for each in (chunk("s", "u", "user_message_chunk"), chunk("s", "a"), update("s", "plan"))]
-    step = talk.agent(*told)
+    step = talk.agent.say(*told)
     assert (step.kept, step.to_client) == ([], b"".join(told))
-    talk.agent(result(1, {}))
-    assert talk.agent(spelling(chunk("s", "live"))).kept == []
+    talk.agent.say(result(1, {}))
+    assert talk.agent.say(spelling(chunk("s", "live"))).kept == []
     talk.stored["s"] = Stored(says=tuple(told))
-    assert talk.client(prompt(2, "s")).kept == [
+    assert talk.client.say(prompt(2, "s")).kept == [
         agent_kept("s", spelling(chunk("s", "live"))),
         EndTurn("s"),
         BeginTurn("s"),
@@ -554,10 +560,10 @@ def test_the_agents_replay_is_not_recorded_and_later_updates_are(capabilities: A
 
 
 def test_state_updates_are_recorded_during_the_agents_replay() -> None:
-    talk = Talk(modes=Modes(load=AGENT)).begins(LOADS)
-    talk.client(load(1, "s"))
-    talk.agent(chunk("s", "a"), commands("s", "x"))
-    assert talk.agent(result(1, {})).kept == [
+    talk = CoreConversation(modes=Modes(load=AGENT)).initialize(LOADS)
+    talk.client.say(load(1, "s"))
+    talk.agent.say(chunk("s", "a"), commands("s", "x"))
+    assert talk.agent.say(result(1, {})).kept == [
         begun("s", file_format.PARTIAL),
         RecordNote("s", opened_note("session/load")),
         agent_kept("s", commands("s", "x")),
@@ -565,48 +571,48 @@ def test_state_updates_are_recorded_during_the_agents_replay() -> None:
 
 
 def test_a_running_turn_is_recorded_during_the_agents_replay() -> None:
-    talk = Talk().begins({"loadSession": True}).opens("s")
-    talk.client(prompt(1, "s"), load(2, "s"))
-    assert talk.agent(chunk("s", "a")).kept == [agent_kept("s", chunk("s", "a"))]
+    talk = CoreConversation().initialize({"loadSession": True}).open("s")
+    talk.client.say(prompt(1, "s"), load(2, "s"))
+    assert talk.agent.say(chunk("s", "a")).kept == [agent_kept("s", chunk("s", "a"))]
 
 
 def test_a_replay_after_a_turn_is_not_recorded() -> None:
-    talk = Talk().begins({"loadSession": True}).opens("s")
-    talk.client(prompt(1, "s"))
-    talk.agent(stopped(1))
-    talk.client(load(2, "s"))
-    assert talk.agent(chunk("s", "told again")).kept == []
+    talk = CoreConversation().initialize({"loadSession": True}).open("s")
+    talk.client.say(prompt(1, "s"))
+    talk.agent.say(stopped(1))
+    talk.client.say(load(2, "s"))
+    assert talk.agent.say(chunk("s", "told again")).kept == []
 
 
 def test_another_session_is_recorded_during_the_agents_replay() -> None:
-    talk = Talk().begins({"loadSession": True}).opens("t")
-    talk.client(load(1, "s"))
-    assert talk.agent(chunk("t", "a")).kept == [agent_kept("t", chunk("t", "a"))]
+    talk = CoreConversation().initialize({"loadSession": True}).open("t")
+    talk.client.say(load(1, "s"))
+    assert talk.agent.say(chunk("t", "a")).kept == [agent_kept("t", chunk("t", "a"))]
 
 
 # Terminals.
 
 
-class TerminalTalk(Talk):
+class TerminalConversation(CoreConversation):
     """A session in which the agent runs a command in the client's terminal."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.begins().opens("s")
-        self.client(prompt("turn", "s"))
+        self.initialize().open("s")
+        self.client.say(prompt("turn", "s"))
         self.asks("create", {"command": "ls"}, {"terminalId": "t1"})
 
     def asks(self, verb: str, params: dict[str, Any], answer: object) -> list[TranscriptEffect]:
-        asked = self.agent(request(verb, f"terminal/{verb}", {"sessionId": "s", "terminalId": "t1", **params}))
-        return asked.kept + self.client(result(verb, answer) if answer is not None else error(verb, -32603)).kept
+        asked = self.agent.say(request(verb, f"terminal/{verb}", {"sessionId": "s", "terminalId": "t1", **params}))
+        return asked.kept + self.client.say(result(verb, answer) if answer is not None else error(verb, -32603)).kept
 
     def shows(self, spelling: Any = line) -> None:
         content = [{"type": "content"}, {"type": "terminal", "terminalId": "t1"}]
         said = spelling(update("s", "tool_call_update", toolCallId="c", content=content))
-        assert self.agent(said).kept == [agent_kept("s", said)]
+        assert self.agent.say(said).kept == [agent_kept("s", said)]
 
     def ends_turn(self) -> list[TranscriptEffect]:
-        return self.agent(stopped("turn")).kept
+        return self.agent.say(stopped("turn")).kept
 
 
 TURN_ENDS = [agent_kept("s", stopped("turn"), "session/prompt"), EndTurn("s")]
@@ -619,7 +625,7 @@ def terminal_note(output: str | None, status: object, *, truncated: bool = False
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_a_shown_terminals_last_output_is_noted_once_when_it_is_released(spelling: Any) -> None:
-    talk = TerminalTalk()
+    talk = TerminalConversation()
     talk.shows(spelling)
     assert talk.asks("output", {}, {"output": "one", "truncated": False}) == []
     assert talk.asks("output", {}, {"output": "one two", "truncated": True, "exitStatus": None}) == []
@@ -629,7 +635,7 @@ def test_a_shown_terminals_last_output_is_noted_once_when_it_is_released(spellin
 
 
 def test_the_exit_status_may_come_with_the_output() -> None:
-    talk = TerminalTalk()
+    talk = TerminalConversation()
     talk.asks("output", {}, {"output": "x", "truncated": False, "exitStatus": {"exitCode": 0}})
     talk.shows()
     talk.asks("output", {}, {"output": "xy", "truncated": False, "exitStatus": None})
@@ -637,7 +643,7 @@ def test_the_exit_status_may_come_with_the_output() -> None:
 
 
 def test_a_shown_terminal_that_is_still_open_is_noted_before_the_turns_end() -> None:
-    talk = TerminalTalk()
+    talk = TerminalConversation()
     talk.asks("output", {}, {"output": "x", "truncated": False})
     talk.shows()
     assert talk.ends_turn() == [terminal_note("x", None, final=False), *TURN_ENDS]
@@ -645,7 +651,7 @@ def test_a_shown_terminal_that_is_still_open_is_noted_before_the_turns_end() -> 
 
 
 def test_a_terminal_that_is_shown_after_its_release_is_noted_at_the_turns_end() -> None:
-    talk = TerminalTalk()
+    talk = TerminalConversation()
     talk.asks("output", {}, {"output": "x", "truncated": False})
     assert talk.asks("release", {}, {}) == []
     talk.shows()
@@ -655,7 +661,7 @@ def test_a_terminal_that_is_shown_after_its_release_is_noted_at_the_turns_end() 
 def test_an_output_beyond_the_limit_is_not_kept_and_takes_no_room_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is for the text, not for the escapes in its line."""
     monkeypatch.setattr("acp_proxy.proxy.terminal_notes.SHOWN_LIMIT", 2000)
-    talk = TerminalTalk()
+    talk = TerminalConversation()
     talk.shows()
     talk.asks("output", {}, {"output": "\x1b" * 1489})
     assert talk.asks("release", {}, {}) == [terminal_note(None, None)]
@@ -666,20 +672,20 @@ def test_an_output_beyond_the_limit_is_not_kept_and_takes_no_room_from_others(mo
 
 
 def test_a_terminal_that_no_tool_call_shows_is_not_noted() -> None:
-    talk = TerminalTalk()
+    talk = TerminalConversation()
     talk.asks("output", {}, {"output": SECRET, "truncated": False})
     assert talk.asks("release", {}, {}) == []
     assert talk.ends_turn() == TURN_ENDS
 
 
 def test_a_terminal_whose_output_was_never_requested_is_noted_without_output() -> None:
-    talk = TerminalTalk()
+    talk = TerminalConversation()
     talk.shows()
     assert talk.ends_turn() == [terminal_note(None, None, final=False), *TURN_ENDS]
 
 
 def test_a_failed_request_keeps_the_known_state_of_a_terminal() -> None:
-    talk = TerminalTalk()
+    talk = TerminalConversation()
     talk.shows()
     talk.asks("output", {}, {"output": "x", "truncated": True, "exitStatus": {"exitCode": 1}})
     talk.asks("output", {}, None)
@@ -688,15 +694,15 @@ def test_a_failed_request_keeps_the_known_state_of_a_terminal() -> None:
 
 
 def test_a_terminal_is_noted_when_the_agent_ends_during_the_turn() -> None:
-    talk = TerminalTalk()
+    talk = TerminalConversation()
     talk.shows()
     talk.asks("output", {}, {"output": "x", "truncated": False})
-    assert talk.agent_ends().kept[0] == terminal_note("x", None, final=False)
+    assert talk.end_agent().kept[0] == terminal_note("x", None, final=False)
 
 
 def test_terminal_requests_of_the_client_or_of_other_sessions_are_ignored() -> None:
-    talk = TerminalTalk().opens("other")
-    talk.client(request("release", "terminal/release", {"sessionId": "other", "terminalId": "t1"}))
+    talk = TerminalConversation().open("other")
+    talk.client.say(request("release", "terminal/release", {"sessionId": "other", "terminalId": "t1"}))
     talk.asks("output", {"sessionId": "other"}, {"output": "wrong", "truncated": False})
     talk.shows()
     assert talk.ends_turn() == [terminal_note(None, None, final=False), *TURN_ENDS]
@@ -704,13 +710,13 @@ def test_terminal_requests_of_the_client_or_of_other_sessions_are_ignored() -> N
 
 @given(values, values, values)
 def test_terminal_messages_of_any_shape_do_not_break_the_turn(created: Any, output: Any, status: Any) -> None:
-    talk = TerminalTalk()
-    talk.agent(request("c", "terminal/create", {"sessionId": "s"}))
-    talk.client(result("c", created))
-    talk.agent(update("s", "tool_call", content=created), update("s", "tool_call", content=[created]))
+    talk = TerminalConversation()
+    talk.agent.say(request("c", "terminal/create", {"sessionId": "s"}))
+    talk.client.say(result("c", created))
+    talk.agent.say(update("s", "tool_call", content=created), update("s", "tool_call", content=[created]))
     for verb in ("output", "wait_for_exit", "release"):
-        talk.agent(request(verb, f"terminal/{verb}", {"sessionId": "s", "terminalId": created}))
-        talk.client(result(verb, output))
+        talk.agent.say(request(verb, f"terminal/{verb}", {"sessionId": "s", "terminalId": created}))
+        talk.client.say(result(verb, output))
         talk.asks(verb, {}, status)
     assert talk.ends_turn()[-2:] == TURN_ENDS
 
@@ -720,27 +726,27 @@ def test_terminal_messages_of_any_shape_do_not_break_the_turn(created: Any, outp
 
 def test_a_deleted_session_is_not_kept_until_it_is_prompted_again() -> None:
     talk = in_a_session()
-    talk.client(prompt(1, "s"))
-    talk.client(delete(2, "s"))
+    talk.client.say(prompt(1, "s"))
+    talk.client.say(delete(2, "s"))
     unheard: list[Said] = [
         chunk("s", "a"),
         spaced(chunk("s", "b")),
         permission(0, "s"),
         update("s", "session_info_update"),
     ]
-    step = talk.agent(*unheard)
+    step = talk.agent.say(*unheard)
     assert (step.kept, step.to_client) == ([], line(*unheard))
-    assert talk.client(result(0), notification("session/cancel", {"sessionId": "s"})).kept == []
-    assert talk.agent(stopped(1)).kept == []
-    assert talk.client(prompt(3, "s")).kept == [BeginTurn("s"), client_kept("s", prompt(3, "s"))]
-    assert talk.agent(chunk("s", "c")).kept == [agent_kept("s", chunk("s", "c"))]
+    assert talk.client.say(result(0), notification("session/cancel", {"sessionId": "s"})).kept == []
+    assert talk.agent.say(stopped(1)).kept == []
+    assert talk.client.say(prompt(3, "s")).kept == [BeginTurn("s"), client_kept("s", prompt(3, "s"))]
+    assert talk.agent.say(chunk("s", "c")).kept == [agent_kept("s", chunk("s", "c"))]
 
 
 def test_a_deleted_session_that_was_not_open_is_kept_again_from_its_next_prompt() -> None:
-    talk = Talk().begins()
-    talk.client(delete(1, "s"))
-    assert talk.agent(chunk("s", "a")).kept == []
-    assert talk.client(prompt(2, "s")).kept == [
+    talk = CoreConversation().initialize()
+    talk.client.say(delete(1, "s"))
+    assert talk.agent.say(chunk("s", "a")).kept == []
+    assert talk.client.say(prompt(2, "s")).kept == [
         begun("s", file_format.PARTIAL, cwd=None),
         BeginTurn("s"),
         client_kept("s", prompt(2, "s")),
@@ -748,21 +754,21 @@ def test_a_deleted_session_that_was_not_open_is_kept_again_from_its_next_prompt(
 
 
 def test_waiting_updates_of_a_deleted_session_are_not_kept() -> None:
-    talk = Talk().begins()
-    talk.client(new(1))
-    talk.agent(chunk("s", "a"))
-    talk.client(delete(2, "s"))
-    assert talk.agent(error(1, -32603)).kept == []
-    assert agent_kept("s", chunk("s", "a")) not in talk.client(prompt(3, "s")).kept
+    talk = CoreConversation().initialize()
+    talk.client.say(new(1))
+    talk.agent.say(chunk("s", "a"))
+    talk.client.say(delete(2, "s"))
+    assert talk.agent.say(error(1, -32603)).kept == []
+    assert agent_kept("s", chunk("s", "a")) not in talk.client.say(prompt(3, "s")).kept
 
 
 def test_a_natively_deleted_session_is_not_found_and_kept_again_from_its_next_prompt() -> None:
-    talk = Talk().begins({"sessionCapabilities": {"delete": {}, "resume": {}}})
-    talk.client(delete(1, "s"))
-    talk.agent(result(1, {}))
-    assert talk.client(resume(2, "s")).refusals == [(2, -32002)]
-    assert talk.agent(chunk("s", "a")).kept == []
-    assert talk.client(prompt(3, "s")).kept == [
+    talk = CoreConversation().initialize({"sessionCapabilities": {"delete": {}, "resume": {}}})
+    talk.client.say(delete(1, "s"))
+    talk.agent.say(result(1, {}))
+    assert talk.client.say(resume(2, "s")).refusals == [(2, -32002)]
+    assert talk.agent.say(chunk("s", "a")).kept == []
+    assert talk.client.say(prompt(3, "s")).kept == [
         begun("s", file_format.PARTIAL, cwd="/w"),
         BeginTurn("s"),
         client_kept("s", prompt(3, "s")),
@@ -772,28 +778,33 @@ def test_a_natively_deleted_session_is_not_found_and_kept_again_from_its_next_pr
 @pytest.mark.parametrize("verb", ["new", "fork"])
 def test_a_new_session_with_a_deleted_sessions_id_is_kept(verb: str) -> None:
     talk = in_a_session()
-    talk.client(delete(1, "s"), request(2, f"session/{verb}", {"cwd": "/w", "mcpServers": [], "sessionId": "parent"}))
-    step = talk.agent(result(2, {"sessionId": "s"}))
+    talk.client.say(
+        delete(1, "s"), request(2, f"session/{verb}", {"cwd": "/w", "mcpServers": [], "sessionId": "parent"})
+    )
+    step = talk.agent.say(result(2, {"sessionId": "s"}))
     begin = begun("s") if verb == "new" else BeginTranscript("s", "/w", [], file_format.PARTIAL, parent="parent")
     assert step.kept == [begin, RecordNote("s", opened_note(f"session/{verb}"))]
-    talk.agent(chunk("s", "a"))
-    assert talk.client(prompt(3, "s")).kept[-2:] == [BeginTurn("s"), client_kept("s", prompt(3, "s"))]
+    talk.agent.say(chunk("s", "a"))
+    assert talk.client.say(prompt(3, "s")).kept[-2:] == [BeginTurn("s"), client_kept("s", prompt(3, "s"))]
     assert agent_kept("s", chunk("s", "a")) in talk.all.kept
 
 
 def test_a_new_session_with_a_known_id_begins_a_new_transcript() -> None:
     talk = in_a_session()
-    talk.client(new(1))
-    assert talk.agent(result(1, {"sessionId": "s"})).kept == [begun("s"), RecordNote("s", opened_note("session/new"))]
+    talk.client.say(new(1))
+    assert talk.agent.say(result(1, {"sessionId": "s"})).kept == [
+        begun("s"),
+        RecordNote("s", opened_note("session/new")),
+    ]
 
 
 @given(texts, texts)
 @example("session_info_update", "")
 def test_a_session_id_may_be_any_text(session: str, other: str) -> None:
-    talk = Talk().begins(RESUMES)
-    talk.client(new(1), new(2))
-    talk.agent(commands(session, "x"), result(1, {"sessionId": session}), result(2, {"sessionId": other}))
-    talk.client(prompt(3, session))
-    kept = talk.agent(chunk(session, "a")).kept
+    talk = CoreConversation().initialize(RESUMES)
+    talk.client.say(new(1), new(2))
+    talk.agent.say(commands(session, "x"), result(1, {"sessionId": session}), result(2, {"sessionId": other}))
+    talk.client.say(prompt(3, session))
+    kept = talk.agent.say(chunk(session, "a")).kept
     # An id that looks like a title update causes one more look at the index, which is harmless.
     assert [one for one in kept if one != EndTurn(session)] == [agent_kept(session, chunk(session, "a"))]

@@ -11,7 +11,7 @@ from acp_proxy.transcript.titles import RECORD_BEGINNINGS
 from tests.conversation import (
     LOADS,
     RESUMES,
-    Talk,
+    CoreConversation,
     chunk,
     line,
     load,
@@ -28,22 +28,22 @@ from tests.conversation import (
 
 
 def test_a_title_is_announced_once_before_the_first_answer_and_not_recorded() -> None:
-    talk = Talk().begins().opens("s")
-    talk.client(prompt(1, "s", "/go\nmend it"))
-    talk.agent(chunk("s", "a"))
-    step = talk.agent(stopped(1))
+    talk = CoreConversation().initialize().open("s")
+    talk.client.say(prompt(1, "s", "/go\nmend it"))
+    talk.agent.say(chunk("s", "a"))
+    step = talk.agent.say(stopped(1))
     assert step.to_client == line(titled("s", "/go"), stopped(1))
     assert not any(isinstance(each, RecordLine) and b"session_info_update" in each.raw for each in step.kept)
-    talk.client(prompt(2, "s", "and that"))
-    assert talk.agent(stopped(2)).to_client == line(stopped(2))
+    talk.client.say(prompt(2, "s", "and that"))
+    assert talk.agent.say(stopped(2)).to_client == line(stopped(2))
 
 
 @pytest.mark.parametrize("spelling", [line, spaced])
 @pytest.mark.parametrize("when", ["before the answer to new", "before the prompt", "in the turn"])
 def test_the_agents_title_is_not_overridden(when: str, spelling: Any) -> None:
     own = spelling(update("s", "session_info_update", title="Its own"))
-    talk = Talk().begins()
-    talk.client(new(0))
+    talk = CoreConversation().initialize()
+    talk.client.say(new(0))
     moments = {
         "before the answer to new": result(0, {"sessionId": "s"}),
         "before the prompt": None,
@@ -51,71 +51,71 @@ def test_the_agents_title_is_not_overridden(when: str, spelling: Any) -> None:
     }
     for moment, said in moments.items():
         if moment == "in the turn":
-            talk.client(prompt(1, "s"))
+            talk.client.say(prompt(1, "s"))
         if moment == when:
-            talk.agent(own)
+            talk.agent.say(own)
         if said is not None:
-            talk.agent(said)
-    assert talk.agent(stopped(1)).to_client == line(stopped(1))
+            talk.agent.say(said)
+    assert talk.agent.say(stopped(1)).to_client == line(stopped(1))
 
 
 def test_a_title_made_from_the_record_of_an_earlier_process_is_neither_shown_nor_recorded() -> None:
-    talk = Talk().begins().opens("s")
-    talk.client(prompt(1, "s"))
+    talk = CoreConversation().initialize().open("s")
+    talk.client.say(prompt(1, "s"))
     of_record = f"[archived] {RECORD_BEGINNINGS[0]}an…"
-    step = talk.agent(chunk("s", "a"), update("s", "session_info_update", title=of_record), chunk("s", "b"))
+    step = talk.agent.say(chunk("s", "a"), update("s", "session_info_update", title=of_record), chunk("s", "b"))
     assert step.to_client == line(chunk("s", "a"), chunk("s", "b"))
     assert not any(b"session_info_update" in getattr(each, "raw", getattr(each, "data", b"")) for each in step.kept)
-    step = talk.agent(update("s", "session_info_update", title=of_record, updatedAt="2026-01-01T00:00:00Z"))
+    step = talk.agent.say(update("s", "session_info_update", title=of_record, updatedAt="2026-01-01T00:00:00Z"))
     assert step.to_client == line(update("s", "session_info_update", updatedAt="2026-01-01T00:00:00Z"))
-    assert talk.agent(stopped(1)).to_client == line(titled("s", "hello"), stopped(1))
+    assert talk.agent.say(stopped(1)).to_client == line(titled("s", "hello"), stopped(1))
 
 
 def test_words_from_a_record_pass_where_they_are_no_title() -> None:
-    talk = Talk().begins().opens("s")
-    talk.client(prompt(1, "s"))
+    talk = CoreConversation().initialize().open("s")
+    talk.client.say(prompt(1, "s"))
     said = update("s", "agent_message_chunk", content={"type": "text", "text": f'"session_info_update" {INTRODUCTION}'})
-    assert talk.agent(said).to_client == line(said)
+    assert talk.agent.say(said).to_client == line(said)
 
 
 def test_an_update_without_a_title_does_not_suppress_ours() -> None:
-    talk = Talk().begins().opens("s")
-    talk.client(prompt(1, "s"))
-    talk.agent(update("s", "session_info_update", title=None), update("s", "session_info_update", updatedAt="x"))
-    assert talk.agent(stopped(1)).to_client == line(titled("s"), stopped(1))
+    talk = CoreConversation().initialize().open("s")
+    talk.client.say(prompt(1, "s"))
+    talk.agent.say(update("s", "session_info_update", title=None), update("s", "session_info_update", updatedAt="x"))
+    assert talk.agent.say(stopped(1)).to_client == line(titled("s"), stopped(1))
 
 
 @pytest.mark.parametrize(
     "talk",
     [
-        lambda: Talk().begins({"sessionCapabilities": {"list": {}}}),
-        lambda: Talk(serves=False).begins(),
-        lambda: Talk(records=False).begins(),
-        lambda: Talk(modes=Modes(list="agent")).begins(),
+        lambda: CoreConversation().initialize({"sessionCapabilities": {"list": {}}}),
+        lambda: CoreConversation(serves=False).initialize(),
+        lambda: CoreConversation(records=False).initialize(),
+        lambda: CoreConversation(modes=Modes(list="agent")).initialize(),
     ],
 )
 def test_no_title_is_announced_unless_the_list_is_served(talk: Any) -> None:
-    begun = talk().opens("s")
-    begun.client(prompt(1, "s"))
-    assert begun.agent(stopped(1)).to_client == line(stopped(1))
+    begun = talk().open("s")
+    begun.client.say(prompt(1, "s"))
+    assert begun.agent.say(stopped(1)).to_client == line(stopped(1))
 
 
 def test_a_native_list_served_on_request_has_our_titles() -> None:
-    talk = Talk(modes=Modes(list=STORE)).begins({"sessionCapabilities": {"list": {}}}).opens("s")
-    talk.client(prompt(1, "s"))
-    assert talk.agent(stopped(1)).to_client == line(titled("s"), stopped(1))
+    talk = CoreConversation(modes=Modes(list=STORE)).initialize({"sessionCapabilities": {"list": {}}}).open("s")
+    talk.client.say(prompt(1, "s"))
+    assert talk.agent.say(stopped(1)).to_client == line(titled("s"), stopped(1))
 
 
 def test_an_unopened_session_or_an_empty_prompt_gets_no_title() -> None:
-    talk = Talk().begins().opens("t")
-    talk.client(prompt(1, "s"), request(2, "session/prompt", {"sessionId": "t", "prompt": []}))
-    assert talk.agent(stopped(1), stopped(2)).to_client == line(stopped(1), stopped(2))
+    talk = CoreConversation().initialize().open("t")
+    talk.client.say(prompt(1, "s"), request(2, "session/prompt", {"sessionId": "t", "prompt": []}))
+    assert talk.agent.say(stopped(1), stopped(2)).to_client == line(stopped(1), stopped(2))
 
 
 @pytest.mark.parametrize("reopened", [load, resume])
 def test_a_session_that_was_not_new_gets_no_title(reopened: Any) -> None:
-    talk = Talk().begins(LOADS | RESUMES)
-    talk.client(reopened(1, "s"))
-    talk.agent(result(1, {}))
-    talk.client(prompt(2, "s"))
-    assert talk.agent(stopped(2)).to_client == line(stopped(2))
+    talk = CoreConversation().initialize(LOADS | RESUMES)
+    talk.client.say(reopened(1, "s"))
+    talk.agent.say(result(1, {}))
+    talk.client.say(prompt(2, "s"))
+    assert talk.agent.say(stopped(2)).to_client == line(stopped(2))

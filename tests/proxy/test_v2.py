@@ -13,8 +13,8 @@ from acp_proxy.proxy.effects import AddAlias, BeginTurn, EndTurn, ProtocolVersio
 from acp_proxy.transcript.file_format import NoteType
 from tests.conversation import (
     AS_USUAL,
+    CoreConversation,
     Stored,
-    Talk,
     chunk,
     delete,
     error,
@@ -33,19 +33,19 @@ from tests.conversation import (
 START = {"type": "start"}
 
 
-class Second(Talk):
+class Second(CoreConversation):
     """A talk in version 2. ``asked``: the version that the client offers."""
 
-    def begins_second(self, capabilities: Any = None, *, asked: int = 2) -> Self:
+    def initialize_second(self, capabilities: Any = None, *, asked: int = 2) -> Self:
         offered = {"session": {}} if capabilities is None else capabilities
-        self.client(request("initialize", "initialize", {"protocolVersion": asked}))
+        self.client.say(request("initialize", "initialize", {"protocolVersion": asked}))
         answer = {"protocolVersion": 2, "info": {"name": "second", "version": "2"}, "capabilities": offered}
-        self.agent(result("initialize", answer))
+        self.agent.say(result("initialize", answer))
         return self
 
 
 def talk(modes: Modes = AS_USUAL) -> Second:
-    return Second(modes=modes).begins_second()
+    return Second(modes=modes).initialize_second()
 
 
 def state(name: str, session: str = "s", **more: Any) -> dict[str, Any]:
@@ -72,86 +72,86 @@ def test_a_delete_is_added_to_what_the_agent_offers() -> None:
 
 @pytest.mark.parametrize("capabilities", [{}, {"session": None}, {"session": {"delete": {}}}])
 def test_nothing_is_added_if_the_agent_lacks_nothing_or_has_no_sessions(capabilities: Any) -> None:
-    answer = json.loads(Second().begins_second(capabilities).all.to_client)["result"]
+    answer = json.loads(Second().initialize_second(capabilities).all.to_client)["result"]
     assert answer["capabilities"] == capabilities
 
 
 def test_the_transcript_learns_the_version() -> None:
     assert ProtocolVersion(2) in talk().all.kept
-    assert not any(isinstance(each, ProtocolVersion) for each in Talk().begins().all.kept)
+    assert not any(isinstance(each, ProtocolVersion) for each in CoreConversation().initialize().all.kept)
 
 
 def test_a_client_that_offers_version_2_may_get_version_1() -> None:
-    first = Talk()
-    first.client(request(0, "initialize", {"protocolVersion": 2, "info": {"name": "editor"}, "capabilities": {}}))
-    first.agent(result(0, {"protocolVersion": 1, "agentCapabilities": {}}))
-    first.opens("s").client(prompt(1, "s"))
-    assert EndTurn("s") in first.agent(result(1, {"stopReason": "end_turn"})).kept
+    first = CoreConversation()
+    first.client.say(request(0, "initialize", {"protocolVersion": 2, "info": {"name": "editor"}, "capabilities": {}}))
+    first.agent.say(result(0, {"protocolVersion": 1, "agentCapabilities": {}}))
+    first.open("s").client.say(prompt(1, "s"))
+    assert EndTurn("s") in first.agent.say(result(1, {"stopReason": "end_turn"})).kept
     assert not any(isinstance(each, ProtocolVersion) for each in first.all.kept)
 
 
 def test_a_turn_ends_when_the_agent_is_idle() -> None:
-    second = talk().opens("s")
-    assert BeginTurn("s") in second.client(prompt(1, "s")).kept
-    assert second.agent(state("running")).kept == [kept(state("running"))]
-    assert second.agent(ACCEPTED).kept == [kept(ACCEPTED, "session/prompt")]
+    second = talk().open("s")
+    assert BeginTurn("s") in second.client.say(prompt(1, "s")).kept
+    assert second.agent.say(state("running")).kept == [kept(state("running"))]
+    assert second.agent.say(ACCEPTED).kept == [kept(ACCEPTED, "session/prompt")]
     assert second.core._log.sessions.is_in_turn("s")
-    step = second.agent(told("Done."), state("idle", stopReason="end_turn"))
+    step = second.agent.say(told("Done."), state("idle", stopReason="end_turn"))
     assert step.kept[-2:] == [kept(state("idle", stopReason="end_turn")), EndTurn("s")]
     assert step.to_client == line(told("Done."), titled("s"), state("idle", stopReason="end_turn"))
     assert not second.core._log.sessions.is_in_turn("s")
 
 
 def test_a_turn_whose_prompt_is_accepted_only_after_its_end_has_ended() -> None:
-    second = talk().opens("s")
-    second.client(prompt(1, "s"))
-    second.agent(state("running"), told("Done."), state("idle"))
+    second = talk().open("s")
+    second.client.say(prompt(1, "s"))
+    second.agent.say(state("running"), told("Done."), state("idle"))
     assert second.core._log.sessions.is_in_turn("s")
-    assert second.agent(ACCEPTED).kept[-1] == EndTurn("s")
+    assert second.agent.say(ACCEPTED).kept[-1] == EndTurn("s")
     assert not second.core._log.sessions.is_in_turn("s")
 
 
 def test_a_queued_prompt_does_not_end_with_the_turn_before_it() -> None:
-    second = talk().opens("s")
-    second.client(prompt(1, "s"))
-    second.agent(state("running"), ACCEPTED)
-    second.client(prompt(2, "s"))
-    second.agent(state("idle"))
+    second = talk().open("s")
+    second.client.say(prompt(1, "s"))
+    second.agent.say(state("running"), ACCEPTED)
+    second.client.say(prompt(2, "s"))
+    second.agent.say(state("idle"))
     assert second.core._log.sessions.is_in_turn("s")
-    second.agent(state("running"), result(2, {"messageId": "v"}), state("idle"))
+    second.agent.say(state("running"), result(2, {"messageId": "v"}), state("idle"))
     assert not second.core._log.sessions.is_in_turn("s")
 
 
 def test_a_refused_prompt_ends_its_turn() -> None:
-    second = talk().opens("s")
-    second.client(prompt(1, "s"))
-    assert second.agent(error(1, -32000)).kept[-1] == EndTurn("s")
+    second = talk().open("s")
+    second.client.say(prompt(1, "s"))
+    assert second.agent.say(error(1, -32000)).kept[-1] == EndTurn("s")
     assert not second.core._log.sessions.is_in_turn("s")
 
 
 def test_an_agent_that_exits_in_a_turn_has_failed() -> None:
-    second = talk().opens("s")
-    second.client(prompt(1, "s"))
-    second.agent(ACCEPTED)
-    notes = [each for each in second.agent_ends().kept if isinstance(each, RecordNote)]
+    second = talk().open("s")
+    second.client.say(prompt(1, "s"))
+    second.agent.say(ACCEPTED)
+    notes = [each for each in second.end_agent().kept if isinstance(each, RecordNote)]
     assert [note.note["type"] for note in notes] == ["failed"]
 
 
 def test_updates_pass_unread_except_for_the_state() -> None:
-    second = talk().opens("s")
-    second.agent(told("a"))
+    second = talk().open("s")
+    second.agent.say(told("a"))
     assert second.core.pass_through.handle_updates(line(told("b"), told("c"))) == "s"
     for said in (state("idle"), state("running")):
         assert second.core.pass_through.handle_updates(line(told("b"), said)) is None
         assert second.core.pass_through.handle_updates(line(said)) is None
-    assert second.agent(told("b"), state("running"), told("c")).to_client == line(
+    assert second.agent.say(told("b"), state("running"), told("c")).to_client == line(
         told("b"), state("running"), told("c")
     )
 
 
 def test_a_delete_is_served() -> None:
-    second = talk().opens("s")
-    assert second.client(delete(2, "s")).to_client == line(result(2, {}))
+    second = talk().open("s")
+    assert second.client.say(delete(2, "s")).to_client == line(result(2, {}))
 
 
 # Titles.
@@ -160,69 +160,69 @@ NATIVE = result(3, {"sessions": [{"sessionId": "s", "cwd": "/"}, {"sessionId": "
 
 
 def test_a_title_is_announced_once_before_the_end_of_the_first_turn_and_not_recorded() -> None:
-    second = talk().opens("s")
-    second.client(prompt(1, "s", "mend it"))
-    second.agent(ACCEPTED)
-    step = second.agent(state("idle"))
+    second = talk().open("s")
+    second.client.say(prompt(1, "s", "mend it"))
+    second.agent.say(ACCEPTED)
+    step = second.agent.say(state("idle"))
     assert step.to_client == line(titled("s", "mend it"), state("idle"))
     assert step.kept == [kept(state("idle")), EndTurn("s")]
-    second.client(prompt(2, "s", "and that"))
-    assert second.agent(result(2, {}), state("idle")).to_client == line(result(2, {}), state("idle"))
+    second.client.say(prompt(2, "s", "and that"))
+    assert second.agent.say(result(2, {}), state("idle")).to_client == line(result(2, {}), state("idle"))
 
 
 def test_a_title_waits_for_the_prompt_of_the_turn_to_be_accepted() -> None:
-    second = talk().opens("s")
-    second.client(prompt(1, "s"))
-    assert second.agent(state("running"), state("idle")).to_client == line(state("running"), state("idle"))
-    assert second.agent(ACCEPTED).to_client == line(titled("s"), ACCEPTED)
+    second = talk().open("s")
+    second.client.say(prompt(1, "s"))
+    assert second.agent.say(state("running"), state("idle")).to_client == line(state("running"), state("idle"))
+    assert second.agent.say(ACCEPTED).to_client == line(titled("s"), ACCEPTED)
 
 
 @pytest.mark.parametrize("name", ["running", "idle"])
 def test_a_title_is_not_announced_before_a_turn_has_ended(name: str) -> None:
-    second = talk().opens("s")
-    assert second.agent(state(name)).to_client == line(state(name))
-    second.client(prompt(1, "s"))
-    assert second.agent(state("running"), ACCEPTED).to_client == line(state("running"), ACCEPTED)
+    second = talk().open("s")
+    assert second.agent.say(state(name)).to_client == line(state(name))
+    second.client.say(prompt(1, "s"))
+    assert second.agent.say(state("running"), ACCEPTED).to_client == line(state("running"), ACCEPTED)
 
 
 def test_the_agents_title_is_not_overridden() -> None:
-    second = talk().opens("s")
-    second.client(prompt(1, "s"))
+    second = talk().open("s")
+    second.client.say(prompt(1, "s"))
     own = update("s", "session_info_update", title="Its own")
-    assert second.agent(ACCEPTED, own, state("idle")).to_client == line(ACCEPTED, own, state("idle"))
+    assert second.agent.say(ACCEPTED, own, state("idle")).to_client == line(ACCEPTED, own, state("idle"))
 
 
 def test_a_listed_session_without_a_title_gets_one() -> None:
     second = talk()
     second.made = {"s": "mend it", "t": "Not this"}
-    second.client(request(3, "session/list", {}))
+    second.client.say(request(3, "session/list", {}))
     row = {"sessionId": "s", "title": "mend it", "cwd": "/"}
-    assert second.agent(NATIVE).to_client == line(result(3, {"sessions": [row, NATIVE["result"]["sessions"][1]]}))
+    assert second.agent.say(NATIVE).to_client == line(result(3, {"sessions": [row, NATIVE["result"]["sessions"][1]]}))
 
 
 @pytest.mark.parametrize(
     "second",
     [
         lambda: talk(Modes(list=AGENT)),
-        lambda: Second(serves=False).begins_second(),
-        lambda: Second(records=False).begins_second(),
-        lambda: Talk().begins({"sessionCapabilities": {"list": {}}}),
+        lambda: Second(serves=False).initialize_second(),
+        lambda: Second(records=False).initialize_second(),
+        lambda: CoreConversation().initialize({"sessionCapabilities": {"list": {}}}),
     ],
     ids=["list is the agent's", "nothing is added", "nothing is recorded", "version 1"],
 )
 def test_otherwise_titles_are_the_agents(second: Any) -> None:
-    begun = second().opens("s")
+    begun = second().open("s")
     begun.made = {"s": "mend it"}
-    begun.client(prompt(1, "s"), request(3, "session/list", {}))
-    assert b'"title":"hello"' not in begun.agent(ACCEPTED, state("idle")).to_client
-    assert begun.agent(NATIVE).to_client == line(NATIVE)
+    begun.client.say(prompt(1, "s"), request(3, "session/list", {}))
+    assert b'"title":"hello"' not in begun.agent.say(ACCEPTED, state("idle")).to_client
+    assert begun.agent.say(NATIVE).to_client == line(NATIVE)
 
 
 # Drafts.
 
 
 def drafts(sessions: Any = None) -> Second:
-    return Second(modes=Modes(unstable=True)).begins_second({"session": sessions or {}}).opens("s")
+    return Second(modes=Modes(unstable=True)).initialize_second({"session": sessions or {}}).open("s")
 
 
 @pytest.mark.parametrize("native", [set(), {"title"}, {"title", "archive", "status"}])
@@ -235,26 +235,26 @@ def test_drafts_are_added_to_what_the_agent_offers(native: set[str]) -> None:
 @pytest.mark.parametrize("method", ["set_title", "archive", "unarchive", "status"])
 def test_without_the_option_drafts_pass(method: str) -> None:
     asked = request(1, f"session/{method}", {"sessionId": "s", "title": "Mine"})
-    assert talk().opens("s").client(asked).to_agent == line(asked)
+    assert talk().open("s").client.say(asked).to_agent == line(asked)
 
 
 def test_the_users_title_is_stored_and_stays() -> None:
     second = drafts()
-    step = second.client(request(1, "session/set_title", {"sessionId": "s", "title": " Mine "}))
+    step = second.client.say(request(1, "session/set_title", {"sessionId": "s", "title": " Mine "}))
     assert step.to_client == line(result(1, {"title": "Mine"}), titled("s", "Mine"))
-    assert second.agent(titled("s", "Its own")).to_client == line(titled("s", "Mine"))
+    assert second.agent.say(titled("s", "Its own")).to_client == line(titled("s", "Mine"))
 
 
 def test_archiving_a_session_cancels_and_closes_it_first() -> None:
     second = drafts()
-    second.client(prompt(1, "s"))
-    second.agent(state("running"), ACCEPTED)
-    step = second.client(request(2, "session/archive", {"sessionId": "s"}))
+    second.client.say(prompt(1, "s"))
+    second.agent.say(state("running"), ACCEPTED)
+    step = second.client.say(request(2, "session/archive", {"sessionId": "s"}))
     cancel, close = (json.loads(each) for each in step.to_agent.splitlines())
     assert [each["method"] for each in (cancel, close)] == ["session/cancel", "session/close"]
-    second.agent(state("idle", stopReason="cancelled"))
-    assert second.agent(result(close["id"], {})).to_client == line(result(2, {}))
-    assert second.client(request(3, "session/status", {"sessionId": "s"})).to_client == line(
+    second.agent.say(state("idle", stopReason="cancelled"))
+    assert second.agent.say(result(close["id"], {})).to_client == line(result(2, {}))
+    assert second.client.say(request(3, "session/status", {"sessionId": "s"})).to_client == line(
         result(3, {"status": "saved"})
     )
 
@@ -263,8 +263,8 @@ def test_the_agents_list_is_filtered_by_archive_state() -> None:
     second = drafts()
     second.archived = frozenset({"s"})
     asked = request(3, "session/list", {"archived": "only"})
-    assert json.loads(second.client(asked).to_agent)["params"] == {}
-    [row] = json.loads(second.agent(NATIVE).to_client)["result"]["sessions"]
+    assert json.loads(second.client.say(asked).to_agent)["params"] == {}
+    [row] = json.loads(second.agent.say(NATIVE).to_client)["result"]["sessions"]
     assert row == {"sessionId": "s", "cwd": "/", "archived": True}
 
 
@@ -277,20 +277,20 @@ def opened_again(modes: Modes = AS_USUAL, **stored: Any) -> Second:
 def test_a_resume_with_a_replay_is_a_load_and_shows_what_the_agent_lost() -> None:
     second = opened_again()
     asked = resume(1, "s", replayFrom=START)
-    assert second.client(asked).to_agent == line(asked)
-    assert second.agent(told("part"), state("idle")).to_client == b""
-    [wanted] = [each for each in second.agent(result(1, {})).asked if isinstance(each, StartReplay)]
+    assert second.client.say(asked).to_agent == line(asked)
+    assert second.agent.say(told("part"), state("idle")).to_client == b""
+    [wanted] = [each for each in second.agent.say(result(1, {})).asked if isinstance(each, StartReplay)]
     assert (wanted.updates, wanted.compares, wanted.protocol) == (heard(told("part")), True, 2)
-    second.tells(1, told("all of it"))
-    answered = second.replay_ends(1, rule=Rule.LESS)
+    second.send_replay(1, told("all of it"))
+    answered = second.end_replay(1, rule=Rule.LESS)
     assert answered.to_client.endswith(line(state("idle"), result(1, {}))), "the state comes before the answer"
 
 
 def test_a_resume_with_a_replay_shows_the_agents_if_that_lacks_nothing() -> None:
     second = opened_again()
-    second.client(resume(1, "s", replayFrom=START))
-    second.agent(told("all of it"), state("idle"), result(1, {}))
-    shown = second.replay_ends(1, rule=Rule.SAME).to_client
+    second.client.say(resume(1, "s", replayFrom=START))
+    second.agent.say(told("all of it"), state("idle"), result(1, {}))
+    shown = second.end_replay(1, rule=Rule.SAME).to_client
     assert shown == line(told("all of it"), state("idle"), result(1, {}))
 
 
@@ -298,37 +298,37 @@ def test_a_resume_with_a_replay_shows_the_agents_if_that_lacks_nothing() -> None
 def test_any_other_resume_passes(begins_at: Any) -> None:
     second = opened_again()
     asked = resume(1, "s", replayFrom=begins_at)
-    assert second.client(asked).to_agent == line(asked)
-    assert second.agent(state("idle"), result(1, {})).to_client == line(state("idle"), result(1, {}))
+    assert second.client.say(asked).to_agent == line(asked)
+    assert second.agent.say(state("idle"), result(1, {})).to_client == line(state("idle"), result(1, {}))
 
 
 def test_a_load_of_version_1_means_nothing() -> None:
     second = opened_again()
-    step = second.client(load(1, "s"))
+    step = second.client.say(load(1, "s"))
     assert (step.to_agent, second.replays_running) == (line(load(1, "s")), [])
 
 
 def test_with_load_store_the_agent_replays_in_vain() -> None:
     second = opened_again(Modes(load=STORE))
     asked = resume(1, "s", replayFrom=START)
-    assert second.client(asked).to_agent == line(asked)
-    second.agent(told("part"), state("idle"), result(1, {}))
-    shown = second.replay_ends(1, rule=Rule.ASKED_FOR).to_client
+    assert second.client.say(asked).to_agent == line(asked)
+    second.agent.say(told("part"), state("idle"), result(1, {}))
+    shown = second.end_replay(1, rule=Rule.ASKED_FOR).to_client
     assert shown.endswith(line(state("idle"), result(1, {})))
 
 
 def test_a_load_that_the_client_cancels_gets_the_state_behind_its_answer() -> None:
     second = opened_again()
-    second.client(resume(1, "s", replayFrom=START))
-    second.agent(state("idle"))
-    second.client({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 1}})
+    second.client.say(resume(1, "s", replayFrom=START))
+    second.agent.say(state("idle"))
+    second.client.say({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 1}})
     assert line(state("idle")) in second.all.to_client
 
 
 def test_lines_of_version_2_do_not_end_turns_in_version_1() -> None:
-    first = Talk().begins().opens("s")
-    first.client(prompt(1, "s"))
-    first.agent(chunk("s", "x"), state("idle"))
+    first = CoreConversation().initialize().open("s")
+    first.client.say(prompt(1, "s"))
+    first.agent.say(chunk("s", "x"), state("idle"))
     assert first.core._log.sessions.is_in_turn("s")
 
 
@@ -349,26 +349,26 @@ def echoed(*blocks: str, session: str = "n") -> dict[str, Any]:
 
 def asked_again() -> Second:
     second = opened_again()
-    second.client(resume(1, "s", replayFrom=START))
+    second.client.say(resume(1, "s", replayFrom=START))
     return second
 
 
 def handed_over() -> Second:
     second = asked_again()
-    second.agent(NOT_FOUND, result("acp-proxy/1", {"sessionId": "n"}))
-    second.replay_ends(1, rule=Rule.HANDED_OVER, brief=BRIEF)
+    second.agent.say(NOT_FOUND, result("acp-proxy/1", {"sessionId": "n"}))
+    second.end_replay(1, rule=Rule.HANDED_OVER, brief=BRIEF)
     return second
 
 
 def test_a_session_that_the_agent_does_not_know_continues_in_a_new_one() -> None:
     second = asked_again()
-    asked = json.loads(second.agent(NOT_FOUND).to_agent)
+    asked = json.loads(second.agent.say(NOT_FOUND).to_agent)
     assert (asked["method"], asked["params"].keys()) == ("session/new", {"cwd", "mcpServers"})
-    [aliased, wanted] = second.agent(result("acp-proxy/1", {"sessionId": "n", "configOptions": []})).asked
+    [aliased, wanted] = second.agent.say(result("acp-proxy/1", {"sessionId": "n", "configOptions": []})).asked
     assert aliased == AddAlias("s", "n")
     assert isinstance(wanted, StartReplay)
     assert (wanted.fixed_rule, wanted.makes_record, wanted.protocol) == (Rule.HANDED_OVER, True, 2)
-    notice, idle, answer = second.replay_ends(1, rule=Rule.HANDED_OVER, brief=BRIEF).to_client.splitlines(True)
+    notice, idle, answer = second.end_replay(1, rule=Rule.HANDED_OVER, brief=BRIEF).to_client.splitlines(True)
     assert json.loads(notice)["params"]["update"]["sessionUpdate"] == "agent_message_chunk"
     assert idle == line(state("idle")), "a resume must tell the state before its answer; a new session need not"
     assert json.loads(answer)["result"] == {"configOptions": [], "_meta": {"acp-proxy": {"handover": True}}}
@@ -376,17 +376,17 @@ def test_a_session_that_the_agent_does_not_know_continues_in_a_new_one() -> None
 
 def test_without_handovers_an_unknown_session_is_the_agents_error() -> None:
     second = opened_again(Modes(handover=NEVER))
-    second.client(resume(1, "s", replayFrom=START))
-    step = second.agent(NOT_FOUND)
+    second.client.say(resume(1, "s", replayFrom=START))
+    step = second.agent.say(NOT_FOUND)
     assert (step.to_client, step.to_agent) == (line(NOT_FOUND), b"")
 
 
 def test_an_agent_without_sessions_is_asked_for_none() -> None:
-    second = Second().begins_second({})
+    second = Second().initialize_second({})
     second.stored["s"] = Stored()
     asked = resume(1, "s", replayFrom=START)
-    assert second.client(asked).to_agent == line(asked)
-    assert second.agent(NOT_FOUND).to_client == line(NOT_FOUND)
+    assert second.client.say(asked).to_agent == line(asked)
+    assert second.agent.say(NOT_FOUND).to_client == line(NOT_FOUND)
 
 
 @pytest.mark.parametrize(
@@ -394,49 +394,49 @@ def test_an_agent_without_sessions_is_asked_for_none() -> None:
 )
 def test_the_record_is_delivered_when_a_turn_that_carried_it_ends_well(ends: Any, *, is_delivered: bool) -> None:
     second = handed_over()
-    sent = json.loads(second.client(prompt(2, "s")).to_agent)
+    sent = json.loads(second.client.say(prompt(2, "s")).to_agent)
     assert sent["params"] == {"sessionId": "n", "prompt": [text(BRIEF), text("hello")]}
-    second.agent(state("running", "n"), result(2, {"messageId": "u"}))
+    second.agent.say(state("running", "n"), result(2, {"messageId": "u"}))
     assert DELIVERED not in second.all.kept, "the agent has only accepted the prompt"
-    second.agent(state("idle", "n", **ends))
+    second.agent.say(state("idle", "n", **ends))
     assert (DELIVERED in second.all.kept) is is_delivered
-    again = json.loads(second.client(prompt(3, "s")).to_agent)["params"]["prompt"]
+    again = json.loads(second.client.say(prompt(3, "s")).to_agent)["params"]["prompt"]
     assert again == [text("hello")] if is_delivered else [text(BRIEF), text("hello")]
 
 
 def test_a_load_in_a_turn_after_a_handover_says_before_its_answer_that_the_turn_is_under_way() -> None:
     second = handed_over()
-    second.client(prompt(2, "s"))
-    second.agent(result(2, {"messageId": "u"}), state("running", "n"))
-    assert second.client(resume(3, "s", replayFrom=START)).to_agent == b""
-    second.agent(state("idle", "n"))
-    shown = second.replay_ends(3, rule=Rule.HANDED_OVER).to_client
+    second.client.say(prompt(2, "s"))
+    second.agent.say(result(2, {"messageId": "u"}), state("running", "n"))
+    assert second.client.say(resume(3, "s", replayFrom=START)).to_agent == b""
+    second.agent.say(state("idle", "n"))
+    shown = second.end_replay(3, rule=Rule.HANDED_OVER).to_client
     assert shown.startswith(line(state("running"), result(3, {})))
     assert shown.endswith(line(state("idle")))
 
 
 def test_a_turn_that_is_over_before_its_prompt_is_accepted_delivers_the_record() -> None:
     second = handed_over()
-    second.client(prompt(2, "s"))
-    assert DELIVERED in second.agent(state("running", "n"), state("idle", "n"), result(2, {"messageId": "u"})).kept
+    second.client.say(prompt(2, "s"))
+    assert DELIVERED in second.agent.say(state("running", "n"), state("idle", "n"), result(2, {"messageId": "u"})).kept
 
 
 def test_the_client_does_not_see_the_record_that_the_agent_repeats() -> None:
     second = handed_over()
-    second.client(prompt(2, "s"))
+    second.client.say(prompt(2, "s"))
     for said in (echoed(BRIEF, "hello"), echoed(f"{BRIEF}\nhello"), echoed("hello")):
-        step = second.agent(said)
+        step = second.agent.say(said)
         assert step.to_client == line(echoed("hello", session="s"))
         assert step.kept == [kept(echoed("hello", session="s"))]
-    assert second.agent(echoed(BRIEF)).to_client == b""
+    assert second.agent.say(echoed(BRIEF)).to_client == b""
 
 
 def test_a_first_prompt_that_is_refused_is_sent_again_in_a_new_session() -> None:
     second = asked_again()
-    second.agent(state("idle"), result(1, {}))
-    second.replay_ends(1, rule=Rule.LESS)
-    second.client(prompt(2, "s"))
-    opened = json.loads(second.agent(error(2, jsonrpc.RESOURCE_NOT_FOUND, "Session not found")).to_agent)
-    second.agent(result(opened["id"], {"sessionId": "n"}))
-    step = second.replay_ends(2, rule=Rule.HANDED_OVER, brief=BRIEF)
+    second.agent.say(state("idle"), result(1, {}))
+    second.end_replay(1, rule=Rule.LESS)
+    second.client.say(prompt(2, "s"))
+    opened = json.loads(second.agent.say(error(2, jsonrpc.RESOURCE_NOT_FOUND, "Session not found")).to_agent)
+    second.agent.say(result(opened["id"], {"sessionId": "n"}))
+    step = second.end_replay(2, rule=Rule.HANDED_OVER, brief=BRIEF)
     assert json.loads(step.to_agent)["params"] == {"sessionId": "n", "prompt": [text(BRIEF), text("hello")]}

@@ -13,7 +13,7 @@ from acp_proxy.store import fork
 from acp_proxy.store.store import Store
 from acp_proxy.transcript import file_format
 from tests.recording.notes import NAME, SECONDS, Notes, clock_at, full_disk, prompted, said
-from tests.run.sides import Talk, chunk, is_complete
+from tests.run.sides import RelayConversation, chunk, is_complete
 from tests.stored import Both
 
 
@@ -76,7 +76,7 @@ def test_lines_pass_before_a_long_copy_is_made(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(fork, "_write", held)
     monkeypatch.setattr(writer_jobs, "STALL_SECONDS", 0.01)
     monkeypatch.setattr(writer_jobs, "PATIENCE_SECONDS", 0.05)
-    talk = Talk(Store(tmp_path / "store"))
+    talk = RelayConversation(Store(tmp_path / "store"))
     talk.open()
     talk.turn("one")
     talk.exchange("session/fork", {"sessionId": "s", "cwd": "/project", "mcpServers": []}, {"sessionId": "f"})

@@ -17,7 +17,7 @@ from acp_proxy.store.store import Reading, Store
 from tests.opened import open_below
 from tests.recording.hanging import HangingStore, come_back, hang
 from tests.recording.notes import SECONDS, Notes, prompted, said
-from tests.run.sides import Talk, chunk, is_complete
+from tests.run.sides import RelayConversation, chunk, is_complete
 
 
 @pytest.fixture
@@ -192,15 +192,15 @@ def test_nothing_is_decided_after_a_look_up_was_refused(recording: Notes, hangin
 
 
 @pytest.fixture
-def talk(hanging: HangingStore) -> Iterator[Talk]:
-    made = Talk(hanging)
+def talk(hanging: HangingStore) -> Iterator[RelayConversation]:
+    made = RelayConversation(hanging)
     yield made
     hanging.release()
     made.end()
 
 
 def test_both_directions_continue_without_a_hanging_store_and_recording_resumes_when_it_returns(
-    talk: Talk, hanging: HangingStore
+    talk: RelayConversation, hanging: HangingStore
 ) -> None:
     talk.open()
     talk.turn("one")
@@ -224,7 +224,7 @@ def test_both_directions_continue_without_a_hanging_store_and_recording_resumes_
 
 
 def test_the_agents_direction_continues_after_an_update_that_cannot_be_recorded(
-    talk: Talk, hanging: HangingStore
+    talk: RelayConversation, hanging: HangingStore
 ) -> None:
     talk.open()
     talk.turn("one")
@@ -238,7 +238,7 @@ def test_the_agents_direction_continues_after_an_update_that_cannot_be_recorded(
 
 
 def test_a_delete_behind_a_hanging_write_is_refused_and_the_conversation_continues(
-    talk: Talk, hanging: HangingStore
+    talk: RelayConversation, hanging: HangingStore
 ) -> None:
     talk.open()
     hanging.hangs.set()
@@ -264,7 +264,7 @@ def test_a_delete_that_hangs_is_answered_once_and_the_conversation_continues(
 ) -> None:
     monkeypatch.setattr("acp_proxy.run.worker.ANSWER_SECONDS", seconds)
     store = SlowToDelete(tmp_path / "store")
-    talk = Talk(store)
+    talk = RelayConversation(store)
     talk.open()
     talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/delete", "params": {"sessionId": "s"}})
     talk.turn("one")
@@ -275,7 +275,9 @@ def test_a_delete_that_hangs_is_answered_once_and_the_conversation_continues(
     assert (said.count(b"ETIMEDOUT"), said.count(b'"result":{}')) == answered
 
 
-def test_a_list_says_that_nothing_is_recorded_while_the_store_hangs(talk: Talk, hanging: HangingStore) -> None:
+def test_a_list_says_that_nothing_is_recorded_while_the_store_hangs(
+    talk: RelayConversation, hanging: HangingStore
+) -> None:
     talk.open()
     talk.turn("one")
     hanging.hangs.set()
@@ -302,7 +304,7 @@ def test_a_list_and_a_delete_after_hanging_work_are_answered_once_without_it(
 ) -> None:
     monkeypatch.setattr("acp_proxy.run.worker.ANSWER_SECONDS", 0.05)
     store = SlowToSync(tmp_path / "store")
-    talk = Talk(store)
+    talk = RelayConversation(store)
     talk.open()
     talk.turn("one")
     assert store.begun.wait(SECONDS)
@@ -321,7 +323,7 @@ def test_a_list_and_a_delete_after_hanging_work_are_answered_once_without_it(
 
 def test_nothing_is_answered_after_the_end(tmp_path: Path) -> None:
     store = SlowToSync(tmp_path / "store")
-    talk = Talk(store)
+    talk = RelayConversation(store)
     talk.open()
     talk.turn("one")
     talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/list", "params": {}})
@@ -338,7 +340,7 @@ def test_nothing_is_answered_after_the_end(tmp_path: Path) -> None:
 
 
 def test_a_load_from_a_hanging_store_is_refused_and_the_conversation_continues(
-    talk: Talk, hanging: HangingStore
+    talk: RelayConversation, hanging: HangingStore
 ) -> None:
     talk.open()
     talk.turn("one")
@@ -358,7 +360,7 @@ def test_only_so_many_lists_wait_for_a_store_and_the_next_are_answered_without_i
 ) -> None:
     monkeypatch.setattr("acp_proxy.run.worker.QUESTIONS", 1)
     store = SlowToSync(tmp_path / "store")
-    talk = Talk(store)
+    talk = RelayConversation(store)
     talk.open()
     talk.turn("one")
     talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/list", "params": {}})

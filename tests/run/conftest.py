@@ -6,7 +6,7 @@ import pytest
 from acp_proxy.store.store import Store
 from tests.recording.hanging import HangingStore
 from tests.recording.notes import Notes
-from tests.run.sides import Talk
+from tests.run.sides import RelayConversation
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def hanging(tmp_path: Path) -> HangingStore:
 
 
 @pytest.fixture
-def talk(hanging: HangingStore) -> Iterator[Talk]:
-    made = Talk(hanging)
+def talk(hanging: HangingStore) -> Iterator[RelayConversation]:
+    made = RelayConversation(hanging)
     yield made
     hanging.release()
     made.end()

@@ -85,7 +85,7 @@ class Side:
         return bool(select.select([self.reads], [], [], SECONDS)[0])
 
 
-class Talk:
+class RelayConversation:
     """A relay between an editor and an agent that the test plays."""
 
     def __init__(
@@ -163,7 +163,7 @@ def chunk(text: str, session: str = "s") -> dict[str, Any]:
     return {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": session, "update": update}}
 
 
-def is_complete(talk: Talk, session: str = "s") -> bool:
+def is_complete(talk: RelayConversation, session: str = "s") -> bool:
     reading = talk.store.read(talk.recorder.agent, session)
     try:
         return reading.is_complete

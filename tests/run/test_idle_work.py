@@ -16,7 +16,7 @@ from acp_proxy.store import journal
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript.file_names import compressed_path, unfinished_path
 from tests.client import until
-from tests.run.sides import SECONDS, Talk, chunk
+from tests.run.sides import SECONDS, RelayConversation, chunk
 from tests.store.cold import AGENT, age, content, kept
 from tests.stored import Both
 
@@ -95,7 +95,7 @@ def test_a_failing_store_is_left_alone(store: Both, cold: Path) -> None:
 
 def test_an_idle_relay_compresses_cold_transcripts_and_continues(store: Both, cold: Path) -> None:
     before = content(cold)
-    talk = Talk(store, idle_seconds=0.01)
+    talk = RelayConversation(store, idle_seconds=0.01)
     talk.open()
     deadline = time.monotonic() + SECONDS
     while cold.exists():
@@ -115,7 +115,7 @@ def test_the_bin_is_emptied_in_idle_minutes(store: Both, monkeypatch: pytest.Mon
         kept(store, session)
         Both(store.root, bin_days=days).delete(AGENT, session, soft=True)
     monkeypatch.setattr(journal, "stamp_now", lambda: "2999-01-01T00:00:00.000Z")
-    talk = Talk(store, idle_seconds=0.01)
+    talk = RelayConversation(store, idle_seconds=0.01)
     talk.open()
     until(lambda: len(store.layout.list_deleted_names(AGENT)) < 2)
     talk.end()
@@ -124,7 +124,7 @@ def test_the_bin_is_emptied_in_idle_minutes(store: Both, monkeypatch: pytest.Mon
 
 
 def test_a_relay_without_an_idle_time_compresses_nothing(store: Both, cold: Path) -> None:
-    talk = Talk(store)
+    talk = RelayConversation(store)
     talk.open()
     talk.turn("one")
     talk.end()
@@ -204,7 +204,7 @@ def test_a_line_ends_the_running_compression(idle: Idle, store: Both, two_cold: 
 
 
 def test_a_meaningless_line_of_the_editor_ends_the_running_compression(store: Both, two_cold: list[Path]) -> None:
-    talk = Talk(store, idle_seconds=SOON)
+    talk = RelayConversation(store, idle_seconds=SOON)
     with Layout(store.root).get_journal(AGENT).lock():
         until(lambda: is_under_way(two_cold[0]))
         for number in range(2):  # the second is read when the first has been handled

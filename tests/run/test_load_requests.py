@@ -12,13 +12,13 @@ from acp_proxy.proxy.connection import Connection
 from acp_proxy.store.store import Store
 from acp_proxy.transcript.reader import AlikeLines, Line, Reading
 from tests.recording.notes import full_disk
-from tests.run.sides import SECONDS, SETTINGS, Talk, chunk
+from tests.run.sides import SECONDS, SETTINGS, RelayConversation, chunk
 
 NOT_FOUND, CANCELLED = -32002, -32800
 
 
 def test_a_transcript_that_cannot_note_its_gap_yet_does_not_count_as_complete(tmp_path: Path) -> None:
-    talk = Talk(Store(tmp_path / "store"), Connection(replace(SETTINGS, modes=Modes(load=STORE))))
+    talk = RelayConversation(Store(tmp_path / "store"), Connection(replace(SETTINGS, modes=Modes(load=STORE))))
     offers = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True, "sessionCapabilities": {"resume": {}}}}
     talk.exchange("initialize", {"protocolVersion": 1}, offers)
     talk.exchange("session/new", {"cwd": "/project", "mcpServers": []}, {"sessionId": "s"})
@@ -50,7 +50,7 @@ class DeletedMeanwhile(Store):
 
 
 def test_a_session_that_another_process_deletes_during_the_lookup_is_not_found(tmp_path: Path) -> None:
-    talk = Talk(DeletedMeanwhile(tmp_path / "store"))
+    talk = RelayConversation(DeletedMeanwhile(tmp_path / "store"))
     talk.open()
     talk.turn("one")
     answer = talk.ask("session/load", {"sessionId": "s", "cwd": "/project", "mcpServers": []})
@@ -94,7 +94,7 @@ class Endless(Unread):
 def test_a_cancelled_load_stops_reading_its_transcript(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     store = Endless(tmp_path)
-    talk = Talk(store)
+    talk = RelayConversation(store)
     try:
         talk.open()
         talk.turn("one")
@@ -123,7 +123,7 @@ class TornOff(Unread):
 
 
 def test_the_agents_replay_is_shown_if_it_cannot_be_compared(tmp_path: Path) -> None:
-    talk = Talk(TornOff(tmp_path))
+    talk = RelayConversation(TornOff(tmp_path))
     try:
         talk.open()
         talk.turn("one")

@@ -23,13 +23,13 @@ from acp_proxy.store.store import Store
 from tests.client import until
 from tests.pipes import MORE_THAN_A_PIPE_HOLDS
 from tests.recording.notes import full_disk
-from tests.run.sides import SECONDS, SETTINGS, Talk, chunk, is_complete
+from tests.run.sides import SECONDS, SETTINGS, RelayConversation, chunk, is_complete
 
 # A store without room.
 
 
 def test_a_gap_at_the_end_is_noted_before_we_end(tmp_path: Path) -> None:
-    talk = Talk(Store(tmp_path / "store"))
+    talk = RelayConversation(Store(tmp_path / "store"))
     talk.open()
     talk.turn("one")
     [path] = talk.store.root.glob("transcripts/*/s-*.jsonl")
@@ -63,7 +63,7 @@ def test_a_list_that_fails_because_of_a_bug_is_answered_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acp_proxy.run.worker.ANSWER_SECONDS", 1000.0)
-    talk = Talk(Broken(tmp_path / "store"))
+    talk = RelayConversation(Broken(tmp_path / "store"))
     talk.open()
     assert talk.ask("session/list", {})["error"]["code"] == -32603
     talk.end()
@@ -90,7 +90,7 @@ def test_a_bug_in_the_check_of_a_meaningless_line_is_a_warning_and_the_line_is_d
         return handle_simple_lines(self, lines, peer)
 
     monkeypatch.setattr(PassThrough, "handle_simple_lines", stumbles)
-    talk = Talk(Store(tmp_path / "store"))
+    talk = RelayConversation(Store(tmp_path / "store"))
     talk.open()
     talk.turn("stumble")
     assert talk.told() == ["opened", "stumble"]
@@ -109,7 +109,7 @@ def test_a_bug_in_the_check_of_updates_is_a_warning_and_they_pass(
         return handle_updates(self, lines)
 
     monkeypatch.setattr(PassThrough, "handle_updates", stumbles)
-    talk = Talk(Store(tmp_path / "store"))
+    talk = RelayConversation(Store(tmp_path / "store"))
     talk.open()
     for text in ("stumble", "afterwards"):
         talk.agent.say(chunk(text))
@@ -119,7 +119,7 @@ def test_a_bug_in_the_check_of_updates_is_a_warning_and_they_pass(
 
 
 def test_a_bug_in_deciding_is_a_warning_and_the_lines_pass_unchanged(tmp_path: Path) -> None:
-    talk = Talk(Store(tmp_path / "store"), Buggy(SETTINGS))
+    talk = RelayConversation(Store(tmp_path / "store"), Buggy(SETTINGS))
     talk.open()
     odd = b'{"jsonrpc":"2.0",  "id":1.0,"method":"session/trip"}\n'
     talk.editor.say(odd)
@@ -141,7 +141,7 @@ def test_an_agent_is_not_read_while_too_much_is_held_for_a_replay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acp_proxy.proxy.load.waiting_lines.HELD_LIMIT", 1000)
-    talk = Talk(Store(tmp_path / "store"))
+    talk = RelayConversation(Store(tmp_path / "store"))
     talk.open()
     talk.turn("x" * MORE_THAN_A_PIPE_HOLDS)
     talk.editor.stop_reading(talk.agent)
@@ -169,7 +169,7 @@ def test_a_finished_turn_is_forced_to_the_disk_unless_turned_off(
     synced: list[int] = []
     store = Store(tmp_path / "store")
     monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
-    talk = Talk(store, fsync=fsync)
+    talk = RelayConversation(store, fsync=fsync)
     talk.open()
     talk.turn("one")
     talk.end()
@@ -201,7 +201,7 @@ def test_turns_that_end_shortly_after_a_sync_share_the_next_one_which_comes_befo
     monkeypatch.setattr("acp_proxy.run.ended_turns.DELAY_SECONDS", 1000.0)
     monkeypatch.setattr("acp_proxy.run.worker.DELAY_SECONDS", 1000.0)
     store = Order(tmp_path / "store")
-    talk = Talk(store)
+    talk = RelayConversation(store)
     talk.open()
     talk.turn("one")
     assert store.done.get(timeout=SECONDS) == "sync s"
@@ -216,7 +216,7 @@ def test_turns_that_end_shortly_after_a_sync_share_the_next_one_which_comes_befo
 
 def test_the_index_is_updated_a_moment_after_every_turn(tmp_path: Path) -> None:
     store = Order(tmp_path / "store")
-    talk = Talk(store)
+    talk = RelayConversation(store)
     talk.open()
     for text in ("one", "two"):
         talk.turn(text)
@@ -229,7 +229,7 @@ def test_each_turn_is_forced_to_the_disk_in_time_however_many_sessions_end_their
 ) -> None:
     monkeypatch.setattr("acp_proxy.run.ended_turns.DELAY_SECONDS", 1000.0)
     store = Order(tmp_path / "store")
-    talk = Talk(store)
+    talk = RelayConversation(store)
     talk.open()
     talk.turn("one")
     forced: list[str] = []
@@ -248,7 +248,7 @@ def test_a_delete_is_forced_to_the_disk_unless_turned_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: str, forced: bool
 ) -> None:
     store = Store(tmp_path / "store")
-    talk = Talk(store, fsync=fsync)
+    talk = RelayConversation(store, fsync=fsync)
     talk.open()
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
@@ -259,7 +259,7 @@ def test_a_delete_is_forced_to_the_disk_unless_turned_off(
 
 
 def test_when_the_agent_ends_open_requests_are_answered_and_the_prompt_is_recorded_as_failed(tmp_path: Path) -> None:
-    talk = Talk(Store(tmp_path / "store"))
+    talk = RelayConversation(Store(tmp_path / "store"))
     talk.open()
     prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "one"}]}
     talk.editor.say({"jsonrpc": "2.0", "id": "p", "method": "session/prompt", "params": prompt})
@@ -277,7 +277,7 @@ def test_when_the_agent_ends_open_requests_are_answered_and_the_prompt_is_record
 
 
 def test_the_end_of_an_editor_is_reported_and_the_agent_reads_its_end(tmp_path: Path) -> None:
-    talk = Talk(Store(tmp_path / "store"))
+    talk = RelayConversation(Store(tmp_path / "store"))
     told = threading.Event()
     talk.relay.notify = told.set
     talk.editor.end()
@@ -292,7 +292,7 @@ def test_the_end_of_an_editor_is_reported_and_the_agent_reads_its_end(tmp_path: 
 
 def test_no_thread_of_a_relay_outlives_it(tmp_path: Path) -> None:
     before = set(threading.enumerate())
-    talk = Talk(Store(tmp_path / "store"))
+    talk = RelayConversation(Store(tmp_path / "store"))
     talk.open()
     talk.end()
     for thread in set(threading.enumerate()) - before:
@@ -310,7 +310,7 @@ def test_an_agent_that_does_not_read_is_still_read_while_it_is_asked_for_a_new_s
     tmp_path: Path,
 ) -> None:
     settings = Settings(records=True, serves=True, release="0", modes=Modes(handover=ALWAYS))
-    talk = Talk(Store(tmp_path / "store"), Connection(settings))
+    talk = RelayConversation(Store(tmp_path / "store"), Connection(settings))
     talk.open()
     talk.turn("one")
     place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
@@ -333,7 +333,7 @@ def test_an_agent_that_does_not_read_is_still_read_while_it_is_asked_for_a_new_s
 
 
 def test_an_editor_that_does_not_read_is_still_read_while_its_requests_are_refused(tmp_path: Path) -> None:
-    talk = Talk(Store(tmp_path / "store"))
+    talk = RelayConversation(Store(tmp_path / "store"))
     talk.open()
     talk.editor.stop_reading(talk.agent)
     flood = threading.Thread(target=talk.agent.say, args=(FLOOD,))
@@ -354,7 +354,7 @@ def test_a_line_beyond_the_limit_passes_and_is_a_gap_and_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acp_proxy.run.pump.LINE_LIMIT", 500)
-    talk = Talk(Store(tmp_path / "store"))
+    talk = RelayConversation(Store(tmp_path / "store"))
     talk.open()
     talk.turn("one")
     long = json.dumps(chunk("x" * 1000)).encode() + b"\n"
@@ -373,7 +373,7 @@ def test_a_load_cancelled_during_a_line_beyond_the_limit_blocks_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acp_proxy.run.pump.LINE_LIMIT", 500)
-    talk = Talk(Store(tmp_path / "store"))
+    talk = RelayConversation(Store(tmp_path / "store"))
     talk.open()
     talk.turn("one")
     talk.exchange("session/new", {"cwd": "/project", "mcpServers": []}, {"sessionId": "t"})

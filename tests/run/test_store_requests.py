@@ -9,7 +9,7 @@ import pytest
 
 from acp_proxy.errors import Unreadable
 from acp_proxy.store.store import Store
-from tests.run.sides import SECONDS, Talk
+from tests.run.sides import SECONDS, RelayConversation
 
 UNTITLED = {"sessionId": "s", "cwd": "/project"}
 TITLED = {"sessionId": "t", "cwd": "/project", "title": "Its own"}
@@ -42,9 +42,9 @@ class SlowStore(Store):
         return super().find_titles(agent, sessions)
 
 
-def begun(store: Store, version: int = 2) -> Talk:
+def begun(store: Store, version: int = 2) -> RelayConversation:
     """A talk with a session that has had a turn."""
-    talk = Talk(store)
+    talk = RelayConversation(store)
     offers = {"capabilities": {"session": {}}, "agentCapabilities": {"sessionCapabilities": {"list": {}}}}
     talk.exchange("initialize", {"protocolVersion": version}, {"protocolVersion": version, **offers})
     talk.exchange("session/new", {"cwd": "/project", "mcpServers": []}, {"sessionId": "s"})
@@ -52,7 +52,7 @@ def begun(store: Store, version: int = 2) -> Talk:
     return talk
 
 
-def listed(talk: Talk, *rows: Any) -> Any:
+def listed(talk: RelayConversation, *rows: Any) -> Any:
     return talk.exchange("session/list", {}, {"sessions": list(rows)})["result"]["sessions"]
 
 

@@ -9,10 +9,10 @@ from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from tests.conversation import (
     RESUMES,
+    CoreConversation,
     Said,
     Step,
     Stored,
-    Talk,
     chunk,
     load,
     opened_note,
@@ -55,22 +55,22 @@ GREETING = chunk("s", "Welcome back! Something was updated.")
 """An update that is not in the transcript."""
 
 
-def about_to_load(stored: Stored | None = None, capabilities: object = None) -> Talk:
-    talk = Talk().begins(capabilities or RESUMES)
+def about_to_load(stored: Stored | None = None, capabilities: object = None) -> CoreConversation:
+    talk = CoreConversation().initialize(capabilities or RESUMES)
     talk.stored["s"] = stored or Stored()
     return talk
 
 
-def loading(stored: Stored | None = None) -> Talk:
+def loading(stored: Stored | None = None) -> CoreConversation:
     """The agent was asked and has not answered."""
     talk = about_to_load(stored)
-    talk.client(load(1, "s"))
+    talk.client.say(load(1, "s"))
     return talk
 
 
-def replaying(stored: Stored | None = None) -> Talk:
+def replaying(stored: Stored | None = None) -> CoreConversation:
     talk = loading(stored)
-    talk.agent(result(1, {}))
+    talk.agent.say(result(1, {}))
     assert talk.replays_running == [ONE]
     return talk
 

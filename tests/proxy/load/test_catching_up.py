@@ -10,8 +10,8 @@ from acp_proxy.proxy.effects import RecordNote, StartReplay
 from acp_proxy.transcript.file_format import NoteType
 from tests.conversation import (
     LOADS,
+    CoreConversation,
     Stored,
-    Talk,
     chunk,
     error,
     line,
@@ -29,20 +29,20 @@ RECORD = "# what was said there"
 NOTE = RecordNote("s", {"type": NoteType.CAUGHT_UP})
 
 
-def loading(alias: str | None = None, method: str = "session/load", capabilities: Any = LOADS) -> Talk:
+def loading(alias: str | None = None, method: str = "session/load", capabilities: Any = LOADS) -> CoreConversation:
     """The agent is asked for its own session."""
-    talk = Talk().begins(capabilities)
+    talk = CoreConversation().initialize(capabilities)
     talk.stored["s"] = Stored(alias=alias, moved=True, behind=True)
     asked = request(1, method, {"sessionId": "s", "cwd": "/w", "mcpServers": []})
-    step = talk.client(asked)
+    step = talk.client.say(asked)
     assert json.loads(step.to_agent)["params"]["sessionId"] == (alias or "s")
     return talk
 
 
-def opened(alias: str | None = None) -> Talk:
+def opened(alias: str | None = None) -> CoreConversation:
     """The agent has opened it, and the transcript was replayed."""
     talk = loading(alias)
-    step = talk.agent(chunk(alias or "s", "an old answer"), result(1, {}))
+    step = talk.agent.say(chunk(alias or "s", "an old answer"), result(1, {}))
     [replay] = step.asked
     assert isinstance(replay, StartReplay)
     assert (replay.fixed_rule, replay.makes_record, replay.only_lacking, replay.shows_replay) == (
@@ -51,7 +51,7 @@ def opened(alias: str | None = None) -> Talk:
         True,
         True,
     )
-    talk.replay_ends(1, brief=RECORD)
+    talk.end_replay(1, brief=RECORD)
     return talk
 
 
@@ -71,19 +71,19 @@ def test_the_user_sees_the_transcript_and_no_message_about_a_handover() -> None:
 def test_the_next_prompt_carries_the_record_until_one_has_a_result(alias: str | None) -> None:
     talk = opened(alias)
     agents = alias or "s"
-    assert talk.client(prompt(2, "s", "/help")).to_agent == line(prompt(2, agents, "/help"))
-    assert NOTE not in talk.agent(stopped(2)).kept
-    assert json.loads(talk.client(prompt(3, "s")).to_agent) == briefed(3, agents)
-    assert NOTE not in talk.agent(error(3, -32000, "login")).kept
-    assert json.loads(talk.client(prompt(4, "s")).to_agent) == briefed(4, agents)
-    assert NOTE in talk.agent(stopped(4)).kept
-    assert talk.client(prompt(5, "s")).to_agent == line(prompt(5, agents))
+    assert talk.client.say(prompt(2, "s", "/help")).to_agent == line(prompt(2, agents, "/help"))
+    assert NOTE not in talk.agent.say(stopped(2)).kept
+    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == briefed(3, agents)
+    assert NOTE not in talk.agent.say(error(3, -32000, "login")).kept
+    assert json.loads(talk.client.say(prompt(4, "s")).to_agent) == briefed(4, agents)
+    assert NOTE in talk.agent.say(stopped(4)).kept
+    assert talk.client.say(prompt(5, "s")).to_agent == line(prompt(5, agents))
 
 
 def test_the_user_sees_nothing_of_the_record_that_the_agent_echoes() -> None:
     talk = opened()
-    talk.client(prompt(2, "s"))
-    step = talk.agent(chunk("s", f"{RECORD}hello", "user_message_chunk"))
+    talk.client.say(prompt(2, "s"))
+    step = talk.agent.say(chunk("s", f"{RECORD}hello", "user_message_chunk"))
     assert RECORD.encode() not in step.to_client
     assert RECORD not in str(step.kept)
     assert b"hello" in step.to_client
@@ -91,37 +91,37 @@ def test_the_user_sees_nothing_of_the_record_that_the_agent_echoes() -> None:
 
 def test_a_session_that_the_agent_has_lost_is_handed_over_whole() -> None:
     talk = loading()
-    assert json.loads(talk.agent(error(1, -32002, "not found")).to_agent) == new("acp-proxy/1")
-    [replay] = talk.agent(result("acp-proxy/1", {"sessionId": "n"})).asked
+    assert json.loads(talk.agent.say(error(1, -32002, "not found")).to_agent) == new("acp-proxy/1")
+    [replay] = talk.agent.say(result("acp-proxy/1", {"sessionId": "n"})).asked
     assert isinstance(replay, StartReplay)
     assert (replay.makes_record, replay.only_lacking) == (True, False)
 
 
 def test_a_first_prompt_to_a_session_that_the_agent_has_lost_gets_the_whole_record_instead() -> None:
     talk = opened()
-    talk.client(prompt(2, "s"))
-    assert json.loads(talk.agent(error(2, -32002, "not found")).to_agent) == new("acp-proxy/1")
-    [replay] = talk.agent(result("acp-proxy/1", {"sessionId": "n"})).asked
+    talk.client.say(prompt(2, "s"))
+    assert json.loads(talk.agent.say(error(2, -32002, "not found")).to_agent) == new("acp-proxy/1")
+    [replay] = talk.agent.say(result("acp-proxy/1", {"sessionId": "n"})).asked
     assert isinstance(replay, StartReplay)
     assert (replay.makes_record, replay.only_lacking) == (True, False)
-    step = talk.replay_ends(2, brief="# all of it")
+    step = talk.end_replay(2, brief="# all of it")
     assert [block["text"] for block in json.loads(step.to_agent)["params"]["prompt"]] == ["# all of it", "hello"]
-    assert RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"}) in talk.agent(stopped(2)).kept
+    assert RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"}) in talk.agent.say(stopped(2)).kept
 
 
 def test_if_nothing_was_said_there_the_prompt_goes_out_unchanged() -> None:
     talk = loading()
-    talk.agent(result(1, {}))
-    talk.replay_ends(1)
-    assert talk.client(prompt(2, "s")).to_agent == line(prompt(2, "s"))
-    assert NOTE not in talk.agent(stopped(2)).kept
+    talk.agent.say(result(1, {}))
+    talk.end_replay(1)
+    assert talk.client.say(prompt(2, "s")).to_agent == line(prompt(2, "s"))
+    assert NOTE not in talk.agent.say(stopped(2)).kept
 
 
 def test_another_load_before_the_record_is_delivered_makes_it_again() -> None:
     talk = opened()
-    talk.client(load(2, "s"))
-    [replay] = talk.agent(result(2, {})).asked
+    talk.client.say(load(2, "s"))
+    [replay] = talk.agent.say(result(2, {})).asked
     assert isinstance(replay, StartReplay)
     assert replay.only_lacking
-    talk.replay_ends(2, brief=RECORD)
-    assert json.loads(talk.client(prompt(3, "s")).to_agent) == briefed(3, "s")
+    talk.end_replay(2, brief=RECORD)
+    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == briefed(3, "s")

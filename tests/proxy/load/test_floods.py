@@ -22,8 +22,8 @@ from acp_proxy.transcript import file_format
 from tests.conversation import (
     LOADS,
     RESUMES,
+    CoreConversation,
     Stored,
-    Talk,
     cancel,
     chunk,
     commands,
@@ -53,190 +53,190 @@ def ids(count: int) -> list[str]:
     return [f"{number:04}" + "x" * LONG for number in range(count)]
 
 
-def held_by(talk: Talk) -> int:
+def held_by(talk: CoreConversation) -> int:
     """Bytes of ids that the core remembers."""
     return sum(map(len, talk.core._log.sessions))
 
 
 def test_only_so_many_unopened_sessions_are_recorded_and_the_user_is_warned_once(few_strangers: int) -> None:
-    talk = Talk().begins().opens("s")
+    talk = CoreConversation().initialize().open("s")
     for number in range(5):
-        step = talk.agent(chunk(f"unknown {number}", "a"))
+        step = talk.agent.say(chunk(f"unknown {number}", "a"))
         assert step.to_client == line(chunk(f"unknown {number}", "a"))
         assert bool(step.kept) is (number < few_strangers)
         assert len(step.warnings) == (number == few_strangers)
-    assert talk.agent(chunk("unknown 0", "b")).kept == [
+    assert talk.agent.say(chunk("unknown 0", "b")).kept == [
         RecordLine("unknown 0", Peer.AGENT, raw(chunk("unknown 0", "b")))
     ]
-    assert talk.agent(chunk("s", "b")).kept
+    assert talk.agent.say(chunk("s", "b")).kept
 
 
 def test_a_session_beyond_the_limit_is_recorded_once_it_is_prompted(few_strangers: int) -> None:
-    talk = Talk().begins()
-    talk.agent(*(chunk(f"unknown {number}", "a") for number in range(few_strangers + 1)))
+    talk = CoreConversation().initialize()
+    talk.agent.say(*(chunk(f"unknown {number}", "a") for number in range(few_strangers + 1)))
     late = f"unknown {few_strangers}"
-    step = talk.client(prompt(1, late))
+    step = talk.client.say(prompt(1, late))
     assert step.kept[:2] == [BeginTranscript(late, None, [], file_format.PARTIAL), BeginTurn(late)]
-    assert talk.agent(chunk(late, "b")).kept == [RecordLine(late, Peer.AGENT, raw(chunk(late, "b")))]
+    assert talk.agent.say(chunk(late, "b")).kept == [RecordLine(late, Peer.AGENT, raw(chunk(late, "b")))]
 
 
 def test_sessions_that_waited_for_the_answer_to_new_count_towards_the_limit(few_strangers: int) -> None:
-    talk = Talk().begins()
-    talk.client(request(1, "session/new", {"cwd": "/w"}))
-    talk.agent(*(chunk(f"unknown {number}", "a") for number in range(few_strangers + 2)))
-    step = talk.agent(result(1, {"sessionId": "s"}))
+    talk = CoreConversation().initialize()
+    talk.client.say(request(1, "session/new", {"cwd": "/w"}))
+    talk.agent.say(*(chunk(f"unknown {number}", "a") for number in range(few_strangers + 2)))
+    step = talk.agent.say(result(1, {"sessionId": "s"}))
     assert [effect.session for effect in step.kept if isinstance(effect, BeginTranscript)] == [
         "s", *(f"unknown {number}" for number in range(few_strangers)),
     ]  # fmt: skip
 
 
 def test_the_least_recently_used_session_is_forgotten_and_begun_again_by_an_update() -> None:
-    talk = Talk().begins()
+    talk = CoreConversation().initialize()
     many = ids(20)
-    talk.opens(*many)
+    talk.open(*many)
     forgotten = [effect.session for effect in talk.all.kept if isinstance(effect, ForgetSession)]
     assert forgotten == many[: len(forgotten)]
     assert 0 < len(forgotten) < len(many)
     assert held_by(talk) <= known_sessions.KNOWN_LIMIT
-    step = talk.agent(chunk(many[0], "late"))
+    step = talk.agent.say(chunk(many[0], "late"))
     assert BeginTranscript(many[0], None, [], file_format.PARTIAL) in step.kept
     assert step.kept[-1] == RecordLine(many[0], Peer.AGENT, raw(chunk(many[0], "late")))
 
 
 def test_a_session_in_a_turn_is_not_forgotten() -> None:
-    talk = Talk().begins().opens("s")
-    talk.client(prompt(1, "s"))
-    talk.opens(*ids(40))
+    talk = CoreConversation().initialize().open("s")
+    talk.client.say(prompt(1, "s"))
+    talk.open(*ids(40))
     assert ForgetSession("s") not in talk.all.kept
-    assert talk.agent(chunk("s", "still here")).kept == [RecordLine("s", Peer.AGENT, raw(chunk("s", "still here")))]
-    assert talk.agent(stopped(1)).kept
+    assert talk.agent.say(chunk("s", "still here")).kept == [RecordLine("s", Peer.AGENT, raw(chunk("s", "still here")))]
+    assert talk.agent.say(stopped(1)).kept
 
 
 def test_beyond_the_limit_even_sessions_in_turns_are_forgotten() -> None:
-    talk = Talk().begins()
+    talk = CoreConversation().initialize()
     for number, session in enumerate(ids(40)):
-        talk.client(prompt(number, session))
+        talk.client.say(prompt(number, session))
     assert held_by(talk) <= known_sessions.KNOWN_LIMIT
 
 
 def test_opening_a_session_repeatedly_takes_the_memory_of_one() -> None:
-    talk = Talk().begins().opens("s")
+    talk = CoreConversation().initialize().open("s")
     for number in range(20):
-        talk.client(request(number, "session/new", {"cwd": "/" + "x" * LONG}))
-        talk.agent(result(number, {"sessionId": "t"}))
+        talk.client.say(request(number, "session/new", {"cwd": "/" + "x" * LONG}))
+        talk.agent.say(result(number, {"sessionId": "t"}))
     assert ForgetSession("s") not in talk.all.kept
 
 
 def test_deleted_ids_count_towards_the_limit() -> None:
-    talk = Talk().begins()
+    talk = CoreConversation().initialize()
     for number, session in enumerate(ids(40)):
-        talk.client(request(number, "session/delete", {"sessionId": session}))
+        talk.client.say(request(number, "session/delete", {"sessionId": session}))
     assert held_by(talk) <= known_sessions.KNOWN_LIMIT
 
 
 def test_terminal_outputs_beyond_the_limit_are_not_kept() -> None:
-    talk = Talk().begins().opens("s")
-    talk.client(prompt(1, "s"))
+    talk = CoreConversation().initialize().open("s")
+    talk.client.say(prompt(1, "s"))
     for number in range(6):
         terminal = {"sessionId": "s", "terminalId": f"t{number}"}
         output = {"output": str(number) * (terminal_notes.SHOWN_LIMIT // 4), "truncated": False}
-        talk.agent(request("a", "terminal/create", {"sessionId": "s"}))
-        talk.client(result("a", {"terminalId": f"t{number}"}))
-        talk.agent(update("s", "tool_call", toolCallId="c", content=[{"type": "terminal", **terminal}]))
-        talk.agent(request("b", "terminal/output", terminal))
-        talk.client(result("b", output))
-    notes = [effect.note for effect in talk.agent(stopped(1)).kept if isinstance(effect, RecordNote)]
+        talk.agent.say(request("a", "terminal/create", {"sessionId": "s"}))
+        talk.client.say(result("a", {"terminalId": f"t{number}"}))
+        talk.agent.say(update("s", "tool_call", toolCallId="c", content=[{"type": "terminal", **terminal}]))
+        talk.agent.say(request("b", "terminal/output", terminal))
+        talk.client.say(result("b", output))
+    notes = [effect.note for effect in talk.agent.say(stopped(1)).kept if isinstance(effect, RecordNote)]
     assert [note["output"] is not None for note in notes] == [True, True, True, False, False, False]
-    talk.client(prompt(2, "s"))
-    talk.agent(request("a", "terminal/create", {"sessionId": "s"}))
-    talk.client(result("a", {"terminalId": "t"}))
+    talk.client.say(prompt(2, "s"))
+    talk.agent.say(request("a", "terminal/create", {"sessionId": "s"}))
+    talk.client.say(result("a", {"terminalId": "t"}))
     shown = {"type": "terminal", "terminalId": "t"}
-    talk.agent(update("s", "tool_call", toolCallId="c", content=[shown]))
-    talk.agent(request("b", "terminal/output", {"sessionId": "s", "terminalId": "t"}))
-    talk.client(result("b", {"output": "x" * (terminal_notes.SHOWN_LIMIT // 4)}))
-    [note] = [effect.note for effect in talk.agent(stopped(2)).kept if isinstance(effect, RecordNote)]
+    talk.agent.say(update("s", "tool_call", toolCallId="c", content=[shown]))
+    talk.agent.say(request("b", "terminal/output", {"sessionId": "s", "terminalId": "t"}))
+    talk.client.say(result("b", {"output": "x" * (terminal_notes.SHOWN_LIMIT // 4)}))
+    [note] = [effect.note for effect in talk.agent.say(stopped(2)).kept if isinstance(effect, RecordNote)]
     assert note["output"] is not None, "output that was noted no longer counts"
 
 
 def test_too_many_loads_at_once_are_refused_until_one_ends() -> None:
-    talk = Talk().begins(RESUMES)
+    talk = CoreConversation().initialize(RESUMES)
     for number in range(AT_ONCE + 1):
         talk.stored[f"s{number}"] = Stored()
-        step = talk.client(load(number, f"s{number}"))
+        step = talk.client.say(load(number, f"s{number}"))
     assert (step.to_agent, step.refusals) == (b"", [(AT_ONCE, -32603)])
     assert len(talk.replays_left) == AT_ONCE, "no more transcripts are open than that"
-    talk.agent(error(0, -32603))
-    assert talk.client(load("again", f"s{AT_ONCE}")).to_agent
+    talk.agent.say(error(0, -32603))
+    assert talk.client.say(load("again", f"s{AT_ONCE}")).to_agent
 
 
 def test_too_many_native_loads_at_once_pass_unchanged() -> None:
-    talk = Talk().begins(LOADS)
+    talk = CoreConversation().initialize(LOADS)
     for number in range(AT_ONCE + 1):
         talk.stored[f"s{number}"] = Stored()
-        step = talk.client(load(number, f"s{number}"))
+        step = talk.client.say(load(number, f"s{number}"))
     assert step.to_agent == line(load(AT_ONCE, f"s{AT_ONCE}"))
     assert len(talk.replays_left) == AT_ONCE
     told = chunk(f"s{AT_ONCE}", "the past")
-    assert talk.agent(told).to_client == line(told)
-    assert talk.agent(result(AT_ONCE, {})).to_client == line(result(AT_ONCE, {}))
+    assert talk.agent.say(told).to_client == line(told)
+    assert talk.agent.say(result(AT_ONCE, {})).to_client == line(result(AT_ONCE, {}))
 
 
 @pytest.mark.parametrize("cancels", [True, False])
 def test_loads_that_only_pass_and_are_never_answered_do_not_count(cancels: bool) -> None:
-    talk = Talk().begins(LOADS)
+    talk = CoreConversation().initialize(LOADS)
     for number in range(AT_ONCE + 1):
-        talk.client(load(number, f"unknown-{number}"))
+        talk.client.say(load(number, f"unknown-{number}"))
         if cancels:
-            talk.client(cancel(number))
+            talk.client.say(cancel(number))
     talk.stored["s"] = Stored()
-    talk.client(load("last", "s"))
-    assert any(isinstance(effect, StartReplay) for effect in talk.agent(result("last", {})).done)
+    talk.client.say(load("last", "s"))
+    assert any(isinstance(effect, StartReplay) for effect in talk.agent.say(result("last", {})).done)
 
 
 def test_a_cancelled_load_closes_its_transcript() -> None:
-    talk = Talk().begins(RESUMES)
+    talk = CoreConversation().initialize(RESUMES)
     talk.stored["s"] = Stored()
-    talk.client(load(1, "s"))
-    assert CloseTranscript(requested(1)) in talk.client(cancel(1)).done
+    talk.client.say(load(1, "s"))
+    assert CloseTranscript(requested(1)) in talk.client.say(cancel(1)).done
     assert talk.replays_left == []
-    assert talk.agent(result(1, {})).to_client == b""
+    assert talk.agent.say(result(1, {})).to_client == b""
 
 
 def test_too_many_handovers_are_refused() -> None:
-    talk = Talk().begins()
+    talk = CoreConversation().initialize()
     talk.stored["s"] = Stored()
     for number in range(HANDOVERS):
-        talk.client(load(number, "s"))
-        talk.agent(error(f"acp-proxy/{number + 1}", -32603))
-    step = talk.client(load("one more", "s"))
+        talk.client.say(load(number, "s"))
+        talk.agent.say(error(f"acp-proxy/{number + 1}", -32603))
+    step = talk.client.say(load("one more", "s"))
     assert (step.to_agent, step.refusals) == (b"", [("one more", -32603)])
     assert talk.replays_left == []
 
 
 def test_state_updates_held_for_a_cancelled_load_are_limited() -> None:
-    talk = Talk().begins(RESUMES)
+    talk = CoreConversation().initialize(RESUMES)
     talk.stored["s"] = Stored()
-    talk.client(load(1, "s"))
-    talk.client(cancel(1))
+    talk.client.say(load(1, "s"))
+    talk.client.say(cancel(1))
     big = line(commands("s", "x")).replace(b"x", b"x" * (HELD_LIMIT // 4), 1)
     for _ in range(8):
-        talk.agent(big)
+        talk.agent.say(big)
     assert (
-        sum(len(effect.raw) for effect in talk.agent(result(1, {})).kept if isinstance(effect, RecordLine))
+        sum(len(effect.raw) for effect in talk.agent.say(result(1, {})).kept if isinstance(effect, RecordLine))
         <= HELD_LIMIT
     )
 
 
 def test_all_loads_together_hold_a_limited_amount(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting_lines, "ALL_HELD_LIMIT", 2 * HELD_LIMIT)
-    talk = Talk().begins(LOADS)
+    talk = CoreConversation().initialize(LOADS)
     big = b"x" * (HELD_LIMIT - LONG)
     said = []
     for number in range(4):
         session = f"s{number}"
         talk.stored[session] = Stored()
-        talk.client(load(number, session))
-        said.append(talk.agent(line(update(session, "plan", x="?")).replace(b"?", big)).to_client)
+        talk.client.say(load(number, session))
+        said.append(talk.agent.say(line(update(session, "plan", x="?")).replace(b"?", big)).to_client)
     assert [bool(told) for told in said] == [False, False, True, True]
 
 
@@ -253,9 +253,9 @@ def test_the_oldest_aliases_are_forgotten() -> None:
 
 
 def test_a_replay_survives_answers_that_nobody_asked_for() -> None:
-    talk = Talk().begins(RESUMES)
+    talk = CoreConversation().initialize(RESUMES)
     talk.stored["s"] = Stored()
-    talk.client(load(1, "s"))
+    talk.client.say(load(1, "s"))
     for id in ("acp-proxy/1", "1", 1.0, True, None, [1], {"id": 1}):
-        assert talk.agent(result(id, {"sessionId": "s"})).to_client == line(result(id, {"sessionId": "s"}))
-    assert StartReplay(requested(1)) in talk.agent(result(1, {})).done
+        assert talk.agent.say(result(id, {"sessionId": "s"})).to_client == line(result(id, {"sessionId": "s"}))
+    assert StartReplay(requested(1)) in talk.agent.say(result(1, {})).done

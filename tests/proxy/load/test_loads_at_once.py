@@ -49,20 +49,20 @@ from tests.proxy.load.loading import (
 
 def test_updates_of_a_resume_wait_for_the_replay_of_the_same_session() -> None:
     talk = replaying(Stored(says=PAST))
-    talk.client(resume(2, "s"))
-    assert talk.agent(*TURN_ONE, commands("s", "x"), result(2, {})).to_client == line(result(2, {}))
-    talk.tells(1, *PAST)
-    assert talk.replay_ends(1).to_client == line(result(1, {}), *TURN_ONE, commands("s", "x"))
-    assert kept_lines(talk.client(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
+    talk.client.say(resume(2, "s"))
+    assert talk.agent.say(*TURN_ONE, commands("s", "x"), result(2, {})).to_client == line(result(2, {}))
+    talk.send_replay(1, *PAST)
+    assert talk.end_replay(1).to_client == line(result(1, {}), *TURN_ONE, commands("s", "x"))
+    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
 
 
 @pytest.mark.parametrize("method", ["session/set_mode", "session/resume", "_vendor/x"])
 def test_answers_outside_a_turn_do_not_wait_for_a_load(method: str) -> None:
     talk = replaying()
-    talk.client(request(2, method, {"sessionId": "s"}))
-    talk.agent(chunk("s", "held"))
-    assert talk.agent(result(2, {})).to_client == line(result(2, {}))
-    assert talk.replay_ends(1).to_client == line(result(1, {}), chunk("s", "held"))
+    talk.client.say(request(2, method, {"sessionId": "s"}))
+    talk.agent.say(chunk("s", "held"))
+    assert talk.agent.say(result(2, {})).to_client == line(result(2, {}))
+    assert talk.end_replay(1).to_client == line(result(1, {}), chunk("s", "held"))
 
 
 def test_updates_during_a_replay_follow_the_answer_in_order() -> None:
@@ -74,95 +74,95 @@ def test_updates_during_a_replay_follow_the_answer_in_order() -> None:
         request(1, "terminal/create", {"sessionId": "s"}),
         update("s", "tool_call"),
     ]
-    assert talk.agent(*said).to_client == b""
-    assert talk.replay_ends(1, commands("s", "stored")).to_client == line(result(1, {}), commands("s", "stored"), *said)
+    assert talk.agent.say(*said).to_client == b""
+    assert talk.end_replay(1, commands("s", "stored")).to_client == line(result(1, {}), commands("s", "stored"), *said)
 
 
 def test_updates_during_a_replay_are_recorded_once_known_to_be_new() -> None:
     talk = replaying(Stored(says=PAST))
     told = [*TURN_ONE, chunk("s", "rewritten"), *TURN_TWO, GREETING]
-    step = talk.agent(permission(0, "s"), *told, commands("s", "x"))
+    step = talk.agent.say(permission(0, "s"), *told, commands("s", "x"))
     assert step.kept == [agent_kept("s", permission(0, "s")), agent_kept("s", commands("s", "x"))]
-    assert talk.replay_ends(1).kept == [shown("transcript", Rule.LESS)]
-    assert kept_lines(talk.client(prompt(2, "s"))) == [agent_kept("s", GREETING), client_kept(prompt(2, "s"))]
+    assert talk.end_replay(1).kept == [shown("transcript", Rule.LESS)]
+    assert kept_lines(talk.client.say(prompt(2, "s"))) == [agent_kept("s", GREETING), client_kept(prompt(2, "s"))]
 
 
 @pytest.mark.parametrize("together", [True, False])
 def test_a_prompt_sent_after_a_load_is_answered_after_it(together: bool) -> None:
     talk = about_to_load()
     if together:
-        step = talk.client(load(1, "s"), prompt(2, "s"))
+        step = talk.client.say(load(1, "s"), prompt(2, "s"))
     else:
-        step = talk.client(load(1, "s"))
-        step.add(talk.client(prompt(2, "s")))
+        step = talk.client.say(load(1, "s"))
+        step.add(talk.client.say(prompt(2, "s")))
     assert step.to_agent == line(resume(1, "s"), prompt(2, "s"))
     assert talk.kept_when_found[ONE] == talk.all.kept[:1]
     said: list[Said] = [chunk("s", "one"), permission(0, "s"), chunk("s", "two"), stopped(2), commands("s", "x")]
-    assert talk.agent(result(1, {}), *said).to_client == b""
-    talk.tells(1, chunk("s", "told"))
-    assert talk.replay_ends(1, commands("s", "stored")).to_client == line(result(1, {}), commands("s", "stored"), *said)
+    assert talk.agent.say(result(1, {}), *said).to_client == b""
+    talk.send_replay(1, chunk("s", "told"))
+    assert talk.end_replay(1, commands("s", "stored")).to_client == line(result(1, {}), commands("s", "stored"), *said)
     assert agent_kept("s", chunk("s", "one")) in talk.all.kept
 
 
 def test_updates_for_a_prompt_sent_after_a_load_survive_if_they_precede_the_loads_answer() -> None:
     talk = loading()
-    talk.client(prompt(2, "s"))
-    step = talk.agent(chunk("s", "one"), stopped(2))
+    talk.client.say(prompt(2, "s"))
+    step = talk.agent.say(chunk("s", "one"), stopped(2))
     assert (step.to_client, step.kept[0]) == (b"", agent_kept("s", chunk("s", "one")))
-    talk.agent(result(1, {}))
-    assert talk.replay_ends(1).to_client == line(result(1, {}), chunk("s", "one"), stopped(2))
+    talk.agent.say(result(1, {}))
+    assert talk.end_replay(1).to_client == line(result(1, {}), chunk("s", "one"), stopped(2))
 
 
 def test_a_cancel_read_together_with_its_load_counts() -> None:
     talk = about_to_load()
-    step = talk.client(load(1, "s"), cancel(1))
+    step = talk.client.say(load(1, "s"), cancel(1))
     assert step.to_agent == line(resume(1, "s"), cancel(1))
     assert step.refusals == [(1, -32800)]
 
 
 def test_loads_and_prompts_read_together_keep_their_order() -> None:
-    talk = about_to_load().opens("t")
+    talk = about_to_load().open("t")
     talk.stored["u"] = Stored(deleted=True)
-    step = talk.client(prompt(1, "t"), load(2, "s"), prompt(3, "s"), load(4, "u"), load(5, "t"), prompt(6, "t"))
+    step = talk.client.say(prompt(1, "t"), load(2, "s"), prompt(3, "s"), load(4, "u"), load(5, "t"), prompt(6, "t"))
     assert step.to_agent == line(prompt(1, "t"), resume(2, "s"), prompt(3, "s"), prompt(6, "t"))
     assert step.refusals == [(4, -32002)]
 
 
 def test_lines_after_a_refused_load_go_to_the_agent() -> None:
-    step = about_to_load(Stored(trouble="EIO")).client(load(1, "s"), prompt(2, "s"))
+    step = about_to_load(Stored(trouble="EIO")).client.say(load(1, "s"), prompt(2, "s"))
     assert step.refusals == [(1, -32603)]
     assert step.to_agent == line(prompt(2, "s"))
 
 
 def test_other_lines_pass_while_the_store_looks_a_session_up() -> None:
-    talk = about_to_load(Stored(slow=True)).opens("t")
+    talk = about_to_load(Stored(slow=True)).open("t")
     others: list[Said] = [prompt(3, "t"), result(0, {}), request(4, "authenticate"), b"no JSON\n"]
-    assert talk.client(load(1, "s"), *others).to_agent == line(*others)
-    assert talk.finds(1).to_agent == line(resume(1, "s"))
+    assert talk.client.say(load(1, "s"), *others).to_agent == line(*others)
+    assert talk.finish_lookup(1).to_agent == line(resume(1, "s"))
 
 
 def test_the_id_of_a_load_being_looked_up_is_in_use() -> None:
     talk = about_to_load(Stored(slow=True))
-    talk.client(load(1, "s"))
-    assert talk.client(load(1, "s")).refusals == [(1, -32600)]
-    assert talk.client(resume(1, "s")).to_agent == line(resume(1, "s"))
+    talk.client.say(load(1, "s"))
+    assert talk.client.say(load(1, "s")).refusals == [(1, -32600)]
+    assert talk.client.say(resume(1, "s")).to_agent == line(resume(1, "s"))
 
 
 def test_a_repeated_answer_of_the_store_is_ignored() -> None:
     talk = about_to_load(Stored(slow=True))
-    talk.client(load(1, "s"))
-    assert talk.finds(1, Stored(trouble="ETIMEDOUT")).refusals == [(1, -32603)]
-    assert talk.finds(1).done == []
+    talk.client.say(load(1, "s"))
+    assert talk.finish_lookup(1, Stored(trouble="ETIMEDOUT")).refusals == [(1, -32603)]
+    assert talk.finish_lookup(1).done == []
 
 
 def test_two_sessions_are_loaded_at_once() -> None:
     talk = about_to_load()
     talk.stored["t"] = Stored()
-    talk.client(load(1, "s"), load(2, "t"))
-    assert talk.agent(result(2, {}), result(1, {})).asked == [StartReplay(requested(2)), StartReplay(ONE)]
-    talk.agent(chunk("s", "s"), chunk("t", "t"))
-    assert talk.replay_ends(1).to_client == line(result(1, {}), chunk("s", "s"))
-    assert talk.replay_ends(2).to_client == line(result(2, {}), chunk("t", "t"))
+    talk.client.say(load(1, "s"), load(2, "t"))
+    assert talk.agent.say(result(2, {}), result(1, {})).asked == [StartReplay(requested(2)), StartReplay(ONE)]
+    talk.agent.say(chunk("s", "s"), chunk("t", "t"))
+    assert talk.end_replay(1).to_client == line(result(1, {}), chunk("s", "s"))
+    assert talk.end_replay(2).to_client == line(result(2, {}), chunk("t", "t"))
 
 
 # The same session twice.
@@ -170,25 +170,25 @@ def test_two_sessions_are_loaded_at_once() -> None:
 
 def test_a_second_load_of_a_session_waits_for_the_first_replay() -> None:
     talk = replaying()
-    talk.agent(chunk("s", "one"))
-    assert talk.client(load(2, "s")).to_agent == line(resume(2, "s"))
-    assert talk.agent(result(2, {"second": 1}), chunk("s", "two")).asked == []
-    step = talk.replay_ends(1)
+    talk.agent.say(chunk("s", "one"))
+    assert talk.client.say(load(2, "s")).to_agent == line(resume(2, "s"))
+    assert talk.agent.say(result(2, {"second": 1}), chunk("s", "two")).asked == []
+    step = talk.end_replay(1)
     assert step.to_client == line(result(1, {}), chunk("s", "one"))
     assert [each for each in step.asked if isinstance(each, StartReplay)] == [StartReplay(requested(2))]
-    talk.agent(chunk("s", "three"))
-    assert talk.replay_ends(2).to_client == line(result(2, {"second": 1}), chunk("s", "two"), chunk("s", "three"))
+    talk.agent.say(chunk("s", "three"))
+    assert talk.end_replay(2).to_client == line(result(2, {"second": 1}), chunk("s", "two"), chunk("s", "three"))
     assert talk.replays_left == []
 
 
 def test_three_loads_of_a_session_are_replayed_one_after_another() -> None:
     talk = about_to_load()
-    talk.client(load(1, "s"), load(2, "s"), load(3, "s"))
-    talk.agent(result(2, {}), result(1, {}), result(3, {}))
+    talk.client.say(load(1, "s"), load(2, "s"), load(3, "s"))
+    talk.agent.say(result(2, {}), result(1, {}), result(3, {}))
     assert talk.replays_running == [requested(2)]
-    assert talk.replay_ends(2).asked == [StartReplay(ONE)]
-    assert talk.replay_ends(1).asked == [StartReplay(requested(3))]
-    talk.replay_ends(3)
+    assert talk.end_replay(2).asked == [StartReplay(ONE)]
+    assert talk.end_replay(1).asked == [StartReplay(requested(3))]
+    talk.end_replay(3)
     assert talk.all.to_client.endswith(line(result(2, {}), result(1, {}), result(3, {})))
 
 
@@ -196,36 +196,36 @@ def test_the_end_of_a_turn_that_two_loads_replay_under_other_ids_is_recorded_onc
     cut, user = prompt(90, "s", "mend it"), TURN_ONE[0]
     first, second = (update("s", "tool_call", toolCallId=id, title="Read") for id in ("a", "b"))
     talk = about_to_load(Stored(says=(cut,), open=False), LOADS)
-    talk.client(load(1, "s"), load(2, "s"))
-    talk.agent(user, first, result(1, {}), user, second, result(2, {}))
-    assert kept_lines(talk.replay_ends(1)) == [agent_kept("s", first)]
-    talk.replay_ends(2)  # compared with the transcript as it was when it was looked up
+    talk.client.say(load(1, "s"), load(2, "s"))
+    talk.agent.say(user, first, result(1, {}), user, second, result(2, {}))
+    assert kept_lines(talk.end_replay(1)) == [agent_kept("s", first)]
+    talk.end_replay(2)  # compared with the transcript as it was when it was looked up
     talk.stored["s"] = Stored(says=(cut, first))
-    assert kept_lines(talk.client(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
+    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
 
 
 def test_what_another_process_has_recorded_since_a_load_is_not_recorded_again() -> None:
     words = chunk("s", "It is mended now.")
     talk = about_to_load(Stored(says=(prompt(90, "s", "mend it"),), open=True), LOADS)
-    talk.client(load(1, "s"))
-    talk.agent(TURN_ONE[0], result(1, {}))
-    talk.replay_ends(1)
-    assert talk.agent(words).to_client == line(words)
+    talk.client.say(load(1, "s"))
+    talk.agent.say(TURN_ONE[0], result(1, {}))
+    talk.end_replay(1)
+    assert talk.agent.say(words).to_client == line(words)
     talk.stored["s"] = Stored(says=(prompt(90, "s", "mend it"), words))
-    assert kept_lines(talk.client(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
+    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
 
 
 def test_what_follows_the_answers_to_two_loads_belongs_to_the_last_one_whatever_was_asked_first() -> None:
     talk = about_to_load(Stored(says=PAST, complete=False))
-    talk.client(load(1, "s"), load(2, "s"))
-    talk.agent(result(2, {}), *TURN_ONE, *TURN_TWO)
-    talk.replay_ends(2, rule=Rule.MORE)
+    talk.client.say(load(1, "s"), load(2, "s"))
+    talk.agent.say(result(2, {}), *TURN_ONE, *TURN_TWO)
+    talk.end_replay(2, rule=Rule.MORE)
     first, *others = (*TURN_ONE, *TURN_TWO)
-    talk.agent(result(1, {}), first)
-    told = talk.replay_ends(1, rule=Rule.MORE)
+    talk.agent.say(result(1, {}), first)
+    told = talk.end_replay(1, rule=Rule.MORE)
     assert told.to_client == line(*TURN_ONE, *TURN_TWO, result(1, {}))
-    assert talk.agent(*others).to_client == b""
-    assert kept_lines(talk.client(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
+    assert talk.agent.say(*others).to_client == b""
+    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
 
 
 def test_the_rest_of_two_replays_is_shown_and_recorded_once_if_the_later_load_is_answered_first() -> None:
@@ -233,14 +233,16 @@ def test_the_rest_of_two_replays_is_shown_and_recorded_once_if_the_later_load_is
     first, *rest = [*TURN_ONE, *TURN_TWO, *elsewhere]
     others = [line(each).replace(b'"content"', b'"messageId":"another","content"').strip() for each in rest]
     talk = about_to_load(Stored(says=PAST), LOADS)
-    talk.client(load(1, "s"), load(2, "s"))
-    talk.agent(first, first, result(2, {}))
-    talk.replay_ends(2, rule=Rule.LESS)
-    talk.agent(*rest, result(1, {}))
-    assert talk.replay_ends(1, rule=Rule.SAME).to_client == line(first, *rest, result(1, {}))
-    assert talk.agent(*others).to_client == b""
-    assert talk.agent(rest[-1], GREETING).to_client == line(rest[-1], GREETING), "each thing comes once more, not twice"
-    kept = kept_lines(talk.client(prompt(3, "s")))
+    talk.client.say(load(1, "s"), load(2, "s"))
+    talk.agent.say(first, first, result(2, {}))
+    talk.end_replay(2, rule=Rule.LESS)
+    talk.agent.say(*rest, result(1, {}))
+    assert talk.end_replay(1, rule=Rule.SAME).to_client == line(first, *rest, result(1, {}))
+    assert talk.agent.say(*others).to_client == b""
+    assert talk.agent.say(rest[-1], GREETING).to_client == line(rest[-1], GREETING), (
+        "each thing comes once more, not twice"
+    )
+    kept = kept_lines(talk.client.say(prompt(3, "s")))
     assert kept[:2] == [agent_kept("s", each) for each in elsewhere]
 
 
@@ -250,67 +252,67 @@ def test_the_second_replay_is_in_order_if_the_rest_of_the_first_comes_before_its
     cancels: bool, is_told: bool
 ) -> None:
     talk = about_to_load(Stored(says=PAST), LOADS)
-    talk.client(load(1, "s"), *([cancel(1)] if cancels else []), load(2, "s"))
+    talk.client.say(load(1, "s"), *([cancel(1)] if cancels else []), load(2, "s"))
     first, *others = (*TURN_ONE, *TURN_TWO)
-    talk.agent(first, result(1, {}))  # as gemini replays: one message before the answer, the rest after it
+    talk.agent.say(first, result(1, {}))  # as gemini replays: one message before the answer, the rest after it
     if is_told and not cancels:
-        talk.replay_ends(1, rule=Rule.LESS)
-    talk.agent(*others, first)
-    step = talk.agent(result(2, {}))
+        talk.end_replay(1, rule=Rule.LESS)
+    talk.agent.say(*others, first)
+    step = talk.agent.say(result(2, {}))
     if not is_told and not cancels:
-        step = talk.replay_ends(1, rule=Rule.LESS)
+        step = talk.end_replay(1, rule=Rule.LESS)
     [wanted] = [each for each in step.asked if isinstance(each, StartReplay)]
     assert [told for told, _ in wanted.updates] == [line(each) for each in (*others, first)]  # compared as it came
-    step = talk.replay_ends(2, rule=Rule.SAME)
+    step = talk.end_replay(2, rule=Rule.SAME)
     assert step.to_client.endswith(line(first, *others, result(2, {})))
-    assert talk.agent(*others).to_client == b""
+    assert talk.agent.say(*others).to_client == b""
 
 
 def test_the_second_replay_is_compared_in_order_if_it_has_no_user_messages() -> None:
     talk = about_to_load(Stored(says=PAST), LOADS)
-    talk.client(load(1, "s"), load(2, "s"))
+    talk.client.say(load(1, "s"), load(2, "s"))
     first, *others = (TURN_ONE[1], TURN_TWO[1], chunk("s", "And done."))
-    talk.agent(first, result(1, {}))
-    talk.replay_ends(1, rule=Rule.LESS)
-    talk.agent(*others, first)
-    [wanted] = [each for each in talk.agent(result(2, {})).asked if isinstance(each, StartReplay)]
+    talk.agent.say(first, result(1, {}))
+    talk.end_replay(1, rule=Rule.LESS)
+    talk.agent.say(*others, first)
+    [wanted] = [each for each in talk.agent.say(result(2, {})).asked if isinstance(each, StartReplay)]
     assert [told for told, _ in wanted.updates] == [line(each) for each in (first, *others)]
-    talk.replay_ends(2, rule=Rule.LESS)
-    assert talk.agent(*others).to_client == b""
-    assert talk.agent(chunk("s", "And more.")).to_client == line(chunk("s", "And more."))
+    talk.end_replay(2, rule=Rule.LESS)
+    assert talk.agent.say(*others).to_client == b""
+    assert talk.agent.say(chunk("s", "And more.")).to_client == line(chunk("s", "And more."))
 
 
 def test_what_came_for_a_cancelled_load_before_the_next_one_was_sent_is_not_the_replay_of_that() -> None:
     talk = about_to_load(Stored(says=PAST), LOADS)
-    talk.client(load(1, "s"), cancel(1))
-    talk.agent(*TURN_ONE)  # and then the first turn is taken back elsewhere
-    talk.client(load(2, "s"))
-    step = talk.agent(*TURN_TWO, result(2, {}))
+    talk.client.say(load(1, "s"), cancel(1))
+    talk.agent.say(*TURN_ONE)  # and then the first turn is taken back elsewhere
+    talk.client.say(load(2, "s"))
+    step = talk.agent.say(*TURN_TWO, result(2, {}))
     assert step.asked == [StartReplay(requested(2), heard(*TURN_TWO), compares=True)]
 
 
 def test_what_came_for_a_cancelled_load_that_the_agent_answers_is_not_missing_in_the_next_replay() -> None:
     talk = about_to_load(Stored(says=PAST), LOADS)
-    talk.client(load(1, "s"), cancel(1))
-    talk.agent(*TURN_ONE)
-    talk.client(load(2, "s"), cancel(2))
-    talk.client(load(3, "s"))
-    talk.agent(error(1, -32800))
-    step = talk.agent(*TURN_TWO, result(3, {}))  # and never answers the second
+    talk.client.say(load(1, "s"), cancel(1))
+    talk.agent.say(*TURN_ONE)
+    talk.client.say(load(2, "s"), cancel(2))
+    talk.client.say(load(3, "s"))
+    talk.agent.say(error(1, -32800))
+    step = talk.agent.say(*TURN_TWO, result(3, {}))  # and never answers the second
     assert step.asked == [StartReplay(requested(3), heard(*TURN_TWO), compares=True)]
 
 
 def test_a_second_load_that_shows_the_agents_replay_waits_for_the_first() -> None:
     talk = replaying(Stored(complete=False))
-    talk.agent(chunk("s", "one"))
-    talk.client(load(2, "s"))
-    talk.agent(chunk("s", "history"))
-    assert talk.agent(result(2, {}), chunk("s", "two")).to_client == b""
-    step = talk.replay_ends(1)
+    talk.agent.say(chunk("s", "one"))
+    talk.client.say(load(2, "s"))
+    talk.agent.say(chunk("s", "history"))
+    assert talk.agent.say(result(2, {}), chunk("s", "two")).to_client == b""
+    step = talk.end_replay(1)
     assert step.to_client == line(result(1, {}), chunk("s", "one"))
     started = [each for each in step.asked if isinstance(each, StartReplay)]
     assert started == [StartReplay(requested(2), heard(chunk("s", "history"), late=True), compares=True)]
-    step = talk.replay_ends(2, rule=Rule.MORE)
+    step = talk.end_replay(2, rule=Rule.MORE)
     assert step.to_client == line(chunk("s", "history"), result(2, {}), chunk("s", "two"))
     assert talk.replays_left == []
 
@@ -318,44 +320,44 @@ def test_a_second_load_that_shows_the_agents_replay_waits_for_the_first() -> Non
 @pytest.mark.parametrize("ending", ["cancelled", "refused"])
 def test_updates_held_by_a_failed_second_load_wait_for_the_first(ending: str) -> None:
     talk = replaying()
-    talk.agent(chunk("s", "one"))
-    talk.client(load(2, "s"))
-    talk.agent(commands("s", "two"))
-    step = talk.client(cancel(2)) if ending == "cancelled" else talk.agent(error(2, -32603))
+    talk.agent.say(chunk("s", "one"))
+    talk.client.say(load(2, "s"))
+    talk.agent.say(commands("s", "two"))
+    step = talk.client.say(cancel(2)) if ending == "cancelled" else talk.agent.say(error(2, -32603))
     assert [id for id, _ in step.refusals] == [2]
     assert commands("s", "two") not in map(json.loads, step.to_client.splitlines())
-    assert talk.agent(chunk("s", "three"), commands("s", "four")).to_client == b""
+    assert talk.agent.say(chunk("s", "three"), commands("s", "four")).to_client == b""
     three = [chunk("s", "three")] if ending == "refused" else []  # otherwise it belongs to the cancelled load
-    assert talk.replay_ends(1).to_client == line(
+    assert talk.end_replay(1).to_client == line(
         result(1, {}), chunk("s", "one"), commands("s", "two"), *three, commands("s", "four")
     )
 
 
 def test_a_cancelled_replay_makes_way_for_the_next() -> None:
     talk = replaying()
-    talk.client(load(2, "s"))
-    talk.agent(result(2, {}))
-    assert talk.client(cancel(1)).asked == [StopReplay(ONE), ReserveOutput(ONE), StartReplay(requested(2))]
-    talk.replay_ends(1)
-    assert talk.replay_ends(2).to_client == line(result(2, {}))
+    talk.client.say(load(2, "s"))
+    talk.agent.say(result(2, {}))
+    assert talk.client.say(cancel(1)).asked == [StopReplay(ONE), ReserveOutput(ONE), StartReplay(requested(2))]
+    talk.end_replay(1)
+    assert talk.end_replay(2).to_client == line(result(2, {}))
 
 
 def test_a_load_that_waits_for_another_replay_can_be_cancelled() -> None:
     talk = replaying()
-    talk.client(load(2, "s"))
-    talk.agent(result(2, {}))
-    assert talk.client(cancel(2)).refusals == [(2, -32800)]
+    talk.client.say(load(2, "s"))
+    talk.agent.say(result(2, {}))
+    assert talk.client.say(cancel(2)).refusals == [(2, -32800)]
     assert talk.replays_left == [ONE]
-    step = talk.replay_ends(1)
+    step = talk.end_replay(1)
     assert (step.to_client, step.asked) == (line(result(1, {})), [])
 
 
 def test_cancelling_one_waiting_load_leaves_the_others_waiting() -> None:
     talk = replaying()
-    talk.client(load(2, "s"), load(3, "s"))
-    talk.agent(result(2, {}), result(3, {}))
-    assert StartReplay(requested(3)) not in talk.client(cancel(2)).asked
-    assert talk.replay_ends(1).asked == [StartReplay(requested(3))]
+    talk.client.say(load(2, "s"), load(3, "s"))
+    talk.agent.say(result(2, {}), result(3, {}))
+    assert StartReplay(requested(3)) not in talk.client.say(cancel(2)).asked
+    assert talk.end_replay(1).asked == [StartReplay(requested(3))]
 
 
 # Deletes during a replay.
@@ -363,31 +365,31 @@ def test_cancelling_one_waiting_load_leaves_the_others_waiting() -> None:
 
 def test_a_delete_during_a_replay_ends_it_and_nothing_more_is_recorded() -> None:
     talk = replaying()
-    step = talk.client(delete(2, "s"))
+    step = talk.client.say(delete(2, "s"))
     assert step.asked == [StopReplay(ONE), DeleteSession("s", requested(2))]
-    assert talk.tells(1, chunk("s", "told")).to_client == b""
-    assert talk.agent(chunk("s", "live")).kept == []
-    assert talk.replay_ends(1).to_client == line(result(1, {}), chunk("s", "live"))
+    assert talk.send_replay(1, chunk("s", "told")).to_client == b""
+    assert talk.agent.say(chunk("s", "live")).kept == []
+    assert talk.end_replay(1).to_client == line(result(1, {}), chunk("s", "live"))
 
 
 def test_a_delete_before_the_agents_answer_leaves_nothing_to_replay() -> None:
     talk = loading()
-    talk.client(delete(2, "s"))
-    assert talk.agent(result(1, {})).kept == []
-    assert talk.tells(1, chunk("s", "told")).to_client == b""
-    assert talk.replay_ends(1).to_client == line(result(1, {}))
+    talk.client.say(delete(2, "s"))
+    assert talk.agent.say(result(1, {})).kept == []
+    assert talk.send_replay(1, chunk("s", "told")).to_client == b""
+    assert talk.end_replay(1).to_client == line(result(1, {}))
 
 
 def test_a_native_delete_ends_the_replay_too() -> None:
     talk = about_to_load(capabilities={"sessionCapabilities": {"resume": {}, "delete": {}}})
-    talk.client(load(1, "s"))
-    talk.agent(result(1, {}))
-    talk.client(delete(2, "s"))
-    step = talk.agent(result(2, {}))
+    talk.client.say(load(1, "s"))
+    talk.agent.say(result(1, {}))
+    talk.client.say(delete(2, "s"))
+    step = talk.agent.say(result(2, {}))
     assert step.asked == [StopReplay(ONE), DeleteSession("s")]
     assert step.to_client == line(result(2, {}))
-    assert talk.tells(1, chunk("s", "told")).to_client == b""
-    assert talk.replay_ends(1).to_client == line(result(1, {}))
+    assert talk.send_replay(1, chunk("s", "told")).to_client == b""
+    assert talk.end_replay(1).to_client == line(result(1, {}))
 
 
 # The agent's end.
@@ -395,8 +397,8 @@ def test_a_native_delete_ends_the_replay_too() -> None:
 
 def test_when_the_agent_ends_an_unanswered_load_fails_after_its_held_updates() -> None:
     talk = loading()
-    talk.agent(commands("s", "x"))
-    step = talk.agent_ends()
+    talk.agent.say(commands("s", "x"))
+    step = talk.end_agent()
     assert step.to_client.startswith(line(commands("s", "x")))
     assert step.refusals == [(1, -32603)]
     assert talk.replays_left == []
@@ -404,23 +406,23 @@ def test_when_the_agent_ends_an_unanswered_load_fails_after_its_held_updates() -
 
 def test_when_the_agent_ends_a_cancelled_load_is_not_answered_again() -> None:
     talk = loading()
-    talk.client(cancel(1))
-    assert talk.agent_ends().to_client == b""
+    talk.client.say(cancel(1))
+    assert talk.end_agent().to_client == b""
 
 
 def test_when_the_agent_ends_a_load_being_looked_up_is_answered() -> None:
     talk = about_to_load(Stored(slow=True))
-    talk.client(load(1, "s"))
-    assert talk.agent_ends().refusals == [(1, -32603)]
-    step = talk.finds(1)
+    talk.client.say(load(1, "s"))
+    assert talk.end_agent().refusals == [(1, -32603)]
+    step = talk.finish_lookup(1)
     assert (step.to_client, step.to_agent) == (b"", b"")
 
 
 def test_when_the_agent_ends_two_requests_with_one_id_are_both_answered() -> None:
     talk = about_to_load()
-    talk.client(request(1, "session/set_mode", {"sessionId": "t"}), load(1, "s"))
-    talk.client(cancel(1))
-    assert talk.agent_ends().refusals == [(1, -32603)]
+    talk.client.say(request(1, "session/set_mode", {"sessionId": "t"}), load(1, "s"))
+    talk.client.say(cancel(1))
+    assert talk.end_agent().refusals == [(1, -32603)]
 
 
 # Limits on held updates.
@@ -437,10 +439,10 @@ def test_too_many_held_updates_stop_reading_until_the_replay_ends() -> None:
     said = big("agent_message_chunk")
     holds_too_much = []
     for _ in range(8):
-        talk.agent(said)
+        talk.agent.say(said)
         holds_too_much.append(talk.core.holds_too_much)
     assert holds_too_much == [False] * 7 + [True]
-    assert talk.replay_ends(1).to_client == line(result(1, {})) + said * 8
+    assert talk.end_replay(1).to_client == line(result(1, {})) + said * 8
     holds_too_much.append(talk.core.holds_too_much)
     assert holds_too_much[-1] is False
 
@@ -448,24 +450,26 @@ def test_too_many_held_updates_stop_reading_until_the_replay_ends() -> None:
 @pytest.mark.parametrize("waits", ["queued", "cancelled"])
 def test_updates_held_by_a_waiting_load_count_too(waits: str) -> None:
     talk = replaying()
-    talk.client(load(2, "s"))
-    talk.agent(result(2, {}))
+    talk.client.say(load(2, "s"))
+    talk.agent.say(result(2, {}))
     for _ in range(8):
-        talk.agent(big("plan"))
+        talk.agent.say(big("plan"))
     assert talk.core.holds_too_much
     if waits == "cancelled":
-        talk.client(cancel(2), cancel(1))
+        talk.client.say(cancel(2), cancel(1))
         assert not talk.core.holds_too_much
 
 
 def test_too_many_updates_before_the_agents_answer_pass_as_its_replay() -> None:
     talk = loading(Stored(complete=False))
     said = big("agent_message_chunk")
-    talk.agent(commands("s", "x"))
+    talk.agent.say(commands("s", "x"))
     for _ in range(7):
-        assert talk.agent(said).to_client == b""
-    assert talk.agent(said).to_client == said * 8 + line(commands("s", "x"))
-    assert talk.agent(chunk("s", "more"), commands("s", "y")).to_client == line(chunk("s", "more"), commands("s", "y"))
+        assert talk.agent.say(said).to_client == b""
+    assert talk.agent.say(said).to_client == said * 8 + line(commands("s", "x"))
+    assert talk.agent.say(chunk("s", "more"), commands("s", "y")).to_client == line(
+        chunk("s", "more"), commands("s", "y")
+    )
     assert not talk.core.holds_too_much
-    step = talk.agent(result(1, {}))
+    step = talk.agent.say(result(1, {}))
     assert (step.to_client, step.asked, step.warnings) == (line(result(1, {})), [CloseTranscript(ONE)], [])

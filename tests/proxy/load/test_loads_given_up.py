@@ -41,119 +41,119 @@ from tests.proxy.load.loading import (
 
 def test_a_load_cancelled_before_the_agents_answer_is_answered_at_once_and_only_once() -> None:
     talk = loading()
-    talk.agent(commands("s", "x"))
-    step = talk.client(cancel(1))
+    talk.agent.say(commands("s", "x"))
+    step = talk.client.say(cancel(1))
     assert step.to_agent == line(cancel(1))
     assert step.refusals == [(1, -32800)]
     assert step.to_client.endswith(line(commands("s", "x")))
-    step = talk.agent(result(1, {}))
+    step = talk.agent.say(result(1, {}))
     assert step.to_client == b""
     assert step.kept == [*KEPT_OPENING, agent_kept("s", commands("s", "x"))]
     assert talk.replays_left == []
-    assert talk.agent(chunk("s", "live")).to_client == line(chunk("s", "live"))
+    assert talk.agent.say(chunk("s", "live")).to_client == line(chunk("s", "live"))
 
 
 def test_the_agents_late_error_is_dropped_too() -> None:
     talk = loading()
-    talk.client(cancel(1))
-    step = talk.agent(error(1, -32800))
+    talk.client.say(cancel(1))
+    step = talk.agent.say(error(1, -32800))
     assert (step.to_client, step.kept, talk.replays_left) == (b"", [], [])
 
 
 def test_after_a_cancel_the_agents_replay_is_dropped_and_state_updates_pass() -> None:
     talk = loading(Stored(complete=False))
-    talk.agent(chunk("s", "told"))
-    talk.client(cancel(1))
-    assert talk.agent(chunk("s", "told"), commands("s", "x")).to_client == line(commands("s", "x"))
-    assert talk.agent(result(1, {})).kept == [*KEPT_OPENING, agent_kept("s", commands("s", "x"))]
+    talk.agent.say(chunk("s", "told"))
+    talk.client.say(cancel(1))
+    assert talk.agent.say(chunk("s", "told"), commands("s", "x")).to_client == line(commands("s", "x"))
+    assert talk.agent.say(result(1, {})).kept == [*KEPT_OPENING, agent_kept("s", commands("s", "x"))]
 
 
 def test_a_load_cancelled_during_the_replay_is_answered_at_once_and_the_replay_stops() -> None:
     talk = replaying()
-    talk.tells(1, chunk("s", "told"))
-    talk.agent(chunk("s", "live"))
-    step = talk.client(cancel(1))
+    talk.send_replay(1, chunk("s", "told"))
+    talk.agent.say(chunk("s", "live"))
+    step = talk.client.say(cancel(1))
     assert step.asked == [StopReplay(ONE), ReserveOutput(ONE)]
     assert step.refusals == [(1, -32800)]
     assert step.to_client.endswith(line(chunk("s", "live")))
-    assert talk.tells(1, chunk("s", "more")).to_client == b""
-    assert talk.replay_ends(1, commands("s", "stored")).to_client == b""
-    assert talk.agent(chunk("s", "later")).to_client == line(chunk("s", "later"))
+    assert talk.send_replay(1, chunk("s", "more")).to_client == b""
+    assert talk.end_replay(1, commands("s", "stored")).to_client == b""
+    assert talk.agent.say(chunk("s", "later")).to_client == line(chunk("s", "later"))
 
 
 def test_a_second_cancel_changes_nothing() -> None:
     talk = loading()
-    talk.client(cancel(1))
-    step = talk.client(cancel(1))
+    talk.client.say(cancel(1))
+    step = talk.client.say(cancel(1))
     assert (step.to_agent, step.to_client) == (line(cancel(1)), b"")
 
 
 @pytest.mark.parametrize("id", [2, "1", 1.0, True, None, [1], {"id": 1}])
 def test_a_cancel_of_another_request_only_passes(id: object) -> None:
     talk = loading()
-    step = talk.client(cancel(id))
+    step = talk.client.say(cancel(id))
     assert (step.to_agent, step.to_client) == (line(cancel(id)), b"")
-    talk.agent(result(1, {}))
-    assert talk.replay_ends(1).to_client == line(result(1, {}))
+    talk.agent.say(result(1, {}))
+    assert talk.end_replay(1).to_client == line(result(1, {}))
 
 
 def test_a_notification_that_only_looks_like_a_cancel_passes() -> None:
     said = cancel(1) | {"method": "$/progress"}
-    step = loading().client(said)
+    step = loading().client.say(said)
     assert (step.to_agent, step.to_client) == (line(said), b"")
 
 
 @pytest.mark.parametrize("params", [None, {}, [1], {"id": 1}, 1])
 def test_a_cancel_without_a_request_id_only_passes(params: object) -> None:
-    step = loading().client(notification("$/cancel_request", params))
+    step = loading().client.say(notification("$/cancel_request", params))
     assert (step.to_agent, step.to_client) == (line(notification("$/cancel_request", params)), b"")
 
 
 @pytest.mark.parametrize("id", ["1.0", "1e2", "12345678901234567890123", '"\\u0031"', "null", "true"])
 def test_a_load_with_any_id_can_be_cancelled(id: str) -> None:
     talk = about_to_load()
-    talk.client(f'{{"id":{id},"method":"session/load","params":{{"sessionId":"s"}}}}\n'.encode())
+    talk.client.say(f'{{"id":{id},"method":"session/load","params":{{"sessionId":"s"}}}}\n'.encode())
     said = f'{{"method":"$/cancel_request","params":{{"requestId": {id} }}}}\n'.encode()
-    told = talk.client(said).to_client
+    told = talk.client.say(said).to_client
     assert json.loads(told)["error"]["code"] == -32800
     assert json.dumps(json.loads(told)["id"]) == json.dumps(json.loads(id))
 
 
 def test_an_id_can_be_used_again_after_a_cancelled_replay() -> None:
     talk = replaying()
-    talk.client(cancel(1))
-    talk.client(request(1, "session/set_mode", {"sessionId": "s", "modeId": "plan"}))
-    assert talk.agent(result(1, {})).to_client == line(result(1, {}))
+    talk.client.say(cancel(1))
+    talk.client.say(request(1, "session/set_mode", {"sessionId": "s", "modeId": "plan"}))
+    assert talk.agent.say(result(1, {})).to_client == line(result(1, {}))
 
 
 def test_the_end_of_a_cancelled_replay_does_not_end_a_new_one_with_the_same_id() -> None:
     talk = replaying()
-    talk.client(cancel(1))
-    talk.client(load(1, "s"))
+    talk.client.say(cancel(1))
+    talk.client.say(load(1, "s"))
     assert (
         talk.core.handle(
             ReplayEnded(ONE, Decision(ShownReplay.TRANSCRIPT, Rule.LESS), None, [line(commands("s", "x"))])
         )
         == []
     )
-    assert talk.agent(result(1, {})).asked == [StartReplay(ONE)]
-    assert talk.replay_ends(1).to_client == line(result(1, {}))
+    assert talk.agent.say(result(1, {})).asked == [StartReplay(ONE)]
+    assert talk.end_replay(1).to_client == line(result(1, {}))
 
 
 def test_a_load_and_another_request_with_one_id_are_answered_oldest_first() -> None:
     talk = about_to_load()
-    talk.client(request(1, "session/set_mode", {"sessionId": "t"}), load(1, "s"))
-    assert talk.agent(result(1, None)).to_client == line(result(1, None))
-    assert talk.agent(result(1, {})).asked == [StartReplay(ONE)]
+    talk.client.say(request(1, "session/set_mode", {"sessionId": "t"}), load(1, "s"))
+    assert talk.agent.say(result(1, None)).to_client == line(result(1, None))
+    assert talk.agent.say(result(1, {})).asked == [StartReplay(ONE)]
 
 
 def test_a_session_can_be_prompted_after_a_cancelled_and_unanswered_load() -> None:
-    talk = about_to_load().opens("s")
-    talk.client(load(1, "s"))
-    talk.client(cancel(1))
-    talk.client(prompt(2, "s"))
+    talk = about_to_load().open("s")
+    talk.client.say(load(1, "s"))
+    talk.client.say(cancel(1))
+    talk.client.say(prompt(2, "s"))
     said = [chunk("s", "a"), permission(0, "s"), update("s", "tool_call_update"), stopped(2), chunk("s", "b")]
-    step = talk.agent(*said[:4])
+    step = talk.agent.say(*said[:4])
     assert step.to_client == line(*said[:3], titled("s"), said[3])
     assert agent_kept("s", chunk("s", "a")) in step.kept
 
@@ -162,14 +162,14 @@ def test_a_session_can_be_prompted_after_a_cancelled_and_unanswered_load() -> No
 
 
 def test_a_load_during_a_turn_loses_nothing_of_the_turn() -> None:
-    talk = about_to_load().opens("s")
-    talk.client(prompt(5, "s"))
-    talk.agent(chunk("s", "before"))
-    assert talk.client(load(1, "s")).to_agent == b""  # nobody could tell what it sends for that from the turn
-    step = talk.agent(chunk("s", "one"), spaced(chunk("s", "two")))
+    talk = about_to_load().open("s")
+    talk.client.say(prompt(5, "s"))
+    talk.agent.say(chunk("s", "before"))
+    assert talk.client.say(load(1, "s")).to_agent == b""  # nobody could tell what it sends for that from the turn
+    step = talk.agent.say(chunk("s", "one"), spaced(chunk("s", "two")))
     assert step.to_client == b""
     assert step.kept == [agent_kept("s", chunk("s", "one")), agent_kept("s", spaced(chunk("s", "two")))]
-    step = talk.agent(chunk("s", "three"), stopped(5), chunk("s", "four"))
+    step = talk.agent.say(chunk("s", "three"), stopped(5), chunk("s", "four"))
     assert step.to_client == b""
     assert step.kept == [
         agent_kept("s", chunk("s", "three")),
@@ -177,8 +177,8 @@ def test_a_load_during_a_turn_loses_nothing_of_the_turn() -> None:
         EndTurn("s"),
         agent_kept("s", chunk("s", "four")),
     ]
-    talk.tells(1, chunk("s", "before"))
-    assert talk.replay_ends(1).to_client == line(
+    talk.send_replay(1, chunk("s", "before"))
+    assert talk.end_replay(1).to_client == line(
         result(1, {}),
         chunk("s", "one"),
         spaced(chunk("s", "two")),
@@ -187,104 +187,104 @@ def test_a_load_during_a_turn_loses_nothing_of_the_turn() -> None:
         stopped(5),
         chunk("s", "four"),
     )
-    assert talk.agent(chunk("s", "five")).to_client == line(chunk("s", "five"))
-    assert talk.client(prompt(6, "s")).kept == [BeginTurn("s"), client_kept(prompt(6, "s"))]
+    assert talk.agent.say(chunk("s", "five")).to_client == line(chunk("s", "five"))
+    assert talk.client.say(prompt(6, "s")).kept == [BeginTurn("s"), client_kept(prompt(6, "s"))]
 
 
 def test_an_agents_request_in_a_turn_follows_the_answer_to_the_load() -> None:
-    talk = about_to_load().opens("s")
-    talk.client(prompt(5, "s"))
-    talk.client(load(1, "s"))
-    assert talk.agent(permission(0, "s")).to_client == b""
-    assert talk.replay_ends(1).to_client == line(result(1, {}), permission(0, "s"))
+    talk = about_to_load().open("s")
+    talk.client.say(prompt(5, "s"))
+    talk.client.say(load(1, "s"))
+    assert talk.agent.say(permission(0, "s")).to_client == b""
+    assert talk.end_replay(1).to_client == line(result(1, {}), permission(0, "s"))
 
 
 def test_a_turn_that_ends_before_the_answer_to_the_load_loses_nothing() -> None:
-    talk = about_to_load().opens("s")
-    talk.client(prompt(5, "s"))
-    talk.client(load(1, "s"))
-    talk.agent(stopped(5), commands("s", "x"))
-    assert agent_kept("s", chunk("s", "late")) in talk.agent(chunk("s", "late")).kept
-    assert talk.replay_ends(1).to_client == line(
+    talk = about_to_load().open("s")
+    talk.client.say(prompt(5, "s"))
+    talk.client.say(load(1, "s"))
+    talk.agent.say(stopped(5), commands("s", "x"))
+    assert agent_kept("s", chunk("s", "late")) in talk.agent.say(chunk("s", "late")).kept
+    assert talk.end_replay(1).to_client == line(
         result(1, {}), titled("s"), stopped(5), commands("s", "x"), chunk("s", "late")
     )
 
 
 def test_cancelling_a_load_during_a_turn_releases_the_turn_at_once() -> None:
-    talk = about_to_load().opens("s")
-    talk.client(prompt(5, "s"))
-    talk.client(load(1, "s"))
-    talk.agent(chunk("s", "one"))
-    assert talk.client(cancel(1)).to_client.endswith(line(chunk("s", "one")))
-    step = talk.agent(chunk("s", "two"), stopped(5))
+    talk = about_to_load().open("s")
+    talk.client.say(prompt(5, "s"))
+    talk.client.say(load(1, "s"))
+    talk.agent.say(chunk("s", "one"))
+    assert talk.client.say(cancel(1)).to_client.endswith(line(chunk("s", "one")))
+    step = talk.agent.say(chunk("s", "two"), stopped(5))
     assert step.to_client == line(chunk("s", "two"), titled("s"), stopped(5))
     assert agent_kept("s", chunk("s", "two")) in step.kept
 
 
 def test_updates_follow_what_a_cancelled_load_held_while_the_output_was_busy() -> None:
-    talk = about_to_load().opens("s")
-    talk.client(prompt(5, "s"))
-    talk.client(load(1, "s"))
-    talk.agent(chunk("s", "one"))
+    talk = about_to_load().open("s")
+    talk.client.say(prompt(5, "s"))
+    talk.client.say(load(1, "s"))
+    talk.agent.say(chunk("s", "one"))
     talk.output_is_busy = True
-    talk.client(cancel(1))
-    assert talk.agent(chunk("s", "two"), chunk("t", "other")).to_client == line(chunk("t", "other"))
-    step = talk.output_is_free()
+    talk.client.say(cancel(1))
+    assert talk.agent.say(chunk("s", "two"), chunk("t", "other")).to_client == line(chunk("t", "other"))
+    step = talk.free_output()
     assert step.refusals == [(1, -32800)]
     assert step.to_client.endswith(b"}}\n" + line(chunk("s", "one"), chunk("s", "two")))
-    assert talk.agent(chunk("s", "three")).to_client == line(chunk("s", "three"))
-    assert talk.client(cancel(1)).asked == []
+    assert talk.agent.say(chunk("s", "three")).to_client == line(chunk("s", "three"))
+    assert talk.client.say(cancel(1)).asked == []
 
 
 @pytest.mark.parametrize("answer", [result(1, {}), error(1, -32603)])
 def test_the_agents_answer_releases_a_cancelled_load_before_the_output_is_free(answer: Said) -> None:
     talk = loading()
-    talk.agent(commands("s", "one"))
+    talk.agent.say(commands("s", "one"))
     talk.output_is_busy = True
-    talk.client(cancel(1))
-    step = talk.agent(answer, commands("s", "two"))
+    talk.client.say(cancel(1))
+    step = talk.agent.say(answer, commands("s", "two"))
     assert step.refusals == [(1, -32800)]
     assert step.to_client.endswith(b"}}\n" + line(commands("s", "one"), commands("s", "two")))
-    assert talk.output_is_free().to_client == b""
+    assert talk.free_output().to_client == b""
 
 
 def test_the_end_of_a_cancelled_replay_releases_what_it_held() -> None:
     talk = replaying()
-    talk.agent(chunk("s", "one"))
+    talk.agent.say(chunk("s", "one"))
     talk.output_is_busy = True
-    talk.client(cancel(1))
-    step = talk.replay_ends(1)
+    talk.client.say(cancel(1))
+    step = talk.end_replay(1)
     assert step.refusals == [(1, -32800)]
     assert step.to_client.endswith(b"}}\n" + line(chunk("s", "one")))
-    assert talk.output_is_free().to_client == b""
+    assert talk.free_output().to_client == b""
 
 
 def test_a_cancelled_load_keeps_its_place_until_the_output_is_free() -> None:
     talk = replaying()
-    talk.agent(chunk("s", "one"))
-    talk.client(load(2, "s"))
-    talk.agent(commands("s", "two"))
+    talk.agent.say(chunk("s", "one"))
+    talk.client.say(load(2, "s"))
+    talk.agent.say(commands("s", "two"))
     talk.output_is_busy = True
-    talk.client(cancel(2))
-    talk.agent(commands("s", "three"))
-    talk.output_is_free()
-    assert talk.replay_ends(1).to_client == line(
+    talk.client.say(cancel(2))
+    talk.agent.say(commands("s", "three"))
+    talk.free_output()
+    assert talk.end_replay(1).to_client == line(
         result(1, {}), chunk("s", "one"), commands("s", "two"), commands("s", "three")
     )
 
 
 def test_a_refused_load_releases_what_it_held() -> None:
     talk = loading()
-    talk.agent(commands("s", "one"))
-    assert talk.agent(error(1, -32603), chunk("s", "two")).to_client == line(
+    talk.agent.say(commands("s", "one"))
+    assert talk.agent.say(error(1, -32603), chunk("s", "two")).to_client == line(
         commands("s", "one"), error(1, -32603), chunk("s", "two")
     )
 
 
 def test_a_close_just_before_a_load_keeps_its_answer_and_nothing_is_sent_twice() -> None:
-    talk = about_to_load().opens("s")
+    talk = about_to_load().open("s")
     close = request(4, "session/close", {"sessionId": "s"})
-    talk.client(close, load(1, "s"))
-    assert talk.agent(result(4, {}), result(1, {})).to_client == line(result(4, {}))
-    talk.tells(1, chunk("s", "told"))
-    assert talk.replay_ends(1).to_client == line(result(1, {}))
+    talk.client.say(close, load(1, "s"))
+    assert talk.agent.say(result(4, {}), result(1, {})).to_client == line(result(4, {}))
+    talk.send_replay(1, chunk("s", "told"))
+    assert talk.end_replay(1).to_client == line(result(1, {}))

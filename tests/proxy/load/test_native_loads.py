@@ -27,10 +27,10 @@ from tests.conversation import (
     AS_USUAL,
     LOADS,
     RESUMES,
+    CoreConversation,
     Said,
     Step,
     Stored,
-    Talk,
     cancel,
     chunk,
     commands,
@@ -73,10 +73,10 @@ TOLD: list[Said] = [
 ]
 
 
-def loading(stored: Stored | None = None, modes: Modes = AS_USUAL, capabilities: object = None) -> Talk:
-    talk = Talk(modes=modes).begins(capabilities or LOADS)
+def loading(stored: Stored | None = None, modes: Modes = AS_USUAL, capabilities: object = None) -> CoreConversation:
+    talk = CoreConversation(modes=modes).initialize(capabilities or LOADS)
     talk.stored["s"] = stored or Stored(says=PAST)
-    talk.client(load(1, "s"))
+    talk.client.say(load(1, "s"))
     return talk
 
 
@@ -84,14 +84,14 @@ def loading(stored: Stored | None = None, modes: Modes = AS_USUAL, capabilities:
 
 
 def test_the_agents_replay_is_held_and_compared_after_its_answer() -> None:
-    talk = Talk().begins(LOADS)
+    talk = CoreConversation().initialize(LOADS)
     talk.stored["s"] = Stored()
-    step = talk.client(spaced(load(1, "s")))
+    step = talk.client.say(spaced(load(1, "s")))
     assert step.asked == [FindSession(ONE, "s", only_here=False)]
     assert step.to_agent == spaced(load(1, "s"))
     for said in TOLD:
-        assert talk.agent(said).to_client == b""
-    step = talk.agent(result(1, {}))
+        assert talk.agent.say(said).to_client == b""
+    step = talk.agent.say(result(1, {}))
     conversation = heard(*(said for said in TOLD if b"available_commands" not in line(said)))
     assert (step.to_client, step.asked) == (b"", [StartReplay(ONE, conversation, compares=True)])
     assert step.kept == [*KEPT_OPENING, agent_kept("s", TOLD[2])]
@@ -100,8 +100,8 @@ def test_the_agents_replay_is_held_and_compared_after_its_answer() -> None:
 def test_a_replay_that_lacks_nothing_passes_with_states_and_later_updates_after_the_answer() -> None:
     talk = loading()
     told = [*map(spaced, TURN_ONE), commands("s", "x"), *TURN_TWO]
-    talk.agent(*told, result(1, {"x": 1.0}), chunk("s", "live"))
-    step = talk.replay_ends(1)
+    talk.agent.say(*told, result(1, {"x": 1.0}), chunk("s", "live"))
+    step = talk.end_replay(1)
     assert step.to_client == line(*told[:2], *TURN_TWO, result(1, {"x": 1.0}), commands("s", "x"), chunk("s", "live"))
     assert step.kept == [shown("agent", Rule.SAME)]
     assert talk.replays_left == []
@@ -109,9 +109,9 @@ def test_a_replay_that_lacks_nothing_passes_with_states_and_later_updates_after_
 
 def test_the_tail_the_answer_and_the_states_follow_the_transcript() -> None:
     talk = loading()
-    talk.agent(*TURN_ONE, commands("s", "x"), GREETING, result(1, {"x": 1.0}), chunk("s", "live"))
-    talk.tells(1, *PAST)
-    step = talk.replay_ends(1, commands("s", "stored"))
+    talk.agent.say(*TURN_ONE, commands("s", "x"), GREETING, result(1, {"x": 1.0}), chunk("s", "live"))
+    talk.send_replay(1, *PAST)
+    step = talk.end_replay(1, commands("s", "stored"))
     assert step.to_client == line(
         GREETING, result(1, {"x": 1.0}), commands("s", "stored"), commands("s", "x"), chunk("s", "live")
     )
@@ -120,27 +120,27 @@ def test_the_tail_the_answer_and_the_states_follow_the_transcript() -> None:
 
 def test_an_empty_replay_counts_as_lost_history() -> None:
     talk = loading()
-    assert talk.agent(result(1, {})).asked == [StartReplay(ONE, compares=True)]
-    assert talk.replay_ends(1).kept == [shown("transcript", Rule.LESS)]
+    assert talk.agent.say(result(1, {})).asked == [StartReplay(ONE, compares=True)]
+    assert talk.end_replay(1).kept == [shown("transcript", Rule.LESS)]
 
 
 def test_updates_after_the_answer_are_shown_if_new_and_recorded_once() -> None:
     talk = loading()
-    talk.agent(*TURN_ONE, result(1, {}))
-    talk.tells(1, *PAST)
-    talk.replay_ends(1)
-    assert talk.agent(*TURN_TWO).to_client == b"", "the client already has it"
-    assert talk.agent(GREETING).to_client == line(GREETING)
-    assert kept_lines(talk.client(prompt(2, "s"))) == [agent_kept("s", GREETING), client_kept(prompt(2, "s"))]
+    talk.agent.say(*TURN_ONE, result(1, {}))
+    talk.send_replay(1, *PAST)
+    talk.end_replay(1)
+    assert talk.agent.say(*TURN_TWO).to_client == b"", "the client already has it"
+    assert talk.agent.say(GREETING).to_client == line(GREETING)
+    assert kept_lines(talk.client.say(prompt(2, "s"))) == [agent_kept("s", GREETING), client_kept(prompt(2, "s"))]
 
 
 def test_a_turn_made_elsewhere_is_recorded_with_the_next_prompt() -> None:
     talk = loading()
     elsewhere = [chunk("s", "and commit it", "user_message_chunk"), chunk("s", "It is committed.")]
     told = [*TURN_ONE, *TURN_TWO, *elsewhere]
-    talk.agent(*told, result(1, {}))
-    assert talk.replay_ends(1).to_client == line(*told, result(1, {}))
-    step = talk.client(prompt(2, "s"))
+    talk.agent.say(*told, result(1, {}))
+    assert talk.end_replay(1).to_client == line(*told, result(1, {}))
+    step = talk.client.say(prompt(2, "s"))
     assert step.kept == [
         *(agent_kept("s", said) for said in elsewhere),
         EndTurn("s"),
@@ -152,34 +152,34 @@ def test_a_turn_made_elsewhere_is_recorded_with_the_next_prompt() -> None:
 @pytest.mark.parametrize("ending", ["close", "load", "end"])
 def test_new_updates_are_recorded_by_a_close_another_load_or_the_agents_end(ending: str) -> None:
     talk = loading()
-    talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}))
-    talk.replay_ends(1)
-    talk.agent(GREETING)
+    talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}))
+    talk.end_replay(1)
+    talk.agent.say(GREETING)
     if ending == "end":
-        step = talk.agent_ends()
+        step = talk.end_agent()
     else:
-        step = talk.client(load(2, "s") if ending == "load" else request(2, "session/close", {"sessionId": "s"}))
+        step = talk.client.say(load(2, "s") if ending == "load" else request(2, "session/close", {"sessionId": "s"}))
     assert kept_lines(step) == [agent_kept("s", GREETING)]
 
 
 def test_new_updates_are_recorded_if_the_agent_ends_before_the_replay() -> None:
     talk = loading()
-    talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
-    assert kept_lines(talk.agent_ends()) == []
-    step = talk.replay_ends(1)
+    talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
+    assert kept_lines(talk.end_agent()) == []
+    step = talk.end_replay(1)
     assert step.to_client == line(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
     assert kept_lines(step) == [agent_kept("s", GREETING)]
 
 
 def test_a_replay_that_runs_into_a_turn_is_not_recorded() -> None:
     talk = loading()
-    talk.agent(TURN_ONE[0], result(1, {}))
-    talk.tells(1, *PAST)
-    talk.replay_ends(1)
-    talk.client(prompt(2, "s", "once more"))
+    talk.agent.say(TURN_ONE[0], result(1, {}))
+    talk.send_replay(1, *PAST)
+    talk.end_replay(1)
+    talk.client.say(prompt(2, "s", "once more"))
     new = [chunk("s", "once more", "user_message_chunk"), chunk("s", "As you like.")]
-    step = talk.agent(TURN_ONE[1], *TURN_TWO, *new)
-    step.add(talk.agent(stopped(2)))
+    step = talk.agent.say(TURN_ONE[1], *TURN_TWO, *new)
+    step.add(talk.agent.say(stopped(2)))
     assert step.to_client == line(TURN_ONE[1], *new, stopped(2)), "it may be the answer until the user message comes"
     assert kept_lines(step) == [*(agent_kept("s", said) for said in new), agent_kept("s", stopped(2), "session/prompt")]
 
@@ -187,12 +187,12 @@ def test_a_replay_that_runs_into_a_turn_is_not_recorded() -> None:
 @pytest.mark.parametrize("number", range(4))
 def test_an_answer_that_the_agent_did_not_replay_is_sent_and_recorded_when_it_comes_again(number: int) -> None:
     talk = loading()
-    talk.agent(*[*TURN_ONE, *TURN_TWO][:number], result(1, {}))
-    talk.tells(1, *PAST)
-    talk.replay_ends(1)
-    talk.client(prompt(2, "s", "and test it"))
-    assert talk.agent(PAST[4]).to_client == line(PAST[4])
-    talk.agent(stopped(2))
+    talk.agent.say(*[*TURN_ONE, *TURN_TWO][:number], result(1, {}))
+    talk.send_replay(1, *PAST)
+    talk.end_replay(1)
+    talk.client.say(prompt(2, "s", "and test it"))
+    assert talk.agent.say(PAST[4]).to_client == line(PAST[4])
+    talk.agent.say(stopped(2))
     kept = kept_lines(talk.all)
     assert kept.count(agent_kept("s", PAST[4])) == 1
     assert kept.index(agent_kept("s", PAST[4])) < kept.index(agent_kept("s", stopped(2), "session/prompt"))
@@ -201,36 +201,36 @@ def test_an_answer_that_the_agent_did_not_replay_is_sent_and_recorded_when_it_co
 @pytest.mark.parametrize("ending", ["permission", "prompt", "end"])
 def test_an_answer_that_is_not_recorded_at_once_is_recorded_before_what_comes_next(ending: str) -> None:
     talk = loading()
-    talk.agent(TURN_ONE[0], result(1, {}))
-    talk.tells(1, *PAST)
-    talk.replay_ends(1)
-    talk.client(prompt(2, "s", "mend it"))
-    assert talk.agent(TURN_ONE[1]).kept == []
+    talk.agent.say(TURN_ONE[0], result(1, {}))
+    talk.send_replay(1, *PAST)
+    talk.end_replay(1)
+    talk.client.say(prompt(2, "s", "mend it"))
+    assert talk.agent.say(TURN_ONE[1]).kept == []
     if ending == "end":
-        step = talk.agent_ends()
+        step = talk.end_agent()
     else:
-        step = talk.agent(permission(0, "s")) if ending == "permission" else talk.client(prompt(3, "s"))
+        step = talk.agent.say(permission(0, "s")) if ending == "permission" else talk.client.say(prompt(3, "s"))
     assert kept_lines(step)[0] == agent_kept("s", TURN_ONE[1])
 
 
 def test_a_null_result_becomes_an_object_and_other_bytes_stay() -> None:
     talk = loading()
-    talk.agent(b' {"result":null,"id":1 ,"n":1.0}\r\n')
-    assert talk.replay_ends(1).to_client == b' {"result":{},"id":1 ,"n":1.0}\r\n'
+    talk.agent.say(b' {"result":null,"id":1 ,"n":1.0}\r\n')
+    assert talk.end_replay(1).to_client == b' {"result":{},"id":1 ,"n":1.0}\r\n'
 
 
 def test_the_agents_error_follows_the_held_updates() -> None:
     talk = loading()
-    talk.agent(*TOLD)
-    step = talk.agent(error(1, -32603))
+    talk.agent.say(*TOLD)
+    step = talk.agent.say(error(1, -32603))
     assert (step.to_client, step.kept) == (line(TOLD[0], TOLD[1], TOLD[3], TOLD[2], error(1, -32603)), [])
     assert talk.replays_left == []
 
 
 def test_held_updates_are_not_lost_when_the_agent_ends() -> None:
     talk = loading()
-    talk.agent(*TOLD)
-    step = talk.agent_ends()
+    talk.agent.say(*TOLD)
+    step = talk.end_agent()
     held = line(TOLD[0], TOLD[1], TOLD[3], TOLD[2])
     assert step.to_client.startswith(held)
     told = json.loads(step.to_client.removeprefix(held))
@@ -242,163 +242,165 @@ def test_too_many_held_updates_pass_as_the_agents_replay() -> None:
     talk = loading()
     big = line(update("s", "plan", x="?")).replace(b"?", b"x" * (HELD_LIMIT // 4))
     for each in (commands("s", "x"), big, big, big):
-        assert talk.agent(each).to_client == b""
-    assert talk.agent(big).to_client == big * 4 + line(commands("s", "x"))
-    assert talk.agent(chunk("s", "more"), commands("s", "y")).to_client == line(chunk("s", "more"), commands("s", "y"))
-    step = talk.agent(result(1, {}))
+        assert talk.agent.say(each).to_client == b""
+    assert talk.agent.say(big).to_client == big * 4 + line(commands("s", "x"))
+    assert talk.agent.say(chunk("s", "more"), commands("s", "y")).to_client == line(
+        chunk("s", "more"), commands("s", "y")
+    )
+    step = talk.agent.say(result(1, {}))
     assert (step.to_client, step.asked) == (line(result(1, {})), [CloseTranscript(ONE)])
-    assert kept_lines(talk.client(prompt(2, "s"))) == [client_kept(prompt(2, "s"))]
+    assert kept_lines(talk.client.say(prompt(2, "s"))) == [client_kept(prompt(2, "s"))]
 
 
 def test_a_load_passes_if_the_transcript_cannot_be_read() -> None:
     talk = loading(Stored(trouble="EIO"))
     assert talk.all.to_agent.endswith(line(load(1, "s")))
-    assert talk.agent(*TOLD).to_client == line(*TOLD)
-    assert talk.agent(result(1, None)).to_client == line(result(1, None))
+    assert talk.agent.say(*TOLD).to_client == line(*TOLD)
+    assert talk.agent.say(result(1, None)).to_client == line(result(1, None))
     assert talk.replays_left == []
 
 
 def test_a_load_during_a_turn_passes_at_once() -> None:
-    talk = Talk().begins(LOADS).opens("s")
-    talk.client(prompt(5, "s"), load(1, "s"))
+    talk = CoreConversation().initialize(LOADS).open("s")
+    talk.client.say(prompt(5, "s"), load(1, "s"))
     said: list[Said] = [chunk("s", "a"), permission(0, "s"), result(1, {}), chunk("s", "b")]
-    assert talk.agent(*said).to_client == line(*said)
+    assert talk.agent.say(*said).to_client == line(*said)
     assert agent_kept("s", chunk("s", "a")) in talk.all.kept
     assert talk.replays_left == []
 
 
 @pytest.mark.parametrize("first", ["go", "mend it"])
 def test_a_replay_in_the_turn_of_a_prompt_that_begins_like_the_first_one_is_not_recorded_again(first: str) -> None:
-    talk = Talk().begins({"loadSession": True, **RESUMES})
+    talk = CoreConversation().initialize({"loadSession": True, **RESUMES})
     talk.stored["s"] = Stored(says=(prompt(90, "s", first), *PAST[1:]))
-    talk.client(resume(1, "s"))
-    talk.agent(result(1, {}))
-    talk.client(prompt(5, "s", "go on"))
+    talk.client.say(resume(1, "s"))
+    talk.agent.say(result(1, {}))
+    talk.client.say(prompt(5, "s", "go on"))
     replay: list[Said] = [chunk("s", first, "user_message_chunk"), PAST[1]]
     echo: list[Said] = [chunk("s", "go", "user_message_chunk"), chunk("s", " on", "user_message_chunk")]
-    step = talk.agent(*replay, *echo, chunk("s", "I go on."))
+    step = talk.agent.say(*replay, *echo, chunk("s", "I go on."))
     assert step.to_client == line(*replay, *echo, chunk("s", "I go on."))
     assert kept_lines(step) == [agent_kept("s", each) for each in (*echo, chunk("s", "I go on."))]
 
 
 def test_the_echo_of_a_prompt_is_one_message_and_the_same_words_again_are_the_past() -> None:
-    talk = Talk().begins({"loadSession": True, **RESUMES})
+    talk = CoreConversation().initialize({"loadSession": True, **RESUMES})
     talk.stored["s"] = Stored(says=PAST)
-    talk.client(resume(1, "s"))
-    talk.agent(result(1, {}))
-    talk.client(prompt(5, "s", "mend it"))
-    assert kept_lines(talk.agent(TURN_ONE[0])) == [agent_kept("s", TURN_ONE[0])]
-    assert kept_lines(talk.agent(*TURN_ONE)) == []
+    talk.client.say(resume(1, "s"))
+    talk.agent.say(result(1, {}))
+    talk.client.say(prompt(5, "s", "mend it"))
+    assert kept_lines(talk.agent.say(TURN_ONE[0])) == [agent_kept("s", TURN_ONE[0])]
+    assert kept_lines(talk.agent.say(*TURN_ONE)) == []
 
 
 def test_an_unanswered_cancelled_prompt_does_not_prevent_the_comparison() -> None:
-    talk = Talk().begins(LOADS).opens("s")
+    talk = CoreConversation().initialize(LOADS).open("s")
     talk.stored["s"] = Stored(says=PAST)
-    talk.client(prompt(5, "s"), notification("session/cancel", {"sessionId": "s"}), load(1, "s"))
-    assert talk.agent(*TURN_ONE, *TURN_TWO).to_client == b""
-    talk.agent(result(1, {}))
-    assert kept_lines(talk.replay_ends(1)) == []
-    assert kept_lines(talk.client(prompt(6, "s"))) == [client_kept(prompt(6, "s"))]
+    talk.client.say(prompt(5, "s"), notification("session/cancel", {"sessionId": "s"}), load(1, "s"))
+    assert talk.agent.say(*TURN_ONE, *TURN_TWO).to_client == b""
+    talk.agent.say(result(1, {}))
+    assert kept_lines(talk.end_replay(1)) == []
+    assert kept_lines(talk.client.say(prompt(6, "s"))) == [client_kept(prompt(6, "s"))]
 
 
 def test_a_cancel_is_answered_at_once_and_the_rest_of_the_replay_is_dropped() -> None:
     talk = loading()
-    talk.agent(chunk("s", "a"))
-    assert talk.client(cancel(1)).refusals == [(1, -32800)]
-    assert talk.agent(chunk("s", "b"), result(1, {})).to_client == b""
+    talk.agent.say(chunk("s", "a"))
+    assert talk.client.say(cancel(1)).refusals == [(1, -32800)]
+    assert talk.agent.say(chunk("s", "b"), result(1, {})).to_client == b""
     talk = loading()
-    talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}))
-    step = talk.client(cancel(1))
+    talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}))
+    step = talk.client.say(cancel(1))
     assert (step.asked, step.refusals) == ([StopReplay(ONE), ReserveOutput(ONE)], [(1, -32800)])
-    assert talk.replay_ends(1).to_client == b""
+    assert talk.end_replay(1).to_client == b""
 
 
 def test_new_updates_after_a_load_cancelled_during_its_replay_are_recorded() -> None:
     talk = loading()
-    talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
-    assert talk.client(cancel(1)).to_client.endswith(line(GREETING))
-    assert kept_lines(talk.client(prompt(2, "s"))) == [agent_kept("s", GREETING), client_kept(prompt(2, "s"))]
+    talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
+    assert talk.client.say(cancel(1)).to_client.endswith(line(GREETING))
+    assert kept_lines(talk.client.say(prompt(2, "s"))) == [agent_kept("s", GREETING), client_kept(prompt(2, "s"))]
 
 
 @pytest.mark.parametrize("ending", ["told", "cancelled"])
 def test_new_updates_are_recorded_if_the_client_prompts_before_the_replay_ends(ending: str) -> None:
     talk = loading()
-    talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
-    talk.client(prompt(2, "s"))
-    step = talk.replay_ends(1) if ending == "told" else talk.client(cancel(1))
+    talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
+    talk.client.say(prompt(2, "s"))
+    step = talk.end_replay(1) if ending == "told" else talk.client.say(cancel(1))
     assert kept_lines(step) == [agent_kept("s", GREETING)]
     assert step.to_client.endswith(line(GREETING))
     steered = [chunk("s", "mind the tests", "user_message_chunk"), chunk("s", "I do.")]
-    assert kept_lines(talk.agent(*steered)) == [agent_kept("s", said) for said in steered]
+    assert kept_lines(talk.agent.say(*steered)) == [agent_kept("s", said) for said in steered]
 
 
 def test_a_cancelled_loads_replay_is_not_taken_for_the_next_ones() -> None:
     talk = loading()
-    talk.client(cancel(1), load(2, "s"))
-    assert talk.agent(*TURN_ONE).to_client == b""
-    step = talk.agent(result(1, {}), *TURN_ONE, *TURN_TWO, result(2, {}))
+    talk.client.say(cancel(1), load(2, "s"))
+    assert talk.agent.say(*TURN_ONE).to_client == b""
+    step = talk.agent.say(result(1, {}), *TURN_ONE, *TURN_TWO, result(2, {}))
     assert step.asked == [StartReplay(requested(2), heard(*TURN_ONE, *TURN_TWO, late=True), compares=True)]
-    assert talk.replay_ends(2).to_client == line(*TURN_ONE, *TURN_TWO, result(2, {}))
-    assert kept_lines(talk.client(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
+    assert talk.end_replay(2).to_client == line(*TURN_ONE, *TURN_TWO, result(2, {}))
+    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
 
 
 @pytest.mark.parametrize("is_busy", [False, True], ids=["at once", "while the client's output is busy"])
 def test_a_load_that_follows_a_cancelled_and_never_answered_one_gets_all_that_is_told(is_busy: bool) -> None:
     talk = loading()
     talk.output_is_busy = is_busy
-    talk.client(cancel(1), load(2, "s"))
-    talk.agent(*TURN_ONE, *TURN_TWO, result(2, {}), GREETING)
+    talk.client.say(cancel(1), load(2, "s"))
+    talk.agent.say(*TURN_ONE, *TURN_TWO, result(2, {}), GREETING)
     if is_busy:
-        talk.output_is_free()
-    talk.replay_ends(2)
+        talk.free_output()
+    talk.end_replay(2)
     assert talk.all.to_client.endswith(line(*TURN_ONE, *TURN_TWO, result(2, {}), GREETING))
-    assert kept_lines(talk.client(prompt(3, "s"))) == [agent_kept("s", GREETING), client_kept(prompt(3, "s"))]
+    assert kept_lines(talk.client.say(prompt(3, "s"))) == [agent_kept("s", GREETING), client_kept(prompt(3, "s"))]
 
 
 def test_each_of_two_loads_at_once_gets_one_replay() -> None:
     talk = loading()
-    talk.client(load(2, "s"))
+    talk.client.say(load(2, "s"))
     told = [*TURN_ONE, *TURN_TWO]
-    talk.agent(*told, result(1, {}), *told, result(2, {}))
-    assert talk.replay_ends(1).to_client == line(*told, result(1, {}))
-    assert talk.replay_ends(2).to_client == line(*told, result(2, {}))
-    assert kept_lines(talk.client(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
+    talk.agent.say(*told, result(1, {}), *told, result(2, {}))
+    assert talk.end_replay(1).to_client == line(*told, result(1, {}))
+    assert talk.end_replay(2).to_client == line(*told, result(2, {}))
+    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
 
 
 def test_new_updates_are_recorded_if_the_next_load_comes_before_the_replay_ends() -> None:
     talk = loading()
-    talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
-    talk.client(load(2, "s"))
-    talk.replay_ends(1)
+    talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
+    talk.client.say(load(2, "s"))
+    talk.end_replay(1)
     talk.stored["s"] = Stored(says=(*PAST, GREETING))
     told = [*TURN_ONE, *TURN_TWO, GREETING]
-    talk.agent(*told, result(2, {}))
-    assert talk.replay_ends(2).to_client == line(*told, result(2, {}))
-    talk.client(prompt(3, "s"))
+    talk.agent.say(*told, result(2, {}))
+    assert talk.end_replay(2).to_client == line(*told, result(2, {}))
+    talk.client.say(prompt(3, "s"))
     assert kept_lines(talk.all) == [agent_kept("s", GREETING), client_kept(prompt(3, "s"))]
 
 
 def test_repeated_loads_record_nothing_twice() -> None:
-    talk = Talk().begins(LOADS).opens("s")
+    talk = CoreConversation().initialize(LOADS).open("s")
     talk.stored["s"] = Stored(says=PAST)
     for id in (1, 2, 3):
-        talk.client(load(id, "s"))
-        talk.agent(TURN_ONE[0], result(id, {}), TURN_ONE[1], *TURN_TWO)
-        talk.replay_ends(id)
-    talk.client(prompt(4, "s"))
+        talk.client.say(load(id, "s"))
+        talk.agent.say(TURN_ONE[0], result(id, {}), TURN_ONE[1], *TURN_TWO)
+        talk.end_replay(id)
+    talk.client.say(prompt(4, "s"))
     assert kept_lines(talk.all) == [client_kept(prompt(4, "s"))]
 
 
 def test_a_load_without_a_session_passes() -> None:
-    talk = Talk().begins(LOADS)
+    talk = CoreConversation().initialize(LOADS)
     said = request(1, "session/load", {"sessionId": 5})
-    assert talk.client(said).to_agent == line(said)
+    assert talk.client.say(said).to_agent == line(said)
 
 
 def test_a_load_of_a_deleted_session_does_not_reach_the_agent() -> None:
-    talk = Talk().begins(LOADS)
-    talk.client(delete(2, "s"))
-    step = talk.client(load(1, "s"))
+    talk = CoreConversation().initialize(LOADS)
+    talk.client.say(delete(2, "s"))
+    step = talk.client.say(load(1, "s"))
     assert (step.to_agent, step.refusals) == (b"", [(1, -32002)])
 
 
@@ -406,30 +408,30 @@ def test_a_load_of_a_deleted_session_does_not_reach_the_agent() -> None:
 
 
 def test_a_forks_replay_of_its_parent_is_not_recorded() -> None:
-    talk = Talk().begins(LOADS).opens("s")
+    talk = CoreConversation().initialize(LOADS).open("s")
     talk.stored["s"] = Stored(says=PAST)
-    talk.client(request(1, "session/fork", {"sessionId": "s", "cwd": "/w"}))
+    talk.client.say(request(1, "session/fork", {"sessionId": "s", "cwd": "/w"}))
     told = [json.loads(line(said).replace(b'"s"', b'"f"')) for said in (*TURN_ONE, *TURN_TWO)]
-    assert talk.agent(*told[:2]).to_client == line(*told[:2])
-    step = talk.agent(result(1, {"sessionId": "f"}), *told[2:])
+    assert talk.agent.say(*told[:2]).to_client == line(*told[:2])
+    step = talk.agent.say(result(1, {"sessionId": "f"}), *told[2:])
     assert step.to_client == line(result(1, {"sessionId": "f"}), *told[2:])
-    step = talk.client(prompt(2, "f"))
+    step = talk.client.say(prompt(2, "f"))
     assert kept_lines(step) == [RecordLine("f", Peer.CLIENT, raw(prompt(2, "f")))]
 
 
 # Imports.
 
 
-def importing() -> Talk:
+def importing() -> CoreConversation:
     return loading(Stored(has_transcript=False))
 
 
 def test_the_replay_of_an_unrecorded_session_passes_and_begins_its_transcript() -> None:
     talk = importing()
     for said in TOLD:
-        step = talk.agent(said)
+        step = talk.agent.say(said)
         assert (step.to_client, step.kept) == (line(said), [])
-    step = talk.agent(result(1, None))
+    step = talk.agent.say(result(1, None))
     assert (step.to_client, step.warnings) == (line(result(1, None)), [])
     assert step.kept == [
         BeginTranscript("s", "/w", [], file_format.IMPORTED),
@@ -437,28 +439,28 @@ def test_the_replay_of_an_unrecorded_session_passes_and_begins_its_transcript() 
         RecordNote("s", opened_note("session/load")),
         EndTurn("s"),
     ]
-    assert talk.client(prompt(2, "s")).kept == [BeginTurn("s"), RecordLine("s", Peer.CLIENT, raw(prompt(2, "s")))]
+    assert talk.client.say(prompt(2, "s")).kept == [BeginTurn("s"), RecordLine("s", Peer.CLIENT, raw(prompt(2, "s")))]
 
 
 def test_a_session_is_imported_once() -> None:
     talk = importing()
-    talk.agent(*TOLD, result(1, {}))
+    talk.agent.say(*TOLD, result(1, {}))
     before = len(talk.all.kept)
     talk.stored["s"] = Stored(complete=False, says=tuple(TOLD))
-    talk.client(load(2, "s"))
-    assert talk.agent(*TOLD).to_client == b""
-    talk.agent(result(2, {}))
-    assert talk.replay_ends(2).to_client == line(TOLD[0], TOLD[1], TOLD[3], result(2, {}), TOLD[2])
-    talk.client(prompt(3, "s"))
+    talk.client.say(load(2, "s"))
+    assert talk.agent.say(*TOLD).to_client == b""
+    talk.agent.say(result(2, {}))
+    assert talk.end_replay(2).to_client == line(TOLD[0], TOLD[1], TOLD[3], result(2, {}), TOLD[2])
+    talk.client.say(prompt(3, "s"))
     assert kept_lines(Step(kept=talk.all.kept[before:])) == [agent_kept("s", TOLD[2]), client_kept(prompt(3, "s"))]
 
 
 def test_updates_after_the_answer_are_imported_too() -> None:
     talk = importing()
     late = [chunk("s", "hm", "agent_thought_chunk"), chunk("s", "b"), *TURN_ONE]
-    talk.agent(TOLD[0], result(1, {}), *late)
+    talk.agent.say(TOLD[0], result(1, {}), *late)
     talk.stored["s"] = Stored(complete=False, says=(TOLD[0],))
-    kept = kept_lines(talk.client(prompt(2, "s")))
+    kept = kept_lines(talk.client.say(prompt(2, "s")))
     assert kept == [*(agent_kept("s", said) for said in late), client_kept(prompt(2, "s"))]
 
 
@@ -467,26 +469,26 @@ def test_updates_after_the_answer_are_imported_too() -> None:
 def test_a_replay_begins_a_transcript_wherever_the_answer_comes(capabilities: Any, told: Any) -> None:
     for number in range(len(told) + 1):
         talk = loading(Stored(has_transcript=False), capabilities=capabilities)
-        talk.agent(*told[:number], result(1, {}))
+        talk.agent.say(*told[:number], result(1, {}))
         before = tuple(json.loads(each.raw) for each in kept_lines(talk.all))
         talk.stored["s"] = Stored(complete=False, says=before)
-        talk.agent(*told[number:])
-        talk.client(prompt(2, "s"))
+        talk.agent.say(*told[number:])
+        talk.client.say(prompt(2, "s"))
         assert kept_lines(talk.all) == [*(agent_kept("s", said) for said in told), client_kept(prompt(2, "s"))]
 
 
 def test_an_error_imports_nothing() -> None:
     talk = importing()
-    talk.agent(*TOLD)
-    step = talk.agent(error(1, -32603))
+    talk.agent.say(*TOLD)
+    step = talk.agent.say(error(1, -32603))
     assert (step.to_client, talk.all.kept[1:]) == (line(error(1, -32603)), [])
 
 
 def test_nothing_is_imported_once_a_turn_has_begun() -> None:
     talk = importing()
-    talk.agent(TOLD[0])
-    talk.client(prompt(2, "s"))
-    talk.agent(chunk("s", "live"), result(1, {}))
+    talk.agent.say(TOLD[0])
+    talk.client.say(prompt(2, "s"))
+    talk.agent.say(chunk("s", "live"), result(1, {}))
     kept = [each for each in talk.all.kept if isinstance(each, RecordLine)]
     assert kept == [RecordLine("s", Peer.CLIENT, raw(prompt(2, "s"))), agent_kept("s", chunk("s", "live"))]
 
@@ -497,18 +499,18 @@ def test_nothing_is_imported_once_a_turn_has_begun() -> None:
 def test_on_request_only_new_updates_of_a_native_load_pass() -> None:
     talk = loading(modes=Modes(load=STORE))
     told = [*TURN_ONE, *TURN_TWO]
-    assert talk.agent(*told, commands("s", "x"), GREETING).to_client == b""
+    assert talk.agent.say(*told, commands("s", "x"), GREETING).to_client == b""
     asked = StartReplay(ONE, heard(*told, GREETING), compares=True, fixed_rule=Rule.ASKED_FOR)
-    assert talk.agent(result(1, None)).asked == [asked]
-    assert talk.replay_ends(1).to_client == line(GREETING, result(1, {}), commands("s", "x"))
+    assert talk.agent.say(result(1, None)).asked == [asked]
+    assert talk.end_replay(1).to_client == line(GREETING, result(1, {}), commands("s", "x"))
 
 
 def test_updates_that_are_not_shown_have_no_limit() -> None:
     talk = loading(modes=Modes(load=STORE))
     big = line(update("s", "agent_message_chunk", x="?")).replace(b"?", b"x" * (HELD_LIMIT // 8))
     for _ in range(9):
-        assert talk.agent(big).to_client == b""
-    (asked,) = talk.agent(result(1, {})).asked
+        assert talk.agent.say(big).to_client == b""
+    (asked,) = talk.agent.say(result(1, {})).asked
     assert isinstance(asked, StartReplay)
     assert asked.fixed_rule is Rule.ASKED_FOR
 
@@ -520,17 +522,17 @@ def test_on_request_a_load_is_sent_as_a_resume_if_possible() -> None:
 
 @pytest.mark.parametrize("stored", [Stored(), Stored(complete=False), Stored(has_transcript=False)])
 def test_a_resume_served_by_a_native_load_shows_nothing(stored: Stored) -> None:
-    talk = Talk(modes=Modes(resume=STORE)).begins(LOADS)
+    talk = CoreConversation(modes=Modes(resume=STORE)).initialize(LOADS)
     talk.stored["s"] = replace(stored, says=tuple(TOLD))
-    assert talk.client(resume(1, "s")).to_agent == line(load(1, "s"))
-    assert talk.agent(*TOLD).to_client == b""
-    step = talk.agent(result(1, None))
+    assert talk.client.say(resume(1, "s")).to_agent == line(load(1, "s"))
+    assert talk.agent.say(*TOLD).to_client == b""
+    step = talk.agent.say(result(1, None))
     if stored.has_transcript:
         conversation = heard(TOLD[0], TOLD[1], TOLD[3])
         assert step.asked == [
             StartReplay(ONE, conversation, compares=True, fixed_rule=Rule.ASKED_FOR, shows_replay=False)
         ]
-        step = talk.replay_ends(1)
+        step = talk.end_replay(1)
     assert step.to_client == line(result(1, {}), TOLD[2])
     assert (step.warnings, talk.replays_left) == ([], [])
 
@@ -541,11 +543,11 @@ ELSEWHERE: list[Said] = [chunk("s", "and now the docs", "user_message_chunk"), c
 UNANSWERED = chunk("s", "one more thing", "user_message_chunk")
 
 
-def resuming() -> Talk:
+def resuming() -> CoreConversation:
     """A resume that the agent serves by a load; it has not answered."""
-    talk = Talk(modes=Modes(resume=STORE)).begins(LOADS)
+    talk = CoreConversation(modes=Modes(resume=STORE)).initialize(LOADS)
     talk.stored["s"] = Stored(says=PAST)
-    talk.client(resume(1, "s"))
+    talk.client.say(resume(1, "s"))
     return talk
 
 
@@ -561,9 +563,9 @@ def test_a_resume_served_by_a_native_load_records_the_tail_without_sending_it(
     tail: list[Said], kept: list[Said]
 ) -> None:
     talk = resuming()
-    assert talk.agent(*TURN_ONE, *TURN_TWO, *tail, result(1, {})).to_client == b""
-    assert talk.replay_ends(1).to_client == line(result(1, {}))
-    step = talk.client(prompt(2, "s"))
+    assert talk.agent.say(*TURN_ONE, *TURN_TWO, *tail, result(1, {})).to_client == b""
+    assert talk.end_replay(1).to_client == line(result(1, {}))
+    step = talk.client.say(prompt(2, "s"))
     assert step.to_client == b""
     recorded = [each.raw for each in kept_lines(step) if each.peer is Peer.AGENT]
     assert recorded == [raw(each) for each in kept]
@@ -571,48 +573,48 @@ def test_a_resume_served_by_a_native_load_records_the_tail_without_sending_it(
 
 def test_a_resume_served_by_a_native_load_sends_what_is_new_after_its_answer() -> None:
     talk = resuming()
-    talk.agent(*TURN_ONE, TURN_TWO[0], result(1, {}))
-    talk.replay_ends(1)
-    assert talk.agent(TURN_TWO[1]).to_client == b""
-    assert talk.agent(GREETING).to_client == line(GREETING)
-    assert agent_kept("s", GREETING) in talk.client(prompt(2, "s")).kept
+    talk.agent.say(*TURN_ONE, TURN_TWO[0], result(1, {}))
+    talk.end_replay(1)
+    assert talk.agent.say(TURN_TWO[1]).to_client == b""
+    assert talk.agent.say(GREETING).to_client == line(GREETING)
+    assert agent_kept("s", GREETING) in talk.client.say(prompt(2, "s")).kept
 
 
 def test_a_users_message_before_the_answer_to_a_resume_is_not_sent_with_what_the_agent_says_after_it() -> None:
     talk = resuming()
-    talk.agent(*TURN_ONE, *TURN_TWO, UNANSWERED, result(1, {}))
-    talk.replay_ends(1)
-    assert talk.agent(GREETING).to_client == line(GREETING)
-    step = talk.client(prompt(2, "s"))
+    talk.agent.say(*TURN_ONE, *TURN_TWO, UNANSWERED, result(1, {}))
+    talk.end_replay(1)
+    assert talk.agent.say(GREETING).to_client == line(GREETING)
+    step = talk.client.say(prompt(2, "s"))
     assert kept_lines(step)[:2] == [agent_kept("s", UNANSWERED), agent_kept("s", GREETING)]
 
 
 @pytest.mark.parametrize("asked", [permission("p", "s"), request("f", "fs/read_text_file", {"sessionId": "s"})])
 def test_a_resume_served_by_a_native_load_shows_nothing_when_the_agent_asks_the_client(asked: Said) -> None:
     talk = resuming()
-    assert talk.agent(*TURN_ONE, asked, *TURN_TWO, *ELSEWHERE, result(1, {})).to_client == line(asked)
-    assert talk.replay_ends(1).to_client == line(result(1, {}))
-    assert agent_kept("s", ELSEWHERE[1]) in talk.client(prompt(2, "s")).kept
+    assert talk.agent.say(*TURN_ONE, asked, *TURN_TWO, *ELSEWHERE, result(1, {})).to_client == line(asked)
+    assert talk.end_replay(1).to_client == line(result(1, {}))
+    assert agent_kept("s", ELSEWHERE[1]) in talk.client.say(prompt(2, "s")).kept
 
 
 def test_a_prompt_before_the_answer_to_a_resume_shows_nothing_of_the_agents_replay() -> None:
     talk = resuming()
-    talk.agent(*TURN_ONE)
-    assert talk.client(prompt(2, "s")).to_client == b""
+    talk.agent.say(*TURN_ONE)
+    assert talk.client.say(prompt(2, "s")).to_client == b""
     answer = chunk("s", "Of course.")
-    assert talk.agent(result(1, {}), answer, stopped(2)).to_client == line(result(1, {}), answer, stopped(2))
+    assert talk.agent.say(result(1, {}), answer, stopped(2)).to_client == line(result(1, {}), answer, stopped(2))
 
 
 def test_a_refused_resume_served_by_a_native_load_shows_what_the_agent_said() -> None:
     talk = resuming()
-    assert talk.agent(GREETING, error(1, -32000, "log in")).to_client == line(GREETING, error(1, -32000, "log in"))
+    assert talk.agent.say(GREETING, error(1, -32000, "log in")).to_client == line(GREETING, error(1, -32000, "log in"))
 
 
 def test_on_request_native_list_and_delete_are_served_from_the_store() -> None:
     capabilities: dict[str, Any] = {"sessionCapabilities": {"list": {}, "delete": {}}}
-    talk = Talk(modes=Modes(list=STORE, delete=STORE)).begins(capabilities)
+    talk = CoreConversation(modes=Modes(list=STORE, delete=STORE)).initialize(capabilities)
     for asked in (request(1, "session/list"), delete(2, "s")):
-        step = talk.client(asked)
+        step = talk.client.say(asked)
         assert step.to_agent == b""
         assert b'"result"' in step.to_client
 
@@ -621,26 +623,26 @@ def test_on_request_native_list_and_delete_are_served_from_the_store() -> None:
 
 
 def test_a_session_restored_under_another_id_keeps_the_clients_id() -> None:
-    talk = Talk().begins(RESUMES)
+    talk = CoreConversation().initialize(RESUMES)
     talk.stored["s"] = Stored()
-    talk.client(load(1, "s"))
-    talk.agent(b'{"id":1,"result":{"sessionId":"n","n":1.0}}\n')
-    assert talk.replay_ends(1).to_client == b'{"id":1,"result":{"sessionId":"s","n":1.0}}\n'
-    assert talk.client(prompt(2, "s")).to_agent == line(prompt(2, "n"))
-    step = talk.agent(chunk("n", "a"), stopped(2))
+    talk.client.say(load(1, "s"))
+    talk.agent.say(b'{"id":1,"result":{"sessionId":"n","n":1.0}}\n')
+    assert talk.end_replay(1).to_client == b'{"id":1,"result":{"sessionId":"s","n":1.0}}\n'
+    assert talk.client.say(prompt(2, "s")).to_agent == line(prompt(2, "n"))
+    step = talk.agent.say(chunk("n", "a"), stopped(2))
     assert step.to_client == line(chunk("s", "a"), stopped(2))
     assert step.kept[0] == agent_kept("s", chunk("s", "a"))
-    assert talk.client(load(3, "s")).to_agent == line(resume(3, "n"))
+    assert talk.client.say(load(3, "s")).to_agent == line(resume(3, "n"))
 
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])
 def test_a_replay_is_not_recorded_again_where_acp_proxy_adds_nothing(method: str) -> None:
-    talk = Talk(serves=False).begins(LOADS)
+    talk = CoreConversation(serves=False).initialize(LOADS)
     talk.stored["s"] = Stored(says=PAST)
-    talk.client(load(1, "s") | {"method": method})
-    step = talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}))
+    talk.client.say(load(1, "s") | {"method": method})
+    step = talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}))
     assert step.to_client == line(*TURN_ONE, *TURN_TWO, result(1, {}))
-    assert agent_kept("s", TURN_ONE[1]) not in [*step.kept, *talk.client(prompt(2, "s")).kept]
+    assert agent_kept("s", TURN_ONE[1]) not in [*step.kept, *talk.client.say(prompt(2, "s")).kept]
 
 
 # A turn that was cut, and that the agent finished.
@@ -653,11 +655,11 @@ REST = chunk("s", " have passed.")
 
 def test_the_rest_of_a_turn_that_was_cut_is_shown_and_recorded() -> None:
     talk = loading(Stored(says=CUT, open=False))
-    talk.agent(*FINISHED, result(1, {}))
-    step = talk.replay_ends(1)
+    talk.agent.say(*FINISHED, result(1, {}))
+    step = talk.end_replay(1)
     assert step.to_client == line(REST, result(1, {}))
     assert step.kept == [shown("transcript", Rule.LESS)]
-    assert kept_lines(talk.client(prompt(2, "s", "go on"))) == [
+    assert kept_lines(talk.client.say(prompt(2, "s", "go on"))) == [
         agent_kept("s", REST),
         client_kept(prompt(2, "s", "go on")),
     ]
@@ -665,25 +667,25 @@ def test_the_rest_of_a_turn_that_was_cut_is_shown_and_recorded() -> None:
 
 def test_a_rest_that_was_recorded_is_known_at_the_next_load() -> None:
     talk = loading(Stored(says=(*CUT, REST), open=False))
-    talk.agent(*FINISHED, result(1, {}))
-    assert talk.replay_ends(1).to_client == line(result(1, {}))
-    assert kept_lines(talk.client(prompt(2, "s"))) == [client_kept(prompt(2, "s"))]
+    talk.agent.say(*FINISHED, result(1, {}))
+    assert talk.end_replay(1).to_client == line(result(1, {}))
+    assert kept_lines(talk.client.say(prompt(2, "s"))) == [client_kept(prompt(2, "s"))]
 
 
 @pytest.mark.parametrize("is_open", [True, None])
 def test_the_rest_of_a_turn_that_may_be_running_elsewhere_is_shown_and_not_recorded(is_open: bool | None) -> None:
     talk = loading(Stored(says=CUT, open=is_open))
-    talk.agent(*FINISHED, result(1, {}))
-    assert talk.replay_ends(1).to_client == line(REST, result(1, {}))
-    assert kept_lines(talk.client(prompt(2, "s"))) == [client_kept(prompt(2, "s"))]
+    talk.agent.say(*FINISHED, result(1, {}))
+    assert talk.end_replay(1).to_client == line(REST, result(1, {}))
+    assert kept_lines(talk.client.say(prompt(2, "s"))) == [client_kept(prompt(2, "s"))]
 
 
 def test_a_turn_is_not_completed_by_a_second_load_in_a_process_which_has_the_transcript_open_itself() -> None:
     talk = loading(Stored(says=CUT, open=True))
-    talk.agent(*FINISHED, result(1, {}))
-    talk.replay_ends(1)
+    talk.agent.say(*FINISHED, result(1, {}))
+    talk.end_replay(1)
     talk.stored["s"] = Stored(says=CUT, open=False)
-    talk.client(load(2, "s"))
-    talk.agent(*FINISHED, result(2, {}))
-    talk.replay_ends(2)
-    assert kept_lines(talk.client(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
+    talk.client.say(load(2, "s"))
+    talk.agent.say(*FINISHED, result(2, {}))
+    talk.end_replay(2)
+    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]

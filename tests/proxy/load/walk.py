@@ -47,9 +47,9 @@ from acp_proxy.proxy.load.states import LoadEvent, LoadState
 from tests.conversation import (
     LOADS,
     RESUMES,
+    CoreConversation,
     Step,
     Stored,
-    Talk,
     cancel,
     chunk,
     commands,
@@ -69,7 +69,7 @@ from tests.conversation import (
 from tests.proxy.load.loading import GREETING, PAST, TURN_ONE, TURN_TWO
 
 GOLDEN = Path(__file__).parent / "golden"
-Act = Callable[[Talk], Step]
+Act = Callable[[CoreConversation], Step]
 
 
 class Impossible(Exception):
@@ -113,7 +113,7 @@ class Walk:
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
-        self.talk = Talk(modes=kind.modes).begins(kind.capabilities)
+        self.talk = CoreConversation(modes=kind.modes).initialize(kind.capabilities)
         self.talk.stored["s"] = self.talk.stored["parent"] = kind.stored
         self.id = 1
         """The load's request id."""
@@ -125,19 +125,19 @@ class Walk:
 
     def ask(self, id: int) -> Step:
         self.id, self.open = id, self.open | {id}
-        return self.talk.client(self.kind.ask(id))
+        return self.talk.client.say(self.kind.ask(id))
 
     def agree(self, id: int = 0, session: str | None = None) -> Step:
         id = self._answered(id)
         if self._is_asked_anew(id):
-            return self.talk.agent(result("acp-proxy/1", {"sessionId": "n"}))
+            return self.talk.agent.say(result("acp-proxy/1", {"sessionId": "n"}))
         if self.kind.method == "session/fork":
-            return self.talk.agent(result(id, {"sessionId": "s"}))
-        return self.talk.agent(result(id, {"sessionId": session} if session else None))
+            return self.talk.agent.say(result(id, {"sessionId": "s"}))
+        return self.talk.agent.say(result(id, {"sessionId": session} if session else None))
 
     def refuse(self, code: int, words: str) -> Step:
         id = self._answered(0)
-        return self.talk.agent(error("acp-proxy/1" if self._is_asked_anew(id) else id, code, words))
+        return self.talk.agent.say(error("acp-proxy/1" if self._is_asked_anew(id) else id, code, words))
 
     def _answered(self, id: int) -> int:
         id = id or self.id
@@ -151,31 +151,31 @@ class Walk:
 
     def say(self, *updates: Any) -> Step:
         named = (line(each).replace(b'"s"', b'"%s"' % self.session.encode()) for each in updates)
-        return self.talk.agent(*map(json.loads, named))
+        return self.talk.agent.say(*map(json.loads, named))
 
     def end_replay(self) -> Step:
         if not self.talk.replays_running:
             raise Impossible
-        return self.talk.replay_ends_by_id(self.talk.replays_running[0], brief="RECORD")
+        return self.talk.end_replay_by_id(self.talk.replays_running[0], brief="RECORD")
 
     def prompt(self) -> Step:
         id = max(50, *self.open, 50) + 1
         self.open |= {id}
-        return self.talk.client(prompt(id, "s", "and now?"))
+        return self.talk.client.say(prompt(id, "s", "and now?"))
 
     def end_turn(self) -> Step:
         prompts = [id for id in self.open if id > 50]
         if not prompts:
             raise Impossible
-        return self.talk.agent(stopped(self._answered(min(prompts))))
+        return self.talk.agent.say(stopped(self._answered(min(prompts))))
 
     def free_output(self) -> Step:
         if not self.talk.wait_for_output:
             raise Impossible
-        return self.talk.output_is_free()
+        return self.talk.free_output()
 
     def cancel(self) -> Step:
-        return self.talk.client(cancel(self.id))
+        return self.talk.client.say(cancel(self.id))
 
 
 def _asked(walk: Walk) -> None:
@@ -320,10 +320,12 @@ EVENTS: dict[str, Callable[[Walk], Step]] = {
     "output is free": Walk.free_output,
     "prompt": Walk.prompt,
     "turn ends": Walk.end_turn,
-    "close": lambda walk: walk.talk.client(request(80, "session/close", {"sessionId": "s"})),
-    "load again": lambda walk: walk.ask(3) if walk.kind.method != "session/fork" else walk.talk.client(load(3, "s")),
-    "delete": lambda walk: walk.talk.client(delete(81, "s")),
-    "agent ends": lambda walk: walk.talk.agent_ends(),
+    "close": lambda walk: walk.talk.client.say(request(80, "session/close", {"sessionId": "s"})),
+    "load again": lambda walk: (
+        walk.ask(3) if walk.kind.method != "session/fork" else walk.talk.client.say(load(3, "s"))
+    ),
+    "delete": lambda walk: walk.talk.client.say(delete(81, "s")),
+    "agent ends": lambda walk: walk.talk.end_agent(),
     "permission": lambda walk: walk.say(permission(71, "s")),
     "known turn": lambda walk: walk.say(*TURN_TWO),
     "first turn": lambda walk: walk.say(*TURN_ONE),
@@ -337,7 +339,7 @@ EVENTS: dict[str, Callable[[Walk], Step]] = {
 def _come_to_an_end(walk: Walk) -> Iterator[Step]:
     """What follows from here, if both peers go on: everything that is under way ends, and a turn follows."""
     talk = walk.talk
-    yield talk.output_is_free()
+    yield talk.free_output()
     for id in sorted(id for id in walk.open if id < 50):
         yield walk.agree(id)
     while talk.replays_running:
@@ -347,7 +349,7 @@ def _come_to_an_end(walk: Walk) -> Iterator[Step]:
     yield walk.say(chunk("s", "and now?", "user_message_chunk"), chunk("s", "Now all is well."))
     while any(id > 50 for id in walk.open):
         yield walk.end_turn()
-    yield talk.agent_ends()
+    yield talk.end_agent()
     while talk.replays_running:
         yield walk.end_replay()
 
