@@ -82,18 +82,18 @@ sheet](cheat-sheet.md) says which command is for what. These mean the same every
 |-|-|
 |`SESSION`, `FILE`|an id, its beginning, a title, a part of it, or `last`; for `FILE`, also a transcript|
 |`--store DIR`|the store to use. Default: your user data directory|
-|`--agent NAME`|only sessions of agents in whose name a word begins with NAME|
-|`--cwd DIR`, `--here`|only sessions in exactly this directory; in the current one or below|
-|`--since WHEN`, `--until WHEN`|only what happened in this time: `30m`, `12h`, `7d`, `2w`, `yesterday`, `2026-11-01`|
+|`--agent NAME`, `-a`|only sessions of agents in whose name a word begins with NAME|
+|`--cwd DIR`; `--here`, `-H`|only sessions in exactly this directory; in the current one or below|
+|`--since WHEN`, `-S`; `--until WHEN`, `-U`|only what happened in this time: `7d`, `yesterday`, `2026-11-01`|
 |`--branch NAME`|only sessions begun on this Git branch|
-|`--turn N`|only this turn or these turns: `3`, `2-5`, `7-`, or `-1` for the last|
+|`--turn N`, `-t`|only this turn or these turns: `3`, `2-5`, `7-`, or `-1` for the last|
 |`--dry-run`|only show what would be done|
-|`--yes`|do not ask for confirmation|
+|`--yes`, `-y`|do not ask for confirmation|
 |`--registry URL\|FILE`|another registry of agents|
 |`--json`|print [JSON](json.md)|
 
-`acp-proxy` alone takes `--version`, `--install-completion` and `--show-completion`. Each option of `run` has a
-variable: `ACP_PROXY_DELETE_MODE` sets `--delete-mode`, `ACP_PROXY_STORE` the store of every command.
+`acp-proxy` alone takes `--version` (`-V`, `-v`), `--install-completion` and `--show-completion`. Each option of `run`
+has a variable: `ACP_PROXY_DELETE_MODE` sets `--delete-mode`, `ACP_PROXY_STORE` the store of every command.
 """
 
 

@@ -30,8 +30,6 @@ _NUMBERS = {
 """What to write instead of a wrong number, by the parsing library's message."""
 INSTEAD = {
     ("list", "--all"): "acp-proxy list; for the archived ones: --archived",
-    ("list", "-n"): "--limit N",
-    ("search", "-n"): "--limit N",
     ("browse", ""): "type the words there, or: acp-proxy search WORDS",
     ("web", ""): "--port N",
     ("export", "--html"): "--format html",
@@ -351,7 +349,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+        bool,
+        typer.Option(
+            "--version", "-V", "-v", callback=_print_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     pass

@@ -130,6 +130,7 @@ AgentOption = Annotated[
     str,
     typer.Option(
         "--agent",
+        "-a",
         metavar="NAME",
         help="Only agents whose name has a word that begins with NAME.",
         autocompletion=completion.complete_agent,
@@ -164,7 +165,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 RegistryOption = Annotated[
     str, typer.Option("--registry", metavar="URL|FILE", help="Another registry of agents.", show_default=False)
 ]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 @contextmanager

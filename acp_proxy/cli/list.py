@@ -84,12 +84,16 @@ def list_sessions(
     until: UntilOption = "",
     branch: BranchOption = "",
     sort: Annotated[_Sort, typer.Option("--sort", help="The order. turns, size: the most first.")] = "newest",
-    long: Annotated[bool, typer.Option("--long", help="Also tokens and cost, as far as agents say them.")] = False,
+    long: Annotated[
+        bool, typer.Option("--long", "-l", help="Also tokens and cost, as far as agents say them.")
+    ] = False,
     archived: Annotated[
         bool, typer.Option("--archived", help="Only archived sessions. Without it: only others.")
     ] = False,
     pinned: Annotated[bool, typer.Option("--pinned", help="Only pinned sessions.")] = False,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Show at most N sessions.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", metavar="N", min=1, help="Show at most N sessions.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """List the sessions of all agents, newest first.

@@ -45,7 +45,8 @@ Turns = tuple[int, int | None]
 """The first and the last turn; None: up to the end. A negative first one counts from the end, and is the last, too."""
 _TURNS = re.compile(r"(-?[1-9][0-9]{0,8})(-([1-9][0-9]{0,8})?)?")
 TurnOption = Annotated[
-    str, typer.Option("--turn", metavar="N", help="Only this turn or these turns: 3, 2-5, 7-, or -1 for the last.")
+    str,
+    typer.Option("--turn", "-t", metavar="N", help="Only this turn or these turns: 3, 2-5, 7-, or -1 for the last."),
 ]
 
 

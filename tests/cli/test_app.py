@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.main import get_group
 from typer.testing import CliRunner
 
 from acp_proxy import __version__
@@ -46,6 +47,8 @@ def printed(*words: str) -> str:
         (["sessions", "ls", "-h"], ["sessions", "list", "-h"]),
         (["sessions", "help", "ls"], ["sessions", "list", "-h"]),
         (["version"], ["--version"]),
+        (["-v"], ["--version"]),
+        (["-V"], ["--version"]),
         (["help"], ["--help"]),
         (["help", "help"], ["--help"]),
         (["help", "editor"], ["editor", "--help"]),
@@ -149,6 +152,25 @@ def test_other_words_for_commands_name_a_command() -> None:
     assert not [word for word in ELSEWHERE if word in Main.table or word in Main.short]
     for whole in ELSEWHERE.values():
         assert all(each.split()[1] in Main.table for each in whole.split(", or: "))
+
+
+def test_an_option_has_the_same_letter_in_every_command() -> None:
+    letters: dict[str, set[str]] = {}
+    options: dict[str, set[str]] = {}
+    for name in Main.table:
+        for each in get_group(app).commands[name].params:
+            for word in each.opts if each.param_type_name == "option" else ():
+                if not word.startswith("--"):
+                    letters.setdefault(each.opts[0], set()).add(word)
+                    options.setdefault(word, set()).add(each.opts[0])
+    assert letters
+    assert {word: found for word, found in [*letters.items(), *options.items()] if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize("command", ["list", "search", "stats", "browse", "export"])
+def test_commands_on_many_sessions_have_the_same_filters_by_the_same_letters(command: str) -> None:
+    shown = printed(command, "--help")
+    assert all(text in shown for text in ("-a, --agent", "-H, --here", "-S, --since", "-U, --until"))
 
 
 @pytest.mark.parametrize(("command", "wrong"), INSTEAD)

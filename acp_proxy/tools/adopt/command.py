@@ -50,12 +50,16 @@ def adopt(
     since: Annotated[
         str,
         typer.Option(
-            "--since", metavar="WHEN", help="Only sessions active since then: 30m, 12h, 7d, 2w, yesterday, 2026-11-01."
+            "--since",
+            "-S",
+            metavar="WHEN",
+            help="Only sessions active since then: 30m, 12h, 7d, 2w, yesterday, 2026-11-01.",
         ),
     ] = "",
     cwd: Annotated[str, typer.Option("--cwd", metavar="DIR", help="Only sessions in exactly this directory.")] = "",
     limit: Annotated[
-        int | None, typer.Option("--limit", metavar="N", min=1, help="At most N sessions of each agent, newest first.")
+        int | None,
+        typer.Option("--limit", "-n", metavar="N", min=1, help="At most N sessions of each agent, newest first."),
     ] = None,
     redact: Annotated[
         str,

@@ -89,7 +89,8 @@ def export(
     ] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     web: Annotated[
-        bool, typer.Option("--web", help="Open the HTML page in the browser, from a temporary directory of yours.")
+        bool,
+        typer.Option("--web", "-w", help="Open the HTML page in the browser, from a temporary directory of yours."),
     ] = False,
     tools: Annotated[
         _Tools | None,

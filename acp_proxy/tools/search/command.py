@@ -75,7 +75,7 @@ def search(
     ] = "",
     failed: Annotated[bool, typer.Option("--failed", help="Only turns with a tool call that failed.")] = False,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="Show at most N sessions, newest first.")
+        int, typer.Option("--limit", "-n", metavar="N", min=1, help="Show at most N sessions, newest first.")
     ] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:

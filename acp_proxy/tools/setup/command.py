@@ -84,7 +84,7 @@ def setup(
         bool, typer.Option("--force", help="With --agent: add it though its program is not here, or does not answer.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     undo: Annotated[bool, typer.Option("--undo", help="Take back what setup did.")] = False,
     registry: RegistryOption = "",
 ) -> None:

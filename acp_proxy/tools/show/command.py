@@ -38,7 +38,8 @@ def show(
         Path | None, typer.Option("--extract", metavar="DIR", help="Save images and files to DIR instead.")
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on while its turn is running; Ctrl-C ends this. Shown as by replay.")
+        bool,
+        typer.Option("--follow", "-f", help="Go on while its turn is running; Ctrl-C ends this. Shown as by replay."),
     ] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Print the transcript, byte for byte.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print each message as a line of JSON.")] = False,
