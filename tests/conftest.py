@@ -26,7 +26,8 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,7 @@ from tests.tools.sync import servers
 
 forked.is_on = True
 os.environ[VARIABLE] = os.devnull  # not that of the developer
+os.environ["TZ"] = "UTC"  # nor the developer's zone
 os.environ["ACP_PROXY_REGISTRY"] = os.path.join(os.path.dirname(__file__), "no-registry.json")  # no test asks the web
 
 # Thousands of stores are made and synchronized to the disk, whose speed no test is about.
@@ -110,6 +112,19 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         if report.when == "call" or not report.passed:
             item.ihook.pytest_runtest_logreport(report=report)
     return True
+
+
+@pytest.fixture
+def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Sets the local time zone, by its name."""
+
+    def use(name: str) -> None:
+        monkeypatch.setenv("TZ", name)
+        time.tzset()
+
+    yield use
+    monkeypatch.undo()
+    time.tzset()
 
 
 @pytest.fixture

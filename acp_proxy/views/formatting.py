@@ -51,8 +51,39 @@ def format_short_time(stamp: str, now: datetime) -> str:
 
 def format_local_time(stamp: str) -> str:
     """A transcript's time in the local zone, to the second."""
+    return _format_local(stamp, "%Y-%m-%d %H:%M:%S")
+
+
+def format_clock_time(stamp: str) -> str:
+    """A transcript's time in the local zone, to the minute."""
+    return _format_local(stamp, "%H:%M")
+
+
+def format_day(stamp: str) -> str:
+    """The local day of a transcript's time."""
+    return _format_local(stamp, "%Y-%m-%d")
+
+
+def format_minute(stamp: str) -> str:
+    """A transcript's time for a document that others read: local, with the zone: ``2026-11-20 10:15 UTC+01:00``."""
+    moment = _parse_local(stamp)
+    if moment is None:
+        return ""
+    zone = moment.isoformat(timespec="minutes")[len("2026-11-20T10:15") :]
+    return f"{moment:%Y-%m-%d %H:%M} UTC{zone if zone != '+00:00' else ''}"
+
+
+def _format_local(stamp: str, form: str) -> str:
+    moment = _parse_local(stamp)
+    return moment.strftime(form) if moment is not None else ""
+
+
+def _parse_local(stamp: str) -> datetime | None:
     moment = _parse_time(stamp)
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment is not None else ""
+    try:
+        return moment.astimezone() if moment is not None else None
+    except (ValueError, OverflowError):  # near the end of the year 9999
+        return None
 
 
 def format_stamp(moment: datetime) -> str:

@@ -59,18 +59,6 @@ def shorten_path(path: str, cwd: str | None) -> str:
     return path.removeprefix(cwd.rstrip("/\\") + "/") if cwd else path
 
 
-def format_clock_time(stamp: str) -> str:
-    """A transcript's time, to the minute."""
-    return stamp[11:16] if re.match(_STAMP, stamp) else ""
-
-
-def format_day(stamp: str) -> str:
-    return stamp[:10] if re.match(_STAMP, stamp) else ""
-
-
-_STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
-
-
 def find_uri(block: object) -> str:
     """The name of a resource or of a link to one."""
     return acp.text(block, "uri") or acp.text(acp.member(block, "resource"), "uri") or ""

@@ -197,11 +197,14 @@ def test_a_missing_argument_is_explained_with_an_example() -> None:
 @pytest.mark.parametrize(
     ("words", "advice"),
     [
-        (["sessions", "list", "--limit", "abc"], "'--limit': write a whole number, such as 20, not 'abc'"),
-        (["sessions", "list", "--limit", "1.5"], "'--limit': write a whole number, such as 20, not '1.5'"),
-        (["sessions", "list", "--limit", ""], "'--limit': write a whole number, such as 20, not ''"),
-        (["sessions", "list", "--limit", "0"], "'--limit': write 1 or more, not '0'"),
-        (["sessions", "list", "--limit", "9" * 5000], f"'--limit': write a whole number, such as 20, not '{'9' * 20}'"),
+        (["sessions", "list", "--limit", "abc"], "'--limit' / '-n': write a whole number, such as 20, not 'abc'"),
+        (["sessions", "list", "--limit", "1.5"], "'--limit' / '-n': write a whole number, such as 20, not '1.5'"),
+        (["sessions", "list", "--limit", ""], "'--limit' / '-n': write a whole number, such as 20, not ''"),
+        (["sessions", "list", "--limit", "0"], "'--limit' / '-n': write 1 or more, not '0'"),
+        (
+            ["sessions", "list", "--limit", "9" * 5000],
+            f"'--limit' / '-n': write a whole number, such as 20, not '{'9' * 20}'",
+        ),
         (["replay", "--speed", "abc", "last"], "'--speed': write a number, such as 2 or 0.5, not 'abc'"),
         (["replay", "--speed", "-1", "last"], "'--speed': write 0 or more, not '-1.0'"),
     ],

@@ -1,9 +1,11 @@
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
 from acp_proxy.views import formatting
 
+FORMS = (formatting.format_day, formatting.format_clock_time, formatting.format_minute)
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
 
@@ -37,12 +39,35 @@ def test_the_day_of_a_short_time_is_that_of_the_time_zone() -> None:
     assert formatting.format_short_time("2026-11-12T20:00:00.000Z", east) == "13 Nov"
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("UTC", ("2026-11-20", "23:15", "2026-11-20 23:15 UTC")),
+        ("Asia/Kolkata", ("2026-11-21", "04:45", "2026-11-21 04:45 UTC+05:30")),
+        ("America/New_York", ("2026-11-20", "18:15", "2026-11-20 18:15 UTC-05:00")),
+    ],
+)
+def test_documents_have_local_times_with_the_zone(
+    name: str, told: tuple[str, str, str], zone: Callable[[str], None]
+) -> None:
+    zone(name)
+    stamp = "2026-11-20T23:15:02.123Z"
+    assert tuple(form(stamp) for form in FORMS) == told
+    assert formatting.format_local_time(stamp).startswith(" ".join(told[:2]))
+
+
+def test_a_time_that_the_zone_does_not_have_is_empty(zone: Callable[[str], None]) -> None:
+    zone("Asia/Kolkata")
+    assert [form("9999-12-31T23:59:59.000Z") for form in FORMS] == [""] * 3
+
+
 @pytest.mark.parametrize("stamp", ["", "yesterday", "0001-01-01T00:00:00.000Z"])
 def test_an_invalid_time_is_empty(stamp: str) -> None:
     assert (
         formatting.format_age(stamp, NOW)
         == formatting.format_short_time(stamp, NOW)
         == formatting.format_local_time(stamp)
+        == "".join(form(stamp) for form in FORMS)
         == ""
     )
 

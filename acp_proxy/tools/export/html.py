@@ -30,8 +30,16 @@ from acp_proxy.views.conversation import (
     ToolCall,
 )
 from acp_proxy.views.document import Choices, Head
-from acp_proxy.views.formatting import format_amounts, format_duration, format_size, strip_markdown
-from acp_proxy.views.sanitize import clean_text, find_uri, format_clock_time, format_day, format_json, join_lines
+from acp_proxy.views.formatting import (
+    format_amounts,
+    format_clock_time,
+    format_day,
+    format_duration,
+    format_minute,
+    format_size,
+    strip_markdown,
+)
+from acp_proxy.views.sanitize import clean_text, find_uri, format_json, join_lines
 from acp_proxy.views.tool_calls import Diff, Raw
 
 _OPEN_ROWS = 30
@@ -101,18 +109,19 @@ def render_head(head: Head, count: int) -> str:
     facts = {
         "Agent": f"{head.name} {version}".strip(),
         "Directory": join_lines(head.cwd or ""),
-        "Begun": f"{format_day(head.created)} {format_clock_time(head.created)} UTC"
-        if format_day(head.created)
-        else "",
-        "Turns": str(count),
+        "Begun": format_minute(head.created),
+        "Turns": f"{count} turn{'' if count == 1 else 's'}",
         "Model": ", ".join(map(join_lines, head.models)),
-        "Tokens": f"{head.tokens:,}" if head.tokens is not None else "",
+        "Tokens": f"{head.tokens:,} tokens" if head.tokens is not None else "",
         "Cost": format_amounts(head.cost),
     }
     rows = "".join(
-        f'<div><dt>{name}</dt><dd dir="auto">{escape(told)}</dd></div>' for name, told in facts.items() if told
+        f'<div><dt class="hidden">{name}:</dt><dd dir="auto">{escape(told)}</dd></div>'
+        for name, told in facts.items()
+        if told
     )
-    return f'<header class="head">\n<h1 dir="auto">{escape(head.heading)}</h1>\n<dl>{rows}</dl>\n</header>\n'
+    heading = f'<h1 dir="auto">{escape(head.heading)}</h1>'
+    return f'<header class="head">\n{heading}\n<dl class="facts">{rows}</dl>\n</header>\n'
 
 
 def _render_contents(lines: list[tuple[int, str]]) -> Iterator[str]:
@@ -152,14 +161,11 @@ class TurnRenderer:
         return f" <span>{told}</span>" if told else ""
 
     def _render_time(self, stamp: str) -> str:
-        if not format_day(stamp):
+        day, told = format_day(stamp), format_clock_time(stamp)
+        if not day:
             return ""
-        told = (
-            format_clock_time(stamp)
-            if format_day(stamp) == self._day
-            else f"{format_day(stamp)} {format_clock_time(stamp)}"
-        )
-        self._day = format_day(stamp)
+        if day != self._day:
+            self._day, told = day, f"{day} {told}"
         return f'<time datetime="{escape(stamp)}">{told}</time>'
 
     def _render_item(self, item: Item) -> str:

@@ -23,8 +23,8 @@ from acp_proxy import __version__
 from acp_proxy.tools.export import html
 from acp_proxy.tools.export.html import make_policy, render_beginning
 from acp_proxy.views.conversation import ConversationTurn, SpokenMessage, read_words
-from acp_proxy.views.formatting import strip_markdown
-from acp_proxy.views.sanitize import clean_text, format_clock_time, format_day, join_lines
+from acp_proxy.views.formatting import format_clock_time, format_day, strip_markdown
+from acp_proxy.views.sanitize import clean_text, join_lines
 
 _MOST_WORDS = 8 * 1024 * 1024
 """Characters of words in a page: a browser opens that from a disk in a moment. A session in which 20 kB were said adds
@@ -116,7 +116,8 @@ def render_index(entries: Sequence[IndexEntry], words: WordIndex) -> Iterator[st
             yield from (_render_entry(entry, numbers[entry.file]) for entry in of_day)
             yield "</ul></div>\n"
         yield "</section>\n"
-    yield f'</main>\n<footer class="foot">Times are UTC. Exported by acp-proxy {__version__}.</footer>\n</div>\n'
+    about = f"Exported by acp-proxy {__version__}. Times are those of the machine that exported this."
+    yield f'</main>\n<footer class="foot">{about}</footer>\n</div>\n'
     yield f'<script type="application/json" id="words">{words.encode()}</script>\n'
     yield f"<script>{_read('index.js')}</script>\n</body>\n</html>\n"
 

@@ -19,8 +19,8 @@ from acp_proxy.views import diffs, document, tool_calls
 from acp_proxy.views.attachments import find_image
 from acp_proxy.views.conversation import ConversationTurn, Item, Note, Plan, SpokenMessage, Subagent, ToolCall
 from acp_proxy.views.document import Choices, Head
-from acp_proxy.views.formatting import format_size
-from acp_proxy.views.sanitize import clean_text, find_uri, format_clock_time, format_day, join_lines, shorten_path
+from acp_proxy.views.formatting import format_minute, format_size
+from acp_proxy.views.sanitize import clean_text, find_uri, join_lines, shorten_path
 from acp_proxy.views.tool_calls import Diff, Raw
 
 _MARKS = {tool_calls.COMPLETED: "✓", tool_calls.FAILED: "✗"}
@@ -44,8 +44,8 @@ def write_document(
     yield f"# {_escape(head.heading)}\n\n"
     version = join_lines(acp.text(head.agent, "version") or "")[:40]
     facts = [_escape(f"{head.name} {version}".strip())]
-    if format_day(head.created):
-        facts.append(f"{format_day(head.created)} {format_clock_time(head.created)} UTC")
+    if begun := format_minute(head.created):
+        facts.append(begun)
     if head.cwd:
         facts.append(_write_code(join_lines(head.cwd)))
     yield " · ".join(facts) + "\n"

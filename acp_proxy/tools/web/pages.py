@@ -1,7 +1,7 @@
 """The pages as HTML. All text of sessions is escaped; scripts and styles are files of this server, and nothing else."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from html import escape
 from itertools import groupby
 from urllib.parse import quote, urlencode
@@ -18,7 +18,14 @@ from acp_proxy.tools.search.search import Hit, SearchResult
 from acp_proxy.tools.stats.usage import Used
 from acp_proxy.tools.web.charts import draw_bar, draw_columns
 from acp_proxy.views.document import Head
-from acp_proxy.views.formatting import format_amounts, format_size, shorten_home, strip_markdown
+from acp_proxy.views.formatting import (
+    format_amounts,
+    format_clock_time,
+    format_day,
+    format_size,
+    shorten_home,
+    strip_markdown,
+)
 from acp_proxy.views.sanitize import RUNNING, join_lines
 
 _DAYS = 60
@@ -268,16 +275,15 @@ class Pages:
             f'</form>\n</div>\n<div class="frame{" two" if has_contents else ""}">\n'
             f"{head}<main{follow}>\n{body}</main>\n"
             f'<footer class="foot">acp-proxy {__version__}. These pages are on this machine only. '
-            "Times in lists are local, in conversations UTC.</footer>\n"
+            "Times are local.</footer>\n"
             "</div>\n</body>\n</html>\n"
         )
 
     def _render_days(self, page: RowsPage) -> Iterator[str]:
         today = date.today()
-        for day, rows in groupby(page.rows, lambda row: _find_day(row.updated)):
-            name = {today: "Today", today - timedelta(days=1): "Yesterday", None: "At an unknown time"}.get(
-                day, str(day)
-            )
+        names = {str(today): "Today", str(today - timedelta(days=1)): "Yesterday", "": "At an unknown time"}
+        for day, rows in groupby(page.rows, lambda row: format_day(row.updated)):
+            name = names.get(day, day)
             yield f'<section class="day" data-day="{day}"><h2>{name}</h2>\n<ul class="sessions">\n'
             for row in rows:
                 yield self._render_row(row, page)
@@ -285,10 +291,9 @@ class Pages:
 
     def _render_row(self, row: ListedSession, page: RowsPage) -> str:
         place = self._locate(row)
-        moment = _parse_time(row.updated)
         turns = f"{row.prompts} turn{'' if row.prompts == 1 else 's'}"
         facts = [
-            moment.strftime("%H:%M") if moment is not None else "",
+            format_clock_time(row.updated),
             self._link_list(page.agents.get(row.agent, row.agent), page.archived, agent=row.agent),
             self._link_list(shorten_home(row.cwd, page.home), page.archived, cwd=row.cwd) if row.cwd else "",
             turns,
@@ -303,9 +308,8 @@ class Pages:
     def _render_hit(self, hit: Hit, agents: Mapping[str, str], home: str) -> str:
         row, place = hit.session, self._locate(hit.session)
         first = f"?turn={hit.turns[0]}#turn-{hit.turns[0]}" if hit.turns else ""
-        moment = _parse_time(hit.at)
         facts = [
-            moment.strftime("%Y-%m-%d %H:%M") if moment is not None else "",
+            f"{format_day(hit.at)} {format_clock_time(hit.at)}".strip(),
             escape(join_lines(agents.get(row.agent, row.agent))),
             escape(join_lines(shorten_home(row.cwd or "", home))),
             "archived" if row.is_archived else "",
@@ -379,19 +383,6 @@ def _list_last_days(days: Mapping[str, Amounts]) -> list[tuple[str, int]]:
 
 def _name(row: ListedSession) -> str:
     return escape(strip_markdown(join_lines(row.title or "")) or "(no title)")
-
-
-def _find_day(stamp: str) -> date | None:
-    moment = _parse_time(stamp)
-    return moment.date() if moment is not None else None
-
-
-def _parse_time(stamp: str) -> datetime | None:
-    """A transcript's time, in the zone of this machine."""
-    try:
-        return datetime.fromisoformat(stamp).astimezone()
-    except (ValueError, OverflowError):
-        return None
 
 
 def _quote(text: str) -> str:

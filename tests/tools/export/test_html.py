@@ -1,6 +1,7 @@
 import base64
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -111,18 +112,19 @@ def test_the_page_allows_only_its_own_style_and_embedded_images() -> None:
 
 def test_the_head_describes_the_session() -> None:
     assert words(render_page(turn(said("user", "hello")))).startswith(
-        "Fix the login Fix the login Agentmy-agent 1.2.0Directory/home/me/projectBegun2026-11-20 09:15 UTCTurns1"
+        "Fix the login Fix the login Agent:my-agent 1.2.0Directory:/home/me/project"
+        "Begun:2026-11-20 09:15 UTCTurns:1 turn"
     )
     nothing = Head("s", {}, None, None, "", "", "partial")
     assert words(render_page(head=nothing)) == (
-        f"Conversation Conversation AgentagentTurns0 Exported from its transcript by acp-proxy {__version__}."
+        f"Conversation Conversation Agent:agentTurns:0 turns Exported from its transcript by acp-proxy {__version__}."
     )
 
 
 def test_the_head_names_the_models_the_tokens_and_the_cost() -> None:
     known = replace(HEAD, models=["Small", "Large <1>"], tokens=12345, cost={"USD": 1.5})
     told = words(render_page(turn(said("user", "hello")), head=known))
-    assert "Turns1ModelSmall, Large <1>Tokens12,345Cost1.50 USD" in told
+    assert "Turns:1 turnModel:Small, Large <1>Tokens:12,345 tokensCost:1.50 USD" in told
 
 
 def test_a_turn_tells_how_long_it_took_and_its_model_if_there_were_several() -> None:
@@ -131,6 +133,13 @@ def test_a_turn_tells_how_long_it_took_and_its_model_if_there_were_several() -> 
     assert "Turn 1 Small · 1 min 24 s · 09:15 User:" in words(
         render_page(one, head=replace(HEAD, models=["Small", "Large"]))
     )
+
+
+def test_times_are_local_with_the_zone_at_the_beginning(zone: Callable[[str], None]) -> None:
+    zone("Asia/Kolkata")
+    told = words(render_page(replace(turn(said("user", "hello")), at="2026-11-20T20:15:02.123Z")))
+    assert "Begun:2026-11-20 14:45 UTC+05:30" in told
+    assert "Turn 1 2026-11-21 01:45 User:" in told
 
 
 def test_titles_are_words_without_marks_of_markdown() -> None:

@@ -3,8 +3,7 @@
 import os
 import sqlite3
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 
 import pytest
@@ -20,17 +19,6 @@ from tests.stored import EPOCH, Both, chunk, message, store_session
 def answered(total: int) -> bytes:
     told = {"stopReason": "end_turn", "usage": {"totalTokens": total}}
     return message(timestamps.stamp(EPOCH), Peer.AGENT, {"id": 9, "result": told}, acp.PROMPT)
-
-
-@pytest.fixture
-def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    def use(name: str) -> None:
-        monkeypatch.setenv("TZ", name)
-        time.tzset()
-
-    yield use
-    monkeypatch.undo()
-    time.tzset()
 
 
 def test_sessions_without_a_prompt_count_only_by_their_size(store: Both) -> None:
