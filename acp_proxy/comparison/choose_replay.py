@@ -80,6 +80,7 @@ def choose_replay(
     cancelled: bool = False,
     has_transcript: bool = True,
     unreadable: bool = False,
+    is_open: bool | None = None,
 ) -> Decision:
     """Decide whose replay the client sees, and why.
 
@@ -89,6 +90,7 @@ def choose_replay(
     ``already_sent``: the client got what the agent sent before its answer: the plan says so (a fork, a load in a turn),
     too much waited, or a prompt came. ``cancelled``: the client has cancelled the load.
     ``has_transcript``: False if the store has none. ``unreadable``: it has one, but that cannot be read.
+    ``is_open``: a process had it open to append before the load; None: not known.
     """
     if already_sent:  # it cannot be taken back, whatever was planned
         found = Rule.ALREADY_SENT
@@ -103,12 +105,13 @@ def choose_replay(
     elif facts is None:
         found = Rule.NOTHING_REPLAYED
     else:
-        found = _judge(facts)
+        found = _judge(facts, may_wait=is_open is not False)
     return Decision(found.shows if shows_replay else ShownReplay.NOTHING, found)
 
 
-def _judge(facts: ReplayFacts) -> Rule:
-    """The first rule that fits.
+def _judge(facts: ReplayFacts, *, may_wait: bool) -> Rule:
+    """The first rule that fits. ``may_wait``: prompts may wait in another window for the end of a turn. The agent has
+    not begun with them, so they are not missing.
 
     The agent's replay is the default: where nothing can be decided, nobody may see a worse history than without
     acp-proxy. The transcript's is shown only where it provably has more.
@@ -130,7 +133,8 @@ def _judge(facts: ReplayFacts) -> Rule:
         return Rule.TAKEN_BACK
     # Agents do not replay commands of their own, so these messages need not be among them.
     commands = sum(1 for number in facts.known_users if text.users[number].takes_back)
-    lacks_users = facts.user_count - commands < sum(1 for user in text.users if not user.takes_back)
+    expected = sum(1 for user in text.users if not (user.takes_back or (may_wait and user.waits)))
+    lacks_users = facts.user_count - commands < expected
     turns = range(1, len(text.users) + 1)
     if lacks_users and any(_is_explained_without_answer(facts, turn) for turn in turns):
         return Rule.TAKEN_BACK

@@ -43,7 +43,7 @@ class User(Struct):
     ``is_elsewhere``: it was not sent through acp-proxy. ``key``: the run and the request's id, as JSON, of a message
     that the client sent. ``is_cancelled``: a prompt that the client has cancelled. ``overtaken_by``: the index of the
     last user message that went into the running turn while this prompt waited for its end, so that it may come behind
-    that; -1 if none did.
+    that; -1 if none did. ``waits``: nothing says that its turn has begun.
     """
 
     forms: list[str]
@@ -58,6 +58,7 @@ class User(Struct):
     key: tuple[str, bytes] | None = None
     is_cancelled: bool = False
     overtaken_by: int = -1
+    waits: bool = False
 
     def turn_start(self, at: int) -> int:
         """The offset of its turn's first letter in a replay that has come to offset ``at``."""
@@ -346,6 +347,9 @@ class TextBuilder:
         text = self._text
         self._move_waiting(self._open[1:] + self._left[1:])
         unanswered = [*self._open, *self._left]
+        for prompts in (self._open, self._left):
+            for user in [user for user in prompts if not user.is_cancelled][1:]:
+                user.waits = True
         unanswered += self._steered if unanswered else []
         text.is_unfinished = bool(text.users) and any(user is text.users[-1] for user in unanswered)
         text.queued = self._find_queued()

@@ -89,6 +89,7 @@ class LoadRequests:
                 title=opened.title,
                 record_size=options.record_size,
                 mask=self._recorder.mask,
+                is_open=opened.is_open,
             )
             return self._decide_locked(opened.describe(request, is_complete=is_complete))
 
@@ -168,7 +169,7 @@ class OpenedTranscript:
         self.reading = reading
         self.title = title
         self.is_foreign = is_foreign
-        self._is_open = is_open
+        self.is_open = is_open
         own = reading.header.session if is_foreign and reading.header is not None else session
         self.other_ids = reading.other_ids | {own}
         self._recorder = recorder
@@ -187,7 +188,7 @@ class OpenedTranscript:
             agent_has_only_part=agents.was_handed_over,
             is_copy=agents.is_none,
             is_behind=agents.is_behind,
-            is_open=self._is_open,
+            is_open=self.is_open,
         )
 
     def run_when_written(self, deciding: threading.Lock, act: Callable[[bool], list[RelayEffect]]) -> list[RelayEffect]:

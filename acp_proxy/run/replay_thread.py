@@ -55,12 +55,14 @@ class ReplayThread:
         title: str | None = None,
         record_size: int = LIMIT,
         mask: Callable[[bytes], bytes] | None = None,
+        is_open: bool | None = None,
     ) -> None:
         """``session``: the client's id. ``reading``: the transcript; this closes it. ``run``: this connection's.
 
         ``end``: called at the end with the result; returns False if updates arrived that must be compared first.
         ``other_ids``, ``mode``, ``tool_limit``: as for ``Replayer``. ``title``: the user's title, if there is one.
         ``record_size``: the most bytes of a handover's record. ``mask``: masks secrets in what is recorded.
+        ``is_open``: as for ``choose_replay``.
         """
         self._session = session
         self._reading = reading
@@ -74,6 +76,7 @@ class ReplayThread:
         self._title = title
         self._record_size = record_size
         self._mask = mask
+        self._is_open = is_open
         self._wanted = StartReplay(RequestId("null"))
         self._record: HandoverRecord | None = None
         self._stopped = False
@@ -120,7 +123,12 @@ class ReplayThread:
             comparison = self._compare() if wanted.compares else None
             replayer = self._begin_replayer(wanted, comparison)
             facts = comparison.end_replay() if comparison is not None else None
-            decision = choose_replay(facts, fixed_rule=wanted.fixed_rule, shows_replay=wanted.shows_replay)
+            decision = choose_replay(
+                facts,
+                fixed_rule=wanted.fixed_rule,
+                shows_replay=wanted.shows_replay,
+                is_open=self._is_open,
+            )
             is_shown = decision.shows is ShownReplay.TRANSCRIPT or self._records_replay
             is_done = not is_shown or self._send_transcript(replayer, summary)
             if wanted.protocol != V1 or wanted.only_lacking:

@@ -10,11 +10,13 @@ from acp_proxy.comparison.choose_replay import Decision, Rule, ShownReplay
 from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TextBuilder, TranscriptText
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import Compared, Form, Role, UpdateKind
+from acp_proxy.transcript.file_format import Entry
 from tests.comparison.telling import (
     Update,
     agent,
     answer,
     call,
+    cancel,
     choose_replay,
     chunk,
     laid,
@@ -306,6 +308,20 @@ def test_a_turn_made_elsewhere_does_not_explain_that_it_is_missing_itself() -> N
     past = builder.finish()
     assert choose_replay(told(past, "> made elsewhere")).rule is Rule.LESS, "its answer may come behind the load's"
     assert choose_replay(told(past, *ONE)).rule is Rule.LESS
+
+
+@pytest.mark.parametrize("noted", [[], [opened("another window's")]])
+def test_a_prompt_that_may_wait_in_another_window_is_not_missing(noted: list[Entry]) -> None:
+    def decide(*entries: Entry, is_open: bool | None) -> Rule:
+        builder = TextBuilder()
+        for entry in (*entries, *noted):
+            builder.add(entry)
+        return choose_replay(told(builder.finish(), *ONE), is_open=is_open).rule
+
+    running = [prompt("mend it", id=1), updated(agent(ONE[1])), prompt("and test it", id=2)]
+    assert [decide(*running, is_open=each) for each in (True, None, False)] == [Rule.SAME, Rule.SAME, Rule.LESS]
+    assert decide(*running[:2], answer(1), running[2], is_open=True) is Rule.LESS, "it has begun"
+    assert decide(*running[:2], cancel(), running[2], is_open=True) is Rule.LESS, "the turn before it is over"
 
 
 def _laid_with_turn_elsewhere(*before: str | Update) -> TranscriptText:

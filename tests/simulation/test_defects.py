@@ -207,7 +207,6 @@ def _explain_nothing_by_later_commands(patch: Patch) -> None:
         (_ignore_rewinds, {"rewind"}, {"taken back"}),
         (_forget_steering, {"steering"}, {"worse", "lost"}),
         (_hide_an_unanswered_message_at_the_end, {"elsewhere"}, {"worse"}),
-        (_take_any_note_for_the_output, {"terminals", "crash"}, {"worse", "lost"}),
         (_pass_titles_of_records, {"handover"}, {"title"}),
         (_list_the_sessions_of_handovers, {"handover"}, {"list"}),
         (_hand_over_without_a_record, {"handover"}, {"record"}),
@@ -236,7 +235,8 @@ def test_a_defect_that_is_put_back_is_found(
     [
         (_compare_only_whole_messages, "known-words-beside-new-ones", {"twice"}),
         (_leave_cut_turns_as_they_are, "turn-finished-without-us", {"lost"}),
-        (_explain_nothing_by_later_commands, "commands-taken-back-before-a-queued-prompt", {"taken back"}),
+        (_take_any_note_for_the_output, "output-in-a-later-turn", {"lost"}),
+        (_explain_nothing_by_later_commands, "cleared-turns-without-words", {"taken back"}),
         (_give_calls_to_the_prompts_that_waited, "prompt-while-the-calls-of-queued-prompts-come", {"order"}),
         (_let_a_turn_made_elsewhere_explain_any_gap, "prompt-right-after-a-load-without-old-turns", {"lost"}),
         (_let_a_turn_made_elsewhere_explain_any_gap, "commands-before-a-turn-made-elsewhere", {"lost"}),
