@@ -17,7 +17,7 @@ from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import Compared, Role
 from acp_proxy.transcript import rewinds
-from acp_proxy.transcript.file_format import Entry, NoteType
+from acp_proxy.transcript.file_format import ANEW, Entry, NoteType
 
 if TYPE_CHECKING:  # loaded where a transcript is read
     from acp_proxy.transcript.chunk_runs import AlikeChunks
@@ -264,6 +264,7 @@ class TextBuilder:
         self._has_answered = True  # the agent has sent something since the last prompt
         self._open: list[User] = []  # prompts without an answer
         self._steered: list[User] = []  # the user's words into a turn that has not ended
+        self._is_opened_anew = False  # the agent has opened a new session for a prompt that it had refused
         self._left: list[User] = []  # those from before the session was opened again; they may never be answered
 
     def add(self, entry: Entry) -> None:
@@ -294,6 +295,8 @@ class TextBuilder:
             self._reopen(entry, entry.note.get("method"))
         elif entry.note is not None and entry.note.get("type") == NoteType.REPLAY:
             self._text.ids |= rewinds.read_given_ids(entry.note)
+            if self._is_opened_anew:  # the open prompt is sent again now: its answer is a message of its own
+                self._run, self._is_opened_anew = None, False
 
     def add_chunks(self, stream: "AlikeChunks") -> None:
         """Add many entries that are chunks like the last one."""
@@ -417,6 +420,7 @@ class TextBuilder:
             is_ours = user.key is not None and user.key[0] == note.run
             (self._open if is_ours and not user.is_cancelled and method != acp.FORK else left).append(user)
         self._left = left or self._left
+        self._is_opened_anew = note.note is not None and ANEW in note.note and bool(self._open)
         if method == acp.FORK:
             self._text.forked_at = len(self._text.users)
 
