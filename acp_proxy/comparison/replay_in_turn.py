@@ -59,6 +59,8 @@ class ReplayInTurn:
         """Whether a load of the session has no answer, so that the agent sends its replay now."""
         self._was_expected = False
         """Whether such a load had no answer when the last user message came."""
+        self._begun = sum(not user.waits for user in self._text.users)
+        """How many turns have begun; the last of them may be running."""
         self._new_call_ids: set[str] = set()
         """The ids that replays have given to calls of the transcript."""
 
@@ -195,8 +197,9 @@ class ReplayInTurn:
         id, title = acp.text(fields, "toolCallId") or "", acp.text(fields, "title")
         calls = self._text.latest_calls_of(self._next_user)
         found = next((number for number in self._text.calls_by_id.get(id, ()) if number in calls), None)
-        if found is None and self._expects_replay and self._is_proven and self._next_call in calls:
-            # Some agents give calls new ids in each replay. Titles prove less: a turn may call a tool again.
+        is_past = self._expects_replay or self._next_user < self._begun
+        if found is None and is_past and self._is_proven and self._next_call in calls:
+            # Some agents give calls new ids in each replay. Titles prove less: the running turn may call a tool again.
             found = self._next_call if self._text.calls[self._next_call].title == title else None
             self._new_call_ids |= {id} if found is not None else set()
         if found is None and id not in self._new_call_ids:

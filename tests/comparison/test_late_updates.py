@@ -591,6 +591,13 @@ def test_calls_with_new_ids_are_known_by_their_titles_in_a_replay_that_the_agent
         assert recorded == expected([call("9", "look")] if loading else [*replay, call("9", "look")])
 
 
+def test_calls_with_new_ids_are_known_by_their_titles_before_the_running_turn() -> None:
+    past = laid("> look", call("1", "look"), "> again", call("2", "look"), answered=False)
+    turn = Turn(past, prompts=(), ours=False)
+    replay: list[str | Update] = ["> look", call("7", "look"), "> again", call("8", "look")]
+    assert turn.all(*replay) == (expected(replay), expected(replay[2:])), "a turn may call a tool again"
+
+
 def test_updates_over_the_limit_do_not_wait() -> None:
     turn = Turn(laid(*TALK))
     long: Update = {**PLAN, "entries": ["x" * UNDECIDED_LIMIT]}
