@@ -363,7 +363,7 @@ class Agent:
         if session not in self._open and habits.refuses_prompt:
             self._untried.add(session)
         result: Message = {}
-        if method == "session/resume" and habits.renames:
+        if method == "session/resume" and habits.renames and not is_cancelled:
             old, session = session, self.disk.new_id()
             memory = self.disk.sessions[old]
             self.disk.sessions[session] = Memory(list(memory.items), memory.label, memory.title)

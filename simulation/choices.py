@@ -143,6 +143,8 @@ def possible(habits: Habits) -> Habits:
         never = tuple(name for name in habits.never_answers if name != "prompts")
         habits = replace(habits, offers=tuple(sorted(offers)), ids="same", echoes="id", never_answers=never)
         habits = replace(habits, tells_resumed="never", renames=False)
+    if habits.refuses_prompt and (habits.greets or habits.warns != "never") and habits.echoes == "expanded":
+        habits = replace(habits, echoes="plain")  # behind the greeting of a new session, it may be a message of its own
     if habits.injects:  # user messages are counted, not read
         habits = replace(habits, leaves_out=())
     if habits.pieces == "joined" and "users" in habits.leaves_out:  # answers of two turns would be one message
@@ -314,6 +316,8 @@ class _Author:
         step: Step = {"do": "load", "w": window, "s": session}
         kind = self._chance.random()
         if self._habits.greets:  # two loads, or a load and a prompt: nobody can tell to which a greeting belongs
+            return step
+        if self._habits.tells == "split" and "equal" in self._themes:  # nor to which replay the same words belong
             return step
         if kind < 0.07:
             step["again"] = True

@@ -7,7 +7,7 @@ copy of what.
 
 import itertools
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -101,6 +101,11 @@ class Truth:
         agent that replays later, and one that replays nothing, look the same when the answer comes."""
         self.raced: set[int] = set()
         """Sessions in which a prompt was sent while a late replay was still coming: nothing proves what is past."""
+        self.renumbered: dict[int, set[Word]] = defaultdict(set)
+        """By session: the calls of a turn in which a load was answered before its replay came, of an agent that gives
+        calls new ids in each replay. The turn may call the same tools again, so these are recorded twice."""
+        self.outputs: set[Word] = set()
+        """The outputs that became known in the last step. A load in the same step came before them."""
         self.shown: dict[int, Shown] = {}
         """What the last load of each session showed."""
         self.begun: set[int] = set()
@@ -123,6 +128,7 @@ class Truth:
     def follow(self, outcome: Outcome, disk: Disk, windows: dict[str, Window]) -> None:
         """Take what happened in a step."""
         self._windows = windows
+        self.outputs = set()
         self.counted = {session: len(said) for session, said in self.said.items()}
         self.begun = {session for session, said in self.said.items() if any(each.must for each in said)}
         for what, *about in outcome.events:
@@ -158,6 +164,12 @@ class Truth:
     def _raced(self, session: int) -> None:
         self.raced.add(session)
 
+    def _renumbered(self, session: int) -> None:
+        said = self.of(session)
+        begin = max((at for at, each in enumerate(said) if each.is_begun), default=0)
+        calls = (each for each in said[begin:] if each.kind == CALL)
+        self.renumbered[session] |= {word for each in calls for word in each.words()}
+
     def _failed(self, session: int, id: str) -> None:
         for each in self.of(session):
             each.failed = each.failed or each.id == id
@@ -172,6 +184,7 @@ class Truth:
         self._add(label, Said(id, kind, text, "remarked"))
 
     def _output(self, session: str, label: int, id: str, output: str) -> None:
+        self.outputs |= {*split([(OUT, output)])}
         for each in self.of(label):
             if each.id == id:
                 each.output = output
@@ -180,6 +193,8 @@ class Truth:
         gone = [each for each in self.of(label) if each.id in ids and not each.is_gone]
         for each in gone:
             each.is_gone = how
+        if how == "rewind":  # it takes back remarks, too, which the agent does not remember
+            self.shown.pop(label, None)
         for window in self._windows.values():
             if label in window.views:  # it showed that when it was said, or in each replay
                 view = window.views[label]
@@ -335,7 +350,7 @@ def check_view(
             most += by_command[word] * times
         else:  # an agent that leaves commands out sends the same as one whose next command took the command back
             most += commands[word] * times
-        if count <= most or (session in truth.raced and told[word]):
+        if count <= most or (session in truth.raced and told[word]) or word in truth.renumbered[session]:
             continue
         if told[word]:
             found.append(Broken("twice", f"{where} has {_text([word])} {count} times"))
@@ -345,8 +360,8 @@ def check_view(
             found.append(Broken("foreign", f"{where} has {_text([word])}, which nobody said there"))
     if found:
         return found
-    remarks = truth.remarks(session)
-    seen, without = ([word for word in words if word not in remarks] for words in (seen, without))
+    loose = truth.remarks(session) | truth.renumbered[session]
+    seen, without = ([word for word in words if word not in loose] for words in (seen, without))
     order = [word for each in said for word in each.words()]
     if without:
         is_in_order = _is_in(seen, order) or _is_in(without, seen)
@@ -374,7 +389,7 @@ def _check_whole(truth: Truth, session: int, has: Counter[Word], where: str, *, 
     if not (is_plain and learned):
         return []
     wanted = Counter(word for each in said if each.must for word in each.words())
-    lacks = [word for word in wanted if has[word] < wanted[word]]
+    lacks = [word for word in wanted if has[word] < wanted[word] and word not in truth.outputs]
     return [Broken("lost", f"{where} lacks {_text(lacks)} after a load")] if lacks else []
 
 
@@ -463,17 +478,17 @@ def check_transcript(truth: Truth, session: int, actual: Sequence[Word]) -> list
     found = [
         Broken("recorded twice", f"session {session}: {_text([word])} {count} times")
         for word, count in has.items()
-        if count > most[word] and word[0] != OUT and not (session in truth.raced and most[word])
+        if count > most[word]
+        and word[0] != OUT
+        and not (session in truth.raced and most[word])
+        and word not in truth.renumbered[session]
     ]
     lacks = [word for word in least if has[word] < least[word] and word[0] != OUT]
     if lacks:
         found.append(Broken("not recorded", f"session {session}: {_text(lacks)}"))
     order = [word for each in said for word in each.words()]
-    if not (
-        found
-        or session in truth.raced | truth.is_shared
-        or _is_in([word for word in plain(actual) if word[0] != OUT], order)
-    ):
+    ordered = [word for word in plain(actual) if word[0] != OUT and word not in truth.renumbered[session]]
+    if not (found or session in truth.raced | truth.is_shared or _is_in(ordered, order)):
         found.append(Broken("recorded in another order", f"session {session}: {_text(actual)}"))
     return found
 
