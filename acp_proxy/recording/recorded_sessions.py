@@ -121,12 +121,8 @@ class RecordedSessions(dict[str, RecordedSession]):
             self.open_gap(begin.session, missing.since, missing.reason)
 
         def open_again(recorded: RecordedSession) -> None:
-            began_elsewhere = begin.origin == file_format.PARTIAL and begin.parent is None
-            if began_elsewhere and begin.session in self._store.read_deleted(recorded.agent):
-                recorded.is_deleted = True  # what comes late is not recorded before its next prompt
-            else:
-                transcript = self.open_transcript(recorded)
-                recorded.is_imported_already = begin.origin == file_format.IMPORTED and not transcript.is_begun
+            transcript = self.open_transcript(recorded)
+            recorded.is_imported_already = begin.origin == file_format.IMPORTED and not transcript.is_begun
 
         self.attempt(begin.session, at, open_again)
 
