@@ -391,6 +391,17 @@ def test_repeated_loads_record_nothing_twice() -> None:
     assert kept_lines(talk.all) == [client_kept(prompt(4, "s"))]
 
 
+def test_after_a_delete_the_rest_of_a_replay_passes_and_is_not_recorded() -> None:
+    talk = CoreConversation().initialize(LOADS).open("s")
+    talk.stored["s"] = Stored(says=PAST)
+    talk.client.say(load(1, "s"))
+    talk.agent.say(TURN_ONE[0], result(1, {}))
+    talk.end_replay(1)
+    talk.client.say(delete(2, "s"))
+    step = talk.agent.say(TURN_ONE[1], *TURN_TWO)
+    assert (step.to_client, step.kept) == (line(TURN_ONE[1], *TURN_TWO), [])
+
+
 def test_a_load_without_a_session_passes() -> None:
     talk = CoreConversation().initialize(LOADS)
     said = request(1, "session/load", {"sessionId": 5})
