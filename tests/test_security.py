@@ -12,7 +12,7 @@ import pytest
 from acp_proxy.config import options
 from acp_proxy.errors import NoSuchSession
 from acp_proxy.redaction.masking import Masking
-from acp_proxy.tools.recall.lookup import INTRODUCTION, ROOM, RecallAnswers
+from acp_proxy.tools.recall.lookup import ANSWER_CHARACTERS, INTRODUCTION, RecallAnswers
 from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, Scope, find_scope
 from acp_proxy.tools.redact.redact_files import redact_stored
 from tests import agents
@@ -206,12 +206,12 @@ def test_everything_is_quoted_and_cited(store: Both) -> None:
 
 def test_answers_are_bounded(store: Both) -> None:
     """An answer is bounded: at most 20 sessions with excerpts, 50 of a list, or 16,384 characters of turns."""
-    assert ROOM == 16_384
+    assert ANSWER_CHARACTERS == 16_384
     long = "heron " * 1_000
     for number in range(60):
         store_session(store, f"s{number}", (f"{number} {long}", [chunk(long)]), (long, []), (long, []), (long, []))
     lookup = RecallAnswers(store.root, EVERYWHERE, str)
-    assert len(lookup.answer_read("s0", "")) < ROOM + 1_000
+    assert len(lookup.answer_read("s0", "")) < ANSWER_CHARACTERS + 1_000
     for text, most in ((lookup.answer_search("heron", "", 20), 20), (lookup.answer_list("", 50), 50)):
         assert text.count("\nSession ") == most
         assert len(text) < most * 2_000

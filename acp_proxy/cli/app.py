@@ -40,7 +40,7 @@ INSTEAD = {
     ("export", "--last"): "acp-proxy export last",
 }
 """What to write instead of a frequent wrong option, by command and option; "": instead of a word too many."""
-_QUOTED = 20
+_QUOTED_CHARACTERS = 20
 """Characters of a wrong number in the message."""
 
 
@@ -171,7 +171,7 @@ def _explain_number(message: str) -> str | None:
     """What to write instead of a wrong number, if the message is about one."""
     for pattern, advice in _NUMBERS.items():
         if found := re.fullmatch(pattern, message, re.DOTALL):
-            given = found["given"].strip("'")[:_QUOTED]
+            given = found["given"].strip("'")[:_QUOTED_CHARACTERS]
             return f"{advice.format(**found.groupdict())}, not {given!r}"
     return None
 

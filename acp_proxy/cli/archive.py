@@ -61,4 +61,4 @@ def _find_archived(store: Sessions, wanted: str, agent: str) -> ListedSession:
 def _set(store: Sessions, rows: list[ListedSession], *, is_archived: bool) -> None:
     for row in rows:
         typer.echo(sanitize.format_heading(row, formatting.format_local_time(row.updated)))
-        store.set_archived(row, is_archived)
+        store.set_listed_archived(row, is_archived)

@@ -72,8 +72,8 @@ def open_store(given: str, *, make: bool = False, change: bool = False) -> Sessi
         raise NoStore(root, f"{config_file.place()} names it. acp-proxy run creates it with the first session.")
     if given and not store.is_made:
         raise NoStore(root)
-    if change and store.only_read is not None:
-        raise store.only_read
+    if change and store.read_only_reason is not None:
+        raise store.read_only_reason
     if change and store.is_made:
         with suppress(OSError):  # whatever cannot be removed now must not keep the user from something else
             store.empty_bin()

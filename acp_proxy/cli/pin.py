@@ -36,7 +36,7 @@ def _set_pinned(sessions: list[str], store: str, agent: str, *, is_pinned: bool)
         opened = open_store(store, change=True)
         rows = [choose_session(opened, each, agent) for each in sessions]
         for row in rows:
-            opened.set_pinned(row, is_pinned)
+            opened.set_listed_pinned(row, is_pinned)
             typer.echo(sanitize.format_heading(row, formatting.format_local_time(row.updated)))
     if any(row.is_pinned != is_pinned for row in rows):
         typer.echo("Pinned." if is_pinned else "Unpinned.")

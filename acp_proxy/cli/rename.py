@@ -44,7 +44,7 @@ def rename(
             raise UsageError(f"commands take {LAST!r} for the newest session. Choose another title.")
         opened = open_store(store, change=True)
         row = choose_session(opened, session, agent)
-        opened.rename(row, mask_as_run(wanted))
+        opened.set_listed_title(row, mask_as_run(wanted))
         title = _read_title(opened, row.agent, row.name)
     typer.echo(sanitize.make_line(title or "(no title)"))
 

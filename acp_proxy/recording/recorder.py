@@ -235,9 +235,9 @@ class Recorder:
         """Delete a session's transcript. Only for an action of ``run_on_writer``. Raises OSError."""
         self._sessions.delete(self.agent, session, soft=self._deletes_softly)
 
-    def add_turns(self, session: str) -> None:
+    def append_remote_turns(self, session: str) -> None:
         """Add the turns of another machine that wait for a session. Only for an action of ``run_on_writer``."""
-        self._sessions.add_turns(self.agent, session)
+        self._sessions.append_remote_turns(self.agent, session)
 
     def list_other_agents(self) -> list[str]:
         """The folders of the other agents whose sessions are listed too. Raises OSError."""

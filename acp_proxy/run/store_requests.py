@@ -84,7 +84,7 @@ class StoreRequests:
                 )
                 answer = jsonrpc.result(request, {"title": title}) + title_update
             case SetArchived(is_archived=is_archived):
-                store.archive(agent, session, is_archived)
+                store.set_archived(agent, session, is_archived)
                 answer = jsonrpc.result(request, {})
         if self._recorder.fsync != "never":
             store.sync_journal(agent)
@@ -100,7 +100,7 @@ class StoreRequests:
                 title = change.title if recorder.mask is None else mask_title(change.title, recorder.mask)
                 store.set_title(agent, session, title, by_agent=True)
             if change.is_archived is not None:
-                store.archive(agent, session, change.is_archived, by_agent=True)
+                store.set_archived(agent, session, change.is_archived, by_agent=True)
 
         try:
             recorder.run_on_writer(note)

@@ -16,7 +16,7 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.transcript.file_names import file_name, is_alike, parse_transcript_name
 from acp_proxy.transcript.reader import Reading
 
-LOOKED_AT = 5
+HEADERS_READ = 5
 """Headers read, of perhaps very many: takes a millisecond or two, because the agent's first answer may have to wait."""
 
 
@@ -43,7 +43,7 @@ def _has_other_agent(layout: Layout, agent: str, name: str) -> bool:
     try:
         with os.scandir(layout.transcripts / agent) as found:
             transcripts = (each for file in found if (each := parse_transcript_name(file.name)) is not None)
-            first = list(islice(transcripts, LOOKED_AT))
+            first = list(islice(transcripts, HEADERS_READ))
     except PermissionError:
         return True
     return any(reported_name != name for each in first for reported_name in _read_reported_names(layout, agent, each))

@@ -35,7 +35,7 @@ MAX_SIZE = 128 * 1024 * 1024
 OLDER_THAN = 7 * 24 * 60 * 60.0
 """Seconds since the last write: hardly any session continues after a week."""
 _DAY = 24 * 60 * 60.0
-LOST = "repair"
+REPAIR_RUN = "repair"
 """The run of the gap note after what is left of a damaged transcript."""
 
 
@@ -71,7 +71,7 @@ class _NotNow(Exception):
     """The transcript is in use, or compressing was told to stop."""
 
 
-def compress(layout: Layout, agent: str, name: str, terms: CompressionOptions) -> CompressionResult | None:
+def compress(layout: Layout, agent: str, name: str, options: CompressionOptions) -> CompressionResult | None:
     """Compress one transcript; None if that is not worthwhile, or not possible now. Raises OSError.
 
     The transcript is marked for the index, because its file is a new one.
@@ -79,27 +79,27 @@ def compress(layout: Layout, agent: str, name: str, terms: CompressionOptions) -
     path = layout.transcript_path(agent, name)
     with ExitStack() as stack:
         try:
-            if not _is_worthwhile(path, terms) or layout.is_marked(agent, name):
+            if not _is_worthwhile(path, options) or layout.is_marked(agent, name):
                 return None
             fd = private_files.open_private(path, os.O_RDONLY)
             stack.callback(private_files.close, fd)
-            if terms.dry:
+            if options.dry:
                 found = os.fstat(fd)
                 after = sum(
-                    len(data) for data in compress_chunks(_read_chunks(fd, found.st_size, terms), found.st_size)
+                    len(data) for data in compress_chunks(_read_chunks(fd, found.st_size, options), found.st_size)
                 )
                 return CompressionResult(agent, name, found.st_size, after)
             stack.enter_context(private_files.lock_folder(path.parent))
             if not _is_free(path):
                 return None
-            return _compress(layout, agent, name, fd, terms)
+            return _compress(layout, agent, name, fd, options)
         except (_NotNow, FileNotFoundError, BlockingIOError, ValueError):
             return None
 
 
-def _is_worthwhile(path: Path, terms: CompressionOptions) -> bool:
+def _is_worthwhile(path: Path, options: CompressionOptions) -> bool:
     found = os.stat(path)
-    return terms.min_size <= found.st_size <= MAX_SIZE and time.time() - found.st_mtime >= terms.older_than
+    return options.min_size <= found.st_size <= MAX_SIZE and time.time() - found.st_mtime >= options.older_than
 
 
 def _is_free(path: Path) -> bool:
@@ -111,7 +111,7 @@ def _is_free(path: Path) -> bool:
         private_files.close(fd)
 
 
-def _compress(layout: Layout, agent: str, name: str, fd: int, terms: CompressionOptions) -> CompressionResult:
+def _compress(layout: Layout, agent: str, name: str, fd: int, options: CompressionOptions) -> CompressionResult:
     path = layout.transcript_path(agent, name)
     into, new = compressed_path(path), unfinished_path(compressed_path(path))
     found = os.fstat(fd)
@@ -119,9 +119,9 @@ def _compress(layout: Layout, agent: str, name: str, fd: int, terms: Compression
         out = private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         try:
             _check_unchanged(path, found)  # after the open: a delete from now on removes the new file too
-            after = write_chunks(out, compress_chunks(_read_chunks(fd, found.st_size, terms), found.st_size))
+            after = write_chunks(out, compress_chunks(_read_chunks(fd, found.st_size, options), found.st_size))
             inode = os.fstat(out).st_ino
-            if not all(_compare_chunks(fd, Compressed(out), found.st_size, terms)):
+            if not all(_compare_chunks(fd, Compressed(out), found.st_size, options)):
                 raise _NotNow
         finally:
             os.close(out)
@@ -141,17 +141,17 @@ def _compress(layout: Layout, agent: str, name: str, fd: int, terms: Compression
         new.unlink(missing_ok=True)
 
 
-def _read_chunks(fd: int, size: int, terms: CompressionOptions) -> Iterator[bytes]:
+def _read_chunks(fd: int, size: int, options: CompressionOptions) -> Iterator[bytes]:
     for data in read_pieces(lambda size, at: private_files.read_at(fd, size, at), size):
-        if not terms.go_on():
+        if not options.go_on():
             raise _NotNow
         yield data
 
 
-def _compare_chunks(fd: int, made: Compressed, size: int, terms: CompressionOptions) -> Iterator[bool]:
+def _compare_chunks(fd: int, made: Compressed, size: int, options: CompressionOptions) -> Iterator[bool]:
     """Compares the compressed file with the original, chunk by chunk."""
     at = 0
-    for data in _read_chunks(fd, size, terms):
+    for data in _read_chunks(fd, size, options):
         yield made.read(len(data), at) == data
         at += len(data)
     yield at == size == made.size and not made.read(1, size) and not made.is_damaged
@@ -203,7 +203,7 @@ def decompress(layout: Layout, agent: str, path: Path) -> bool:
 
 def _encode_gap(last: bytes) -> bytes:
     gap = {"type": NoteType.GAP, "reason": GapReason.REPAIRED}
-    note = file_format.encode_note(timestamps.stamp(time.time()), LOST, gap)
+    note = file_format.encode_note(timestamps.stamp(time.time()), REPAIR_RUN, gap)
     return note if last == b"\n" else b"\n" + note
 
 

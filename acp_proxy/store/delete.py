@@ -136,17 +136,17 @@ def _list_interrupted(layout: Layout, agent: str) -> list[str]:
     state = layout.get_journal(agent).read_state()
     if not state.deleted:
         return []
-    deleted_name, backed_up = (
-        {name_before_delete(name) for name in layout.list_deleted_names(agent)},
-        layout.list_backed_up(agent),
-    )
+    names_before_delete = {name_before_delete(name) for name in layout.list_deleted_names(agent)}
+    backed_up = layout.list_backed_up(agent)
 
-    def is_left(name: str, softly: str | None) -> bool:
-        if name in state.titled or name in backed_up or (softly is None and name in deleted_name):
+    def is_left(name: str, deleted_name: str | None) -> bool:
+        if name in state.titled or name in backed_up:
+            return True
+        if deleted_name is None and name in names_before_delete:  # what was soft-deleted under this name goes, too
             return True
         return layout.has_transcript(agent, name)
 
-    return [session for session, softly in state.deleted.items() if is_left(file_name(session), softly)]
+    return [session for session, deleted_name in state.deleted.items() if is_left(file_name(session), deleted_name)]
 
 
 def lift_delete(layout: Layout, agent: str, session: str) -> None:

@@ -36,20 +36,20 @@ _ALIGNED_FROM = 1024 * 1024
 
 
 def create(
-    layout: Layout, agent: str, parent: str, header: Header, until: int | None = None, of: str | None = None
+    layout: Layout, agent: str, parent: str, header: Header, until: int | None = None, parent_agent: str | None = None
 ) -> bool:
     """Create a fork's transcript. Returns False, and creates nothing, if the parent has none.
 
     ``parent``: its transcript's name. ``header``: the fork's. ``until``: the parent's size when it was forked; None:
-    now. ``of``: the parent's folder, if it is another agent's.
+    now. ``parent_agent``: the parent's folder, if it is another agent's.
 
     Raises OSError; then nothing was created (FileExistsError: the fork has a transcript already).
     """
-    of = of or agent
-    source_path = layout.transcript_path(of, parent)
+    parent_agent = parent_agent or agent
+    source_path = layout.transcript_path(parent_agent, parent)
     path = layout.transcript_path(agent, file_names.file_name(header.session))
     with ExitStack() as stack:
-        finish(layout, of, parent)
+        finish(layout, parent_agent, parent)
         try:
             # Nobody masks a secret in the parent while it is copied, or removes the unfinished copy. In order, as
             # two agents' sessions may be copied to each other at the same time.
@@ -167,7 +167,7 @@ def finish(layout: Layout, agent: str, name: str, *, wait: bool = True) -> None:
         with private_files.lock_folder(path.parent, wait=wait):
             # The same file under both names: a crash came between the link and the unlink.
             is_done = os.path.lexists(path) and os.path.samefile(path, fork_path(path))
-            if is_done or not _is_made_whole(layout, agent, path):
+            if is_done or not _complete_copy(layout, agent, path):
                 fork_path(path).unlink()
                 return
             into = store_layout.move_transcript(fork_path(path), path)
@@ -184,7 +184,7 @@ def _open_to_overwrite(path: Path) -> Iterator[int]:
         os.close(fd)  # before it is renamed: Windows renames no open file
 
 
-def _is_made_whole(layout: Layout, agent: str, path: Path) -> bool:
+def _complete_copy(layout: Layout, agent: str, path: Path) -> bool:
     """Copy what is missing. Returns False if the head is incomplete: then nothing was ever written behind it.
 
     Raises OSError (BlockingIOError: the head is being written).

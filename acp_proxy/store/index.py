@@ -59,21 +59,37 @@ SCHEMA = 9
 """Raise it when the tables change, or what is read from a transcript into a row: every index is then made anew."""
 PAGE = 500  # large, because several clients read only the first page
 COLUMNS = "agent, name, session, updated, info, open, created"
-"""The columns of a row that ``listed`` reads."""
+"""The columns of a row that ``decode_row`` reads."""
 _BUSY_MS = 5000
 _PAUSE_SECONDS = 0.01
 _CLEARING_MS = 250  # longer than a list's query; if others take longer, the next list tries again
 
 _TABLES = """
 CREATE TABLE transcripts(
-  agent TEXT NOT NULL, name TEXT NOT NULL, session BLOB NOT NULL, listed INTEGER NOT NULL, updated TEXT NOT NULL,
-  place BLOB, spelled BLOB, info TEXT NOT NULL, open TEXT NOT NULL, used TEXT NOT NULL, inode INTEGER NOT NULL,
-  created TEXT NOT NULL, size INTEGER NOT NULL, lines INTEGER NOT NULL, state TEXT NOT NULL,
+  agent TEXT NOT NULL,      -- its folder
+  name TEXT NOT NULL,       -- the transcript's, without extension
+  session BLOB NOT NULL,    -- the id, by encode_id
+  listed INTEGER NOT NULL,  -- 1: session/list may show it: it has a prompt, a directory, and its id is no newer one's
+  updated TEXT NOT NULL,    -- last activity, or the agent's own time of change
+  place BLOB,               -- the directory by resolve_directory, by encode_id
+  spelled BLOB,             -- the directory by normalize_directory, by encode_id: finds it even if a link has changed
+  info TEXT NOT NULL,       -- JSON: what else a list shows of it at the end of the file
+  open TEXT NOT NULL,       -- JSON: the runs with an unanswered turn
+  used TEXT NOT NULL,       -- JSON: Use.dump_state, at size
+  inode INTEGER NOT NULL,   -- the file's: with another one, the transcript is read from its start
+  created TEXT NOT NULL,    -- the time in the header
+  size INTEGER NOT NULL,    -- bytes read so far, uncompressed: the next reading begins there
+  lines INTEGER NOT NULL,   -- lines read so far
+  state TEXT NOT NULL,      -- JSON: Summary.dump_state, at size
   PRIMARY KEY(agent, name)) WITHOUT ROWID;
 CREATE INDEX listing ON transcripts(agent, listed, updated, session);
 CREATE INDEX by_place ON transcripts(agent, place, listed, updated, session);
 CREATE INDEX by_spelling ON transcripts(agent, spelled, place);
-CREATE TABLE folders(agent TEXT PRIMARY KEY, seen TEXT NOT NULL, removals INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE folders(
+  agent TEXT PRIMARY KEY,
+  seen TEXT NOT NULL,        -- the folder's state when all in it had been brought in (store_index._read_folder_state)
+  removals INTEGER NOT NULL  -- how often rows were removed
+  ) WITHOUT ROWID;
 """
 
 
@@ -157,7 +173,7 @@ class Index:
 
         Returns whether nothing is pending: no turn is unanswered and no line incomplete.
         """
-        with self._transaction():
+        with self.transaction():
             row = self._database.execute(
                 "SELECT inode, created, size, lines, state, used FROM transcripts WHERE agent = ? AND name = ?",
                 (agent, name),
@@ -193,7 +209,8 @@ class Index:
             return not shown.open and all_whole
 
     def remove_rows(self, agent: str, *names: str) -> bool:
-        """Remove the rows of these transcripts; returns whether there were any. The log has them until ``clear_log``.
+        """Remove the rows of these transcripts; returns whether there were any. Their bytes stay in the
+        file and its log until ``erase_removed_rows``.
 
         Their folder will be scanned with the next list, in case one of them exists again.
         """
@@ -202,7 +219,7 @@ class Index:
             (agent, json.dumps(names)),
         ).fetchall()
         if found:
-            with self._transaction():
+            with self.transaction():
                 self._database.executemany("DELETE FROM transcripts WHERE agent = ? AND name = ?", found)
                 self._database.execute(
                     "INSERT INTO folders VALUES (?, '', 1)"
@@ -237,16 +254,16 @@ class Index:
         finally:
             self._database.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
 
-    def move(self, agent: str, name: str, before: int, inode: int) -> bool:
+    def set_inode(self, agent: str, name: str, before: int, inode: int) -> bool:
         """Assign a row to a new file with the same content. Returns whether a row with the inode ``before`` existed."""
-        with self._transaction():
+        with self.transaction():
             done = self._database.execute(
                 "UPDATE transcripts SET inode = ? WHERE agent = ? AND name = ? AND inode = ?",
                 (inode, agent, name, before),
             )
             return done.rowcount == 1
 
-    def clear_log(self) -> bool:
+    def erase_removed_rows(self) -> bool:
         """Erase removed rows from the file and the write-ahead log.
 
         Returns False if other processes use them, in a transaction, or if the disk is full.
@@ -345,7 +362,7 @@ class Index:
         database.execute("PRAGMA synchronous = NORMAL")
         database.execute("PRAGMA secure_delete = ON")
         database.execute("PRAGMA temp_store = MEMORY")  # VACUUM must not put a copy into /var/tmp
-        with self._transaction():
+        with self.transaction():
             (version,) = database.execute("PRAGMA user_version").fetchone()
             tables = database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'transcripts'").fetchone()
             if version not in (0, SCHEMA):
@@ -369,12 +386,8 @@ class Index:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All changes made in this context form one transaction; other writers wait for its end."""
-        with self._transaction():
-            yield
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
+        """All changes made in this context form one transaction; other writers wait for its end. One in another is a
+        part of that."""
         if self._database.in_transaction:
             yield
             return

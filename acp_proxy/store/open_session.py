@@ -58,12 +58,12 @@ def open_to_append(
         transcript.close()  # another process's: its agent gave the same id at the same moment
 
 
-def open_copy(layout: Layout, agent: str, header: Header, of: str, parent: str) -> Transcript:
+def open_copy(layout: Layout, agent: str, header: Header, parent_agent: str, parent: str) -> Transcript:
     """Open the copy of another agent's session to append to: the existing one, or a new one. Raises OSError
     (FileNotFoundError: there is no such session).
 
-    ``header``: the copy's. ``of``, ``parent``: the other agent's folder, and the transcript's name. A new copy has the
-    user's title of the session.
+    ``header``: the copy's. ``parent_agent``, ``parent``: the other agent's folder, and the transcript's name. A new
+    copy has the user's title of the session.
     """
     name = file_name(header.session)
     path = layout.transcript_path(agent, name)
@@ -74,9 +74,9 @@ def open_copy(layout: Layout, agent: str, header: Header, of: str, parent: str) 
         if layout.has_transcript(agent, name):
             return _resume(layout, agent, path, header)
         with contextlib.suppress(FileExistsError):  # another process was faster
-            fork.create(layout, agent, parent, header, of=of)
+            fork.create(layout, agent, parent, header, parent_agent=parent_agent)
             transcript = Transcript(path)
-            title = layout.get_journal(of).read_state().titles.get(parent)
+            title = layout.get_journal(parent_agent).read_state().titles.get(parent)
             if title is not None:
                 with contextlib.suppress(OSError):  # the copy is there without it
                     user_state.set_title(layout, agent, header.session, name, title)
@@ -151,7 +151,7 @@ def _has_content(path: Path) -> bool:
 
 def create_copy(
     layout: Layout,
-    of: tuple[str, str],
+    original: tuple[str, str],
     header: Header,
     agent: str,
     about: Mapping[str, object],
@@ -159,17 +159,18 @@ def create_copy(
 ) -> str:
     """Copy a session. Returns the copy's id, which is new. Raises OSError (FileNotFoundError: the session is gone).
 
-    ``of``: its agent's folder, and its transcript's name. ``header``: its id and directories as a list shows them.
-    ``agent``: the folder to copy to. ``about``: the name and version of that agent, if they are known. ``stamp``: now.
+    ``original``: its agent's folder, and its transcript's name. ``header``: its id and directories as a list shows
+    them. ``agent``: the folder to copy to. ``about``: the name and version of that agent, if they are known. ``stamp``:
+    now.
     """
-    id = _choose_copy_id(layout, agent, of[0], header.session)
+    id = _choose_copy_id(layout, agent, original[0], header.session)
     copy = Header(id, header.cwd, file_format.PARTIAL, stamp, header.directories, {"id": agent, **about})
-    open_copy(layout, agent, copy, *of).close()
+    open_copy(layout, agent, copy, *original).close()
     return id
 
 
-def _choose_copy_id(layout: Layout, agent: str, of: str, session: str) -> str:
+def _choose_copy_id(layout: Layout, agent: str, parent_agent: str, session: str) -> str:
     """An id that no copy has or had."""
     gone = layout.get_journal(agent).read_deleted()
-    ids = (proxy_ids.id_of(of, session, number) for number in count(1))
+    ids = (proxy_ids.id_of(parent_agent, session, number) for number in count(1))
     return next(id for id in ids if id not in gone and not layout.has_transcript(agent, file_name(id)))

@@ -22,7 +22,7 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.transcript.appender import lock_unused
 from acp_proxy.transcript.file_names import ASIDE, COPY, is_ours, make_copy_id
 
-_FIRST = 64  # rows of each agent: more than a screen
+_FIRST_PAGE_ROWS = 64  # rows of each agent: more than a screen
 _MOST_NAMED = 500  # far more than a user wants to choose from
 
 _NUMBERED = re.compile(rf"(.+?)(({ASIDE}[0-9]+)+)", re.DOTALL)
@@ -71,7 +71,9 @@ class _Stream(Struct, frozen=True):
 def list_newest(ask: QueryIndex, scope: ListFilter) -> Iterator[ListedSession]:
     """The matching sessions that have a turn, newest first. Raises Unreadable, also while iterating."""
     streams = [_Stream(agent, is_listed) for agent in scope.agents for is_listed in (True, False)]
-    first = ask(lambda index: [_select_page(index, stream, scope, None, _FIRST) for stream in streams], *scope.agents)
+    first = ask(
+        lambda index: [_select_page(index, stream, scope, None, _FIRST_PAGE_ROWS) for stream in streams], *scope.agents
+    )
     whole = (_iterate_stream(ask, stream, scope, page) for stream, page in zip(streams, first, strict=True))
     return (row for row in heapq.merge(*whole, key=_sort_key, reverse=True) if row.prompts)
 
@@ -200,7 +202,7 @@ def match_directory(index: Index, agent: str, cwd: str, *, below: bool) -> tuple
     return f"({' OR '.join(tests)})", values
 
 
-def list_all(index: Index) -> list[ListedSession]:
+def list_with_unprompted(index: Index) -> list[ListedSession]:
     """Every session, even without a prompt, with the time when something was last said in it; newest first."""
     columns = COLUMNS.replace("updated", LAST_USED)
     found = index.select(f"SELECT {columns} FROM transcripts ORDER BY {LAST_USED} DESC, session DESC", ())
@@ -247,7 +249,7 @@ def is_open(layout: Layout, row: ListedSession) -> bool:
 def _iterate_stream(
     ask: QueryIndex, stream: _Stream, scope: ListFilter, page: list[ListedSession]
 ) -> Iterator[ListedSession]:
-    size = _FIRST
+    size = _FIRST_PAGE_ROWS
     while True:
         yield from page
         if len(page) != size:
@@ -283,8 +285,7 @@ def _select_page(
 
 
 def _sort_key(row: ListedSession) -> tuple[str, bool, bytes]:
-    """Sort key. At equal times, an original comes before its copy, and the session that has the id now comes first,
-    because it was read first."""
+    """Newest first, if reversed. At equal times, an original comes before its copy."""
     return row.updated, row.copy_of is None, encode_id(row.session)
 
 

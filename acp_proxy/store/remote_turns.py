@@ -3,8 +3,8 @@
 A transcript is replaced by a longer one, under the locks that compression uses, so that at every moment there is one
 complete file. A process that opens it in this moment finds that the name leads elsewhere, and opens the new one.
 
-Turns for a transcript that somebody has open are kept in a file of their own (``keep_for_later``). The next load adds
-them (``add_turns``), unless sync does so before.
+Turns for a transcript that somebody has open are kept in a file of their own (``keep_turns``). The next load adds
+them (``append_kept_turns``), unless sync does so before.
 """
 
 import os
@@ -28,9 +28,9 @@ from acp_proxy.transcript.file_names import file_name, unfinished_path
 from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.rebuild_header import find_session
 
-Part = tuple[int, int, str]
+ForeignPart = tuple[int, int, str]
 """Entries that another machine recorded: where they begin and end, and its name."""
-_MOST = 64 * 1024 * 1024
+_MERGE_LIMIT_BYTES = 64 * 1024 * 1024
 """A load waits while a transcript is written anew: not for one with more bytes."""
 
 
@@ -41,7 +41,7 @@ def append_turns(
     size: int,
     data: bytes,
     uid: str,
-    elsewhere: list[Part],
+    elsewhere: list[ForeignPart],
     *,
     wait: bool = True,
 ) -> bool:
@@ -74,8 +74,8 @@ def append_turns(
     return True
 
 
-def keep_for_later(
-    layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str, elsewhere: list[Part]
+def keep_turns(
+    layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str, elsewhere: list[ForeignPart]
 ) -> None:
     """Keep entries that ``append_turns`` could not add. Raises OSError."""
     path = layout.remote_turns_path(agent, name)
@@ -89,14 +89,14 @@ def remove_kept_turns(layout: Layout) -> None:
     shutil.rmtree(layout.waiting_turns, ignore_errors=True)
 
 
-def add_turns(layout: Layout, agent: str, name: str) -> bool:
+def append_kept_turns(layout: Layout, agent: str, name: str) -> bool:
     """Add what was kept for a transcript. Returns False if that is impossible now. Raises OSError, NewerFormat."""
     kept = layout.remote_turns_path(agent, name)
     head, _, data = kept.read_bytes().partition(b"\n")
     info = orjson.loads(head)
     with closing(Reading(layout.transcript_path(agent, name))) as reading:
         # The name may belong to another session by now.
-        if reading.uid != info["uid"] or reading.size + len(data) > _MOST:
+        if reading.uid != info["uid"] or reading.size + len(data) > _MERGE_LIMIT_BYTES:
             return False
     if not append_turns(layout, agent, name, info["size"], data, info["uid"], info["elsewhere"], wait=False):
         return False
@@ -171,9 +171,9 @@ def _add_names(header: Header, data: bytes) -> Header:
     return replace(header, forked_from=list(ids), foreign_directories=list(directories))
 
 
-def _join_parts(parts: list[Part]) -> list[Part]:
+def _join_parts(parts: list[ForeignPart]) -> list[ForeignPart]:
     """The parts, with those of one machine joined that follow each other."""
-    out: list[Part] = []
+    out: list[ForeignPart] = []
     for start, end, machine in parts:
         if out and out[-1][1:] == (start, machine):
             start = out.pop()[0]

@@ -20,7 +20,7 @@ def is_windows_path(path: str) -> bool:
 
 
 def resolve_directory(path: str) -> str:
-    """The form of a directory's path that is compared: links resolved, then as ``spelled``."""
+    """The form of a directory's path that is compared: links resolved, then as ``normalize_directory``."""
     if len(path) > _LONGEST or (is_windows_path(path) and sys.platform != "win32"):
         return normalize_directory(path)
     try:

@@ -90,8 +90,13 @@ class SessionUse(Struct, frozen=True):
 
 
 class Sessions(StoreBase):
+    """A store as commands use it. Agents are given by folder, transcripts by name (``file_names.file_name``).
+
+    What ``Store`` does to a session by its id, a method with ``listed`` in its name does to a row of a list: that may
+    be of an older session, whose id a newer one has now.
+    """
+
     # --- sessions
-    """A store as commands use it. Agents are given by folder, transcripts by name (``file_names.file_name``)."""
 
     def list_all(self) -> list[ListedSession]:
         """Every session that has a turn, of every agent, newest first. Raises Unreadable."""
@@ -181,21 +186,21 @@ class Sessions(StoreBase):
         path = self.layout.transcript_path(listed.agent, listed.name)
         return path if os.path.lexists(path) or not os.path.lexists(compressed_path(path)) else compressed_path(path)
 
-    def rename(self, listed: ListedSession, title: str | None) -> None:
+    def set_listed_title(self, listed: ListedSession, title: str | None) -> None:
         """Set the title that lists show for a session, in running proxies too. None: remove the user's title.
 
         Raises OSError (FileNotFoundError: the session was deleted).
         """
         user_state.set_title(self.layout, listed.agent, listed.session, listed.name, title)
 
-    def set_archived(self, listed: ListedSession, is_archived: bool) -> None:
+    def set_listed_archived(self, listed: ListedSession, is_archived: bool) -> None:
         """Archive a session, so that no list shows it by default, or unarchive it; in running proxies too.
 
         Raises OSError (FileNotFoundError: the session was deleted).
         """
         user_state.set_archived(self.layout, listed.agent, listed.session, listed.name, is_archived)
 
-    def set_pinned(self, listed: ListedSession, is_pinned: bool) -> None:
+    def set_listed_pinned(self, listed: ListedSession, is_pinned: bool) -> None:
         """Pin a session, so that it is never pruned, or unpin it.
 
         Raises OSError (FileNotFoundError: the session was deleted).
@@ -222,7 +227,7 @@ class Sessions(StoreBase):
         header = Header(listed.session, listed.cwd, PARTIAL, "", listed.directories)
         copy = create_copy(self.layout, (listed.agent, listed.name), header, agent, about, journal.stamp_now())
         with contextlib.suppress(Unreadable):  # then its mark stays
-            self.add_to_index(agent, file_name(copy), can_wait=True)
+            self.update_row(agent, file_name(copy), can_wait=True)
         return copy
 
     @contextlib.contextmanager
@@ -252,14 +257,14 @@ class Sessions(StoreBase):
         Raises Unreadable if the session is restored but the index learns of it only with the next list.
         """
         restored = soft_deleted.restore(self.layout, kept)
-        self.add_to_index(restored.agent, restored.name)
+        self.update_row(restored.agent, restored.name)
         return restored
 
     def delete_permanently(self, kept: DeletedSession) -> None:
         """Delete a soft-deleted session permanently. Raises OSError."""
         delete.delete_permanently(self.layout, kept.agent, kept.session, kept.name)
         with contextlib.suppress(Unreadable):  # it has no row, but its row's bytes may still be in the file
-            self.index.query(lambda index: index.clear_log(), kept.agent)
+            self.index.query(lambda index: index.erase_removed_rows(), kept.agent)
 
     # --- the whole store
 
@@ -293,7 +298,7 @@ class Sessions(StoreBase):
         all_names = {agent: self.layout.list_names(agent) for agent in self.list_agents()} if chosen is None else {}
         names = all_names if chosen is None else _group_names(chosen, others)
         for agent, each in names.items():
-            self.index.read_again(agent, each)
+            self.index.reindex(agent, each)
 
     def find_unreadable(self) -> Iterator[tuple[Path, str, str]]:
         """The transcripts that cannot be opened, why, and what to do."""
@@ -304,7 +309,7 @@ class Sessions(StoreBase):
             except (OSError, NewerFormat) as problem:
                 yield private_files.explain_unreadable(path, problem)
 
-    def add_to_index(self, agent: str, name: str, *, can_wait: bool = False) -> None:
+    def update_row(self, agent: str, name: str, *, can_wait: bool = False) -> None:
         """Add a transcript to the index. ``can_wait``: its mark may stay instead. Raises Unreadable."""
         self.index.write(lambda index: self.index.update(index, agent, name), can_wait=can_wait)
 

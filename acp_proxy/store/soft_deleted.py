@@ -20,7 +20,7 @@ from acp_proxy.transcript.file_names import find_aside_suffix, read_deletion_tim
 from acp_proxy.transcript.reader import Line, Reading
 from acp_proxy.transcript.summary import Summary
 
-_RESTORED = "deleted"
+DELETED_GAP_RUN = "deleted"
 """The run of the gap note for a turn that was unanswered at the delete: the rest was not recorded."""
 
 
@@ -93,7 +93,7 @@ def restore(layout: Layout, kept: DeletedSession) -> ListedSession:
         transcript = Transcript(path)
         try:
             note = {"type": NoteType.GAP, "since": kept.at, "reason": GapReason.DELETED}
-            transcript.append(file_format.encode_note(timestamps.stamp(time.time()), _RESTORED, note))
+            transcript.append(file_format.encode_note(timestamps.stamp(time.time()), DELETED_GAP_RUN, note))
         finally:
             transcript.close()
     return replace(listed, name=name)

@@ -114,15 +114,15 @@ class StoreBase:
         succeeds. ``problem``: why not."""
         opened = cls.__new__(cls)
         opened._begin(root, make=True, bin_days=bin_days)
-        opened.was_refused = problem
+        opened.open_problem = problem
         return opened
 
     def _begin(self, root: Path, *, make: bool, bin_days: int | None) -> None:
         self.root = private_files.make_reachable(root)
         self.show_progress: ShowProgress = lambda: contextlib.nullcontext(lambda done, total: None)
-        self.was_refused: StoreRefused | None = None
+        self.open_problem: StoreRefused | None = None
         """Why the store could not be opened at first, or None."""
-        self.only_read: StoreRefused | None = None
+        self.read_only_reason: StoreRefused | None = None
         """Why the store cannot be written, or None."""
         self._makes, self.is_made = make, True
         self._bin_days = bin_days
@@ -134,10 +134,10 @@ class StoreBase:
         self.is_made = self._makes or layout.is_made
         if self.is_made:
             private_files.make_root(self.root)
-            self.only_read = private_files.find_refusal(self.root)
-            if self._makes and self.only_read is not None:
-                raise self.only_read
-            layout.is_only_read = self.only_read is not None
+            self.read_only_reason = private_files.find_refusal(self.root)
+            if self._makes and self.read_only_reason is not None:
+                raise self.read_only_reason
+            layout.is_only_read = self.read_only_reason is not None
             layout.prepare()
         return layout
 
@@ -176,7 +176,7 @@ class StoreBase:
         """Remove the soft-deleted sessions whose time is over, and everything derived from them. Raises OSError."""
         if store_delete.remove_expired(self.layout):
             with contextlib.suppress(Unreadable):  # they have no rows, but their rows' bytes may still be in the file
-                self.index.query(lambda index: index.clear_log())
+                self.index.query(lambda index: index.erase_removed_rows())
 
     def read_state(self, agent: str) -> JournalState:
         """An agent's deleted and archived sessions, and the titles that users gave. Raises OSError."""
@@ -205,17 +205,17 @@ class StoreBase:
         remove_leftovers(self.layout)
         return self.layout.list_all_names()
 
-    def compress(self, agent: str, name: str, terms: "CompressionOptions") -> "CompressionResult | None":
+    def compress(self, agent: str, name: str, options: "CompressionOptions") -> "CompressionResult | None":
         """Compress a transcript if that is worthwhile and nobody uses it; otherwise return None. Raises OSError.
 
-        ``terms.dry``: only report the sizes.
+        ``options.dry``: only report the sizes.
         """
         from acp_proxy.store import compress as store_compress
 
-        made = store_compress.compress(self.layout, agent, name, terms)
-        if made is not None and not terms.dry:
+        made = store_compress.compress(self.layout, agent, name, options)
+        if made is not None and not options.dry:
             with contextlib.suppress(Unreadable):  # then its mark stays, and the index reads it again
-                self.index.move(agent, name, made.inodes)
+                self.index.set_inode(agent, name, made.inodes)
         return made
 
     @cached_property
@@ -327,7 +327,7 @@ class Store(StoreBase):
         self.layout.make_folder(self._find_path(agent, session).parent)
         user_state.set_title(self.layout, agent, session, name, title, by_agent=by_agent)
 
-    def archive(self, agent: str, session: str, is_archived: bool, *, by_agent: bool = False) -> None:
+    def set_archived(self, agent: str, session: str, is_archived: bool, *, by_agent: bool = False) -> None:
         """Archive or unarchive a session, even one without a transcript. ``by_agent``: the agent has done so too.
 
         Raises OSError (FileNotFoundError: the session was deleted).
@@ -411,13 +411,13 @@ class Store(StoreBase):
             time.sleep(_PAUSE_SECONDS)
         return self.read(agent, session)
 
-    def add_remote_turns(self, agent: str, session: str) -> bool:
+    def append_remote_turns(self, agent: str, session: str) -> bool:
         """Add the turns of another machine that wait until nobody has a session's transcript open. Returns whether the
         transcript was replaced. Raises OSError (FileNotFoundError: nothing waits), NewerFormat.
         """
-        from acp_proxy.store.remote_turns import add_turns
+        from acp_proxy.store.remote_turns import append_kept_turns
 
-        return add_turns(self.layout, agent, file_name(session))
+        return append_kept_turns(self.layout, agent, file_name(session))
 
     def has_remote_turns(self, agent: str, session: str) -> bool:
         """Whether turns of another machine wait for this session."""

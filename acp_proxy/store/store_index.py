@@ -5,12 +5,17 @@ same index.
 
 The index on disk is written
 
-- before each query (``query``, by way of ``_catch_up``), be it for an editor's list, a command or a search;
+- in each query that names agents (``query``, by way of ``_catch_up``), be it for an editor's list, a command or a
+  search: first all that is new of these agents is brought in, and interrupted deletes are completed. A query that names
+  none only reads, unless the index is new;
 - for one session: after its turn (``Store.update_index``), and when a command has made or brought back its transcript,
-  as restore, import, adopt and continue do (``Sessions.add_to_index``);
-- after a delete (``remove``), a repair or a redaction (``read_again``), and compressing (``move``).
+  as restore, import, adopt and continue do (``Sessions.update_row``);
+- after a delete by an editor, a command, ``prune`` or sync (``remove``), and after the bin was emptied
+  (``StoreBase.empty_bin``);
+- after a repair, a redaction, or a mask of another machine (``reindex``), and after compressing (``set_inode``);
+- as a whole, when it is missing, broken or of another version, and by ``acp-proxy repair`` (``rebuild``).
 
-A process that dies before that leaves a mark, so the next query does it.
+What sync writes leaves a mark, as does a process that dies before one of these: the next query brings it in.
 """
 
 import errno
@@ -229,7 +234,7 @@ class StoreIndex:
         # Deleted words must leave the disk: the search tables, then the row's bytes in SQLite's log. The mark goes only
         # when both are gone, because it makes the next query do all this again.
         gone = [name for name in names if self._layout.remove_search_tables(name)]
-        if index.clear_log():
+        if index.erase_removed_rows():
             for name in gone:  # a transcript that exists again keeps its mark
                 self._layout.unmark(agent, name, partial(self._layout.has_transcript, agent, name))
 
@@ -243,7 +248,7 @@ class StoreIndex:
             self._layout.remove_index()
             return self._answer(self._open_on_disk(), agents, question)
 
-    def read_again(self, agent: str, names: list[str]) -> None:
+    def reindex(self, agent: str, names: list[str]) -> None:
         """Read transcripts again whose old content changed. Raises OSError, Unreadable."""
         for name in names:  # so that they are found even if this is interrupted
             self._layout.mark(agent, name)
@@ -251,18 +256,18 @@ class StoreIndex:
 
         def remove(index: Index) -> None:
             if index.remove_rows(agent, *names):
-                index.clear_log()
+                index.erase_removed_rows()
 
         self.write(remove)
         self.query(lambda index: None, agent)
 
-    def move(self, agent: str, name: str, inodes: tuple[int, int]) -> None:
+    def set_inode(self, agent: str, name: str, inodes: tuple[int, int]) -> None:
         """Tell the index that a transcript is unchanged but in another file, so that it is not read again.
 
         ``inodes``: the old and the new file's. Raises OSError, Unreadable.
         """
         moved: list[bool] = []
-        self.write(lambda index: moved.append(index.move(agent, name, *inodes)))
+        self.write(lambda index: moved.append(index.set_inode(agent, name, *inodes)))
         if moved[-1]:
             path = self._layout.transcript_path(agent, name)
             self._layout.unmark(agent, name, lambda: os.path.lexists(path))  # the session continues, decompressed
@@ -280,7 +285,7 @@ class StoreIndex:
             deleted = self._complete_deletes(agent)
             self._catch_up(index, agent)
             if index.remove_rows(agent, *deleted) and index.is_on_disk:
-                index.clear_log()
+                index.erase_removed_rows()
         for agent in index.list_folders() if agents else ():
             if not self._layout.has_agent(agent):  # removed by hand, with all sessions in it
                 self._catch_up(index, agent)

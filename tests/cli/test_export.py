@@ -189,7 +189,7 @@ def test_the_names_of_files_keep_the_letters_of_every_script(
 ) -> None:
     store_session(store, "s", ("one", TURN))
     [row] = store.list_all()
-    store.rename(row, title)
+    store.set_listed_title(row, title)
     [path] = printed(store, "--all", "-o", str(tmp_path / "out")).splitlines()
     assert Path(path).is_file()
     assert Path(path).stem[:-16] == name
@@ -283,7 +283,7 @@ def test_a_transcript_keeps_home_directories(store: Both) -> None:
 def test_the_users_title_is_masked_on_request(store: Both, form: str) -> None:
     store_session(store, "s", ("one", TURN))
     [row] = store.list_all()
-    store.rename(row, f"Mine with {TOKEN}")
+    store.set_listed_title(row, f"Mine with {TOKEN}")
     assert TOKEN[4:] in printed(store, "s", "--format", form)
     told = printed(store, "s", "--format", form, "--redact", "keys")
     assert "Mine with " in told

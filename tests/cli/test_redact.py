@@ -180,7 +180,7 @@ def test_copies_and_forks_are_masked_with_a_session_and_it_with_them(store: Both
 
 def test_soft_deleted_copies_are_masked_and_titles_of_copies(store: Both) -> None:
     [row] = [row for row in store.list_all() if row.session == "first"]
-    store.rename(row, f"Mine {TOKEN}")
+    store.set_listed_title(row, f"Mine {TOKEN}")
     copy = copied(store, "first")
     [theirs] = [row for row in store.list_all() if row.session == copy]
     assert theirs.title == f"Mine {TOKEN}"
@@ -195,7 +195,7 @@ def test_a_title_in_the_journal_leaves_the_search_tables_of_other_sessions(store
     store_session(store, "harmless", ("hello", []))
     for session in ("first", "harmless"):
         [row] = [row for row in store.list_all() if row.session == session]
-        store.rename(row, f"Mine {TOKEN}")
+        store.set_listed_title(row, f"Mine {TOKEN}")
     assert len(search_store(store, SearchRequest(make_query(["mine"]), store.list_agents())).hits) == 2
     run(store, "first")
     run(store, "second")
@@ -211,7 +211,7 @@ def test_a_pattern_that_matches_names_of_transcripts_changes_only_titles_in_the_
     store.delete_listed(row, soft=True)
     store_session(store, "harmless", ("hello", []))
     [row] = [row for row in store.list_all() if row.session == "harmless"]
-    store.rename(row, "Mine deadbeef01")
+    store.set_listed_title(row, "Mine deadbeef01")
     before = store.read_state(row.agent).deleted
     run(store, "--redact", str(patterns))
     assert [one.session for one in store.list_deleted()] == ["first"]

@@ -46,7 +46,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Both:
     store_session(store, "long", ("Long", [call(n) for n in range(900)]), ("Last", [chunk("the end")]), at=EPOCH + 199)
     store_session(store, "evil", *((evil.replace("\ud800", ""), [chunk(evil)]) for evil in EVIL), at=EPOCH + 198)
     rows = {row.session: row for row in store.list_all()}
-    store.rename(rows["evil"], "".join(EVIL).replace("\ud800", "").replace("\x00", ""))
+    store.set_listed_title(rows["evil"], "".join(EVIL).replace("\ud800", "").replace("\x00", ""))
     return store
 
 

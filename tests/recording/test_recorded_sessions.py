@@ -77,7 +77,7 @@ def test_a_title_in_a_turn_lets_no_turns_of_another_machine_in(notes: Notes, mon
     monkeypatch.setattr(notes.store, "has_remote_turns", lambda agent, session: asked.append(session))
 
     def add_turns() -> None:
-        notes.recorder.run_on_writer(lambda: notes.recorder.add_turns("s"))
+        notes.recorder.run_on_writer(lambda: notes.recorder.append_remote_turns("s"))
 
     notes.begin()
     notes.put(*prompted("hello"), IndexSession("s"))

@@ -26,8 +26,10 @@ def path(store: Both, session: str = talk.SESSION) -> Path:
     return store.root / "transcripts" / AGENT / f"{file_name(session)}.jsonl"
 
 
-def compress(store: Both, session: str = talk.SESSION, terms: CompressionOptions = AT_ONCE) -> CompressionResult | None:
-    return store.compress(AGENT, file_name(session), terms)
+def compress(
+    store: Both, session: str = talk.SESSION, options: CompressionOptions = AT_ONCE
+) -> CompressionResult | None:
+    return store.compress(AGENT, file_name(session), options)
 
 
 def compressed_now(store: Both, session: str = talk.SESSION) -> Path:

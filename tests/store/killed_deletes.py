@@ -71,7 +71,7 @@ def _made(root: Path, *steps: _Step) -> None:
     store = Both(root)
     talk.keep(store, AGENT, "s", talk.prompt(f"{SECRET} words", session="s") + talk.answer())
     [row] = store.list_all()
-    store.rename(row, f"{SECRET} title")
+    store.set_listed_title(row, f"{SECRET} title")
     copy = Layout(root).backup_path(AGENT, row.name, talk.time(1))
     copy.parent.mkdir(parents=True)
     copy.write_text(f"{SECRET} backup")

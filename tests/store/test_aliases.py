@@ -44,5 +44,5 @@ def test_a_session_with_an_alias_joins_the_list_by_place_and_archive_state(store
         return [row.session for row in rows]
 
     assert (joining(None), joining("/a"), joining("/b")) == (["old"], ["old"], [])
-    store.archive(agent, "old", True)
+    store.set_archived(agent, "old", True)
     assert (joining("/a"), joining("/a", archived=True), joining("/a", archived=None)) == ([], ["old"], ["old"])

@@ -219,7 +219,7 @@ def test_another_setting_later_changes_nothing_about_an_earlier_delete(store: Bo
 def test_what_is_removed_leaves_no_backup_title_or_search_table(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     talk.keep(store, AGENT, "s", talk.prompt("secret words", session="s") + talk.answer())
     [row] = store.list_all()
-    store.rename(row, "secret title")
+    store.set_listed_title(row, "secret title")
     backup = store.layout.backup_path(AGENT, row.name, talk.time(1))
     backup.parent.mkdir(parents=True)
     backup.write_text("secret backup")

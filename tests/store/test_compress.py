@@ -50,12 +50,12 @@ def test_a_rebuilt_index_has_compressed_transcripts(store: Both) -> None:
     assert Both(store.root).list_all() == rows
 
 
-@pytest.mark.parametrize("terms", [CompressionOptions(older_than=0.0), CompressionOptions(min_size=1)])
-def test_small_and_recent_transcripts_are_not_compressed(store: Both, terms: CompressionOptions) -> None:
+@pytest.mark.parametrize("options", [CompressionOptions(older_than=0.0), CompressionOptions(min_size=1)])
+def test_small_and_recent_transcripts_are_not_compressed(store: Both, options: CompressionOptions) -> None:
     at = kept(store, chunks=10)
-    assert compress(store, terms=terms) is None
+    assert compress(store, options=options) is None
     age(at, 8)
-    assert (compress(store, terms=terms) is None) == (terms.min_size > 1)
+    assert (compress(store, options=options) is None) == (options.min_size > 1)
 
 
 def test_a_transcript_with_a_mark_is_not_compressed(store: Both) -> None:
@@ -77,7 +77,7 @@ def test_a_turn_begun_during_the_compression_stops_it(store: Both) -> None:
         store.mark(AGENT, talk.SESSION)
         return True
 
-    assert compress(store, terms=CompressionOptions(min_size=1, older_than=0.0, go_on=go_on)) is None
+    assert compress(store, options=CompressionOptions(min_size=1, older_than=0.0, go_on=go_on)) is None
     assert files(store) == [".jsonl", "state.jsonl"]
 
 
@@ -92,7 +92,7 @@ def test_an_open_transcript_is_not_compressed(store: Both) -> None:
 
 def test_a_dry_run_reports_what_would_be_saved(store: Both) -> None:
     at = kept(store)
-    would = compress(store, terms=CompressionOptions(min_size=1, older_than=0.0, dry=True))
+    would = compress(store, options=CompressionOptions(min_size=1, older_than=0.0, dry=True))
     assert files(store) == [".jsonl"]
     assert would is not None
     made = compress(store)
@@ -110,7 +110,7 @@ def test_a_compression_can_be_stopped(store: Both) -> None:
             asked.append(None)
             return len(asked) <= number
 
-        assert compress(store, terms=CompressionOptions(min_size=1, older_than=0.0, go_on=go_on)) is None
+        assert compress(store, options=CompressionOptions(min_size=1, older_than=0.0, go_on=go_on)) is None
         assert files(store) == [".jsonl"]
 
 
@@ -193,7 +193,7 @@ def test_a_delete_during_the_compression_wins(store: Both) -> None:
         chunks.append(None)
         return True
 
-    assert compress(store, terms=CompressionOptions(min_size=1, older_than=0.0, go_on=go_on)) is None
+    assert compress(store, options=CompressionOptions(min_size=1, older_than=0.0, go_on=go_on)) is None
     assert chunks
     assert files(store) == ["state.jsonl"]
 
@@ -211,7 +211,7 @@ def test_a_prompt_during_the_compression_wins_without_waiting(store: Both, stays
                 opened[0].close()
         return True
 
-    assert compress(store, terms=CompressionOptions(min_size=1, older_than=0.0, go_on=go_on)) is None
+    assert compress(store, options=CompressionOptions(min_size=1, older_than=0.0, go_on=go_on)) is None
     if stays_open:
         opened[0].append(talk.said("more"))
         opened[0].close()

@@ -42,7 +42,7 @@ def holding(store: Both, words: str) -> set[str]:
 
 def rename(store: Both, session: str, title: str | None) -> None:
     [found] = [row for row in store.list_all() if row.session == session and "~" not in row.name]
-    store.rename(found, title)
+    store.set_listed_title(found, title)
 
 
 def kept(store: Both) -> list[tuple[str, str]]:
@@ -153,7 +153,7 @@ def test_a_superseded_session_is_restored_to_its_place(store: Both) -> None:
     store_session(store, "s", ("first", []), agent="one", at=EPOCH)
     store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
     [older] = [row for row in store.list_all() if row.title == "first"]
-    store.rename(older, "The first")
+    store.set_listed_title(older, "The first")
     store.delete_listed(older, soft=True)
     assert [row.title for row in store.list_all()] == ["second"]
     assert store.read_deleted(older.agent) == frozenset()
@@ -350,7 +350,7 @@ def test_an_interrupted_hard_delete_is_finished_by_the_next_list(
 def test_a_title_belongs_to_its_transcript_even_if_the_id_is_reused(store: Both) -> None:
     store_session(store, "s", ("first", []), agent="one", at=EPOCH)
     [row] = store.list_all()
-    store.rename(row, "The first")
+    store.set_listed_title(row, "The first")
     other = Both(store.root)
     assert [row.title for row in other.list_all()] == ["The first"]
     store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
@@ -374,7 +374,7 @@ def test_a_deleted_session_cannot_be_renamed(store: Both) -> None:
     [row] = store.list_all()
     store.delete(AGENT, "s")
     with pytest.raises(FileNotFoundError):
-        store.rename(row, "Mine")
+        store.set_listed_title(row, "Mine")
     assert holding(store, "Mine") == set()
 
 
@@ -509,8 +509,8 @@ def test_an_archived_session_is_in_no_page_and_stays_archived_when_the_index_is_
     for number, session in enumerate("abc"):
         store_session(store, session, (session, []), agent=AGENT, at=EPOCH + number)
     [_, row, _] = store.list_all()
-    store.set_archived(row, True)
-    store.set_archived(row, True)
+    store.set_listed_archived(row, True)
+    store.set_listed_archived(row, True)
     for path in store.root.glob("index*"):
         path.unlink()
     other = Both(store.root)
@@ -518,7 +518,7 @@ def test_an_archived_session_is_in_no_page_and_stays_archived_when_the_index_is_
     assert [one.session for one in other.list_page(folder, None, None, "").rows] == ["c", "a"]
     assert [one.session for one in other.list_newest(archived=False)] == ["c", "a"]
     assert [(one.session, one.is_archived) for one in other.list_all()] == [("c", False), ("b", True), ("a", False)]
-    other.set_archived(row, False)
+    other.set_listed_archived(row, False)
     assert [one.session for one in store.list_page(folder, None, None, "").rows] == ["c", "b", "a"]
 
 
@@ -526,7 +526,7 @@ def test_pages_are_full_without_archived_sessions(store: Both) -> None:
     for number, session in enumerate("abcdef"):
         store_session(store, session, (session, []), agent=AGENT, at=EPOCH + number)
     for row in store.list_all()[1:4]:
-        store.set_archived(row, True)
+        store.set_listed_archived(row, True)
     [folder] = store.list_agents()
     hidden = store.read_state(folder).archived
     page = store.index.query(lambda index: index.select_page(folder, None, None, "", 2, hidden), folder)
@@ -537,7 +537,7 @@ def test_pages_are_full_without_archived_sessions(store: Both) -> None:
 
 def test_an_archived_session_stays_archived_when_its_id_is_used_again(store: Both) -> None:
     store_session(store, "s", ("first", []), agent="one", at=EPOCH)
-    store.set_archived(store.list_all()[0], True)
+    store.set_listed_archived(store.list_all()[0], True)
     store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
     assert archived(store) == ["first"]
     [older] = store.list_newest(archived=True)
@@ -550,10 +550,10 @@ def test_an_archived_session_stays_archived_when_its_id_is_used_again(store: Bot
 def test_a_deleted_session_is_not_archived(store: Both, soft: bool) -> None:
     talk.keep(store, AGENT, "s")
     [row] = store.list_all()
-    store.set_archived(row, True)
+    store.set_listed_archived(row, True)
     store.delete_listed(row, soft=soft)
     with pytest.raises(FileNotFoundError):
-        store.set_archived(row, True)
+        store.set_listed_archived(row, True)
     if soft:
         store.restore(store.list_deleted()[0])
         assert [one.is_archived for one in store.list_all()] == [False]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from acp_proxy.store.agents import LOOKED_AT
+from acp_proxy.store.agents import HEADERS_READ
 from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.store.store import Store
 from acp_proxy.transcript.file_names import compressed_path, file_name
@@ -108,7 +108,7 @@ def test_only_a_few_of_many_transcripts_are_opened(store: Store, monkeypatch: py
 
     monkeypatch.setattr(os, "open", counted)
     assert store.choose_agent(None, "@scope/acme", "acme") == file_name("acme")
-    assert opened == LOOKED_AT
+    assert opened == HEADERS_READ
 
 
 def test_the_folder_of_an_agents_name_wins_over_that_of_its_command(store: Store) -> None:

@@ -415,7 +415,7 @@ def test_changes_made_together_are_seen_together(tmp_path: Path) -> None:
         shelf.session("t")
         assert other.page() == []
         assert not shelf.index.remove_rows(AGENT, file_name("gone"))
-        assert not shelf.index.clear_log()
+        assert not shelf.index.erase_removed_rows()
     assert sorted(other.page()) == ["s", "t"]
     with suppress(OSError), shelf.index.transaction():
         shelf.session("u")
@@ -431,7 +431,7 @@ def test_a_removed_row_leaves_no_trace_in_the_file(tmp_path: Path) -> None:
     shelf.write("s", prompt("a secret of the user"), answer())
     assert b"secret" in written(tmp_path)
     shelf.index.remove_rows(AGENT, file_name("s"))
-    assert shelf.index.clear_log()
+    assert shelf.index.erase_removed_rows()
     assert b"secret" not in written(tmp_path)
     shelf.index.close()
 
@@ -445,7 +445,7 @@ def test_a_row_moved_by_a_page_split_leaves_no_trace(tmp_path: Path) -> None:
         shelf.write(f"s{number}", prompt(words[-1]), info(_meta={"x": words[-1] * chance.randrange(40)}))
     for number in range(60):
         shelf.index.remove_rows(AGENT, file_name(f"s{number}"))
-        assert shelf.index.clear_log()
+        assert shelf.index.erase_removed_rows()
         assert words[number].encode() not in written(tmp_path)
     shelf.index.close()
 
@@ -455,7 +455,7 @@ def test_rewriting_the_index_writes_no_file_elsewhere(tmp_path: Path) -> None:
     for number in range(100):
         shelf.write(f"s{number}", prompt("hello"), info(_meta={"x": "y" * 30_000}))
     shelf.index._database.set_progress_handler(lambda: opened.update(open_files()), 10)
-    assert shelf.index.clear_log()
+    assert shelf.index.erase_removed_rows()
     shelf.index.close()
     assert {path for path in opened - before if not path.startswith(str(tmp_path))} == set()
 

@@ -65,7 +65,7 @@ def test_the_users_own_title_of_a_row_wins(store: Both) -> None:
 def test_a_row_that_is_archived_here_is_in_no_list(store: Both) -> None:
     store_session(store, "s", ("go", []), agent="theirs")
     mine, theirs = folder(store, "mine"), folder(store, "theirs")
-    store.archive(mine, proxy_ids.id_of(theirs, "s"), True)
+    store.set_archived(mine, proxy_ids.id_of(theirs, "s"), True)
     assert store.list_joining(mine, None, "run", others=[theirs]) == []
     assert [row.session for row in store.list_page(theirs, None, None, "run").rows] == ["s"]
 

@@ -20,7 +20,7 @@ AGENTS = ("claude", "codex", "vibe")
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(newest_module, "_FIRST", 2)
+    monkeypatch.setattr(newest_module, "_FIRST_PAGE_ROWS", 2)
     monkeypatch.setattr(newest_module, "PAGE", 3)
 
 

@@ -147,7 +147,7 @@ def test_a_read_only_store_can_only_be_read(root: Path, monkeypatch: pytest.Monk
     with pytest.raises(StoreRefused, match="cannot be written to"):
         Both(root)
     store = Both(root, make=False)
-    assert "cannot be written to" in str(store.only_read)
+    assert "cannot be written to" in str(store.read_only_reason)
     assert listed(store) == ["s"]
     assert sorted(root.rglob("*")) == before
 

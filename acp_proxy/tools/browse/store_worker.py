@@ -115,16 +115,16 @@ class Library:
             return _export(self._store, row, action.text)
         if action.act == "continue":
             return self._say_how_to_continue(row)
-        if self._store.only_read is not None:
-            raise self._store.only_read
+        if self._store.read_only_reason is not None:
+            raise self._store.read_only_reason
         match action.act:
             case "rename":
                 return self._rename(row, action.text)
             case "archive":
-                self._store.set_archived(row, not row.is_archived)
+                self._store.set_listed_archived(row, not row.is_archived)
                 return "Unarchived." if row.is_archived else "Archived. ^T shows the archived sessions."
             case "pin":
-                self._store.set_pinned(row, not row.is_pinned)
+                self._store.set_listed_pinned(row, not row.is_pinned)
                 return "Unpinned." if row.is_pinned else "Pinned: prune leaves it alone."
             case "delete" if row.is_running:
                 raise AcpProxyError(RUNS)
@@ -153,7 +153,7 @@ class Library:
         from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
 
         title = mask_as_run(clean(text, AGENT_TITLE_LENGTH))
-        self._store.rename(row, title)
+        self._store.set_listed_title(row, title)
         return "Renamed." if title is not None else "Your title is removed."
 
     def _delete(self, row: ListedSession, *, soft: bool) -> str:

@@ -42,9 +42,8 @@ _MANY_REQUESTS = 30
 
 
 class NoAnswer(Exception):
-    """The text says why there is none, and goes on a sentence that begins with the agent. ``status``: its exit status
-    as in subprocess, if it has ended.
-    """
+    """The text says why there is none: it completes a sentence whose subject is the agent. ``status``: its exit status
+    as in subprocess, if it has ended."""
 
     def __init__(self, text: str, status: int | None = None) -> None:
         super().__init__(text)

@@ -93,7 +93,7 @@ def import_transcript(store: Sessions, given: Path | IO[bytes], *, damaged: bool
     taken = _take_in(store.layout, given, store.layout.make_folder, timestamps.stamp(time.time()), damaged=damaged)
     if taken.is_new:
         with suppress(Unreadable):  # then its mark stays
-            store.add_to_index(taken.agent, file_name(taken.session), can_wait=True)
+            store.update_row(taken.agent, file_name(taken.session), can_wait=True)
     return taken
 
 

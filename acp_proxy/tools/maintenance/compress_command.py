@@ -50,7 +50,7 @@ def compress(
     made: list[CompressionResult] = []
     failed: list[str] = []
     with report_errors():
-        terms = CompressionOptions(
+        options = CompressionOptions(
             min_size=cli_values.parse_size("--min-size", min_size),
             older_than=cli_values.parse_seconds("--older-than", older_than),
             dry=dry_run,
@@ -61,7 +61,7 @@ def compress(
             rows = [choose_session(opened, each, agent) for each in sessions]
         for folder, name in show_progress(opened.find_compressible(rows), "Compressing"):
             try:
-                one = opened.compress(folder, name, terms)
+                one = opened.compress(folder, name, options)
             except OSError as problem:
                 failed.append(f"{folder}/{name}: {problem.strerror}")
                 continue

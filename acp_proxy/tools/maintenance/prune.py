@@ -13,7 +13,7 @@ from acp_proxy.errors import errno_name
 from acp_proxy.store import delete
 from acp_proxy.store.index import Index, decode_id
 from acp_proxy.store.layout import Layout
-from acp_proxy.store.queries import complete_rows, list_all
+from acp_proxy.store.queries import complete_rows, list_with_unprompted
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.soft_deleted import list_deleted
 from acp_proxy.store.store_index import StoreIndex
@@ -113,7 +113,7 @@ def find_candidates(store: Sessions, *, deleted: bool = False) -> list[Candidate
 
 def _find_listed(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
     """Every session, newest first. Raises OSError, Unreadable."""
-    rows = store_index.query(list_all, *layout.list_agents())
+    rows = store_index.query(list_with_unprompted, *layout.list_agents())
     parents = store_index.query(_find_parents)
     sizes = {agent: layout.measure_sizes(agent) for agent in layout.list_agents()}
     return [

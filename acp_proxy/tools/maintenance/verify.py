@@ -486,7 +486,7 @@ def repair_finding(store: Sessions, finding: Finding) -> Path | None:
     elif finding.path.parent == layout.search:
         layout.remove_search_table(finding.path)
     elif finding.path == layout.index and finding.name:
-        store_index.read_again(finding.agent, [finding.name])
+        store_index.reindex(finding.agent, [finding.name])
     elif finding.path == layout.index:
         store_index.rebuild()
     elif finding.name:
@@ -503,5 +503,5 @@ def _repair_transcript(layout: Layout, store_index: StoreIndex, finding: Finding
     copy = layout.backup_path(finding.agent, finding.name, stamp)
     is_mended = mend.mend_transcript(path, copy) > 0
     if is_mended or decompressed:
-        store_index.read_again(finding.agent, [finding.name])
+        store_index.reindex(finding.agent, [finding.name])
     return copy if is_mended else None

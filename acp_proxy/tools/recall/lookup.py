@@ -26,15 +26,15 @@ INTRODUCTION = (
 )
 _QUOTE = "> "
 _CUT = " […]"
-ROOM = 16 * 1024
+ANSWER_CHARACTERS = 16 * 1024
 """Characters of turns in one answer."""
-_MESSAGE = 4000
+MESSAGE_CHARACTERS = 4000
 """Characters of a message; at least one turn fits into an answer."""
-_LINE = 200
+LINE_CHARACTERS = 200
 """Characters of a title, an id, or a directory."""
-_CALLS = 20
+MOST_CALLS = 20
 """Tool calls of a turn."""
-_EXCERPTS = 3
+MOST_EXCERPTS = 3
 """Excerpts of a session."""
 _TURNS = re.compile(r"([1-9][0-9]{0,8})(-([1-9][0-9]{0,8})?)?|-([1-9][0-9]{0,8})")
 
@@ -63,7 +63,13 @@ class RecallAnswers:
 
         scope = self._scope
         sought = SearchRequest(
-            asked, store.list_agents(), scope.root, self._read_time(since) or None, None, _EXCERPTS, below=scope.is_tree
+            asked,
+            store.list_agents(),
+            scope.root,
+            self._read_time(since) or None,
+            None,
+            MOST_EXCERPTS,
+            below=scope.is_tree,
         )
         search_store(store, sought, report_hit=take_hit)
         wider = widen_query(query.split()) if not found else None
@@ -136,7 +142,7 @@ def _parse_turns(match: re.Match[str], count: int) -> tuple[int, int]:
 
 def _fit_turns(turns: list[Turn]) -> Iterator[str]:
     """The turns that fit, and which ones do not."""
-    left = ROOM
+    left = ANSWER_CHARACTERS
     for turn in turns:
         text = _format_turn(turn)
         if (left := left - len(text)) < 0:
@@ -146,7 +152,7 @@ def _fit_turns(turns: list[Turn]) -> Iterator[str]:
 
 
 def _format_turn(turn: Turn) -> str:
-    calls, more = turn.tool_calls[:_CALLS], len(turn.tool_calls) - _CALLS
+    calls, more = turn.tool_calls[:MOST_CALLS], len(turn.tool_calls) - MOST_CALLS
     parts = [f"Turn {turn.number} · {_format_time(turn.started)}"]
     parts += ["User:", _quote(turn.user)] if turn.user else []
     parts += ["Tool calls:", *(_quote_line(title) for title in calls)] if calls else []
@@ -159,8 +165,8 @@ def _format_hit(hit: Hit) -> str:
     parts = [_format_row(hit.session)]
     for one in hit.excerpts:
         where = f"Turn {one.turn} · {_format_time(_parse_stamp(one.at))}" if one.turn else "Title"
-        parts += [where, _quote_line(one.text, _MESSAGE)]
-    if more := hit.turns[_EXCERPTS:]:
+        parts += [where, _quote_line(one.text, MESSAGE_CHARACTERS)]
+    if more := hit.turns[MOST_EXCERPTS:]:
         parts.append(f"and {len(more)} more turns, the last one: {more[-1]}")
     return "\n".join(parts)
 
@@ -175,15 +181,15 @@ def _format_row(row: ListedSession) -> str:
 
 def _format_citation(row: ListedSession) -> str:
     """A session as answers cite it: agent and id. Some agents count 1, 2, 3."""
-    return jsonrpc.printable(f"{name_agent(row.agent)}/{row.full_selector}")[:_LINE]
+    return jsonrpc.printable(f"{name_agent(row.agent)}/{row.full_selector}")[:LINE_CHARACTERS]
 
 
 def _quote(text: str) -> str:
-    cut = text if len(text) <= _MESSAGE else text[:_MESSAGE] + _CUT
-    return "\n".join(_quote_line(line, _MESSAGE * 2) for line in cut.splitlines()) or _QUOTE
+    cut = text if len(text) <= MESSAGE_CHARACTERS else text[:MESSAGE_CHARACTERS] + _CUT
+    return "\n".join(_quote_line(line, MESSAGE_CHARACTERS * 2) for line in cut.splitlines()) or _QUOTE
 
 
-def _quote_line(text: str, most: int = _LINE) -> str:
+def _quote_line(text: str, most: int = LINE_CHARACTERS) -> str:
     """One quoted line."""
     text = jsonrpc.printable(" ".join(text.splitlines()))
     return _QUOTE + (text if len(text) <= most else text[:most] + _CUT)

@@ -296,6 +296,6 @@ def _handle_interrupt(store: Sessions) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        kept = " The next search continues where this one stopped." if store.only_read is None else ""
+        kept = " The next search continues where this one stopped." if store.read_only_reason is None else ""
         typer.echo(f"Interrupted.{kept}", err=True)
         raise typer.Exit(INTERRUPTED) from None

@@ -1,12 +1,13 @@
-"""Makes the sessions of this machine what the trees say: adds turns, begins sessions, masks, deletes, sets titles.
+"""Makes the sessions of this machine what the trees say: adds turns, creates sessions, masks, deletes, sets titles.
 
 Each step looks at the files first, so one that a crash interrupted is completed by doing it again. A session that is
 open here waits.
 
 A record of another machine becomes a session in these steps: ``pull`` reads and opens it, and puts its segment into the
-tree, without a place; here, ``place_segments`` finds what it follows, ``_adopt_segments`` skips what the file has
-already, and ``_write_branches`` appends the rest to the file of its branch, or creates one (``SharedStore.extend`` and
-``create``, by way of ``store/remote_turns``). The mark that this leaves brings it into the index.
+tree, without a place; here, ``place_segments`` finds what it follows, ``_recognize_segments`` skips what the file has
+already, and ``_write_branches`` appends the rest to the file of its branch, or creates one
+(``SharedStore.append_turns`` and ``create``, by way of ``store/remote_turns``). The mark that this leaves brings it
+into the index.
 """
 
 from dataclasses import replace
@@ -15,9 +16,9 @@ from msgspec import structs
 
 from acp_proxy.tools.sync import local_changes, records
 from acp_proxy.tools.sync.context import DataDeleted, SyncContext, hash_data
-from acp_proxy.tools.sync.interfaces import Part, Unavailable
-from acp_proxy.tools.sync.records import ARCHIVED, HIDDEN, TITLE, Death, Mask
-from acp_proxy.tools.sync.session_tree import Node, Tree
+from acp_proxy.tools.sync.interfaces import ForeignPart, Unavailable
+from acp_proxy.tools.sync.records import ARCHIVED, SOFT_DELETED, TITLE, Death, Mask
+from acp_proxy.tools.sync.session_tree import Segment, Tree
 from acp_proxy.tools.sync.state_db import LocalSession
 from acp_proxy.transcript import file_format
 
@@ -25,7 +26,7 @@ from acp_proxy.transcript import file_format
 def apply_changes(context: SyncContext) -> None:
     """Apply what is new of every tree to the files. Raises Unavailable, OSError."""
     context.counts.open_here = 0
-    context.sessions.forget_extensions()  # it may be dead now; what still waits is left there again
+    context.sessions.remove_kept_turns()  # it may be dead now; what still waits is left there again
     for uid in context.state.list_unsettled():
         waits = _apply_tree(context, uid)
         if not waits:
@@ -41,7 +42,7 @@ def _apply_tree(context: SyncContext, uid: str) -> bool:
             return _apply_known(context, uid)
         except DataDeleted as gone:
             tree, [id] = context.state.read_tree(uid), gone.args
-            context.state.put_node(uid, replace(tree.nodes.get(id) or tree.unplaced[id], is_blank=True))
+            context.state.put_segment(uid, replace(tree.segments.get(id) or tree.unplaced[id], is_blank=True))
 
 
 def _apply_known(context: SyncContext, uid: str) -> bool:
@@ -55,7 +56,7 @@ def _apply_known(context: SyncContext, uid: str) -> bool:
         for local in context.state.list_local_sessions(uid):
             if local.has_news and local.name and not local.trouble:
                 local = _verify(context, tree, local)
-                if local.name and not local.trouble and _adopt_segments(context, tree, local):
+                if local.name and not local.trouble and _recognize_segments(context, tree, local):
                     context.waiting_files.add(local.uid)
                     waits = True
     _set_labels(context, tree)  # before: a session that was restored elsewhere may get its turns
@@ -77,37 +78,37 @@ def place_segments(context: SyncContext, uid: str) -> Tree:
     while progress:
         progress = False
         for id in sorted(tree.unplaced):
-            node = tree.unplaced[id]
-            if node.parent in tree.nodes or node.parent == uid:
-                _place(context, tree, replace(node, skip=0))
+            segment = tree.unplaced[id]
+            if segment.parent in tree.segments or segment.parent == uid:
+                _place(context, tree, replace(segment, skip=0))
                 tree, progress = context.state.read_tree(uid), True
     return tree
 
 
-def _place(context: SyncContext, tree: Tree, node: Node) -> None:
-    beside = [other for other in tree.list_children(node.parent) if other.id != node.id and not other.is_blank]
-    for other in beside if not node.is_blank else ():
-        if tree.is_dead(other.id) or tree.is_dead(node.parent):
+def _place(context: SyncContext, tree: Tree, segment: Segment) -> None:
+    beside = [other for other in tree.list_children(segment.parent) if other.id != segment.id and not other.is_blank]
+    for other in beside if not segment.is_blank else ():
+        if tree.is_dead(other.id) or tree.is_dead(segment.parent):
             continue
-        mine, its = context.read_data(node), context.read_data(other)
+        mine, its = context.read_data(segment), context.read_data(other)
         if mine.startswith(its):
-            _place(context, tree, replace(node, parent=other.id, skip=node.skip + len(its)))
+            _place(context, tree, replace(segment, parent=other.id, skip=segment.skip + len(its)))
             return
         if its.startswith(mine):
-            moved = replace(other, parent=node.id, skip=other.skip + len(mine))
-            context.state.put_node(tree.uid, replace(moved, digest=hash_data(its[len(mine) :])))
-    context.state.put_node(
-        tree.uid, node if node.is_blank else replace(node, digest=hash_data(context.read_data(node)))
+            moved = replace(other, parent=segment.id, skip=other.skip + len(mine))
+            context.state.put_segment(tree.uid, replace(moved, digest=hash_data(its[len(mine) :])))
+    context.state.put_segment(
+        tree.uid, segment if segment.is_blank else replace(segment, digest=hash_data(context.read_data(segment)))
     )
 
 
 def _delete_dead(context: SyncContext, tree: Tree) -> None:
     """Delete what is dead: the files here, and the words in the logs."""
     state = context.state
-    for node in tree.nodes.values():
-        if not node.is_blank and tree.is_dead(node.id):
-            state.rewrite(tree.uid, node.id)
-            state.put_node(tree.uid, replace(node, is_blank=True))
+    for segment in tree.segments.values():
+        if not segment.is_blank and tree.is_dead(segment.id):
+            state.rewrite(tree.uid, segment.id)
+            state.put_segment(tree.uid, replace(segment, is_blank=True))
     if tree.is_dead(tree.uid):
         state.rewrite(tree.uid)
     for local in state.list_local_sessions(tree.uid):
@@ -119,13 +120,13 @@ def _delete_dead(context: SyncContext, tree: Tree) -> None:
     # Nothing of it is left to show. From here on the whole tree is dead, also what somebody still adds to it.
     if (
         tree.deaths
-        and tree.nodes
+        and tree.segments
         and not tree.unplaced
         and not state.list_local_sessions(tree.uid)
         and not tree.list_leaves()
     ):
         known = {id for beside in tree.deaths.values() for id in beside}
-        if known <= tree.nodes.keys():  # else a branch that stays is still on its way
+        if known <= tree.segments.keys():  # else a branch that stays is still on its way
             context.publish_death(Death(tree.uid, tree.uid))
 
 
@@ -135,23 +136,23 @@ def _delete_dead(context: SyncContext, tree: Tree) -> None:
 def _verify(context: SyncContext, tree: Tree, local: LocalSession) -> LocalSession:
     """Compare a file with its segments: it may have been redacted, or be an older one from a backup."""
     at, tip = 0, tree.uid
-    for node in tree.find_path(local.tip) or ():
-        have = context.sessions.read(local.agent, local.name, at, node.length)
-        if len(have) < node.length:
+    for segment in tree.find_path(local.tip) or ():
+        have = context.sessions.read(local.agent, local.name, at, segment.length)
+        if len(have) < segment.length:
             return context.state.put_local_session(replace(local, tip=tip))
-        if hash_data(have) != node.digest and not _apply_masks(context, tree, local, node, at, have):
+        if hash_data(have) != segment.digest and not _apply_masks(context, tree, local, segment, at, have):
             return context.state.put_local_session(replace(local, trouble="changed", has_news=False))
-        at, tip = at + node.length, node.id
+        at, tip = at + segment.length, segment.id
     return local
 
 
-def _apply_masks(context: SyncContext, tree: Tree, local: LocalSession, node: Node, at: int, have: bytes) -> bool:
+def _apply_masks(context: SyncContext, tree: Tree, local: LocalSession, segment: Segment, at: int, have: bytes) -> bool:
     """Apply the masks that the file lacks, and publish those that are new in it. False: other things were changed."""
-    want, skip = context.read_data(node), max(node.skip, 0)
-    if hash_data(want) != node.digest:
-        context.state.put_node(tree.uid, replace(node, digest=hash_data(want)))
+    want, skip = context.read_data(segment), max(segment.skip, 0)
+    if hash_data(want) != segment.digest:
+        context.state.put_segment(tree.uid, replace(segment, digest=hash_data(want)))
     before = b"\0" * skip + have
-    now = records.apply_masks(before, context.state.read_masks(node.id))[skip:]
+    now = records.apply_masks(before, context.state.read_masks(segment.id))[skip:]
     if now != have:
         spans = records.find_spans(have, now) or ()
         context.sessions.mask(local.agent, local.name, [(at + offset, new) for offset, new in spans])
@@ -161,31 +162,31 @@ def _apply_masks(context: SyncContext, tree: Tree, local: LocalSession, node: No
     lines = now.split(b"\n")[:-1]
     if found is None or any(file_format.decode_entry(each) is None and each.strip() for each in lines):
         return False
-    mask = Mask(tree.uid, node.id, tuple((skip + offset, new) for offset, new in found))
+    mask = Mask(tree.uid, segment.id, tuple((skip + offset, new) for offset, new in found))
     context.state.put_mask(mask)
     context.publish("mask", mask)
-    context.state.rewrite(tree.uid, node.id)
-    context.state.put_node(tree.uid, replace(node, digest=hash_data(now)))
+    context.state.rewrite(tree.uid, segment.id)
+    context.state.put_segment(tree.uid, replace(segment, digest=hash_data(now)))
     context.state.mark_changed(tree.uid)
     return True
 
 
-def _adopt_segments(context: SyncContext, tree: Tree, local: LocalSession) -> bool:
+def _recognize_segments(context: SyncContext, tree: Tree, local: LocalSession) -> bool:
     """Recognize segments that the file has already. Returns whether the rest of one waits for the file to be closed."""
     while True:
         at, size = _find_offset(tree, local.tip), context.sessions.measure(local.agent, local.name)
-        for node in tree.list_children(local.tip) if size > at else ():
-            if node.is_blank or tree.is_dead(node.id):
+        for segment in tree.list_children(local.tip) if size > at else ():
+            if segment.is_blank or tree.is_dead(segment.id):
                 continue
             want, have = (
-                context.read_data(node),
-                context.sessions.read(local.agent, local.name, at, min(node.length, size - at)),
+                context.read_data(segment),
+                context.sessions.read(local.agent, local.name, at, min(segment.length, size - at)),
             )
             if not want.startswith(have):
                 continue
-            if len(have) < len(want) and not _append(context, local, size, [(node, want[len(have) :])]):
+            if len(have) < len(want) and not _append(context, local, size, [(segment, want[len(have) :])]):
                 return True
-            local = context.state.put_local_session(replace(local, tip=node.id))
+            local = context.state.put_local_session(replace(local, tip=segment.id))
             break
         else:
             return False
@@ -202,12 +203,14 @@ def _write_branches(context: SyncContext, tree: Tree) -> bool:
         able = [local for local in there if local.tip in path and not _has_more(context, tree, local)]
         # The file that has most of it already, so that least is written; one with a trouble only if there is no other.
         able.sort(key=lambda local: (local.trouble != "", -path.index(local.tip), local.uid))
-        local = able[0] if able else _begin_session(context, tree)
+        local = able[0] if able else _register_session(context, tree)
         waits |= not _extend_session(context, tree, local, leaf)
     for local in state.list_local_sessions(tree.uid):  # nothing of its own is left to show, but its file is missing
         if not local.name and not local.is_pruned and local.tip != tree.uid and local.tip not in tree.list_leaves():
             waits |= not _extend_session(context, tree, local, local.tip)
-        elif not local.name and not local.is_pruned and local.tip == tree.uid and not tree.nodes and not tree.unplaced:
+        elif (
+            not local.name and not local.is_pruned and local.tip == tree.uid and not tree.segments and not tree.unplaced
+        ):
             state.drop_local_session(local.uid)  # nothing was ever published of it
     return waits
 
@@ -234,8 +237,9 @@ def _remove_repeated_forks(context: SyncContext, tree: Tree) -> None:
             local_changes.find_deletes(context)
 
 
-def _begin_session(context: SyncContext, tree: Tree) -> LocalSession:
-    """A new session for a branch. It is remembered before its file exists, so that the file is known after a crash."""
+def _register_session(context: SyncContext, tree: Tree) -> LocalSession:
+    """A row for the session of a branch that has no file yet. It is kept before the file exists, so that the file is
+    known after a crash."""
     head = context.state.find_head(tree.uid)
     assert head is not None
     uid = tree.uid if context.state.find_local_session(tree.uid) is None else context.random()
@@ -248,23 +252,26 @@ def _extend_session(context: SyncContext, tree: Tree, local: LocalSession, leaf:
     """Bring a file to the end of a branch. False: it waits."""
     state = context.state
     path = tree.find_path(leaf) or []
-    if any(node.is_blank for node in path):
+    if any(segment.is_blank for segment in path):
         return True
     if local.is_pruned:
         state.put_local_session(replace(local, tip=leaf))
         return True
     if local.trouble:
         return True
-    if local.is_hidden:  # it gets its turns when it is restored, perhaps by those
-        labels = state.read_labels(tree.uid).get(HIDDEN, {})
+    if local.is_soft_deleted:  # it gets its turns when it is restored, perhaps by those
+        labels = state.read_labels(tree.uid).get(SOFT_DELETED, {})
         anchor = tree.find_nearest(leaf, labels)
         if anchor is None or labels[anchor].value:
             return True
-        local = state.put_local_session(_set_label(context, local, HIDDEN, False))
+        local = state.put_local_session(_set_label(context, local, SOFT_DELETED, False))
     if local.name:
         at = _find_offset(tree, local.tip)
         if not _append(
-            context, local, at, [(node, context.read_data(node)) for node in path[_find_depth(path, local.tip) :]]
+            context,
+            local,
+            at,
+            [(segment, context.read_data(segment)) for segment in path[_find_depth(path, local.tip) :]],
         ):
             return False
         state.put_local_session(replace(local, tip=leaf))
@@ -274,7 +281,7 @@ def _extend_session(context: SyncContext, tree: Tree, local: LocalSession, leaf:
     if header is None:
         raise Unavailable("the beginning of a session is not there yet")
     is_ours = local.uid == tree.uid and path[0].machine == context.machine
-    parts = [(node, context.read_data(node)) for node in path]
+    parts = [(segment, context.read_data(segment)) for segment in path]
     branch_of = tree.uid if local.uid != tree.uid else ""
     header = structs.replace(
         header, uid=local.uid, elsewhere=_list_foreign_parts(context, 0, parts), branch_of=branch_of
@@ -284,26 +291,26 @@ def _extend_session(context: SyncContext, tree: Tree, local: LocalSession, leaf:
     if local.uid != tree.uid and local.title is None:
         tips = [other.tip for other in state.list_local_sessions(tree.uid) if other.uid != local.uid]
         anchor = tree.find_anchor(leaf, tips) or leaf
-        machine = tree.nodes[anchor].machine if anchor in tree.nodes else context.machine
+        machine = tree.segments[anchor].machine if anchor in tree.segments else context.machine
         title = f"{context.sessions.find_title(local.agent, name)} ({context.find_name(machine)})"
         context.sessions.set_title(local.agent, name, title)
         state.put_local_session(replace(local, title=title))
     return True
 
 
-def _append(context: SyncContext, local: LocalSession, size: int, parts: list[tuple[Node, bytes]]) -> bool:
+def _append(context: SyncContext, local: LocalSession, size: int, parts: list[tuple[Segment, bytes]]) -> bool:
     data = b"".join(data for _, data in parts)
-    return not data or context.sessions.extend(
+    return not data or context.sessions.append_turns(
         local.agent, local.name, size, data, _list_foreign_parts(context, size, parts)
     )
 
 
-def _list_foreign_parts(context: SyncContext, at: int, parts: list[tuple[Node, bytes]]) -> list[Part]:
+def _list_foreign_parts(context: SyncContext, at: int, parts: list[tuple[Segment, bytes]]) -> list[ForeignPart]:
     """Which parts of these data other machines recorded. ``at``: where they begin in the file."""
     found = []
-    for node, data in parts:
-        if data and node.machine != context.machine:
-            found.append((at, at + len(data), context.find_name(node.machine)))
+    for segment, data in parts:
+        if data and segment.machine != context.machine:
+            found.append((at, at + len(data), context.find_name(segment.machine)))
         at += len(data)
     return found
 
@@ -314,15 +321,15 @@ def _has_more(context: SyncContext, tree: Tree, local: LocalSession) -> bool:
 
 
 def _find_offset(tree: Tree, tip: str) -> int:
-    return sum(node.length for node in tree.find_path(tip) or ())
+    return sum(segment.length for segment in tree.find_path(tip) or ())
 
 
 def _list_ids(tree: Tree, tip: str) -> list[str]:
-    return [tree.uid, *(node.id for node in tree.find_path(tip) or ())]
+    return [tree.uid, *(segment.id for segment in tree.find_path(tip) or ())]
 
 
-def _find_depth(path: list[Node], tip: str) -> int:
-    return next((number for number, node in enumerate(path, 1) if node.id == tip), 0)
+def _find_depth(path: list[Segment], tip: str) -> int:
+    return next((number for number, segment in enumerate(path, 1) if segment.id == tip), 0)
 
 
 # --- labels
@@ -333,12 +340,12 @@ def _set_labels(context: SyncContext, tree: Tree) -> None:
     labels = context.state.read_labels(tree.uid)
     for local in context.state.list_local_sessions(tree.uid):
         if (
-            local.is_pruned and local.is_hidden
+            local.is_pruned and local.is_soft_deleted
         ):  # it was soft-deleted, and then removed here; but is it restored elsewhere?
-            of_hidden = labels.get(HIDDEN, {})
-            anchor = tree.find_nearest(local.tip, of_hidden)
-            if anchor is not None and not of_hidden[anchor].value:
-                local = context.state.put_local_session(replace(local, is_pruned=False, is_hidden=False))
+            of_soft_deleted = labels.get(SOFT_DELETED, {})
+            anchor = tree.find_nearest(local.tip, of_soft_deleted)
+            if anchor is not None and not of_soft_deleted[anchor].value:
+                local = context.state.put_local_session(replace(local, is_pruned=False, is_soft_deleted=False))
         if local.trouble or local.is_pruned:
             continue
         for field, of_field in labels.items():
@@ -351,14 +358,14 @@ def _set_labels(context: SyncContext, tree: Tree) -> None:
 def _set_label(context: SyncContext, local: LocalSession, field: str, value: str | bool | None) -> LocalSession:
     sessions = context.sessions
     if not local.name:  # it has no file now
-        return replace(local, is_hidden=bool(value)) if field == HIDDEN else local
+        return replace(local, is_soft_deleted=bool(value)) if field == SOFT_DELETED else local
     if field == TITLE and value != local.title and not isinstance(value, bool):
         sessions.set_title(local.agent, local.name, value)
         return replace(local, title=value)
     if field == ARCHIVED and bool(value) != local.is_archived:
         sessions.set_archived(local.agent, local.name, bool(value))
         return replace(local, is_archived=bool(value))
-    if field == HIDDEN and bool(value) != local.is_hidden:
-        name = sessions.hide(local.agent, local.name, bool(value))
-        return replace(local, name=name, is_hidden=bool(value), stamp="")
+    if field == SOFT_DELETED and bool(value) != local.is_soft_deleted:
+        name = sessions.set_soft_deleted(local.agent, local.name, bool(value))
+        return replace(local, name=name, is_soft_deleted=bool(value), stamp="")
     return local

@@ -8,7 +8,7 @@ from acp_proxy.tools.sync import records
 from acp_proxy.tools.sync.cache import FetchCache
 from acp_proxy.tools.sync.interfaces import Logs, SyncSessions, Unavailable
 from acp_proxy.tools.sync.records import BlankRecord, Death, Label, LogEnd, SegmentRecord
-from acp_proxy.tools.sync.session_tree import Node, Tree
+from acp_proxy.tools.sync.session_tree import Segment, Tree
 from acp_proxy.tools.sync.state_db import LocalSession, SyncState
 from acp_proxy.transcript.file_format import Header
 
@@ -67,23 +67,23 @@ class SyncContext:
         """Another machine's stamp."""
         self.state.set(latest=max(stamp, self.state.get_number("latest")))
 
-    def read_data(self, node: Node) -> bytes:
+    def read_data(self, segment: Segment) -> bytes:
         """The bytes that a segment adds to its parent's, masked. Raises Unavailable, Gone."""
-        found = self.fetched.get(node.machine, node.number)
+        found = self.fetched.get(segment.machine, segment.number)
         if found is None:
-            encoded = self.logs.get(node.machine, node.number)
+            encoded = self.logs.get(segment.machine, segment.number)
             record = _decode(encoded)
             if isinstance(record, BlankRecord):
-                raise DataDeleted(node.id)
+                raise DataDeleted(segment.id)
             if not isinstance(record, SegmentRecord):
                 raise Unavailable("a part of a session is not in the shared place any more")
             found = record.data
-            self.fetched.put(node.machine, node.number, found)
-        return records.apply_masks(found, self.state.read_masks(node.id))[max(node.skip, 0) :]
+            self.fetched.put(segment.machine, segment.number, found)
+        return records.apply_masks(found, self.state.read_masks(segment.id))[max(segment.skip, 0) :]
 
-    def compute_digest(self, node: Node, data: bytes) -> str:
+    def compute_digest(self, segment: Segment, data: bytes) -> str:
         """The digest that the segment should have in a file. ``data``: all of it."""
-        return hash_data(records.apply_masks(data, self.state.read_masks(node.id))[max(node.skip, 0) :])
+        return hash_data(records.apply_masks(data, self.state.read_masks(segment.id))[max(segment.skip, 0) :])
 
     # --- what the user did here
 
@@ -108,7 +108,7 @@ class SyncContext:
         pending = self.state.get_pending() if self.state.get_text("pending line") == local.uid else None
         if pending is not None and anchor is None:  # what is just being published is its alone
             anchor = records.decode(pending)[2]
-        if anchor is not None and (tree.nodes or tree.unplaced or pending is not None):
+        if anchor is not None and (tree.segments or tree.unplaced or pending is not None):
             beside = tuple(tip for tip in others if tip != local.tree) if anchor != local.tree else ()
             self.publish_death(Death(local.tree, anchor, beside))
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.tools.sync.store_access import Move, Part, SeenFile
+from acp_proxy.tools.sync.store_access import ForeignPart, Move, SeenFile
 from acp_proxy.transcript.file_format import Header
 
-__all__ = ["BadRecord", "Logs", "Move", "Part", "SeenFile", "SyncSessions", "Unavailable"]
+__all__ = ["BadRecord", "ForeignPart", "Logs", "Move", "SeenFile", "SyncSessions", "Unavailable"]
 
 
 class Unavailable(AcpProxyError):
@@ -58,7 +58,7 @@ class SyncSessions(Protocol):
     def read_labels(self, agent: str) -> tuple[Mapping[str, str], frozenset[str]]:
         """The user's titles by name, and the names that are archived."""
 
-    def is_hidden(self, name: str) -> bool:
+    def is_soft_deleted(self, name: str) -> bool:
         """Whether this is the name of a soft-deleted session."""
 
     def is_open(self, agent: str, name: str) -> bool:
@@ -74,12 +74,12 @@ class SyncSessions(Protocol):
         """Create a session. Returns its name. ``is_ours``: an agent gave its id on this machine. If not, or if the id
         is taken, it gets another, and the old one as its parent's. The header says what was recorded elsewhere."""
 
-    def extend(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[Part]) -> bool:
+    def append_turns(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[ForeignPart]) -> bool:
         """Add to a session of this size. If it is open or has changed, return False; the next load tries again.
         ``elsewhere``: what of it was recorded on other machines."""
 
-    def forget_extensions(self) -> None:
-        """Forget what ``extend`` left to the next load of each session."""
+    def remove_kept_turns(self) -> None:
+        """Forget what ``append_turns`` left to the next load of each session."""
 
     def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
         """Overwrite parts of entries."""
@@ -87,7 +87,7 @@ class SyncSessions(Protocol):
     def delete(self, agent: str, name: str, uid: str) -> None:
         """Delete a session for good, unless the name is another session's now."""
 
-    def hide(self, agent: str, name: str, is_hidden: bool) -> str:
+    def set_soft_deleted(self, agent: str, name: str, is_soft_deleted: bool) -> str:
         """Soft-delete or restore a session. Returns its new name."""
 
     def set_title(self, agent: str, name: str, title: str | None) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from acp_proxy.tools.sync.context import SyncContext
 from acp_proxy.tools.sync.interfaces import Move, SeenFile
-from acp_proxy.tools.sync.records import ARCHIVED, HIDDEN, TITLE
+from acp_proxy.tools.sync.records import ARCHIVED, SOFT_DELETED, TITLE
 from acp_proxy.tools.sync.state_db import LocalSession
 
 _BURY_DAYS = 60
@@ -35,8 +35,8 @@ def _delete_expired(context: SyncContext) -> None:
     """Delete for good, everywhere, what was soft-deleted on this machine and removed here long ago."""
     latest = (context.now() - _BURY_DAYS * 24 * 60 * 60) * 1000
     for local in context.state.list_local_sessions():
-        if local.is_pruned and local.is_hidden:
-            known = context.state.read_labels(local.tree).get(HIDDEN, {})
+        if local.is_pruned and local.is_soft_deleted:
+            known = context.state.read_labels(local.tree).get(SOFT_DELETED, {})
             anchor = context.state.read_tree(local.tree).find_nearest(local.tip, known)
             label = known[anchor] if anchor is not None else None
             if label is not None and label.value is True and label.by == context.machine and label.stamp <= latest:
@@ -52,14 +52,14 @@ def publish_labels(context: SyncContext, local: LocalSession, given: Labels | No
     now: dict[str, str | bool | None] = {
         TITLE: titles.get(local.name),
         ARCHIVED: local.name in archived,
-        HIDDEN: context.sessions.is_hidden(local.name),
+        SOFT_DELETED: context.sessions.is_soft_deleted(local.name),
     }
-    before = {TITLE: local.title, ARCHIVED: local.is_archived, HIDDEN: local.is_hidden}
-    if now == before and not local.is_hidden:
+    before = {TITLE: local.title, ARCHIVED: local.is_archived, SOFT_DELETED: local.is_soft_deleted}
+    if now == before and not local.is_soft_deleted:
         return
     tree, known = context.state.read_tree(local.tree), context.state.read_labels(local.tree)
-    if local.is_hidden and tree.find_nearest(local.tip, known.get(HIDDEN, {})) is None:
-        before[HIDDEN] = False  # it was said in the shared place before this one
+    if local.is_soft_deleted and tree.find_nearest(local.tip, known.get(SOFT_DELETED, {})) is None:
+        before[SOFT_DELETED] = False  # it was said in the shared place before this one
     if now == before:
         return
     for field, value in now.items():
@@ -73,7 +73,7 @@ def publish_labels(context: SyncContext, local: LocalSession, given: Labels | No
             local,
             title=title if isinstance(title, str) else None,
             is_archived=bool(now[ARCHIVED]),
-            is_hidden=bool(now[HIDDEN]),
+            is_soft_deleted=bool(now[SOFT_DELETED]),
         )
     )
     context.state.mark_unsettled(local.tree)
@@ -104,10 +104,10 @@ def _find_moved(context: SyncContext, agent: str, move: Move) -> list[LocalSessi
 def _note_move(context: SyncContext, local: LocalSession, move: Move) -> None:
     if move.is_here:
         if (
-            context.sessions.is_hidden(move.name) and not local.is_hidden
+            context.sessions.is_soft_deleted(move.name) and not local.is_soft_deleted
         ):  # soft-deleted and removed since the last round
-            context.publish_label(context.state.read_tree(local.tree), local, HIDDEN, True)
-            local = replace(local, is_hidden=True)
+            context.publish_label(context.state.read_tree(local.tree), local, SOFT_DELETED, True)
+            local = replace(local, is_soft_deleted=True)
         context.state.put_local_session(replace(local, name="", is_pruned=True, has_news=False))
     elif move.to:
         context.state.put_local_session(replace(local, name=move.to, stamp="", has_news=True))
@@ -140,7 +140,7 @@ def _note_file(context: SyncContext, file: SeenFile, found: dict[tuple[str, str]
     if there is not None and there.uid != uid:
         context.state.put_local_session(replace(there, name="", stamp=""))
     local = context.state.find_local_session(uid)
-    if local is not None and local.is_pruned and context.sessions.is_hidden(file.name):
+    if local is not None and local.is_pruned and context.sessions.is_soft_deleted(file.name):
         return
     if local is None:
         tree = header.branch_of or uid  # a branch is known if this machine left, and takes part again

@@ -210,7 +210,7 @@ class JoinedStore:
         """The sessions that would leave this machine with these settings: their agents and names. Raises OSError."""
         shared, found = SharedStore(self._root), set()
         for file in shared.list_files():
-            looked = None if shared.is_hidden(file.name) else shared.read_header(file.agent, file.name)
+            looked = None if shared.is_soft_deleted(file.name) else shared.read_header(file.agent, file.name)
             if looked is None or not is_shared(file.agent, looked[1], settings):
                 continue
             if has_prompt(shared.read(file.agent, file.name, 0, LARGEST), looked[1]):

@@ -11,7 +11,7 @@ from acp_proxy.tools.sync.context import SyncContext
 from acp_proxy.tools.sync.interfaces import BadRecord, Unavailable
 from acp_proxy.tools.sync.push import confirm_written, take_new_id
 from acp_proxy.tools.sync.records import BlankRecord, Death, InvalidRecord, Label, LogEnd, Mask, SegmentRecord
-from acp_proxy.tools.sync.session_tree import Node
+from acp_proxy.tools.sync.session_tree import Segment
 from acp_proxy.transcript import file_format
 
 _AT_ONCE = 50
@@ -91,8 +91,10 @@ def _take_record(context: SyncContext, machine: str, number: int, data: bytes) -
         case SegmentRecord():
             _take_segment(context, machine, number, record, id, records.read_home(data))
         case BlankRecord():
-            if record.id and not state.has_node(record.id):
-                state.put_node(record.tree, Node(record.id, record.parent, machine, number, skip=-1, is_blank=True))
+            if record.id and not state.has_segment(record.id):
+                state.put_segment(
+                    record.tree, Segment(record.id, record.parent, machine, number, skip=-1, is_blank=True)
+                )
         case Label():
             state.put_label(record)
             state.note_record(machine, number, record.tree)
@@ -113,10 +115,10 @@ def _take_segment(context: SyncContext, machine: str, number: int, record: Segme
     state = context.state
     state.note_record(machine, number, record.tree, id)
     state.put_head(record.tree, record.agent, file_format.encode_header(context.localize(record.header, home)))
-    node = Node(id, record.parent, machine, number, len(record.data), -1)
-    if not state.has_node(id):
+    segment = Segment(id, record.parent, machine, number, len(record.data), -1)
+    if not state.has_segment(id):
         context.fetched.put(machine, number, record.data)
-        state.put_node(record.tree, replace(node, digest=context.compute_digest(node, record.data)))
+        state.put_segment(record.tree, replace(segment, digest=context.compute_digest(segment, record.data)))
     if state.read_masks(id):
         state.rewrite(record.tree, id)
 
@@ -124,8 +126,8 @@ def _take_segment(context: SyncContext, machine: str, number: int, record: Segme
 def _apply_mask(context: SyncContext, mask: Mask) -> None:
     """The segment should look otherwise now, in every file."""
     tree = context.state.read_tree(mask.tree)
-    node = tree.nodes.get(mask.segment) or tree.unplaced.get(mask.segment)
-    if node is not None and not node.is_blank:
-        context.state.put_node(mask.tree, replace(node, digest=""))
+    segment = tree.segments.get(mask.segment) or tree.unplaced.get(mask.segment)
+    if segment is not None and not segment.is_blank:
+        context.state.put_segment(mask.tree, replace(segment, digest=""))
         context.state.mark_changed(mask.tree)
     context.state.rewrite(mask.tree, mask.segment)

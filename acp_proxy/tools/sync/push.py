@@ -13,7 +13,7 @@ from acp_proxy.tools.sync.context import SyncContext, hash_data
 from acp_proxy.tools.sync.interfaces import BadRecord, Unavailable
 from acp_proxy.tools.sync.records import BlankRecord, InvalidRecord, Label, SegmentRecord
 from acp_proxy.tools.sync.segment_cut import LARGE, LARGEST, find_end_of_turns, has_prompt
-from acp_proxy.tools.sync.session_tree import Node
+from acp_proxy.tools.sync.session_tree import Segment
 from acp_proxy.tools.sync.state_db import LocalSession, SyncState
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header
@@ -66,12 +66,14 @@ def _publish_segment(context: SyncContext, uid: str) -> bool:
     if path is None or looked is None:  # a segment before it is still on its way, or the file is gone: the next round
         return False
     header = looked[1]
-    was_deleted = context.sessions.is_hidden(local.name) and not local.is_hidden  # softly, before it was ever published
+    was_deleted = (
+        context.sessions.is_soft_deleted(local.name) and not local.is_soft_deleted
+    )  # softly, before it was ever published
     # Only a session of which nothing is published may be kept to oneself: of another, the others have the beginning.
     if local.tip == local.tree and (was_deleted or not context.shares(local.agent, header)):
         _put_no_news(context, local, is_damaged=False)
         return False
-    at = sum(node.length for node in path)
+    at = sum(segment.length for segment in path)
     left = max(context.sessions.measure(local.agent, local.name) - at, 0)
     data, end, is_open = b"", 0, False
     # Nearly every turn ends within the first size, so the second one, which costs memory, is read only for the rest.
@@ -136,10 +138,12 @@ def confirm_written(context: SyncContext) -> None:
     if isinstance(record, SegmentRecord):
         tree = state.read_tree(record.tree)
         state.note_record(machine, number, record.tree, id)
-        if not state.has_node(id):
-            node = Node(id, record.parent, machine, number, len(record.data), 0, hash_data(record.data))
-            state.put_node(record.tree, node)
-        elif (known := tree.nodes.get(id)) is not None and known.is_blank:  # a copy's turns, deleted before ours came
+        if not state.has_segment(id):
+            segment = Segment(id, record.parent, machine, number, len(record.data), 0, hash_data(record.data))
+            state.put_segment(record.tree, segment)
+        elif (
+            known := tree.segments.get(id)
+        ) is not None and known.is_blank:  # a copy's turns, deleted before ours came
             state.rewrite(record.tree, id)
         state.put_head(record.tree, record.agent, file_format.encode_header(record.header))
         local = state.find_local_session(state.get_text("pending line"))
@@ -191,7 +195,7 @@ def _rewrite(context: SyncContext) -> None:
             new: records.Record = record
             if isinstance(record, SegmentRecord):
                 new = replace(record, data=records.apply_masks(record.data, state.read_masks(id)))
-                if tree.is_dead(id if id in tree.nodes else tree.uid):
+                if tree.is_dead(id if id in tree.segments else tree.uid):
                     new = BlankRecord(record.tree, id, record.parent)
             elif isinstance(record, Label) and tree.is_dead(tree.uid):
                 new = BlankRecord(record.tree, "", "")

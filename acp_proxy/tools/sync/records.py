@@ -12,9 +12,10 @@ from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header
 
-TITLE, ARCHIVED, HIDDEN = "title", "archived", "hidden"
-"""What a ``Label`` sets: the user's title, whether the session is archived, whether it is soft-deleted."""
-_FIELDS = frozenset({TITLE, ARCHIVED, HIDDEN})
+TITLE, ARCHIVED, SOFT_DELETED = "title", "archived", "hidden"
+"""What a ``Label`` sets: the user's title, whether the session is archived, whether it is soft-deleted. Records have
+had the third word from the first version on."""
+_FIELDS = frozenset({TITLE, ARCHIVED, SOFT_DELETED})
 _MOST = 2**53
 """Larger numbers are not exact in JSON."""
 

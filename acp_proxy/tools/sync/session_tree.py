@@ -1,7 +1,15 @@
 """A session's history as a tree of segments, and what follows from it: its branches, and what is dead. Pure.
 
-A *branch* is the way from the session's beginning to a segment without children: one conversation. Several branches
-mean that machines continued the session at the same time; each is a session of its own in a list.
+A *segment* is whole turns that one machine recorded and published together. A *branch* is the way from the session's
+beginning to a segment without children: one conversation. Several branches mean that machines continued the session at
+the same time; each is a session of its own in a list.
+
+The other words name places in the tree by the id of a segment, or by the session's uid for its very beginning:
+
+- *leaf*: the end of a branch, as all machines know it;
+- *tip*: the end of what a file here has (``LocalSession.tip``), which may be short of the leaf;
+- *anchor*: where a title or an archive state begins to count (``records.Label``): the nearest one before a tip wins;
+- *root*: from where on everything is deleted for good (``records.Death``).
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -9,9 +17,9 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """A segment. ``parent``: the segment that it follows. ``skip``: bytes at its start that the parent has already; -1
-    if that is not known yet.
+class Segment:
+    """A segment's place. ``parent``: the segment that it follows. ``skip``: bytes at its start that the parent has
+    already; -1 if that is not known yet.
 
     ``size``: bytes of its data. ``digest``: of its data, as it should be in a file. ``is_blank``: the data is gone.
     """
@@ -37,38 +45,40 @@ class Tree:
     must be known before that is judged. ``unplaced``: segments that have no place yet."""
 
     uid: str
-    nodes: Mapping[str, Node] = field(default_factory=dict)
+    segments: Mapping[str, Segment] = field(default_factory=dict)
     deaths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    unplaced: Mapping[str, Node] = field(default_factory=dict)
+    unplaced: Mapping[str, Segment] = field(default_factory=dict)
 
-    def find_path(self, id: str) -> list[Node] | None:
+    def find_path(self, id: str) -> list[Segment] | None:
         """The segments from the first to this one; None if one of them is unknown."""
-        found: list[Node] = []
+        found: list[Segment] = []
         seen: set[str] = set()
         while id != self.uid:
-            node = self.nodes.get(id)
-            if node is None or id in seen:
+            segment = self.segments.get(id)
+            if segment is None or id in seen:
                 return None
             seen.add(id)
-            found.append(node)
-            id = node.parent
+            found.append(segment)
+            id = segment.parent
         return found[::-1]
 
     def is_dead(self, id: str) -> bool:
         """Whether what ends with this segment is deleted. ``id``: a segment, or the session's uid."""
         return not self._roots.isdisjoint(self._list_ids(id))
 
-    def list_children(self, id: str) -> list[Node]:
+    def list_children(self, id: str) -> list[Segment]:
         """The segments that follow this one, in an order that is the same on every machine."""
-        return sorted((node for node in self.nodes.values() if node.parent == id), key=lambda node: node.id)
+        return sorted(
+            (segment for segment in self.segments.values() if segment.parent == id), key=lambda segment: segment.id
+        )
 
     def list_leaves(self) -> list[str]:
         """The last segments of all branches that can be shown, in an order that is the same on every machine."""
-        parents = {node.parent for node in self.nodes.values()}
+        parents = {segment.parent for segment in self.segments.values()}
         found = []
-        for id in sorted(self.nodes):
+        for id in sorted(self.segments):
             path = self.find_path(id) if id not in parents else None
-            if path is not None and not any(node.is_blank for node in path) and not self.is_dead(id):
+            if path is not None and not any(segment.is_blank for segment in path) and not self.is_dead(id):
                 found.append(id)
         return found
 
@@ -85,12 +95,12 @@ class Tree:
         return next((id for id in reversed(self._list_ids(tip)) if id in anchors), None)
 
     def _list_ids(self, tip: str) -> list[str]:
-        return [self.uid, *(node.id for node in self.find_path(tip) or ())]
+        return [self.uid, *(segment.id for segment in self.find_path(tip) or ())]
 
     @property
     def _roots(self) -> set[str]:
         return {
             root
             for root, beside in self.deaths.items()
-            if all(id in self.nodes or id in self.unplaced for id in beside)
+            if all(id in self.segments or id in self.unplaced for id in beside)
         }

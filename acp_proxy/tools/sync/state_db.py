@@ -5,11 +5,11 @@ A change is durable with ``commit``. Everything before it is forgotten after a c
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from acp_proxy.tools.sync.records import TITLE, Label, Mask
-from acp_proxy.tools.sync.session_tree import Node, Tree
+from acp_proxy.tools.sync.session_tree import Segment, Tree
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -45,7 +45,7 @@ class LocalSession:
 
     ``uid``: the file's own, which differs from the tree's in a fork. ``tip``: the last segment in the file, or the
     tree's uid. ``name``: the transcript's; empty if it has no file now. ``stamp``: of the file when it was last read.
-    ``title``, ``is_archived``, ``is_hidden``: as last seen or set. ``is_pruned``: deleted on this machine only.
+    ``title``, ``is_archived``, ``is_soft_deleted``: as last seen or set. ``is_pruned``: deleted on this machine only.
     ``has_news``: its file may have more than the segments. ``trouble``: why it is left alone.
     """
 
@@ -57,7 +57,7 @@ class LocalSession:
     stamp: str = ""
     title: str | None = None
     is_archived: bool = False
-    is_hidden: bool = False
+    is_soft_deleted: bool = False
     is_pruned: bool = False
     has_news: bool = True
     trouble: str = ""
@@ -147,19 +147,19 @@ class SyncState:
         rows = self.database.execute(
             "SELECT id, parent, machine, number, size, skip, digest, is_blank FROM nodes WHERE tree = ?", (uid,)
         )
-        found = {row[0]: Node(*row) for row in rows}
-        nodes = {id: node for id, node in found.items() if node.skip >= 0}
+        found = {row[0]: Segment(*row) for row in rows}
+        segments = {id: segment for id, segment in found.items() if segment.skip >= 0}
         rows = self.database.execute("SELECT root, beside FROM deaths WHERE tree = ?", (uid,))
         deaths = {root: tuple(beside.split()) for root, beside in rows}
-        return Tree(uid, nodes, deaths, {id: node for id, node in found.items() if node.skip < 0})
+        return Tree(uid, segments, deaths, {id: segment for id, segment in found.items() if segment.skip < 0})
 
-    def put_node(self, tree: str, node: Node) -> None:
+    def put_segment(self, tree: str, segment: Segment) -> None:
         self.database.execute(
             "REPLACE INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (node.id, tree, node.parent, node.machine, node.number, node.size, node.skip, node.digest, node.is_blank),
+            (segment.id, tree, *astuple(segment)[1:]),
         )
 
-    def has_node(self, id: str) -> bool:
+    def has_segment(self, id: str) -> bool:
         return self.database.execute("SELECT 1 FROM nodes WHERE id = ?", (id,)).fetchone() is not None
 
     def put_head(self, uid: str, agent: str, header: bytes) -> None:
@@ -258,7 +258,7 @@ class SyncState:
     def put_local_session(self, local: LocalSession) -> LocalSession:
         values = (
             *(local.uid, local.tree, local.tip, local.agent, local.name, local.stamp, local.title, local.is_archived),
-            *(local.is_hidden, local.is_pruned, local.has_news, local.trouble),
+            *(local.is_soft_deleted, local.is_pruned, local.has_news, local.trouble),
         )
         self.database.execute("REPLACE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
         return local
@@ -312,5 +312,7 @@ class SyncState:
 
 def _decode_session(row: tuple[Any, ...]) -> LocalSession:
     uid, tree, tip, agent, name, stamp, title, *flags, trouble = row
-    is_archived, is_hidden, is_pruned, has_news = map(bool, flags)
-    return LocalSession(uid, tree, tip, agent, name, stamp, title, is_archived, is_hidden, is_pruned, has_news, trouble)
+    is_archived, is_soft_deleted, is_pruned, has_news = map(bool, flags)
+    return LocalSession(
+        uid, tree, tip, agent, name, stamp, title, is_archived, is_soft_deleted, is_pruned, has_news, trouble
+    )

@@ -13,7 +13,7 @@ from pathlib import Path
 from acp_proxy.errors import NewerFormat, Unreadable
 from acp_proxy.store import delete as store_delete
 from acp_proxy.store import journal, remote_turns, soft_deleted, user_state
-from acp_proxy.store.remote_turns import Part
+from acp_proxy.store.remote_turns import ForeignPart
 from acp_proxy.store.same_directory import is_windows_path
 from acp_proxy.store.store import StoreBase
 from acp_proxy.tools.export.import_file import choose_folder
@@ -24,7 +24,17 @@ from acp_proxy.transcript.private_files import lock, open_private, read_at
 from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.summary import Summary
 
-__all__ = ["Move", "Part", "SeenFile", "SharedStore", "Summary", "is_windows_path", "locked", "new_uid", "open_private"]
+__all__ = [
+    "ForeignPart",
+    "Move",
+    "SeenFile",
+    "SharedStore",
+    "Summary",
+    "is_windows_path",
+    "locked",
+    "new_uid",
+    "open_private",
+]
 
 new_uid, locked = file_names.make_uid, lock
 _UNTITLED = "Untitled"
@@ -94,7 +104,7 @@ class SharedStore(StoreBase):
         state = self.read_state(agent)
         return state.titles, frozenset(state.archived)
 
-    def is_hidden(self, name: str) -> bool:
+    def is_soft_deleted(self, name: str) -> bool:
         """Whether this is the name of a soft-deleted session."""
         return file_names.is_deleted_name(name)
 
@@ -126,17 +136,17 @@ class SharedStore(StoreBase):
         """The agent's folder here. A name that acp-proxy cannot have made is never used as one."""
         return choose_folder(Header("", None, "", "", agent={"id": agent}))
 
-    def extend(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[Part]) -> bool:
+    def append_turns(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[ForeignPart]) -> bool:
         """Add to a session of this size. If it is open or has changed, return False; the next load tries again.
         ``elsewhere``: what of it was recorded on other machines."""
         looked = self.read_header(agent, name)
         if looked is None or remote_turns.append_turns(self.layout, agent, name, size, data, looked[0], elsewhere):
             return looked is not None
-        remote_turns.keep_for_later(self.layout, agent, name, size, data, looked[0], elsewhere)
+        remote_turns.keep_turns(self.layout, agent, name, size, data, looked[0], elsewhere)
         return False
 
-    def forget_extensions(self) -> None:
-        """Forget what ``extend`` left to the next load of each session."""
+    def remove_kept_turns(self) -> None:
+        """Forget what ``append_turns`` left to the next load of each session."""
         remote_turns.remove_kept_turns(self.layout)
 
     def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
@@ -144,7 +154,7 @@ class SharedStore(StoreBase):
         remote_turns.overwrite(self.layout, agent, name, spans)
         if not file_names.is_deleted_name(name):
             with suppress(Unreadable):
-                self.index.read_again(agent, [name])
+                self.index.reindex(agent, [name])
 
     def delete(self, agent: str, name: str, uid: str) -> None:
         """Delete a session for good, unless the name is another session's now."""
@@ -161,13 +171,13 @@ class SharedStore(StoreBase):
         with suppress(Unreadable):
             self.index.remove(agent, [name])
 
-    def hide(self, agent: str, name: str, is_hidden: bool) -> str:
+    def set_soft_deleted(self, agent: str, name: str, is_soft_deleted: bool) -> str:
         """Soft-delete or restore a session. Returns its new name."""
         looked = self.read_header(agent, name)
         if looked is None:
             return name
         uid, session = looked[0], looked[1].session
-        if not is_hidden:
+        if not is_soft_deleted:
             return store_delete.restore(self.layout, agent, session, name)
         store_delete.delete_transcript(self.layout, agent, session, name, soft=True)
         with suppress(Unreadable):

@@ -261,7 +261,7 @@ def _search_for_a_while(store: Sessions, wanted: SearchRequest) -> tuple[SearchR
         now, unread = time.monotonic(), total - done
         if not end:  # what was found is told after each batch but the one that ends here: there are at least two
             end = now + max(_SEARCH_SECONDS, now - began)  # to find out what is to be read may take as long
-        elif unread and now > end and store.only_read is None:  # a read-only store would keep nothing
+        elif unread and now > end and store.read_only_reason is None:  # a read-only store would keep nothing
             raise _Enough
 
     def keep(hit: Hit) -> bool:

@@ -54,7 +54,7 @@ def test_a_session_is_unknown_then_adopted_then_recorded(store: Both) -> None:
 def test_a_newer_replay_replaces_the_older_one_in_lists_and_searches(store: Both) -> None:
     write_adopted(store, replayed("one"))
     assert [row.size for row in store.list_all()] == [len(replayed("one"))]
-    store.rename(store.list_all()[0], "Mine")
+    store.set_listed_title(store.list_all()[0], "Mine")
     assert not write_adopted(store, replayed("one", "two")).is_new
     assert path(store).read_bytes() == replayed("one", "two")
     [row] = store.list_all()

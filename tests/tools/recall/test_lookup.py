@@ -6,7 +6,7 @@ import pytest
 
 from acp_proxy.errors import AcpProxyError, NoSuchSession, NoSuchTurn, UsageError
 from acp_proxy.protocol import timestamps
-from acp_proxy.tools.recall.lookup import INTRODUCTION, ROOM, RecallAnswers
+from acp_proxy.tools.recall.lookup import ANSWER_CHARACTERS, INTRODUCTION, RecallAnswers
 from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, Scope, find_scope
 from tests.stored import EPOCH, Both, chunk, running, store_session
 
@@ -97,7 +97,7 @@ def test_a_turn_that_is_not_there_is_an_error_with_the_number_of_turns(store: Bo
 def test_the_list_has_the_newest_sessions_first_and_no_archived_ones(store: Both) -> None:
     for number in range(4):
         store_session(store, f"s{number}", (f"task {number}", []), at=EPOCH + number * DAY)
-    store.set_archived(next(store.list_newest()), True)
+    store.set_listed_archived(next(store.list_newest()), True)
     told = lookup(store).answer_list("", 2)
     assert [line for line in told.splitlines() if line.startswith("> task")] == ["> task 2", "> task 1"]
     assert told.endswith("There are more sessions.")
@@ -156,7 +156,7 @@ def test_an_answer_is_short_and_says_what_is_left_out(store: Both) -> None:
     turns = [(f"{number} {long}", [chunk(long), CALL]) for number in range(1, 6)]
     store_session(store, "s", *turns)
     told = lookup(store).answer_read("s", "2-")
-    assert len(told) < ROOM + 1000
+    assert len(told) < ANSWER_CHARACTERS + 1000
     assert "Turn 3 ·" in told
     assert told.endswith("Left out: turns 4 to 5. To read them, ask for: 4-")
     assert len(lookup(store).answer_search("word", "", 5)) < 2000

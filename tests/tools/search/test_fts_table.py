@@ -73,10 +73,10 @@ def test_the_users_title_is_found_until_it_changes(store: Both, root: Path) -> N
     keep(store, "s", "hello")
     found(store, "hello")
     [row] = store.list_all()
-    store.rename(row, f"My title {SECRET}")
+    store.set_listed_title(row, f"My title {SECRET}")
     [hit] = search(store, "title").hits
     assert (hit.turns, hit.session.title) == ([], f"My title {SECRET}")
-    store.rename(row, "Another")
+    store.set_listed_title(row, "Another")
     assert not any(name.startswith("search/") for name in left(root))
     assert found(store, "title") == []
     assert found(store, "another") == [("s", [])]

@@ -230,7 +230,7 @@ def test_a_soft_delete_and_a_rename_remove_the_table(store: Both, root: Path, ac
     assert found(store, "word", parts=OUTPUT)
     [row] = store.list_all()
     if act == "rename":
-        store.rename(row, "Another")
+        store.set_listed_title(row, "Another")
     else:
         store.delete_listed(row, soft=True)
     assert not any(name.startswith("search/") for name in left(root))

@@ -32,7 +32,10 @@ SECRET = "ghp_" + "a1B2" * 9
 DELETED = "Is deleted there"
 WRITES: list[tuple[Any, str]] = [
     *((SealedLogs, name) for name in ("create", "replace")),
-    *((SharedStore, name) for name in ("create", "extend", "mask", "delete", "hide", "set_title", "set_archived")),
+    *(
+        (SharedStore, name)
+        for name in ("create", "append_turns", "mask", "delete", "set_soft_deleted", "set_title", "set_archived")
+    ),
 ]
 COMMIT: list[tuple[Any, str]] = [(SyncState, "commit")]
 STEPS = 300
@@ -81,7 +84,7 @@ def _prepare(folder: Path, url: str, key: HistoryKey, said: Connection) -> None:
     [row] = two.store.find_titled(DELETED)
     two.store.delete_listed(row)
     [row] = two.store.find_titled("Grows here")
-    two.store.rename(row, "Grows here and is renamed there")
+    two.store.set_listed_title(row, "Grows here and is renamed there")
     [row] = [row for row in two.store.list_newest() if (row.title or "").startswith("Is masked")]
     assert redact_stored(two.store, two.store.find_path(row), Masking(), dry=False)
     store_session(two.store, "1", ("Begins there", []))

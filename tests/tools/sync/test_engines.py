@@ -43,7 +43,7 @@ def test_a_machine_that_is_killed_after_any_write_loses_and_doubles_nothing(plac
     assert writes >= {
         "SealedLogs.create",
         "SharedStore.create",
-        "SharedStore.extend",
+        "SharedStore.append_turns",
         "SharedStore.mask",
         "SharedStore.delete",
     }

@@ -48,7 +48,7 @@ MISTAKES: dict[str, tuple[list[Patch], list[Step]]] = {
         [("clock", 3, 1, -1e5), ("change", 2, 5, "rename"), ("all", 3, 3, None), ("change", 3, 2, "rename")],
     ),
     "turns that a file has already are not recognized": (
-        [(apply, "_adopt_segments", lambda context, tree, line: False)],
+        [(apply, "_recognize_segments", lambda context, tree, line: False)],
         [("new", 3, 5, "2"), ("clone", 3, 4, None), ("talk", 1, 5, "prompt")],
     ),
     "a record in the place of another counts as written": (

@@ -77,7 +77,7 @@ def test_a_load_adds_the_turns_that_waited_and_the_next_round_knows_them(waiting
     [row] = two.store.list_newest()
     assert two.prompts() == {"Hello": ["Hello"]}
     assert two.store.has_remote_turns(AGENT, row.session)
-    assert two.store.add_remote_turns(AGENT, row.session)
+    assert two.store.append_remote_turns(AGENT, row.session)
     assert not turns.exists()
     for home in (two, one):
         home.sync()
@@ -89,7 +89,7 @@ def test_turns_are_not_added_to_a_session_that_went_on_meanwhile(waiting: tuple[
     one, two, turns = waiting
     two.say("Hello", "There")
     [row] = two.store.list_newest()
-    assert not two.store.add_remote_turns(AGENT, row.session)
+    assert not two.store.append_remote_turns(AGENT, row.session)
     for home in (two, one):
         home.sync()
     assert not turns.exists()
@@ -131,8 +131,8 @@ def test_titles_archives_and_deletes_follow(homes: tuple[Home, Home]) -> None:
     for home in homes:
         home.sync()
     rows = {row.title: row for row in two.store.list_newest()}
-    two.store.rename(rows["A"], "Better")
-    two.store.set_archived(rows["B"], True)
+    two.store.set_listed_title(rows["A"], "Better")
+    two.store.set_listed_archived(rows["B"], True)
     two.store.delete_listed(rows["DataDeleted"])
     two.sync()
     one.sync()

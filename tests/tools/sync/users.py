@@ -133,7 +133,7 @@ class Users:
         if not file.is_open and not self._is_moving_fork(machine, file):
             self.forgiving.add(self.tree_of(machine, file))
             machine.sessions.faults = Faults()
-            machine.sessions.hide(AGENT, name, "~" not in name)
+            machine.sessions.set_soft_deleted(AGENT, name, "~" not in name)
 
     def delete(self, machine: Machine, name: str) -> None:
         file = machine.sessions.found[name]
@@ -147,12 +147,12 @@ class Users:
             for word in words(each)
         }
         line = machine.state.find_local_session(file.header.uid)
-        is_known = line is not None and line.name == name and machine.state.read_tree(tree).nodes
+        is_known = line is not None and line.name == name and machine.state.read_tree(tree).segments
         if (
             is_known and tree not in self.pruned
         ):  # else it is on this machine alone, or a crash came right after it was fetched
             path = machine.state.read_tree(tree).find_path(line.tip) if line is not None else None
-            published = file.data[: sum(node.length for node in path or ())]
+            published = file.data[: sum(segment.length for segment in path or ())]
             self.gone |= set(_words(published)) - others
         self.forgiving.add(tree)
         machine.sessions.faults = Faults()
@@ -204,7 +204,7 @@ class Users:
         if line is None or line.title != file.title or line.stamp != file.stamp or line.has_news:
             return False
         path = machine.state.read_tree(line.tree).find_path(line.tip)
-        return bool(path) and sum(node.length for node in path or ()) == len(file.data)
+        return bool(path) and sum(segment.length for segment in path or ()) == len(file.data)
 
     def clone(self, machine: Machine) -> Machine:
         """A copy of a whole machine, such as a container's image."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from acp_proxy.store.remote_turns import _add_names
 from acp_proxy.tools.sync.context import Counts, SyncContext
-from acp_proxy.tools.sync.interfaces import Move, Part, SeenFile, Unavailable
+from acp_proxy.tools.sync.interfaces import ForeignPart, Move, SeenFile, Unavailable
 from acp_proxy.tools.sync.rejoin import move
 from acp_proxy.tools.sync.rounds import forget, synchronize
 from acp_proxy.tools.sync.state_db import SyncState
@@ -152,7 +152,7 @@ class MemorySessions:
         titles = {name: file.title for name, file in self.found.items() if file.title is not None}
         return titles, frozenset(name for name, file in self.found.items() if file.is_archived)
 
-    def is_hidden(self, name: str) -> bool:
+    def is_soft_deleted(self, name: str) -> bool:
         return "~" in name
 
     def is_open(self, agent: str, name: str) -> bool:
@@ -180,7 +180,7 @@ class MemorySessions:
 
         return str(self.faults.step(create, remote=False))
 
-    def extend(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[Part]) -> bool:
+    def append_turns(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[ForeignPart]) -> bool:
         def extend() -> bool:
             if self.measure(agent, name) != size or self.is_open(agent, name):
                 if name in self.found:
@@ -193,7 +193,7 @@ class MemorySessions:
 
         return bool(self.faults.step(extend, remote=False))
 
-    def forget_extensions(self) -> None:
+    def remove_kept_turns(self) -> None:
         self.turns.clear()
 
     def load(self, name: str) -> None:
@@ -225,13 +225,13 @@ class MemorySessions:
 
         self.faults.step(delete, remote=False)
 
-    def hide(self, agent: str, name: str, is_hidden: bool) -> str:
+    def set_soft_deleted(self, agent: str, name: str, is_soft_deleted: bool) -> str:
         def hide() -> str:
             if name not in self.found:
                 return name
             file = self.found.pop(name)
             self.number += 1
-            new = f"{name}~{self.number:017}" if is_hidden else name.partition("~")[0]
+            new = f"{name}~{self.number:017}" if is_soft_deleted else name.partition("~")[0]
             new = file.header.uid if new in self.found else new
             self.found[new] = file
             self.events.append(Move(name, new, uid=file.header.uid))

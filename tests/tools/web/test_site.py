@@ -102,7 +102,7 @@ def test_deleted_sessions_are_not_there_and_archived_ones_have_a_list_of_their_o
     place = browser.find_session("two")
     assert browser.list_titles("?archived=1") == []
     before = browser.read("state?archived=1")
-    store.set_archived(rows["one"], True)
+    store.set_listed_archived(rows["one"], True)
     store.delete_listed(rows["two"])
     assert browser.list_titles() == ["three"]
     assert browser.read("state?archived=1") != before
@@ -119,7 +119,7 @@ def test_the_state_of_the_list_changes_with_any_session(store: Both, browser: Br
     before = browser.read("state")
     assert before == browser.read("state")
     [row] = store.list_all()
-    store.rename(row, "Other")
+    store.set_listed_title(row, "Other")
     after = browser.read("state")
     assert after != before
     store_session(store, "two", ("Two", []))
@@ -211,7 +211,7 @@ def test_the_search_looks_into_one_part_of_the_turns(store: Both, browser: Brows
     printed = {**call(1), "title": "Run make", "rawInput": {"command": "make"}, "rawOutput": {"stdout": "no rule <b>"}}
     store_session(store, "s", ("Mend it", [chunk("I ran it"), printed]))
     [row] = store.list_all()
-    store.set_archived(row, True)
+    store.set_listed_archived(row, True)
     assert browser.list_titles("search?q=rule") == []
     page = browser.read("search?q=rule&in=output")
     assert "no <mark>rule</mark> &lt;b&gt;" in page
@@ -323,7 +323,7 @@ def test_hostile_words_are_text_everywhere(store: Both, browser: Browser, evil: 
     words = evil.replace("\ud800", "")
     store_session(store, "s", (f"{words} word", [chunk(f"{words} word")]), cwd=f"/{words}".replace("\x00", ""))
     [row] = store.list_all()
-    store.rename(row, f"{words} word")
+    store.set_listed_title(row, f"{words} word")
     place = TITLE.findall(browser.read())[0][0]
     paths = ["", "search?q=word", f"search?q={quote(evil, errors='replace')}", "stats", place]
     paths += [f"{place}/contents", f"{place}/files", f"?cwd={quote(row.cwd or '')}"]
