@@ -101,7 +101,7 @@ def open_store(path: str | os.PathLike[str] | None = None) -> SessionStore:
     """The store in this directory; else in ``ACP_PROXY_STORE``, else as the configuration file says, else in the user's
     data directory. Raises NoStore, and UsageError if the configuration file is needed and wrong.
     """
-    given = path or os.environ.get(_STORE) or config_file.checked().get("store")
+    given = path or os.environ.get(_STORE) or config_file.read_valid().get("store")
     root = Path(given).expanduser() if given else find_default_root()
     archive = Sessions(root, make=False)
     if not archive.is_made:

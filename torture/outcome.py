@@ -59,7 +59,7 @@ def names() -> list[str]:
 def run(case: str, scale: Scale) -> Iterator[Outcome]:
     module = importlib.import_module(f"{cases.__name__}.{case}")
     outcomes: Iterator[Outcome] = module.run(scale)
-    with patch.dict(os.environ, ACP_PROXY_DELETE_MODE="hard"):  # what a delete leaves is looked for at once
+    with patch.dict(os.environ, ACP_PROXY_DELETE_MODE="permanent"):  # what a delete leaves is looked for at once
         yield from outcomes
 
 

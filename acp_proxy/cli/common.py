@@ -47,7 +47,7 @@ def find_root(given: str) -> Path:
 
 def _read_configured() -> str:
     """The directory in the configuration file; empty if it names none. Raises UsageError."""
-    return config_file.checked().get("store", "")
+    return config_file.read_valid().get("store", "")
 
 
 def is_usual(root: Path) -> bool:
@@ -66,10 +66,10 @@ def open_store(given: str, *, make: bool = False, change: bool = False) -> Sessi
     configured = "" if given else _read_configured()
     given = given or configured
     root = find_root(given)
-    days = config_file.bin_days() if change else None
+    days = config_file.read_bin_days() if change else None
     store = Sessions(root, make=make, bin_days=days)
     if configured and not store.is_made:
-        raise NoStore(root, f"{config_file.place()} names it. acp-proxy run creates it with the first session.")
+        raise NoStore(root, f"{config_file.find_path()} names it. acp-proxy run creates it with the first session.")
     if given and not store.is_made:
         raise NoStore(root)
     if change and store.read_only_reason is not None:
@@ -290,8 +290,8 @@ def choose_session(store: Sessions, wanted: str, agent: str, *, whole: bool = Fa
 
 def mask_as_run(title: str | None) -> str | None:
     """A title as ``run`` would store it, as far as the settings for all agents say. Raises UsageError."""
-    given = os.environ.get("ACP_PROXY_REDACT") or config_file.checked().get("redact", "")
-    if title is None or (patterns := options.patterns(given)) is None:
+    given = os.environ.get("ACP_PROXY_REDACT") or config_file.read_valid().get("redact", "")
+    if title is None or (patterns := options.read_patterns(given)) is None:
         return title
     from acp_proxy.redaction.masking import Masking  # compiling its patterns takes a while
 

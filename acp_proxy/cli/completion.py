@@ -42,7 +42,7 @@ def _store_root(given: str) -> Path:
     """The store's directory: ``given``, else that of the configuration file, else the default."""
     from acp_proxy.store.sessions import find_default_root
 
-    given = given or config_file.of_user()[0].get("store", "")
+    given = given or config_file.read_own()[0].get("store", "")
     return Path(given).expanduser() if given else find_default_root()
 
 

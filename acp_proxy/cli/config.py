@@ -40,8 +40,8 @@ def config(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
 
     Example: acp-proxy config
     """
-    path = config_file.place()
-    values, wrong = config_file.of_user()
+    path = config_file.find_path()
+    values, wrong = config_file.read_own()
     found = list(read_settings(os.environ, values))
     wrong += [problem for each in found if (problem := _find_problem(each)) is not None]
     is_there = os.path.exists(path)
@@ -58,15 +58,15 @@ def config(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
 
 
 def read_settings(environment: Mapping[str, str], file: Mapping[str, str]) -> Iterator[Setting]:
-    for name, variable, choices, default, _ in options.OPTIONS:
-        is_flag = choices == ()
-        if given := environment.get(variable):
-            yield Setting(name, variable, given, _ENVIRONMENT, is_flag)
+    """Each option of ``run``, in the order of its table. ``file``: the values in the configuration file."""
+    for name, option in options.OPTIONS.items():
+        if value := environment.get(option.variable):
+            source = _ENVIRONMENT
         elif name in file:
-            yield Setting(name, variable, file[name], _FILE, is_flag)
+            source, value = _FILE, file[name]
         else:
-            value = str(find_default_root()) if name == "store" else default
-            yield Setting(name, variable, value, _DEFAULT, is_flag)
+            source, value = _DEFAULT, str(find_default_root()) if name == "store" else option.default
+        yield Setting(name, option.variable, value, source, option.is_flag)
 
 
 def _find_problem(setting: Setting) -> str | None:
@@ -74,7 +74,7 @@ def _find_problem(setting: Setting) -> str | None:
     if setting.source != _ENVIRONMENT:
         return None
     try:
-        options.checked(setting.name, setting.value)
+        options.check_value(setting.name, setting.value)
     except UsageError as problem:
         return f"{setting.variable}: {problem}"
     return None

@@ -107,26 +107,21 @@ def make_signature(*arguments: inspect.Parameter, without: tuple[str, ...] = ())
     """
     kind = inspect.Parameter.KEYWORD_ONLY
     parameters = list(arguments)
-    table = {option[0]: option for option in options.OPTIONS}
     for panel, names in ((None, COMMON), *PANELS.items()):
         for name in (each for each in names if each not in without):
-            _, variable, choices, default, text = table[name]
-            flag = choices == ()
-            option = typer.Option(
+            option = options.OPTIONS[name]
+            shown = typer.Option(
                 f"--{name}",
-                envvar=variable,
-                help=text,
-                metavar="|".join(choices) if choices else _METAVARS.get(name),
-                show_default=bool(default),
-                autocompletion=completion.complete_from(choices) if choices else None,
+                envvar=option.variable,
+                help=option.help_text,
+                metavar="|".join(option.choices) or _METAVARS.get(name),
+                show_default=bool(option.default),
+                autocompletion=completion.complete_from(option.choices) if option.choices else None,
                 rich_help_panel=panel,
             )
-            annotation = Annotated[bool if flag else str, option]  # type: ignore[valid-type]
-            parameters.append(
-                inspect.Parameter(
-                    name.replace("-", "_"), kind, annotation=annotation, default=False if flag else default
-                )
-            )
+            annotation = Annotated[bool if option.is_flag else str, shown]  # type: ignore[valid-type]
+            default = False if option.is_flag else option.default
+            parameters.append(inspect.Parameter(name.replace("-", "_"), kind, annotation=annotation, default=default))
     all_options = typer.Option("--help-all", is_eager=True, callback=show_all, help="Show all options and exit.")
     parameters.append(inspect.Parameter("help_all", kind, annotation=Annotated[bool, all_options], default=False))
     return inspect.Signature(parameters)

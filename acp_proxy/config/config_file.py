@@ -1,6 +1,7 @@
 """The configuration file: values of options that neither the command line nor the environment gives.
 
-Never raises on a wrong file, except ``checked``. Imports little, because ``run`` reads it before the agent starts.
+Never raises on a wrong file, except ``read_valid`` and ``read_bin_days``. Imports little, because ``run`` reads it
+before the agent starts.
 """
 
 import os
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 NAME = "config.toml"
 VARIABLE = "ACP_PROXY_CONFIG"
 """An environment variable with the path of another file."""
-_FLAG: tuple[str, ...] = ()
 _NUMBERS = ("grace", "replay-tool-limit", "bin-days")
 _PATHS = ("store", "redact")
 _OF_ONE_AGENT = "agent-id"
@@ -25,7 +25,7 @@ _MUST_HOLD = ("redact", "no-record")
 _NOTHING = "Until it is correct, nothing is recorded."
 
 
-def place(environment: "Mapping[str, str]" = os.environ, platform: str = sys.platform) -> str:
+def find_path(environment: "Mapping[str, str]" = os.environ, platform: str = sys.platform) -> str:
     """The path of the file.
 
     By hand, since importing platformdirs takes twice the time of all else that is imported before the agent starts (20
@@ -43,9 +43,9 @@ def place(environment: "Mapping[str, str]" = os.environ, platform: str = sys.pla
     return os.path.join(folder, "acp-proxy", NAME)
 
 
-def of_user(environment: "Mapping[str, str]" = os.environ) -> tuple[dict[str, str], list[str]]:
+def read_own(environment: "Mapping[str, str]" = os.environ) -> tuple[dict[str, str], list[str]]:
     """``read`` for this user's file. One that the variable names must exist."""
-    path = place(environment)
+    path = find_path(environment)
     if environment.get(VARIABLE) and not os.path.lexists(path):
         return {"no-record": "1"}, [f"{VARIABLE} names {path}, which does not exist. Correct the variable. {_NOTHING}"]
     return read(path)
@@ -78,48 +78,47 @@ def read(path: str) -> tuple[dict[str, str], list[str]]:
     is_clear = True
     for key, value in found.items():
         try:
-            values[key] = _value(key, value, os.path.dirname(path))
+            values[key] = _encode_value(key, value, os.path.dirname(path))
         except UsageError as problem:
             must_hold = _guess_key(key) in _MUST_HOLD  # a misspelt wish not to record must not be ignored
             is_clear &= not must_hold
-            wrong.append(f"{path}, line {_line(text, key)}: {problem}{f' {_NOTHING}' if must_hold else ''}")
+            wrong.append(f"{path}, line {_find_line(text, key)}: {problem}{f' {_NOTHING}' if must_hold else ''}")
     return values if is_clear else {**values, "no-record": "1"}, wrong
 
 
-def checked() -> dict[str, str]:
+def read_valid() -> dict[str, str]:
     """The values in this user's file. Raises UsageError with everything that is wrong in it."""
-    values, wrong = of_user()
+    values, wrong = read_own()
     if wrong:
         raise UsageError(*wrong)
     return values
 
 
-def bin_days() -> int:
+def read_bin_days() -> int:
     """How many days a deleted session can be restored, by the environment or this user's file. Raises UsageError."""
-    return options.bin_days(options.given("bin-days", os.environ, checked()))
+    return options.parse_bin_days(options.find_value("bin-days", os.environ, read_valid()))
 
 
-def _value(key: str, value: object, folder: str) -> str:
+def _encode_value(key: str, value: object, folder: str) -> str:
     """The text of a value, with absolute paths. Raises UsageError."""
     if key == _OF_ONE_AGENT:
         raise UsageError(f"{key} cannot be set here, because it would be the same for every agent. Use --{key}.")
-    choices = next((choices for name, _, choices, *_ in options.OPTIONS if name == key), None)
-    if key not in {name for name, *_ in options.OPTIONS}:
+    if key not in options.OPTIONS:
         guessed = _guess_key(key)
         advice = f"Did you mean {guessed}?" if guessed else "To see all: acp-proxy config"
         raise UsageError(f"there is no option {key!r}. {advice}")
-    if choices == _FLAG:
+    if options.OPTIONS[key].is_flag:
         if not isinstance(value, bool):
-            raise UsageError(f"{key} takes true or false, not {_shown(value)}.")
+            raise UsageError(f"{key} takes true or false, not {_format_value(value)}.")
         return "1" if value else ""
     if key in _NUMBERS and type(value) in (int, float):
         value = str(value)
     if not isinstance(value, str):
-        raise UsageError(f"{key} takes a text in quotes, not {_shown(value)}.")
+        raise UsageError(f"{key} takes a text in quotes, not {_format_value(value)}.")
     if key in _PATHS and value not in ("", "off", "keys"):
         value = os.path.join(folder, os.path.expanduser(value))
     try:
-        return options.checked(key, value)
+        return options.check_value(key, value)
     except UsageError as problem:
         raise UsageError(f"{str(problem).removeprefix('--')}.") from problem
 
@@ -128,16 +127,16 @@ def _guess_key(key: str) -> str | None:
     """The option that a wrong line probably means."""
     from difflib import get_close_matches  # few files have a mistake
 
-    names = [name for name, *_ in options.OPTIONS if name != _OF_ONE_AGENT]
+    names = [name for name in options.OPTIONS if name != _OF_ONE_AGENT]
     return next(iter(get_close_matches(key, names, n=1)), None)
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     """A value roughly as the file has it."""
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
-def _line(text: str, key: str) -> int:
+def _find_line(text: str, key: str) -> int:
     """The line of a key at the top level. A table's line, if it is one."""
     for number, line in enumerate(text.split("\n"), 1):
         begins = line.split("=")[0].strip().strip("[]").strip().strip("\"'")

@@ -13,135 +13,135 @@ if TYPE_CHECKING:
 
 _MODES = ("auto", "agent", "store")
 
-# name, variable, choices (None: any text; empty: a flag), default, help
-OPTIONS: tuple[tuple[str, str, tuple[str, ...] | None, str, str], ...] = (
-    ("store", "ACP_PROXY_STORE", None, "", "Directory of the transcripts. Default: your user data directory."),
-    (
-        "agent-id",
-        "ACP_PROXY_AGENT_ID",
-        None,
-        "",
-        "Your own name for the agent. It keeps sessions apart: one name per account, or per script.",
-    ),
-    ("no-record", "ACP_PROXY_NO_RECORD", (), "", "Record nothing, and add nothing to the agent."),
-    ("no-synthesize", "ACP_PROXY_NO_SYNTHESIZE", (), "", "Record, but add nothing to what the agent offers."),
-    ("list", "ACP_PROXY_LIST", _MODES, "auto", "Who answers session/list. auto: the agent, if it can."),
-    (
-        "load",
-        "ACP_PROXY_LOAD",
-        _MODES,
-        "auto",
-        "Whose replay session/load shows. auto: the agent's, unless it is incomplete.",
-    ),
-    (
-        "delete",
-        "ACP_PROXY_DELETE",
-        _MODES,
-        "auto",
-        "Who answers session/delete. auto: the agent, if it can; the transcript is deleted as well.",
-    ),
-    (
-        "delete-mode",
-        "ACP_PROXY_DELETE_MODE",
-        ("hard", "soft"),
-        "soft",
-        "How to delete a transcript. soft: acp-proxy restore brings it back, for bin-days; hard: at once, for good.",
-    ),
-    (
-        "bin-days",
-        "ACP_PROXY_BIN_DAYS",
-        None,
-        "30",
-        "How many days acp-proxy restore can bring a deleted session back. 0: every delete is permanent.",
-    ),
-    (
-        "resume",
-        "ACP_PROXY_RESUME",
-        _MODES,
-        "auto",
-        "Who answers session/resume. store: acp-proxy offers it if the agent can only load.",
-    ),
-    (
-        "handover",
-        "ACP_PROXY_HANDOVER",
-        ("auto", "always", "never"),
-        "auto",
-        "If the agent can neither load nor resume a session, continue it in a new one, with a record of the old one.",
-    ),
-    (
-        "recall",
-        "ACP_PROXY_RECALL",
-        (),
-        "",
-        "Let the agent look up earlier sessions of the same directory, by an MCP server (needs acp-proxy[mcp]).",
-    ),
-    (
-        "also-list",
-        "ACP_PROXY_ALSO_LIST",
-        None,
-        "",
-        "Also list the sessions of these agents (NAME,NAME or all). A prompt continues one here, in a copy.",
-    ),
-    (
-        "record-size",
-        "ACP_PROXY_RECORD_SIZE",
-        None,
-        "65536",
-        "Maximum bytes of the record that an agent gets when a session continues in a new one.",
-    ),
-    (
-        "unstable",
-        "ACP_PROXY_UNSTABLE",
-        (),
-        "",
-        "Also serve drafts of the protocol that the agent lacks: session/set_title, session/archive, session/status.",
-    ),
-    (
-        "replay",
-        "ACP_PROXY_REPLAY",
-        ("compact", "full"),
-        "compact",
-        "How to replay a session. compact: join streamed updates; full: send each of them.",
-    ),
-    (
-        "replay-tool-limit",
-        "ACP_PROXY_REPLAY_TOOL_LIMIT",
-        None,
-        "1048576",
-        "Maximum bytes of one tool call's output in a compact replay. 0: no limit.",
-    ),
-    (
-        "redact",
-        "ACP_PROXY_REDACT",
-        None,
-        "off",
-        "Mask secrets in transcripts. keys: known forms of keys; FILE: also your own patterns.",
-    ),
-    (
-        "fsync",
-        "ACP_PROXY_FSYNC",
-        ("turn", "always", "never"),
-        "turn",
-        "When to force a transcript to the disk: after each turn, after each write, or never.",
-    ),
-    (
-        "compress",
-        "ACP_PROXY_COMPRESS",
-        ("daily", "off"),
-        "daily",
-        "Compress large transcripts that nobody has used for a week. daily: once a day, when idle.",
-    ),
-    (
-        "registry",
-        "ACP_PROXY_REGISTRY",
-        None,
-        "",
-        "Where the registry of agents is, by whose ids an agent may be given: a URL or a file.",
-    ),
-    ("grace", "ACP_PROXY_GRACE", None, "5", "Seconds the agent has to exit before acp-proxy terminates it."),
-)
 
-RENAMED = {"--compact": "--compress"}
+class RunOption:
+    """An option of ``run``, given by ``--name``, by its environment variable, or in the configuration file."""
+
+    def __init__(
+        self,
+        name: str,
+        help_text: str,
+        *,
+        default: str = "",
+        choices: tuple[str, ...] = (),
+        renamed: "Mapping[str, str] | None" = None,
+        is_flag: bool = False,
+    ) -> None:
+        """``choices``: the values that it takes; empty: any text, or what ``_READERS`` checks. ``renamed``: former
+        names of choices, which it still takes, and their names now. ``is_flag``: it has no value on the command line;
+        its value is ``1`` or empty."""
+        self.name, self.help_text, self.default = name, help_text, default
+        self.choices, self.renamed, self.is_flag = choices, renamed or {}, is_flag
+
+    @property
+    def variable(self) -> str:
+        """The name of its environment variable."""
+        return f"ACP_PROXY_{self.name.upper().replace('-', '_')}"
+
+
+OPTIONS: "Mapping[str, RunOption]" = {
+    option.name: option
+    for option in (
+        RunOption("store", "Directory of the transcripts. Default: your user data directory."),
+        RunOption(
+            "agent-id", "Your own name for the agent. It keeps sessions apart: one name per account, or per script."
+        ),
+        RunOption("no-record", "Record nothing, and add nothing to the agent.", is_flag=True),
+        RunOption("no-synthesize", "Record, but add nothing to what the agent offers.", is_flag=True),
+        RunOption("list", "Who answers session/list. auto: the agent, if it can.", default="auto", choices=_MODES),
+        RunOption(
+            "load",
+            "Whose replay session/load shows. auto: the agent's, unless it is incomplete.",
+            default="auto",
+            choices=_MODES,
+        ),
+        RunOption(
+            "delete",
+            "Who answers session/delete. auto: the agent, if it can; the transcript is deleted as well.",
+            default="auto",
+            choices=_MODES,
+        ),
+        RunOption(
+            "delete-mode",
+            "How to delete a transcript. soft: acp-proxy restore brings it back, for bin-days; permanent: at "
+            "once, for good.",
+            default="soft",
+            choices=("permanent", "soft"),
+            renamed={"hard": "permanent"},
+        ),
+        RunOption(
+            "bin-days",
+            "How many days acp-proxy restore can bring a deleted session back. 0: every delete is permanent.",
+            default="30",
+        ),
+        RunOption(
+            "resume",
+            "Who answers session/resume. store: acp-proxy offers it if the agent can only load.",
+            default="auto",
+            choices=_MODES,
+        ),
+        RunOption(
+            "handover",
+            "If the agent can neither load nor resume a session, continue it in a new one, with a record of the "
+            "old one.",
+            default="auto",
+            choices=("auto", "always", "never"),
+        ),
+        RunOption(
+            "recall",
+            "Let the agent look up earlier sessions of the same directory, by an MCP server (needs acp-proxy[mcp]).",
+            is_flag=True,
+        ),
+        RunOption(
+            "also-list",
+            "Also list the sessions of these agents (NAME,NAME or all). A prompt continues one here, in a copy.",
+        ),
+        RunOption(
+            "record-size",
+            "Maximum bytes of the record that an agent gets when a session continues in a new one.",
+            default="65536",
+        ),
+        RunOption(
+            "unstable",
+            "Also serve drafts of the protocol that the agent lacks: session/set_title, session/archive, "
+            "session/status.",
+            is_flag=True,
+        ),
+        RunOption(
+            "replay",
+            "How to replay a session. compact: join streamed updates; full: send each of them.",
+            default="compact",
+            choices=("compact", "full"),
+        ),
+        RunOption(
+            "replay-tool-limit",
+            "Maximum bytes of one tool call's output in a compact replay. 0: no limit.",
+            default="1048576",
+        ),
+        RunOption(
+            "redact",
+            "Mask secrets in transcripts. keys: known forms of keys; FILE: also your own patterns.",
+            default="off",
+        ),
+        RunOption(
+            "fsync",
+            "When to force a transcript to the disk: after each turn, after each write, or never.",
+            default="turn",
+            choices=("turn", "always", "never"),
+        ),
+        RunOption(
+            "compress",
+            "Compress large transcripts that nobody has used for a week. daily: once a day, when idle.",
+            default="daily",
+            choices=("daily", "off"),
+        ),
+        RunOption("registry", "Where the registry of agents is, by whose ids an agent may be given: a URL or a file."),
+        RunOption("grace", "Seconds the agent has to exit before acp-proxy terminates it.", default="5"),
+    )
+}
+"""By name, in the order in which ``acp-proxy config`` shows them."""
+
+_RENAMED = {"--compact": "--compress"}
 """Former names of options, and their names now."""
 
 _HELP = ("-h", "--help", "--help-all")
@@ -171,14 +171,11 @@ def parse(
     over its environment variable, and that over ``file``, the values in the configuration file. The value of a flag is
     ``1`` or empty. Raises UsageError.
     """
-    table = {f"--{name}": (name, choices) for name, _, choices, _, _ in OPTIONS}
-    if of == CHAIN:
-        for name in NOT_IN_CHAIN:
-            del table[f"--{name}"]
-    values = {name: default for name, _, _, default, _ in OPTIONS} | dict(file or {})
-    for name, variable, choices, _, _ in OPTIONS:
-        if given := environment.get(variable):  # an empty variable counts as unset
-            values[name] = _checked(variable, choices, given)
+    table = {f"--{name}": option for name, option in OPTIONS.items() if of == RUN or name not in NOT_IN_CHAIN}
+    values = {name: option.default for name, option in OPTIONS.items()} | dict(file or {})
+    for name, option in OPTIONS.items():
+        if given := environment.get(option.variable):  # an empty variable counts as unset
+            values[name] = _normalize(option.variable, option, given)
     at = 0
     while at < len(words) and words[at].startswith("-"):
         word, equals, value = words[at].partition("=")
@@ -186,16 +183,16 @@ def parse(
         if word == "--" and not equals:
             break
         if word not in table:
-            if word in RENAMED:
-                raise UsageError(f"{of} has no option {word}. It is called {RENAMED[word]} now.")
+            if word in _RENAMED:
+                raise UsageError(f"{of} has no option {word}. It is called {_RENAMED[word]} now.")
             if word in _HELP:
                 raise UsageError(f"{word} must be the first option: acp-proxy {of} {word}")
             advice = "Put the agent's own options after its command. " if of == RUN else ""
             raise UsageError(
                 f"{of} has no option {word}. {advice}To see the options of {of}: acp-proxy {of} --help-all"
             )
-        name, choices = table[word]
-        if choices == ():
+        option = table[word]
+        if option.is_flag:
             if equals:
                 raise UsageError(f"{word} takes no value. Remove the = and what follows it.")
             value = "1"
@@ -204,9 +201,11 @@ def parse(
                 raise UsageError(f"{word} needs a value. To see which: acp-proxy {of} --help-all")
             value = words[at]
             at += 1
-        if name == "agent-id" and not value.strip():  # a script's empty variable would mix the sessions of two accounts
+        if (
+            option.name == "agent-id" and not value.strip()
+        ):  # a script's empty variable would mix the sessions of two accounts
             raise UsageError(f"{word} is empty. Give a name, or leave the option out.")
-        values[name] = _checked(word, choices, value)
+        values[option.name] = _normalize(word, option, value)
     for name, read in _READERS.items():
         read(values[name])
     if of == CHAIN:
@@ -220,22 +219,21 @@ def parse(
     return values, words[at:]
 
 
-def given(name: str, environment: "Mapping[str, str]", file: "Mapping[str, str]") -> str:
+def find_value(name: str, environment: "Mapping[str, str]", file: "Mapping[str, str]") -> str:
     """The value of an option that is not on the command line: its variable's, else the file's, else the default."""
-    variable, default = next((variable, default) for known, variable, _, default, _ in OPTIONS if known == name)
-    return environment.get(variable) or file.get(name, default)
+    option = OPTIONS[name]
+    return environment.get(option.variable) or file.get(name, option.default)
 
 
-def checked(name: str, value: str) -> str:
-    """The value of the option with this name. Raises UsageError."""
-    choices = next(choices for known, _, choices, _, _ in OPTIONS if known == name)
-    value = _checked(f"--{name}", choices, value)
+def check_value(name: str, value: str) -> str:
+    """The value of the option with this name, as ``parse`` has it. Raises UsageError."""
+    value = _normalize(f"--{name}", OPTIONS[name], value)
     if name in _READERS:
         _READERS[name](value)
     return value
 
 
-def seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
     """Read the value of ``--grace``, in seconds. Raises UsageError."""
     try:
         value = float(text)
@@ -246,28 +244,28 @@ def seconds(text: str) -> float:
     return value
 
 
-def size(text: str) -> int:
+def parse_size(text: str) -> int:
     """Read the value of ``--replay-tool-limit``, in bytes. Raises UsageError."""
     if not (text.isascii() and text.isdigit()):
         raise UsageError(f"--replay-tool-limit takes a number of bytes, not {text!r}")
     return int(text)
 
 
-def bin_days(text: str) -> int:
+def parse_bin_days(text: str) -> int:
     """Read the value of ``--bin-days``. Raises UsageError."""
     if not (text.isascii() and text.isdigit() and int(text) <= MOST_BIN_DAYS):
         raise UsageError(f"--bin-days takes a number of days, at most {MOST_BIN_DAYS}, not {text!r}")
     return int(text)
 
 
-def record_size(text: str) -> int:
+def parse_record_size(text: str) -> int:
     """Read the value of ``--record-size``, in bytes. Raises UsageError."""
     if not (text.isascii() and text.isdigit() and int(text) >= LEAST_RECORD):
         raise UsageError(f"--record-size takes a number of bytes, at least {LEAST_RECORD}, not {text!r}")
     return int(text)
 
 
-def patterns(text: str) -> list[str] | None:
+def read_patterns(text: str) -> list[str] | None:
     """Read the value of ``--redact``: the user's own patterns, in addition to the known forms of secrets.
 
     None: redact nothing. Raises UsageError if a file or a pattern is invalid, since a session that is not redacted as
@@ -292,20 +290,22 @@ def patterns(text: str) -> list[str] | None:
 
 
 _READERS: "Mapping[str, Callable[[str], object]]" = {
-    "grace": seconds,
-    "replay-tool-limit": size,
-    "record-size": record_size,
-    "bin-days": bin_days,
-    "redact": patterns,
+    "grace": parse_seconds,
+    "replay-tool-limit": parse_size,
+    "record-size": parse_record_size,
+    "bin-days": parse_bin_days,
+    "redact": read_patterns,
 }
 """Functions that check a value that is not one of a few. They raise UsageError."""
 
 
-def _checked(word: str, choices: tuple[str, ...] | None, value: str) -> str:
-    if choices == ():
+def _normalize(word: str, option: RunOption, value: str) -> str:
+    """The value in the one form that the rest of the program knows. ``word``: what a message calls the option."""
+    if option.is_flag:
         if value.lower() not in (*_TRUE, *_FALSE):  # a misspelt wish not to record must not be ignored
             raise UsageError(f"{word} takes 1 or 0, not {value!r}")
         return "1" if value.lower() in _TRUE else ""
-    if choices is not None and value not in choices:
-        raise UsageError(f"{word} takes one of {', '.join(choices)}, not {value!r}")
+    value = option.renamed.get(value, value)
+    if option.choices and value not in option.choices:
+        raise UsageError(f"{word} takes one of {', '.join(option.choices)}, not {value!r}")
     return value

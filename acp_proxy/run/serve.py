@@ -59,7 +59,7 @@ def serve(agent: AgentProcess, command: list[str], given: dict[str, str]) -> int
     )
     relay.start()
     finish_start(recorder, relay)
-    return supervise(agent, relay, options.seconds(given["grace"]))
+    return supervise(agent, relay, options.parse_seconds(given["grace"]))
 
 
 def prepare(given: dict[str, str], *, is_chained: bool = False) -> Basis:
@@ -104,7 +104,9 @@ def build(
         from_agent=from_agent,
         to_agent=to_agent,
         warn=say,
-        replay=ReplayOptions(mode, options.size(given["replay-tool-limit"]), options.record_size(given["record-size"])),
+        replay=ReplayOptions(
+            mode, options.parse_size(given["replay-tool-limit"]), options.parse_record_size(given["record-size"])
+        ),
         idle_seconds=IDLE_SECONDS,
         compresses=given["compress"] == "daily",
     )
@@ -153,7 +155,7 @@ def _make_recorder(
         given["fsync"],
         warn,
         basis.mask,
-        deletes_softly=given["delete-mode"] == "soft" and options.bin_days(given["bin-days"]) > 0,
+        deletes_softly=given["delete-mode"] == "soft" and options.parse_bin_days(given["bin-days"]) > 0,
         other_agents=_read_other_agents(given),
     )
 
@@ -170,7 +172,7 @@ def _open_store(given: dict[str, str]) -> Store | None:
     """
     root = Path(given["store"]).expanduser() if given["store"] else find_default_root()
     found: list[Store | StoreRefused] = []
-    days = options.bin_days(given["bin-days"])
+    days = options.parse_bin_days(given["bin-days"])
 
     def open_it() -> None:
         try:
@@ -211,7 +213,7 @@ def _find_recall(root: Path) -> tuple[str, ...]:
 
 def _read_mask(given: dict[str, str]) -> Callable[[bytes], bytes] | None:
     """The function that masks secrets in entries, or None. Raises UsageError."""
-    if (patterns := options.patterns(given["redact"])) is None:
+    if (patterns := options.read_patterns(given["redact"])) is None:
         return None
     from acp_proxy.redaction.masking import Masking  # compiling its patterns takes a while
 

@@ -67,7 +67,7 @@ def read_options(name: str, words: list[str]) -> tuple[dict[str, str], list[str]
 
     Exits with 2 on wrong usage. Afterwards, all standard streams are open.
     """
-    file, wrong = config_file.of_user()
+    file, wrong = config_file.read_own()
     try:
         given, command = options.parse(words, os.environ, file, name)
     except UsageError as problem:

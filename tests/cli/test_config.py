@@ -21,8 +21,8 @@ from tests.stored import Both, chunk, store_session
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = tmp_path / "config.toml"
     monkeypatch.setenv(VARIABLE, str(file))
-    for _, variable, *_ in options.OPTIONS:
-        monkeypatch.delenv(variable, raising=False)
+    for option in options.OPTIONS.values():
+        monkeypatch.delenv(option.variable, raising=False)
     return file
 
 
@@ -40,7 +40,7 @@ def test_each_value_is_shown_with_its_source(path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("ACP_PROXY_GRACE", "7")
     monkeypatch.setenv("ACP_PROXY_LOAD", "")
     found = sources()
-    assert set(found) == {name for name, *_ in options.OPTIONS}
+    assert set(found) == set(options.OPTIONS)
     assert found["redact"] == ("keys", "file")
     assert found["no-record"] == (True, "file")
     assert found["grace"] == ("7", "environment")
@@ -53,7 +53,7 @@ def test_each_value_is_shown_with_its_source(path: Path, monkeypatch: pytest.Mon
 def test_a_missing_file_is_no_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    path = config_file.place()
+    path = config_file.find_path()
     result = run("config")
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(f"{path} (there is no such file)\n")

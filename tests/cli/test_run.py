@@ -8,7 +8,7 @@ from acp_proxy.cli.app import app
 from acp_proxy.cli.run_help import COMMON, PANELS
 from acp_proxy.config import options
 
-ALL = {name for name, *_ in options.OPTIONS}
+ALL = set(options.OPTIONS)
 
 
 def shown(asked: str, command: str = "run") -> tuple[str, set[str]]:

@@ -40,15 +40,15 @@ def test_the_file_is_where_platformdirs_finds_it(monkeypatch: pytest.MonkeyPatch
             monkeypatch.setenv("XDG_CONFIG_HOME", folder)
         found = platformdirs.user_config_dir("acp-proxy", appauthor=False, roaming=True)
         environment = {name: value for name, value in os.environ.items() if name != config_file.VARIABLE}
-        assert config_file.place(environment) == os.path.join(found, "config.toml")
+        assert config_file.find_path(environment) == os.path.join(found, "config.toml")
 
 
 def test_each_system_has_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ada")
-    assert config_file.place({}, "linux") == "/home/ada/.config/acp-proxy/config.toml"
-    assert config_file.place({}, "darwin") == "/home/ada/Library/Application Support/acp-proxy/config.toml"
-    assert config_file.place({"APPDATA": "/appdata"}, "win32") == "/appdata/acp-proxy/config.toml"
-    assert config_file.place({config_file.VARIABLE: "/other.toml"}, "linux") == "/other.toml"
+    assert config_file.find_path({}, "linux") == "/home/ada/.config/acp-proxy/config.toml"
+    assert config_file.find_path({}, "darwin") == "/home/ada/Library/Application Support/acp-proxy/config.toml"
+    assert config_file.find_path({"APPDATA": "/appdata"}, "win32") == "/appdata/acp-proxy/config.toml"
+    assert config_file.find_path({config_file.VARIABLE: "/other.toml"}, "linux") == "/other.toml"
 
 
 def test_a_missing_file_is_empty(path: Path) -> None:
@@ -57,8 +57,8 @@ def test_a_missing_file_is_empty(path: Path) -> None:
 
 
 def test_every_option_has_a_key_but_the_name_of_one_agent(path: Path) -> None:
-    for name, _, choices, default, _ in options.OPTIONS:
-        value = "true" if choices == () else f'"{default or "/somewhere"}"'
+    for name, option in options.OPTIONS.items():
+        value = "true" if option.is_flag else f'"{option.default or "/somewhere"}"'
         values, problems = read(path, f"{name} = {value}")
         assert (list(values), bool(problems)) == (([], True) if name == "agent-id" else ([name], False))
 
@@ -130,7 +130,7 @@ def test_any_bytes_are_read(tmp_path_factory: pytest.TempPathFactory, data: byte
     path = tmp_path_factory.getbasetemp() / "any.toml"
     path.write_bytes(data)
     values, problems = config_file.read(str(path))
-    assert set(values) <= {name for name, *_ in options.OPTIONS}
+    assert set(values) <= set(options.OPTIONS)
     assert all(isinstance(problem, str) for problem in problems)
 
 
@@ -150,4 +150,4 @@ def test_an_unknown_key_gets_the_option_that_was_meant_or_the_way_to_see_all(pat
 def test_commands_refuse_a_wrong_file(path: Path) -> None:
     path.write_text("lod = 1")
     with pytest.raises(UsageError, match="line 1: there is no option 'lod'"):
-        config_file.checked()
+        config_file.read_valid()

@@ -43,7 +43,7 @@ SOMETHING_ELSE = {
     "list": "agent",
     "load": "store",
     "delete": "agent",
-    "delete-mode": "hard",
+    "delete-mode": "permanent",
     "bin-days": "0",
     "resume": "store",
     "handover": "always",
@@ -88,12 +88,11 @@ def test_a_value_may_follow_an_equals_sign(name: str) -> None:
 
 
 def test_every_option_has_a_variable_which_the_command_line_overrides() -> None:
-    assert {name for name, *_ in options.OPTIONS} == set(DEFAULTS)
-    for name, variable, choices, _, _ in options.OPTIONS:
-        assert variable == f"ACP_PROXY_{name.upper().replace('-', '_')}"
-        assert changed(parse("agent", **{variable: SOMETHING_ELSE[name]})[0]) == {name: SOMETHING_ELSE[name]}
-        if choices != () and name != "agent-id":  # which must not be empty
-            given, _ = parse(f"--{name}", DEFAULTS[name], "agent", **{variable: SOMETHING_ELSE[name]})
+    assert set(options.OPTIONS) == set(DEFAULTS)
+    for name, option in options.OPTIONS.items():
+        assert changed(parse("agent", **{option.variable: SOMETHING_ELSE[name]})[0]) == {name: SOMETHING_ELSE[name]}
+        if not option.is_flag and name != "agent-id":  # which must not be empty
+            given, _ = parse(f"--{name}", DEFAULTS[name], "agent", **{option.variable: SOMETHING_ELSE[name]})
             assert changed(given) == {}
 
 
@@ -194,16 +193,16 @@ def test_an_invalid_variable_is_refused(variable: str, value: str) -> None:
 
 @pytest.mark.parametrize(("text", "value"), [("0", 0.0), ("5", 5.0), (" 2.5 ", 2.5)])
 def test_seconds_are_any_number_that_is_not_negative(text: str, value: float) -> None:
-    assert options.seconds(text) == value
+    assert options.parse_seconds(text) == value
 
 
 @pytest.mark.parametrize(("text", "value"), [("0", 0), ("1048576", 1048576), ("007", 7)])
 def test_a_size_is_any_number_of_bytes(text: str, value: int) -> None:
-    assert options.size(text) == value
+    assert options.parse_size(text) == value
 
 
 def test_an_empty_variable_counts_as_unset() -> None:
-    assert parse("agent", **{variable: "" for _, variable, *_ in options.OPTIONS}) == (DEFAULTS, ["agent"])
+    assert parse("agent", **{option.variable: "" for option in options.OPTIONS.values()}) == (DEFAULTS, ["agent"])
 
 
 @any_of(
@@ -217,22 +216,22 @@ def test_any_command_line_ends_with_the_agents_command_or_is_refused(words: list
     assert command
     assert words[len(words) - len(command) :] == command
     assert given.keys() == DEFAULTS.keys()
-    assert options.seconds(given["grace"]) >= 0
-    assert options.size(given["replay-tool-limit"]) >= 0
+    assert options.parse_seconds(given["grace"]) >= 0
+    assert options.parse_size(given["replay-tool-limit"]) >= 0
 
 
 # Redaction.
 
 
 def test_nothing_is_redacted_by_default() -> None:
-    assert [options.patterns(text) for text in ("", "off")] == [None, None]
-    assert options.patterns("keys") == []
+    assert [options.read_patterns(text) for text in ("", "off")] == [None, None]
+    assert options.read_patterns("keys") == []
 
 
 def test_a_pattern_file_has_one_pattern_on_each_line(tmp_path: Path) -> None:
     file = tmp_path / "patterns"
     file.write_bytes(b"# a remark\n\nfoo-\\d+\r\n  spaced \n[#]1\xe2\x80\xa8x")
-    assert options.patterns(str(file)) == [r"foo-\d+", "  spaced ", "[#]1\u2028x"]
+    assert options.read_patterns(str(file)) == [r"foo-\d+", "  spaced ", "[#]1\u2028x"]
 
 
 @pytest.mark.parametrize("content", [b"good\n(bad\n", b"*", b"\xff", b"a{99999999999999999999}", None])
@@ -246,9 +245,14 @@ def test_unusable_patterns_are_a_usage_error(tmp_path: Path, content: bytes | No
         parse("agent", ACP_PROXY_REDACT=str(file))
 
 
+def test_the_former_name_of_a_choice_means_the_same() -> None:
+    assert parse("--delete-mode", "hard", "agent") == parse("agent", ACP_PROXY_DELETE_MODE="permanent")
+    assert options.check_value("delete-mode", "hard") == "permanent"
+
+
 def test_chain_takes_the_options_of_run_and_no_command() -> None:
-    given, command = options.parse(["--delete-mode", "hard"], {"ACP_PROXY_LIST": "store"}, None, options.CHAIN)
-    assert changed(given) == {"delete-mode": "hard", "list": "store"}
+    given, command = options.parse(["--delete-mode", "permanent"], {"ACP_PROXY_LIST": "store"}, None, options.CHAIN)
+    assert changed(given) == {"delete-mode": "permanent", "list": "store"}
     assert command == []
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.client import RequestFailed
 from tests.end_to_end.proxied import ASK, NOT_FOUND, Editor, Permission, Proxied, entries, say, texts
 
-SOFT, HARD = ("--delete-mode", "soft"), ("--delete-mode", "hard")
+SOFT, PERMANENT = ("--delete-mode", "soft"), ("--delete-mode", "permanent")
 LISTS = ("--capabilities", "list,load")
 
 

@@ -96,7 +96,7 @@ def adopt(
         wanted = Wanted(_is_in(place), values.parse_since(since), limit, place)
         asked, texts = _find_candidates(agent or [], find_root(store), registry)
         if redact:
-            options.checked("redact", redact)
+            options.check_value("redact", redact)
         for text in texts:
             _complain(text)
         if not asked:
@@ -139,7 +139,7 @@ class _Work:
         from acp_proxy.tools.adopt.adopt import Adoption
         from acp_proxy.tools.adopt.agent_loader import StartWords
 
-        patterns = options.patterns(self._redact or candidate.redact)
+        patterns = options.read_patterns(self._redact or candidate.redact)
         masking = Masking(patterns) if patterns is not None else None
         environment = dict(candidate.environment) if candidate.environment is not None else None
         start = StartWords(list(candidate.command), environment, self._umask, self._seconds)

@@ -24,7 +24,7 @@ class Library:
     def __init__(self, root: Path, wanted: SessionFilter) -> None:
         self._root = root
         self._wanted = wanted
-        self.bin_days = config_file.bin_days()
+        self.bin_days = config_file.read_bin_days()
         self._store = Sessions(root, make=False, bin_days=self.bin_days)
 
     def reopen(self) -> "Library":

@@ -57,7 +57,7 @@ def diagnose(
     ]
     editors = configurations(machine)
     todo += _advise_on_editors(editors, root)
-    todo += [Advice(text) for text in config_file.of_user()[1]]
+    todo += [Advice(text) for text in config_file.read_own()[1]]
     given, command = split_run_command(words or ["agent"], {})
     try:
         given, command = split_run_command(words or ["agent"], dict(machine.environment))
@@ -138,7 +138,7 @@ def split_run_command(words: list[str], environment: dict[str, str]) -> tuple[di
     if command_line.lacks_run(words):
         raise UsageError(command_line.MISSING_RUN)
     behind = command_line.behind_run(words)
-    file, _ = config_file.of_user()
+    file, _ = config_file.read_own()
     return options.parse(["--", *words] if behind is None else behind, environment, file)
 
 

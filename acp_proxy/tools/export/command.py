@@ -386,7 +386,7 @@ def _make_choices(form: _Format, tools: _Tools | None, thoughts: bool | None, tu
 
 def _make_masking(redact: str) -> "Masking | None":
     """Raises UsageError."""
-    patterns = options.patterns(redact)
+    patterns = options.read_patterns(redact)
     if patterns is None:
         return None
     from acp_proxy.redaction.masking import Masking

@@ -74,8 +74,8 @@ def redact(
     from acp_proxy.redaction.masking import Masking  # imported late: no other command needs it
 
     with report_errors():
-        wanted = patterns or config_file.checked().get("redact", "keys")
-        masking = Masking(options.patterns(wanted) or [])
+        wanted = patterns or config_file.read_valid().get("redact", "keys")
+        masking = Masking(options.read_patterns(wanted) or [])
         if as_json and not (dry_run or yes):
             raise UsageError("--json cannot ask. Add --dry-run or --yes.")
         if not (dry_run or yes or is_attended()):

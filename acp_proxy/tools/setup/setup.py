@@ -353,7 +353,7 @@ class Record:
 def open_record(environment: Mapping[str, str]) -> Record:
     """The record of this user. Raises AcpProxyError."""
     place = {name: value for name, value in environment.items() if name != config_file.VARIABLE}
-    return Record(Path(config_file.place(place)).with_name("setup.json"))
+    return Record(Path(config_file.find_path(place)).with_name("setup.json"))
 
 
 def plan_undo(path: Path, known: FileRecord) -> FileChange:

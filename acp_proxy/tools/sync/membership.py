@@ -168,7 +168,7 @@ class JoinedStore:
             begun()
             os.utime(self._folder / LOCK)
             context = SyncContext(
-                logs, SharedStore(self._root, bin_days=config_file.bin_days()), state, time.time, new_uid
+                logs, SharedStore(self._root, bin_days=config_file.read_bin_days()), state, time.time, new_uid
             )
             context.home = os.path.expanduser("~")
             context.localize = lambda header, home: localize_header(header, home, settings)
