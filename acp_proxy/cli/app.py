@@ -209,7 +209,7 @@ OF_SESSIONS: Mapping[str, Mapping[str, LazyCommand]] = {
     },
     "Share": {
         "export": _command("tools.export.command", "export", "as HTML, Markdown, JSON"),
-        "import": _command("tools.export.import_command", "take_in", "an exported session"),
+        "import": _command("tools.export.import_command", "import_sessions", "an exported session"),
         "continue": _command("tools.continue_session.command", "continue_session", "with another agent"),
         "adopt": _command("tools.adopt.command", "adopt", "an agent's old sessions", in_front=True),
     },

@@ -146,5 +146,5 @@ def _format_lines(store: Sessions, kept: list[DeletedSession]) -> list[str]:
 
 def _read_each(store: Sessions, kept: list[DeletedSession]) -> Iterator[tuple[DeletedSession, ListedSession]]:
     for each in kept:
-        with suppress(OSError, NewerFormat):  # sessions verify reports it
+        with suppress(OSError, NewerFormat):  # acp-proxy verify reports it
             yield each, store.summarize_deleted(each)

@@ -42,8 +42,9 @@ def parse_size(option: str, text: str) -> int:
 
 
 Turns = tuple[int, int | None]
-"""The first and the last turn; None: up to the end. A negative first one counts from the end, and is the last, too."""
-_TURNS = re.compile(r"(-?[1-9][0-9]{0,8})(-([1-9][0-9]{0,8})?)?")
+"""The first and the last turn, from 1; None: up to the end. A negative first one counts from the end, and is the only
+one."""
+_TURNS = re.compile(r"([1-9][0-9]{0,8})(-([1-9][0-9]{0,8})?)?|-([1-9][0-9]{0,8})")
 TurnOption = Annotated[
     str,
     typer.Option("--turn", "-t", metavar="N", help="Only this turn or these turns: 3, 2-5, 7-, or -1 for the last."),
@@ -51,12 +52,14 @@ TurnOption = Annotated[
 
 
 def parse_turns(text: str) -> Turns:
-    """The value of ``--turn``; empty: all."""
-    match = _TURNS.fullmatch(text)
+    """``3``, ``2-5``, ``7-`` or ``-1``; empty: all. Raises UsageError."""
     if not text:
         return 1, None
-    if match is None or (match[2] and text.startswith("-")):
-        raise typer.BadParameter(f"{text!r} is not a turn. Give one like 3, 2-5, 7- or -1.", param_hint="'--turn'")
+    match = _TURNS.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{text!r} is not a turn. Give one like 3, 2-5, 7- or -1, for the last.")
+    if match[4]:
+        return -int(match[4]), -int(match[4])
     first = int(match[1])
     return first, int(match[3]) if match[3] else None if match[2] else first
 
@@ -69,24 +72,25 @@ _WEEKDAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday",
 
 
 def parse_since(text: str) -> str:
-    """The value of ``--since`` in the form of transcripts; a day means its beginning. Local unless it names a zone."""
-    return _parse_time(text, "--since", is_end=False)
+    """The value of ``--since`` in the form of transcripts; a day means its beginning. Local unless it names a zone.
+    Empty: empty. Raises UsageError."""
+    return _parse_time(text, is_end=False)
 
 
 def parse_until(text: str) -> str:
-    """The first moment that ``--until`` excludes: a day means its end."""
-    return _parse_time(text, "--until", is_end=True)
+    """The first moment that ``--until`` excludes: a day means its end. Empty: empty. Raises UsageError."""
+    return _parse_time(text, is_end=True)
 
 
 def parse_range(earliest: str, latest: str) -> tuple[str, str]:
-    """The values of ``--since`` and ``--until``. Raises UsageError if nothing can be between them."""
+    """The values of ``--since`` and ``--until``. Raises UsageError, also if nothing can be between them."""
     start, end = parse_since(earliest), parse_until(latest)
     if start and end and start >= end:
         raise UsageError("--until is before --since, so nothing can match. Exchange them.")
     return start, end
 
 
-def _parse_time(text: str, option: str, *, is_end: bool) -> str:
+def _parse_time(text: str, *, is_end: bool) -> str:
     if not text:
         return ""
     try:
@@ -96,10 +100,9 @@ def _parse_time(text: str, option: str, *, is_end: bool) -> str:
             return formatting.format_stamp(datetime.combine(day + timedelta(days=is_end), time()).astimezone())
         return formatting.format_stamp(datetime.fromisoformat(text).astimezone())
     except (ValueError, OverflowError):
-        raise typer.BadParameter(
-            f"{text!r} is not a time. Give a number and m, h, d or w, such as 7d; today, yesterday or tuesday; or a"
-            " date, such as 2026-11-01.",
-            param_hint=f"'{option}'",
+        raise UsageError(
+            f"{text!r} is not a time. Give a number and s, m, h, d or w, such as 7d; today, yesterday or tuesday; or a"
+            " date, such as 2026-11-01."
         ) from None
 
 

@@ -63,8 +63,8 @@ def diff(
     """
     if stat + name_only + check + as_json > 1:
         raise typer.BadParameter("--stat, --name-only, --check and --json exclude each other. Give one of them.")
-    wanted = values.parse_turns(turn)
     with report_errors():
+        wanted = values.parse_turns(turn)
         opened = open_store(store)
         row = choose_session(opened, session, agent)
         with contextlib.closing(opened.open_listed(row)) as reading:

@@ -20,8 +20,7 @@ from acp_proxy import __version__
 from acp_proxy.protocol import acp, versions
 from acp_proxy.protocol.framing import LineFramer
 from acp_proxy.protocol.jsonrpc import Message, Notification, Opaque, Request, Response, dump, printable, read_message
-from acp_proxy.run import agent_process as processes
-from acp_proxy.run import process_tree
+from acp_proxy.run import agent_process, process_tree
 
 GRACE_SECONDS = 1.0
 """From the end of its input to SIGTERM: nothing is under way."""
@@ -96,9 +95,13 @@ class Probe:
         self._end()
 
     def ask(
-        self, method: str, params: object, seconds: float, take: Callable[[Notification], None] = lambda told: None
+        self,
+        method: str,
+        params: object,
+        seconds: float,
+        on_notification: Callable[[Notification], None] = lambda notification: None,
     ) -> Response:
-        """The answer; ``take`` gets each notification that comes before it. Raises NoAnswer."""
+        """The answer; ``on_notification`` gets each notification that comes before it. Raises NoAnswer."""
         self._asked += 1
         self._refused = 0
         self._write({"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params})
@@ -110,8 +113,8 @@ class Probe:
                     case Response() if message.id == str(self._asked):
                         return message
                     case _:
-                        self._take_message(message, take)
-            self._take(until, seconds)
+                        self._dispatch(message, on_notification)
+            self._read_more(until, seconds)
 
     def initialize(self, client: str, seconds: float) -> Response:
         """The answer to ``initialize``: in version 2 if the agent refuses version 1. Raises NoAnswer.
@@ -126,15 +129,15 @@ class Probe:
         second = {"protocolVersion": versions.V2.version, "capabilities": {}, "info": about}
         return self.ask(acp.INITIALIZE, second, seconds)
 
-    def listen(self, quiet: float, seconds: float, take: Callable[[Notification], None]) -> None:
-        """Hear what comes until nothing has come for ``quiet`` seconds, or until it ends; at most ``seconds`` long.
+    def listen(self, quiet: float, seconds: float, on_notification: Callable[[Notification], None]) -> None:
+        """Read what comes until nothing has come for ``quiet`` seconds, or until it ends; at most ``seconds`` long.
 
         Raises NoAnswer if it writes a line that does not end.
         """
         until = time.monotonic() + seconds
         while True:
             while self._unread:
-                self._take_message(read_message(self._unread.popleft()), take)
+                self._dispatch(read_message(self._unread.popleft()), on_notification)
             now = time.monotonic()
             try:
                 data = self._output.get(timeout=max(0.0, min(quiet, until - now)))
@@ -148,16 +151,17 @@ class Probe:
             if now > until:
                 return
 
-    def _take_message(self, message: Message, take: Callable[[Notification], None]) -> None:
+    def _dispatch(self, message: Message, on_notification: Callable[[Notification], None]) -> None:
         match message:
             case Request():
                 self._refuse(message)
             case Notification():
-                take(message)
+                on_notification(message)
             case Opaque(is_json=False) if message.raw.strip():
                 self.stray.append(_shorten(message.raw))
 
-    def _take(self, until: float, seconds: float) -> None:
+    def _read_more(self, until: float, seconds: float) -> None:
+        """Wait for more output. ``until``: by the clock; ``seconds``: what the message says. Raises NoAnswer."""
         try:
             data = self._output.get(timeout=max(0.0, until - time.monotonic()))
         except queue.Empty:
@@ -194,7 +198,7 @@ class Probe:
             time.sleep(_TICK)
         self._threads[1].join(max(0.0, until - time.monotonic()))
         status = self._process.returncode
-        text = "closes its output without an answer" if status is None else processes.how_it_ended(status)
+        text = "closes its output without an answer" if status is None else agent_process.how_it_ended(status)
         return NoAnswer(text, status)
 
     def _end(self) -> None:
@@ -203,7 +207,7 @@ class Probe:
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
-        for number, seconds in processes.find_end_steps(sys.platform, GRACE_SECONDS):
+        for number, seconds in agent_process.find_end_steps(sys.platform, GRACE_SECONDS):
             if number is not None:
                 process_tree.send_signal(process_tree.find_running(family), number)
             until = time.monotonic() + seconds

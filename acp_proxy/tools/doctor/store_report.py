@@ -1,6 +1,6 @@
 """Check the store: its place, whether it is usable, and its size. This changes nothing and creates no store.
 
-It is quick: it reads only the beginning of each transcript, while ``sessions verify`` reads all of it. If the store
+It is quick: it reads only the beginning of each transcript, while ``acp-proxy verify`` reads all of it. If the store
 does not answer, the check says so after a bounded time.
 """
 

@@ -59,67 +59,57 @@ class HomeHider:
     def hide_in_head(self, head: Head) -> Head:
         title = self.hide(head.title) if head.title is not None else None
         cwd = self.hide(head.cwd) if head.cwd is not None else None
-        return replace(head, title=title, cwd=cwd, agent=self._hide_in_members(head.agent))
+        return replace(head, title=title, cwd=cwd, agent=self.hide_in_members(head.agent))
 
     def hide_in_turns(self, turns: Iterable[ConversationTurn]) -> Iterator[ConversationTurn]:
         for turn in turns:
             error = self.hide(turn.error) if turn.error is not None else None
             yield replace(turn, items=[self._hide_in_item(item) for item in turn.items], error=error)
 
-    def hide_in_value(self, value: object) -> object:
-        """A JSON value with every text in it hidden."""
-        return self._hide_in_value(value)
-
-    def hide_in_members(self, value: Mapping[str, object]) -> dict[str, object]:
-        """A JSON object with every text in it hidden."""
-        return self._hide_in_members(value)
-
-    def hide_in_adjacent(self, texts: list[str]) -> list[str]:
-        """The parts of one text. A path across them is hidden in the part in which it begins."""
-        return self._hide_in_pieces(texts) if texts else []
-
     def _hide_in_item(self, item: Item) -> Item:
         match item:
             case SpokenMessage():
                 return replace(item, blocks=list(self._hide_in_blocks(item.blocks)))
             case ToolCall():
-                return replace(item, fields=self._hide_in_members(item.fields))
+                return replace(item, fields=self.hide_in_members(item.fields))
             case Plan():
-                return replace(item, entries=[self._hide_in_value(entry) for entry in item.entries])
+                return replace(item, entries=[self.hide_in_value(entry) for entry in item.entries])
             case Note():
                 return replace(item, text=self.hide(item.text))
             case OtherUpdate():
-                return replace(item, update=self._hide_in_members(item.update))
+                return replace(item, update=self.hide_in_members(item.update))
             case Subagent():
                 return replace(
                     item, title=self.hide(item.title), items=[self._hide_in_item(each) for each in item.items]
                 )
 
-    def _hide_in_members(self, value: Mapping[str, object]) -> dict[str, object]:
-        return {self.hide(name): self._hide_in_value(member) for name, member in value.items()}
+    def hide_in_members(self, value: Mapping[str, object]) -> dict[str, object]:
+        """A JSON object with every text in it hidden."""
+        return {self.hide(name): self.hide_in_value(member) for name, member in value.items()}
 
-    def _hide_in_value(self, value: object) -> object:
+    def hide_in_value(self, value: object) -> object:
+        """A JSON value with every text in it hidden."""
         if isinstance(value, str):
             return self.hide(value)
         if isinstance(value, list):
-            return [self._hide_in_value(item) for item in value]
-        return self._hide_in_members(value) if isinstance(value, dict) else value
+            return [self.hide_in_value(item) for item in value]
+        return self.hide_in_members(value) if isinstance(value, dict) else value
 
     def _hide_in_blocks(self, blocks: Sequence[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
         """The blocks of a message. A path across adjacent texts is hidden in the text in which it begins."""
         for is_text, near in groupby(blocks, lambda block: acp.text(block, "type") == "text"):
             alike = list(near)
             texts = (
-                self._hide_in_pieces([acp.text(block, "text") or "" for block in alike]) if is_text else repeat(None)
+                self.hide_in_adjacent([acp.text(block, "text") or "" for block in alike]) if is_text else repeat(None)
             )
             for block, text in zip(alike, texts, strict=False):
-                others = self._hide_in_members(
+                others = self.hide_in_members(
                     {name: value for name, value in block.items() if text is None or name != "text"}
                 )
                 yield others if text is None else {**others, "text": text}
 
-    def _hide_in_pieces(self, texts: list[str]) -> list[str]:
-        """The texts of adjacent blocks, hidden as one text."""
+    def hide_in_adjacent(self, texts: list[str]) -> list[str]:
+        """The parts of one text. A path across them is hidden in the part in which it begins."""
         if len(texts) == 1:
             return [self.hide(texts[0])]
         whole, start = "".join(texts), 0

@@ -17,14 +17,14 @@ from acp_proxy.views import sanitize
 _STDIN = "-"
 
 
-def take_in(
+def import_sessions(
     files: Annotated[
         list[str],
         typer.Argument(metavar="FILE...", help="Transcripts: .jsonl, or compressed: .jsonl.zst. -: stdin."),
     ],
     store: StoreOption = "",
     damaged: Annotated[
-        bool, typer.Option("--damaged", help="Also import files with damaged lines. sessions repair can repair them.")
+        bool, typer.Option("--damaged", help="Also import files with damaged lines. acp-proxy repair can repair them.")
     ] = False,
 ) -> None:
     """Import exported transcripts, byte for byte.
@@ -37,23 +37,23 @@ def take_in(
 
     Example: acp-proxy import session.jsonl
     """
-    said: list[str] = []
+    lines: list[str] = []
     refused: list[str] = []
-    unlisted: list[str] = []
+    unlisted: list[str] = []  # without a conversation
     with report_errors():
         opened = open_store(store, make=True)
         for file in show_progress(files, "Importing"):
             try:
-                taken = import_transcript(opened, _given(file), damaged=damaged)
+                imported = import_transcript(opened, _open_source(file), damaged=damaged)
             except (AcpProxyError, OSError) as problem:
-                reason = _reason(problem, opened.root) if isinstance(problem, OSError) else problem
+                reason = _explain(problem, opened.root) if isinstance(problem, OSError) else problem
                 refused.append(f"{'stdin' if file == _STDIN else file}: {str(reason).removesuffix('.')}.")
                 continue
-            what = "imported" if taken.is_new else "here already"
-            said.append(f"{taken.session}  {taken.agent}  {what}")
-            if taken.is_new and not taken.prompts:
-                unlisted.append(taken.session)
-    for text in said:
+            what = "imported" if imported.is_new else "here already"
+            lines.append(f"{imported.session}  {imported.agent}  {what}")
+            if imported.is_new and not imported.prompts:
+                unlisted.append(imported.session)
+    for text in lines:
         typer.echo(sanitize.make_line(text))
     for text in unlisted:
         typer.echo(f"{sanitize.make_line(text)} contains no conversation. Lists do not show it.", err=True)
@@ -63,8 +63,8 @@ def take_in(
         raise typer.Exit(1)
 
 
-def _given(file: str) -> Path | IO[bytes]:
-    """Raises NotImported."""
+def _open_source(file: str) -> Path | IO[bytes]:
+    """The file, or stdin for ``-``. Raises NotImported."""
     if file != _STDIN:
         return Path(file).expanduser()
     if (stdin := getattr(sys.stdin, "buffer", None)) is None:
@@ -72,7 +72,7 @@ def _given(file: str) -> Path | IO[bytes]:
     return stdin  # type: ignore[no-any-return]
 
 
-def _reason(problem: OSError, root: Path) -> str:
+def _explain(problem: OSError, root: Path) -> str:
     if os.path.isdir(problem.filename or ""):  # Windows reports it as a refusal
         return "it is a directory. Name the files in it"
     full = problem.errno in (errno.ENOSPC, errno.EDQUOT)

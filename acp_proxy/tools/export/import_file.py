@@ -90,14 +90,16 @@ def import_transcript(store: Sessions, given: Path | IO[bytes], *, damaged: bool
 
     ``damaged``: accept it even if some of its lines cannot be read. Raises NotImported, NewerFormat, OSError.
     """
-    taken = _take_in(store.layout, given, store.layout.make_folder, timestamps.stamp(time.time()), damaged=damaged)
+    taken = _import_or_find(
+        store.layout, given, store.layout.make_folder, timestamps.stamp(time.time()), damaged=damaged
+    )
     if taken.is_new:
         with suppress(Unreadable):  # then its mark stays
             store.update_row(taken.agent, file_name(taken.session), can_wait=True)
     return taken
 
 
-def _take_in(
+def _import_or_find(
     layout: Layout, given: Path | IO[bytes], prepare: Callable[[Path], None], stamp: str, *, damaged: bool
 ) -> ImportedFile:
     """Import a transcript.

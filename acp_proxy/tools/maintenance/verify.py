@@ -84,7 +84,7 @@ def _is_prompt(entry: Entry) -> bool:
 T = TypeVar("T")
 
 REPAIR, BY_HAND, NOTHING = "repair", "by hand", "nothing"
-"""What to do about a finding: run ``sessions repair``, act by hand, or nothing."""
+"""What to do about a finding: run ``acp-proxy repair``, act by hand, or nothing."""
 
 MODE, FOREIGN, UNREADABLE, NEWER, LEFTOVER = "mode", "foreign file", "cannot be read", "newer format", "leftover"
 NO_HEADER, EMPTY, JOURNAL_DAMAGE = "missing header", "empty", "damaged journal"
@@ -442,7 +442,7 @@ _CUT = "what comes after the damage cannot be read. If nothing can be read, dele
 _ANEW = "the next search rebuilds it"
 _OTHER_WORDS = f"its text differs from the transcript's; {_ANEW}"
 _UNUSED = "is not used while the store cannot be written, or its file system has no locks"
-_LEFT = "a crash left it; the next sessions compress removes it"
+_LEFT = "a crash left it; the next acp-proxy compress removes it"
 _COPYING = "its past is being copied, or a crash interrupted that; listing or opening the session completes it"
 _PARTIAL = "the session is read without it, as an incomplete one"
 

@@ -8,7 +8,7 @@ import typer
 from acp_proxy.cli import values
 from acp_proxy.cli.common import StoreOption, choose_directory, open_store, report_errors
 from acp_proxy.cli.pager import is_attended
-from acp_proxy.errors import AcpProxyError, UsageError, explain_no_mcp
+from acp_proxy.errors import AcpProxyError, explain_no_mcp
 
 
 def mcp(
@@ -41,12 +41,4 @@ def mcp(
         from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, find_scope
 
         scope = EVERYWHERE if everywhere else find_scope(choose_directory(cwd or ".", here=False) or "")
-        make_server(RecallAnswers(root, scope, parse_time)).run()
-
-
-def parse_time(text: str) -> str:
-    """Raises UsageError."""
-    try:
-        return values.parse_since(text)
-    except typer.BadParameter as problem:
-        raise UsageError(problem.message) from None
+        make_server(RecallAnswers(root, scope, values.parse_since)).run()

@@ -5,7 +5,6 @@ session is quoted, so nothing in it can pass for a line of acp-proxy. A session 
 one that asks is one of them.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,7 +12,8 @@ from itertools import islice
 from pathlib import Path
 
 from acp_proxy.api import Session, Turn
-from acp_proxy.errors import NoSuchSession, NoSuchTurn, UsageError
+from acp_proxy.cli import values
+from acp_proxy.errors import NoSuchSession, NoSuchTurn
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.store.sessions import ListedSession, Sessions, name_agent
 from acp_proxy.tools.recall.visible_sessions import Scope
@@ -36,7 +36,6 @@ MOST_CALLS = 20
 """Tool calls of a turn."""
 MOST_EXCERPTS = 3
 """Excerpts of a session."""
-_TURNS = re.compile(r"([1-9][0-9]{0,8})(-([1-9][0-9]{0,8})?)?|-([1-9][0-9]{0,8})")
 
 ReadTime = Callable[[str], str]
 """Reads a point in time as the user writes it, such as ``7d``. Returns the transcript's form. Raises UsageError."""
@@ -98,9 +97,7 @@ class RecallAnswers:
 
     def answer_read(self, given: str, turns: str) -> str:
         """These turns of a session, as far as they fit. Raises AcpProxyError, OSError."""
-        match = _TURNS.fullmatch(turns or "1-")
-        if match is None:
-            raise UsageError(f"{turns!r} is not a turn. Give one like 3, 2-5, 7- or -1, for the last.")
+        first, last = values.parse_turns(turns)
         store = Sessions(self._root, make=False)
         found = self._find_sessions(store, given)
         if not found:
@@ -110,13 +107,14 @@ class RecallAnswers:
             raise NoSuchSession(f"several agents have a session {given!r}. Give one of: {names}")
         [row] = found
         try:
-            told = list(Session(store, row).turns())
+            all_turns = list(Session(store, row).turns())
         except FileNotFoundError:
             raise NoSuchSession(f"the session {given!r} was deleted.") from None
-        first, last = _parse_turns(match, len(told))
-        if first > len(told):
-            raise NoSuchTurn(f"there is no such turn: the session has {len(told)}.")
-        return _join([_format_row(row), *_fit_turns(told[first - 1 : last])])
+        if first < 0:
+            first = last = max(1, len(all_turns) + 1 + first)
+        if first > len(all_turns):
+            raise NoSuchTurn(f"there is no such turn: the session has {len(all_turns)}.")
+        return _join([_format_row(row), *_fit_turns(all_turns[first - 1 : last])])
 
     def _find_sessions(self, store: Sessions, given: str) -> list[ListedSession]:
         """The sessions with this id: alone, as it is cited, or with the agent's folder before it."""
@@ -130,14 +128,6 @@ class RecallAnswers:
 
     def _is_visible(self, row: ListedSession) -> bool:
         return self._scope.has(row.cwd) and not row.is_running
-
-
-def _parse_turns(match: re.Match[str], count: int) -> tuple[int, int]:
-    """The first and the last turn that are wanted."""
-    if match[4]:
-        return (max(1, count + 1 - int(match[4])),) * 2
-    first = int(match[1])
-    return first, int(match[3]) if match[3] else count if match[2] else first
 
 
 def _fit_turns(turns: list[Turn]) -> Iterator[str]:

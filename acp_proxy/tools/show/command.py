@@ -62,8 +62,8 @@ def show(
     if follow and (raw or as_json or full or extract is not None):
         raise typer.BadParameter("--follow cannot be combined with --raw, --json, --full or --extract")
 
-    wanted = values.parse_turns(turn)
     with report_errors():
+        wanted = values.parse_turns(turn)
         opened = open_store(store)
         row = choose_session(opened, session, agent)
         reading, child = opened.open_listed(row), partial(opened.open_child, row)

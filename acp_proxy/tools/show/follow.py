@@ -1,4 +1,4 @@
-"""``sessions show --follow``: a conversation as it is recorded, by whichever process, until its turn ends."""
+"""``acp-proxy show --follow``: a conversation as it is recorded, by whichever process, until its turn ends."""
 
 import sys
 import time

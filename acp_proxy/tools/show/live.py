@@ -1,4 +1,4 @@
-"""A conversation on a terminal as it streams: Markdown as ``sessions show`` renders it, and a status line below.
+"""A conversation on a terminal as it streams: Markdown as ``acp-proxy show`` renders it, and a status line below.
 
 Pure: takes the pieces of ``streaming`` and returns what to write. The lines of the current message are written again
 when they change, as far as they are on the screen. Lines are never wider than the terminal, and wrap at words.

@@ -28,7 +28,7 @@ class UsageRow:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """What ``sessions stats`` shows. ``sections``: rows by agent, or without an agent (an empty name)."""
+    """What ``acp-proxy stats`` shows. ``sections``: rows by agent, or without an agent (an empty name)."""
 
     sections: Mapping[str, Sequence[UsageRow]]
     total: UsageRow

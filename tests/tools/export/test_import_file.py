@@ -347,7 +347,7 @@ def test_a_session_that_begins_during_its_import_is_kept(store: Both, tmp_path: 
             return mark
 
     with pytest.raises(NotImported):
-        import_file._take_in(Late(store.root), path, lambda folder: folder.mkdir(), talk.time(0), damaged=False)
+        import_file._import_or_find(Late(store.root), path, lambda folder: folder.mkdir(), talk.time(0), damaged=False)
     assert [kept.read_bytes() for kept in files(store)] == begun
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from acp_proxy.tools.recall.command import parse_time
+from acp_proxy.cli.values import parse_since
 from acp_proxy.tools.recall.lookup import INTRODUCTION, RecallAnswers
 from acp_proxy.tools.recall.visible_sessions import EVERYWHERE
 from tests.stored import Both, chunk, store_session
@@ -54,7 +54,7 @@ def test_everywhere_and_another_directory_are_options(store: Both, tmp_path: Pat
 
 def test_a_mistake_is_answered_with_what_to_do(store: Both) -> None:
     _, results = asked_here(
-        RecallAnswers(store.root, EVERYWHERE, parse_time),
+        RecallAnswers(store.root, EVERYWHERE, parse_since),
         ("search_history", {"query": "…"}),
         ("search_history", {"query": "login", "since": "some day"}),
         ("list_sessions", {"limit": 0}),
