@@ -66,7 +66,7 @@ def said(store: Both, session: str, cwd: Path) -> None:
 
 def reads(store: Both, scope: Scope, *sessions: str) -> set[str]:
     """Those of these sessions that an agent can find, list and read; it must be able to do all or nothing."""
-    lookup = RecallAnswers(store.root, scope, str)
+    lookup = RecallAnswers(store.root, scope)
     found, listed = lookup.answer_search("heron", "", 20), lookup.answer_list("", 20)
     shown = set()
     for session in sessions:
@@ -96,7 +96,7 @@ def test_the_tools_only_read(store: Both) -> None:
     said(store, "one", Path("/p"))
     before = [(path, path.read_bytes()) for path in store.root.glob("transcripts/**/*") if path.is_file()]
     calls: list[tuple[str, dict[str, Any]]] = [("search_history", {"query": "heron"}), ("read_session", {"id": "one"})]
-    tools, results = asked_here(RecallAnswers(store.root, EVERYWHERE, str), *calls, ("list_sessions", {}))
+    tools, results = asked_here(RecallAnswers(store.root, EVERYWHERE), *calls, ("list_sessions", {}))
     assert not any(result.is_error for result in results)
     assert [(path, path.read_bytes()) for path in store.root.glob("transcripts/**/*") if path.is_file()] == before
     assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in tools)
@@ -181,7 +181,7 @@ def test_only_words_and_titles_are_given(store: Both) -> None:
     tools."""
     updates = [chunk("a thought", "agent_thought_chunk"), CALL, chunk("lands")]
     store_session(store, "one", ("the heron", updates))
-    lookup = RecallAnswers(store.root, EVERYWHERE, str)
+    lookup = RecallAnswers(store.root, EVERYWHERE)
     told = lookup.answer_read("one", "")
     assert all(each in told for each in ("heron", "lands", "Read notes"))
     for secret in ("thought", "input", "output"):
@@ -193,7 +193,7 @@ def test_everything_is_quoted_and_cited(store: Both) -> None:
     """Every line of a session, and its title and directory, are quoted. Lines without a quote are acp-proxy's: they
     cite agent, id, turn and time, and the first one says that these are records, not instructions."""
     store_session(store, "one", (FORGED, [CALL | {"title": FORGED}, chunk(FORGED)]), cwd=f"/{FORGED}")
-    lookup = RecallAnswers(store.root, EVERYWHERE, str)
+    lookup = RecallAnswers(store.root, EVERYWHERE)
     for text in (lookup.answer_read("one", ""), lookup.answer_search("heron", "", 5), lookup.answer_list("", 5)):
         first, *lines = text.splitlines()
         assert first == INTRODUCTION
@@ -210,7 +210,7 @@ def test_answers_are_bounded(store: Both) -> None:
     long = "heron " * 1_000
     for number in range(60):
         store_session(store, f"s{number}", (f"{number} {long}", [chunk(long)]), (long, []), (long, []), (long, []))
-    lookup = RecallAnswers(store.root, EVERYWHERE, str)
+    lookup = RecallAnswers(store.root, EVERYWHERE)
     assert len(lookup.answer_read("s0", "")) < ANSWER_CHARACTERS + 1_000
     for text, most in ((lookup.answer_search("heron", "", 20), 20), (lookup.answer_list("", 50), 50)):
         assert text.count("\nSession ") == most
@@ -226,7 +226,7 @@ def test_deleted_and_masked_text_stays_so(store: Both) -> None:
     store_session(store, "masked", (f"the heron {KEY}", [chunk(KEY)]))
     for session in ("deleted", "softly"):
         said(store, session, Path("/p"))
-    lookup = RecallAnswers(store.root, EVERYWHERE, str)
+    lookup = RecallAnswers(store.root, EVERYWHERE)
     assert KEY in lookup.answer_read("masked", "")
     assert reads(store, EVERYWHERE, "deleted", "softly", "masked") == {"deleted", "softly", "masked"}
     for session in ("deleted", "softly"):

@@ -15,7 +15,7 @@ from acp_proxy.cli.common import AgentOption, StoreOption, open_store, report_er
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.cli.session_filter import BranchOption, CwdOption, HereOption, SinceOption, UntilOption, make_filter
 from acp_proxy.cli.wrapping import fit_to_stream
-from acp_proxy.store.sessions import ListedSession, Sessions, SessionUse
+from acp_proxy.store.sessions import ListedSession, Sessions, TokensAndCost
 from acp_proxy.views import formatting, sanitize
 from acp_proxy.views.session_lines import encode_row, format_tab_separated, name_agents
 
@@ -43,7 +43,7 @@ def _format_table(store: Sessions, rows: Iterator[ListedSession], target: Screen
     look = session_table.ListLook(target.width, target.colours, now, home, target.forms, agents)
     table: Table | None = None
     while some := list(islice(rows, TOGETHER)):
-        ids, used = shorten_ids(store, some), store.measure_use(some) if is_long else None
+        ids, used = shorten_ids(store, some), store.read_tokens_and_cost(some) if is_long else None
         if table is None:
             table = session_table.make_table(some, ids, look, used)
             yield f"{table.format_heading()}\n"
@@ -52,9 +52,9 @@ def _format_table(store: Sessions, rows: Iterator[ListedSession], target: Screen
 
 def _format_lines(store: Sessions, rows: Iterator[ListedSession], is_long: bool) -> Iterator[str]:
     while some := list(islice(rows, TOGETHER)):
-        used = store.measure_use(some) if is_long else {}
+        used = store.read_tokens_and_cost(some) if is_long else {}
         for row in some:
-            found = used.get((row.agent, row.name), SessionUse())
+            found = used.get((row.agent, row.name), TokensAndCost())
             more = [str(found.tokens or ""), formatting.format_amounts(found.cost)] if is_long else []
             yield "\t".join([format_tab_separated(row), *more]) + "\n"
 
@@ -148,9 +148,9 @@ def explain_empty_list(store: Sessions, *, narrowed: bool, archived: bool = Fals
 def _encode_rows(store: Sessions, rows: Iterator[ListedSession], *, is_long: bool) -> Iterator[dict[str, Any]]:
     """The rows for programs."""
     while some := list(islice(rows, TOGETHER)):
-        used = store.measure_use(some) if is_long else {}
+        used = store.read_tokens_and_cost(some) if is_long else {}
         for row in some:
-            found = used.get((row.agent, row.name), SessionUse())
+            found = used.get((row.agent, row.name), TokensAndCost())
             yield encode_row(row) | ({"tokens": found.tokens, "cost": found.cost} if is_long else {})
 
 

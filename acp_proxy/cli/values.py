@@ -51,13 +51,13 @@ TurnOption = Annotated[
 ]
 
 
-def parse_turns(text: str) -> Turns:
-    """``3``, ``2-5``, ``7-`` or ``-1``; empty: all. Raises UsageError."""
+def parse_turns(text: str, option: str = "--turn") -> Turns:
+    """``3``, ``2-5``, ``7-`` or ``-1``; empty: all. Raises UsageError, which names the ``option``."""
     if not text:
         return 1, None
     match = _TURNS.fullmatch(text)
     if match is None:
-        raise UsageError(f"{text!r} is not a turn. Give one like 3, 2-5, 7- or -1, for the last.")
+        raise UsageError(f"{option} takes a turn such as 3, 2-5, 7- or -1, for the last, not {text!r}")
     if match[4]:
         return -int(match[4]), -int(match[4])
     first = int(match[1])
@@ -71,15 +71,15 @@ _DAYS_AGO = {"today": 0, "yesterday": 1}
 _WEEKDAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 
 
-def parse_since(text: str) -> str:
+def parse_since(text: str, option: str = "--since") -> str:
     """The value of ``--since`` in the form of transcripts; a day means its beginning. Local unless it names a zone.
-    Empty: empty. Raises UsageError."""
-    return _parse_time(text, is_end=False)
+    Empty: empty. Raises UsageError, which names the ``option``."""
+    return _parse_time(option, text, is_end=False)
 
 
 def parse_until(text: str) -> str:
     """The first moment that ``--until`` excludes: a day means its end. Empty: empty. Raises UsageError."""
-    return _parse_time(text, is_end=True)
+    return _parse_time("--until", text, is_end=True)
 
 
 def parse_range(earliest: str, latest: str) -> tuple[str, str]:
@@ -90,7 +90,7 @@ def parse_range(earliest: str, latest: str) -> tuple[str, str]:
     return start, end
 
 
-def _parse_time(text: str, *, is_end: bool) -> str:
+def _parse_time(option: str, text: str, *, is_end: bool) -> str:
     if not text:
         return ""
     try:
@@ -101,8 +101,8 @@ def _parse_time(text: str, *, is_end: bool) -> str:
         return formatting.format_stamp(datetime.fromisoformat(text).astimezone())
     except (ValueError, OverflowError):
         raise UsageError(
-            f"{text!r} is not a time. Give a number and s, m, h, d or w, such as 7d; today, yesterday or tuesday; or a"
-            " date, such as 2026-11-01."
+            f"{option} takes a number and s, m, h, d or w, such as 7d; today, yesterday or tuesday; or a date, such as"
+            f" 2026-11-01, not {text!r}"
         ) from None
 
 

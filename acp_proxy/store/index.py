@@ -55,7 +55,7 @@ def decode_cursor(cursor: str, binding: str) -> tuple[str, bytes]:
         raise InvalidCursor from problem
 
 
-SCHEMA = 9
+SCHEMA = 10
 """Raise it when the tables change, or what is read from a transcript into a row: every index is then made anew."""
 PAGE = 500  # large, because several clients read only the first page
 COLUMNS = "agent, name, session, updated, info, open, created"
@@ -75,7 +75,7 @@ CREATE TABLE transcripts(
   spelled BLOB,             -- the directory by normalize_directory, by encode_id: finds it even if a link has changed
   info TEXT NOT NULL,       -- JSON: what else a list shows of it at the end of the file
   open TEXT NOT NULL,       -- JSON: the runs with an unanswered turn
-  used TEXT NOT NULL,       -- JSON: Use.dump_state, at size
+  usage TEXT NOT NULL,      -- JSON: SessionUsage.dump_state, at size
   inode INTEGER NOT NULL,   -- the file's: with another one, the transcript is read from its start
   created TEXT NOT NULL,    -- the time in the header
   size INTEGER NOT NULL,    -- bytes read so far, uncompressed: the next reading begins there
@@ -175,7 +175,7 @@ class Index:
         """
         with self.transaction():
             row = self._database.execute(
-                "SELECT inode, created, size, lines, state, used FROM transcripts WHERE agent = ? AND name = ?",
+                "SELECT inode, created, size, lines, state, usage FROM transcripts WHERE agent = ? AND name = ?",
                 (agent, name),
             ).fetchone()
             header = reading.header or reading.rebuild_header()
@@ -185,7 +185,7 @@ class Index:
             if row is not None and row[:2] == (reading.inode, header.created_at) and row[2] <= reading.size:
                 with check_values():
                     summary, size, lines = (
-                        Summary.from_state(parse_json(row[4]) | {"use": parse_json(row[5])}),
+                        Summary.from_state(parse_json(row[4]) | {"usage": parse_json(row[5])}),
                         row[2],
                         row[3],
                     )
@@ -463,7 +463,7 @@ def encode_row(
         "updated": shown.updated or "",
         "info": _encode_json(info),
         "open": _encode_json(sorted(shown.open)),
-        "used": _encode_json(state.pop("use")),
+        "usage": _encode_json(state.pop("usage")),
         "inode": inode,
         "created": header.created_at,
         "size": size,

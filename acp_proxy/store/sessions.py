@@ -35,6 +35,7 @@ from acp_proxy.transcript.file_names import (
 )
 from acp_proxy.transcript.private_files import PRIVATE_UMASK
 from acp_proxy.transcript.reader import AlikeLines, Line, Reading
+from acp_proxy.transcript.usage import SessionUsage, Usage
 from acp_proxy.transcript.v2_entries import read_as_v1
 
 if TYPE_CHECKING:
@@ -54,9 +55,9 @@ __all__ = [
     "Line",
     "ListedSession",
     "Reading",
-    "SessionUse",
     "Sessions",
     "Summary",
+    "TokensAndCost",
     "drop_rewound",
     "file_name",
     "find_default_root",
@@ -82,7 +83,7 @@ if not TYPE_CHECKING:
     __getattr__ = import_lazily(_LATER)
 
 
-class SessionUse(Struct, frozen=True):
+class TokensAndCost(Struct, frozen=True):
     """What a session used, as far as its agent says. ``tokens``: None: it does not say. ``cost``: by currency."""
 
     tokens: int | None = None
@@ -147,9 +148,11 @@ class Sessions(StoreBase):
             return []
         return queries.find_titled(((row, row.title) for row in self.list_newest(agent)), given)
 
-    def measure_use(self, rows: Sequence[ListedSession]) -> dict[tuple[str, str], SessionUse]:
+    def read_tokens_and_cost(self, rows: Sequence[ListedSession]) -> dict[tuple[str, str], TokensAndCost]:
         """What these sessions used, by agent and transcript name. Raises Unreadable."""
-        return self.index.query(lambda index: {(row.agent, row.name): _read_use(index, row) for row in rows})
+        return self.index.query(
+            lambda index: {(row.agent, row.name): _read_tokens_and_cost(index, row) for row in rows}
+        )
 
     def find_ids_alike(self, sessions: Sequence[str], length: int) -> list[str]:
         """All session ids that share their first ``length`` bytes with one of ``sessions``. Raises Unreadable."""
@@ -314,19 +317,17 @@ class Sessions(StoreBase):
         self.index.write(lambda index: self.index.update(index, agent, name), can_wait=can_wait)
 
 
-def _read_use(index: Index, row: ListedSession) -> SessionUse:
-    question = "SELECT used FROM transcripts WHERE agent = ? AND name = ?"
+def _read_tokens_and_cost(index: Index, row: ListedSession) -> TokensAndCost:
+    question = "SELECT usage FROM transcripts WHERE agent = ? AND name = ?"
+    total, is_per_turn = Usage(), False
     with check_values():
-        uses = [parse_json(state) for (state,) in index.select(question, (row.agent, row.name))]
-        tokens: int | None = None
-        cost: dict[str, float] = {}
-        for use in uses:
-            for _, turn_tokens, session_tokens, _, spent in use["quarters"].values():
-                its = turn_tokens if use["is_per_turn"] else session_tokens
-                tokens = tokens if its is None else (tokens or 0) + its
-                for currency, amount in (spent or {}).items():
-                    cost[currency] = cost.get(currency, 0.0) + amount
-    return SessionUse(tokens, {currency: round(amount, 6) for currency, amount in cost.items()})
+        for (text,) in index.select(question, (row.agent, row.name)):
+            usage = SessionUsage.from_state(parse_json(text))
+            is_per_turn = usage.is_per_turn
+            for quarter in usage.quarters.values():
+                total.add(quarter)
+    tokens = total.turn_tokens if is_per_turn else total.session_tokens
+    return TokensAndCost(tokens, {currency: round(amount, 6) for currency, amount in total.cost.items()})
 
 
 def _group_names(chosen: list[ListedSession], others: Iterable[tuple[str, str]] = ()) -> dict[str, list[str]]:

@@ -14,7 +14,7 @@ from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import AlikeChunks
 from acp_proxy.transcript.file_format import Entry, Header, NoteType
 from acp_proxy.transcript.titles import Titles, clean_agent_title
-from acp_proxy.transcript.usage import Use
+from acp_proxy.transcript.usage import SessionUsage
 
 _META_LIMIT = 64 * 1024
 """Bytes of a session's ``_meta`` as JSON. Every list contains it, so updates that would exceed this are ignored."""
@@ -43,7 +43,7 @@ class Summary(Struct):
     """The number of unanswered prompts, by the run that sent them."""
     meta: dict[str, object] = field(default_factory=dict)
     titles: Titles = field(default_factory=Titles)
-    use: Use = field(default_factory=Use)
+    usage: SessionUsage = field(default_factory=SessionUsage)
     machine: str = ""
     """The name of the machine where it was begun; empty if that is this one."""
     git: dict[str, str] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Summary(Struct):
         out.foreign_directories, out.machine = header.foreign_directories, header.machine
         out.git = header.git.known_members()
         out.is_imported = header.origin == file_format.IMPORTED
-        out.use = Use.begin(header)
+        out.usage = SessionUsage.begin(header)
         return out
 
     @classmethod
@@ -84,12 +84,12 @@ class Summary(Struct):
             if name in state:
                 setattr(out, name, state[name])
         out.titles = Titles(**state["titles"])  # type: ignore[arg-type]
-        out.use = Use.from_state(state["use"])  # type: ignore[arg-type]
+        out.usage = SessionUsage.from_state(state["usage"])  # type: ignore[arg-type]
         return out
 
     def dump_state(self) -> dict[str, object]:
         """All of it as JSON values. Encode them at once: the objects are shared with this summary."""
-        inner = {"titles": self.titles.dump_state(), "use": self.use.dump_state()}
+        inner = {"titles": self.titles.dump_state(), "usage": self.usage.dump_state()}
         return {name: getattr(self, name) for name in _FIELDS} | inner
 
     @property
@@ -119,7 +119,7 @@ class Summary(Struct):
             failed = acp.member(entry.value, "error") is not None
             if failed or entry.protocol == file_format.V1:
                 self._end_prompt(entry)
-            self.use.add_answer(entry, acp.member(entry.value, "result"))
+            self.usage.add_answer(entry, acp.member(entry.value, "result"))
             self.failed |= failed
         elif entry.peer is Peer.AGENT and acp.text(entry.value, "method") == acp.UPDATE:
             update = acp.member(acp.member(entry.value, "params"), "update")
@@ -151,7 +151,7 @@ class Summary(Struct):
         self.open[entry.run] = self.open.get(entry.run, 0) + 1
         self.last, self.agent_updated, self.spoke = entry.at, None, False
         self.titles.consider(acp.member(acp.member(entry.value, "params"), "prompt"))
-        self.use.add_prompt(entry)
+        self.usage.add_prompt(entry)
 
     def _add_steering(self, entry: Entry) -> None:
         """The user's words into a running turn; if none is under way, they begin one."""
@@ -172,7 +172,7 @@ class Summary(Struct):
         if kind == update_kinds.SESSION_INFO:
             self._add_info(update)
         elif kind == update_kinds.USAGE:
-            self.use.add_update(entry, update)
+            self.usage.add_update(entry, update)
         elif kind == update_kinds.STATE:
             self._add_state(entry, update)
         elif update_kinds.is_conversation(kind):
@@ -191,7 +191,7 @@ class Summary(Struct):
         if is_idle and entry.run in self.open:
             del self.open[entry.run]
             self.last = entry.at
-            self.use.add_answer(entry, update)
+            self.usage.add_answer(entry, update)
             self.failed |= acp.text(update, "stopReason") == "error"
 
     def _add_subagent(self, id: str | None) -> None:

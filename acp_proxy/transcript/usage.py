@@ -21,116 +21,132 @@ from acp_proxy.transcript.titles import clean
 
 _CURRENCY_LENGTH = 12  # an ISO code, or a word such as credits
 _COUNTED = ("inputTokens", "outputTokens", "totalTokens")
-_MOST = 1e15
+_LARGEST_NUMBER = 1e15
 """No session uses more of anything; so sums stay numbers that JSON can hold."""
 _MINUTES = 15
 
 
-class Amount(Struct):
-    """What was used in one quarter of an hour.
+class Usage(Struct):
+    """What was used: in a quarter of an hour of a session, or in several together.
 
-    ``turn_tokens``, ``session_tokens``: the tokens in answers to prompts, read as of the turn and as of the session;
-    None: there are none. ``context``: tokens added to the context; None: not reported. ``cost``: by currency, or None.
+    ``turns``: prompts. ``turn_tokens``, ``session_tokens``: the tokens in answers to prompts, read as of the turn and
+    as of the session; None: there are none. ``context``: tokens added to the context; None: not reported. ``cost``: by
+    currency.
     """
 
     turns: int = 0
     turn_tokens: int | None = None
     session_tokens: int | None = None
     context: int | None = None
-    cost: dict[str, float] | None = None
+    cost: dict[str, float] = field(default_factory=dict)
+
+    def add(self, other: "Usage") -> None:
+        """Add another one to this."""
+        self.turns += other.turns
+        self.turn_tokens = add_known(self.turn_tokens, other.turn_tokens)
+        self.session_tokens = add_known(self.session_tokens, other.session_tokens)
+        self.context = add_known(self.context, other.context)
+        for currency, amount in other.cost.items():
+            self.cost[currency] = self.cost.get(currency, 0.0) + amount
 
 
-class Use(Struct):
-    """The use of one session, to which entries are added.
+def add_known(one: int | None, other: int | None) -> int | None:
+    """The sum; None, which means unknown, counts as nothing beside a number."""
+    return other if one is None else one if other is None else one + other
 
-    ``quarters``: the amounts, by the beginning of a quarter of an hour, such as ``2026-11-20T09:15``.
+
+class SessionUsage(Struct):
+    """The usage of one session, to which entries are added.
+
+    ``quarters``: by the beginning of a quarter of an hour, such as ``2026-11-20T09:15``.
     ``since``: when the session was created; earlier entries were copied from the session that it is a fork of.
     ``project``: the directory where it began. ``last``: the quarter of the last prompt, else of the beginning.
     ``is_per_turn``: the usage in the agent's answers is of the turn alone.
-    ``highest``, ``spent``, ``run``, ``told``: the figures that the agent reported last.
+    ``last_cost``, ``last_counts``, ``highest_context``: the figures that the agent reported last, and ``last_run``, in
+    which it did so.
     """
 
-    quarters: dict[str, Amount] = field(default_factory=dict)
-    spent: dict[str, float] = field(default_factory=dict)
-    told: dict[str, int] = field(default_factory=dict)
+    quarters: dict[str, Usage] = field(default_factory=dict)
+    last_cost: dict[str, float] = field(default_factory=dict)
+    last_counts: dict[str, int] = field(default_factory=dict)
     since: str = ""
     project: str = ""
     last: str = ""
     is_per_turn: bool = False
-    highest: int = 0
-    run: str | None = None
+    highest_context: int = 0
+    last_run: str | None = None
 
     @classmethod
-    def begin(cls, header: Header) -> "Use":
-        """The use of a transcript that has only this header."""
+    def begin(cls, header: Header) -> "SessionUsage":
+        """The usage of a transcript that has only this header."""
         return cls(since=header.created_at, project=header.cwd or "", last=find_quarter(header.created_at))
 
     @classmethod
-    def from_state(cls, state: Mapping[str, object]) -> "Use":
-        """The use that ``dump_state`` returned. Raises KeyError, TypeError, AttributeError if it is not one."""
+    def from_state(cls, state: Mapping[str, object]) -> "SessionUsage":
+        """The usage that ``dump_state`` returned. Raises KeyError, TypeError, AttributeError if it is not one."""
         out = cls()
         for name in cls.__struct_fields__:
             setattr(out, name, state[name])
-        out.quarters = {at: Amount(*values) for at, values in state["quarters"].items()}  # type: ignore[attr-defined]
+        out.quarters = {at: Usage(*values) for at, values in state["quarters"].items()}  # type: ignore[attr-defined]
         return out
 
     def dump_state(self) -> dict[str, object]:
         """All of it as JSON values."""
-        quarters = {at: astuple(amount) for at, amount in self.quarters.items()}
+        quarters = {at: astuple(quarter) for at, quarter in self.quarters.items()}
         return {name: getattr(self, name) for name in self.__struct_fields__} | {"quarters": quarters}
 
     def add_prompt(self, entry: Entry) -> None:
         """Add a prompt."""
         if self._is_counted(entry):
-            self._get_amount(entry).turns += 1
+            self._get_quarter(entry).turns += 1
             self.last = find_quarter(entry.at)
 
     def add_answer(self, entry: Entry, result: object) -> None:
         """Add the end of a turn. ``result``: what may have its usage: the prompt's answer, or a state update."""
         usage, is_turn = read_usage(result)
         self.is_per_turn |= is_turn
-        told = {key: count for key in _COUNTED if (count := _number(usage, key)) is not None}
-        if "totalTokens" not in told:
+        counts = {key: count for key in _COUNTED if (count := _number(usage, key)) is not None}
+        if "totalTokens" not in counts:
             return
-        total, before = told["totalTokens"], self.told.get("totalTokens", 0)
-        if entry.run == self.run:
-            falls = any(count < self.told.get(key, 0) for key, count in told.items())
+        total, before = counts["totalTokens"], self.last_counts.get("totalTokens", 0)
+        if entry.run == self.last_run:
+            # See the docstring of the module: such an agent means the turn.
+            falls = any(count < self.last_counts.get(key, 0) for key, count in counts.items())
             stands = total == before and total > 0 and acp.text(result, "stopReason") == "end_turn"
             self.is_per_turn |= falls or stands
-        self.run, self.told = entry.run, told
+        self.last_run, self.last_counts = entry.run, counts
         if self._is_counted(entry):
-            amount = self._get_amount(entry)
-            amount.turn_tokens = (amount.turn_tokens or 0) + total
-            amount.session_tokens = (amount.session_tokens or 0) + (total - before if total >= before else total)
+            quarter = self._get_quarter(entry)
+            quarter.turn_tokens = (quarter.turn_tokens or 0) + total
+            quarter.session_tokens = (quarter.session_tokens or 0) + (total - before if total >= before else total)
 
     def add_update(self, entry: Entry, update: object) -> None:
         """Add a ``usage_update``."""
         used, cost = _number(update, "used"), acp.member(update, "cost")
         if used is not None:
-            grown, self.highest = max(0, used - self.highest), max(used, self.highest)
+            grown, self.highest_context = max(0, used - self.highest_context), max(used, self.highest_context)
             if self._is_counted(entry):
-                amount = self._get_amount(entry)
-                amount.context = (amount.context or 0) + grown
+                quarter = self._get_quarter(entry)
+                quarter.context = (quarter.context or 0) + grown
         counter, currency = acp.member(cost, "amount"), clean(acp.member(cost, "currency"), _CURRENCY_LENGTH)
         if currency is not None and isinstance(counter, int | float) and not isinstance(counter, bool):
             self._add_cost(entry, currency, float(counter))
 
     def _add_cost(self, entry: Entry, currency: str, counter: float) -> None:
-        if not 0 <= counter <= _MOST:
+        if not 0 <= counter <= _LARGEST_NUMBER:
             return
-        before = self.spent.get(currency, 0.0)
+        before = self.last_cost.get(currency, 0.0)
         grown = counter - before if counter >= before else counter  # the agent's counter has restarted
-        self.spent[currency] = counter
+        self.last_cost[currency] = counter
         if grown and self._is_counted(entry):
-            amount = self._get_amount(entry)
-            amount.cost = amount.cost or {}
-            amount.cost[currency] = amount.cost.get(currency, 0.0) + grown
+            quarter = self._get_quarter(entry)
+            quarter.cost[currency] = quarter.cost.get(currency, 0.0) + grown
 
     def _is_counted(self, entry: Entry) -> bool:
         return entry.at >= self.since
 
-    def _get_amount(self, entry: Entry) -> Amount:
-        return self.quarters.setdefault(find_quarter(entry.at), Amount())
+    def _get_quarter(self, entry: Entry) -> Usage:
+        return self.quarters.setdefault(find_quarter(entry.at), Usage())
 
 
 def read_usage(result: object) -> tuple[object, bool]:
@@ -160,4 +176,4 @@ def _number(value: object, key: str) -> int | None:
     found = acp.member(value, key)
     if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
         return None
-    return int(found) if 0 <= found <= _MOST else None
+    return int(found) if 0 <= found <= _LARGEST_NUMBER else None

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from rich.cells import cell_len, set_cell_size
 
-from acp_proxy.store.sessions import ListedSession, SessionUse, name_agent
+from acp_proxy.store.sessions import ListedSession, TokensAndCost, name_agent
 from acp_proxy.views import formatting
 from acp_proxy.views.sanitize import PINNED, RUNNING, make_line
 
@@ -56,12 +56,12 @@ class ListLook:
     agents: Mapping[str, str] = field(default_factory=dict)
 
 
-Uses = Mapping[tuple[str, str], SessionUse]
+FiguresByRow = Mapping[tuple[str, str], TokensAndCost]
 """What sessions used, by agent and transcript name."""
 
 
 def make_table(
-    rows: Sequence[ListedSession], ids: Mapping[str, str], look: ListLook, used: Uses | None = None
+    rows: Sequence[ListedSession], ids: Mapping[str, str], look: ListLook, used: FiguresByRow | None = None
 ) -> "Table":
     """A table with room for these rows; later rows adapt. ``ids``: the displayed forms. ``used``: None: not shown."""
     values = [_format_values(row, ids, look, used) for row in rows]
@@ -92,7 +92,7 @@ class Table:
         return f"\x1b[{_COLOURS['heading']}m{text}\x1b[0m" if self._look.colours else text
 
     def format_rows(
-        self, rows: Sequence[ListedSession], ids: Mapping[str, str], used: Uses | None = None
+        self, rows: Sequence[ListedSession], ids: Mapping[str, str], used: FiguresByRow | None = None
     ) -> Iterator[str]:
         for row in rows:
             values = _format_values(row, ids, self._look, used)
@@ -114,9 +114,9 @@ class Table:
 
 
 def _format_values(
-    row: ListedSession, ids: Mapping[str, str], look: ListLook, used: Uses | None = None
+    row: ListedSession, ids: Mapping[str, str], look: ListLook, used: FiguresByRow | None = None
 ) -> dict[str, str]:
-    use = (used or {}).get((row.agent, row.name), SessionUse())
+    use = (used or {}).get((row.agent, row.name), TokensAndCost())
     found = {
         "id": ids.get(row.selector, row.selector),
         "title": f"{PINNED if row.is_pinned else ''}{formatting.strip_markdown(row.title or '') or '(no title)'}",

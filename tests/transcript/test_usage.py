@@ -8,7 +8,7 @@ from hypothesis import given
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.summary import Summary
-from acp_proxy.transcript.usage import Amount, Use, find_quarter
+from acp_proxy.transcript.usage import SessionUsage, Usage, find_quarter
 from tests.store import talk
 from tests.strategies import values
 
@@ -26,15 +26,15 @@ def answer(total: Any, output: int = 1, *, at: int = NOVEMBER, run: str = talk.R
     return talk.message({"id": 1, "result": told}, Peer.AGENT, acp.PROMPT, at=at, run=run)
 
 
-def counted(*lines: bytes, since: int = 10 * OCTOBER) -> Use:
+def counted(*lines: bytes, since: int = 10 * OCTOBER) -> SessionUsage:
     summary = Summary()
-    summary.use = Use(since=talk.time(since))
+    summary.usage = SessionUsage(since=talk.time(since))
     for line in lines:
         summary.add(talk.entry(line))
-    return summary.use
+    return summary.usage
 
 
-def only(use: Use) -> Amount:
+def only(use: SessionUsage) -> Usage:
     [amount] = use.quarters.values()
     return amount
 
@@ -87,13 +87,13 @@ def test_a_turn_cancelled_before_any_cost_does_not_decide_the_kind_of_total() ->
 
 
 def test_missing_figures_are_none() -> None:
-    assert only(counted(talk.prompt("a"), talk.answer())) == Amount(turns=1)
+    assert only(counted(talk.prompt("a"), talk.answer())) == Usage(turns=1)
 
 
 def test_the_copied_past_of_a_fork_is_not_counted() -> None:
     before = (talk.prompt("a", at=1), usage(100, 1.0, at=1), answer(36, at=1))
     use = counted(*before, talk.prompt("b", at=5), usage(150, 1.5, at=5), answer(54, at=5), since=3)
-    assert only(use) == Amount(1, 54, 18, 50, {"USD": 0.5})
+    assert only(use) == Usage(1, 54, 18, 50, {"USD": 0.5})
 
 
 @given(values, values, values, values)
@@ -103,7 +103,7 @@ def test_any_figures_are_counted_or_ignored_and_survive_the_index(
     found = counted(usage(used, cost, currency), answer(tokens), talk.update(update_kinds.USAGE), answer(tokens))
     assert all((each.context or 0) >= 0 and (each.turn_tokens or 0) >= 0 for each in found.quarters.values())
     kept: Any = jsonrpc.parse(jsonrpc.dump(found.dump_state()))
-    assert Use.from_state(kept) == found
+    assert SessionUsage.from_state(kept) == found
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli import values
 from acp_proxy.cli.common import StoreOption, choose_directory, open_store, report_errors
 from acp_proxy.cli.pager import is_attended
 from acp_proxy.errors import AcpProxyError, explain_no_mcp
@@ -41,4 +40,4 @@ def mcp(
         from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, find_scope
 
         scope = EVERYWHERE if everywhere else find_scope(choose_directory(cwd or ".", here=False) or "")
-        make_server(RecallAnswers(root, scope, values.parse_since)).run()
+        make_server(RecallAnswers(root, scope)).run()

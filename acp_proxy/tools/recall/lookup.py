@@ -5,7 +5,7 @@ session is quoted, so nothing in it can pass for a line of acp-proxy. A session 
 one that asks is one of them.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -37,17 +37,13 @@ MOST_CALLS = 20
 MOST_EXCERPTS = 3
 """Excerpts of a session."""
 
-ReadTime = Callable[[str], str]
-"""Reads a point in time as the user writes it, such as ``7d``. Returns the transcript's form. Raises UsageError."""
-
 
 class RecallAnswers:
     """Answers from the store at ``root``, within ``scope``. Opens the store for each answer, so any thread may ask."""
 
-    def __init__(self, root: Path, scope: Scope, read_time: ReadTime) -> None:
+    def __init__(self, root: Path, scope: Scope) -> None:
         self._root = root
         self._scope = scope
-        self._read_time = read_time
 
     def answer_search(self, query: str, since: str, limit: int) -> str:
         """The newest sessions with a turn that contains all of these words. Raises AcpProxyError."""
@@ -65,7 +61,7 @@ class RecallAnswers:
             asked,
             store.list_agents(),
             scope.root,
-            self._read_time(since) or None,
+            values.parse_since(since, "since") or None,
             None,
             MOST_EXCERPTS,
             below=scope.is_tree,
@@ -88,7 +84,7 @@ class RecallAnswers:
         """The newest sessions. Raises AcpProxyError."""
         scope = self._scope
         rows = Sessions(self._root, make=False).list_newest(
-            "", scope.root, self._read_time(since), below=scope.is_tree, archived=False
+            "", scope.root, values.parse_since(since, "since"), below=scope.is_tree, archived=False
         )
         found = list(islice(filter(self._is_visible, rows), limit + 1))
         if not found:
@@ -97,7 +93,7 @@ class RecallAnswers:
 
     def answer_read(self, given: str, turns: str) -> str:
         """These turns of a session, as far as they fit. Raises AcpProxyError, OSError."""
-        first, last = values.parse_turns(turns)
+        first, last = values.parse_turns(turns, "turns")
         store = Sessions(self._root, make=False)
         found = self._find_sessions(store, given)
         if not found:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from acp_proxy.store.sessions import name_agent
-from acp_proxy.tools.stats.usage import AgentUsed, Used, sum_agents, sum_groups
+from acp_proxy.tools.stats.usage import AgentUsage, GroupUsage, sum_agents, sum_groups
 from acp_proxy.views import formatting, sanitize
 
 
@@ -22,7 +22,7 @@ class UsageRow:
     name: str
     key: str
     value: str
-    used: Used
+    usage: GroupUsage
     tokens: int | None
 
 
@@ -34,7 +34,7 @@ class UsageReport:
     total: UsageRow
 
 
-def make_report(agents: Mapping[str, AgentUsed], by: str, home: str = "") -> UsageReport:
+def make_report(agents: Mapping[str, AgentUsage], by: str, home: str = "") -> UsageReport:
     """``by``: month, day, project or agent. Months and days are newest first; others begin with the most turns."""
     total = UsageRow("all", "", "", *sum_agents(agents))
     if by == "month":
@@ -49,7 +49,7 @@ def make_report(agents: Mapping[str, AgentUsed], by: str, home: str = "") -> Usa
         rows = [
             UsageRow(_shorten_group(name, home), key, name, *amounts) for name, amounts in sum_groups(agents).items()
         ]
-    rows.sort(key=lambda row: (row.value if by == "day" else "", row.used.turns, row.used.bytes), reverse=True)
+    rows.sort(key=lambda row: (row.value if by == "day" else "", row.usage.turns, row.usage.bytes), reverse=True)
     return UsageReport({"": rows}, total)
 
 
@@ -58,14 +58,14 @@ def format_lines(shown: UsageReport) -> Iterator[str]:
     for folder, each in shown.sections.items():
         for row in each:
             yield _format_line(
-                format_agent(folder) if folder else row.name, row.name if folder else "", row.used, row.tokens
+                format_agent(folder) if folder else row.name, row.name if folder else "", row.usage, row.tokens
             )
-    yield _format_line("all", "", shown.total.used, shown.total.tokens)
+    yield _format_line("all", "", shown.total.usage, shown.total.tokens)
 
 
-def encode_report(agents: Mapping[str, AgentUsed], by: str) -> dict[str, object]:
+def encode_report(agents: Mapping[str, AgentUsage], by: str) -> dict[str, object]:
     shown = make_report(agents, by)
-    total = {"total": _encode_values(shown.total.used, shown.total.tokens)}
+    total = {"total": _encode_values(shown.total.usage, shown.total.tokens)}
     if by == "month":
         each = [
             _encode_agent(folder, agent.total, agent.count_tokens(agent.total))
@@ -75,43 +75,43 @@ def encode_report(agents: Mapping[str, AgentUsed], by: str) -> dict[str, object]
         return {"agents": each, **total}
     rows = shown.sections[""]
     if by == "agent":
-        return {"agents": [_encode_agent(row.value, row.used, row.tokens) for row in rows], **total}
+        return {"agents": [_encode_agent(row.value, row.usage, row.tokens) for row in rows], **total}
     return {f"{by}s": [_encode_row(row) for row in rows], **total}
 
 
-def _encode_agent(folder: str, used: Used, tokens: int | None) -> dict[str, object]:
-    return {"agent": folder, "agentName": name_agent(folder), "total": _encode_values(used, tokens)}
+def _encode_agent(folder: str, usage: GroupUsage, tokens: int | None) -> dict[str, object]:
+    return {"agent": folder, "agentName": name_agent(folder), "total": _encode_values(usage, tokens)}
 
 
 def _encode_row(row: UsageRow) -> dict[str, object]:
-    return {row.key: row.value or None, **_encode_values(row.used, row.tokens)}
+    return {row.key: row.value or None, **_encode_values(row.usage, row.tokens)}
 
 
-def _list_months(agent: AgentUsed) -> list[UsageRow]:
+def _list_months(agent: AgentUsage) -> list[UsageRow]:
     found = sorted(agent.groups.items(), reverse=True)
-    return [UsageRow(month, "month", month, used, agent.count_tokens(used)) for month, used in found]
+    return [UsageRow(month, "month", month, usage, agent.count_tokens(usage)) for month, usage in found]
 
 
 def _shorten_group(name: str, home: str) -> str:
     return sanitize.make_line(formatting.shorten_home(name, home)) or "(no directory)"
 
 
-def _format_line(name: str, month: str, used: Used, tokens: int | None) -> str:
-    parts = [name, month, _format_count(used.sessions, "session"), _format_count(used.turns, "turn")]
+def _format_line(name: str, month: str, usage: GroupUsage, tokens: int | None) -> str:
+    parts = [name, month, _format_count(usage.sessions, "session"), _format_count(usage.turns, "turn")]
     parts += [_format_count(tokens, "token")] if tokens is not None else []
-    parts += [f"{used.context} tokens added to contexts"] if used.context is not None else []
-    parts += [format_money(used)] if used.cost else []
-    return "  ".join(part for part in [*parts, formatting.format_size(used.bytes)] if part)
+    parts += [f"{usage.context} tokens added to contexts"] if usage.context is not None else []
+    parts += [format_money(usage)] if usage.cost else []
+    return "  ".join(part for part in [*parts, formatting.format_size(usage.bytes)] if part)
 
 
-def _encode_values(used: Used, tokens: int | None) -> dict[str, object]:
+def _encode_values(usage: GroupUsage, tokens: int | None) -> dict[str, object]:
     return {
-        "sessions": used.sessions,
-        "turns": used.turns,
+        "sessions": usage.sessions,
+        "turns": usage.turns,
         "tokens": tokens,
-        "contextTokens": used.context,
-        "cost": {currency: round(amount, 6) for currency, amount in sorted(used.cost.items())},
-        "bytes": used.bytes,
+        "contextTokens": usage.context,
+        "cost": {currency: round(amount, 6) for currency, amount in sorted(usage.cost.items())},
+        "bytes": usage.bytes,
     }
 
 
@@ -119,9 +119,9 @@ def _format_count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def format_money(used: Used) -> str:
+def format_money(usage: GroupUsage) -> str:
     """The cost, in every currency."""
-    return sanitize.make_line(formatting.format_amounts(used.cost))
+    return sanitize.make_line(formatting.format_amounts(usage.cost))
 
 
 def format_agent(folder: str) -> str:
@@ -154,8 +154,8 @@ def print_report(shown: UsageReport, console: Console) -> None:
 def _make_table(shown: UsageReport, bar_width: int = 0) -> Table:
     """Without bars if there is no room for the shortest one."""
     rows = [row for each in shown.sections.values() for row in each]
-    told = {id(row): _format_figures(row.used, row.tokens) for row in [*rows, shown.total]}
-    most = max((row.used.turns for row in rows), default=0)
+    told = {id(row): _format_figures(row.usage, row.tokens) for row in [*rows, shown.total]}
+    most = max((row.usage.turns for row in rows), default=0)
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("", min_width=_MONTH_WIDTH)  # the only column that shrinks
     for at, name in enumerate(_COLUMNS):
@@ -165,7 +165,7 @@ def _make_table(shown: UsageReport, bar_width: int = 0) -> Table:
         if folder:
             table.add_row(Text(format_agent(folder), style="bold", no_wrap=True, overflow="ellipsis"))
         for row in each:
-            bar = Bar(max(most, 1), 0, row.used.turns, width=bar_width, color="cyan")
+            bar = Bar(max(most, 1), 0, row.usage.turns, width=bar_width, color="cyan")
             label = Text(f"  {row.name}" if folder else _shorten(row.name), no_wrap=True)
             table.add_row(label, *told[id(row)], *([bar] if bar_width >= _SHORTEST_BAR else []))
     table.add_row(Text("all", style="bold"), *told[id(shown.total)])
@@ -181,12 +181,12 @@ def _shorten(name: str) -> str:
     return f"…{name[max(name.find('/'), 0) :]}"
 
 
-def _format_figures(used: Used, tokens: int | None) -> list[str]:
-    counted = (used.sessions, used.turns, tokens, used.context)
+def _format_figures(usage: GroupUsage, tokens: int | None) -> list[str]:
+    counted = (usage.sessions, usage.turns, tokens, usage.context)
     return [
         *(_format_short(each) for each in counted),
-        format_money(used) or _NOTHING,
-        formatting.format_size(used.bytes),
+        format_money(usage) or _NOTHING,
+        formatting.format_size(usage.bytes),
     ]
 
 

@@ -20,108 +20,83 @@ from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.soft_deleted import summarize
 from acp_proxy.transcript.private_files import explain_unreadable
 from acp_proxy.transcript.reader import Reading
-from acp_proxy.transcript.usage import find_quarter as find_quarter
+from acp_proxy.transcript.usage import Usage, add_known, find_quarter
 
 By = Literal["month", "day", "project"]
-UseState = Mapping[str, Any]
-"""``Use.dump_state``: with 100,000 sessions, making a ``Use`` of each would take seconds."""
-Grouping = Callable[[UseState, str], str]
-"""The group of a quarter of an hour of a session's use."""
-_KNOWN = "SELECT name, used, json_extract(info, '$.size') FROM transcripts WHERE agent = ?"
+UsageState = Mapping[str, Any]
+"""``SessionUsage.dump_state``: with 100,000 sessions, making a ``SessionUsage`` of each would take seconds."""
+Grouping = Callable[[UsageState, str], str]
+"""The group of a quarter of an hour of a session."""
+_KNOWN = "SELECT name, usage, json_extract(info, '$.size') FROM transcripts WHERE agent = ?"
 _FORMS = {"month": "%Y-%m", "day": "%Y-%m-%d"}
 
 
-@dataclass(slots=True)
-class Used:
-    """An amount of use.
-
-    ``turn_tokens``, ``session_tokens``: the tokens in answers to prompts, read as of the turn and as of the session;
-    None: there are none.
-    ``context``: tokens added to contexts; None: not reported. ``cost``: by currency. ``bytes``: of the files.
-    """
+class GroupUsage(Usage):
+    """The usage of several sessions. ``bytes``: of their files."""
 
     sessions: int = 0
-    turns: int = 0
-    turn_tokens: int | None = None
-    session_tokens: int | None = None
-    context: int | None = None
-    cost: dict[str, float] = field(default_factory=dict)
     bytes: int = 0
 
-    def add(self, other: "Used") -> None:
-        """Add another amount to this one."""
+    def add_group(self, other: "GroupUsage") -> None:
+        """Add another group to this one."""
+        self.add(other)
         self.sessions += other.sessions
-        self.turns += other.turns
-        self.turn_tokens = _add(self.turn_tokens, other.turn_tokens)
-        self.session_tokens = _add(self.session_tokens, other.session_tokens)
-        self.context = _add(self.context, other.context)
-        for currency, amount in other.cost.items():
-            self.cost[currency] = self.cost.get(currency, 0.0) + amount
         self.bytes += other.bytes
 
 
 @dataclass(slots=True)
-class AgentUsed:
-    """One agent's use.
+class AgentUsage:
+    """One agent's usage.
 
     ``groups``: by month, such as ``2026-11``, or by day or project. ``is_per_turn``: the usage in the agent's answers
     is of the turn alone. ``unprompted``: sessions without a prompt of their own, which count only by their bytes.
     """
 
-    groups: dict[str, Used] = field(default_factory=dict)
+    groups: dict[str, GroupUsage] = field(default_factory=dict)
     sessions: int = 0
     is_per_turn: bool = False
     unprompted: int = 0
 
-    def add(self, use: UseState, size: int, group: Grouping) -> None:
+    def add(self, session: UsageState, size: int, group: Grouping) -> None:
         """Add a session with files of ``size`` bytes. A file that is no session's, such as that of titles, is none."""
-        if not use["last"]:
+        if not session["last"]:
             return
-        spent = [(group(use, quarter), amounts) for quarter, amounts in use["quarters"].items()]
-        prompted = {name for name, amounts in spent if amounts[0]}
+        quarters = [(group(session, at), Usage(*values)) for at, values in session["quarters"].items()]
+        prompted = {name for name, quarter in quarters if quarter.turns}
         if prompted:
             self.sessions += 1
-            self.is_per_turn |= use["is_per_turn"]
-            for name, (turns, turn_tokens, session_tokens, context, cost) in spent:
-                used = self._find_group(name)
-                used.turns += turns
-                if turn_tokens is not None:
-                    used.turn_tokens = (used.turn_tokens or 0) + turn_tokens
-                    used.session_tokens = (used.session_tokens or 0) + session_tokens
-                if context is not None:
-                    used.context = (used.context or 0) + context
-                if cost is not None:
-                    for currency, amount in cost.items():
-                        used.cost[currency] = used.cost.get(currency, 0.0) + amount
+            self.is_per_turn |= session["is_per_turn"]
+            for name, quarter in quarters:
+                self._find_group(name).add(quarter)
         else:
             self.unprompted += 1
         for name in prompted:
             self.groups[name].sessions += 1
-        self._find_group(group(use, use["last"])).bytes += size
+        self._find_group(group(session, session["last"])).bytes += size
 
     @property
-    def total(self) -> Used:
+    def total(self) -> GroupUsage:
         """A session that continued in another month or on another day counts in both, but once in the total."""
-        total = Used()
-        for used in self.groups.values():
-            total.add(used)
+        total = GroupUsage()
+        for each in self.groups.values():
+            total.add_group(each)
         total.sessions = self.sessions
         return total
 
-    def count_tokens(self, used: Used) -> int | None:
-        """The tokens of one of its amounts, in the way the agent counts them; None: not reported."""
-        return used.turn_tokens if self.is_per_turn else used.session_tokens
+    def count_tokens(self, usage: Usage) -> int | None:
+        """The tokens in a part of its usage, in the way the agent counts them; None: not reported."""
+        return usage.turn_tokens if self.is_per_turn else usage.session_tokens
 
-    def _find_group(self, name: str) -> Used:
-        used = self.groups.get(name)
-        if used is None:
-            used = self.groups[name] = Used()
-        return used
+    def _find_group(self, name: str) -> GroupUsage:
+        found = self.groups.get(name)
+        if found is None:
+            found = self.groups[name] = GroupUsage()
+        return found
 
 
 def measure_usage(
     store: Sessions, wanted: SessionFilter = ALL, by: By = "month"
-) -> tuple[dict[str, AgentUsed], list[str]]:
+) -> tuple[dict[str, AgentUsage], list[str]]:
     """What the wanted sessions used, by agent, and a line of text for each transcript that could not be read.
 
     Of a session, only the quarters of an hour that the filter's times leave count. Raises OSError, Unreadable.
@@ -133,74 +108,74 @@ def measure_usage(
     )
     first = find_quarter(wanted.since) if wanted.since else ""
 
-    def narrow(use: UseState) -> UseState | None:
-        """What the times leave of a session's use; None: nothing."""
+    def narrow(session: UsageState) -> UsageState | None:
+        """What the times leave of a session's usage; None: nothing."""
         if not first and not wanted.until:
-            return use
+            return session
         left = {
-            at: spent
-            for at, spent in use["quarters"].items()
+            at: values
+            for at, values in session["quarters"].items()
             if first <= at and (not wanted.until or at < wanted.until)
         }
-        return {**use, "quarters": left, "last": max(left)} if left else None
+        return {**session, "quarters": left, "last": max(left)} if left else None
 
     group: Grouping = _choose_project if by == "project" else _group_by_time(by)
 
-    def sum_up(index: Index) -> tuple[dict[str, AgentUsed], list[str]]:
-        found: dict[str, AgentUsed] = {}
+    def sum_up(index: Index) -> tuple[dict[str, AgentUsage], list[str]]:
+        found: dict[str, AgentUsage] = {}
         failed = []
         for agent in agents:
             plain = set[str]()
             sizes = layout.measure_sizes(agent, plain)
-            used = AgentUsed()
+            of_agent = AgentUsage()
             with check_values():
                 for name, state, size in index.iterate(_KNOWN, (agent,)):
                     size = sizes.pop(name, 0) + (size if name in plain else 0)
                     plain.discard(name)
-                    if (is_whole or (agent, name) in chosen) and (use := narrow(parse_json(state))) is not None:
-                        used.add(use, size, group)
+                    if (is_whole or (agent, name) in chosen) and (usage := narrow(parse_json(state))) is not None:
+                        of_agent.add(usage, size, group)
             for name in plain | sizes.keys():
                 if (is_whole or (agent, name) in chosen) and layout.has_transcript(agent, name):
                     try:
                         whole, size = _read_usage(layout, agent, name)
-                        if (use := narrow(whole)) is not None:
-                            used.add(use, sizes.get(name, 0) + (size if name in plain else 0), group)
+                        if (usage := narrow(whole)) is not None:
+                            of_agent.add(usage, sizes.get(name, 0) + (size if name in plain else 0), group)
                     except (OSError, NewerFormat) as problem:
                         path, why, what_to_do = explain_unreadable(layout.transcript_path(agent, name), problem)
                         failed.append(f"{path}: {why}. {what_to_do}")
-            if used.groups:
-                found[agent] = used
+            if of_agent.groups:
+                found[agent] = of_agent
         return found, failed
 
     return store.index.query(sum_up, *agents)
 
 
-def measure_session(store: Sessions, listed: ListedSession) -> AgentUsed:
+def measure_session(store: Sessions, listed: ListedSession) -> AgentUsage:
     """What a session used, without its bytes. Raises Unreadable."""
 
-    def read_use(index: Index) -> AgentUsed:
-        used = AgentUsed()
+    def read_usage(index: Index) -> AgentUsage:
+        usage = AgentUsage()
         for (state,) in index.select(
-            "SELECT used FROM transcripts WHERE agent = ? AND name = ?", (listed.agent, listed.name)
+            "SELECT usage FROM transcripts WHERE agent = ? AND name = ?", (listed.agent, listed.name)
         ):
             with check_values():
-                used.add(parse_json(state), 0, _choose_project)
-        return used
+                usage.add(parse_json(state), 0, _choose_project)
+        return usage
 
-    return store.index.query(read_use)
+    return store.index.query(read_usage)
 
 
-def _read_usage(layout: Layout, agent: str, name: str) -> tuple[UseState, int]:
-    """The use of a transcript, and its size."""
+def _read_usage(layout: Layout, agent: str, name: str) -> tuple[UsageState, int]:
+    """The usage of a transcript, and its size in bytes."""
     reading = Reading(layout.transcript_path(agent, name))
     try:
-        return summarize(reading).use.dump_state(), reading.size
+        return summarize(reading).usage.dump_state(), reading.size
     finally:
         reading.close()
 
 
-def _choose_project(use: UseState, quarter: str) -> str:
-    return str(use["project"])
+def _choose_project(session: UsageState, quarter: str) -> str:
+    return str(session["project"])
 
 
 def _group_by_time(by: Literal["month", "day"]) -> Grouping:
@@ -213,35 +188,31 @@ def _group_by_time(by: Literal["month", "day"]) -> Grouping:
         except (ValueError, OverflowError):  # a damaged transcript
             return quarter[: len("2026-11-20" if by == "day" else "2026-11")]
 
-    return lambda use, quarter: format_local(quarter)
+    return lambda session, quarter: format_local(quarter)
 
 
-def _add(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else one + other
-
-
-def sum_agents(agents: Mapping[str, AgentUsed]) -> tuple[Used, int | None]:
+def sum_agents(agents: Mapping[str, AgentUsage]) -> tuple[GroupUsage, int | None]:
     """The sum of all agents, and their tokens."""
-    total, tokens = Used(), None
+    total, tokens = GroupUsage(), None
     for agent in agents.values():
-        total.add(agent.total)
-        tokens = _add(tokens, agent.count_tokens(agent.total))
+        total.add_group(agent.total)
+        tokens = add_known(tokens, agent.count_tokens(agent.total))
     return total, tokens
 
 
-def explain_unprompted(agents: Mapping[str, AgentUsed]) -> str:
+def explain_unprompted(agents: Mapping[str, AgentUsage]) -> str:
     """Why there are fewer sessions than in the list; empty if there are not."""
     count = sum(agent.unprompted for agent in agents.values())
     what = "1 session without a prompt of its own" if count == 1 else f"{count} sessions without a prompt of their own"
     return f"Counted only in size: {what} (copies, adopted ones, subagents)." if count else ""
 
 
-def sum_groups(agents: Mapping[str, AgentUsed]) -> dict[str, tuple[Used, int | None]]:
+def sum_groups(agents: Mapping[str, AgentUsage]) -> dict[str, tuple[GroupUsage, int | None]]:
     """The groups of all agents together: each group's sum and its tokens."""
-    found: dict[str, tuple[Used, int | None]] = {}
+    found: dict[str, tuple[GroupUsage, int | None]] = {}
     for agent in agents.values():
-        for name, used in agent.groups.items():
-            total, tokens = found.get(name, (Used(), None))
-            total.add(used)
-            found[name] = total, _add(tokens, agent.count_tokens(used))
+        for name, each in agent.groups.items():
+            total, tokens = found.get(name, (GroupUsage(), None))
+            total.add_group(each)
+            found[name] = total, add_known(tokens, agent.count_tokens(each))
     return found

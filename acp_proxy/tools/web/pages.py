@@ -15,7 +15,7 @@ from acp_proxy.tools.search.fts_table import Excerpt
 from acp_proxy.tools.search.query import TurnPart, explain_wider
 from acp_proxy.tools.search.results import split_excerpt
 from acp_proxy.tools.search.search import Hit, SearchResult
-from acp_proxy.tools.stats.usage import Used
+from acp_proxy.tools.stats.usage import GroupUsage
 from acp_proxy.tools.web.charts import draw_bar, draw_columns
 from acp_proxy.views.document import Head
 from acp_proxy.views.formatting import (
@@ -92,7 +92,7 @@ _PARTS = {
     TurnPart.OUTPUT: "What tools printed",
 }
 
-Amounts = tuple[Used, int | None]
+Amounts = tuple[GroupUsage, int | None]
 """An amount of use, and its tokens."""
 
 
@@ -222,8 +222,8 @@ class Pages:
         head = f'<header class="head">\n<h1>Statistics</h1>\n<dl>{rows}</dl>\n</header>\n'
         months: dict[str, Amounts] = {}
         for name, (used, spent) in page.days.items():
-            sums, before = months.get(name[:7], (Used(), None))
-            sums.add(used)
+            sums, before = months.get(name[:7], (GroupUsage(), None))
+            sums.add_group(used)
             months[name[:7]] = sums, spent if before is None else before + (spent or 0)
         days = _list_last_days(page.days)
         projects = sorted(page.projects.items(), key=lambda item: -item[1][0].turns)[:_PROJECTS]

@@ -28,7 +28,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def lookup(store: Both, scope: Scope = EVERYWHERE) -> RecallAnswers:
-    return RecallAnswers(store.root, scope, str)
+    return RecallAnswers(store.root, scope)
 
 
 def fixed(store: Both, cwd: object = "/project") -> None:
@@ -84,7 +84,7 @@ def test_turns_are_chosen_by_number(store: Both, turns: str, shown: list[int]) -
 @pytest.mark.parametrize("turns", ["0", "x", "2-1-", "-", "1,2"])
 def test_a_wrong_choice_of_turns_says_what_to_give(store: Both, turns: str) -> None:
     fixed(store)
-    with pytest.raises(UsageError, match="Give one like"):
+    with pytest.raises(UsageError, match="turns takes a turn such as 3, 2-5, 7-"):
         lookup(store).answer_read("one", turns)
 
 
@@ -224,7 +224,7 @@ def test_a_deleted_session_is_gone(store: Both, soft: bool) -> None:
 
 
 def test_an_empty_store_has_no_sessions(tmp_path: Path) -> None:
-    missing = RecallAnswers(tmp_path / "missing", EVERYWHERE, str)
+    missing = RecallAnswers(tmp_path / "missing", EVERYWHERE)
     assert missing.answer_list("", 5) == "There are no earlier sessions here."
     assert missing.answer_search("login", "", 5).startswith("No earlier turn")
     with pytest.raises(AcpProxyError):

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from acp_proxy.cli.values import parse_since
 from acp_proxy.tools.recall.lookup import INTRODUCTION, RecallAnswers
 from acp_proxy.tools.recall.visible_sessions import EVERYWHERE
 from tests.stored import Both, chunk, store_session
@@ -10,7 +9,7 @@ from tests.tools.recall.asking import asked, asked_here, texts
 
 
 def test_the_three_tools_only_read(store: Both) -> None:
-    tools, _ = asked_here(RecallAnswers(store.root, EVERYWHERE, str))
+    tools, _ = asked_here(RecallAnswers(store.root, EVERYWHERE))
     assert {tool.name for tool in tools} == {"search_history", "read_session", "list_sessions"}
     for tool in tools:
         assert tool.annotations is not None
@@ -54,7 +53,7 @@ def test_everywhere_and_another_directory_are_options(store: Both, tmp_path: Pat
 
 def test_a_mistake_is_answered_with_what_to_do(store: Both) -> None:
     _, results = asked_here(
-        RecallAnswers(store.root, EVERYWHERE, parse_since),
+        RecallAnswers(store.root, EVERYWHERE),
         ("search_history", {"query": "…"}),
         ("search_history", {"query": "login", "since": "some day"}),
         ("list_sessions", {"limit": 0}),
@@ -64,7 +63,7 @@ def test_a_mistake_is_answered_with_what_to_do(store: Both) -> None:
     assert all(result.is_error for result in results)
     for text, advice in zip(
         texts(results),
-        ("Give words", "such as 7d", "greater than or equal to 1", "list_sessions", "Give one like"),
+        ("Give words", "such as 7d", "greater than or equal to 1", "list_sessions", "such as 3, 2-5"),
         strict=True,
     ):
         assert advice in text

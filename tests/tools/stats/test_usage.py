@@ -11,7 +11,7 @@ import pytest
 from acp_proxy.protocol import acp, timestamps
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.compress import CompressionOptions
-from acp_proxy.tools.stats.usage import Used, explain_unprompted, measure_usage
+from acp_proxy.tools.stats.usage import GroupUsage, explain_unprompted, measure_usage
 from tests.store import talk
 from tests.stored import EPOCH, Both, chunk, message, store_session
 
@@ -33,7 +33,7 @@ def test_sessions_without_a_prompt_count_only_by_their_size(store: Both) -> None
     assert failed == []
     one = agents[first.parent.name]
     assert one.groups == {
-        "2023-11": Used(1, 1, None, None, 10, {"USD": 1.0}, first.stat().st_size + silent.stat().st_size)
+        "2023-11": GroupUsage(1, None, None, 10, {"USD": 1.0}, 1, first.stat().st_size + silent.stat().st_size)
     }
     assert len(agents) == 2
     assert explain_unprompted(agents).startswith("Counted only in size: 1 session without a prompt of its own (")
@@ -95,7 +95,7 @@ def test_an_index_of_a_version_that_did_not_read_all_tokens_is_made_anew(store: 
 
     assert tokens() == 42
     with closing(sqlite3.connect(store.layout.index)) as index, index:
-        index.execute("UPDATE transcripts SET used = replace(used, '42', 'null')")
+        index.execute("UPDATE transcripts SET usage = replace(usage, '42', 'null')")
     assert tokens() is None
     with closing(sqlite3.connect(store.layout.index)) as index:
         index.execute("PRAGMA user_version = 8")
