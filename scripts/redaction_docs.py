@@ -1,6 +1,5 @@
 """Writes the tables in docs/redaction.md, of the rules and of the comparison with secret scanners: `make docs`."""
 
-import re
 from pathlib import Path
 
 from acp_proxy.redaction.secret_rules import RULES
@@ -9,14 +8,12 @@ from scripts import secret_scanners
 PAGE = Path(__file__).parent.parent / "docs" / "redaction.md"
 RULES_BEGIN, RULES_END = "<!-- rules: made by `make docs` -->\n", "<!-- end of the rules -->\n"
 COMPARISON_BEGIN, COMPARISON_END = "<!-- comparison: made by `make docs` -->\n", "<!-- end of the comparison -->\n"
-_KIND = re.compile(r"(?<!access)(?<!refresh)(?<!session) (?:API key|API token|token)$")
-"""What the column's title says."""
-_MOST = 4
+_MOST_LITERALS = 4
 
 
 def page(text: str) -> str:
     """The page with new tables."""
-    rows = "".join(f"|{_KIND.sub('', rule.name)}|{_list_some(rule.literals)}|\n" for rule in RULES)
+    rows = "".join(f"|{rule.name}|{_list_some(rule.literals)}|\n" for rule in RULES)
     text = _replace(text, RULES_BEGIN, f"|key or token|recognised by|\n|-|-|\n{rows}", RULES_END)
     return _replace(text, COMPARISON_BEGIN, secret_scanners.table(), COMPARISON_END)
 
@@ -24,7 +21,7 @@ def page(text: str) -> str:
 def _list_some(literals: tuple[str, ...]) -> str:
     """The first few texts, since some keys have a dozen of them."""
     texts = [f"`{literal.strip()}`" for literal in literals]
-    return ", ".join(texts[:_MOST] if len(texts) <= _MOST else [*texts[:_MOST], "…"])
+    return ", ".join(texts[:_MOST_LITERALS] if len(texts) <= _MOST_LITERALS else [*texts[:_MOST_LITERALS], "…"])
 
 
 def _replace(text: str, begin: str, table: str, end: str) -> str:

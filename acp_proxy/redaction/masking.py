@@ -105,9 +105,9 @@ class Masking:
         self._in_words, self._in_text, self._in_any_case = (
             [(literal.encode(), rule.name) for rule in RULES if kind(rule) for literal in rule.literals]
             for kind in (
-                lambda rule: rule.runs,
-                lambda rule: not rule.runs and not rule.any_case,
-                lambda rule: rule.any_case,
+                lambda rule: rule.is_one_run,
+                lambda rule: not rule.is_one_run and not rule.ignores_case,
+                lambda rule: rule.ignores_case,
             )
         )
 
@@ -159,7 +159,7 @@ def find_in(text: str, candidates: Iterable[SecretRule], key: str = "") -> list[
     for rule in candidates:
         if rule.is_own:
             spans += [Span(*found.span(), rule) for found in rule.pattern.finditer(text) if found[0]]
-        elif any(literal in (lower if rule.any_case else named) for literal in rule.literals):
+        elif any(literal in (lower if rule.ignores_case else named) for literal in rule.literals):
             for found in rule.pattern.finditer(named):
                 start, end = found.span(rule.group)
                 begin = found.start()

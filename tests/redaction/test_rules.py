@@ -41,9 +41,9 @@ def test_a_secret_is_found_whole_whatever_surrounds_it(name: str) -> None:
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_secret_contains_a_literal_of_its_rule(name: str) -> None:
     one = planted(name, random.Random(0))
-    text = one.text.lower() if BY_NAME[name].any_case else one.text
+    text = one.text.lower() if BY_NAME[name].ignores_case else one.text
     assert any(literal in text for literal in BY_NAME[name].literals)
-    if BY_NAME[name].runs:
+    if BY_NAME[name].is_one_run:
         assert RUNS.fullmatch(one.secret.encode())
         assert len(min(secrets_of(name), key=len)) >= 16
     assert not [literal for literal in BY_NAME[name].literals if '"' in literal or "\\" in literal]
