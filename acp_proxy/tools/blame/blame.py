@@ -5,7 +5,7 @@ others are looked for in the text before it. What lies between two edits, and in
 a block with two edits, so edits of one turn that follow each other are looked at together first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -15,95 +15,112 @@ from acp_proxy.views import diffs
 
 
 class WrittenLine(Struct, frozen=True):
-    """A line of a file. ``number``: from 1. ``step``: the index of the edit that wrote it; None: no session did."""
+    """A line of a file. ``number``: from 1. ``edit``: the index of the edit that wrote it; None: no session did."""
 
     number: int
     text: str
-    step: int | None
+    edit: int | None
 
 
-def find_writers(text: str, steps: Sequence[TracedEdit]) -> list[WrittenLine]:
-    """The lines of a text, with who wrote them. ``steps``: all edits of the file, oldest first."""
+def find_writers(text: str, edits: Sequence[TracedEdit]) -> list[WrittenLine]:
+    """The lines of a text, with who wrote them. ``edits``: all edits of the file, oldest first."""
     lines = split_lines(text)
-    writers: list[int | None] = [None] * len(lines)
-    version, origin = lines, dict(enumerate(range(len(lines))))
-    last = len(steps) - 1
-    while last >= 0 and origin:
-        first = _find_first(steps, last)
+    search = _Search(lines, dict(enumerate(range(len(lines)))), [None] * len(lines))
+    last = len(edits) - 1
+    while last >= 0 and search.origin:
+        first = _find_first(edits, last)
         if first == last:
-            version, origin = _follow(steps[last], last, version, origin, writers)
+            search.follow(edits[last], last)
         else:
-            version, origin = _follow_turn(steps, first, last, version, origin, writers)
+            search.follow_turn(edits, first, last)
         last = first - 1
     return [
-        WrittenLine(number, line, writer) for number, (line, writer) in enumerate(zip(lines, writers, strict=True), 1)
+        WrittenLine(number, line, writer)
+        for number, (line, writer) in enumerate(zip(lines, search.writers, strict=True), 1)
     ]
 
 
-_Origin = dict[int, int]
-"""Which line of the file each line of an older text still is: the lines that nobody is known to have written yet."""
-
-
-def _find_first(steps: Sequence[TracedEdit], last: int) -> int:
+def _find_first(edits: Sequence[TracedEdit], last: int) -> int:
     """The first of the edits of a turn that end with ``last``, if each begins where the one before it ended."""
     first = last
     while first > 0:
-        step, before = steps[first], steps[first - 1]
-        is_next = step.before is not None and step.before == before.after and before.before is not None
-        if not is_next or step.edit.turn != before.edit.turn or step.after is None:
+        edit, before = edits[first], edits[first - 1]
+        is_next = edit.before is not None and edit.before == before.after and before.before is not None
+        if not is_next or edit.edit.turn != before.edit.turn or edit.after is None:
             break
         first -= 1
     return first
 
 
-def _follow_turn(
-    steps: Sequence[TracedEdit],
-    first: int,
-    last: int,
-    version: list[str],
-    origin: _Origin,
-    writers: list[int | None],
-) -> tuple[list[str], _Origin]:
-    """The lines that were there before the turn, wherever they were moved; the others are of the turn's edits."""
-    after, before = steps[last].after, steps[first].before
-    assert after is not None
-    assert before is not None
-    version, origin = _go_to(split_lines(after.text or ""), version, origin)
-    old = split_lines(before.text or "")
-    at = _match(version, old)
-    found = {at[line]: number for line, number in origin.items() if line in at}
-    added = {line: number for line, number in origin.items() if line not in at}
-    for index in range(last, first - 1, -1):
-        version, added = _follow(steps[index], index, version, added, writers)
-    for line, number in added.items():  # such as an empty line, whose place is not the same seen edit by edit
-        if found.setdefault(line, number) != number:
-            writers[number] = last
-    return old, found
+class _Search:
+    """The way back from the file as it is now to ever older texts.
 
+    ``version``: the lines of the text that was reached. ``origin``: by a line in it, the line of the file that it still
+    is: only lines that nobody is known to have written yet. ``writers``: by a line of the file, the index of the edit
+    that wrote it.
+    """
 
-def _follow(
-    step: TracedEdit, index: int, version: list[str], origin: _Origin, writers: list[int | None]
-) -> tuple[list[str], _Origin]:
-    """Give an edit the lines that it added. Returns the text before it, and the lines that are left."""
-    if step.after is None:
-        return version, _take_part(step, index, version, origin, writers)
-    version, origin = _go_to(split_lines(step.after.text or ""), version, origin)
-    if step.before is None:
-        return version, _take_part(step, index, version, origin, writers)
-    before = split_lines(step.before.text or "")
-    at = _match(version, before)
-    for line, number in origin.items():
-        if line not in at:
-            writers[number] = index
-    return before, {at[line]: number for line, number in origin.items() if line in at}
+    def __init__(self, version: list[str], origin: dict[int, int], writers: list[int | None]) -> None:
+        self.version, self.origin, self.writers = version, origin, writers
 
+    def follow(self, edit: TracedEdit, index: int) -> None:
+        """Give an edit the lines that it added, and go to the text before it."""
+        if edit.after is None:
+            self._give_part(edit, index)
+            return
+        self._go_to(split_lines(edit.after.text or ""))
+        if edit.before is None:
+            self._give_part(edit, index)
+            return
+        before = split_lines(edit.before.text or "")
+        at = _match(self.version, before)
+        for line, number in self.origin.items():
+            if line not in at:
+                self.writers[number] = index
+        self._move(before, at)
 
-def _go_to(older: list[str], version: list[str], origin: _Origin) -> tuple[list[str], _Origin]:
-    """The lines in an older text; those that are not in it are the user's."""
-    if older == version:
-        return version, origin
-    at = _match(version, older)
-    return older, {at[line]: number for line, number in origin.items() if line in at}
+    def follow_turn(self, edits: Sequence[TracedEdit], first: int, last: int) -> None:
+        """Go to the text before a turn: lines that were there are found wherever they were moved; the others are of the
+        turn's edits, from ``first`` to ``last``."""
+        after, before = edits[last].after, edits[first].before
+        assert after is not None
+        assert before is not None
+        self._go_to(split_lines(after.text or ""))
+        old = split_lines(before.text or "")
+        at = _match(self.version, old)
+        found = {at[line]: number for line, number in self.origin.items() if line in at}
+        added = {line: number for line, number in self.origin.items() if line not in at}
+        inside = _Search(self.version, added, self.writers)
+        for index in range(last, first - 1, -1):
+            inside.follow(edits[index], index)
+        # What is left was there edit by edit, but not in the turn as a whole, such as an empty line.
+        for line, number in inside.origin.items():
+            if found.setdefault(line, number) != number:
+                self.writers[number] = last
+        self.version, self.origin = old, found
+
+    def _go_to(self, older: list[str]) -> None:
+        """Go to an older text; lines that are not in it are the user's."""
+        if older != self.version:
+            self._move(older, _match(self.version, older))
+
+    def _move(self, older: list[str], at: Mapping[int, int]) -> None:
+        self.version, self.origin = older, {at[line]: number for line, number in self.origin.items() if line in at}
+
+    def _give_part(self, edit: TracedEdit, index: int) -> None:
+        """Give lines to an edit of which only the part is known: those that are the same as one that it added."""
+        if edit.edit.form != "part":
+            return
+        old, new = split_lines(edit.edit.old or ""), split_lines(edit.edit.new or "")
+        same = _match(new, old)
+        added = {line.rstrip("\r\n") for at, line in enumerate(new) if at not in same and any(map(str.isalnum, line))}
+        left = {}
+        for line, number in self.origin.items():
+            if self.version[line].rstrip("\r\n") in added:
+                self.writers[number] = index
+            else:
+                left[line] = number
+        self.origin = left
 
 
 def _match(new: list[str], old: list[str]) -> dict[int, int]:
@@ -122,19 +139,3 @@ def _match(new: list[str], old: list[str]) -> dict[int, int]:
         if at not in found and any(map(str.isalnum, bare)) and (places := free.get(bare)):
             found[at] = places.pop()
     return found
-
-
-def _take_part(step: TracedEdit, index: int, version: list[str], origin: _Origin, writers: list[int | None]) -> _Origin:
-    """Give lines to an edit of which only the part is known: those that are the same as one that it added."""
-    if step.edit.form != "part":
-        return origin
-    old, new = split_lines(step.edit.old or ""), split_lines(step.edit.new or "")
-    same = _match(new, old)
-    added = {line.rstrip("\r\n") for at, line in enumerate(new) if at not in same and any(map(str.isalnum, line))}
-    rest = {}
-    for line, number in origin.items():
-        if version[line].rstrip("\r\n") in added:
-            writers[number] = index
-        else:
-            rest[line] = number
-    return rest

@@ -197,9 +197,9 @@ def _find_lines(path: str, text: str, found: FileEdits) -> list[WrittenLine]:
         for edit, turn in zip(found.edits, found.turns, strict=True)
     ]
     by_turn = {edit.turn: turn for edit, turn in zip(edits, found.turns, strict=True)}
-    steps = trace(with_parts(with_line_ends(edits, find_now), find_now), os.path.dirname(path), find_now)
-    found.edits, found.turns = [step.edit for step in steps], [by_turn[step.edit.turn] for step in steps]
-    return find_writers(text, steps)
+    traced = trace(with_parts(with_line_ends(edits, find_now), find_now), os.path.dirname(path), find_now)
+    found.edits, found.turns = [each.edit for each in traced], [by_turn[each.edit.turn] for each in traced]
+    return find_writers(text, traced)
 
 
 def _ask_git(path: str) -> Mapping[int, str]:
@@ -223,13 +223,13 @@ def _group(lines: Sequence[WrittenLine], found: FileEdits) -> list[tuple[Session
     """The lines by turn, the newest first; at the end those that no session wrote."""
 
     def turn_of(line: WrittenLine) -> tuple[str, str, str, int]:
-        turn = found.turns[line.step] if line.step is not None else None
+        turn = found.turns[line.edit] if line.edit is not None else None
         return (turn.at, turn.session.agent, turn.session.name, turn.number) if turn is not None else ("", "", "", 0)
 
     ordered = sorted(lines, key=turn_of, reverse=True)
     groups = [list(each) for _, each in groupby(ordered, key=turn_of)]
     return [
-        (found.turns[each[0].step] if each[0].step is not None else None, sorted(each, key=lambda one: one.number))
+        (found.turns[each[0].edit] if each[0].edit is not None else None, sorted(each, key=lambda one: one.number))
         for each in groups
     ]
 
@@ -284,7 +284,7 @@ def _encode(path: str, lines: Sequence[WrittenLine], found: FileEdits, commits: 
 
 
 def _encode_line(line: WrittenLine, found: FileEdits, commit: str | None) -> dict[str, Any]:
-    turn = found.turns[line.step] if line.step is not None else None
+    turn = found.turns[line.edit] if line.edit is not None else None
     return {
         "line": line.number,
         "text": line.text.rstrip("\r\n"),
@@ -295,6 +295,6 @@ def _encode_line(line: WrittenLine, found: FileEdits, commit: str | None) -> dic
         "turn": turn.number if turn is not None else None,
         "at": turn.at if turn is not None else None,
         "prompt": turn.prompt if turn is not None else None,
-        "toolCallId": found.edits[line.step].call if line.step is not None else None,
+        "toolCallId": found.edits[line.edit].call if line.edit is not None else None,
         "commit": commit,
     }
