@@ -1,4 +1,5 @@
-"""docs/reliability.md: tests/promises.toml names tests for each promise, and they exist.
+"""tests/promises.toml names tests for each promise of docs/reliability.md and each section of docs/transparency.md, and
+they exist.
 
 Whether a test holds its promise, nothing here can say: read its body when you add a row.
 """
@@ -8,32 +9,39 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "reliability.md"
 TESTS = tomllib.loads((ROOT / "tests" / "promises.toml").read_text(encoding="utf-8"))
-NO_PROMISE = ("Not ", "What else stays", "|", "`make ", "What is limited", "Within its limit")
+RELIABILITY = {title: tests for title, tests in TESTS.items() if title != "transparency"}
+NO_PROMISE = ("Not ", "What else stays", "`make ", "What is limited", "Within its limit")
 """How the paragraphs begin that promise nothing, or say how something was tried."""
 
 
 def promises(section: str) -> list[str]:
-    """The items and the other paragraphs of a section, each in one line."""
-    paragraphs = re.split(r"\n\n|\n(?=- )", section)
+    """The items, the rows of tables and the other paragraphs of a section, each in one line."""
+    section = re.sub(r"^\|.*\n\|-.*\n", "", section, flags=re.MULTILINE)  # a table's heading
+    paragraphs = re.split(r"\n\n|\n(?=- )|\n(?=\|)", section)
     lines = (" ".join(paragraph.removeprefix("- ").split()) for paragraph in paragraphs)
     return [line for line in lines if line and not line.startswith(NO_PROMISE)]
 
 
-def sections() -> dict[str, list[str]]:
-    """The promises of each section of the page."""
-    parts = re.split(r"^## (.+)\n", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return {title: promises(text) for title, text in zip(parts[1::2], parts[2::2], strict=True)}
+def sections(page: str, level: str) -> dict[str, str]:
+    """The text of each section of a page of docs/, by its title. ``level``: a pattern for its hashes."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    parts = re.split(rf"^{level} (.+)\n", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def test_every_promise_has_a_test_and_every_test_a_promise() -> None:
-    for title, found in sections().items():
-        named = TESTS.get(title, {})
-        without = [line for line in found if not any(line.startswith(key) for key in named)]
-        gone = [key for key in named if not any(line.startswith(key) for line in found)]
+    found = {title: promises(text) for title, text in sections("reliability.md", "##").items()}
+    for title, lines in found.items():
+        named = RELIABILITY.get(title, {})
+        without = [line for line in lines if not any(line.startswith(key) for key in named)]
+        gone = [key for key in named if not any(line.startswith(key) for line in lines)]
         assert (title, without, gone) == (title, [], [])
-    assert TESTS.keys() <= sections().keys()
+    assert RELIABILITY.keys() <= found.keys()
+
+
+def test_every_section_of_what_passes_has_a_test() -> None:
+    assert list(TESTS["transparency"]) == list(sections("transparency.md", "##+"))
 
 
 def test_the_tests_exist() -> None:

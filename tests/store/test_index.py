@@ -128,19 +128,22 @@ def test_pages_of_any_size_have_every_session_once_in_order(shelf: Shelf, size: 
     assert 0 < len(pages[-1]) <= size
 
 
-def test_changes_between_pages_hide_or_repeat_no_older_session(shelf: Shelf) -> None:
+def test_between_pages_a_prompted_session_moves_to_the_first_page_and_no_other_is_hidden_or_repeated(
+    shelf: Shelf,
+) -> None:
     for number in range(9):
         shelf.session(f"s{number}", at=number)
     pages = shelf.pages(3)
     assert next(pages) == ["s8", "s7", "s6"]
     shelf.session("new", at=100)
-    shelf.append("s2", prompt("again", at=101))  # moves to the front, and is not repeated
+    shelf.append("s2", prompt("again", at=101))
     shelf.index.remove_rows(AGENT, file_name("s6"))
     assert next(pages) == ["s5", "s4", "s3"]
     shelf.index.remove_rows(AGENT, file_name("s3"))  # the next page begins here
     shelf.session("newer", at=102)
     assert next(pages) == ["s1", "s0"]
     assert next(pages, None) is None
+    assert shelf.page()[:3] == ["newer", "s2", "new"]
 
 
 def test_an_exactly_full_last_page_has_no_next(shelf: Shelf) -> None:
