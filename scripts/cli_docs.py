@@ -47,9 +47,9 @@ FAMILIES = {"chain": "run", "join": "init"}
 USAGE = re.compile(r"^Usage: .*\n+")
 MORE = {
     "search": "search.md",
-    "diff": "changes.md",
-    "blame": "changes.md#who-wrote-this-line",
-    "stats": "usage.md",
+    "diff": "diff-and-blame.md",
+    "blame": "diff-and-blame.md#who-wrote-this-line",
+    "stats": "stats.md",
     "browse": "cheat-sheet.md#keys-of-acp-proxy-browse",
     "web": "web.md",
     "delete": "store.md#undo-a-delete",

@@ -1,11 +1,11 @@
 """Reads from a transcript which edits of files its tool calls made, in order. Pure.
 
 The protocol has one place for an edit: a ``diff`` in a call's content, with the whole text before and after. Agents
-differ (docs/changes.md has a table): some send the diff only with the question for permission, some send the whole file
-there and only the changed part when the call has ended, some send nothing but words. So all that a call states in its
-life counts together: what comes later replaces what came before, unless it is a part of the same edit. A call changes
-something only once it is ``completed`` and was not denied. What calls did without a diff is ``Unclear``: it is named,
-and nobody guesses it.
+differ (docs/diff-and-blame.md has a table): some send the diff only with the question for permission, some send the
+whole file there and only the changed part when the call has ended, some send nothing but words. So all that a call
+states in its life counts together: what comes later replaces what came before, unless it is a part of the same edit. A
+call changes something only once it is ``completed`` and was not denied. What calls did without a diff is ``Unclear``:
+it is named, and nobody guesses it.
 """
 
 import re
