@@ -63,20 +63,20 @@ class Group(TyperGroup):
     table: ClassVar[Mapping[str, LazyCommand]] = {}
     renamed: ClassVar[Mapping[str, str]] = {}
     """Old names of commands, and the new ones."""
-    short: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Short forms, and the words that they stand for."""
+    aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Other words for a command that work: the words that they stand for."""
     elsewhere: ClassVar[Mapping[str, str]] = {}
-    """What users may look for here, and the whole command, which has another name or place."""
+    """Other words for a command that do not work: the whole command, which the error names."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.commands = cast(MutableMapping[str, Any], _Commands(self.table))
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Write out a short form. ``help`` and the name of a command mean that command with ``--help``."""
+        """Write out an alias. ``help`` and the name of a command mean that command with ``--help``."""
         is_help = args[:1] == ["help"]
         words = args[1:] if is_help else args
-        words = [*self.short.get(words[0], words[:1]), *words[1:]] if words else []
+        words = [*self.aliases.get(words[0], words[:1]), *words[1:]] if words else []
         if is_help:
             is_group = bool(words) and isinstance(self.commands.get(words[0]), TyperGroup)
             words.insert(1, "help" if is_group else "--help")
@@ -109,7 +109,7 @@ class Group(TyperGroup):
         if new := self.renamed.get(args[0]):
             ctx.fail(f"There is no command {args[0]!r}. It is called {new!r} now: {ctx.command_path} {new}")
         if args[0] not in self.table:
-            here = (*self.table, *self.short)
+            here = (*self.table, *self.aliases)
             known = {name: f"{ctx.command_path} {name}" for name in here} | dict(self.elsewhere)
             near = [args[0]] if args[0] in known else get_close_matches(args[0], known, n=1)
             for name in near:
@@ -262,7 +262,7 @@ _SYNONYMS = {
     "browse": ("tui", "ui"),
     "run": ("record",),
 }
-"""Other words for commands."""
+"""Words that people try for a command. An error names the command (``Group.elsewhere``)."""
 ELSEWHERE = {word: f"acp-proxy {command}" for command, words in _SYNONYMS.items() for word in words}
 
 
@@ -271,7 +271,7 @@ class SessionsGroup(Group):
 
     table: ClassVar = _merge(OF_SESSIONS)
     renamed: ClassVar = {"compact": "compress"}
-    short: ClassVar = {"ls": ("list",)}
+    aliases: ClassVar = {"ls": ("list",)}
     elsewhere: ClassVar = {**ELSEWHERE, "browse": "acp-proxy browse", "replay": "acp-proxy replay"}
 
 
@@ -287,7 +287,7 @@ sessions_app = typer.Typer(
 class Main(Group):
     table: ClassVar = {**_merge(GROUPS), "sessions": _command("cli.app", "sessions_app", "")}
     renamed: ClassVar = {"compact": "compress"}
-    short: ClassVar = {"ls": ("list",), "help": ("--help",), "version": ("--version",)}
+    aliases: ClassVar = {"ls": ("list",), "help": ("--help",), "version": ("--version",)}
     elsewhere: ClassVar = ELSEWHERE
 
     def format_commands(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]

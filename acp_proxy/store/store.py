@@ -294,7 +294,7 @@ class Store(StoreBase):
         The session stays known as deleted. If this is interrupted, the next query of the index completes it. Raises
         OSError.
         """
-        if soft:
+        if soft:  # of an unfinished fork there would be nothing to restore; a listed session has been finished
             fork.finish(self.layout, agent, file_name(session))
         store_delete.delete(self.layout, agent, session, soft=soft)
 

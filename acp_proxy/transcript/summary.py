@@ -32,7 +32,7 @@ class Summary(Struct):
     ``failed``: a prompt was answered with an error, or the agent exited before answering one.
     ``last``: the time of the last conversation entry. ``agent_updated``, ``agent_title``: what the agent reported.
     ``spoke``: the agent has said or done something in the current turn.
-    ``gaps``: how many gap notes there are. ``last_run``: the run that wrote the last entry. ``use``: for statistics.
+    ``gaps``: how many gap notes there are. ``last_run``: the run that wrote the last entry. ``usage``: for statistics.
     ``subagents``: the ids of the sessions that its subagents have.
     """
 

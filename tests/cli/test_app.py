@@ -149,7 +149,7 @@ def test_a_command_in_the_wrong_place_or_by_another_name_is_answered_with_the_ri
 
 
 def test_other_words_for_commands_name_a_command() -> None:
-    assert not [word for word in ELSEWHERE if word in Main.table or word in Main.short]
+    assert not [word for word in ELSEWHERE if word in Main.table or word in Main.aliases]
     for whole in ELSEWHERE.values():
         assert all(each.split()[1] in Main.table for each in whole.split(", or: "))
 

@@ -44,7 +44,7 @@ def matches_index(index: Index, agent: str, name: str, reading: Reading) -> bool
 
     The inode only says from where on to read the next time: a copy of the whole store has others.
     """
-    columns = "session, listed, updated, info, open, created, size, lines, state, used"
+    columns = "session, listed, updated, info, open, created, size, lines, state, usage"
     query = f"SELECT {columns} FROM transcripts WHERE agent = ? AND name = ?"
     found = next(iter(index.select(query, (agent, name))), None)
     header = reading.header or reading.rebuild_header()
