@@ -441,10 +441,9 @@ class Comparison:
                 self._move_to_user(number)
                 at += size
                 continue
-            if self._tail.completes_turn and not self.text.is_unfinished:
-                # The transcript's last prompt was never answered, and another one follows it. In a turn that was cut,
-                # it may be context that the agent added.
-                self._keep_user(*message.chunks_after(at))
+            # Another message, or context that the agent added: if it is that, the answer to the known one follows.
+            self._tail.user_count += 1
+            self._keep_user(*message.chunks_after(at))
             return
 
     def _keep_user(self, *sent: ComparedUpdate) -> None:

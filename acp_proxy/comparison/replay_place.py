@@ -201,14 +201,11 @@ class ReplayedUsers:
 
     def is_whole(self, letters: str, following: str) -> bool:
         """Whether these are the letters of a user message from the next one on, or of one that begins another replay,
-        and those that follow begin another message. A short one further on may be there by chance.
-
-        What follows the last message of a turn that was cut may be context that the agent added to it.
-        """
+        and those that follow begin another message. A short one further on may be there by chance."""
         users = self._text.users
         number = self.find_whole(letters)
         number = self.find_restart(letters) if number is None else number
-        if number is None or (self._text.is_unfinished and number + 1 == len(users)):
+        if number is None:
             return False
         if any(form.startswith(letters + following) for user in users for form in user.forms):
             return False
