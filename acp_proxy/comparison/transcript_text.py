@@ -263,12 +263,14 @@ class TextBuilder:
         self._user_chunks: list[str] = []  # letters of the user message that the agent is sending
         self._has_answered = True  # the agent has sent something since the last prompt
         self._open: list[User] = []  # prompts without an answer
+        self._writer = ""  # the run that wrote the last entry
         self._steered: list[User] = []  # the user's words into a turn that has not ended
         self._is_opened_anew = False  # the agent has opened a new session for a prompt that it had refused
         self._left: list[User] = []  # those from before the session was opened again; they may never be answered
 
     def add(self, entry: Entry) -> None:
         """Add the next entry of the transcript."""
+        self._writer = entry.run
         method = acp.text(entry.value, "method")
         params = acp.member(entry.value, "params")
         if rewinds.is_rewind(entry):
@@ -302,7 +304,7 @@ class TextBuilder:
         """Add many entries that are chunks like the last one."""
         if self._is_in_thought:
             self._add_thought(letters(stream.text))
-        elif not self._open:  # outside of a turn each chunk is a message
+        elif not self._own_open:  # outside of a turn each chunk is a message
             for text in stream.each_text:
                 self._begin_message()
                 self._add_words(letters(text))
@@ -325,7 +327,7 @@ class TextBuilder:
             self._thought_at = self._thought_size
             if role is Role.AGENT:
                 self._begin_message()
-        elif role is Role.AGENT and not self._open:
+        elif role is Role.AGENT and not self._own_open:
             self._begin_message()
         if role is Role.USER:
             self._user_chunks.append(block_letters(update.get("content")))
@@ -364,6 +366,12 @@ class TextBuilder:
         return text
 
     @property
+    def _own_open(self) -> list[User]:
+        """The prompts without an answer of the run that wrote the last entry: what the agent says in one window answers
+        no prompt of another."""
+        return [user for user in self._open if user.key is not None and user.key[0] == self._writer]
+
+    @property
     def _is_in_thought(self) -> bool:
         """Whether the last update was a thought."""
         return self._run is not None and update_kinds.find(self._run[0]).role is Role.THOUGHT
@@ -377,7 +385,7 @@ class TextBuilder:
 
     def _begin_message(self) -> None:
         self._text.messages.append(self._size)
-        if not self._open and self._text.users and not self._text.users[-1].is_elsewhere:
+        if not self._own_open and self._text.users and not self._text.users[-1].is_elsewhere:
             self._text.remarks.add(self._size)
 
     def _add_words(self, added: str) -> None:
@@ -433,13 +441,12 @@ class TextBuilder:
         for user in self._open:
             user.latest_start = self._size
 
-    def _end_prompts(self, key: tuple[str, bytes] | None = None) -> None:
-        """A prompt has its answer: the one with this ``User.key``, else the oldest."""
+    def _end_prompts(self, key: tuple[str, bytes]) -> None:
+        """The prompt with this ``User.key`` has its answer. If it was taken back while its turn ran, there is none."""
         self._end_user()
         self._run = None
-        with_key = (user for user in (*self._open, *self._left) if key is not None and user.key == key)
-        answered = next(with_key, next(iter(self._open or self._left), None))
-        waiting = self._open if any(user is answered for user in self._open) else self._left
+        answered = next((user for user in (*self._open, *self._left) if user.key == key), None)
+        waiting = self._left if any(user is answered for user in self._left) else self._open
         if answered is not None:  # cancelled ones from before it will never be answered
             at = next(number for number, user in enumerate(waiting) if user is answered)
             waiting[: at + 1] = [user for user in waiting[:at] if not user.is_cancelled]
@@ -463,12 +470,12 @@ class TextBuilder:
         if not self._user_chunks:
             return
         form, self._user_chunks = "".join(self._user_chunks), []
-        waiting = [user for user in self._open if not user.is_echoed]
+        waiting = [user for user in self._own_open if not user.is_echoed]
         echoed = next((user for user in waiting if form in user.forms), None)
         if echoed is None and not self._has_answered and waiting:
             echoed = waiting[0]
         if echoed is None:
-            self._begin_turn(form, is_elsewhere=not self._open)
+            self._begin_turn(form, is_elsewhere=not self._own_open)
             return
         echoed.is_echoed = True
         if form not in echoed.forms:
