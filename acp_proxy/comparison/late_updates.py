@@ -82,7 +82,7 @@ class LateUpdates:
             if number is None or not self._was_shown:
                 return self._take_waiting()
             self._drop()  # what came before a known call is known too, but the end of an unfinished call is new
-            if not comparison.completes_turn:
+            if not (comparison.completes_turn and self._shows_replay):
                 return []
             return [*comparison.tail_lines] if self._shows_transcript else [line]  # with the id that the client knows
         if message is not None and message.role is Role.AGENT:
