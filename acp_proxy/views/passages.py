@@ -215,7 +215,8 @@ class _PassageBuilder:
         if self._full and (got := call.fields.get("rawOutput")) is not None:
             yield CallText("output", _format_json(got))
         if not self._full and (reason := tool_calls.find_reason(call)) is not None:
-            yield CallText("", _shorten_to_end(reason))
+            shown, is_cut = shorten_to_end(reason)
+            yield CallText("", f"(only its end: --full shows all)\n{shown}" if is_cut else shown)
 
     def _add_content(self, item: object) -> Iterator[Passage]:
         block = acp.member(item, "content")
@@ -241,13 +242,17 @@ class _PassageBuilder:
             yield Remark(False, text)
 
 
-def _shorten_to_end(text: str) -> str:
-    """The last lines of a text: they tell how it ended."""
+def find_shown_reason(call: ToolCall) -> str | None:
+    """What is shown, without ``full``, of why a call failed; None if it did not fail, or if the agent did not say."""
+    reason = tool_calls.find_reason(call)
+    return shorten_to_end(reason)[0] if reason is not None else None
+
+
+def shorten_to_end(text: str) -> tuple[str, bool]:
+    """The last lines of a text, which tell how it ended; and whether there are more."""
     lines = text.rsplit("\n", _REASON_LINES)
     shown = "\n".join(lines[-_REASON_LINES:])
-    if len(lines) <= _REASON_LINES and len(shown) <= _REASON_LENGTH:
-        return shown
-    return f"(only its end: --full shows all)\n{shown[-_REASON_LENGTH:]}"
+    return shown[-_REASON_LENGTH:], len(lines) > _REASON_LINES or len(shown) > _REASON_LENGTH
 
 
 def _format_json(value: object) -> str:

@@ -253,18 +253,39 @@ def printing_session(store: Both) -> None:
     error = {
         "content": [{"type": "content", "content": {"type": "text", "text": "\x1b[31mImportError: no flask\x1b[0m"}}]
     }
-    turn = [begun("c", title="pytest", kind="execute"), ended("c", "failed", **error), chunk("The import fails.")]
+    listed = {"rawOutput": "wheel 0.45\nflake8 7"}
+    turn = [
+        chunk("Perhaps a venv.", "agent_thought_chunk"),
+        *(begun("b", title="pip list", kind="execute"), ended("b", **listed)),
+        *(begun("c", title="pytest", kind="execute"), ended("c", "failed", **error)),
+        chunk("The import fails."),
+    ]
     store_session(store, "printing", ("Run the tests", turn), ("And flask?", []))
 
 
 def test_what_tools_printed_is_found_on_request(store: Both) -> None:
     printing_session(store)
-    assert run(store, "ImportError").exit_code == 1
+    assert run(store, "wheel").exit_code == 1
+    assert ids(store, "wheel", "--in", "output") == ["printing"]
     [line] = printed(store, "ImportError", "--in", "output").splitlines()
-    assert (line.split("\t")[:2], line.split("\t")[-1]) == (["printing", "1"], "ImportError: no flask")
+    assert (line.split("\t")[:2], line.split("\t")[-1]) == (
+        ["printing", "1"],
+        "wheel 0.45 flake8 7 · ImportError: no flask",
+    )
     [hit] = json.loads(printed(store, "flask", "--in", "output", "--json"))
     [found] = hit["found"]
-    assert (found["turn"], found["text"], found["marks"]) == (1, "ImportError: no flask", [[16, 21]])
+    assert (found["turn"], found["text"], found["marks"]) == (
+        1,
+        "wheel 0.45 flake8 7 · ImportError: no flask",
+        [[38, 43]],
+    )
+
+
+def test_why_a_call_failed_and_thoughts_are_found_without_asking(store: Both) -> None:
+    printing_session(store)
+    [line] = printed(store, "ImportError", "import", "fails").splitlines()
+    assert line.split("\t")[-1].endswith("pytest · The import fails. · Perhaps a venv. · ImportError: no flask")
+    assert ids(store, "venv") == ["printing"]
 
 
 def test_parts_may_be_combined_and_are_found_with_calls(store: Both) -> None:
@@ -272,7 +293,7 @@ def test_parts_may_be_combined_and_are_found_with_calls(store: Both) -> None:
     assert ids(store, "flask", "--in", "user") == ids(store, "flask", "--in", "output", "--failed") == ["printing"]
     assert ids(store, "flask", "--in", "user", "--failed") == ids(store, "flask", "--in", "agent") == []
     [line] = printed(store, "tests", "ImportError", "--in", "user", "--in", "output").splitlines()
-    assert line.split("\t")[-1] == "Run the tests · ImportError: no flask"
+    assert line.split("\t")[-1] == "Run the tests · wheel 0.45 flake8 7 · ImportError: no flask"
 
 
 # No match, and errors.

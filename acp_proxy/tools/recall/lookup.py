@@ -17,7 +17,7 @@ from acp_proxy.errors import NoSuchSession, NoSuchTurn
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.store.sessions import ListedSession, Sessions, name_agent
 from acp_proxy.tools.recall.visible_sessions import Scope
-from acp_proxy.tools.search.query import explain_wider, make_query, widen_query
+from acp_proxy.tools.search.query import explain_wider, limit_to_said, make_query, widen_query
 from acp_proxy.tools.search.search import Hit, SearchRequest, search_store
 
 INTRODUCTION = (
@@ -48,7 +48,7 @@ class RecallAnswers:
     def answer_search(self, query: str, since: str, limit: int) -> str:
         """The newest sessions with a turn that contains all of these words. Raises AcpProxyError."""
         store = Sessions(self._root, make=False)
-        asked = make_query([query] if '"' in query else query.split())
+        asked = limit_to_said(make_query([query] if '"' in query else query.split()))
         found: dict[tuple[str, str], Hit] = {}
 
         def take_hit(hit: Hit) -> bool:
@@ -69,7 +69,7 @@ class RecallAnswers:
         search_store(store, sought, report_hit=take_hit)
         wider = widen_query(query.split()) if not found else None
         if wider is not None:
-            search_store(store, replace(sought, question=wider), report_hit=take_hit)
+            search_store(store, replace(sought, question=limit_to_said(wider)), report_hit=take_hit)
         hits = list(found.values())
         if not hits:
             also = ", or words that begin with them" if wider is not None else ""

@@ -81,8 +81,8 @@ def search(
 ) -> None:
     """Find the turns that contain all of these words.
 
-    The order does not matter. The search covers prompts, messages of the agent, and titles of tool calls and sessions,
-    but not thoughts. It ignores case and accents. An argument with spaces is a phrase. The newest results come first.
+    The order does not matter. The search covers what show shows, but for the lines of diffs: what you and the agent
+    said, thoughts, plans, titles of tool calls and sessions, and why a call failed. It ignores case and accents. An argument with spaces is a phrase. The newest results come first.
     If the output is not a terminal, each line has id, turn, title, agent, directory, time and text, separated by tabs.
     If nothing has the words, words that begin with them are searched (not with --json). The exit status is 1 if nothing
     matches.

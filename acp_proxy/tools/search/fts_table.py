@@ -25,12 +25,12 @@ from acp_proxy.protocol import timestamps
 from acp_proxy.store import layout as store_layout
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.search import query
-from acp_proxy.tools.search.turn_text import BEGINNING, TurnReader, TurnStart
+from acp_proxy.tools.search.turn_text import BEGINNING, SearchedTurn, TurnReader, TurnStart
 from acp_proxy.transcript import private_files
 from acp_proxy.transcript.reader import AlikeLines, Line, Reading
 from acp_proxy.transcript.titles import shorten_masks
 
-SCHEMA = 2
+SCHEMA = 3
 _BUSY_SECONDS = 5.0
 _TRANSCRIPT_BITS = 24
 _TRANSCRIPT = (1 << _TRANSCRIPT_BITS) - 1
@@ -251,7 +251,7 @@ class SearchTable(TranscriptTable[TurnText]):
 
     KIND = ""
     SCHEMA = SCHEMA
-    COLUMNS: ClassVar[tuple[str, ...]] = ("text",)
+    COLUMNS: ClassVar[tuple[str, ...]] = (query.SAID, "aside")
     TABLES = make_tables(COLUMNS, SCHEMA)
 
     def find_turns(self, question: str, since: str | None, until: str | None) -> list[int]:
@@ -331,7 +331,7 @@ class PartTable(SearchTable):
     """
 
     KIND = ".parts"
-    SCHEMA = 1
+    SCHEMA = 2
     COLUMNS = tuple(query.TurnPart)
     TABLES = make_tables(COLUMNS, SCHEMA)
 
@@ -341,9 +341,14 @@ def make_text(text: str) -> str:
     return query.separate_words(shorten_masks(text))
 
 
+def make_texts(turn: SearchedTurn) -> tuple[str, ...]:
+    """A turn's text in each column of a table of words."""
+    return tuple(map(make_text, turn.texts))
+
+
 def matches_transcript(table: SearchTable, key: Key, path: Path) -> bool:
     """Whether the table has the transcript's text, as far as it was read."""
-    seen, told = table.find_transcript(key), {turn.number: turn.text for turn in table.list_turns(key)}
+    seen, told = table.find_transcript(key), {turn.number: turn.texts for turn in table.list_turns(key)}
     try:
         reading = Reading(path)
     except FileNotFoundError:
@@ -359,12 +364,13 @@ def matches_transcript(table: SearchTable, key: Key, path: Path) -> bool:
         if reading.size < seen.size:  # as above: it was restored from a backup
             return True
         reading.size = seen.size
-        said = {turn.number: make_text(turn.text) for turn in TurnReader(BEGINNING).read(reading)}
+        said = {turn.number: make_texts(turn) for turn in TurnReader(BEGINNING).read(reading)}
     last = max(said, default=0)  # the table may have more of it: a line without its newline
-    whole = {number: text for number, text in said.items() if text and number != last}
+    whole = {number: texts for number, texts in said.items() if any(texts) and number != last}
+    none = ("",) * len(table.COLUMNS)
     return (
-        whole == {number: text for number, text in told.items() if 0 < number < last}
-        and told.get(last, "").startswith(said.get(last, ""))
+        whole == {number: texts for number, texts in told.items() if 0 < number < last}
+        and all(map(str.startswith, told.get(last, none), said.get(last, none)))
         and max(told, default=0) <= last + 1
     )
 

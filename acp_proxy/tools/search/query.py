@@ -54,6 +54,15 @@ def join_words(text: str) -> str:
     return text.replace(SPACE, "")
 
 
+SAID = "text"
+"""What user and agents said and the titles of tool calls, without thoughts, plans and failures: a column."""
+
+
+def limit_to_said(question: str) -> str:
+    """The SQLite query for the same in what was said."""
+    return f"{SAID} : ({question})"
+
+
 def limit_to_parts(question: str, parts: Iterable[TurnPart]) -> str:
     """The SQLite query for the same in these parts of a turn, which are columns: each word in any of them."""
     return f"{{{' '.join(parts)}}} : ({question})"

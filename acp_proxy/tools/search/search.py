@@ -42,7 +42,7 @@ from acp_proxy.tools.search.fts_table import (
     decode_second,
     decode_transcript,
     find_or_create,
-    make_text,
+    make_texts,
 )
 from acp_proxy.tools.search.query import TurnPart, limit_to_parts, separate_words
 from acp_proxy.tools.search.turn_text import BEGINNING, TurnReader
@@ -410,8 +410,8 @@ def read_addition(
     goes_on = before is not None and _is_continued(before, header.created_at, reading)
     start = before.place if before is not None and goes_on else BEGINNING
     turns = TurnReader(start)
-    told = [TurnText(0, _find_beginning(reading, header), (separate_words(title),))] if title else []
-    told += [TurnText(turn.number, turn.at, (make_text(turn.text),)) for turn in turns.read(reading) if turn.pieces]
+    told = [TurnText(0, _find_beginning(reading, header), (separate_words(title), ""))] if title else []
+    told += [TurnText(turn.number, turn.at, make_texts(turn)) for turn in turns.read(reading) if any(turn.texts)]
     seen = IndexedTranscript(header.created_at, reading.inode, turns.size, turns.last)
     return Addition(key, before, seen, start.turns, told)
 

@@ -94,12 +94,20 @@ class _DividedTurn:
 
 
 def _describe(call: ToolCall) -> Iterator[str]:
-    """What a call is: its title, its tool, its input, and the files that it names."""
+    """What a call is: its title, its tool, its input, the files that it names, and their changed lines."""
     for name in ("title", "name"):
         yield acp.text(call.fields, name) or ""
     yield _shorten("\n".join(_iterate_texts(call.fields.get("rawInput"))))
     for place in (*_items(call.fields.get("locations")), *_items(call.fields.get("content"))):
         yield acp.text(place, "path") or ""
+        if acp.text(place, "type") == "diff":
+            yield _shorten("\n".join(_find_changed_lines(acp.text(place, "oldText"), acp.text(place, "newText"))))
+
+
+def _find_changed_lines(old: str | None, new: str | None) -> list[str]:
+    """The lines that only one of both texts has, the new ones first. To compare them in order would take long."""
+    before, after = (dict.fromkeys(text.splitlines() if text else ()) for text in (old, new))
+    return [*(line for line in after if line not in before), *(line for line in before if line not in after)]
 
 
 def _read_output(call: ToolCall) -> Iterator[str]:

@@ -1,8 +1,10 @@
 """Reads the searchable text of each turn of a transcript.
 
-That is the user's text, the agent's messages (chunks joined) and the titles of tool calls, separated by ``BETWEEN``;
-not thoughts, plans, or the input and output of tools. A turn begins with each prompt. In what an agent replayed before
-the first prompt, a turn begins with a user message that follows anything but a plan.
+That is what ``show`` shows, but for the lines of diffs: the user's text, the agent's messages (chunks joined) and the
+titles of tool calls; and apart from these, since an agent that looks up earlier sessions gets only these: thoughts,
+plans, why a call or the turn failed. Each is separated by ``BETWEEN``. Not the input and output of tools. A turn begins
+with each prompt. In what an agent replayed before the first prompt, a turn begins with a user message that follows
+anything but a plan.
 
 Reading can continue later from the last turn. Raises only OSError.
 """
@@ -14,9 +16,10 @@ from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.tools.search.query import BETWEEN
-from acp_proxy.transcript.file_format import Entry
+from acp_proxy.transcript.file_format import Entry, NoteType
 from acp_proxy.transcript.reader import AlikeLines, Reading
 from acp_proxy.transcript.v2_entries import read_as_v1
+from acp_proxy.views.sanitize import strip_sequences
 
 _LONGEST = 1024 * 1024
 """Characters of one turn that are searched: more than anyone says. Longer pasted text is cut."""
@@ -39,29 +42,37 @@ class SearchedTurn:
     """One turn.
 
     ``number``: counted from 1. ``at``: when it began, in transcript format. ``prompt``: the text of its prompt.
-    ``titles``: the titles of tool calls so far. ``size``: characters of its text.
+    ``pieces``: of what was said; ``asides``: of thoughts, plans and failures. ``told``: what is there only once: the
+    titles of tool calls, the steps of plans. ``size``: characters of all.
     """
 
     number: int
     at: str
     pieces: list[str] = field(default_factory=list)
+    asides: list[str] = field(default_factory=list)
     size: int = 0
     prompt: str = ""
-    titles: set[str] = field(default_factory=set)
+    told: set[str] = field(default_factory=set)
     is_answered: bool = False
     """Whether it contains anything but the user's words."""
 
     @property
-    def text(self) -> str:
-        """The searchable text."""
-        return "".join(self.pieces)
+    def texts(self) -> tuple[str, str]:
+        """The searchable text: what was said, and the asides."""
+        return "".join(self.pieces), "".join(self.asides)
 
-    def add_text(self, text: str, *, goes_on: bool = False) -> None:
+    def add_text(self, text: str, *, goes_on: bool = False, aside: bool = False) -> None:
         """Add text; ``goes_on``: it continues the last message."""
+        pieces = self.asides if aside else self.pieces
         if self.size < _LONGEST:
-            start = BETWEEN if self.pieces and not goes_on else ""
-            self.pieces.append(f"{start}{text[: _LONGEST - self.size]}")
+            start = BETWEEN if pieces and not goes_on else ""
+            pieces.append(f"{start}{text[: _LONGEST - self.size]}")
             self.size += len(text)
+
+    def add_once(self, text: str, *, aside: bool = False) -> None:
+        if text and text not in self.told:
+            self.told.add(text)
+            self.add_text(text, aside=aside)
 
 
 class TurnReader:
@@ -77,18 +88,25 @@ class TurnReader:
         self._count = start.turns
         self._turn: SearchedTurn | None = None
         self._is_prompted = False
-        self._message: str | None = None
-        """The ``messageId`` of the agent's current message; None if the next chunk begins a new one."""
+        self._message: tuple[Role, str] | None = None
+        """Whose message the last chunk was of, and its ``messageId``; None if the next chunk begins a new one."""
         self._is_speaking = False
-        """Whether the last line was a chunk of the agent's message."""
+        """Whether the last line was a chunk of the agent's message or thought."""
+        self._asked: tuple[str, object] | None = None
+        """The run and the request's id of the turn's prompt."""
+        self._updates: dict[str, list[Mapping[str, object]]] = {}
+        """Of the turn's calls that have not ended, by their id."""
+        self._failed_terminals: set[str] = set()
+        """The client's terminals in calls that failed: their output is noted later."""
         self._ended: list[SearchedTurn] = []
 
     def read(self, reading: Reading) -> Iterator[SearchedTurn]:
         """The turns in order; the last one may be incomplete. Raises OSError."""
         for line in read_as_v1(reading.read_alike(self.size, self._at_line)):
             if isinstance(line, AlikeLines):
-                if self._is_speaking and self._turn is not None:
-                    self._turn.add_text(line.chunks.text, goes_on=True)
+                if self._is_speaking and self._turn is not None and self._message is not None:
+                    is_thought = self._message[0] is Role.THOUGHT
+                    self._turn.add_text(line.chunks.text, goes_on=True, aside=is_thought)
             elif line.entry is not None:
                 self._at_line = line.number
                 self._add(line.entry)
@@ -102,11 +120,13 @@ class TurnReader:
     def _add(self, entry: Entry) -> None:
         self._is_speaking = False
         if entry.note is not None:
+            self._add_note(entry.note)
             return
         method, params = acp.text(entry.value, "method"), acp.member(entry.value, "params")
         if entry.peer is Peer.CLIENT:
             if method == acp.PROMPT:
                 self._add_prompt(entry.at, acp.member(params, "prompt"))
+                self._asked = entry.run, acp.member(entry.value, "id")
             elif method == acp.STEERING:
                 self._add_steering(entry.at, acp.member(params, "prompt"))
         elif method == acp.UPDATE:
@@ -115,6 +135,8 @@ class TurnReader:
                 self._add_update(entry.at, update)
         elif method == acp.REQUEST_PERMISSION:
             self._add_call(self._find_turn(entry.at), acp.member(params, "toolCall"))
+        elif entry.of == acp.PROMPT and self._asked == (entry.run, acp.member(entry.value, "id")):
+            self._add_aside(acp.text(acp.member(entry.value, "error"), "message"))
 
     def _add_prompt(self, at: str, blocks: object) -> None:
         turn = self._begin_turn(at)
@@ -140,14 +162,18 @@ class TurnReader:
             return
         turn = self._find_turn(at)
         turn.is_answered |= kind != update_kinds.PLAN  # replays have only the last of several, which may move
-        if role is Role.AGENT and (text := acp.text(content, "text")) is not None:
-            message = acp.text(update, "messageId") or ""
-            turn.add_text(text, goes_on=self._message == message)
+        if role in (Role.AGENT, Role.THOUGHT) and (text := acp.text(content, "text")) is not None:
+            message = role, acp.text(update, "messageId") or ""
+            turn.add_text(text, goes_on=self._message == message, aside=role is Role.THOUGHT)
             self._message, self._is_speaking = message, True
             return
         self._message = None
         if role is Role.CALL:
             self._add_call(turn, update)
+            self._add_failure(update)
+        elif kind == update_kinds.PLAN and isinstance(entries := update.get("entries"), list):
+            for entry in entries:
+                turn.add_once(acp.text(entry, "content") or "", aside=True)
 
     def _add_user_chunk(self, at: str, text: str) -> None:
         """A user message from the agent. If the prompt contains it, it is an echo and not added."""
@@ -157,14 +183,45 @@ class TurnReader:
         if text.strip() in turn.prompt:
             self._message = None
         else:
-            turn.add_text(text, goes_on=self._message == update_kinds.USER_CHUNK)
-            self._message = update_kinds.USER_CHUNK
+            message = Role.USER, ""
+            turn.add_text(text, goes_on=self._message == message)
+            self._message = message
 
     def _add_call(self, turn: SearchedTurn, call: object) -> None:
-        title = acp.text(call, "title")
-        if title and title not in turn.titles:
-            turn.titles.add(title)
-            turn.add_text(title)
+        turn.add_once(acp.text(call, "title") or "")
+
+    def _add_failure(self, update: Mapping[str, object]) -> None:
+        """Why a call failed, once it has."""
+        id, status = acp.text(update, "toolCallId") or "", acp.text(update, "status")
+        if any(name in update for name in ("content", "rawOutput", "_meta")):
+            self._updates.setdefault(id, []).append(update)
+        if status not in ("completed", "failed"):
+            return
+        updates = self._updates.pop(id, [])
+        if status == "failed" and updates:
+            # Imported late: slow, and most calls succeed.
+            from acp_proxy.replay.tool_calls import merge_updates
+            from acp_proxy.views.conversation import ToolCall
+            from acp_proxy.views.passages import find_shown_reason
+
+            fields = merge_updates(updates) | {"status": status}
+            self._add_aside(find_shown_reason(ToolCall(id, fields, True)))
+            content = fields.get("content")
+            for item in content if isinstance(content, list) else ():
+                self._failed_terminals.add(acp.text(item, "terminalId") or "")
+
+    def _add_note(self, note: Mapping[str, object]) -> None:
+        kind = note.get("type")
+        if kind == NoteType.FAILED:
+            self._add_aside(acp.text(note, "message"))
+        elif kind == NoteType.TERMINAL and acp.text(note, "terminalId") in self._failed_terminals:
+            from acp_proxy.views.passages import shorten_to_end
+
+            self._add_aside(shorten_to_end(strip_sequences(acp.text(note, "output") or "").strip())[0])
+
+    def _add_aside(self, text: str | None) -> None:
+        if self._turn is not None:
+            self._turn.add_once(strip_sequences(text or ""), aside=True)
 
     def _find_turn(self, at: str) -> SearchedTurn:
         return self._turn if self._turn is not None else self._begin_turn(at)
@@ -174,6 +231,9 @@ class TurnReader:
             self._ended.append(self._turn)
         if self._turn is None or self._at_line != self.last.line:  # a damaged line may contain several turns
             self.last = TurnStart(self.size, self._at_line, self._count)
+        self._updates.clear()
+        self._failed_terminals.clear()
+        self._asked = None
         self._count += 1
         self._turn = SearchedTurn(self._count, at)
         return self._turn

@@ -160,7 +160,7 @@ class _Site:
         with self._reading(request) as (_, row, reading):
             hider, topics = _make_hider(row), []
             for turn in TurnReader(BEGINNING).read(reading):
-                text = (turn.prompt or turn.text).strip()[: _TOPIC * 100]
+                text = (turn.prompt or turn.texts[0]).strip()[: _TOPIC * 100]
                 topic = strip_markdown(clean(hider.hide(text).split("\n")[0], _TOPIC) or "")
                 topics.append((turn.number, topic or f"Turn {turn.number}"))
         return _answer(self._pages.render_contents(row, topics))

@@ -50,6 +50,14 @@ def test_a_search_quotes_the_turn_and_cites_session_turn_and_time(store: Both) -
     )
 
 
+@pytest.mark.parametrize("words", ["thinking", "thinkin", "refused", "cookie refused"])
+def test_a_search_finds_no_thoughts_and_no_output(store: Both, words: str) -> None:
+    fixed(store)
+    failed = {**CALL, "toolCallId": "d", "status": "failed", "content": [], "rawOutput": "connection refused"}
+    store_session(store, "two", ("A cookie", [failed]), agent="claude", cwd="/project")
+    assert lookup(store).answer_search(words, "", 5).startswith("No earlier turn")
+
+
 def test_a_session_is_read_with_the_titles_of_its_tool_calls(store: Both) -> None:
     fixed(store)
     assert lookup(store).answer_read("claude/one", "") == (

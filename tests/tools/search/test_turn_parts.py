@@ -57,6 +57,8 @@ WORDS = {
     "tests verbose": TurnPart.TOOLS,
     "src mend.py": TurnPart.TOOLS,
     "other.py": TurnPart.TOOLS,
+    "written line": TurnPart.TOOLS,
+    "former line": TurnPart.TOOLS,
     "passed": TurnPart.OUTPUT,
 }
 
@@ -65,7 +67,7 @@ WORDS = {
 def test_words_are_found_in_their_part_alone(store: Both, words: str, part: TurnPart) -> None:
     link = {"type": "resource_link", "name": "notes.txt", "uri": "file:///n"}
     given = {"command": ["make", "tests"], "env": [{"name": "tests", "value": "verbose"}]}
-    diff = {"type": "diff", "path": "/p/other.py", "oldText": None, "newText": "written"}
+    diff = {"type": "diff", "path": "/p/other.py", "oldText": "same\nformer line", "newText": "same\nwritten line"}
     talk.keep(
         store,
         AGENT,
@@ -80,8 +82,8 @@ def test_words_are_found_in_their_part_alone(store: Both, words: str, part: Turn
     )
     assert [each for each in TurnPart if found(store, words, parts=(each,))] == [part]
     assert found(store, words, parts=tuple(TurnPart)) == [(talk.SESSION, [1])]
-    assert not found(store, "written", parts=tuple(TurnPart))
     assert not found(store, "secretly", parts=tuple(TurnPart))
+    assert not found(store, "same", parts=tuple(TurnPart))
 
 
 def test_without_parts_output_and_input_are_neither_found_nor_stored(store: Both, root: Path) -> None:

@@ -15,6 +15,7 @@ from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import Reading
 from acp_proxy.views import conversation
+from acp_proxy.views.passages import Heading, make_passages
 from tests import strategies  # noqa: F401 - no time limits
 from tests.store import talk
 from tests.store.talk import answer, prompt, said, update
@@ -42,7 +43,7 @@ def turns(path: Path, start: TurnStart = BEGINNING) -> tuple[list[SearchedTurn],
 
 
 def texts(path: Path) -> list[str]:
-    return [turn.text for turn in turns(path)[0]]
+    return [turn.texts[0] for turn in turns(path)[0]]
 
 
 def test_messages_are_joined_and_tool_calls_named(tmp_path: Path) -> None:
@@ -67,10 +68,11 @@ def test_messages_are_joined_and_tool_calls_named(tmp_path: Path) -> None:
 
     found, _ = turns(path)
 
-    assert [turn.text for turn in found] == [
+    assert [turn.texts[0] for turn in found] == [
         "Mend the login.py page\x1eI look at it. Now.\x1eRead\x1eRead login.py\x1eDone.",
         "Thanks",
     ]
+    assert [turn.texts[1] for turn in found] == ["secretly\x1ea plan", ""]
     assert [(turn.number, turn.at) for turn in found] == [(1, talk.time(1)), (2, talk.time(20))]
 
 
@@ -124,6 +126,9 @@ _LINES = [
     update(USER, **text("of the user")),
     update("tool_call", toolCallId="1", title="Read"),
     update("tool_call_update", toolCallId="1", title="Read it"),
+    update(THOUGHT, **text("of it")),
+    update("tool_call_update", toolCallId="1", status="failed", content=[{"type": "content", **text("ENOENT")}]),
+    update("plan", entries=[{"content": "a step"}]),
     update("usage_update", used=1),
     update("unknown", value=1),
     answer(),
@@ -141,8 +146,8 @@ def test_continuing_from_the_last_turn_gives_the_same_turns(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("turns")
-    whole = [(turn.number, turn.text) for turn in turns(write(folder, *lines))[0]]
-    known: dict[int, str] = {}
+    whole = [(turn.number, turn.texts) for turn in turns(write(folder, *lines))[0]]
+    known: dict[int, tuple[str, str]] = {}
     place, all_bytes = BEGINNING, write(folder, *lines).read_bytes()
     header = len(file_format.encode_header(talk.header()))
     ends = sorted(data.draw(st.lists(st.integers(header, len(all_bytes)), max_size=4)))
@@ -151,7 +156,7 @@ def test_continuing_from_the_last_turn_gives_the_same_turns(
         path.write_bytes(all_bytes[:end])
         found, made = turns(path, place)
         known = {number: words for number, words in known.items() if number <= place.turns}
-        known |= {turn.number: turn.text for turn in found}
+        known |= {turn.number: turn.texts for turn in found}
         place = made.last
     assert sorted(known.items()) == whole
 
@@ -186,9 +191,40 @@ def test_turns_are_the_shown_turns_with_all_their_words(
     }
     reading.close()
     assert divided == {number: words for number, words in shown if words}
-    found = {turn.number: set(re.findall(r"w\d+w", turn.text)) for turn in turns(path)[0]}
+    found = {turn.number: set(re.findall(r"w\d+w", turn.texts[0])) for turn in turns(path)[0]}
     assert list(found) == [number for number, _ in shown]
     assert all(words <= found[number] for number, words in shown)
+
+
+_SHOWN = _SAID | {
+    "thought": lambda word: update(THOUGHT, **text(f"{word} ")),
+    "plan": lambda word: update("plan", entries=[{"content": word, "status": "pending", "priority": "low"}]),
+    "failed": lambda word: update("tool_call", toolCallId=word, status="failed", rawOutput={"stderr": word}),
+    "fails": lambda word: (
+        update("tool_call", toolCallId=word.strip("w"), status="pending", content=[{"type": "content", **text(word)}])
+        + update("tool_call_update", toolCallId=word.strip("w"), status="failed")
+    ),
+    "terminal": lambda word: (
+        update("tool_call", toolCallId=word, content=[{"type": "terminal", "terminalId": word}], status="failed")
+        + talk.note("terminal", terminalId=word, output=f"{word}\n" * 20)
+    ),
+    "error": lambda word: answer(error={"code": 1, "message": word}),
+    "gone": lambda word: talk.note("failed", message=word),
+}
+
+
+@given(st.lists(st.sampled_from(list(_SHOWN)), max_size=30))
+@example(["prompt", "failed", "fails", "terminal", "thought", "plan", "error", "prompt", "fails", "gone"])
+def test_all_that_show_shows_is_searched(tmp_path_factory: pytest.TempPathFactory, kinds: list[str]) -> None:
+    path = write(tmp_path_factory.mktemp("turns"), *(_SHOWN[kind](f"w{at}w") for at, kind in enumerate(kinds)))
+    reading = Reading(path)
+    number, shown = 0, dict[int, set[str]]()
+    for passage in make_passages(conversation.read_parts(reading, talk.SESSION)):
+        number = passage.number if isinstance(passage, Heading) else number
+        shown.setdefault(number, set()).update(re.findall(r"w\d+w", repr(passage)))
+    reading.close()
+    found = {turn.number: set(re.findall(r"w\d+w", "".join(turn.texts))) for turn in turns(path)[0]}
+    assert {number: words - found[number] for number, words in shown.items() if words - found[number]} == {}
 
 
 def test_plans_do_not_separate_messages(tmp_path: Path) -> None:
