@@ -166,14 +166,15 @@ def read_parts(
     child: OpenChild = _open_no_child,
     lines: Iterable[Line | AlikeLines] | None = None,
     page: int = _PAGE,
+    turns: int = 0,
 ) -> Iterator[Part]:
     """The turns in parts: ``TurnBegin``, items, ``TurnEnd``. A message may come in several parts. Raises OSError.
 
-    ``child``: as for ``read_turns``. ``lines``: the reading's, of a caller who watches them. ``page``: the bytes of a
-    turn that are read before its first item comes.
+    ``child``: as for ``read_turns``. ``lines``: the reading's, of a caller who watches them or begins at a later turn;
+    ``turns``: how many turns are before them. ``page``: the bytes of a turn that are read before its first item comes.
     """
     chosen = reading.read_alike() if lines is None else lines
-    return _PartReader(session, reading.other_ids, page, child).read(read_as_v1(chosen))
+    return _PartReader(session, reading.other_ids, page, child, turns=turns).read(read_as_v1(chosen))
 
 
 def number_turns(lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:
@@ -202,15 +203,17 @@ class _PartReader:
         child: OpenChild = _open_no_child,
         known: set[str] | None = None,
         depth: int = 0,
+        turns: int = 0,
     ) -> None:
-        """``known``: the sessions that were told already. ``depth``: how many sessions this one is inside."""
+        """``known``: the sessions that were told already. ``depth``: how many sessions this one is inside. ``turns``:
+        how many come before what is read."""
         self._child = child
         self._known = known if known is not None else {session}
         self._depth = depth
         self._replayer = Replayer(
             session, run="", tool_limit=0, other_ids=other_ids, page=page, kinds=update_kinds.OPTIONAL, at_once=True
         )
-        self._count = 0
+        self._count = turns
         self._is_open = False
         self._only_user = True  # this turn has only user messages so far
         self._prompted: tuple[str, object] | None = None

@@ -189,6 +189,36 @@ def test_a_long_conversation_goes_on_to_its_end(seen: Seen, served: ServedPages)
     assert seen.wrong == []
 
 
+def test_the_end_of_a_long_conversation_is_a_key_away_and_leads_back_to_its_beginning(
+    seen: Seen, served: ServedPages
+) -> None:
+    page = seen.page
+    open_session(page, served, "Long")
+    page.keyboard.press("End")
+    page.wait_for_url("**?before=end#end")
+    assert page.get_by_text("the end").is_visible()
+    assert page.locator(".more").count() == 0
+    while (link := page.locator(".earlier")).count():
+        address, top = (
+            link.get_attribute("href"),
+            "document.querySelector('main > section').getBoundingClientRect().top",
+        )
+        page.evaluate("scrollTo(0, 400)")
+        before = page.evaluate(f"window.first = document.querySelector('main > section'), {top}")
+        page.locator(f".earlier:not([href='{address}']), main:not(:has(.earlier))").first.wait_for()
+        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert abs(page.evaluate("window.first.getBoundingClientRect().top") - before) < 2
+    assert page.locator(".call").count() == 900
+    page.keyboard.press("Home")
+    assert "before=end" in page.url
+    open_session(page, served, "Long")
+    page.locator(".contents a", has_text="Last").click()
+    page.wait_for_url("**?turn=2#turn-2")
+    page.keyboard.press("Home")
+    page.wait_for_url(re.compile(r"/session/[^?]*$"))
+    assert seen.wrong == []
+
+
 def test_a_result_of_the_search_opens_at_its_turn(seen: Seen, served: ServedPages) -> None:
     page = seen.page
     page.goto(served.root)

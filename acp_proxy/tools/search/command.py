@@ -82,13 +82,14 @@ def search(
     """Find the turns that contain all of these words.
 
     The order does not matter. The search covers what show shows, but for the lines of diffs: what you and the agent
-    said, thoughts, plans, titles of tool calls and sessions, and why a call failed. It ignores case and accents. An argument with spaces is a phrase. The newest results come first.
-    If the output is not a terminal, each line has id, turn, title, agent, directory, time and text, separated by tabs.
-    If nothing has the words, words that begin with them are searched (not with --json). The exit status is 1 if nothing
-    matches.
+    said, thoughts, plans, titles of tool calls and sessions, and why a call failed. It ignores case and accents. An
+    argument with spaces is a phrase. The newest results come first. If the output is not a terminal, each line has id,
+    turn, title, agent, directory, time and text, separated by tabs. If nothing has the words, words that begin with
+    them are searched (not with --json). The exit status is 1 if nothing matches.
 
-    --in searches only a part of each turn: your words (user), the agent's messages (agent), what tool calls are (tools:
-    titles, input, files), or what they printed (output: the beginning and the end of each). Several may be given.
+    --in searches only a part of each turn: your words (user), the agent's messages (agent), what tool calls are
+    (tools: titles, input, files, diffs), or what they printed (output: the beginning and the end of each). Several may
+    be given.
 
     A search reads what no search has read yet, the newest sessions first, until it has its results. On a terminal, each
     result appears as soon as no newer one can come. You may interrupt it.

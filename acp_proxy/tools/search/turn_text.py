@@ -41,13 +41,14 @@ BEGINNING = TurnStart()
 class SearchedTurn:
     """One turn.
 
-    ``number``: counted from 1. ``at``: when it began, in transcript format. ``prompt``: the text of its prompt.
-    ``pieces``: of what was said; ``asides``: of thoughts, plans and failures. ``told``: what is there only once: the
-    titles of tool calls, the steps of plans. ``size``: characters of all.
+    ``number``: counted from 1. ``at``: when it began, in transcript format; ``start``: where. ``prompt``: the text of
+    its prompt. ``pieces``: of what was said; ``asides``: of thoughts, plans and failures. ``told``: what is there only
+    once: the titles of tool calls, the steps of plans. ``size``: characters of all.
     """
 
     number: int
     at: str
+    start: TurnStart = BEGINNING
     pieces: list[str] = field(default_factory=list)
     asides: list[str] = field(default_factory=list)
     size: int = 0
@@ -55,6 +56,9 @@ class SearchedTurn:
     told: set[str] = field(default_factory=set)
     is_answered: bool = False
     """Whether it contains anything but the user's words."""
+    is_apart: bool = False
+    """A prompt began it, and no earlier one waits for its answer: ``read_parts`` tells the same of it without the turns
+    before it, but for changes of their calls, and the past if the agent replays it late."""
 
     @property
     def texts(self) -> tuple[str, str]:
@@ -78,11 +82,14 @@ class SearchedTurn:
 class TurnReader:
     """Reads a transcript's turns from a place on.
 
-    ``last``: where its last turn begins. ``size``: the offset up to which it was read.
+    ``last``: where its last turn begins. ``size``: the offset up to which it was read. ``waiting``: the prompts before
+    the last turn without an answer, by run and request id.
     """
 
-    def __init__(self, start: TurnStart) -> None:
+    def __init__(self, start: TurnStart, waiting: tuple[tuple[str, str], ...] = ()) -> None:
+        """``waiting``: before ``start``."""
         self.last = start
+        self.waiting = waiting
         self.size = start.offset
         self._at_line = start.line
         self._count = start.turns
@@ -92,8 +99,9 @@ class TurnReader:
         """Whose message the last chunk was of, and its ``messageId``; None if the next chunk begins a new one."""
         self._is_speaking = False
         """Whether the last line was a chunk of the agent's message or thought."""
-        self._asked: tuple[str, object] | None = None
+        self._asked: tuple[str, str] | None = None
         """The run and the request's id of the turn's prompt."""
+        self._waiting = list(waiting)
         self._updates: dict[str, list[Mapping[str, object]]] = {}
         """Of the turn's calls that have not ended, by their id."""
         self._failed_terminals: set[str] = set()
@@ -126,7 +134,8 @@ class TurnReader:
         if entry.peer is Peer.CLIENT:
             if method == acp.PROMPT:
                 self._add_prompt(entry.at, acp.member(params, "prompt"))
-                self._asked = entry.run, acp.member(entry.value, "id")
+                self._asked = _name_prompt(entry)
+                self._waiting.append(self._asked)
             elif method == acp.STEERING:
                 self._add_steering(entry.at, acp.member(params, "prompt"))
         elif method == acp.UPDATE:
@@ -135,12 +144,15 @@ class TurnReader:
                 self._add_update(entry.at, update)
         elif method == acp.REQUEST_PERMISSION:
             self._add_call(self._find_turn(entry.at), acp.member(params, "toolCall"))
-        elif entry.of == acp.PROMPT and self._asked == (entry.run, acp.member(entry.value, "id")):
-            self._add_aside(acp.text(acp.member(entry.value, "error"), "message"))
+        elif entry.of == acp.PROMPT:
+            if (asked := _name_prompt(entry)) in self._waiting:
+                self._waiting.remove(asked)
+            if self._asked == asked:
+                self._add_aside(acp.text(acp.member(entry.value, "error"), "message"))
 
     def _add_prompt(self, at: str, blocks: object) -> None:
         turn = self._begin_turn(at)
-        self._is_prompted, self._message = True, None
+        self._is_prompted, self._message, turn.is_apart = True, None, not self.waiting
         turn.prompt = _join_blocks(blocks)
         if turn.prompt:
             turn.add_text(turn.prompt)
@@ -231,12 +243,18 @@ class TurnReader:
             self._ended.append(self._turn)
         if self._turn is None or self._at_line != self.last.line:  # a damaged line may contain several turns
             self.last = TurnStart(self.size, self._at_line, self._count)
+            self.waiting = tuple(self._waiting)
         self._updates.clear()
         self._failed_terminals.clear()
         self._asked = None
         self._count += 1
-        self._turn = SearchedTurn(self._count, at)
+        self._turn = SearchedTurn(self._count, at, self.last)
         return self._turn
+
+
+def _name_prompt(entry: Entry) -> tuple[str, str]:
+    """The run and the request's id of a prompt, or of its answer."""
+    return entry.run, repr(acp.member(entry.value, "id"))
 
 
 def _join_blocks(blocks: object) -> str:

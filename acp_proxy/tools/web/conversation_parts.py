@@ -1,17 +1,20 @@
 """A conversation in parts that a browser can show one after the other, however long it is.
 
-Whoever reads on asks for the next part. The reading that made the last one waits for that, for a minute: to read from
-the beginning for every part would take longer and longer.
+Whoever reads on asks for the next part. The reading that made the last one waits for that, for a minute: to read a long
+turn from its beginning for every part would take longer and longer. Whoever jumps to a turn, or reads back, has the
+conversation read from a turn on.
 """
 
 import threading
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import dropwhile, takewhile
 
 from msgspec import Struct
 
 from acp_proxy.store.sessions import Reading
+from acp_proxy.tools.search.turn_text import BEGINNING, TurnStart
 from acp_proxy.views import document
 from acp_proxy.views.conversation import (
     ConversationTurn,
@@ -73,25 +76,81 @@ def name_calls(pieces: Iterable[Piece]) -> Iterator[Piece]:
         yield Piece(turn, continuations.pop())
 
 
+Position = tuple[int, int]
+"""Of a piece: the turn's number, and the piece's ``continuation``."""
+
+
 class ConversationPart(Struct, frozen=True):
-    """What is shown at once. ``is_last``: nothing follows in what was recorded so far."""
+    """What is shown at once. ``next``: where it goes on; None: nothing follows in what was recorded so far."""
 
     pieces: list[Piece]
-    is_last: bool
+    next: Position | None
 
 
 def group_pieces(pieces: Iterable[Piece]) -> Iterator[ConversationPart]:
     """The pieces that make a part each; at least one part."""
-    part: list[Piece] = []
-    count = size = 0
+    part = _GrowingPart()
     for piece in pieces:
-        if count >= _ITEMS or size >= _SIZE:
-            yield ConversationPart(part, is_last=False)
-            part, count, size = [], 0, 0
-        part.append(piece)
-        count += len(piece.turn.items)
-        size += sum(map(_measure, piece.turn.items))
-    yield ConversationPart(part, is_last=True)
+        if part.is_full:
+            yield ConversationPart(list(part.pieces), locate_piece(piece))
+            part = _GrowingPart()
+        part.add(piece)
+    yield ConversationPart(list(part.pieces), None)
+
+
+def find_part_before(pieces: Iterable[Piece], end: Position) -> ConversationPart:
+    """The last pieces before a place, no more than fit into a part; at least one if there is one."""
+    part = _GrowingPart()
+    for piece in takewhile(lambda piece: locate_piece(piece) < end, pieces):
+        part.add(piece)
+        part.drop_first()
+    return ConversationPart(list(part.pieces), end)
+
+
+class _GrowingPart:
+    def __init__(self) -> None:
+        self.pieces: deque[Piece] = deque()
+        self._sizes: deque[tuple[int, int]] = deque()
+        self._count = self._size = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._count >= _ITEMS or self._size >= _SIZE
+
+    def add(self, piece: Piece) -> None:
+        count, size = len(piece.turn.items), sum(map(_measure, piece.turn.items))
+        self.pieces.append(piece)
+        self._sizes.append((count, size))
+        self._count += count
+        self._size += size
+
+    def drop_first(self) -> None:
+        """Drop the first pieces as long as the others make a full part."""
+        while len(self.pieces) > 1:
+            count, size = self._sizes[0]
+            if self._count - count < _ITEMS and self._size - size < _SIZE:
+                return
+            self._count -= count
+            self._size -= size
+            self._sizes.popleft()
+            self.pieces.popleft()
+
+
+def choose_start(starts: Sequence[TurnStart], end: Position, size: int) -> TurnStart:
+    """Where to read a part that ends there: no further back than it takes. ``starts``: of the turns. ``size``: of the
+    transcript."""
+    number, continuation = end
+    if continuation:  # what comes before it in its turn fills a part
+        return starts[number - 1]
+    until = starts[number - 1].offset if number <= len(starts) else size
+    first = number - 1
+    while first > 1 and until - starts[first - 2].offset <= _SIZE:
+        first -= 1
+    return starts[first - 1]
+
+
+def locate_piece(piece: Piece) -> Position:
+    return piece.turn.number, piece.continuation
 
 
 def _measure(item: Item) -> int:
@@ -102,18 +161,31 @@ def _measure(item: Item) -> int:
 
 
 class OpenConversation:
-    """A transcript that is read part by part. ``next``: the number of the part that ``read`` returns, from 1."""
+    """A transcript that is read part by part. ``next``: the place of the part that ``read`` returns."""
 
-    def __init__(self, reading: Reading, session: str, child: OpenChild) -> None:
-        """``session``, ``child``: as for ``read_parts``."""
-        self.next = 1
+    def __init__(
+        self, reading: Reading, session: str, child: OpenChild, start: TurnStart = BEGINNING, first: Position = (1, 0)
+    ) -> None:
+        """``session``, ``child``: as for ``read_parts``. ``start``: where to read; ``first``: the first that is wanted
+        of what is there."""
+        self.next: Position | None = first
         self.reading = reading
-        self._parts = group_pieces(name_calls(cut_turns(read_parts(reading, session, child, page=_FIRST_READ))))
+        self._parts = group_pieces(read_pieces(reading, session, child, start, first))
 
     def read(self) -> ConversationPart | None:
         """The next part; None after the last one. Raises OSError."""
-        self.next += 1
-        return next(self._parts, None)
+        part = next(self._parts, None)
+        self.next = part.next if part is not None else None
+        return part
+
+
+def read_pieces(
+    reading: Reading, session: str, child: OpenChild, start: TurnStart, first: Position = (1, 0)
+) -> Iterator[Piece]:
+    """The pieces of a conversation from a place on. Raises OSError."""
+    lines = reading.read_alike(start.offset, start.line)
+    parts = read_parts(reading, session, child, lines, _FIRST_READ, start.turns)
+    return dropwhile(lambda piece: locate_piece(piece) < first, name_calls(cut_turns(parts)))
 
 
 class WaitingConversations:
@@ -123,10 +195,11 @@ class WaitingConversations:
         self._most = most
         self._seconds = seconds
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, str, int], tuple[OpenConversation, threading.Timer]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str, Position], tuple[OpenConversation, threading.Timer]] = OrderedDict()
 
     def put(self, agent: str, name: str, conversation: OpenConversation) -> None:
-        """Keep a conversation until it is taken, or for a time; then its transcript is closed."""
+        """Keep a conversation until it is taken, or for a time; then its transcript is closed. Something follows."""
+        assert conversation.next is not None
         place = agent, name, conversation.next
         timer = threading.Timer(self._seconds, self._drop, place)
         timer.daemon = True
@@ -138,16 +211,16 @@ class WaitingConversations:
         if oldest is not None:
             self._drop(*oldest)
 
-    def take(self, agent: str, name: str, number: int) -> OpenConversation | None:
-        """The conversation whose next part has this number. It is the caller's now."""
+    def take(self, agent: str, name: str, place: Position) -> OpenConversation | None:
+        """The conversation whose next part begins in this place. It is the caller's now."""
         with self._lock:
-            found = self._kept.pop((agent, name, number), None)
+            found = self._kept.pop((agent, name, place), None)
         if found is None:
             return None
         conversation, timer = found
         timer.cancel()
         return conversation
 
-    def _drop(self, agent: str, name: str, number: int) -> None:
-        if (found := self.take(agent, name, number)) is not None:
+    def _drop(self, agent: str, name: str, place: Position) -> None:
+        if (found := self.take(agent, name, place)) is not None:
             found.reading.close()

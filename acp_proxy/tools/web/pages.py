@@ -17,6 +17,7 @@ from acp_proxy.tools.search.results import split_excerpt
 from acp_proxy.tools.search.search import Hit, SearchResult
 from acp_proxy.tools.stats.usage import GroupUsage
 from acp_proxy.tools.web.charts import draw_bar, draw_columns
+from acp_proxy.tools.web.conversation_parts import Position
 from acp_proxy.views.document import Head
 from acp_proxy.views.formatting import (
     format_amounts,
@@ -54,13 +55,14 @@ class RowsPage(Struct, frozen=True):
 
 
 class SessionPage(Struct, frozen=True):
-    """A part of a conversation. ``turns``: as HTML. ``part``: its number. ``size``: of the transcript, in bytes."""
+    """A part of a conversation. ``turns``: as HTML. ``first``: where it begins. ``next``: where it goes on; None: this
+    is the end. ``size``: of the transcript, in bytes."""
 
     row: ListedSession
     head: Head
     turns: Sequence[str]
-    part: int
-    is_last: bool
+    first: Position
+    next: Position | None
     size: int
 
 
@@ -140,17 +142,20 @@ class Pages:
     def render_session(self, page: SessionPage) -> str:
         row, place = page.row, self._locate(page.row)
         id = f"<code>{escape(join_lines(row.selector))}</code>"
-        links = f'<p class="links"><a href="{place}/files">Changed files</a> · Session {id}</p>\n{_NEWS}'
+        links = f'<a href="{place}/files">Changed files</a> · <a class="last" href="{place}?before=end#end">End</a>'
+        links = f'<p class="links">{links} · Session {id}</p>\n{_NEWS}'
         head = render_head(page.head, row.prompts).replace("</header>", f"{links}</header>")
         contents = (
             '<nav class="contents" aria-label="Contents">\n<details open><summary>Contents</summary>\n'
             f'<p><a class="load" href="{place}/contents">Show the turns</a></p>\n</details>\n</nav>\n'
         )
-        before = f'<p><a href="{place}?part={page.part - 1}">Earlier</a></p>\n' if page.part > 1 else ""
-        after = f'<p><a class="more" href="{place}?part={page.part + 1}">Go on</a></p>\n'
-        end = f'<p class="end">{escape(RUNNING) if row.is_running else ""}</p>\n'
-        follow = f' data-session="{place}" data-part="{page.part}" data-size="{page.size}"'
-        body = "".join([before, *page.turns, end if page.is_last else after])
+        earlier = f'<p><a class="earlier" href="{place}{_make_place_query("before", page.first)}">Earlier</a></p>\n'
+        end = f'<p class="end" id="end">{escape(RUNNING) if row.is_running else ""}</p>\n'
+        if page.next is not None:
+            end = f'<p><a class="more" href="{place}{_make_place_query("turn", page.next)}">Go on</a></p>\n'
+        part = f"{place}{_make_place_query('turn', page.first)}"
+        follow = f' data-session="{place}" data-part="{part}" data-size="{page.size}"'
+        body = "".join([earlier if page.first > (1, 0) else "", *page.turns, end])
         has_contents = row.prompts > 1
         return self._render(
             page.head.heading, head + (contents if has_contents else ""), body, follow, has_contents=has_contents
@@ -333,6 +338,12 @@ class Pages:
     def _locate(self, row: ListedSession) -> str:
         """The path of a session's page."""
         return f"{self._root}session/{_quote(row.agent)}/{_quote(row.name)}"
+
+
+def _make_place_query(name: str, place: Position) -> str:
+    """The query for the part of a conversation that begins or ends there, for HTML."""
+    turn, continuation = place
+    return escape(make_address_query({name: str(turn), "piece": str(continuation) if continuation else ""}))
 
 
 def make_address_query(values: Mapping[str, str | None]) -> str:

@@ -13,6 +13,7 @@ from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 
+from msgspec import structs
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -27,14 +28,22 @@ from acp_proxy.tools.export.formats import make_head, read_changed_files
 from acp_proxy.tools.export.hide_home import HomeHider
 from acp_proxy.tools.search.query import TurnPart, make_query, widen_query
 from acp_proxy.tools.search.search import Hit, SearchRequest, SearchResult, search_store
-from acp_proxy.tools.search.turn_text import BEGINNING, TurnReader
+from acp_proxy.tools.search.turn_text import BEGINNING
 from acp_proxy.tools.stats.usage import explain_unprompted, measure_session, measure_usage, sum_agents, sum_groups
 from acp_proxy.tools.web.access import Access, Guard
-from acp_proxy.tools.web.conversation_parts import ConversationPart, OpenConversation, WaitingConversations
+from acp_proxy.tools.web.conversation_parts import (
+    ConversationPart,
+    OpenConversation,
+    Position,
+    WaitingConversations,
+    choose_start,
+    find_part_before,
+    locate_piece,
+    read_pieces,
+)
+from acp_proxy.tools.web.known_turns import KnownTurns
 from acp_proxy.tools.web.pages import Pages, RowsPage, SearchPage, SessionPage, StatsPage, make_address_query
-from acp_proxy.transcript.titles import clean
 from acp_proxy.views.document import Choices
-from acp_proxy.views.formatting import strip_markdown
 from acp_proxy.views.session_lines import name_agents
 
 _ROWS = 100
@@ -43,8 +52,6 @@ _HITS = 50
 _MOST_HITS = 1600
 _SEARCH_SECONDS = 2.0
 """How long a page of the search is read for; the rest is for the next request."""
-_TOPIC = 100
-"""Characters of a turn's topic in the contents."""
 _CHOICES = Choices()
 
 
@@ -77,6 +84,7 @@ class _Site:
         self._home = os.path.expanduser("~")
         self._pages = Pages(place)
         self._waiting = WaitingConversations()
+        self._turns = KnownTurns()
 
     # --- the list
 
@@ -114,34 +122,69 @@ class _Site:
     # --- a conversation
 
     def show_session(self, request: Request) -> Response:
-        """``part``: which part of it. ``turn``: the part with this turn."""
+        """A part of it. ``turn``, ``piece``: where the part begins. ``before`` instead of ``turn``: where it ends;
+        ``end``: at the end of all."""
         store, row = self._find(request)
-        turn = _read_number(request.query_params.get("turn"), 0)
-        wanted = max(1, _read_number(request.query_params.get("part"), 1))
-        conversation = self._waiting.take(row.agent, row.name, wanted) if not turn else None
+        asked = request.query_params
+        piece = _read_number(asked.get("piece"), 0)
+        if (before := asked.get("before")) is not None:
+            return self._show_session_before(store, row, before, piece)
+        place = max(1, _read_number(asked.get("turn"), 1)), piece
+        conversation = self._waiting.take(row.agent, row.name, place)
         if conversation is not None and not conversation.reading.is_in_its_place:
             conversation.reading.close()
             conversation = None
         if conversation is None:
-            reading = store.open_listed(row)
-            reading.settle()
-            conversation = OpenConversation(reading, row.session, partial(store.open_child, row))
+            conversation = self._open_conversation(store, row, place)
         try:
-            part = _find_part(conversation, wanted, turn)
-            page = self._make_session_page(store, row, conversation, part)
+            part = conversation.read()
+            if part is None or (not part.pieces and place != (1, 0)):
+                raise HTTPException(404)
+            page = self._make_session_page(store, row, conversation.reading, part)
         except BaseException:
             conversation.reading.close()
             raise
-        if part.is_last:
+        if part.next is None:
             conversation.reading.close()
         else:
             self._waiting.put(row.agent, row.name, conversation)
         return _answer(self._pages.render_session(page))
 
+    def _open_conversation(self, store: Sessions, row: ListedSession, place: Position) -> OpenConversation:
+        """Raises HTTPException, OSError."""
+        reading = store.open_listed(row)
+        try:
+            reading.settle()
+            start = BEGINNING
+            if place != (1, 0):
+                turns = self._turns.list_turns(row.agent, row.name, reading, _make_hider(row))
+                if place[0] > len(turns):
+                    raise HTTPException(404)
+                start = turns[place[0] - 1].start
+            return OpenConversation(reading, row.session, partial(store.open_child, row), start, place)
+        except BaseException:
+            reading.close()
+            raise
+
+    def _show_session_before(self, store: Sessions, row: ListedSession, before: str, piece: int) -> Response:
+        """The part that ends before this piece of a turn."""
+        with closing(store.open_listed(row)) as reading:
+            reading.settle()
+            turns = self._turns.list_turns(row.agent, row.name, reading, _make_hider(row))
+            is_end = before == "end"
+            end = (len(turns) + 1, 0) if is_end else (_read_number(before, 0), piece)
+            if not (1, 0) < end <= (len(turns) + 1, 0):
+                raise HTTPException(404)
+            start = choose_start([each.start for each in turns], end, reading.size)
+            child = partial(store.open_child, row)
+            part = find_part_before(read_pieces(reading, row.session, child, start), end)
+            part = structs.replace(part, next=None) if is_end else part
+            return _answer(self._pages.render_session(self._make_session_page(store, row, reading, part)))
+
     def _make_session_page(
-        self, store: Sessions, row: ListedSession, conversation: OpenConversation, part: ConversationPart
+        self, store: Sessions, row: ListedSession, reading: Reading, part: ConversationPart
     ) -> SessionPage:
-        reading, hider = conversation.reading, _make_hider(row)
+        hider = _make_hider(row)
         used = measure_session(store, row)
         head = replace(
             hider.hide_in_head(make_head(row, row.title, reading)),
@@ -154,16 +197,13 @@ class _Site:
             for piece in part.pieces
             for turn in hider.hide_in_turns([piece.turn])
         ]
-        return SessionPage(row, head, pieces, conversation.next - 1, part.is_last, reading.size)
+        first = locate_piece(part.pieces[0]) if part.pieces else (1, 0)
+        return SessionPage(row, head, pieces, first, part.next, reading.size)
 
     def show_contents(self, request: Request) -> Response:
         with self._reading(request) as (_, row, reading):
-            hider, topics = _make_hider(row), []
-            for turn in TurnReader(BEGINNING).read(reading):
-                text = (turn.prompt or turn.texts[0]).strip()[: _TOPIC * 100]
-                topic = strip_markdown(clean(hider.hide(text).split("\n")[0], _TOPIC) or "")
-                topics.append((turn.number, topic or f"Turn {turn.number}"))
-        return _answer(self._pages.render_contents(row, topics))
+            turns = self._turns.list_turns(row.agent, row.name, reading, _make_hider(row))
+        return _answer(self._pages.render_contents(row, ((turn.number, turn.topic) for turn in turns)))
 
     def show_files(self, request: Request) -> Response:
         with self._reading(request) as (store, row, reading):
@@ -271,15 +311,6 @@ def _search_for_a_while(store: Sessions, wanted: SearchRequest) -> tuple[SearchR
     with suppress(_Enough):
         return search_store(store, wanted, stop_in_time, keep), 0
     return SearchResult(list(found.values()), is_all=False), unread
-
-
-def _find_part(conversation: OpenConversation, wanted: int, turn: int) -> ConversationPart:
-    """Read on to a part, or to the part with this turn if one is given. Raises HTTPException, OSError."""
-    while (part := conversation.read()) is not None:
-        has_turn = bool(part.pieces) and part.pieces[-1].turn.number >= turn
-        if has_turn if turn else conversation.next > wanted:
-            return part
-    raise HTTPException(404)
 
 
 def _make_hider(row: ListedSession) -> HomeHider:

@@ -29,12 +29,35 @@
     }
     const told = page.getElementById("news");
     if (told?.textContent) news.textContent = told.textContent;
-    const added = [...page.querySelector("main").children].filter((each) => !each.querySelector("a[href*='?part=']:not(.more)"));
+    const added = [...page.querySelector("main").children].filter((each) => !each.querySelector(".earlier"));
     const hadFocus = document.activeElement === link;
     link.parentElement.replaceWith(...added);
     if (hadFocus) added.map((each) => each.querySelector("a")).find(Boolean)?.focus({ preventScroll: true });
     const { part, size } = page.querySelector("main").dataset;
     if (part) Object.assign(main.dataset, { part, size });
+  };
+  /** Put what comes before above what is here, which stays where the reader sees it. */
+  const prepend = (page, link) => {
+    const seen = [...main.querySelectorAll(":scope > section")].find((each) => each.getBoundingClientRect().bottom > 0);
+    const top = seen?.getBoundingClientRect().top, root = document.documentElement;
+    root.style.overflowAnchor = "none"; // else the browser might scroll, too
+    link.parentElement.replaceWith(...[...page.querySelectorAll("main > section, main > p:has(.earlier)")]);
+    if (seen) scrollBy({ top: seen.getBoundingClientRect().top - top, behavior: "instant" });
+    requestAnimationFrame(() => { root.style.overflowAnchor = ""; });
+  };
+  const watchBeginning = new IntersectionObserver(async ([{ isIntersecting, target }]) => {
+    if (!isIntersecting) return;
+    watchBeginning.unobserve(target);
+    try {
+      prepend(await readPage(target.href), target);
+    } catch {
+      return; // the link stays
+    }
+    findBeginning();
+  }, { rootMargin: "1000px" });
+  const findBeginning = () => {
+    const link = main.querySelector(".earlier");
+    if (link) watchBeginning.observe(link);
   };
   const watchEnd = new IntersectionObserver(async (seen) => {
     for (const { isIntersecting, target } of seen) {
@@ -61,6 +84,8 @@
   const countParts = () => main.querySelectorAll("[data-place], .turn").length;
   addEventListener("pagehide", () => history.replaceState({ count: countParts(), top: scrollY }, ""));
   (history.state?.count > countParts() ? comeBack(history.state).catch(() => {}) : Promise.resolve()).then(findEnd);
+  // Not before the browser has scrolled to the turn that the address names.
+  if (main.querySelector(".earlier")) addEventListener("load", () => requestAnimationFrame(() => requestAnimationFrame(findBeginning)));
 
   // --- Contents
 
@@ -100,7 +125,7 @@
     const { session, part, size } = main.dataset;
     const now = await (await read(`${session}/state`)).json();
     if (String(now.size) === size) return;
-    const page = await readPage(`${session}?part=${part}`);
+    const page = await readPage(part);
     const open = new Set([...main.querySelectorAll("details[open] > summary")].map((each) => each.textContent));
     const isAtEnd = scrollY + innerHeight > document.documentElement.scrollHeight - 100;
     const fresh = [...page.querySelectorAll("main > section")], first = fresh[0]?.id;
@@ -151,6 +176,8 @@
     if (event.key === "/" && event.target !== asked) asked.select();
     else if (event.key === "ArrowDown" && at >= 0 && links[at + 1]) links[at + 1].focus();
     else if (event.key === "ArrowUp" && at > 0) links[at - 1].focus();
+    else if (event.key === "End" && event.target !== asked && main.dataset.session && main.querySelector(".more")) location.href = document.querySelector(".last").href;
+    else if (event.key === "Home" && event.target !== asked && main.querySelector(".earlier")) location.href = main.dataset.session;
     else return;
     event.preventDefault();
   });

@@ -3,11 +3,14 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.store.sessions import Sessions
+from acp_proxy.tools.search.turn_text import TurnStart
 from acp_proxy.tools.web.conversation_parts import (
     OpenConversation,
     Piece,
     WaitingConversations,
+    choose_start,
     cut_turns,
+    find_part_before,
     group_pieces,
     name_calls,
 )
@@ -61,12 +64,12 @@ def test_pieces_are_grouped_until_a_part_is_full_and_the_last_part_says_so() -> 
     turns = [each for number in range(1, 10) for each in (begin(number), *calls(60), TurnEnd(None, None))]
     parts = list(group_pieces(cut_turns(turns)))
     assert [[piece.turn.number for piece in part.pieces] for part in parts] == [[1, 2, 3, 4], [5, 6, 7, 8], [9]]
-    assert [part.is_last for part in parts] == [False, False, True]
+    assert [part.next for part in parts] == [(5, 0), (9, 0), None]
 
 
 def test_an_empty_conversation_has_one_part() -> None:
     [part] = group_pieces(cut_turns([]))
-    assert (part.pieces, part.is_last) == ([], True)
+    assert (part.pieces, part.next) == ([], None)
 
 
 def test_a_change_of_a_call_in_a_later_piece_has_the_title_of_the_call() -> None:
@@ -76,6 +79,25 @@ def test_a_change_of_a_call_in_a_later_piece_has_the_title_of_the_call() -> None
     assert isinstance(found, ToolCall)
     assert found.fields == {"title": "call 0", "status": "completed"}
     assert last.continuation == 1
+
+
+def test_the_part_before_a_place_is_no_longer_than_it_has_to_be() -> None:
+    turns = [each for number in range(1, 10) for each in (begin(number), *calls(60), TurnEnd(None, None))]
+    part = find_part_before(cut_turns(turns), (9, 0))
+    assert ([piece.turn.number for piece in part.pieces], part.next) == ([5, 6, 7, 8], (9, 0))
+    long = [begin(1), *calls(500), TurnEnd(None, None), begin(2), *calls(1), TurnEnd(None, None)]
+    assert count_items(find_part_before(cut_turns(long), (1, 2)).pieces) == [(1, 1, 200)]
+    assert count_items(find_part_before(cut_turns(long), (2, 0)).pieces) == [(1, 1, 200), (1, 2, 100)]
+    assert find_part_before(cut_turns([]), (1, 0)).pieces == []
+
+
+@pytest.mark.parametrize(
+    ("end", "offset"),
+    [((2, 0), 0), ((5, 0), 200_000), ((5, 1), 400_000), ((4, 0), 100_000), ((6, 0), 200_000), ((7, 0), 450_000)],
+)
+def test_it_is_read_from_a_turn_not_far_before_it(end: tuple[int, int], offset: int) -> None:
+    starts = [TurnStart(at) for at in (0, 100_000, 200_000, 300_000, 400_000, 450_000)]
+    assert choose_start(starts, end, 2_000_000).offset == offset
 
 
 @pytest.fixture
@@ -98,10 +120,11 @@ def is_closed(conversation: OpenConversation) -> bool:
 def test_a_conversation_waits_for_the_reader_of_its_next_part(conversation: OpenConversation) -> None:
     waiting = WaitingConversations()
     assert conversation.read() is not None
+    conversation.next = (2, 0)
     waiting.put("agent", "name", conversation)
-    assert waiting.take("agent", "name", 1) is None
-    assert waiting.take("agent", "name", 2) is conversation
-    assert waiting.take("agent", "name", 2) is None
+    assert waiting.take("agent", "name", (1, 0)) is None
+    assert waiting.take("agent", "name", (2, 0)) is conversation
+    assert waiting.take("agent", "name", (2, 0)) is None
     assert not is_closed(conversation)
     conversation.reading.close()
 
@@ -109,9 +132,9 @@ def test_a_conversation_waits_for_the_reader_of_its_next_part(conversation: Open
 def test_only_a_few_wait_and_the_oldest_is_closed(conversation: OpenConversation) -> None:
     waiting = WaitingConversations(most=1)
     waiting.put("agent", "name", conversation)
-    conversation.next += 1
+    conversation.next = (2, 0)
     waiting.put("agent", "other", conversation)
-    assert waiting.take("agent", "name", 1) is None
+    assert waiting.take("agent", "name", (1, 0)) is None
     assert is_closed(conversation)
 
 
@@ -120,4 +143,4 @@ def test_a_conversation_that_nobody_reads_on_is_closed(conversation: OpenConvers
     waiting.put("agent", "name", conversation)
     while not is_closed(conversation):
         pass
-    assert waiting.take("agent", "name", 1) is None
+    assert waiting.take("agent", "name", (1, 0)) is None

@@ -145,11 +145,26 @@ def test_a_long_conversation_comes_in_parts_without_a_gap(store: Both, browser: 
     assert len(pages) == 3
     assert "Turn 1, continued" in pages[1]
     assert "the end" in pages[-1]
-    assert browser.read(f"{place}?part=2") == pages[1]  # without the reading that waited for it
-    assert "the end" in browser.read(f"{place}?turn=2")
-    assert "Call 449." in browser.read(f"{place}?turn=2")
-    browser.read(f"{place}?part=4", 404)
-    browser.read(f"{place}?turn=3", 404)
+    assert browser.read(f"{place}?turn=1&piece=1") == pages[1]  # without the reading that waited for it
+    last = browser.read(f"{place}?turn=2")
+    assert "the end" in last
+    assert "Call 449." not in last
+    for path in ("?turn=3", "?turn=2&piece=1", "?before=0", "?before=1", "?before=4"):
+        browser.read(f"{place}{path}", 404)
+
+
+def test_a_long_conversation_is_read_back_from_its_end(store: Both, browser: Browser) -> None:
+    turns = [(f"Turn {number}", [call(number * 100 + each) for each in range(90)]) for number in range(6)]
+    store_session(store, "s", ("Long", [call(1000 + number) for number in range(450)]), *turns)
+    place = browser.find_session("Long")
+    pages = [browser.read(f"{place}?before=end")]
+    assert 'class="more"' not in pages[0]
+    while found := re.search(r'<a class="earlier" href="([^"]*)"', pages[-1]):
+        pages.append(browser.read(unescape(found[1])))
+    found_calls = [int(number) for page in reversed(pages) for number in re.findall(r"Call (\d+)\.", page)]
+    expected = [*range(1000, 1450), *(number * 100 + each for number in range(6) for each in range(90))]
+    assert found_calls == expected
+    assert len(pages) == 4
 
 
 def test_the_next_part_is_of_the_file_that_is_there_now(store: Both, browser: Browser) -> None:
@@ -159,7 +174,7 @@ def test_the_next_part_is_of_the_file_that_is_there_now(store: Both, browser: Br
     copy = path.with_name("copy")
     copy.write_bytes(path.read_bytes().replace(b"Call 300.", b"Masked 30"))
     copy.replace(path)
-    assert "Masked 30" in browser.read(f"{place}?part=2")
+    assert "Masked 30" in browser.read(f"{place}?turn=1&piece=1")
 
 
 def test_contents_name_the_turns_and_lead_to_them(store: Both, browser: Browser) -> None:
@@ -315,7 +330,8 @@ def test_odd_queries_give_a_page(store: Both, browser: Browser, query: str) -> N
     store_session(store, "s", ("Mend it", [chunk("x")]))
     browser.read(f"?{query}")
     browser.read(f"state?{query}")
-    browser.read(f"{browser.find_session('Mend it')}?part=x&turn=-1&{query}")
+    browser.read(f"{browser.find_session('Mend it')}?piece=x&turn=-1")
+    browser.read(f"{browser.find_session('Mend it')}?{query}", 404 if "before" in query else 200)
 
 
 @pytest.mark.parametrize("evil", EVIL)
