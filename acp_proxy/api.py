@@ -47,7 +47,7 @@ class Session:
         self.agent = name_agent(listed.agent)
         self.cwd = listed.cwd
         self.title = listed.title
-        self.updated = _moment(listed.updated)
+        self.updated = _parse_time(listed.updated)
 
     def __repr__(self) -> str:
         return f"<Session {self.id} of {self.agent}: {self.title!r}>"
@@ -56,12 +56,12 @@ class Session:
     def created(self) -> datetime | None:
         """When its transcript began. Raises OSError."""
         with closing(self._archive.open_listed(self._listed)) as reading:
-            return _moment(reading.header.created_at) if reading.header is not None else None
+            return _parse_time(reading.header.created_at) if reading.header is not None else None
 
     def turns(self) -> Iterator[Turn]:
         """Oldest first, read one by one. Raises OSError."""
         with closing(self._archive.open_listed(self._listed)) as reading:
-            yield from map(_turn, conversation.read_turns(reading, self.id))
+            yield from map(_make_turn, conversation.read_turns(reading, self.id))
 
     def entries(self) -> Iterator[dict[str, object]]:
         """The transcript's lines behind its header, as docs/transcript-format.md has them. Raises OSError.
@@ -109,20 +109,20 @@ def open_store(path: str | os.PathLike[str] | None = None) -> SessionStore:
     return SessionStore(archive)
 
 
-def _turn(turn: conversation.ConversationTurn) -> Turn:
+def _make_turn(turn: conversation.ConversationTurn) -> Turn:
     calls = [item for item in turn.items if isinstance(item, ToolCall) and item.is_new]
     titles = tuple(acp.text(call.fields, "title") or "" for call in calls)
-    user, agent = _said(turn, "user"), _said(turn, "agent")
-    return Turn(turn.number, _moment(turn.at), user, agent, titles, turn.stop, turn.error)
+    user, agent = _join_messages(turn, "user"), _join_messages(turn, "agent")
+    return Turn(turn.number, _parse_time(turn.at), user, agent, titles, turn.stop, turn.error)
 
 
-def _said(turn: conversation.ConversationTurn, speaker: conversation.Speaker) -> str:
+def _join_messages(turn: conversation.ConversationTurn, speaker: conversation.Speaker) -> str:
     """Its messages, a blank line between them."""
     messages = [item.blocks for item in turn.items if isinstance(item, SpokenMessage) and item.speaker == speaker]
     return "\n\n".join("".join(map(conversation.read_words, blocks)) for blocks in messages)
 
 
-def _moment(stamp: str) -> datetime | None:
+def _parse_time(stamp: str) -> datetime | None:
     try:
         return datetime.fromisoformat(stamp)
     except ValueError:

@@ -9,7 +9,7 @@ import pytest
 
 from acp_proxy import own_command
 from acp_proxy.own_command import child_command, settings_command
-from acp_proxy.tools.editors.command_line import behind_run
+from acp_proxy.tools.editors.command_line import find_words_behind_run
 
 
 def started_by(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], str | None]:
@@ -77,7 +77,7 @@ def test_a_zipapp_is_started_by_the_python_that_runs_it(name: str, monkeypatch: 
     monkeypatch.setattr(sys, "_base_executable", "/usr/bin/python3")
     words, advice = settings_command()
     assert (words, advice) == (["/usr/bin/python3", f"/home/user/Downloads/{name}"], None)
-    assert behind_run([*words, "run", "agent"]) == ["agent"]
+    assert find_words_behind_run([*words, "run", "agent"]) == ["agent"]
 
 
 @pytest.mark.parametrize("name", ["acp-proxy", "acp-proxy-linux-x86_64", "acp-proxy-windows-amd64.exe"])
@@ -86,7 +86,7 @@ def test_an_executable_is_started_by_itself(name: str, monkeypatch: pytest.Monke
     monkeypatch.setattr(own_command, "executable", f"/home/user/bin/{name}")
     words, advice = settings_command()
     assert (words, advice) == ([f"/home/user/bin/{name}"], None)
-    assert behind_run([*words, "run", "agent"]) == ["agent"]
+    assert find_words_behind_run([*words, "run", "agent"]) == ["agent"]
 
 
 @pytest.mark.parametrize("kind", ["zipapp", "executable"])

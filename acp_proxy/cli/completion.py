@@ -89,10 +89,10 @@ def complete_deleted(context: typer.Context, incomplete: str) -> list[tuple[str,
 
 
 def complete_from(words: Sequence[str]) -> Callable[[str], list[str]]:
-    def offered(incomplete: str) -> list[str]:
+    def list_offered(incomplete: str) -> list[str]:
         return [word for word in words if word.startswith(incomplete)]
 
-    return offered
+    return list_offered
 
 
 def complete_agent(context: typer.Context, incomplete: str) -> list[str]:

@@ -17,7 +17,7 @@ from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.adopt.adopted import look_up, write_adopted
 from acp_proxy.tools.adopt.agent_loader import AgentLoader, CannotAdopt, LoadedSession, NotLoaded, StartWords
 from acp_proxy.tools.adopt.plan import Choice, OfferedSession, Wanted, choose_sessions, needs_restart
-from acp_proxy.tools.adopt.transcript import compose_transcript, conversation, split_states
+from acp_proxy.tools.adopt.transcript import compose_transcript, read_conversation, split_states
 from acp_proxy.tools.doctor.probe import NoAnswer
 from acp_proxy.tools.redact.redact_files import mask_bytes
 
@@ -121,7 +121,7 @@ class Adoption:
                 before = b"".join(reading.read_bytes(0))
         except FileNotFoundError:  # it was deleted meanwhile, as the store will say
             return True
-        return continues(conversation(before), conversation(made))
+        return continues(read_conversation(before), read_conversation(made))
 
     def _start_agent(self) -> AgentLoader:
         """Raises Unable."""

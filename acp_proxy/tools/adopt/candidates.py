@@ -25,7 +25,7 @@ class AskedAgent:
     redact: str
 
 
-def candidates(
+def list_asked(
     found: Sequence[StartedAgent],
     ours: Mapping[str, str],
     root: Path,

@@ -193,10 +193,10 @@ def _find_candidates(words: list[str], root: "os.PathLike[str]", registry: str) 
     from pathlib import Path
 
     from acp_proxy.store.agents import name_command
-    from acp_proxy.tools.adopt.candidates import AskedAgent, candidates
+    from acp_proxy.tools.adopt.candidates import AskedAgent, list_asked
     from acp_proxy.tools.doctor.report import split_run_command
-    from acp_proxy.tools.editors.config_dirs import this_machine
-    from acp_proxy.tools.editors.launch_commands import started_agents
+    from acp_proxy.tools.editors.config_dirs import find_machine
+    from acp_proxy.tools.editors.launch_commands import find_started_agents
     from acp_proxy.tools.registry.agents import Registry
     from acp_proxy.tools.registry.resolve import ResolvedAgent, resolve
 
@@ -207,7 +207,7 @@ def _find_candidates(words: list[str], root: "os.PathLike[str]", registry: str) 
         return found
 
     if not words:
-        return candidates(started_agents(this_machine()), os.environ, Path(root), find)
+        return list_asked(find_started_agents(find_machine()), os.environ, Path(root), find)
     if words[0] == "run":  # copied from an editor's arguments
         words = ["acp-proxy", *words]
     given, command = split_run_command(words, dict(os.environ))

@@ -25,7 +25,7 @@ def split_states(updates: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
     return drop_repetition(told), states
 
 
-def conversation(transcript: bytes) -> list[bytes]:
+def read_conversation(transcript: bytes) -> list[bytes]:
     """The lines of conversation in such a transcript."""
     entries = (file_format.decode_entry(line) for line in transcript.split(b"\n")[1:])
     raws = (entry.raw for entry in entries if entry is not None and entry.raw is not None)

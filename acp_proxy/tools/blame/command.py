@@ -31,7 +31,7 @@ from acp_proxy.store.sessions import ListedSession, Reading, Sessions, name_agen
 from acp_proxy.tools.blame.blame import WrittenLine, find_writers
 from acp_proxy.tools.blame.same_file import SameFile
 from acp_proxy.tools.changes.edits import Edit, Unclear, read_edits
-from acp_proxy.tools.changes.net import FileText, trace, with_line_ends, with_parts
+from acp_proxy.tools.changes.net import FileText, mark_parts, restore_line_ends, trace_edits
 from acp_proxy.tools.search.call_search import find_calls
 from acp_proxy.views import formatting, sanitize
 
@@ -197,7 +197,7 @@ def _find_lines(path: str, text: str, found: FileEdits) -> list[WrittenLine]:
         for edit, turn in zip(found.edits, found.turns, strict=True)
     ]
     by_turn = {edit.turn: turn for edit, turn in zip(edits, found.turns, strict=True)}
-    traced = trace(with_parts(with_line_ends(edits, find_now), find_now), os.path.dirname(path), find_now)
+    traced = trace_edits(mark_parts(restore_line_ends(edits, find_now), find_now), os.path.dirname(path), find_now)
     found.edits, found.turns = [each.edit for each in traced], [by_turn[each.edit.turn] for each in traced]
     return find_writers(text, traced)
 
@@ -242,7 +242,7 @@ def _format(
     where = resolve_directory(os.path.dirname(path))
     for turn, each in _group(lines, found):
         if turn is None:
-            yield f"no session: {_ranges([line.number for line in each])}"
+            yield f"no session: {_format_ranges([line.number for line in each])}"
             continue
         prompt = sanitize.join_lines(turn.prompt)[:_PROMPT]
         place = "" if _is_above(turn.session, where) else f"in {sanitize.make_line(turn.session.cwd or '?')}  "
@@ -254,7 +254,7 @@ def _format(
             yield f"  {line.number:>{width}}  {commit}{sanitize.make_line(line.text.rstrip())}".rstrip()
 
 
-def _ranges(numbers: Sequence[int]) -> str:
+def _format_ranges(numbers: Sequence[int]) -> str:
     """``1-3, 7``."""
     told: list[list[int]] = []
     for number in numbers:

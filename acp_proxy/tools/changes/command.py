@@ -72,7 +72,7 @@ def diff(
         shown = [reverse(change) if is_reverse and change.trouble is None else change for change in found.changes]
         if as_json:
             about = {"sessionId": row.session, "agent": row.agent, "cwd": row.cwd}
-            typer.echo(sanitize.format_json(about | describe.for_programs(shown, found.unclear), indent=2))
+            typer.echo(sanitize.format_json(about | describe.encode_changes(shown, found.unclear), indent=2))
             return
         if check:
             _check(found)
@@ -94,7 +94,7 @@ def print_sum(found: SessionChanges) -> None:
 def print_patch(found: SessionChanges, target: Screen) -> None:
     """Print the patch, and behind it what is not in it, for a user who then goes back to something else."""
     with open_pager(target, stays=True) as say:
-        for text in _texts([change for change in found.changes if change.trouble is None], target):
+        for text in _format_diffs([change for change in found.changes if change.trouble is None], target):
             say(text)
         for text in describe.name_left_out(found.changes, found.unclear):
             say(f"{text}\n")
@@ -129,10 +129,10 @@ def _print(changes: Sequence[FileChange], target: Screen, *, stat: bool) -> None
         output_files.write_to_stdout(make_diff(change).encode() for change in plain)
     elif plain:
         with open_pager(target) as say:
-            for text in _texts(plain, target):
+            for text in _format_diffs(plain, target):
                 say(text)
 
 
-def _texts(changes: Sequence[FileChange], target: Screen) -> Iterator[str]:
+def _format_diffs(changes: Sequence[FileChange], target: Screen) -> Iterator[str]:
     for change in changes:
         yield from describe.format_diff(make_diff(change), colours=target.colours)

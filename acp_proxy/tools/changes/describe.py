@@ -59,7 +59,7 @@ def name_left_out(changes: Sequence[FileChange], unclear: Sequence[Unclear]) -> 
     troubled = [change for change in changes if change.trouble is not None]
     for change in troubled[:_LISTED]:
         assert change.trouble is not None
-        yield f"Not in the patch: {_shorten(change.path)}: {TROUBLES[change.trouble]} ({_turns(change)})."
+        yield f"Not in the patch: {_shorten(change.path)}: {TROUBLES[change.trouble]} ({_format_turns(change)})."
     if len(troubled) > _LISTED:
         yield f"Not in the patch: {len(troubled) - _LISTED} more files. All of them: --json"
     shown = [change for change in changes if change.trouble is None]
@@ -111,7 +111,7 @@ def list_files(changes: Iterable[FileChange]) -> Iterator[ChangedFile]:
         yield ChangedFile(name, describe_change(change), *diff.counts, rows)
 
 
-def for_programs(changes: Iterable[FileChange], unclear: Iterable[Unclear]) -> dict[str, Any]:
+def encode_changes(changes: Iterable[FileChange], unclear: Iterable[Unclear]) -> dict[str, Any]:
     """docs/json.md describes it."""
     return {
         "files": [_encode_change(change) for change in changes],
@@ -163,7 +163,7 @@ def _name(change: FileChange) -> str:
     return sanitize.make_line(name)
 
 
-def _turns(change: FileChange) -> str:
+def _format_turns(change: FileChange) -> str:
     numbers = list(dict.fromkeys(edit.turn for edit in change.edits))
     return f"turn {numbers[0]}" if len(numbers) == 1 else f"turns {', '.join(map(str, numbers[:_LISTED]))}"
 

@@ -224,7 +224,9 @@ class EditReader:
         call, options = asked
         outcome = acp.member(acp.member(entry.value, "result"), "outcome")
         chosen = acp.text(outcome, "optionId")
-        kinds = [acp.text(each, "kind") or "" for each in _items(options) if acp.text(each, "optionId") == chosen]
+        kinds = [
+            acp.text(each, "kind") or "" for each in _iterate_list(options) if acp.text(each, "optionId") == chosen
+        ]
         call.is_denied = acp.text(outcome, "outcome") == "cancelled" or any(each.startswith("reject") for each in kinds)
 
 
@@ -405,7 +407,7 @@ def _read_name(stated: Mapping[str, object]) -> str | None:
 def _read_diffs(content: object) -> dict[str, list[_Change]]:
     """The diffs in a call's content, by path."""
     found: dict[str, list[_Change]] = {}
-    for item in _items(content):
+    for item in _iterate_list(content):
         path, new = acp.text(item, "path"), acp.text(item, "newText")
         if acp.text(item, "type") == "diff" and path and new is not None:
             # The protocol cannot say that a file is deleted. Codex and Gemini say it so, because Zed reads it.
@@ -497,9 +499,9 @@ def _request_key(entry: Entry) -> tuple[str, bytes]:
     return entry.run, jsonrpc.dump(acp.member(entry.value, "id"))
 
 
-def _items(value: object) -> Iterable[object]:
+def _iterate_list(value: object) -> Iterable[object]:
     return value if isinstance(value, list) else ()
 
 
 def _join_texts(blocks: object) -> str:
-    return "\n".join(text for each in _items(blocks) if (text := acp.text(each, "text")))
+    return "\n".join(text for each in _iterate_list(blocks) if (text := acp.text(each, "text")))

@@ -100,7 +100,7 @@ def sum_changes(
 
     ``cwd``: the session's directory. ``wanted``: which edits count; the others only say what was in the files.
     """
-    steps = trace(edits, cwd, find_now)
+    steps = trace_edits(edits, cwd, find_now)
     chosen = [step for step in steps if wanted(step.edit)]
     by_path: dict[str, list[TracedEdit]] = {}
     for step in chosen:
@@ -114,10 +114,10 @@ def sum_changes(
     return [change for change in found.values() if not change.is_nothing]
 
 
-def trace(edits: Sequence[Edit], cwd: str | None, find_now: FindNow = lambda path: None) -> list[TracedEdit]:
+def trace_edits(edits: Sequence[Edit], cwd: str | None, find_now: FindNow = lambda path: None) -> list[TracedEdit]:
     """Every edit with the texts before and after it, as far as they are known."""
     steps = [TracedEdit(edit, place(edit.path, cwd), place(edit.source, cwd) if edit.source else "") for edit in edits]
-    steps = _in_chains(steps)
+    steps = _order_chains(steps)
     _go_forward(steps)
     _go_back(steps, find_now)
     return steps
@@ -148,7 +148,7 @@ def is_outside(path: str) -> bool:
     return path.startswith(("/", "\\")) or is_windows_path(path)
 
 
-def _in_chains(steps: list[TracedEdit]) -> list[TracedEdit]:
+def _order_chains(steps: list[TracedEdit]) -> list[TracedEdit]:
     """The steps, with whole edits of one file in one turn in the order in which each begins where one ended.
 
     Agents run calls at the same time, and report their ends in any order.
@@ -159,13 +159,13 @@ def _in_chains(steps: list[TracedEdit]) -> list[TracedEdit]:
             groups.setdefault((step.edit.turn, step.path), []).append(at)
     ordered = list(steps)
     for places in groups.values():
-        chain = _chain([steps[at] for at in places])
+        chain = _find_chain([steps[at] for at in places])
         for at, step in zip(places, chain, strict=True):
             ordered[at] = step
     return ordered
 
 
-def _chain(steps: list[TracedEdit]) -> list[TracedEdit]:
+def _find_chain(steps: list[TracedEdit]) -> list[TracedEdit]:
     """In the order of their texts if there is exactly one, else as they are."""
     news = {step.edit.new for step in steps}
     first = [step for step in steps if step.edit.old not in news]
@@ -315,7 +315,7 @@ def _pair_move(found: dict[str, FileChange], step: TracedEdit) -> None:
     del found[step.source]
 
 
-def with_line_ends(edits: Sequence[Edit], find_now: FindNow) -> list[Edit]:
+def restore_line_ends(edits: Sequence[Edit], find_now: FindNow) -> list[Edit]:
     """The edits with the line ends of their files: some agents read a file with CRLF, and send it with LF.
 
     Only if the file now has nothing but CRLF, and no edit of it has any.
@@ -323,12 +323,12 @@ def with_line_ends(edits: Sequence[Edit], find_now: FindNow) -> list[Edit]:
     with_lf, with_cr = ({edit.path for edit in edits if _has(edit, mark)} for mark in "\n\r")
     changed = {path for path in with_lf - with_cr if _has_crlf(find_now(path))}
     return [
-        replace(edit, old=_with_crlf(edit.old), new=_with_crlf(edit.new)) if edit.path in changed else edit
+        replace(edit, old=_restore_crlf(edit.old), new=_restore_crlf(edit.new)) if edit.path in changed else edit
         for edit in edits
     ]
 
 
-def with_parts(edits: Sequence[Edit], find_now: FindNow) -> list[Edit]:
+def mark_parts(edits: Sequence[Edit], find_now: FindNow) -> list[Edit]:
     """The edits, with those marked as parts that claim to be whole and are not.
 
     The protocol wants the whole file, but some agents send the changed lines and the ones around them, and do not say
@@ -363,5 +363,5 @@ def _has_crlf(now: FileText | None) -> bool:
     return "\r\n" in text and text.count("\n") == text.count("\r\n")
 
 
-def _with_crlf(text: str | None) -> str | None:
+def _restore_crlf(text: str | None) -> str | None:
     return text.replace("\n", "\r\n") if text is not None else None

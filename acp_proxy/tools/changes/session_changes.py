@@ -17,10 +17,10 @@ from acp_proxy.tools.changes.net import (
     FileChange,
     FileText,
     FindNow,
+    mark_parts,
     place,
+    restore_line_ends,
     sum_changes,
-    with_line_ends,
-    with_parts,
 )
 
 _LARGEST = 64 * 1024 * 1024
@@ -83,7 +83,7 @@ def prepare(found: SessionEdits, cwd: str | None, find_now: FindNow, *, follows_
             )
             for edit in edits
         ]
-    return with_parts(with_line_ends(edits, find_now), find_now)
+    return mark_parts(restore_line_ends(edits, find_now), find_now)
 
 
 def _follow_links(path: str, cwd: str, *, is_file: bool) -> str:

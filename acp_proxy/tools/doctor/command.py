@@ -41,7 +41,7 @@ def doctor(
     from acp_proxy.store.sessions import find_default_root
     from acp_proxy.tools.doctor import formatting
     from acp_proxy.tools.doctor.report import diagnose, split_run_command  # imported late: no other command needs these
-    from acp_proxy.tools.editors.config_dirs import this_machine
+    from acp_proxy.tools.editors.config_dirs import find_machine
     from acp_proxy.views import sanitize
 
     if agent and agent[0] == "run":  # copied from an editor's arguments
@@ -52,7 +52,7 @@ def doctor(
         os.environ.update(environment)
         given = split_run_command(agent or ["agent"], {})[0]["store"]
         root = find_root(store or given or str(find_default_root()))  # a fault in the configuration file stops no check
-        found = diagnose(root, this_machine(), agent or [], min(timeout, _DAY), own, _say, registry)
+        found = diagnose(root, find_machine(), agent or [], min(timeout, _DAY), own, _say, registry)
     if as_json:
         typer.echo(sanitize.format_json(formatting.encode_json(found), indent=2))
     else:
@@ -68,13 +68,13 @@ def _find_by_name(words: list[str]) -> tuple[list[str], dict[str, str]]:
     Raises UsageError if several names begin so.
     """
     from acp_proxy.tools.editors.agent_names import find_beginning, find_name
-    from acp_proxy.tools.editors.config_dirs import this_machine
-    from acp_proxy.tools.editors.launch_commands import started_agents
+    from acp_proxy.tools.editors.config_dirs import find_machine
+    from acp_proxy.tools.editors.launch_commands import find_started_agents
 
     name = " ".join(words)
     if not words or shutil.which(words[0]) is not None:
         return words, {}
-    agents = {each.name: each for each in reversed(started_agents(this_machine())) if each.words is not None}
+    agents = {each.name: each for each in reversed(find_started_agents(find_machine())) if each.words is not None}
     found = find_name(agents, name) or find_beginning(agents, name)
     if len(found) > 1:
         raise UsageError(f"several agents begin with {name!r}: {', '.join(found)}. Give one of these, or a command.")

@@ -19,7 +19,7 @@ from acp_proxy.tools.doctor.store_report import StoreReport
 from acp_proxy.tools.doctor.versions import versions
 from acp_proxy.tools.editors import command_line
 from acp_proxy.tools.editors.config_dirs import Machine
-from acp_proxy.tools.editors.configured import Configuration, ConfiguredAgent, Way, configurations
+from acp_proxy.tools.editors.configured import Configuration, ConfiguredAgent, Way, find_configurations
 from acp_proxy.tools.editors.known_editors import Name
 from acp_proxy.tools.registry.agents import Registry, RegistryError
 from acp_proxy.tools.registry.resolve import resolve
@@ -55,7 +55,7 @@ def diagnose(
     todo += [
         Advice(f"{name} is missing. Install acp-proxy again.") for name, version in found.items() if version is None
     ]
-    editors = configurations(machine)
+    editors = find_configurations(machine)
     todo += _advise_on_editors(editors, root)
     todo += [Advice(text) for text in config_file.read_own()[1]]
     given, command = split_run_command(words or ["agent"], {})
@@ -134,10 +134,10 @@ def split_run_command(words: list[str], environment: dict[str, str]) -> tuple[di
     """The options and the agent's command that ``run`` would read, from a command or from a line of an editor's
     settings. Raises UsageError.
     """
-    words = command_line.spelled_out(words)
+    words = command_line.split_line(words)
     if command_line.lacks_run(words):
         raise UsageError(command_line.MISSING_RUN)
-    behind = command_line.behind_run(words)
+    behind = command_line.find_words_behind_run(words)
     file, _ = config_file.read_own()
     return options.parse(["--", *words] if behind is None else behind, environment, file)
 

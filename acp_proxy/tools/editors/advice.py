@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acp_proxy.tools.editors import jsonc
-from acp_proxy.tools.editors.configured import code
+from acp_proxy.tools.editors.configured import strip_comments
 from acp_proxy.tools.editors.known_editors import Editor, SettingsFiles, Sources, Typed
 from acp_proxy.tools.editors.snippets import Snippet
 
@@ -23,7 +23,9 @@ class Placed:
     also: tuple[str, ...] = ()
 
 
-def placed(editor: Editor, made: Snippet, path: Path | None, there: str | OSError | None, *, whole: bool) -> Placed:
+def place_snippet(
+    editor: Editor, made: Snippet, path: Path | None, there: str | OSError | None, *, whole: bool
+) -> Placed:
     """``path``: None: the user gives the command to the editor itself. ``there``: the content of the file; None: it
     does not exist. ``whole``: print the complete content."""
     kind = editor.configured
@@ -35,27 +37,27 @@ def placed(editor: Editor, made: Snippet, path: Path | None, there: str | OSErro
     if there is None:
         return Placed(f"Create {path} with this content", made.whole)
     if isinstance(there, OSError):
-        return _merged(made, f"{path} (it cannot be read: {there.strerror})")
+        return _place_by_hand(made, f"{path} (it cannot be read: {there.strerror})")
     if isinstance(kind, Sources):
-        looked_through = "" if whole else code(there, kind.comment)
-        return _in_program(editor, made, f"Put this into {path}", looked_through, kind)
-    return _merged(made, path) if whole else _in_settings(made, kind, path, there)
+        looked_through = "" if whole else strip_comments(there, kind.comment)
+        return _place_in_program(editor, made, f"Put this into {path}", looked_through, kind)
+    return _place_by_hand(made, path) if whole else _place_in_settings(made, kind, path, there)
 
 
-def _merged(made: Snippet, file: str | Path) -> Placed:
+def _place_by_hand(made: Snippet, file: str | Path) -> Placed:
     return Placed(f"Add this to the content of {file}", made.whole)
 
 
-def _in_settings(made: Snippet, kind: SettingsFiles, path: Path, there: str) -> Placed:
+def _place_in_settings(made: Snippet, kind: SettingsFiles, path: Path, there: str) -> Placed:
     put = f"Put this into {path}"
     if jsonc.says_nothing(there):
         return Placed(f"Put this into {path}, which is empty", made.whole)
     try:
         agents = jsonc.read(there)
     except ValueError as problem:
-        return _merged(made, f"{path} ({problem})")
+        return _place_by_hand(made, f"{path} ({problem})")
     if not isinstance(agents, dict):
-        return _merged(made, f"{path} (it is not a JSON object)")
+        return _place_by_hand(made, f"{path} (it is not a JSON object)")
     brace = "its outermost {"
     for depth, member in enumerate(kind.members):
         if member not in agents:
@@ -70,7 +72,7 @@ def _in_settings(made: Snippet, kind: SettingsFiles, path: Path, there: str) -> 
     return Placed(f"{put}, right behind {brace}", made.within(len(kind.members)) + ("," if agents else ""))
 
 
-def _in_program(editor: Editor, made: Snippet, put: str, looked_through: str, kind: Sources) -> Placed:
+def _place_in_program(editor: Editor, made: Snippet, put: str, looked_through: str, kind: Sources) -> Placed:
     if made.into is None:
         return Placed(f"{put}, at its end", made.whole)
     begin = re.search(kind.mark, looked_through)

@@ -12,7 +12,7 @@ from acp_proxy.tools.editors import command_line
 from acp_proxy.tools.editors.snippets import KNOWN_AGENTS
 from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.registry.agents import RegisteredAgent, Registry, RegistryError, is_id
-from acp_proxy.tools.registry.resolve import names_an_id, words_behind
+from acp_proxy.tools.registry.resolve import list_words_behind, names_an_id
 
 _ADAPTER_COMMANDS = {"claude": "npx -y @agentclientprotocol/claude-agent-acp"}
 """What to give instead of a program that does not speak the protocol itself, by the program's name."""
@@ -46,7 +46,7 @@ class NamedAgent:
 
         Arguments count if the user gives some. A program given by its path is no other one of the same name.
         """
-        if (behind := command_line.behind_run([*words])) is not None:
+        if (behind := command_line.find_words_behind_run([*words])) is not None:
             try:
                 _, words = options.parse(behind, {})
             except UsageError:
@@ -83,7 +83,7 @@ def name_agent(command: list[str], registry: Registry) -> NamedAgent:
         return NamedAgent(name_command(command), [word, *_arguments(started)], command, names | _names(command))
     by_command = found.id if found.archive is not None else name_command(started)
     title = by_command if by_command in KNOWN_AGENTS else found.name
-    return NamedAgent(title, [f"{PREFIX}{found.id}", *words_behind(started, command)], command, names)
+    return NamedAgent(title, [f"{PREFIX}{found.id}", *list_words_behind(started, command)], command, names)
 
 
 def open_registry(option: str, options_of_run: Sequence[str], say: Callable[[str], None]) -> Registry:

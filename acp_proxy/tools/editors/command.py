@@ -68,17 +68,17 @@ def editor(
 
     Example: acp-proxy editor zed npx -y @agentclientprotocol/claude-agent-acp
     """
-    from acp_proxy.tools.editors.advice import placed
+    from acp_proxy.tools.editors.advice import place_snippet
     from acp_proxy.tools.editors.agent_names import (
         advise_adapter,
         name_agent,
         open_registry,
         write_registry_option,
     )
-    from acp_proxy.tools.editors.config_dirs import this_machine
-    from acp_proxy.tools.editors.configured import file_for, text_of  # imported late: no other command needs these
+    from acp_proxy.tools.editors.config_dirs import find_machine
+    from acp_proxy.tools.editors.configured import find_file, read_text  # imported late: no other command needs these
     from acp_proxy.tools.editors.known_editors import EDITORS
-    from acp_proxy.tools.editors.snippets import EditorEntry, snippet
+    from acp_proxy.tools.editors.snippets import EditorEntry, make_snippet
 
     if agent[0] in ("-h", "--help"):
         typer.echo(context.get_help())
@@ -91,10 +91,10 @@ def editor(
         command = named.command
         given = [*write_registry_option(registry, command), *given]
     own_words, advice = own_command.settings_command()
-    made = snippet(name, EditorEntry([*own_words, "run", *given, *command], variables, named.title))
-    path, is_there = file_for(EDITORS[name], this_machine())
-    there = text_of(path) if is_there and path is not None else None
-    found = placed(EDITORS[name], made, path, there, whole=whole)
+    made = make_snippet(name, EditorEntry([*own_words, "run", *given, *command], variables, named.title))
+    path, is_there = find_file(EDITORS[name], find_machine())
+    there = read_text(path) if is_there and path is not None else None
+    found = place_snippet(EDITORS[name], made, path, there, whole=whole)
     _say(f"{found.where}:")
     _say("")
     typer.echo(found.text)
@@ -127,7 +127,7 @@ def read_agent(begin: list[str], words: list[str]) -> tuple[list[str], dict[str,
     """
     if any(not word.isprintable() for word in words):
         raise UsageError("a word of the command contains a control character. Remove it.")
-    given, variables, command = _parts(begin, words)
+    given, variables, command = _split_command(begin, words)
     given = [*_make_absolute(given)]
     if os.path.dirname(command[0]):
         command = [os.path.abspath(command[0]), *command[1:]]  # the editor starts it in another directory
@@ -154,11 +154,11 @@ def _make_path_absolute(option: str, value: str) -> str:
     return os.path.abspath(value) if is_path and value else value
 
 
-def _parts(begin: list[str], words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
+def _split_command(begin: list[str], words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
     """The parts of a command. If acp-proxy already precedes it, the result has acp-proxy once. Raises UsageError."""
     from acp_proxy.tools.editors import command_line
 
-    given, command, is_whole = _options_of_run(words)
+    given, command, is_whole = _split_options(words)
     variables, late = {}, list[str]()
     while command and (found := _VARIABLE.fullmatch(command[0])):
         variables[found[1]] = found[2]
@@ -168,26 +168,26 @@ def _parts(begin: list[str], words: list[str]) -> tuple[list[str], dict[str, str
             f"the agent's command is missing. Put it after the variables: {shell_quote.joined(begin)} NAME=VALUE AGENT"
         )
     if variables and command[0].startswith("-"):
-        late, command, is_late = _options_of_run(command)
+        late, command, is_late = _split_options(command)
         is_whole |= is_late
     if late or is_whole:
         first = [_WHOLE] if is_whole and _WHOLE not in begin else []
         pairs = [f"{key}={value}" for key, value in variables.items()]
-        line = shell_quote.joined([*begin, *first, *_open(given), *_open(late), *pairs, *command])
+        line = shell_quote.joined([*begin, *first, *_drop_dashes(given), *_drop_dashes(late), *pairs, *command])
         raise UsageError(f"{_WHOLE} comes first, then options of run, then variables, then the agent. Write: {line}")
-    command = command_line.spelled_out(command)
+    command = command_line.split_line(command)
     if command_line.lacks_run(command):
         raise UsageError(command_line.MISSING_RUN)
-    if (behind := command_line.behind_run(command)) is None:
+    if (behind := command_line.find_words_behind_run(command)) is None:
         return given, variables, command
     for word in command[: len(command) - len(behind)]:
         if found := _VARIABLE.fullmatch(word):  # variables behind env
             variables[found[1]] = found[2]
-    more, others, command = _parts(begin, behind)
-    return [*_open(given), *more], variables | others, command
+    more, others, command = _split_command(begin, behind)
+    return [*_drop_dashes(given), *more], variables | others, command
 
 
-def _options_of_run(words: list[str]) -> tuple[list[str], list[str], bool]:
+def _split_options(words: list[str]) -> tuple[list[str], list[str], bool]:
     """The options of ``run``, the words behind them, and whether ``--whole``, now removed, was among them. Raises
     UsageError.
     """
@@ -203,6 +203,6 @@ def _options_of_run(words: list[str]) -> tuple[list[str], list[str], bool]:
     return words[: len(words) - len(rest)], rest, is_whole
 
 
-def _open(given: list[str]) -> list[str]:
+def _drop_dashes(given: list[str]) -> list[str]:
     """Options to which more can be added: without ``--`` at their end."""
     return given[:-1] if given[-1:] == ["--"] else given

@@ -17,7 +17,7 @@ _AGENT_OF_OURS = "mock-agent"
 MISSING_RUN = "run is missing. Write: acp-proxy run, then the agent's command"
 
 
-def spelled_out(words: list[str]) -> list[str]:
+def split_line(words: list[str]) -> list[str]:
     """The words of a complete line, if the user gave one. Raises UsageError."""
     line = words[0]
     if len(words) > 1 or len(line.split()) < 2 or os.path.lexists(line) or shutil.which(line) is not None:
@@ -28,7 +28,7 @@ def spelled_out(words: list[str]) -> list[str]:
         raise UsageError(f"this is not a valid command line ({problem}): {line}") from problem
 
 
-def behind_run(words: list[str]) -> list[str] | None:
+def find_words_behind_run(words: list[str]) -> list[str] | None:
     """The words behind ``run``, if this command starts an agent through acp-proxy."""
     for at, (word, after) in enumerate(pairwise(words)):
         if after == "run" and _is_proxy(word):
@@ -38,11 +38,11 @@ def behind_run(words: list[str]) -> list[str] | None:
 
 def lacks_run(words: list[str]) -> bool:
     """Whether the command starts acp-proxy, directly or by a runner, with neither ``run`` nor ``mock-agent``."""
-    at = _proxy(words)
+    at = _find_proxy(words)
     return at is not None and words[at + 1 : at + 2] not in (["run"], [_AGENT_OF_OURS])
 
 
-def own_program(words: list[str]) -> str:
+def find_own_program(words: list[str]) -> str:
     """The file that these words need to start acp-proxy: the program, or a zipapp behind it that is gone."""
     zipapps = [word for word in words[1:] if word.lower().endswith(".pyz") and _is_proxy(word)]
     return next((word for word in zipapps if not os.path.isfile(word)), words[0])
@@ -61,13 +61,13 @@ def may_exist(program: str, path: str | None) -> bool:
     return shutil.which(program, path=path) is not None
 
 
-def _proxy(words: list[str]) -> int | None:
+def _find_proxy(words: list[str]) -> int | None:
     """The position of acp-proxy as the program. Behind a runner, a path may be a directory, and a word behind an option
     may be its value.
     """
     if _is_proxy(words[0]):
         return 0
-    if not _RUNNER.fullmatch(_base(words[0])):
+    if not _RUNNER.fullmatch(_read_base_name(words[0])):
         return None
     for at, word in enumerate(words[1:], 1):
         if not (word.startswith("-") or "=" in word.partition("==")[0] or word in _RUNNER_VERBS):
@@ -77,8 +77,8 @@ def _proxy(words: list[str]) -> int | None:
 
 
 def _is_proxy(word: str) -> bool:
-    return _PROXY.fullmatch(_base(word)) is not None
+    return _PROXY.fullmatch(_read_base_name(word)) is not None
 
 
-def _base(word: str) -> str:
+def _read_base_name(word: str) -> str:
     return re.split(r"[/\\]", word)[-1]

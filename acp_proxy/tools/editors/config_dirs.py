@@ -23,20 +23,20 @@ class Machine:
 
     @property
     def config(self) -> Path:
-        return self._named("XDG_CONFIG_HOME", ".config")
+        return self._find_directory("XDG_CONFIG_HOME", ".config")
 
     @property
     def roaming(self) -> Path:
-        return self._named("APPDATA", "AppData", "Roaming")
+        return self._find_directory("APPDATA", "AppData", "Roaming")
 
     @property
     def local(self) -> Path:
-        return self._named("LOCALAPPDATA", "AppData", "Local")
+        return self._find_directory("LOCALAPPDATA", "AppData", "Local")
 
-    def _named(self, variable: str, *otherwise: str) -> Path:
+    def _find_directory(self, variable: str, *otherwise: str) -> Path:
         given = self.environment.get(variable)
         return Path(given) if given and Path(given).is_absolute() else self.home.joinpath(*otherwise)
 
 
-def this_machine() -> Machine:
+def find_machine() -> Machine:
     return Machine(sys.platform, Path.home(), dict(os.environ))

@@ -73,15 +73,15 @@ class Configuration:
         return bool(self.mentions) or any(agent.program is not None for agent in self.agents)
 
 
-def configurations(machine: Machine) -> list[Configuration]:
+def find_configurations(machine: Machine) -> list[Configuration]:
     """The configuration of every editor found here."""
-    return [found for editor in EDITORS.values() for found in _of(editor, machine)]
+    return [found for editor in EDITORS.values() for found in _find_of(editor, machine)]
 
 
-def file_for(editor: Editor, machine: Machine) -> tuple[Path | None, bool]:
+def find_file(editor: Editor, machine: Machine) -> tuple[Path | None, bool]:
     """The file for an agent's entry (one with agents, else the usual one; None: the user gives the command to the
     editor itself), and whether it exists."""
-    found = [each.path for each in _of(editor, machine)]
+    found = [each.path for each in _find_of(editor, machine)]
     kind = editor.configured
     if isinstance(kind, Typed):
         return None, False
@@ -90,30 +90,30 @@ def file_for(editor: Editor, machine: Machine) -> tuple[Path | None, bool]:
     return (there[0], True) if there else (usual[0], False)
 
 
-def _of(editor: Editor, machine: Machine) -> Iterator[Configuration]:
+def _find_of(editor: Editor, machine: Machine) -> Iterator[Configuration]:
     kind = editor.configured
     if isinstance(kind, SettingsFiles):
         for path in kind.files(machine):
             if path.exists():
-                yield _settings(editor, kind, path)
+                yield _read_settings(editor, kind, path)
         return
     if isinstance(kind, Typed):  # it keeps the command where we do not look
         return
-    for path in _sources(kind, machine):
-        text = text_of(path)
-        if isinstance(text, str) and (said := code(text, kind.comment)) and re.search(kind.mark, said):
+    for path in _list_sources(kind, machine):
+        text = read_text(path)
+        if isinstance(text, str) and (said := strip_comments(text, kind.comment)) and re.search(kind.mark, said):
             yield Configuration(editor, path, mentions=_PROXY_IN_TEXT.search(said) is not None)
 
 
-def _settings(editor: Editor, kind: SettingsFiles, path: Path) -> Configuration:
-    text = text_of(path)
+def _read_settings(editor: Editor, kind: SettingsFiles, path: Path) -> Configuration:
+    text = read_text(path)
     if isinstance(text, OSError):
         return Configuration(editor, path, problem=text.strerror or "it cannot be read")
     try:
         agents = find_agents(kind, text)
     except ValueError as problem:
         return Configuration(editor, path, problem=str(problem))
-    return Configuration(editor, path, tuple(_agent(name, entry) for name, entry in agents.items()))
+    return Configuration(editor, path, tuple(_read_agent(name, entry) for name, entry in agents.items()))
 
 
 def find_agents(kind: SettingsFiles, text: str) -> dict[str, object]:
@@ -125,7 +125,7 @@ def find_agents(kind: SettingsFiles, text: str) -> dict[str, object]:
     return {name: entry for name, entry in agents if kind.lists_agent(entry)}
 
 
-def words_of(entry: object) -> list[str]:
+def read_words(entry: object) -> list[str]:
     """The words of an entry's command; empty if it has none."""
     if isinstance(acp.member(entry, "command"), list):  # with its arguments
         return acp.strings(entry, "command")
@@ -133,13 +133,13 @@ def words_of(entry: object) -> list[str]:
     return [command, *acp.strings(entry, "args")] if command else []
 
 
-def _agent(name: str, entry: object) -> ConfiguredAgent:
-    words = words_of(entry)
+def _read_agent(name: str, entry: object) -> ConfiguredAgent:
+    words = read_words(entry)
     if not words:
         return ConfiguredAgent(name, Way.REGISTRY)
-    program = command_line.own_program(words)
-    behind = command_line.behind_run(words)
-    environment = texts(acp.member(entry, "env"))
+    program = command_line.find_own_program(words)
+    behind = command_line.find_words_behind_run(words)
+    environment = read_texts(acp.member(entry, "env"))
     if behind is None:
         if command_line.lacks_run(words):
             return ConfiguredAgent(name, Way.REFUSED, program, command_line.MISSING_RUN)
@@ -157,27 +157,27 @@ def _find_missing(command: list[str], environment: dict[str, str]) -> str | None
     return None if command_line.may_exist(command[0], environment.get("PATH")) else command[0]
 
 
-def texts(value: object) -> dict[str, str]:
+def read_texts(value: object) -> dict[str, str]:
     return {key: text for key, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}
 
 
-def _sources(kind: Sources, machine: Machine) -> list[Path]:
+def _list_sources(kind: Sources, machine: Machine) -> list[Path]:
     """Each file once, in the order of the places."""
     found: dict[Path, None] = {}
     for place in kind.places(machine):
-        for path in _below(place, kind.suffix) if place.is_dir() else [place] if place.is_file() else []:
+        for path in _list_below(place, kind.suffix) if place.is_dir() else [place] if place.is_file() else []:
             if len(found) < _MANY_FILES:
                 found.setdefault(path)
     return list(found)
 
 
-def _below(directory: Path, suffix: str) -> Iterator[Path]:
+def _list_below(directory: Path, suffix: str) -> Iterator[Path]:
     for folder, folders, files in os.walk(directory):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _NOT_THEIRS)
         yield from (Path(folder, name) for name in sorted(files) if name.endswith(suffix))
 
 
-def text_of(path: Path) -> str | OSError:
+def read_text(path: Path) -> str | OSError:
     try:
         with path.open("rb") as file:
             data = file.read(_LARGE + 1)
@@ -186,6 +186,6 @@ def text_of(path: Path) -> str | OSError:
     return data.decode("utf-8", "replace") if len(data) <= _LARGE else OSError(errno.EFBIG, os.strerror(errno.EFBIG))
 
 
-def code(text: str, comment: str) -> str:
+def strip_comments(text: str, comment: str) -> str:
     """The lines that are not comments."""
     return "\n".join(line for line in text.split("\n") if not line.lstrip().startswith(comment))

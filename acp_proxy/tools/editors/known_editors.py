@@ -73,7 +73,7 @@ class Editor:
     configured: SettingsFiles | Sources | Typed
 
 
-def _zed(machine: Machine) -> list[Path]:
+def _find_zed_files(machine: Machine) -> list[Path]:
     if machine.is_windows:
         return [machine.roaming / "Zed" / "settings.json"]
     usual = machine.home / ".config" if machine.is_mac else machine.config
@@ -81,11 +81,11 @@ def _zed(machine: Machine) -> list[Path]:
     return [directory / "zed" / "settings.json" for directory in (usual, flatpak)]
 
 
-def _jetbrains(machine: Machine) -> list[Path]:
+def _find_jetbrains_files(machine: Machine) -> list[Path]:
     return [machine.home / ".jetbrains" / "acp.json"]
 
 
-def _vscode(machine: Machine) -> list[Path]:
+def _find_vscode_files(machine: Machine) -> list[Path]:
     base = machine.config
     if machine.is_windows:
         base = machine.roaming
@@ -94,19 +94,19 @@ def _vscode(machine: Machine) -> list[Path]:
     return [base / build / "User" / "settings.json" for build in ("Code", "Code - Insiders", "VSCodium", "Cursor")]
 
 
-def _paseo(machine: Machine) -> list[Path]:
+def _find_paseo_files(machine: Machine) -> list[Path]:
     given = machine.environment.get("PASEO_HOME")
     home = Path(given) if given and Path(given).is_absolute() else machine.home / ".paseo"
     return [home / "config.json"]
 
 
-def _neovim(machine: Machine) -> list[Path]:
+def _find_neovim_files(machine: Machine) -> list[Path]:
     base = machine.local if machine.is_windows else machine.config
     directory = base / (machine.environment.get("NVIM_APPNAME") or "nvim")
     return [directory / "init.lua", directory]
 
 
-def _emacs(machine: Machine) -> list[Path]:
+def _find_emacs_files(machine: Machine) -> list[Path]:
     home = machine.roaming if machine.is_windows else machine.home
     directories = [home / ".emacs.d", machine.config / "emacs", machine.config / "doom", home / ".doom.d"]
     return [home / ".emacs.d" / "init.el", home / ".emacs", home / ".emacs.el", home / ".spacemacs", *directories]
@@ -116,21 +116,23 @@ EDITORS = {
     editor.name: editor
     for editor in (
         # zed-industries/zed: crates/paths, crates/settings_content (CustomAgentServerSettings)
-        Editor(Name.ZED, "Zed", SettingsFiles(_zed, ("agent_servers",))),
+        Editor(Name.ZED, "Zed", SettingsFiles(_find_zed_files, ("agent_servers",))),
         # jetbrains.com/help/ai-assistant/acp.html
-        Editor(Name.JETBRAINS, "JetBrains", SettingsFiles(_jetbrains, ("agent_servers",))),
+        Editor(Name.JETBRAINS, "JetBrains", SettingsFiles(_find_jetbrains_files, ("agent_servers",))),
         # olimorris/codecompanion.nvim: doc/configuration/adapters-acp.md
-        Editor(Name.CODECOMPANION, "CodeCompanion", Sources(_neovim, ".lua", "--", r"codecompanion")),
+        Editor(Name.CODECOMPANION, "CodeCompanion", Sources(_find_neovim_files, ".lua", "--", r"codecompanion")),
         # yetone/avante.nvim: lua/avante/config.lua
-        Editor(Name.AVANTE, "avante", Sources(_neovim, ".lua", "--", r"avante\.nvim|[\"']avante[\"']")),
+        Editor(Name.AVANTE, "avante", Sources(_find_neovim_files, ".lua", "--", r"avante\.nvim|[\"']avante[\"']")),
         # carlos-algms/agentic.nvim: lua/agentic/config_default.lua
-        Editor(Name.AGENTIC, "agentic.nvim", Sources(_neovim, ".lua", "--", r"agentic\.nvim|[\"']agentic[\"']")),
+        Editor(
+            Name.AGENTIC, "agentic.nvim", Sources(_find_neovim_files, ".lua", "--", r"agentic\.nvim|[\"']agentic[\"']")
+        ),
         # xenodium/agent-shell: agent-shell.el, agent-shell-anthropic.el and its neighbours
-        Editor(Name.AGENT_SHELL, "agent-shell", Sources(_emacs, ".el", ";", r"agent-shell")),
+        Editor(Name.AGENT_SHELL, "agent-shell", Sources(_find_emacs_files, ".el", ";", r"agent-shell")),
         # formulahendry/vscode-acp: package.json
-        Editor(Name.VSCODE, "VS Code", SettingsFiles(_vscode, ("acp.agents",))),
+        Editor(Name.VSCODE, "VS Code", SettingsFiles(_find_vscode_files, ("acp.agents",))),
         # getpaseo/paseo: docs/custom-providers.md, packages/server/src/server/paseo-home.ts
-        Editor(Name.PASEO, "Paseo", SettingsFiles(_paseo, ("agents", "providers"), ("extends", "acp"))),
+        Editor(Name.PASEO, "Paseo", SettingsFiles(_find_paseo_files, ("agents", "providers"), ("extends", "acp"))),
         # batrachianai/toad: src/toad/cli.py; src/toad/agents.py reads no agents of the user
         Editor(Name.TOAD, "Toad", Typed("Start Toad with this command, in the project's directory")),
         # ymichael/bb: the section "Custom ACP Agents" of its configuration guide

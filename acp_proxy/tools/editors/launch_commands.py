@@ -8,7 +8,7 @@ from pathlib import Path
 
 from acp_proxy.protocol import acp
 from acp_proxy.tools.editors.config_dirs import Machine
-from acp_proxy.tools.editors.configured import configurations, find_agents, text_of, texts, words_of
+from acp_proxy.tools.editors.configured import find_agents, find_configurations, read_text, read_texts, read_words
 from acp_proxy.tools.editors.known_editors import SettingsFiles
 
 
@@ -24,12 +24,12 @@ class StartedAgent:
     """The editor's settings are not JSON."""
 
 
-def started_agents(machine: Machine) -> list[StartedAgent]:
+def find_started_agents(machine: Machine) -> list[StartedAgent]:
     """The agents in the editors' settings. A configuration that is a program has one agent without words."""
     return [
         agent
-        for found in configurations(machine)
-        for agent in _of(found.editor.title, found.path, found.editor.configured)
+        for found in find_configurations(machine)
+        for agent in _find_in(found.editor.title, found.path, found.editor.configured)
     ]
 
 
@@ -37,16 +37,16 @@ def find_started(editor: str, kind: SettingsFiles, text: str) -> list[StartedAge
     """The agents that an editor with these settings starts. ``editor``: its title. Raises ValueError."""
     return [
         StartedAgent(
-            editor, name, tuple(words_of(entry)) or None, tuple(sorted(texts(acp.member(entry, "env")).items()))
+            editor, name, tuple(read_words(entry)) or None, tuple(sorted(read_texts(acp.member(entry, "env")).items()))
         )
         for name, entry in find_agents(kind, text).items()
     ]
 
 
-def _of(editor: str, path: Path, kind: object) -> list[StartedAgent]:
+def _find_in(editor: str, path: Path, kind: object) -> list[StartedAgent]:
     if not isinstance(kind, SettingsFiles):
         return [StartedAgent(editor, f"the agents in {path}", None)]
-    text = text_of(path)
+    text = read_text(path)
     try:
         return find_started(editor, kind, text) if isinstance(text, str) else []
     except ValueError:

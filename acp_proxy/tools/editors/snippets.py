@@ -43,7 +43,7 @@ class Snippet:
         text = self.entry
         for member in reversed(self.members[depth:]):
             inner = indent(text, _INDENT)
-            text = f"{_quoted(member)}: {{\n{inner}\n}}" if self.is_json else f"{member} = {{\n{inner}\n}},"
+            text = f"{_quote(member)}: {{\n{inner}\n}}" if self.is_json else f"{member} = {{\n{inner}\n}},"
         return text
 
     @property
@@ -89,53 +89,53 @@ KNOWN_AGENTS = {
 }
 
 
-def snippet(editor: Name, wanted: EditorEntry) -> Snippet:
+def make_snippet(editor: Name, wanted: EditorEntry) -> Snippet:
     known = KNOWN_AGENTS.get(wanted.agent, _Known(wanted.agent))
     return _MAKERS[editor](wanted, known)
 
 
-def _zed(wanted: EditorEntry, known: _Known) -> Snippet:
+def _make_zed(wanted: EditorEntry, known: _Known) -> Snippet:
     title = f"{known.title} (recorded)"
     then = f'in the agent panel, begin a thread with "{title}". Agents from Zed\'s registry allow no prefix.'
-    return _json("agent_servers", title, {"type": "custom"}, wanted, then)
+    return _make_json("agent_servers", title, {"type": "custom"}, wanted, then)
 
 
-def _jetbrains(wanted: EditorEntry, known: _Known) -> Snippet:
+def _make_jetbrains(wanted: EditorEntry, known: _Known) -> Snippet:
     title = f"{known.title} (recorded)"
     then = f'in AI Chat, choose "{title}".'
-    return _json("agent_servers", title, {}, wanted, then)
+    return _make_json("agent_servers", title, {}, wanted, then)
 
 
-def _vscode(wanted: EditorEntry, known: _Known) -> Snippet:
+def _make_vscode(wanted: EditorEntry, known: _Known) -> Snippet:
     title = f"{known.title} (recorded)"
     then = f'in the panel of the extension "ACP Client" (formulahendry.acp-client), choose "{title}".'
-    return _json("acp.agents", title, {}, wanted, then)
+    return _make_json("acp.agents", title, {}, wanted, then)
 
 
-def _json(member: str, title: str, more: dict[str, object], wanted: EditorEntry, then: str) -> Snippet:
+def _make_json(member: str, title: str, more: dict[str, object], wanted: EditorEntry, then: str) -> Snippet:
     value = {**more, "command": wanted.words[0], "args": wanted.words[1:], "env": dict(wanted.variables)}
-    entry = f"{_quoted(title)}: {json.dumps(value, indent=_INDENT, ensure_ascii=False)}"
+    entry = f"{_quote(title)}: {json.dumps(value, indent=_INDENT, ensure_ascii=False)}"
     return Snippet(entry, title, (member,), then, is_json=True)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _paseo(wanted: EditorEntry, known: _Known) -> Snippet:
-    title = f"{_slug(wanted.agent)}-kept"
+def _make_paseo(wanted: EditorEntry, known: _Known) -> Snippet:
+    title = f"{_make_slug(wanted.agent)}-kept"
     value = {
         "extends": "acp",
         "label": f"{known.title} (recorded)",
         "command": list(wanted.words),
         "env": dict(wanted.variables),
     }
-    entry = f"{_quoted(title)}: {json.dumps(value, indent=_INDENT, ensure_ascii=False)}"
+    entry = f"{_quote(title)}: {json.dumps(value, indent=_INDENT, ensure_ascii=False)}"
     then = f'restart Paseo\'s daemon, and choose "{known.title} (recorded)".'
     return Snippet(entry, title, ("agents", "providers"), then, is_json=True)
 
 
-def _slug(agent: str) -> str:
+def _make_slug(agent: str) -> str:
     """A name of lowercase letters, digits and hyphens, which begins with a letter."""
     return re.sub(r"[^a-z0-9]+", "-", agent.lower()).strip("-").lstrip("0123456789-") or "agent"
 
@@ -143,14 +143,14 @@ def _slug(agent: str) -> str:
 # --- Clients to which the user gives the command
 
 
-def _toad(wanted: EditorEntry, known: _Known) -> Snippet:
-    line = shell_quote.joined(["toad", "acp", shell_quote.joined(_with_variables(wanted)), "."])
+def _make_toad(wanted: EditorEntry, known: _Known) -> Snippet:
+    line = shell_quote.joined(["toad", "acp", shell_quote.joined(_list_words(wanted)), "."])
     return Snippet(line, known.title, (), "ctrl+r on Toad's start page lists your sessions with it.")
 
 
-def _bb(wanted: EditorEntry, known: _Known) -> Snippet:
+def _make_bb(wanted: EditorEntry, known: _Known) -> Snippet:
     agent = {
-        "id": f"{_slug(wanted.agent)}-kept",
+        "id": f"{_make_slug(wanted.agent)}-kept",
         "displayName": f"{known.title} (recorded)",
         "command": wanted.words[0],
         "args": wanted.words[1:],
@@ -161,9 +161,9 @@ def _bb(wanted: EditorEntry, known: _Known) -> Snippet:
     return Snippet(line, known.title, (), f'choose "{known.title} (recorded)" for a thread.')
 
 
-def _obsidian(wanted: EditorEntry, known: _Known) -> Snippet:
+def _make_obsidian(wanted: EditorEntry, known: _Known) -> Snippet:
     lines = [
-        f"Agent ID: {_slug(wanted.agent)}-kept",
+        f"Agent ID: {_make_slug(wanted.agent)}-kept",
         f"Display name: {known.title} (recorded)",
         f"Path: {wanted.words[0]}",
         "Arguments:",
@@ -198,10 +198,10 @@ class KeptPersona(BaseAcpPersona):
         )"""
 
 
-def _jupyter_ai(wanted: EditorEntry, known: _Known) -> Snippet:
+def _make_jupyter_ai(wanted: EditorEntry, known: _Known) -> Snippet:
     name = f"{known.title}-kept".replace(" ", "-")  # it is mentioned by its name
-    command = json.dumps(_with_variables(wanted), ensure_ascii=False)
-    text = _PERSONA.format(command=command, title=_quoted(name))
+    command = json.dumps(_list_words(wanted), ensure_ascii=False)
+    text = _PERSONA.format(command=command, title=_quote(name))
     return Snippet(text, name, (), f"restart JupyterLab, and write to @{name} in a chat.")
 
 
@@ -209,20 +209,20 @@ _MARIMOS_PORTS = {"Gemini": 3019, "Codex": 3021, "OpenCode": 3023}
 _CLAUDES_PORT = 3017
 
 
-def _marimo(wanted: EditorEntry, known: _Known) -> Snippet:
+def _make_marimo(wanted: EditorEntry, known: _Known) -> Snippet:
     port = _MARIMOS_PORTS.get(known.title, _CLAUDES_PORT)
     agent = known.title if known.title in _MARIMOS_PORTS else "Claude"
-    command = shell_quote.joined(_with_variables(wanted))
+    command = shell_quote.joined(_list_words(wanted))
     line = shell_quote.joined(["npx", "stdio-to-ws", command, "--port", str(port)])
     return Snippet(line, known.title, (), f"in marimo's panel of agents, choose {agent}: it looks at this port.")
 
 
-def _intelligent_terminal(wanted: EditorEntry, known: _Known) -> Snippet:
-    line = shell_quote.joined(_with_variables(wanted))
+def _make_intelligent_terminal(wanted: EditorEntry, known: _Known) -> Snippet:
+    line = shell_quote.joined(_list_words(wanted))
     return Snippet(line, known.title, (), "open the agent pane.")
 
 
-def _with_variables(wanted: EditorEntry) -> list[str]:
+def _list_words(wanted: EditorEntry) -> list[str]:
     """The command, where it has no place for variables beside it. Windows has no ``env``: there, a user sets them."""
     pairs = [f"{key}={value}" for key, value in wanted.variables.items()]
     return ["env", *pairs, *wanted.words] if pairs else wanted.words
@@ -236,23 +236,26 @@ _CODECOMPANION = """\
 end,"""
 
 
-def _codecompanion(wanted: EditorEntry, known: _Known) -> Snippet:
+def _make_codecompanion(wanted: EditorEntry, known: _Known) -> Snippet:
     name, more, env = known.codecompanion, "", ""
     if name is None:
         name = re.sub(r"\W", "_", wanted.agent, flags=re.ASCII)
-        more = f"    name = {_lua(name)},\n    formatted_name = {_lua(known.title)},\n"
+        more = f"    name = {_quote_lua(name)},\n    formatted_name = {_quote_lua(known.title)},\n"
     if wanted.variables:  # a plain string might be read as the name of a variable
-        values = (f"[{_lua(key)}] = function() return {_lua(value)} end" for key, value in wanted.variables.items())
+        values = (
+            f"[{_quote_lua(key)}] = function() return {_quote_lua(value)} end"
+            for key, value in wanted.variables.items()
+        )
         env = f"    env = {{ {', '.join(values)} }},\n"
     text = _CODECOMPANION.format(
-        name=(title := f"[{_lua(name)}]"),
-        base=_lua(known.codecompanion or "opencode"),  # the simplest adapter
+        name=(title := f"[{_quote_lua(name)}]"),
+        base=_quote_lua(known.codecompanion or "opencode"),  # the simplest adapter
         more=more,
-        command=_lua_list(wanted.words),
+        command=_format_lua_list(wanted.words),
         env=env,
     )
     then = f":CodeCompanionChat adapter={name}"
-    return Snippet(text, title, ("adapters", "acp"), then, _given_to("codecompanion"))
+    return Snippet(text, title, ("adapters", "acp"), then, _name_place("codecompanion"))
 
 
 _PROVIDER = """\
@@ -263,31 +266,31 @@ _PROVIDER = """\
 }},"""
 
 
-def _avante(wanted: EditorEntry, known: _Known) -> Snippet:
+def _make_avante(wanted: EditorEntry, known: _Known) -> Snippet:
     name = known.avante or wanted.agent
-    return _provider("avante", name, "", wanted, ":AvanteToggle")
+    return _make_provider("avante", name, "", wanted, ":AvanteToggle")
 
 
-def _agentic(wanted: EditorEntry, known: _Known) -> Snippet:
+def _make_agentic(wanted: EditorEntry, known: _Known) -> Snippet:
     name = known.agentic or wanted.agent
-    more = f"  name = {_lua(f'{known.title} (recorded)')},\n"
-    return _provider("agentic", name, more, wanted, ':lua require("agentic").toggle()')
+    more = f"  name = {_quote_lua(f'{known.title} (recorded)')},\n"
+    return _make_provider("agentic", name, more, wanted, ':lua require("agentic").toggle()')
 
 
-def _provider(plugin: str, name: str, more: str, wanted: EditorEntry, then: str) -> Snippet:
-    pairs = ", ".join(f"[{_lua(key)}] = {_lua(value)}" for key, value in wanted.variables.items())
+def _make_provider(plugin: str, name: str, more: str, wanted: EditorEntry, then: str) -> Snippet:
+    pairs = ", ".join(f"[{_quote_lua(key)}] = {_quote_lua(value)}" for key, value in wanted.variables.items())
     entry = _PROVIDER.format(
-        name=_lua(name),
+        name=_quote_lua(name),
         more=more,
-        command=_lua(wanted.words[0]),
-        arguments=_lua_list(wanted.words[1:]),
+        command=_quote_lua(wanted.words[0]),
+        arguments=_format_lua_list(wanted.words[1:]),
         env=f" {pairs} " if pairs else "",
     )
-    beside = f"provider = {_lua(name)},"
-    return Snippet(entry, f"[{_lua(name)}]", ("acp_providers",), then, _given_to(plugin), beside)
+    beside = f"provider = {_quote_lua(name)},"
+    return Snippet(entry, f"[{_quote_lua(name)}]", ("acp_providers",), then, _name_place(plugin), beside)
 
 
-def _given_to(plugin: str) -> str:
+def _name_place(plugin: str) -> str:
     return f'what you give to require("{plugin}").setup (with lazy.nvim: its opts)'
 
 
@@ -314,22 +317,22 @@ _AGENT_SHELL = """\
        :context-buffer buffer)))))"""
 
 
-def _agent_shell(wanted: EditorEntry, known: _Known) -> Snippet:
-    variables = _elisp_list(f"{key}={value}" for key, value in wanted.variables.items())
+def _make_agent_shell(wanted: EditorEntry, known: _Known) -> Snippet:
+    variables = _format_elisp_list(f"{key}={value}" for key, value in wanted.variables.items())
     if known.agent_shell is not None:
         prefix = f"agent-shell-{known.agent_shell}"
-        lines = [f"(setq {prefix}-acp-command\n      '({_elisp_list(wanted.words)}))"]
+        lines = [f"(setq {prefix}-acp-command\n      '({_format_elisp_list(wanted.words)}))"]
         if variables:
             lines.append(f"(setq {prefix}-environment '({variables}))")
         text = "\n".join([*lines, _RESUME])
     else:
         made = _AGENT_SHELL.format(
             name=re.sub(r"[^\w-]", "-", wanted.agent, flags=re.ASCII),
-            title=_elisp(known.title),
-            prompt=_elisp(f"{known.title}> "),
-            regexp=_elisp(re.sub(r"[^\w ]", ".", known.title) + "> "),
-            command=_elisp(wanted.words[0]),
-            arguments=_elisp_list(wanted.words[1:]),
+            title=_quote_elisp(known.title),
+            prompt=_quote_elisp(f"{known.title}> "),
+            regexp=_quote_elisp(re.sub(r"[^\w ]", ".", known.title) + "> "),
+            command=_quote_elisp(wanted.words[0]),
+            arguments=_format_elisp_list(wanted.words[1:]),
             variables=variables,
         )
         text = f"{made}\n{_RESUME}"
@@ -337,39 +340,39 @@ def _agent_shell(wanted: EditorEntry, known: _Known) -> Snippet:
 
 
 _MAKERS = {
-    Name.ZED: _zed,
-    Name.JETBRAINS: _jetbrains,
-    Name.CODECOMPANION: _codecompanion,
-    Name.AVANTE: _avante,
-    Name.AGENTIC: _agentic,
-    Name.AGENT_SHELL: _agent_shell,
-    Name.VSCODE: _vscode,
-    Name.PASEO: _paseo,
-    Name.TOAD: _toad,
-    Name.BB: _bb,
-    Name.OBSIDIAN: _obsidian,
-    Name.JUPYTER_AI: _jupyter_ai,
-    Name.MARIMO: _marimo,
-    Name.INTELLIGENT_TERMINAL: _intelligent_terminal,
+    Name.ZED: _make_zed,
+    Name.JETBRAINS: _make_jetbrains,
+    Name.CODECOMPANION: _make_codecompanion,
+    Name.AVANTE: _make_avante,
+    Name.AGENTIC: _make_agentic,
+    Name.AGENT_SHELL: _make_agent_shell,
+    Name.VSCODE: _make_vscode,
+    Name.PASEO: _make_paseo,
+    Name.TOAD: _make_toad,
+    Name.BB: _make_bb,
+    Name.OBSIDIAN: _make_obsidian,
+    Name.JUPYTER_AI: _make_jupyter_ai,
+    Name.MARIMO: _make_marimo,
+    Name.INTELLIGENT_TERMINAL: _make_intelligent_terminal,
 }
 
 
-def _lua(text: str) -> str:
+def _quote_lua(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(one if one.isprintable() else _lua_code(one) for one in escaped) + '"'
+    return '"' + "".join(one if one.isprintable() else _escape_lua(one) for one in escaped) + '"'
 
 
-def _lua_code(character: str) -> str:
+def _escape_lua(character: str) -> str:
     return "".join(f"\\{byte:03}" for byte in character.encode())
 
 
-def _lua_list(words: Iterable[str]) -> str:
-    return f"{{ {', '.join(_lua(word) for word in words)} }}"
+def _format_lua_list(words: Iterable[str]) -> str:
+    return f"{{ {', '.join(_quote_lua(word) for word in words)} }}"
 
 
-def _elisp(text: str) -> str:
+def _quote_elisp(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _elisp_list(words: Iterable[str]) -> str:
-    return " ".join(_elisp(word) for word in words)
+def _format_elisp_list(words: Iterable[str]) -> str:
+    return " ".join(_quote_elisp(word) for word in words)

@@ -174,12 +174,12 @@ def _keep_events(line: bytes, changes: list[MaskedSpan]) -> list[MaskedSpan]:
     A pattern of the user's may match the name of a transcript.
     """
 
-    def events(data: bytes) -> list[Event]:
+    def read_events(data: bytes) -> list[Event]:
         return [structs.replace(piece.value, title=None) for piece in find_events(data)]
 
-    if not changes or not (before := events(line)):
+    if not changes or not (before := read_events(line)):
         return changes
-    return [change for change in changes if events(apply_changes(line, [change])) == before]
+    return [change for change in changes if read_events(apply_changes(line, [change])) == before]
 
 
 def _read_lines(read: Callable[[int, int], bytes]) -> Iterator[bytes]:

@@ -65,7 +65,7 @@ def is_id(word: str) -> bool:
     return _ID.fullmatch(word.removeprefix(PREFIX)) is not None
 
 
-def this_platform() -> str:
+def find_platform() -> str:
     """This machine, as the registry names it: ``linux-x86_64``."""
     machine = platform.machine().lower()
     return f"{_SYSTEMS.get(sys.platform, sys.platform)}-{_MACHINES.get(machine, machine)}"
@@ -90,7 +90,7 @@ class Registry:
         return self._cache / "agents"
 
     def find(self, id: str, *, machine: str = "", may_wait: bool = True) -> RegisteredAgent:
-        """The agent with this id. ``machine``: as ``this_platform``. ``may_wait``: an old cache is read anew first.
+        """The agent with this id. ``machine``: as ``find_platform``. ``may_wait``: an old cache is read anew first.
 
         Raises RegistryError.
         """
@@ -99,9 +99,9 @@ class Registry:
             agents = self._load(may_wait=True)
         if id not in agents:
             raise RegistryError(f"the registry has no agent {id!r}. It has: {', '.join(sorted(agents))}")
-        return read_agent(id, agents[id], machine or this_platform())
+        return read_agent(id, agents[id], machine or find_platform())
 
-    def ids(self) -> list[str]:
+    def list_ids(self) -> list[str]:
         """The ids of all agents. Raises RegistryError."""
         return sorted(self._load(may_wait=True))
 
@@ -135,7 +135,7 @@ class Registry:
                     f"the registry of agents cannot be read ({self._source}: {reason}). "
                     "Check the network, or give the agent's own command."
                 ) from problem
-            self._say(f"The registry of agents cannot be read now; this uses what was read {_days(age)} ago.")
+            self._say(f"The registry of agents cannot be read now; this uses what was read {_format_days(age)} ago.")
             agents = _parse(_read_file(kept), str(kept))
         else:
             download.write_whole(kept, data)
@@ -151,20 +151,22 @@ def read_agent(id: str, entry: object, machine: str) -> RegisteredAgent:
         package = acp.text(acp.member(ways, way), "package")
         if package and not package.startswith("-"):
             given = acp.member(ways, way)
-            return RegisteredAgent(id, name, version, (*front, package, *_args(given)), _variables(given))
+            return RegisteredAgent(
+                id, name, version, (*front, package, *_read_arguments(given)), _read_variables(given)
+            )
     target = acp.member(acp.member(ways, "binary"), machine)
     url, program = acp.text(target, "archive"), acp.text(target, "cmd")
     if url and program:
         archive = Archive(url, program, acp.text(target, "sha256"))
-        return RegisteredAgent(id, name, version, _args(target), _variables(target), archive)
+        return RegisteredAgent(id, name, version, _read_arguments(target), _read_variables(target), archive)
     raise RegistryError(f"the registry has no {name} for this machine ({machine}).")
 
 
-def _args(value: object) -> tuple[str, ...]:
+def _read_arguments(value: object) -> tuple[str, ...]:
     return tuple(each for each in acp.strings(value, "args") if "\0" not in each)
 
 
-def _variables(value: object) -> tuple[tuple[str, str], ...]:
+def _read_variables(value: object) -> tuple[tuple[str, str], ...]:
     given = acp.member(value, "env")
     pairs = given.items() if isinstance(given, dict) else ()
     return tuple(
@@ -197,6 +199,6 @@ def _read_file(path: Path) -> bytes:
     return data
 
 
-def _days(seconds: float) -> str:
+def _format_days(seconds: float) -> str:
     days = int(seconds // _DAY)
     return f"{days} day{'s' if days != 1 else ''}"

@@ -34,7 +34,7 @@ def install(agent: RegisteredAgent, programs: Path, say: Callable[[str], None] =
         return list(agent.words)
     mark = hashlib.sha256(f"{agent.archive.url}\n{agent.archive.sha256}".encode()).hexdigest()[:16]
     place = programs / agent.id / mark
-    program = place / _inside(agent.archive.program)
+    program = place / _check_program(agent.archive.program)
     if not program.is_file():
         say(f"Downloading {agent.name} {agent.version} …")
         try:
@@ -45,7 +45,7 @@ def install(agent: RegisteredAgent, programs: Path, say: Callable[[str], None] =
     return [str(program), *agent.words]
 
 
-def _inside(name: str) -> Path:
+def _check_program(name: str) -> Path:
     """A path that cannot lead out of its directory. Raises RegistryError."""
     path = PurePosixPath(name.replace("\\", "/"))
     if not name or path.is_absolute() or ".." in path.parts or ":" in name or "\0" in name:
@@ -66,7 +66,7 @@ def _unpack(archive: Archive, place: Path) -> None:
         inner = Path(new, "content")
         inner.mkdir()
         _extract(archive, file, inner)
-        program = inner / _inside(archive.program)
+        program = inner / _check_program(archive.program)
         if not program.is_file():
             raise ValueError(f"it does not contain {archive.program}, which the registry names")
         program.chmod(program.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
@@ -89,7 +89,7 @@ def _extract(archive: Archive, file: IO[bytes], into: Path) -> None:
         if archive.url.lower().endswith((".tar", ".gz", ".tgz", ".bz2", ".xz", ".zip")):
             raise ValueError("it is no archive that can be read") from None
         file.seek(0)
-        program = into / _inside(archive.program)  # the program itself
+        program = into / _check_program(archive.program)  # the program itself
         program.parent.mkdir(parents=True, exist_ok=True)
         with program.open("xb") as out:
             shutil.copyfileobj(file, out)
@@ -110,7 +110,7 @@ def _extract(archive: Archive, file: IO[bytes], into: Path) -> None:
 
 def _extract_member(tar: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> None:
     """Write a file or make a directory. A link is refused: where it leads is not checked here."""
-    place = into / _inside_archive(member.name)
+    place = into / _check_entry(member.name)
     if member.isdir():
         place.mkdir(parents=True, exist_ok=True)
         return
@@ -133,7 +133,7 @@ def _extract_zip(file: IO[bytes], into: Path) -> None:
             mode = entry.external_attr >> 16
             if stat.S_ISLNK(mode):
                 raise ValueError(f"it has a link: {entry.filename!r}")
-            place = into / _inside_archive(entry.filename)
+            place = into / _check_entry(entry.filename)
             if entry.is_dir():
                 place.mkdir(parents=True, exist_ok=True)
                 continue
@@ -144,7 +144,7 @@ def _extract_zip(file: IO[bytes], into: Path) -> None:
                 place.chmod(0o755)
 
 
-def _inside_archive(name: str) -> Path:
+def _check_entry(name: str) -> Path:
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or ":" in name:
         raise ValueError(f"it has a path that leads out of it: {name!r}")

@@ -39,14 +39,14 @@ def resolve(command: Sequence[str], registry: Registry, say: Callable[[str], Non
     try:
         agent = registry.find(command[0].removeprefix(PREFIX), may_wait=may_wait)
         words = install(agent, registry.programs, say)
-        return ResolvedAgent([*words, *words_behind(words, command)], dict(agent.variables))
+        return ResolvedAgent([*words, *list_words_behind(words, command)], dict(agent.variables))
     except RegistryError as problem:
         if command[0].startswith(PREFIX):
             raise
         return ResolvedAgent([*command], {}, f"{command[0]} is no program here, and {problem}")
 
 
-def words_behind(own: Sequence[str], command: Sequence[str]) -> list[str]:
+def list_words_behind(own: Sequence[str], command: Sequence[str]) -> list[str]:
     """The words of a command that follow the agent's own: none for ``opencode acp``, if the id stands for that."""
     more = [*command[1:]]
     return [] if more and [*own[-len(more) :]] == more else more

@@ -26,8 +26,8 @@ from acp_proxy.tools.editors.agent_names import (
     write_registry_option,
 )
 from acp_proxy.tools.editors.command import read_agent, read_name
-from acp_proxy.tools.editors.config_dirs import Machine, this_machine
-from acp_proxy.tools.editors.configured import configurations
+from acp_proxy.tools.editors.config_dirs import Machine, find_machine
+from acp_proxy.tools.editors.configured import find_configurations
 from acp_proxy.tools.editors.known_editors import EDITORS, OF_NEOVIM, Name, SettingsFiles, find_editors
 from acp_proxy.tools.editors.launch_commands import StartedAgent, find_started
 from acp_proxy.tools.registry import PREFIX
@@ -100,7 +100,7 @@ def setup(
     with report_wrong_usage(), report_errors():
         if undo and agent:
             raise UsageError("--undo takes back what setup did, whatever the agent. Leave --agent out.")
-        record, machine = steps.open_record(os.environ), this_machine()
+        record, machine = steps.open_record(os.environ), find_machine()
         again = _write_command(editor or [], agent, registry, undo=undo)
         if undo:
             plans = [steps.plan_undo(Path(path), known) for path, known in record.files.items()]
@@ -180,7 +180,7 @@ def _choose(
     names = [each.name for each in entries]
     if called := find_name(names, agent):
         return [each for each in entries if each.name in called], None
-    given, variables, command = read_agent(["acp-proxy", "setup", "--agent"], command_line.spelled_out([agent]))
+    given, variables, command = read_agent(["acp-proxy", "setup", "--agent"], command_line.split_line([agent]))
     named = name_agent(command, open_registry(registry, given, _say) if given else known)
     wanted = WantedAgent(named, [*write_registry_option(registry, named.command), *given], variables)
     if started := [each for each in entries if wanted.agent.is_started_by(each.words)]:
@@ -209,7 +209,7 @@ def _check_program(added: WantedAgent, names: Sequence[str], registry: Registry)
         raise UsageError(f"{program} is not in PATH. Install it, or give its absolute path.", force)
     is_none = f"{program} is no program in PATH, no agent in your editors' settings, and "
     try:
-        ids = registry.ids()
+        ids = registry.list_ids()
     except RegistryError as problem:
         raise UsageError(f"{is_none}perhaps no id: {problem}", force) from problem
     near = _find_near(program, [*names, *ids])
@@ -229,7 +229,7 @@ def _find_near(word: str, names: Sequence[str]) -> list[str]:
 def _has(registry: Registry, id: str) -> bool:
     """Whether the registry has an agent; if it cannot be read, the user learns why an entry stays as it is."""
     try:
-        return id in registry.ids()
+        return id in registry.list_ids()
     except RegistryError as problem:
         example = 'acp-proxy setup --agent "npx -y @agentclientprotocol/claude-agent-acp"'
         _say(f'The entry "{id}" stays as it is: {problem} With a command: {example}')
@@ -390,7 +390,7 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
 
 def _say_about_programs(machine: Machine, wanted: Sequence[Name]) -> None:
     """Name the configurations that are programs and do not mention acp-proxy."""
-    for found in configurations(machine):
+    for found in find_configurations(machine):
         name = found.editor.name
         if found.mentions is False and (not wanted or name in wanted):
             _say(

@@ -21,10 +21,10 @@ from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.protocol import acp
 from acp_proxy.tools.editors import command_line, jsonc
 from acp_proxy.tools.editors.agent_names import NamedAgent, write_registry_option
-from acp_proxy.tools.editors.config_dirs import Machine, this_machine
-from acp_proxy.tools.editors.configured import find_agents, words_of
+from acp_proxy.tools.editors.config_dirs import Machine, find_machine
+from acp_proxy.tools.editors.configured import find_agents, read_words
 from acp_proxy.tools.editors.known_editors import EDITORS, Editor, Name, SettingsFiles
-from acp_proxy.tools.editors.snippets import EditorEntry, snippet
+from acp_proxy.tools.editors.snippets import EditorEntry, make_snippet
 from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.setup import settings_text
 from acp_proxy.tools.setup.settings_text import Settings
@@ -77,7 +77,7 @@ class AgentEntry:
 
     @property
     def is_proxied(self) -> bool:
-        return command_line.behind_run([*self.words]) is not None
+        return command_line.find_words_behind_run([*self.words]) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def find_entries(editor: Editor, path: Path) -> list[AgentEntry]:
 
 def _words_of_entry(name: str, entry: object) -> list[str]:
     is_registered = acp.text(entry, "type") == "registry"
-    return [f"{PREFIX}{name}"] if is_registered else words_of(entry)
+    return [f"{PREFIX}{name}"] if is_registered else read_words(entry)
 
 
 def plan_file(
@@ -168,7 +168,7 @@ def plan_file(
                 entries.append(made[0])
         if added is not None:
             words = [*ours, *added.options, *added.agent.command]
-            made_entry = snippet(editor.name, EditorEntry(words, added.variables, added.agent.title))
+            made_entry = make_snippet(editor.name, EditorEntry(words, added.variables, added.agent.title))
             if made_entry.title in members:
                 raise NotOurs(f'it has an agent "{made_entry.title}" with another command. Remove that entry')
             edits += settings_text.add_entry(settings, kind.members, made_entry.entry, made_entry.whole)
@@ -204,7 +204,7 @@ def _plan_entry(
         return EntryChange(name, NAMED), settings_text.name_command(settings, entry, [*ours, *more, *words])
     if not words:
         return None
-    behind = command_line.behind_run(words)
+    behind = command_line.find_words_behind_run(words)
     if behind is None:
         if command_line.lacks_run(words):
             return None
@@ -212,7 +212,7 @@ def _plan_entry(
         edits = settings_text.put_in_front(settings, entry, [*ours, *options_of_run])
         return EntryChange(name, PUT_IN_FRONT, had_args), edits
     count = len(words) - len(behind) - 2  # the arguments in front of ``run``
-    own = command_line.own_program(words)
+    own = command_line.find_own_program(words)
     # A name alone is found in a terminal's PATH, but an editor that was started from a menu has a shorter one.
     is_name = count == 0 and not os.path.dirname(own)
     if not is_name and command_line.may_exist(own, None) and os.path.expanduser(own) == own:
@@ -389,7 +389,7 @@ def plan_undo(path: Path, known: FileRecord) -> FileChange:
 
 def _is_file_of(editor: Editor, path: Path) -> bool:
     kind = editor.configured
-    return isinstance(kind, SettingsFiles) and path in kind.files(this_machine())
+    return isinstance(kind, SettingsFiles) and path in kind.files(find_machine())
 
 
 def _undo_entry(settings: Settings, members: Sequence[str], done: EntryChange) -> list[settings_text.Edit]:
@@ -397,8 +397,8 @@ def _undo_entry(settings: Settings, members: Sequence[str], done: EntryChange) -
     if agents is None or entry is None or settings.text[entry[0]] != "{":
         return []  # the user has removed it
     value = settings.read(entry)
-    words = words_of(value)
-    behind = command_line.behind_run(words)
+    words = read_words(value)
+    behind = command_line.find_words_behind_run(words)
     if behind is None:
         return []  # the user has taken acp-proxy out
     if done.how == REPLACED:

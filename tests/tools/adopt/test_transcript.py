@@ -3,7 +3,7 @@
 import json
 
 from acp_proxy.tools.adopt.plan import OfferedSession
-from acp_proxy.tools.adopt.transcript import compose_transcript, conversation, split_states
+from acp_proxy.tools.adopt.transcript import compose_transcript, read_conversation, split_states
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from tests.tools.adopt.listing_agent import told
@@ -36,7 +36,7 @@ def test_the_state_follows_the_conversation_and_the_note_comes_last() -> None:
     assert (opened["type"], opened["modes"]) == (NoteType.OPENED, {"x": 1})
     assert adopted == {"type": NoteType.ADOPTED, "title": "Title", "updatedAt": OLD, "adoptedAt": NOW}
     assert {entry.at for entry in found if entry is not None} == {OLD}
-    assert conversation(b"\n".join([head, *entries])) == lines(*past[1:])
+    assert read_conversation(b"\n".join([head, *entries])) == lines(*past[1:])
 
 
 def test_a_time_in_the_future_counts_as_now() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from acp_proxy.tools.editors import jsonc
-from acp_proxy.tools.editors.advice import Placed, placed
+from acp_proxy.tools.editors.advice import Placed, place_snippet
 from acp_proxy.tools.editors.known_editors import EDITORS, Name, Typed
-from acp_proxy.tools.editors.snippets import EditorEntry, Snippet, snippet
+from acp_proxy.tools.editors.snippets import EditorEntry, Snippet, make_snippet
 
 PATH = Path("/home/user/settings")
 COMMAND = ["/opt/acp-proxy", "run", "opencode", "acp"]
@@ -21,11 +21,11 @@ REPLACED = "REPLACED"
 
 
 def made(editor: Name) -> Snippet:
-    return snippet(editor, EditorEntry(COMMAND, {"KEY": "v"}, "opencode"))
+    return make_snippet(editor, EditorEntry(COMMAND, {"KEY": "v"}, "opencode"))
 
 
 def place(editor: Name, there: str | OSError | None, *, whole: bool = False) -> Placed:
-    return placed(EDITORS[editor], made(editor), PATH, there, whole=whole)
+    return place_snippet(EDITORS[editor], made(editor), PATH, there, whole=whole)
 
 
 def member_of(editor: Name) -> str:
@@ -111,7 +111,7 @@ def test_a_missing_file_or_whole_gets_everything(editor: Name) -> None:
 
 @pytest.mark.parametrize("editor", [each for each in Name if each not in WITH_FILES])
 def test_a_client_to_which_the_user_gives_the_command_has_no_file(editor: Name) -> None:
-    told = placed(EDITORS[editor], made(editor), None, None, whole=False)
+    told = place_snippet(EDITORS[editor], made(editor), None, None, whole=False)
     assert told.text == made(editor).whole
     assert str(PATH) not in told.where
 

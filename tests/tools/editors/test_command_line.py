@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.errors import UsageError
-from acp_proxy.tools.editors.command_line import behind_run, lacks_run, may_exist, spelled_out
+from acp_proxy.tools.editors.command_line import find_words_behind_run, lacks_run, may_exist, split_line
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from acp_proxy.tools.editors.command_line import behind_run, lacks_run, may_exis
     ],
 )
 def test_the_words_after_run_are_found(line: str, behind: str) -> None:
-    assert behind_run(line.split()) == behind.split()
+    assert find_words_behind_run(line.split()) == behind.split()
     assert not lacks_run(line.split())
 
 
@@ -41,7 +41,7 @@ def test_the_words_after_run_are_found(line: str, behind: str) -> None:
     ],
 )
 def test_a_missing_run_is_found(line: str) -> None:
-    assert behind_run(line.split()) is None
+    assert find_words_behind_run(line.split()) is None
     assert lacks_run(line.split())
 
 
@@ -60,30 +60,30 @@ def test_a_missing_run_is_found(line: str) -> None:
     ],
 )
 def test_other_commands_lack_nothing(line: str) -> None:
-    assert behind_run(line.split()) is None
+    assert find_words_behind_run(line.split()) is None
     assert not lacks_run(line.split())
 
 
 def test_a_line_in_one_argument_is_split() -> None:
-    assert spelled_out(["acp-proxy run 'an agent' --acp"]) == ["acp-proxy", "run", "an agent", "--acp"]
+    assert split_line(["acp-proxy run 'an agent' --acp"]) == ["acp-proxy", "run", "an agent", "--acp"]
 
 
 def test_a_single_word_is_not_split(tmp_path: Path) -> None:
     program = tmp_path / "an agent"
     program.touch()
     for words in (["agent"], ["an agent", "--acp"], [str(program)], ["an\u00e4gent "]):
-        assert spelled_out(words) == words
+        assert split_line(words) == words
 
 
 def test_a_program_of_path_with_a_space_in_its_name_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my agent").touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert spelled_out(["my agent"]) == ["my agent"]
+    assert split_line(["my agent"]) == ["my agent"]
 
 
 def test_a_line_whose_quotes_do_not_close_is_refused() -> None:
     with pytest.raises(UsageError, match="acp-proxy run 'x"):
-        spelled_out(["acp-proxy run 'x"])
+        split_line(["acp-proxy run 'x"])
 
 
 def test_a_program_may_exist_unless_a_name_or_an_absolute_path_leads_nowhere(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from acp_proxy.tools.editors import command_line
 from acp_proxy.tools.editors.config_dirs import Machine
-from acp_proxy.tools.editors.configured import Configuration, ConfiguredAgent, Way, configurations, file_for
+from acp_proxy.tools.editors.configured import Configuration, ConfiguredAgent, Way, find_configurations, find_file
 from acp_proxy.tools.editors.known_editors import EDITORS, Name
 
 AGENT = sys.executable
@@ -36,12 +36,12 @@ def write(path: Path, text: str) -> Path:
 
 
 def only(machine: Machine) -> Configuration:
-    [found] = configurations(machine)
+    [found] = find_configurations(machine)
     return found
 
 
 def test_a_machine_without_editors_has_no_configuration(home: Path) -> None:
-    assert configurations(linux(home)) == []
+    assert find_configurations(linux(home)) == []
 
 
 def test_the_agents_of_a_settings_file_are_classified(home: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_program_is_searched_for_the_plugin_and_for_the_proxy(home: Path) -> N
     old = write(home / ".config/nvim/lua/plugins/old.lua", '{ "yetone/avante.nvim" } \n  -- acp-proxy some day')
     write(home / ".config/nvim/init.lua", "-- codecompanion\n")
     write(home / ".config/nvim/.git/x.lua", "codecompanion")
-    found = [(each.editor.name, each.path, each.mentions) for each in configurations(linux(home))]
+    found = [(each.editor.name, each.path, each.mentions) for each in find_configurations(linux(home))]
     assert found == [(Name.CODECOMPANION, ai, True), (Name.AVANTE, old, False)]
 
 
@@ -212,18 +212,18 @@ def test_without_a_configuration_the_usual_file_is_named(
     home: Path, platform: str, environment: dict[str, str], editor: Name, expected: str
 ) -> None:
     placed = {name: value.replace("/HOME", str(home)) for name, value in environment.items()}
-    assert file_for(EDITORS[editor], Machine(platform, home, placed)) == (home / expected, False)
+    assert find_file(EDITORS[editor], Machine(platform, home, placed)) == (home / expected, False)
 
 
 def test_an_existing_file_goes_before_the_usual_one(home: Path) -> None:
     flatpak = write(home / ".var/app/dev.zed.Zed/config/zed/settings.json", "{}")
-    assert file_for(EDITORS[Name.ZED], linux(home)) == (flatpak, True)
+    assert find_file(EDITORS[Name.ZED], linux(home)) == (flatpak, True)
     usual = write(home / ".config/zed/settings.json", "{}")
-    assert file_for(EDITORS[Name.ZED], linux(home)) == (usual, True)
+    assert find_file(EDITORS[Name.ZED], linux(home)) == (usual, True)
 
 
 def test_a_file_with_the_plugin_goes_before_the_others(home: Path) -> None:
     init = write(home / ".config/nvim/init.lua", "")
-    assert file_for(EDITORS[Name.CODECOMPANION], linux(home)) == (init, True)
+    assert find_file(EDITORS[Name.CODECOMPANION], linux(home)) == (init, True)
     ai = write(home / ".config/nvim/lua/ai.lua", 'require("codecompanion")')
-    assert file_for(EDITORS[Name.CODECOMPANION], linux(home)) == (ai, True)
+    assert find_file(EDITORS[Name.CODECOMPANION], linux(home)) == (ai, True)

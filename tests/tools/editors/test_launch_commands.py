@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from acp_proxy.tools.adopt.candidates import candidates
+from acp_proxy.tools.adopt.candidates import list_asked
 from acp_proxy.tools.editors.config_dirs import Machine
-from acp_proxy.tools.editors.launch_commands import StartedAgent, started_agents
+from acp_proxy.tools.editors.launch_commands import StartedAgent, find_started_agents
 from acp_proxy.tools.registry.resolve import ResolvedAgent
 
 
@@ -19,7 +19,9 @@ def machine(home: Path, **files: str) -> Machine:
 
 def test_a_command_comes_with_its_arguments_and_its_environment(tmp_path: Path) -> None:
     agents = {"One": {"command": "npx", "args": ["-y", "one"], "env": {"KEY": "secret", "N": 1}}, "Two": {"x": 1}}
-    found = started_agents(machine(tmp_path, **{".config/zed/settings.json": json.dumps({"agent_servers": agents})}))
+    found = find_started_agents(
+        machine(tmp_path, **{".config/zed/settings.json": json.dumps({"agent_servers": agents})})
+    )
     assert found == [
         StartedAgent("Zed", "One", ("npx", "-y", "one"), (("KEY", "secret"),)),
         StartedAgent("Zed", "Two", None),
@@ -27,15 +29,15 @@ def test_a_command_comes_with_its_arguments_and_its_environment(tmp_path: Path) 
 
 
 def test_a_configuration_that_is_a_program_has_one_agent_without_a_command(tmp_path: Path) -> None:
-    [found] = started_agents(machine(tmp_path, **{".config/nvim/init.lua": 'require("codecompanion").setup()'}))
+    [found] = find_started_agents(machine(tmp_path, **{".config/nvim/init.lua": 'require("codecompanion").setup()'}))
     assert (found.editor, found.words) == ("CodeCompanion", None)
     assert "init.lua" in found.name
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    [found] = started_agents(machine(tmp_path, **{".config/zed/settings.json": "{,"}))
+    [found] = find_started_agents(machine(tmp_path, **{".config/zed/settings.json": "{,"}))
     assert (found.editor, found.words, found.is_damaged) == ("Zed", None, True)
     assert (
         "settings.json (Zed): the file is not valid JSON"
-        in candidates([found], {}, tmp_path, lambda command, _: ResolvedAgent(command, {}))[1][0]
+        in list_asked([found], {}, tmp_path, lambda command, _: ResolvedAgent(command, {}))[1][0]
     )

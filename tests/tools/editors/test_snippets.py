@@ -9,7 +9,7 @@ import pytest
 
 from acp_proxy import shell_quote
 from acp_proxy.tools.editors.known_editors import EDITORS, Name
-from acp_proxy.tools.editors.snippets import EditorEntry, snippet
+from acp_proxy.tools.editors.snippets import EditorEntry, make_snippet
 
 PROXY = "/home/user/.local/bin/acp-proxy"
 WORDS = [PROXY, "run", "npx", "-y", 'a "quoted" \\ word', "ünï", "--flag={1}"]
@@ -22,7 +22,7 @@ PAIRS = {")": "(", "]": "[", "}": "{"}
 
 
 def made(editor: Name, agent: str = "some-agent", variables: dict[str, str] = VARIABLES) -> str:
-    return snippet(editor, EditorEntry(WORDS, variables, agent)).whole
+    return make_snippet(editor, EditorEntry(WORDS, variables, agent)).whole
 
 
 def strings(text: str) -> list[str]:
@@ -48,7 +48,7 @@ def is_within(words: list[str], text: str) -> bool:
 def test_every_editor_has_a_snippet() -> None:
     assert list(EDITORS) == list(Name)
     for editor in Name:
-        found = snippet(editor, EditorEntry(WORDS, VARIABLES, "some-agent"))
+        found = make_snippet(editor, EditorEntry(WORDS, VARIABLES, "some-agent"))
         assert all((found.whole, found.title, found.then)), editor
 
 

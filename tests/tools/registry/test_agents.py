@@ -94,7 +94,7 @@ def test_offline_without_a_cache_the_error_says_what_to_do(server: Server, tmp_p
 def test_a_file_is_a_registry_too(tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
     file.write_text(json.dumps({"agents": [NPX]}))
-    assert Registry(str(file), tmp_path / "cache").ids() == ["claude-acp"]
+    assert Registry(str(file), tmp_path / "cache").list_ids() == ["claude-acp"]
 
 
 def test_an_unknown_id_is_answered_with_those_that_exist(server: Server, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_an_unknown_id_is_answered_with_those_that_exist(server: Server, tmp_pat
     ],
 )
 def test_an_entry_without_a_right_id_is_left_out(entry: object, server: Server, tmp_path: Path) -> None:
-    assert Registry(server.serve_agents(entry, NPX), tmp_path).ids() == ["claude-acp"]
+    assert Registry(server.serve_agents(entry, NPX), tmp_path).list_ids() == ["claude-acp"]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_an_agent_without_a_way_to_start_it_is_refused(ways: object, server: Ser
 def test_a_damaged_registry_is_an_error_and_not_kept(body: bytes, server: Server, tmp_path: Path) -> None:
     server.answers["/registry.json"] = body
     with pytest.raises(RegistryError, match="registry of agents"):
-        Registry(f"{server.url}/registry.json", tmp_path).ids()
+        Registry(f"{server.url}/registry.json", tmp_path).list_ids()
     assert not list(tmp_path.iterdir())
 
 
@@ -145,7 +145,7 @@ def test_a_redirect_to_a_file_is_not_followed(server: Server, tmp_path: Path) ->
     (tmp_path / "secret").write_text('{"agents": []}')
     server.answers["/registry.json"] = (302, {"Location": f"file://{tmp_path}/secret"}, b"")
     with pytest.raises(RegistryError, match="cannot be read"):
-        Registry(f"{server.url}/registry.json", tmp_path / "cache").ids()
+        Registry(f"{server.url}/registry.json", tmp_path / "cache").list_ids()
 
 
 def test_a_registry_that_never_ends_is_given_up(
@@ -154,7 +154,7 @@ def test_a_registry_that_never_ends_is_given_up(
     monkeypatch.setattr("acp_proxy.tools.registry.agents._LARGE", 1000)
     server.answers["/registry.json"] = b" " * 2000
     with pytest.raises(RegistryError, match="more than 1,000 bytes"):
-        Registry(f"{server.url}/registry.json", tmp_path).ids()
+        Registry(f"{server.url}/registry.json", tmp_path).list_ids()
 
 
 @pytest.mark.parametrize(

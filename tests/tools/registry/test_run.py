@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.tools.registry.agents import this_platform
+from acp_proxy.tools.registry.agents import find_platform
 from tests import forked
 from tests.tools.registry.server import Server, served, tar_of
 
@@ -33,7 +33,7 @@ def server() -> Iterator[Server]:
 
 def agent(server: Server) -> dict[str, object]:
     target = {"archive": f"{server.url}/a.tgz", "cmd": "./agent", "args": ["acp"], "env": {"MODE": "from-registry"}}
-    return {"id": "tiny", "name": "Tiny", "version": "1.0.0", "distribution": {"binary": {this_platform(): target}}}
+    return {"id": "tiny", "name": "Tiny", "version": "1.0.0", "distribution": {"binary": {find_platform(): target}}}
 
 
 def run(home: Path, *words: str, by: str = "run", **variables: str) -> subprocess.CompletedProcess[str]:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from acp_proxy.cli.app import app
 from acp_proxy.tools.editors import jsonc
 from acp_proxy.tools.editors.config_dirs import Machine
-from acp_proxy.tools.editors.configured import words_of
+from acp_proxy.tools.editors.configured import read_words
 from acp_proxy.tools.setup import setup as setup_steps
 from acp_proxy.tools.setup.command import TriedAgents, report_written, try_agents
 from acp_proxy.tools.setup.setup import FileChange
@@ -307,7 +307,7 @@ def servers(path: Path) -> dict[str, list[str]]:
     """The commands in a settings file, by name."""
     found = entry(path, "agent_servers")
     assert isinstance(found, dict)
-    return {name: words_of(value) for name, value in found.items()}
+    return {name: read_words(value) for name, value in found.items()}
 
 
 def write_servers(home: Home, **commands: str) -> None:
