@@ -250,6 +250,16 @@ def test_a_name_that_is_nowhere_is_found_in_a_comment(name: str) -> None:
     assert unresolved({"one.py": one, "other.py": other}) == [f"one.py: {name}"]
 
 
+def test_no_constant_of_a_module_gets_two_values() -> None:
+    """The second one would count for what stands above it, too."""
+    twice = []
+    for path, text in package_sources().items():
+        given = [node.targets[0] for node in ast.parse(text).body if isinstance(node, ast.Assign)]
+        names = [target.id for target in given if isinstance(target, ast.Name) and not target.id.startswith("__")]
+        twice += [f"{path}: {name}" for name in sorted({name for name in names if names.count(name) > 1})]
+    assert twice == []
+
+
 DESCRIBED = re.compile(r"(?:^|[.;:(] )((?:``\w+``(?:, | and )?)+):(?= )")
 """Names that a docstring explains: ``name``: …"""
 

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum act { NOTHING, FAIL, HANG, KILL, HALF, SHORT };
@@ -167,6 +168,18 @@ int close(int fd)
 WRITING(write, WRITE)
 WRITING(pwrite, PWRITE, at)
 WRITING(pwrite64, PWRITE, at)
+
+ssize_t writev(int fd, const struct iovec *parts, int count) /* counts as a write; half of it is half of the first part */
+{
+    REAL(writev);
+    int act = fate(WRITE, kind(fd));
+    if (act == FAIL || (act == HALF && (!count || parts[0].iov_len < 2)))
+        return -1;
+    if (!act || !count || parts[0].iov_len < 2)
+        return real(fd, parts, count);
+    struct iovec half = {parts[0].iov_base, parts[0].iov_len / 2};
+    return real(fd, &half, 1);
+}
 
 #define READING(name, call, ...) \
     ssize_t name(int fd, void *data, size_t size __VA_OPT__(, off64_t at)) \

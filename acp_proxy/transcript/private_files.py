@@ -17,7 +17,7 @@ from acp_proxy.errors import NewerFormat, StoreRefused, errno_name
 _PRIVATE_DIRECTORY = 0o700
 _PRIVATE_FILE = 0o600
 _OWNER_WRITES = stat.S_IWUSR | stat.S_IXUSR
-_LARGE = 64 * 1024
+_GATHER_FROM_BYTES = 64 * 1024
 """Bytes: to copy less costs less than to pass the parts to the kernel one by one."""
 _MOST_PARTS = 1000
 """POSIX systems take at least 1,024 at once; lines of several processes do not mix only if there is one call."""
@@ -45,7 +45,7 @@ def append_all(fd: int, data: bytes | memoryview) -> None:
 def append_parts(fd: int, parts: Sequence[bytes | memoryview]) -> None:
     """As ``append_all``, for the parts of whole lines. What is large is not copied. Raises OSError."""
     size = sum(map(len, parts))
-    if size < _LARGE or len(parts) > _MOST_PARTS or sys.platform == "win32":
+    if size < _GATHER_FROM_BYTES or len(parts) > _MOST_PARTS or sys.platform == "win32":
         append_all(fd, b"".join(parts))
     elif (written := os.writev(fd, parts)) < size:
         for part in parts:
@@ -395,7 +395,7 @@ def explain_unreadable(path: Path, problem: OSError | NewerFormat) -> tuple[Path
     return path, errno_name(problem), "Correct its permissions, repair the disk, or delete it"
 
 
-_LARGE = 128 * 1024 * 1024
+_CHECK_FROM_BYTES = 128 * 1024 * 1024
 """Bytes of a transcript that may take any space: as many as one has that acp-proxy compresses."""
 _MOST_TIMES = 1000
 """How many times its space on disk a larger one may have: compression makes thirty of it."""
@@ -403,12 +403,12 @@ _MOST_TIMES = 1000
 
 def check_size(size: int, on_disk: int) -> None:
     """Raises TooLarge if a transcript of ``size`` bytes cannot come from ``on_disk`` bytes."""
-    if size > _LARGE and size > _MOST_TIMES * on_disk:
+    if size > _CHECK_FROM_BYTES and size > _MOST_TIMES * on_disk:
         raise TooLarge(size, on_disk)
 
 
 def check_space(fd: int) -> None:
     """Raises TooLarge for a sparse file; not on Windows, which does not say how much of it there is."""
     found = os.fstat(fd)
-    if sys.platform != "win32" and found.st_size > _LARGE:
+    if sys.platform != "win32" and found.st_size > _CHECK_FROM_BYTES:
         check_size(found.st_size, found.st_blocks * 512)

@@ -215,3 +215,23 @@ def test_a_database_removed_while_it_is_checked_is_missing(tmp_path: Path, monke
     monkeypatch.setattr(os, "access", removed_before)
     with pytest.raises(FileNotFoundError):
         private_files.check_database(path)
+
+
+@pytest.mark.parametrize("reaches", [None, 0, 5, 20, 1_000_000])
+def test_large_parts_are_written_together_and_not_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reaches: int | None
+) -> None:
+    """``reaches``: how many bytes the first call takes; None: all."""
+    parts = [b"a line ", b"b" * 1_000_000, b" and its end\n"]
+    given: list[list[int]] = []
+
+    def write(fd: int, parts: list[bytes]) -> int:
+        given.append([len(part) for part in parts])
+        return os.write(fd, b"".join(parts)[:reaches])
+
+    monkeypatch.setattr(os, "writev", write)
+    fd = private_files.open_private(tmp_path / "file", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    private_files.append_parts(fd, parts)
+    private_files.close(fd)
+    assert given == [[len(part) for part in parts]]
+    assert (tmp_path / "file").read_bytes() == b"".join(parts)
