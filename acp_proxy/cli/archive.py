@@ -49,9 +49,9 @@ def unarchive(sessions: NamedSessionsArgument, store: StoreOption = "", agent: A
     typer.echo("Unarchived." if any(row.is_archived for row in rows) else "Nothing changed: it was not archived.")
 
 
-def _find_archived(store: Sessions, wanted: str, agent: str) -> ListedSession:
-    if wanted != "last":
-        return choose_session(store, wanted, agent)
+def _find_archived(store: Sessions, selector: str, agent: str) -> ListedSession:
+    if selector != "last":
+        return choose_session(store, selector, agent)
     newest = next(store.list_newest(agent, archived=True), None)
     if newest is None:
         raise NoSuchSession("no session is archived. To see all sessions: acp-proxy list")

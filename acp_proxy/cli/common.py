@@ -38,11 +38,11 @@ from acp_proxy.views import formatting, sanitize, session_lines
 STORE_VARIABLE = "ACP_PROXY_STORE"
 
 
-def find_root(given: str) -> Path:
-    """The store's directory: ``given``, else that of the configuration file, else the default. Raises UsageError."""
+def find_root(path: str) -> Path:
+    """The store's directory: ``path``, else that of the configuration file, else the default. Raises UsageError."""
     os.umask(PRIVATE_UMASK)
-    given = given or _read_configured()
-    return Path(given).expanduser() if given else find_default_root()
+    path = path or _read_configured()
+    return Path(path).expanduser() if path else find_default_root()
 
 
 def _read_configured() -> str:
@@ -57,20 +57,20 @@ def is_usual(root: Path) -> bool:
     return False
 
 
-def open_store(given: str, *, make: bool = False, change: bool = False) -> Sessions:
+def open_store(path: str, *, make: bool = False, change: bool = False) -> Sessions:
     """Open the store. If it has to rebuild its index, which may take long, a progress bar appears.
 
     Only ``make`` creates a store. Without it, a missing store is empty in the default place, and an error elsewhere.
     ``make`` and ``change`` refuse a read-only store. Raises StoreRefused, NoStore, UsageError.
     """
-    configured = "" if given else _read_configured()
-    given = given or configured
-    root = find_root(given)
+    configured = "" if path else _read_configured()
+    path = path or configured
+    root = find_root(path)
     days = config_file.read_bin_days() if change else None
     store = Sessions(root, make=make, bin_days=days)
     if configured and not store.is_made:
         raise NoStore(root, f"{config_file.find_path()} names it. acp-proxy run creates it with the first session.")
-    if given and not store.is_made:
+    if path and not store.is_made:
         raise NoStore(root)
     if change and store.read_only_reason is not None:
         raise store.read_only_reason
@@ -115,7 +115,7 @@ LAST = "last"
 """As SESSION: the newest session."""
 INTERRUPTED = 128 + 2
 """The exit status after Ctrl-C: 128 and SIGINT, as in shells."""
-_CANDIDATES = 8
+_SHOWN_CANDIDATES = 8
 
 StoreOption = Annotated[
     str,
@@ -246,42 +246,42 @@ def list_rows_of_agent(store: Sessions, agent: str) -> list[ListedSession]:
     return list(store.list_newest(agent))
 
 
-def choose_session(store: Sessions, wanted: str, agent: str, *, whole: bool = False) -> ListedSession:
+def choose_session(store: Sessions, selector: str, agent: str, *, whole: bool = False) -> ListedSession:
     """The one session that the user means, by its id, else by its title. Raises NoSuchSession.
 
     ``whole``: a part of a title is not enough.
     """
-    if wanted == LAST:
+    if selector == LAST:
         found = list(islice(store.list_newest(agent, archived=False), 1))
     else:
-        found = list({(row.agent, row.session): row for row in reversed(store.find_named(wanted, agent))}.values())[
+        found = list({(row.agent, row.session): row for row in reversed(store.find_named(selector, agent))}.values())[
             ::-1
         ]
     if len(found) > 1:
         raise NoSuchSession(
-            f"{wanted!r} matches several sessions:",
+            f"{selector!r} matches several sessions:",
             *_list_candidates(store, found),
             "Give more of the id, or use --agent.",
         )
     if found:
         return found[0]
-    titled = store.find_titled(wanted, agent) if wanted != LAST else []
-    if not titled and os.path.isfile(wanted):
-        to = f"To watch it: {shell_quote.joined(['acp-proxy', 'replay', wanted])}. "
-        raise NoSuchSession(f"{wanted} is a file. {to}To add it to the store: acp-proxy import")
+    titled = store.find_titled(selector, agent) if selector != LAST else []
+    if not titled and os.path.isfile(selector):
+        to = f"To watch it: {shell_quote.joined(['acp-proxy', 'replay', selector])}. "
+        raise NoSuchSession(f"{selector} is a file. {to}To add it to the store: acp-proxy import")
     if not titled and not store.list_agents():
         raise NoSuchSession("no session is recorded yet. To set up your editor: acp-proxy setup")
     if not titled:
-        raise NoSuchSession(f"no session matches {wanted!r}. To see all sessions: acp-proxy list")
+        raise NoSuchSession(f"no session matches {selector!r}. To see all sessions: acp-proxy list")
     if len(titled) > 1:
         raise NoSuchSession(
-            f"the titles of several sessions match {wanted!r}:",
+            f"the titles of several sessions match {selector!r}:",
             *_list_candidates(store, titled),
             "Give the id instead.",
         )
-    if whole and titled[0].title != wanted:
+    if whole and titled[0].title != selector:
         raise NoSuchSession(
-            f"{wanted!r} is only a part of a title:",
+            f"{selector!r} is only a part of a title:",
             *_list_candidates(store, titled),
             "With --yes, give the id instead.",
         )
@@ -298,8 +298,8 @@ def mask_as_run(title: str | None) -> str | None:
     return mask_title(title, Masking(patterns).mask_lines)
 
 
-def _list_candidates(store: Sessions, found: list[ListedSession]) -> list[str]:
-    shown, more = found[:_CANDIDATES], len(found) - _CANDIDATES
+def _list_candidates(store: Sessions, rows: list[ListedSession]) -> list[str]:
+    shown, more = rows[:_SHOWN_CANDIDATES], len(rows) - _SHOWN_CANDIDATES
     lines = [f"  {one}" for one in session_lines.format_candidates(shown, shorten_ids(store, shown))]
     return [*lines, *([f"  and {more} more"] if more > 0 else [])]
 
@@ -319,14 +319,14 @@ RecordingsArgument = Annotated[
 
 
 @contextmanager
-def open_recording(wanted: str, store: str, agent: str) -> Iterator[tuple[Reading, Header, str | None]]:
+def open_recording(selector: str, store: str, agent: str) -> Iterator[tuple[Reading, Header, str | None]]:
     """The transcript, its header and, of a stored session, its title. Raises AcpProxyError, OSError."""
-    is_file = wanted != "last" and (_has_form_of_file(wanted) or Path(wanted).is_file())
-    reading, title = (_open_file(Path(wanted)), None) if is_file else _open_stored(wanted, store, agent)
+    is_file = selector != "last" and (_has_form_of_file(selector) or Path(selector).is_file())
+    reading, title = (_open_file(Path(selector)), None) if is_file else _open_stored(selector, store, agent)
     try:
         header = reading.header or reading.rebuild_header()
         if header is None:
-            raise NoTranscript(f"{wanted} is not a transcript. Name a file that acp-proxy recorded, or a session.")
+            raise NoTranscript(f"{selector} is not a transcript. Name a file that acp-proxy recorded, or a session.")
         yield reading, header, title
     finally:
         reading.close()
@@ -346,11 +346,11 @@ def _open_file(path: Path) -> Reading:
         ) from problem
 
 
-def _open_stored(wanted: str, store: str, agent: str) -> tuple[Reading, str | None]:
+def _open_stored(selector: str, store: str, agent: str) -> tuple[Reading, str | None]:
     found = open_store(store)
-    row = choose_session(found, wanted, agent)
+    row = choose_session(found, selector, agent)
     return found.open_listed(row), row.title
 
 
-def _has_form_of_file(wanted: str) -> bool:
-    return wanted.endswith((SUFFIX, COMPRESSED_SUFFIX)) or os.sep in wanted
+def _has_form_of_file(selector: str) -> bool:
+    return selector.endswith((SUFFIX, COMPRESSED_SUFFIX)) or os.sep in selector

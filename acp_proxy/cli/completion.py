@@ -26,7 +26,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(~[0-9]+)*")
 _SAID = " .,-_/+@#%=?"
 _SAID_ELSEWHERE = ":()"
 """Other characters of titles, where the shell only shows them: zsh evaluates a list of words in parentheses."""
-_TITLE = 60
+_TITLE_CHARACTERS = 60
 
 
 def _list_newest(beginning: str, root: Path, agent: str = "") -> list[tuple[str, str]]:
@@ -38,12 +38,12 @@ def _list_newest(beginning: str, root: Path, agent: str = "") -> list[tuple[str,
     return newest + [(seen.selector, clean_title(seen.title)) for seen in found if is_plain(seen.selector)]
 
 
-def _store_root(given: str) -> Path:
-    """The store's directory: ``given``, else that of the configuration file, else the default."""
+def _store_root(path: str) -> Path:
+    """The store's directory: ``path``, else that of the configuration file, else the default."""
     from acp_proxy.store.sessions import find_default_root
 
-    given = given or config_file.read_own()[0].get("store", "")
-    return Path(given).expanduser() if given else find_default_root()
+    path = path or config_file.read_own()[0].get("store", "")
+    return Path(path).expanduser() if path else find_default_root()
 
 
 def _is_for_zsh() -> bool:
@@ -59,7 +59,7 @@ def clean_title(title: str) -> str:
     """The part of a title that has no meaning in a shell."""
     allowed = _SAID if _is_for_zsh() else _SAID + _SAID_ELSEWHERE
     kept = "".join(one if one.isalnum() or one in allowed else " " for one in title)
-    return " ".join(kept.split())[:_TITLE]
+    return " ".join(kept.split())[:_TITLE_CHARACTERS]
 
 
 _PLAIN_FOLDER = re.compile(r"[A-Za-z0-9._:@+/-]*")

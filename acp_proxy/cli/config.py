@@ -80,8 +80,8 @@ def _find_problem(setting: Setting) -> str | None:
     return None
 
 
-def _format_lines(found: list[Setting]) -> Iterator[str]:
-    rows = [(one.name, one.shown, one.variable if one.source == _ENVIRONMENT else one.source) for one in found]
+def _format_lines(settings: list[Setting]) -> Iterator[str]:
+    rows = [(one.name, one.shown, one.variable if one.source == _ENVIRONMENT else one.source) for one in settings]
     if not sys.stdout.isatty():
         yield from ("\t".join(row) for row in rows)
         return
@@ -89,7 +89,7 @@ def _format_lines(found: list[Setting]) -> Iterator[str]:
     yield from (f"{name:<{names}}  {value:<{values}}  {source}" for name, value, source in rows)
 
 
-def _print_json(path: str, found: list[Setting], wrong: list[str], *, is_there: bool) -> None:
+def _print_json(path: str, settings: list[Setting], wrong: list[str], *, is_there: bool) -> None:
     shown = [
         {
             "name": one.name,
@@ -97,7 +97,7 @@ def _print_json(path: str, found: list[Setting], wrong: list[str], *, is_there: 
             "from": one.source,
             "variable": one.variable,
         }
-        for one in found
+        for one in settings
     ]
     told = {"file": path, "isThere": is_there, "options": shown, "problems": wrong}
     typer.echo(sanitize.format_json(told, indent=2))

@@ -103,39 +103,41 @@ def delete(
 
 
 def _choose_sessions(
-    store: Sessions, wanted: str, agent: str, soft: bool, *, whole: bool
+    store: Sessions, selector: str, agent: str, soft: bool, *, whole: bool
 ) -> list[ListedSession | DeletedSession]:
     """One session, or its soft-deleted copies. ``whole``: see ``choose_session``. Raises NoSuchSession."""
-    if wanted != "last" and not store.find_named(wanted, agent):
-        found = find_matching(store.list_deleted(), wanted, agent)
+    if selector != "last" and not store.find_named(selector, agent):
+        found = find_matching(store.list_deleted(), selector, agent)
         if len({(each.agent, each.session) for each in found}) == 1:
             if soft:
                 raise NoSuchSession(
-                    f"{wanted!r} is deleted already. To remove it for good: acp-proxy delete --permanent {wanted}"
+                    f"{selector!r} is deleted already. To remove it for good: acp-proxy delete --permanent {selector}"
                 )
             return list(found)
-    return [choose_session(store, wanted, agent, whole=whole)]
+    return [choose_session(store, selector, agent, whole=whole)]
 
 
-def find_restorable(kept: list[DeletedSession], deleted: list[ListedSession | DeletedSession]) -> list[str]:
+def find_restorable(in_bin: list[DeletedSession], deleted: list[ListedSession | DeletedSession]) -> list[str]:
     """Words that name exactly these sessions now, and that a user can type."""
     names = []
     for row in deleted:
         mine = next(
-            (each for each in kept if (each.agent, name_before_delete(each.name)) == (row.agent, row.name)), None
+            (each for each in in_bin if (each.agent, name_before_delete(each.name)) == (row.agent, row.name)),
+            None,
         )
         if mine is not None:
             is_plain = is_typable(mine.selector) and all(
-                each.agent == mine.agent for each in kept if each.session == mine.session
+                each.agent == mine.agent for each in in_bin if each.session == mine.session
             )
             names.append(mine.selector if is_plain else mine.name)
     return names
 
 
-def _format_heading(store: Sessions, kept: DeletedSession) -> str:
-    title = kept.title
+def _format_heading(store: Sessions, deleted: DeletedSession) -> str:
+    title = deleted.title
     with suppress(OSError, NewerFormat):  # it can be deleted even if it cannot be read
-        title = store.summarize_deleted(kept).title
+        title = store.summarize_deleted(deleted).title
     return sanitize.make_line(
-        f"{title or '(no title)'}  {kept.selector}  {kept.agent}  deleted {formatting.format_local_time(kept.at)}"
+        f"{title or '(no title)'}  {deleted.selector}  {deleted.agent}  deleted"
+        f" {formatting.format_local_time(deleted.at)}"
     )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from acp_proxy.views.session_table import Table
 
 
-TOGETHER = 100  # rows that decide the widths of a table: more than a screen
+ROWS_TOGETHER = 100  # rows that decide the widths of a table: more than a screen
 
 
 def _show(store: Sessions, rows: Iterator[ListedSession], *, is_long: bool) -> None:
@@ -42,7 +42,7 @@ def _format_table(store: Sessions, rows: Iterator[ListedSession], target: Screen
     agents = name_agents(store.list_agents())
     look = session_table.ListLook(target.width, target.colours, now, home, target.forms, agents)
     table: Table | None = None
-    while some := list(islice(rows, TOGETHER)):
+    while some := list(islice(rows, ROWS_TOGETHER)):
         ids, used = shorten_ids(store, some), store.read_tokens_and_cost(some) if is_long else None
         if table is None:
             table = session_table.make_table(some, ids, look, used)
@@ -51,7 +51,7 @@ def _format_table(store: Sessions, rows: Iterator[ListedSession], target: Screen
 
 
 def _format_lines(store: Sessions, rows: Iterator[ListedSession], is_long: bool) -> Iterator[str]:
-    while some := list(islice(rows, TOGETHER)):
+    while some := list(islice(rows, ROWS_TOGETHER)):
         used = store.read_tokens_and_cost(some) if is_long else {}
         for row in some:
             found = used.get((row.agent, row.name), TokensAndCost())
@@ -111,7 +111,7 @@ def list_sessions(
         if pinned:
             newest = (row for row in newest if row.is_pinned)
         rows = islice(newest if sort == "newest" else iter(sorted(newest, key=_KEYS[sort])), limit)
-        first = list(islice(rows, TOGETHER))
+        first = list(islice(rows, ROWS_TOGETHER))
         if not first and not as_json:
             text = explain_empty_list(opened, narrowed=wanted.is_narrow or pinned, archived=archived, words=words or ())
             typer.echo(fit_to_stream(text, sys.stderr), err=True)
@@ -147,7 +147,7 @@ def explain_empty_list(store: Sessions, *, narrowed: bool, archived: bool = Fals
 
 def _encode_rows(store: Sessions, rows: Iterator[ListedSession], *, is_long: bool) -> Iterator[dict[str, Any]]:
     """The rows for programs."""
-    while some := list(islice(rows, TOGETHER)):
+    while some := list(islice(rows, ROWS_TOGETHER)):
         used = store.read_tokens_and_cost(some) if is_long else {}
         for row in some:
             found = used.get((row.agent, row.name), TokensAndCost())

@@ -64,49 +64,49 @@ def restore(
         typer.echo(sanitize.format_json([session_lines.encode_row(row) for row in restored], indent=2))
 
 
-def find_matching(kept: Iterable[DeletedSession], wanted: str | None, agent: str) -> list[DeletedSession]:
+def find_matching(deleted: Iterable[DeletedSession], selector: str | None, agent: str) -> list[DeletedSession]:
     """The sessions with this id or transcript, else those whose id begins with it. An empty word matches none.
 
     None: all.
     """
-    all_kept = list(kept)
-    agents = match_agents({each.agent for each in all_kept}, agent)
-    found = [each for each in all_kept if each.agent in agents]
-    if wanted is None:
+    in_bin = list(deleted)
+    agents = match_agents({each.agent for each in in_bin}, agent)
+    found = [each for each in in_bin if each.agent in agents]
+    if selector is None:
         return found
     return (
-        [each for each in found if each.session == wanted]
-        or [each for each in found if wanted in (each.selector, each.name)]
-        or [each for each in found if wanted and each.session.startswith(wanted)]
+        [each for each in found if each.session == selector]
+        or [each for each in found if selector in (each.selector, each.name)]
+        or [each for each in found if selector and each.session.startswith(selector)]
     )
 
 
-def _choose_deleted(store: Sessions, wanted: str, agent: str) -> DeletedSession:
+def _choose_deleted(store: Sessions, selector: str, agent: str) -> DeletedSession:
     """The latest delete of exactly one session. Raises NoSuchSession."""
-    found = find_matching(store.list_deleted(), None if wanted == "last" else wanted, agent)
+    found = find_matching(store.list_deleted(), None if selector == "last" else selector, agent)
     if not found:
         by_title = (
             (each, row.title) for each, row in _read_each(store, find_matching(store.list_deleted(), None, agent))
         )
-        found = find_titled(by_title, wanted)
+        found = find_titled(by_title, selector)
     if not found and not find_matching(store.list_deleted(), None, agent):
-        matches = "" if wanted == "last" else f", so none matches {wanted!r}"
+        matches = "" if selector == "last" else f", so none matches {selector!r}"
         raise NoSuchSession(f"{NOTHING_DELETED}{matches}. To see all sessions: acp-proxy list")
     if not found:
-        raise NoSuchSession(f"no deleted session matches {wanted!r}. To see them: acp-proxy restore --list")
-    if wanted != "last" and len({(each.agent, each.session) for each in found}) > 1:
+        raise NoSuchSession(f"no deleted session matches {selector!r}. To see them: acp-proxy restore --list")
+    if selector != "last" and len({(each.agent, each.session) for each in found}) > 1:
         raise NoSuchSession(
-            f"{wanted!r} matches several sessions:",
+            f"{selector!r} matches several sessions:",
             *_format_lines(store, found),
             "Give more of the id, or use --agent.",
         )
     return found[0]
 
 
-def _restore(store: Sessions, kept: DeletedSession) -> ListedSession:
-    row = store.summarize_deleted(kept)
+def _restore(store: Sessions, deleted: DeletedSession) -> ListedSession:
+    row = store.summarize_deleted(deleted)
     try:
-        row = store.restore(kept)
+        row = store.restore(deleted)
     except Unreadable:
         typer.echo("The index cannot be written now. The next list adds the session to it.", err=True)
     typer.echo(sanitize.make_line(f"Restored: {row.title or '(no title)'}  {row.session}"), err=True)
@@ -115,36 +115,38 @@ def _restore(store: Sessions, kept: DeletedSession) -> ListedSession:
     return row
 
 
-def _list(store: Sessions, kept: list[DeletedSession], as_json: bool) -> None:
+def _list(store: Sessions, deleted_sessions: list[DeletedSession], as_json: bool) -> None:
     if as_json:
         values = [
             session_lines.encode_row(row) | {"deletedAt": each.at, "removedAt": each.until or None}
-            for each, row in _read_each(store, kept)
+            for each, row in _read_each(store, deleted_sessions)
         ]
         typer.echo(sanitize.format_json(values, indent=2))
-    elif not kept:
+    elif not deleted_sessions:
         typer.echo(f"{NOTHING_DELETED.capitalize()}.", err=True)
     else:
-        for text in _format_lines(store, kept):
+        for text in _format_lines(store, deleted_sessions):
             typer.echo(text)
         typer.echo("To restore one: acp-proxy restore SESSION", err=True)
 
 
-def _format_lines(store: Sessions, kept: list[DeletedSession]) -> list[str]:
+def _format_lines(store: Sessions, deleted_sessions: list[DeletedSession]) -> list[str]:
     from acp_proxy.views.candidates import SessionRow, format_lines
 
-    ids = formatting.shorten_ids((each.session for each in kept), ())
+    ids = formatting.shorten_ids((each.session for each in deleted_sessions), ())
     shown = [
         SessionRow(
             each.at, each.agent, ids[each.session] + each.selector.removeprefix(each.session), row.title, row.size
         )
-        for each, row in _read_each(store, kept)
+        for each, row in _read_each(store, deleted_sessions)
     ]
     target = find_screen()
     return list(format_lines(shown, target.width if target.is_terminal else None))
 
 
-def _read_each(store: Sessions, kept: list[DeletedSession]) -> Iterator[tuple[DeletedSession, ListedSession]]:
-    for each in kept:
+def _read_each(
+    store: Sessions, deleted_sessions: list[DeletedSession]
+) -> Iterator[tuple[DeletedSession, ListedSession]]:
+    for each in deleted_sessions:
         with suppress(OSError, NewerFormat):  # acp-proxy verify reports it
             yield each, store.summarize_deleted(each)

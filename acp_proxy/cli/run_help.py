@@ -88,9 +88,9 @@ def run(agent: list[str], **given: Any) -> None:
     launch([*list_words(given), "--", *agent])
 
 
-def list_words(given: dict[str, Any]) -> list[str]:
+def list_words(values: dict[str, Any]) -> list[str]:
     """The options as words of a command line."""
-    return [word for name, value in given.items() for word in _list_option_words(name, value)]
+    return [word for name, value in values.items() for word in _list_option_words(name, value)]
 
 
 def _list_option_words(name: str, value: object) -> list[str]:

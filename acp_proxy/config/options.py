@@ -161,17 +161,17 @@ def parse(
     words: list[str],
     environment: "Mapping[str, str]",
     file: "Mapping[str, str] | None" = None,
-    of: str = RUN,
+    subcommand: str = RUN,
 ) -> tuple[dict[str, str], list[str]]:
     """Read the words after ``run``. Returns the options by name (without ``--``), and the agent's command.
 
-    ``of``: ``chain``, which takes no agent's command, instead of ``run``.
+    ``subcommand``: ``chain``, which takes no agent's command, instead of ``run``.
 
     Options end at the first word that does not begin with ``-``, or after ``--``. An option on the command line wins
     over its environment variable, and that over ``file``, the values in the configuration file. The value of a flag is
     ``1`` or empty. Raises UsageError.
     """
-    table = {f"--{name}": option for name, option in OPTIONS.items() if of == RUN or name not in NOT_IN_CHAIN}
+    table = {f"--{name}": option for name, option in OPTIONS.items() if subcommand == RUN or name not in NOT_IN_CHAIN}
     values = {name: option.default for name, option in OPTIONS.items()} | dict(file or {})
     for name, option in OPTIONS.items():
         if given := environment.get(option.variable):  # an empty variable counts as unset
@@ -184,12 +184,13 @@ def parse(
             break
         if word not in table:
             if word in _RENAMED:
-                raise UsageError(f"{of} has no option {word}. It is called {_RENAMED[word]} now.")
+                raise UsageError(f"{subcommand} has no option {word}. It is called {_RENAMED[word]} now.")
             if word in _HELP:
-                raise UsageError(f"{word} must be the first option: acp-proxy {of} {word}")
-            advice = "Put the agent's own options after its command. " if of == RUN else ""
+                raise UsageError(f"{word} must be the first option: acp-proxy {subcommand} {word}")
+            advice = "Put the agent's own options after its command. " if subcommand == RUN else ""
             raise UsageError(
-                f"{of} has no option {word}. {advice}To see the options of {of}: acp-proxy {of} --help-all"
+                f"{subcommand} has no option {word}. {advice}To see the options of {subcommand}:"
+                f" acp-proxy {subcommand} --help-all"
             )
         option = table[word]
         if option.is_flag:
@@ -198,7 +199,7 @@ def parse(
             value = "1"
         elif not equals:
             if at == len(words):
-                raise UsageError(f"{word} needs a value. To see which: acp-proxy {of} --help-all")
+                raise UsageError(f"{word} needs a value. To see which: acp-proxy {subcommand} --help-all")
             value = words[at]
             at += 1
         if (
@@ -208,7 +209,7 @@ def parse(
         values[option.name] = _normalize(word, option, value)
     for name, read in _READERS.items():
         read(values[name])
-    if of == CHAIN:
+    if subcommand == CHAIN:
         if at < len(words):
             raise UsageError(f"chain takes no command, because the conductor starts the agent. Remove: {words[at]}")
         return values, []

@@ -21,15 +21,15 @@ HEADERS_READ = 5
 
 
 def choose_folder(
-    layout: Layout, given: str | None, reported_name: str | None, command: str, *, may_run_others: bool
+    layout: Layout, agent_id: str | None, reported_name: str | None, command: str, *, may_run_others: bool
 ) -> str:
     """The folder for an agent's sessions. Raises OSError.
 
-    ``given``: the user's name for the agent. ``reported_name``: the name that the agent reports. ``command``: the name
-    derived from its command. ``may_run_others``: the same command may run different agents.
+    ``agent_id``: the user's name for the agent. ``reported_name``: the name that the agent reports. ``command``: the
+    name derived from its command. ``may_run_others``: the same command may run different agents.
     """
-    if given is not None:
-        return file_name(given)
+    if agent_id is not None:
+        return file_name(agent_id)
     own, before = file_name(reported_name or command), file_name(command)
     is_sure = not may_run_others or (reported_name is not None and is_alike(reported_name, command))
     if reported_name and is_sure and not layout.has_agent(own) and layout.has_agent(before):

@@ -28,13 +28,13 @@ from acp_proxy.transcript.file_names import (
     unfinished_path,
 )
 
-MIN_SIZE = 256 * 1024
+MIN_BYTES = 256 * 1024
 """Bytes. Compressing a smaller file saves almost nothing, as disks count in blocks, and there are many of them."""
-MAX_SIZE = 128 * 1024 * 1024
+MAX_BYTES = 128 * 1024 * 1024
 """Bytes. Decompressing must take only a fraction of a second when a session continues (half of one if busy)."""
-OLDER_THAN = 7 * 24 * 60 * 60.0
+OLDER_THAN_SECONDS = 7 * 24 * 60 * 60.0
 """Seconds since the last write: hardly any session continues after a week."""
-_DAY = 24 * 60 * 60.0
+_DAY_SECONDS = 24 * 60 * 60.0
 REPAIR_RUN = "repair"
 """The run of the gap note after what is left of a damaged transcript."""
 
@@ -47,8 +47,8 @@ class CompressionOptions:
     ``go_on``: called before each chunk; compressing stops if it returns False.
     """
 
-    min_size: int = MIN_SIZE
-    older_than: float = OLDER_THAN
+    min_size: int = MIN_BYTES
+    older_than: float = OLDER_THAN_SECONDS
     dry: bool = False
     go_on: Callable[[], bool] = lambda: True
 
@@ -99,7 +99,7 @@ def compress(layout: Layout, agent: str, name: str, options: CompressionOptions)
 
 def _is_worthwhile(path: Path, options: CompressionOptions) -> bool:
     found = os.stat(path)
-    return options.min_size <= found.st_size <= MAX_SIZE and time.time() - found.st_mtime >= options.older_than
+    return options.min_size <= found.st_size <= MAX_BYTES and time.time() - found.st_mtime >= options.older_than
 
 
 def _is_free(path: Path) -> bool:
@@ -257,7 +257,7 @@ def claim_day(stamp: Path) -> Iterator[bool]:
         except BlockingIOError:
             is_ours = False
         found = os.fstat(fd)
-        is_due = is_ours and (not found.st_size or abs(time.time() - found.st_mtime) >= _DAY)
+        is_due = is_ours and (not found.st_size or abs(time.time() - found.st_mtime) >= _DAY_SECONDS)
         yield is_due
         if is_due:
             os.truncate(fd, 0)

@@ -40,7 +40,7 @@ from acp_proxy.transcript.file_names import (
 from acp_proxy.transcript.reader import Reading
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-_DAY = 24 * 60 * 60.0
+_DAY_SECONDS = 24 * 60 * 60.0
 
 
 def delete(
@@ -200,7 +200,7 @@ def _encode_until(layout: Layout, at: str) -> dict[str, str]:
     # what an older version has soft-deleted is kept, as that version promised.
     if layout.bin_days is None:
         return {}
-    return {"until": timestamps.stamp((timestamps.seconds(at) or time.time()) + layout.bin_days * _DAY)}
+    return {"until": timestamps.stamp((timestamps.seconds(at) or time.time()) + layout.bin_days * _DAY_SECONDS)}
 
 
 def list_expired(layout: Layout, agent: str, now: str) -> list[str]:

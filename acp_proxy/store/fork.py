@@ -106,21 +106,21 @@ def _write(out: int, agent: str, header: Header, source: Reading) -> None:
         private_files.write_at(out, file_format.encode_note(header.created_at, CONTINUED_RUN, note), end)
 
 
-def find_end(layout: Layout, agent: str, name: str, point: Point | None, at: str | None = None) -> int | None:
+def find_end(layout: Layout, agent: str, name: str, point: Point | None, forked_at: str | None = None) -> int | None:
     """The uncompressed size of the part of a transcript with which a fork begins, in bytes, header included.
 
-    ``point``: where the fork is made; None: at the end, or before the first entry later than ``at``. Returns None if
-    the transcript does not have that message. Raises OSError, NewerFormat.
+    ``point``: where the fork is made; None: at the end, or before the first entry later than ``forked_at``. Returns
+    None if the transcript does not have that message. Raises OSError, NewerFormat.
     """
     finish(layout, agent, name)
     with closing(Reading(layout.transcript_path(agent, name))) as reading:
         if point is not None:
             return find_fork_end(reading, point)
-        if at is None:
+        if forked_at is None:
             return reading.size
         end = reading.entries_at
         for line in reading.read_lines():
-            if line.entry is not None and line.entry.at > at:
+            if line.entry is not None and line.entry.at > forked_at:
                 break
             end = line.end
         return end

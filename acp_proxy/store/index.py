@@ -57,7 +57,7 @@ def decode_cursor(cursor: str, binding: str) -> tuple[str, bytes]:
 
 SCHEMA = 10
 """Raise it when the tables change, or what is read from a transcript into a row: every index is then made anew."""
-PAGE = 500  # large, because several clients read only the first page
+PAGE_ROWS = 500  # large, because several clients read only the first page
 COLUMNS = "agent, name, session, updated, info, open, created"
 """The columns of a row that ``decode_row`` reads."""
 _BUSY_MS = 5000
@@ -291,7 +291,7 @@ class Index:
         cwd: str | None,
         cursor: str | None,
         run: str,
-        size: int = PAGE,
+        size: int = PAGE_ROWS,
         hidden: Collection[str] = (),
         only: Collection[str] | None = None,
     ) -> Page:

@@ -14,7 +14,7 @@ from acp_proxy.protocol import proxy_ids
 from acp_proxy.store import index as store_index
 from acp_proxy.store import queries
 from acp_proxy.store.fork import CONTINUED_RUN
-from acp_proxy.store.index import COLUMNS, PAGE, Index, ListedSession, Page, decode_id, decode_row, encode_id
+from acp_proxy.store.index import COLUMNS, PAGE_ROWS, Index, ListedSession, Page, decode_id, decode_row, encode_id
 from acp_proxy.store.journal import JournalState
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.queries import COPIES, QueryIndex, match_directory
@@ -46,9 +46,9 @@ def list_joining(
     def read(index: Index) -> list[ListedSession]:
         own = _select_own(index, agent, cwd, run, map(file_name, sessions), copies)
         kept = [row for row in queries.complete_rows(layout, own) if archived is None or row.is_archived == archived]
-        return [*kept, *rows.read_rows(index, others, cwd, None, PAGE)]
+        return [*kept, *rows.read_rows(index, others, cwd, None, PAGE_ROWS)]
 
-    return sorted(ask(read, agent, *others), key=_get_position, reverse=True)[:PAGE]
+    return sorted(ask(read, agent, *others), key=_get_position, reverse=True)[:PAGE_ROWS]
 
 
 def list_by_ids(
@@ -59,7 +59,7 @@ def list_by_ids(
 
     def read(index: Index) -> list[ListedSession]:
         own = _select_own(index, agent, None, run, map(file_name, sessions), copies=False)
-        return [*queries.complete_rows(layout, own), *rows.read_rows(index, others, None, None, PAGE, sessions)]
+        return [*queries.complete_rows(layout, own), *rows.read_rows(index, others, None, None, PAGE_ROWS, sessions)]
 
     return sorted(ask(read, agent, *others), key=_get_position, reverse=True)
 
@@ -82,12 +82,13 @@ def add_other_agents(
     before = store_index.decode_cursor(cursor, binding) if cursor is not None else None
 
     def read(index: Index) -> list[ListedSession]:
-        return list(rows.read_rows(index, others, cwd, before, PAGE + 1))
+        return list(rows.read_rows(index, others, cwd, before, PAGE_ROWS + 1))
 
     merged = sorted([*own.rows, *ask(read, *others)], key=_get_position, reverse=True)
-    is_last = len(merged) <= PAGE and own.next is None
+    is_last = len(merged) <= PAGE_ROWS and own.next is None
     return Page(
-        merged[:PAGE], None if is_last else store_index.encode_cursor(binding, *_get_position(merged[:PAGE][-1]))
+        merged[:PAGE_ROWS],
+        None if is_last else store_index.encode_cursor(binding, *_get_position(merged[:PAGE_ROWS][-1])),
     )
 
 
@@ -147,7 +148,7 @@ def _select_own(
         " AND (name IN (SELECT value FROM json_each(?)) OR (? AND session >= ? AND session < ?))"
         " ORDER BY updated DESC, session DESC LIMIT ?"
     )
-    given = [agent, *values, json.dumps(list(names)), copies, *COPIES, PAGE]
+    given = [agent, *values, json.dumps(list(names)), copies, *COPIES, PAGE_ROWS]
     return [decode_row(row, run) for row in index.select(query, given)]
 
 

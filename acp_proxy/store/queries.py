@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.store import same_directory
-from acp_proxy.store.index import COLUMNS, PAGE, Index, ListedSession, decode_id, decode_row, encode_id
+from acp_proxy.store.index import COLUMNS, PAGE_ROWS, Index, ListedSession, decode_id, decode_row, encode_id
 from acp_proxy.store.journal import EMPTY, JournalState
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript.appender import lock_unused
@@ -78,24 +78,24 @@ def list_newest(ask: QueryIndex, scope: ListFilter) -> Iterator[ListedSession]:
     return (row for row in heapq.merge(*whole, key=_sort_key, reverse=True) if row.prompts)
 
 
-def find_named(index: Index, scope: ListFilter, name: str, deleted: Collection[str] = ()) -> list[ListedSession]:
-    """The sessions that a user means by ``name``, newest first, limited: an exact id, else the start of one.
+def find_named(index: Index, scope: ListFilter, selector: str, deleted: Collection[str] = ()) -> list[ListedSession]:
+    """The sessions that a user means by ``selector``, newest first, limited: an exact id, else the start of one.
 
-    ``name`` may also be a copy's short id or the start of it, a transcript's file name, or ``id~1`` for a session whose
-    id belongs to a newer one: it is found only so. ``deleted``: ids of deleted sessions. An empty ``name`` finds
-    nothing, even if there is only one session.
+    ``selector`` may also be a copy's short id or the start of it, a transcript's file name, or ``id~1`` for a session
+    whose id belongs to a newer one: it is found only so. ``deleted``: ids of deleted sessions. An empty ``selector``
+    finds nothing, even if there is only one session.
     """
-    if rows := find_copies(index, scope, name):
+    if rows := find_copies(index, scope, selector):
         return rows
-    ids = [_NumberedId(name, ""), *_split_number(name)]
+    ids = [_NumberedId(selector, ""), *_split_number(selector)]
     for id in ids:
         if rows := _select_prompted(index, scope, f"session = ? AND {NUMBER} = ?", [encode_id(id.session), id.number]):
             return rows
-    if is_ours(name) and (rows := _select_prompted(index, scope, "name = ?", [name])):
+    if is_ours(selector) and (rows := _select_prompted(index, scope, "name = ?", [selector])):
         return rows
     # An id that exists or existed is never taken as the start of another one: a script that deletes an id twice must
     # delete one session, not a second one that happens to begin alike.
-    if not name or any(id.session in deleted or _has_id(index, scope, id.session) for id in ids):
+    if not selector or any(id.session in deleted or _has_id(index, scope, id.session) for id in ids):
         return []
     for id in ids:
         first, end = encode_id(id.session), encode_id(id.session) + b"\xff"
@@ -118,18 +118,20 @@ def _split_number(name: str) -> list[_NumberedId]:
     return [_NumberedId(found[1], found[2])] if found else []
 
 
-def find_copies(index: Index, scope: ListFilter, name: str) -> list[ListedSession]:
+def find_copies(index: Index, scope: ListFilter, selector: str) -> list[ListedSession]:
     """The copies whose short id (``file_names.make_copy_id``) starts with this.
 
     The index has no short ids, since they depend on the folder: of each copy, it is made here.
     """
-    if not name.startswith(COPY):
+    if not selector.startswith(COPY):
         return []
     test = f"session >= ? AND session < ? AND agent IN ({_format_placeholders(scope.agents)})"
     query = f"SELECT agent, name, session FROM transcripts WHERE {test}"
     found = index.select(query, [*COPIES, *scope.agents])
     copies = [
-        (agent, file) for agent, file, id in found if (make_copy_id(agent, file, decode_id(id)) or "").startswith(name)
+        (agent, file)
+        for agent, file, id in found
+        if (make_copy_id(agent, file, decode_id(id)) or "").startswith(selector)
     ]
     names = json.dumps([file for _, file in copies])
     rows = _select_prompted(index, scope, "name IN (SELECT value FROM json_each(?))", [names])
@@ -154,14 +156,15 @@ def _has_id(index: Index, scope: ListFilter, session: str) -> bool:
     return bool(index.select(f"SELECT 1 FROM transcripts WHERE {test} LIMIT 1", [encode_id(session), *scope.agents]))
 
 
-def find_titled(sessions: Iterable[tuple[T, str | None]], given: str) -> list[T]:
-    """Of sessions with their titles: those with the title ``given``, else those whose title contains it, in any case.
+def find_titled(sessions: Iterable[tuple[T, str | None]], title_part: str) -> list[T]:
+    """Of sessions with their titles: those with the title ``title_part``, else those whose title contains it, in any
+    case.
 
-    An empty ``given`` finds nothing.
+    An empty ``title_part`` finds nothing.
     """
-    part = given.casefold()
-    near = [(one, title) for one, title in sessions if title and part and part in title.casefold()]
-    return [one for one, title in near if title == given] or [one for one, _ in near]
+    part = title_part.casefold()
+    found = [(one, title) for one, title in sessions if title and part and part in title.casefold()]
+    return [one for one, title in found if title == title_part] or [one for one, _ in found]
 
 
 def find_titles(index: Index, agent: str, names: Collection[str]) -> dict[str, str]:
@@ -254,8 +257,8 @@ def _iterate_stream(
         yield from page
         if len(page) != size:
             return
-        last, size = _encode_cursor(page[-1]), PAGE
-        page = ask(lambda index, last=last: _select_page(index, stream, scope, last, PAGE))  # type: ignore[misc]
+        last, size = _encode_cursor(page[-1]), PAGE_ROWS
+        page = ask(lambda index, last=last: _select_page(index, stream, scope, last, PAGE_ROWS))  # type: ignore[misc]
 
 
 def _select_page(

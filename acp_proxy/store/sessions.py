@@ -128,25 +128,25 @@ class Sessions(StoreBase):
         rows = queries.complete_rows(self.layout, queries.list_newest(self.index.query, wanted))
         return rows if archived is None else (row for row in rows if row.is_archived == archived)
 
-    def find_named(self, given: str, agent: str = "") -> list[ListedSession]:
-        """The sessions that the user means by ``given``: those with exactly this id or transcript name, else those
+    def find_named(self, selector: str, agent: str = "") -> list[ListedSession]:
+        """The sessions that the user means by ``selector``: those with exactly this id or transcript name, else those
         whose id starts with it. Newest first.
 
         The id of a deleted session is never taken as the start of another id. Raises Unreadable, OSError.
         """
         wanted = queries.ListFilter(self.list_agents(agent), None, "")
         gone = {session for each in wanted.agents for session in self.read_deleted(each)}
-        found = self.index.query(lambda index: queries.find_named(index, wanted, given, gone), *wanted.agents)
+        found = self.index.query(lambda index: queries.find_named(index, wanted, selector, gone), *wanted.agents)
         return list(queries.complete_rows(self.layout, found))
 
-    def find_titled(self, given: str, agent: str = "") -> list[ListedSession]:
-        """The sessions with the title ``given``, else those whose title contains it, in any case. Newest first.
+    def find_titled(self, title_part: str, agent: str = "") -> list[ListedSession]:
+        """The sessions with the title ``title_part``, else those whose title contains it, in any case. Newest first.
 
         The id of a deleted session is never taken as a part of a title. Raises Unreadable, OSError.
         """
-        if any(given in self.read_deleted(each) for each in self.list_agents(agent)):
+        if any(title_part in self.read_deleted(each) for each in self.list_agents(agent)):
             return []
-        return queries.find_titled(((row, row.title) for row in self.list_newest(agent)), given)
+        return queries.find_titled(((row, row.title) for row in self.list_newest(agent)), title_part)
 
     def read_tokens_and_cost(self, rows: Sequence[ListedSession]) -> dict[tuple[str, str], TokensAndCost]:
         """What these sessions used, by agent and transcript name. Raises Unreadable."""
@@ -250,24 +250,24 @@ class Sessions(StoreBase):
         """The soft-deleted sessions, last deleted first. Raises OSError."""
         return soft_deleted.list_deleted(self.layout)
 
-    def summarize_deleted(self, kept: DeletedSession) -> ListedSession:
+    def summarize_deleted(self, deleted: DeletedSession) -> ListedSession:
         """A soft-deleted session as a list would show it. Raises OSError, NewerFormat."""
-        return soft_deleted.summarize_deleted(self.layout, kept)
+        return soft_deleted.summarize_deleted(self.layout, deleted)
 
-    def restore(self, kept: DeletedSession) -> ListedSession:
+    def restore(self, deleted: DeletedSession) -> ListedSession:
         """Undo a soft delete. Raises OSError, NewerFormat.
 
         Raises Unreadable if the session is restored but the index learns of it only with the next list.
         """
-        restored = soft_deleted.restore(self.layout, kept)
+        restored = soft_deleted.restore(self.layout, deleted)
         self.update_row(restored.agent, restored.name)
         return restored
 
-    def delete_permanently(self, kept: DeletedSession) -> None:
+    def delete_permanently(self, deleted: DeletedSession) -> None:
         """Delete a soft-deleted session permanently. Raises OSError."""
-        delete.delete_permanently(self.layout, kept.agent, kept.session, kept.name)
+        delete.delete_permanently(self.layout, deleted.agent, deleted.session, deleted.name)
         with contextlib.suppress(Unreadable):  # it has no row, but its row's bytes may still be in the file
-            self.index.query(lambda index: index.erase_removed_rows(), kept.agent)
+            self.index.query(lambda index: index.erase_removed_rows(), deleted.agent)
 
     # --- the whole store
 

@@ -66,33 +66,33 @@ def list_deleted(layout: Layout) -> list[DeletedSession]:
     return [replace(each, selector=each.session) if each in latest else each for each in found]
 
 
-def summarize_deleted(layout: Layout, kept: DeletedSession) -> ListedSession:
+def summarize_deleted(layout: Layout, deleted: DeletedSession) -> ListedSession:
     """A soft-deleted session as a list would show it."""
-    reading = Reading(layout.deleted_path(kept.agent, kept.name))
+    reading = Reading(layout.deleted_path(deleted.agent, deleted.name))
     try:
-        return _make_row_of(kept, reading, summarize(reading))
+        return _make_row_of(deleted, reading, summarize(reading))
     finally:
         reading.close()
 
 
-def restore(layout: Layout, kept: DeletedSession) -> ListedSession:
+def restore(layout: Layout, deleted: DeletedSession) -> ListedSession:
     """Undo a soft delete. Returns the session under its new transcript name.
 
     If its last turn was unanswered, a gap note is appended.
     """
-    reading = Reading(layout.deleted_path(kept.agent, kept.name))
+    reading = Reading(layout.deleted_path(deleted.agent, deleted.name))
     try:
         summary = summarize(reading)
-        listed = _make_row_of(kept, reading, summary)
+        listed = _make_row_of(deleted, reading, summary)
     finally:
         reading.close()
-    name = delete.restore(layout, kept.agent, kept.session, kept.name)
+    name = delete.restore(layout, deleted.agent, deleted.session, deleted.name)
     if summary.open:
-        path = layout.transcript_path(kept.agent, name)
-        open_session.decompress(layout, kept.agent, path)
+        path = layout.transcript_path(deleted.agent, name)
+        open_session.decompress(layout, deleted.agent, path)
         transcript = Transcript(path)
         try:
-            note = {"type": NoteType.GAP, "since": kept.at, "reason": GapReason.DELETED}
+            note = {"type": NoteType.GAP, "since": deleted.at, "reason": GapReason.DELETED}
             transcript.append(file_format.encode_note(timestamps.stamp(time.time()), DELETED_GAP_RUN, note))
         finally:
             transcript.close()
@@ -111,14 +111,14 @@ def summarize(reading: Reading) -> Summary:
     return summary
 
 
-def _make_row_of(kept: DeletedSession, reading: Reading, summary: Summary) -> ListedSession:
+def _make_row_of(deleted: DeletedSession, reading: Reading, summary: Summary) -> ListedSession:
     header = reading.header or reading.rebuild_header()
     return ListedSession(
-        agent=kept.agent,
-        name=kept.name,
-        session=kept.session,
+        agent=deleted.agent,
+        name=deleted.name,
+        session=deleted.session,
         cwd=summary.cwd,
-        title=kept.title or summary.title,
+        title=deleted.title or summary.title,
         updated=summary.updated or "",
         prompts=summary.prompts,
         replies=summary.replies,

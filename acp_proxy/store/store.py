@@ -156,12 +156,12 @@ class StoreBase:
         machine = os.environ.get("COMPUTERNAME", "") if sys.platform == "win32" else os.uname().nodename
         return digest(f"{machine}:{os.path.realpath(self.root)}")
 
-    def list_agents(self, wanted: str = "") -> list[str]:
-        """The folders of all agents, or of those that the user means by ``wanted``."""
-        return file_names.match_agents(self.layout.list_agents(), wanted)
+    def list_agents(self, agent_words: str = "") -> list[str]:
+        """The folders of all agents, or of those that the user means by ``agent_words``."""
+        return file_names.match_agents(self.layout.list_agents(), agent_words)
 
     def choose_agent(
-        self, given: str | None, reported_name: str | None, command: str, *, may_run_others: bool = False
+        self, agent_id: str | None, reported_name: str | None, command: str, *, may_run_others: bool = False
     ) -> str:
         """The folder for an agent's sessions: by the name the user gave, else by the agent's own name, else by its
         command.
@@ -170,7 +170,7 @@ class StoreBase:
         ``may_run_others``: the same command may run different agents. An agent that starts to report a name keeps the
         folder of its command, if no other agent can have used that folder. Raises OSError.
         """
-        return agents.choose_folder(self.layout, given, reported_name, command, may_run_others=may_run_others)
+        return agents.choose_folder(self.layout, agent_id, reported_name, command, may_run_others=may_run_others)
 
     def empty_bin(self) -> None:
         """Remove the soft-deleted sessions whose time is over, and everything derived from them. Raises OSError."""
@@ -257,13 +257,13 @@ class Store(StoreBase):
         """
         return open_session.open_to_append(self.layout, agent, header, fresh=fresh, parent=parent, until=until)
 
-    def find_fork_end(self, agent: str, session: str, point: Point | None, at: str | None = None) -> int | None:
+    def find_fork_end(self, agent: str, session: str, point: Point | None, forked_at: str | None = None) -> int | None:
         """How many bytes of a session's transcript, uncompressed, a fork begins with. Raises OSError, NewerFormat.
 
-        ``point``: where it is forked; None: at the end, which it had at the time ``at``; None: now. None is returned if
-        the transcript does not have the point.
+        ``point``: where it is forked; None: at the end, which it had at the time ``forked_at``; None: now. None is
+        returned if the transcript does not have the point.
         """
-        return fork.find_end(self.layout, agent, file_name(session), point, at)
+        return fork.find_end(self.layout, agent, file_name(session), point, forked_at)
 
     def reopen(self, agent: str, session: str, identity: bytes) -> Transcript:
         """Open the file with this ``Transcript.identity`` again, even if it was set aside. Raises OSError; Deleted if

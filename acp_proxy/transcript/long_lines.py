@@ -13,9 +13,9 @@ from acp_proxy.protocol.framing import LineFramer
 
 LONG = 1024 * 1024
 """Lines of more bytes than this are shortened; parsing one takes ten times its size in memory."""
-_KEPT = 80 * 1024
+_STRING_BYTES = 80 * 1024
 """Bytes kept of a string that does not fit into one piece: more than a title or a list needs."""
-_MOST = 2 * 1024 * 1024
+_LINE_BYTES = 2 * 1024 * 1024
 """Bytes kept of a whole line: enough for two dozen long strings, such as images before a prompt's text."""
 _READ_SIZE = 64 * 1024
 
@@ -111,7 +111,7 @@ class Short:
 
     def _keep_words(self, words: bytes) -> None:
         if self._string is not None:
-            room = max(0, self._string + _KEPT - len(self._out))
+            room = max(0, self._string + _STRING_BYTES - len(self._out))
             self._is_cut |= len(words) > room
             self._keep(words[:room])
 
@@ -125,7 +125,7 @@ class Short:
 
     def _keep(self, data: bytes) -> None:
         if not self._is_full:
-            room = _MOST - len(self._out)
+            room = _LINE_BYTES - len(self._out)
             self._out += data[:room]
             self._is_full = len(data) > room
 

@@ -21,9 +21,9 @@ from acp_proxy.transcript.titles import clean
 
 _CURRENCY_LENGTH = 12  # an ISO code, or a word such as credits
 _COUNTED = ("inputTokens", "outputTokens", "totalTokens")
-_LARGEST_NUMBER = 1e15
+LARGEST_NUMBER = 1e15
 """No session uses more of anything; so sums stay numbers that JSON can hold."""
-_MINUTES = 15
+_QUARTER_MINUTES = 15
 
 
 class Usage(Struct):
@@ -133,7 +133,7 @@ class SessionUsage(Struct):
             self._add_cost(entry, currency, float(counter))
 
     def _add_cost(self, entry: Entry, currency: str, counter: float) -> None:
-        if not 0 <= counter <= _LARGEST_NUMBER:
+        if not 0 <= counter <= LARGEST_NUMBER:
             return
         before = self.last_cost.get(currency, 0.0)
         grown = counter - before if counter >= before else counter  # the agent's counter has restarted
@@ -167,7 +167,7 @@ def read_quota(result: object) -> object:
 def find_quarter(at: str) -> str:
     """The beginning of the quarter of an hour of a time in a transcript; of any other text, its beginning."""
     try:
-        return f"{at[:14]}{int(at[14:16]) // _MINUTES * _MINUTES:02}"
+        return f"{at[:14]}{int(at[14:16]) // _QUARTER_MINUTES * _QUARTER_MINUTES:02}"
     except ValueError:
         return at[:16]
 
@@ -176,4 +176,4 @@ def _number(value: object, key: str) -> int | None:
     found = acp.member(value, key)
     if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
         return None
-    return int(found) if 0 <= found <= _LARGEST_NUMBER else None
+    return int(found) if 0 <= found <= LARGEST_NUMBER else None

@@ -356,5 +356,5 @@ def test_a_transcript_too_large_to_decompress_quickly_is_not_compressed(
     store: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept(store)
-    monkeypatch.setattr(store_compress, "MAX_SIZE", 1000)
+    monkeypatch.setattr(store_compress, "MAX_BYTES", 1000)
     assert compress(store) is None

@@ -21,7 +21,7 @@ AGENTS = ("claude", "codex", "vibe")
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(newest_module, "_FIRST_PAGE_ROWS", 2)
-    monkeypatch.setattr(newest_module, "PAGE", 3)
+    monkeypatch.setattr(newest_module, "PAGE_ROWS", 3)
 
 
 @pytest.fixture

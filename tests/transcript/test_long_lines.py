@@ -39,8 +39,8 @@ def cut(line: bytes, *sizes: int) -> bytes | None:
 @pytest.fixture
 def little(monkeypatch: pytest.MonkeyPatch) -> None:
     """Set low limits, so that short lines count as long."""
-    monkeypatch.setattr(long_lines, "_KEPT", 20)
-    monkeypatch.setattr(long_lines, "_MOST", 300)
+    monkeypatch.setattr(long_lines, "_STRING_BYTES", 20)
+    monkeypatch.setattr(long_lines, "_LINE_BYTES", 300)
 
 
 @given(values, st.lists(st.integers(1, 40), min_size=1, max_size=4))
@@ -108,7 +108,7 @@ def test_memory_is_bounded_for_any_line() -> None:
         short.feed(b'{"a":"')
         for _ in range(3):
             short.feed(piece)
-        assert len(short._out) <= long_lines._MOST
+        assert len(short._out) <= long_lines._LINE_BYTES
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_only_long_lines_are_cut() -> None:
 
 def test_very_many_brackets_are_shortened_like_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """In time that grows with the line: with its square, this would take minutes, and hours at the real limit."""
-    monkeypatch.setattr(long_lines, "_MOST", 250_000)
+    monkeypatch.setattr(long_lines, "_LINE_BYTES", 250_000)
     many = 300_000
     for line in (b'{"a":1,"b":' + b"[" * many + b"]" * many + b"}", b'{"a":1,"b":[[]' + b",[]" * many + b"]}"):
         short = Short()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.tools.adopt.candidates import AskedAgent
     from acp_proxy.tools.adopt.plan import Choice, OfferedSession, Wanted
 
-_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0
 """For each answer of an agent: a long session takes a while to load."""
 _DAY = 24 * 60 * 60.0
 _ELSEWHERE = "Some agents list only those of the project in which they start: try it there, or with --cwd DIR"
@@ -68,7 +68,7 @@ def adopt(
     timeout: Annotated[
         float,
         typer.Option("--timeout", metavar="SECONDS", min=0, help="Maximum time for each answer of an agent."),
-    ] = _SECONDS,
+    ] = _TIMEOUT_SECONDS,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the sessions that would be loaded; load and keep nothing.")
     ] = False,

@@ -35,7 +35,7 @@ def read_conversation(transcript: bytes) -> list[bytes]:
 def compose_transcript(
     listed: OfferedSession,
     agent: Mapping[str, object],
-    told: list[bytes],
+    conversation: list[bytes],
     states: list[bytes],
     result: object,
     now: str,
@@ -43,13 +43,13 @@ def compose_transcript(
 ) -> bytes:
     """The transcript.
 
-    ``agent``: as in a header. ``told``, ``states``: from ``split_states``. ``result``: of the load. ``now``: in
+    ``agent``: as in a header. ``conversation``, ``states``: from ``split_states``. ``result``: of the load. ``now``: in
     transcript format. ``run``: the id of the connection.
     """
     at = min(listed.updated or now, now)
     params = {"cwd": listed.cwd, "additionalDirectories": list(listed.directories), "mcpServers": list[object]()}
     lines: list[bytes] = []
-    for effect in SessionLog(records=True).begin_imported(listed.session, params, result, told, states):
+    for effect in SessionLog(records=True).begin_imported(listed.session, params, result, conversation, states):
         match effect:
             case BeginTranscript(session, cwd, directories, origin):
                 lines.append(file_format.encode_header(Header(session, cwd, origin, at, directories, agent)))

@@ -35,12 +35,12 @@ from acp_proxy.tools.changes.net import FileText, mark_parts, restore_line_ends,
 from acp_proxy.tools.search.call_search import find_calls
 from acp_proxy.views import formatting, sanitize
 
-_LARGEST = 16 * 1024 * 1024
+_LARGEST_FILE_BYTES = 16 * 1024 * 1024
 """Bytes of a file whose lines are followed: larger ones are data."""
-_PROMPT = 100
+_PROMPT_CHARACTERS = 100
 _GIT_SECONDS = 20
 _BLAMED = re.compile(r"([0-9a-f]{40,64}) \d+ (\d+)(?: \d+)?")
-_TURNS = 1_000_000
+_MOST_TURNS = 1_000_000
 """More turns than a session has: so a turn has a number of its own among all sessions."""
 
 
@@ -100,12 +100,12 @@ def blame(
             print_on_stderr(f"{found.unreadable} sessions could not be read. Run: acp-proxy verify")
 
 
-def _parse(given: str) -> tuple[str, int | None]:
+def _parse(target: str) -> tuple[str, int | None]:
     """The file's absolute path, and the number of the line."""
-    name, mark, number = given.rpartition(":")
-    if mark and number.isdecimal() and not os.path.lexists(given):
+    name, mark, number = target.rpartition(":")
+    if mark and number.isdecimal() and not os.path.lexists(target):
         return os.path.abspath(name), int(number)
-    return os.path.abspath(given), None
+    return os.path.abspath(target), None
 
 
 def _read_text(path: str) -> str:
@@ -114,8 +114,10 @@ def _read_text(path: str) -> str:
         raise AcpProxyError(f"{path} is a directory. Name a file.")
     if not os.path.exists(path):
         raise AcpProxyError(f"{path} does not exist. Check the file's name.")
-    if os.path.getsize(path) > _LARGEST:
-        raise AcpProxyError(f"{path} is larger than {formatting.format_size(_LARGEST)}: its lines are not followed.")
+    if os.path.getsize(path) > _LARGEST_FILE_BYTES:
+        raise AcpProxyError(
+            f"{path} is larger than {formatting.format_size(_LARGEST_FILE_BYTES)}: its lines are not followed."
+        )
     with open(path, "rb") as file:
         return file.read().decode("utf-8", "surrogateescape")
 
@@ -160,7 +162,7 @@ def _is_above(row: ListedSession, where: str) -> bool:
 
 
 def _read_session(
-    store: Sessions, row: ListedSession, reading: Reading, file: SameFile, found: FileEdits
+    store: Sessions, row: ListedSession, reading: Reading, file: SameFile, file_edits: FileEdits
 ) -> Iterator[tuple[str, SessionTurn, Edit]]:
     told = read_edits(reading, partial(store.open_child, row))
     header = reading.header
@@ -182,23 +184,23 @@ def _read_session(
             turn = SessionTurn(row, edit.turn, told.starts.get(edit.turn, edit.at), told.prompts.get(edit.turn, ""))
             edits.append((edit.at, turn, replace(edit, path=file.path)))
     yield from reversed(edits)
-    found.unclear += [(row, each) for each in told.unclear if each.at >= since and any(map(is_it, each.paths))]
+    file_edits.unclear += [(row, each) for each in told.unclear if each.at >= since and any(map(is_it, each.paths))]
 
 
-def _find_lines(path: str, text: str, found: FileEdits) -> list[WrittenLine]:
-    """The lines with the indexes of their edits. Sorts ``found`` by the order in which the edits were made."""
+def _find_lines(path: str, text: str, file_edits: FileEdits) -> list[WrittenLine]:
+    """The lines with the indexes of their edits. Sorts ``file_edits`` by the order in which the edits were made."""
 
     def find_now(given: str) -> FileText:
         return FileText(text)
 
-    keys = {(turn.session.agent, turn.session.name): n for n, turn in enumerate(found.turns)}
+    keys = {(turn.session.agent, turn.session.name): n for n, turn in enumerate(file_edits.turns)}
     edits = [
-        replace(edit, turn=keys[turn.session.agent, turn.session.name] * _TURNS + edit.turn)
-        for edit, turn in zip(found.edits, found.turns, strict=True)
+        replace(edit, turn=keys[turn.session.agent, turn.session.name] * _MOST_TURNS + edit.turn)
+        for edit, turn in zip(file_edits.edits, file_edits.turns, strict=True)
     ]
-    by_turn = {edit.turn: turn for edit, turn in zip(edits, found.turns, strict=True)}
+    by_turn = {edit.turn: turn for edit, turn in zip(edits, file_edits.turns, strict=True)}
     traced = trace_edits(mark_parts(restore_line_ends(edits, find_now), find_now), os.path.dirname(path), find_now)
-    found.edits, found.turns = [each.edit for each in traced], [by_turn[each.edit.turn] for each in traced]
+    file_edits.edits, file_edits.turns = [each.edit for each in traced], [by_turn[each.edit.turn] for each in traced]
     return find_writers(text, traced)
 
 
@@ -219,32 +221,32 @@ def _ask_git(path: str) -> Mapping[int, str]:
     return {line: commit for line, commit in found.items() if commit.strip("0")}
 
 
-def _group(lines: Sequence[WrittenLine], found: FileEdits) -> list[tuple[SessionTurn | None, list[WrittenLine]]]:
+def _group(lines: Sequence[WrittenLine], file_edits: FileEdits) -> list[tuple[SessionTurn | None, list[WrittenLine]]]:
     """The lines by turn, the newest first; at the end those that no session wrote."""
 
     def turn_of(line: WrittenLine) -> tuple[str, str, str, int]:
-        turn = found.turns[line.edit] if line.edit is not None else None
+        turn = file_edits.turns[line.edit] if line.edit is not None else None
         return (turn.at, turn.session.agent, turn.session.name, turn.number) if turn is not None else ("", "", "", 0)
 
     ordered = sorted(lines, key=turn_of, reverse=True)
     groups = [list(each) for _, each in groupby(ordered, key=turn_of)]
     return [
-        (found.turns[each[0].edit] if each[0].edit is not None else None, sorted(each, key=lambda one: one.number))
+        (file_edits.turns[each[0].edit] if each[0].edit is not None else None, sorted(each, key=lambda one: one.number))
         for each in groups
     ]
 
 
 def _format(
-    store: Sessions, path: str, lines: Sequence[WrittenLine], found: FileEdits, commits: Mapping[int, str]
+    store: Sessions, path: str, lines: Sequence[WrittenLine], file_edits: FileEdits, commits: Mapping[int, str]
 ) -> Iterator[str]:
-    ids = shorten_ids(store, list({turn.session.selector: turn.session for turn in found.turns}.values()))
+    ids = shorten_ids(store, list({turn.session.selector: turn.session for turn in file_edits.turns}.values()))
     width = max((len(str(line.number)) for line in lines), default=1)
     where = resolve_directory(os.path.dirname(path))
-    for turn, each in _group(lines, found):
+    for turn, each in _group(lines, file_edits):
         if turn is None:
             yield f"no session: {_format_ranges([line.number for line in each])}"
             continue
-        prompt = sanitize.join_lines(turn.prompt)[:_PROMPT]
+        prompt = sanitize.join_lines(turn.prompt)[:_PROMPT_CHARACTERS]
         place = "" if _is_above(turn.session, where) else f"in {sanitize.make_line(turn.session.cwd or '?')}  "
         who = name_agent(sanitize.make_line(turn.session.agent))
         about = f"turn {turn.number}  {who}  {formatting.format_local_time(turn.at)}  {place}{prompt}"
@@ -265,11 +267,13 @@ def _format_ranges(numbers: Sequence[int]) -> str:
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in told)
 
 
-def _encode(path: str, lines: Sequence[WrittenLine], found: FileEdits, commits: Mapping[int, str]) -> dict[str, Any]:
+def _encode(
+    path: str, lines: Sequence[WrittenLine], file_edits: FileEdits, commits: Mapping[int, str]
+) -> dict[str, Any]:
     """docs/json.md describes it."""
     return {
         "file": path,
-        "lines": [_encode_line(line, found, commits.get(line.number)) for line in lines],
+        "lines": [_encode_line(line, file_edits, commits.get(line.number)) for line in lines],
         "unclear": [
             {
                 "sessionId": row.session,
@@ -278,13 +282,13 @@ def _encode(path: str, lines: Sequence[WrittenLine], found: FileEdits, commits: 
                 "toolCallId": each.call,
                 "cause": each.cause,
             }
-            for row, each in found.unclear
+            for row, each in file_edits.unclear
         ],
     }
 
 
-def _encode_line(line: WrittenLine, found: FileEdits, commit: str | None) -> dict[str, Any]:
-    turn = found.turns[line.edit] if line.edit is not None else None
+def _encode_line(line: WrittenLine, file_edits: FileEdits, commit: str | None) -> dict[str, Any]:
+    turn = file_edits.turns[line.edit] if line.edit is not None else None
     return {
         "line": line.number,
         "text": line.text.rstrip("\r\n"),
@@ -295,6 +299,6 @@ def _encode_line(line: WrittenLine, found: FileEdits, commit: str | None) -> dic
         "turn": turn.number if turn is not None else None,
         "at": turn.at if turn is not None else None,
         "prompt": turn.prompt if turn is not None else None,
-        "toolCallId": found.edits[line.edit].call if line.edit is not None else None,
+        "toolCallId": file_edits.edits[line.edit].call if line.edit is not None else None,
         "commit": commit,
     }

@@ -107,16 +107,16 @@ _OVER, _DELIVERED = 0, -1
 """News that are not the number of a signal: one side has ended, the conductor has everything."""
 
 
-def serve_chain(given: dict[str, str]) -> int:
-    """Relay between the conductor's two sides until the end. Returns the exit code. ``given``: the options' values."""
+def serve_chain(values: dict[str, str]) -> int:
+    """Relay between the conductor's two sides until the end. Returns the exit code. ``values``: the options' values."""
     signals.block()
     news: queue.SimpleQueue[int] = queue.SimpleQueue()  # its put is safe in a signal handler
     signals.report(lambda number: news.put(number) if number in signals.ENDING_SIGNALS else None)
     junction = Junction(serve.STDIN, serve.STDOUT, serve.warn, lambda: news.put(_OVER))
     recorder, relay = serve.build(
         [],
-        given,
-        serve.prepare(given, is_chained=True),
+        values,
+        serve.prepare(values, is_chained=True),
         from_client=junction.from_client,
         to_client=junction.to_client,
         from_agent=junction.from_agent,

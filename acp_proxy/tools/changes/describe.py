@@ -21,10 +21,10 @@ _CAUSES: dict[Cause, str] = {
 _COLOURS = {"@": "\x1b[36m", "-": "\x1b[31m", "+": "\x1b[32m"}
 _BOLD, _RESET = "\x1b[1m", "\x1b[0m"
 _WIDEST_BAR = 40
-_LISTED = 12
+_LISTED_TURNS = 12
 """How many files or calls are named on stderr; ``--json`` has all."""
-_TITLE = 80
-_PATH = 200
+_TITLE_CHARACTERS = 80
+_PATH_CHARACTERS = 200
 """Characters of a path there: a hostile agent may name one that fills the screen."""
 
 
@@ -57,24 +57,24 @@ def format_stat(changes: Sequence[FileChange], width: int) -> Iterator[str]:
 def name_left_out(changes: Sequence[FileChange], unclear: Sequence[Unclear]) -> Iterator[str]:
     """What no patch shows and why, and what is worth knowing of the rest."""
     troubled = [change for change in changes if change.trouble is not None]
-    for change in troubled[:_LISTED]:
+    for change in troubled[:_LISTED_TURNS]:
         assert change.trouble is not None
         yield f"Not in the patch: {_shorten(change.path)}: {TROUBLES[change.trouble]} ({_format_turns(change)})."
-    if len(troubled) > _LISTED:
-        yield f"Not in the patch: {len(troubled) - _LISTED} more files. All of them: --json"
+    if len(troubled) > _LISTED_TURNS:
+        yield f"Not in the patch: {len(troubled) - _LISTED_TURNS} more files. All of them: --json"
     shown = [change for change in changes if change.trouble is None]
-    for change in [change for change in shown if change.was_changed_between][:_LISTED]:
+    for change in [change for change in shown if change.was_changed_between][:_LISTED_TURNS]:
         yield f"{_shorten(change.path)}: something else changed it between the edits; the patch includes that."
-    for change in [change for change in shown if change.uses_now][:_LISTED]:
+    for change in [change for change in shown if change.uses_now][:_LISTED_TURNS]:
         yield f"{_shorten(change.path)}: only a part was recorded; the rest is from the file as it is now."
-    for each in unclear[:_LISTED]:
-        paths = ", ".join(map(_shorten, each.paths[:_LISTED]))
-        if len(each.paths) > _LISTED:
-            paths += f" and {len(each.paths) - _LISTED} more files"
-        title = sanitize.join_lines(each.title)[:_TITLE]
+    for each in unclear[:_LISTED_TURNS]:
+        paths = ", ".join(map(_shorten, each.paths[:_LISTED_TURNS]))
+        if len(each.paths) > _LISTED_TURNS:
+            paths += f" and {len(each.paths) - _LISTED_TURNS} more files"
+        title = sanitize.join_lines(each.title)[:_TITLE_CHARACTERS]
         yield f"Not in the patch: turn {each.turn}, {title!r}: {paths}{' ' if paths else ''}{_CAUSES[each.cause]}."
-    if len(unclear) > _LISTED:
-        yield f"Not in the patch: {len(unclear) - _LISTED} more calls. All of them: --json"
+    if len(unclear) > _LISTED_TURNS:
+        yield f"Not in the patch: {len(unclear) - _LISTED_TURNS} more calls. All of them: --json"
 
 
 class ChangedFile(Struct, frozen=True):
@@ -155,7 +155,7 @@ def describe_change(change: FileChange) -> str:
 
 def _shorten(path: str) -> str:
     text = sanitize.make_line(path)
-    return text if len(text) <= _PATH else f"{text[:_PATH]}…"
+    return text if len(text) <= _PATH_CHARACTERS else f"{text[:_PATH_CHARACTERS]}…"
 
 
 def _name(change: FileChange) -> str:
@@ -165,7 +165,7 @@ def _name(change: FileChange) -> str:
 
 def _format_turns(change: FileChange) -> str:
     numbers = list(dict.fromkeys(edit.turn for edit in change.edits))
-    return f"turn {numbers[0]}" if len(numbers) == 1 else f"turns {', '.join(map(str, numbers[:_LISTED]))}"
+    return f"turn {numbers[0]}" if len(numbers) == 1 else f"turns {', '.join(map(str, numbers[:_LISTED_TURNS]))}"
 
 
 def _count(number: int, what: str) -> str:

@@ -44,7 +44,7 @@ _GEMINIS_ID = re.compile(r"([A-Za-z]\w*?)(?:__\1)?[-_]\d{13}(?:[-_]\w+)?", re.AS
 _PATCH = "changes"
 """The member of a call's input and output with what Codex's patch does to each file; the diff does not say all."""
 _WORD = re.compile(r"[\w.-]+")
-_DEEP = 4
+_MOST_DEPTH = 4
 """How deep a call's input is searched: some tools take a list of edits."""
 
 
@@ -277,8 +277,8 @@ class _Call:
         if (given := stated.get("rawInput")) is not None:
             self._inputs.append(given)
         for beside in (stated.get("rawOutput"), stated.get("_meta")):
-            self._before = next((text for text in _iterate_before(beside, _DEEP)), self._before)
-            self._exit = next(_iterate_exits(beside, _DEEP), self._exit)
+            self._before = next((text for text in _iterate_before(beside, _MOST_DEPTH)), self._before)
+            self._exit = next(_iterate_exits(beside, _MOST_DEPTH), self._exit)
         for inside in (stated.get("rawInput"), stated.get("rawOutput")):
             for file, is_deleted, target in _iterate_patch(inside):
                 if is_deleted:
@@ -461,7 +461,7 @@ def _count_lines(text: str | None) -> int:
 
 def _has_both(value: object, old: str | None, new: str | None) -> bool:
     """Whether an object in a tool's input has both texts as members."""
-    return bool(old) and any(old in texts and new in texts for texts in _iterate_texts(value, _DEEP))
+    return bool(old) and any(old in texts and new in texts for texts in _iterate_texts(value, _MOST_DEPTH))
 
 
 def _iterate_texts(value: object, depth: int) -> Iterator[list[object]]:

@@ -23,7 +23,7 @@ from acp_proxy.tools.changes.net import (
     sum_changes,
 )
 
-_LARGEST = 64 * 1024 * 1024
+_LARGEST_FILE_BYTES = 64 * 1024 * 1024
 """Bytes of a file that is read to find where a changed part was: nobody edits larger ones by hand."""
 
 
@@ -116,10 +116,10 @@ def make_reader(cwd: str) -> Callable[[str], FileText | None]:
                 return None
             if not os.path.lexists(os.path.join(cwd, relative)):
                 return ABSENT if os.path.isdir(real) else None
-            if not os.path.isfile(whole) or os.path.getsize(whole) > _LARGEST:
+            if not os.path.isfile(whole) or os.path.getsize(whole) > _LARGEST_FILE_BYTES:
                 return None
             with open(whole, "rb") as file:
-                return FileText(file.read(_LARGEST + 1).decode())
+                return FileText(file.read(_LARGEST_FILE_BYTES + 1).decode())
         except (OSError, ValueError):  # also a NUL in the path, and what is not UTF-8
             return None
 

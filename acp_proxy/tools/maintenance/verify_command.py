@@ -92,8 +92,8 @@ def _repair_at_once(finding: "Finding") -> tuple[Path, str, str, bool]:
     return finding.path, finding.agent, finding.name, finding.kind == MODE
 
 
-def _choose(store: Sessions, wanted: Iterable[str] | None, agent: str) -> list[tuple[str, str]]:
-    rows = [choose_session(store, one, agent) for one in wanted or ()]
+def _choose(store: Sessions, selectors: Iterable[str] | None, agent: str) -> list[tuple[str, str]]:
+    rows = [choose_session(store, one, agent) for one in selectors or ()]
     return [(row.agent, row.name) for row in rows]
 
 

@@ -91,34 +91,36 @@ class RecallAnswers:
             return "There are no earlier sessions here."
         return _join(map(_format_row, found[:limit]), "There are more sessions." if len(found) > limit else "")
 
-    def answer_read(self, given: str, turns: str) -> str:
+    def answer_read(self, session_id: str, turns: str) -> str:
         """These turns of a session, as far as they fit. Raises AcpProxyError, OSError."""
         first, last = values.parse_turns(turns, "turns")
         store = Sessions(self._root, make=False)
-        found = self._find_sessions(store, given)
+        found = self._find_sessions(store, session_id)
         if not found:
-            raise NoSuchSession(f"there is no session {given!r} here. Use list_sessions or search_history to find it.")
+            raise NoSuchSession(
+                f"there is no session {session_id!r} here. Use list_sessions or search_history to find it."
+            )
         if len(found) > 1:
             names = ", ".join(f"{row.agent}/{row.full_selector}" for row in found)
-            raise NoSuchSession(f"several agents have a session {given!r}. Give one of: {names}")
+            raise NoSuchSession(f"several agents have a session {session_id!r}. Give one of: {names}")
         [row] = found
         try:
             all_turns = list(Session(store, row).turns())
         except FileNotFoundError:
-            raise NoSuchSession(f"the session {given!r} was deleted.") from None
+            raise NoSuchSession(f"the session {session_id!r} was deleted.") from None
         if first < 0:
             first = last = max(1, len(all_turns) + 1 + first)
         if first > len(all_turns):
             raise NoSuchTurn(f"there is no such turn: the session has {len(all_turns)}.")
         return _join([_format_row(row), *_fit_turns(all_turns[first - 1 : last])])
 
-    def _find_sessions(self, store: Sessions, given: str) -> list[ListedSession]:
+    def _find_sessions(self, store: Sessions, session_id: str) -> list[ListedSession]:
         """The sessions with this id: alone, as it is cited, or with the agent's folder before it."""
-        rows = [*store.find_named(given), *store.find_named(given.partition("/")[2])]
+        rows = [*store.find_named(session_id), *store.find_named(session_id.partition("/")[2])]
         named = [
             row
             for row in rows
-            if given in (row.full_selector, _format_citation(row), f"{row.agent}/{row.full_selector}")
+            if session_id in (row.full_selector, _format_citation(row), f"{row.agent}/{row.full_selector}")
         ]
         return [row for row in named if self._is_visible(row)]
 

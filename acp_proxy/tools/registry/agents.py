@@ -27,9 +27,9 @@ URL = "https://cdn.agentclientprotocol.com/registry/v1/latest/registry.json"
 VARIABLE = "ACP_PROXY_REGISTRY"
 """An environment variable with another URL or file."""
 _ID = re.compile(r"[a-z][a-z0-9-]{0,99}", re.ASCII)
-_DAY = 24 * 60 * 60.0  # seconds
-_LARGE = 16 * 1024 * 1024  # bytes of a registry
-_SECONDS = 10.0
+_DAY_SECONDS = 24 * 60 * 60.0  # seconds
+_LARGEST_BYTES = 16 * 1024 * 1024  # bytes of a registry
+_TIMEOUT_SECONDS = 10.0
 """For a registry's server to answer."""
 _MACHINES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64"}
 _SYSTEMS = {"linux": "linux", "darwin": "darwin", "win32": "windows"}
@@ -121,11 +121,11 @@ class Registry:
             age = time.time() - kept.stat().st_mtime
         except OSError:
             age = None
-        if age is not None and (not may_wait or 0 <= age < _DAY):
+        if age is not None and (not may_wait or 0 <= age < _DAY_SECONDS):
             self._agents = _parse(_read_file(kept), str(kept))
             return self._agents
         try:
-            data = download.fetch(self._source, _LARGE, _SECONDS)
+            data = download.fetch(self._source, _LARGEST_BYTES, _TIMEOUT_SECONDS)
             agents = _parse(data, self._source)
         except (URLError, OSError, ValueError, RegistryError) as problem:
             if age is None:
@@ -191,14 +191,14 @@ def _parse(data: bytes, source: str) -> Mapping[str, object]:
 def _read_file(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            data = file.read(_LARGE + 1)
+            data = file.read(_LARGEST_BYTES + 1)
     except OSError as problem:
         raise RegistryError(f"the registry of agents cannot be read: {path}: {problem.strerror}.") from problem
-    if len(data) > _LARGE:
+    if len(data) > _LARGEST_BYTES:
         raise RegistryError(f"the registry of agents is too large: {path} has more than 16 MiB.")
     return data
 
 
 def _format_days(seconds: float) -> str:
-    days = int(seconds // _DAY)
+    days = int(seconds // _DAY_SECONDS)
     return f"{days} day{'s' if days != 1 else ''}"

@@ -8,7 +8,7 @@ from typing import IO
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
-_PIECE = 1024 * 1024  # bytes
+_PIECE_BYTES = 1024 * 1024  # bytes
 
 
 class _OnlyWeb(urllib.request.HTTPRedirectHandler):
@@ -23,7 +23,7 @@ class _OnlyWeb(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-_OWN = ("127.0.0.1", "localhost", "::1")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """This machine, which nobody is in front of."""
 
 
@@ -33,7 +33,7 @@ def check_url(url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("https", "http"):
         raise ValueError(f"{url} is no address of the web")
-    if parts.scheme == "http" and parts.hostname not in _OWN:
+    if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
         raise ValueError(f"{url} has no https, so anybody on the way could change it")
 
 
@@ -50,7 +50,7 @@ def fetch_into(url: str, file: IO[bytes], limit: int, seconds: float) -> None:
     """Write what is there into a file. ``seconds``: for each wait. Raises OSError (URLError), ValueError."""
     size = 0
     with _open(url, seconds) as answer:
-        while piece := answer.read(_PIECE):
+        while piece := answer.read(_PIECE_BYTES):
             size += len(piece)
             if size > limit:
                 raise ValueError(f"it has more than {limit:,} bytes")

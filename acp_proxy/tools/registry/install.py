@@ -19,9 +19,9 @@ from urllib.error import URLError
 from acp_proxy.tools.registry import download
 from acp_proxy.tools.registry.agents import Archive, RegisteredAgent, RegistryError
 
-_LIMIT = 2 * 1024**3  # bytes of an archive, and of what is in it
-_FILES = 100_000
-_SECONDS = 30.0
+_LARGEST_BYTES = 2 * 1024**3  # bytes of an archive, and of what is in it
+_MOST_FILES = 100_000
+_TIMEOUT_SECONDS = 30.0
 """For each wait for the server."""
 
 
@@ -56,7 +56,7 @@ def _check_program(name: str) -> Path:
 def _unpack(archive: Archive, place: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryFile() as file, TemporaryDirectory(dir=place.parent, prefix=".new-") as new:
-        download.fetch_into(archive.url, file, _LIMIT, _SECONDS)
+        download.fetch_into(archive.url, file, _LARGEST_BYTES, _TIMEOUT_SECONDS)
         if archive.sha256 is not None:
             file.seek(0)
             found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -98,7 +98,7 @@ def _extract(archive: Archive, file: IO[bytes], into: Path) -> None:
         size = 0
         for number, member in enumerate(tar):
             size += member.size
-            if number > _FILES or size > _LIMIT:
+            if number > _MOST_FILES or size > _LARGEST_BYTES:
                 raise ValueError("it has too much in it")
             if not (member.isfile() or member.isdir() or member.issym() or member.islnk()):
                 continue  # a device or a pipe: no program needs one
@@ -127,7 +127,7 @@ def _extract_member(tar: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -
 def _extract_zip(file: IO[bytes], into: Path) -> None:
     with zipfile.ZipFile(file) as opened:
         entries = opened.infolist()
-        if len(entries) > _FILES or sum(entry.file_size for entry in entries) > _LIMIT:
+        if len(entries) > _MOST_FILES or sum(entry.file_size for entry in entries) > _LARGEST_BYTES:
             raise ValueError("it has too much in it")
         for entry in entries:
             mode = entry.external_attr >> 16

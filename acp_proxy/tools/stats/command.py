@@ -106,7 +106,7 @@ def stats(
         raise typer.Exit(1)
 
 
-def _show_tokens(store: Sessions, wanted: SessionFilter, by: _By, file: Path | None, *, as_json: bool) -> None:
+def _show_tokens(store: Sessions, session_filter: SessionFilter, by: _By, file: Path | None, *, as_json: bool) -> None:
     """Raises AcpProxyError, OSError."""
     from acp_proxy.tools.stats.prices import read_prices
     from acp_proxy.tools.stats.token_report import encode_report, format_report
@@ -114,7 +114,7 @@ def _show_tokens(store: Sessions, wanted: SessionFilter, by: _By, file: Path | N
 
     prices = read_prices(file) if file is not None else None
     with begin_progress("Reading sessions", MOMENT) as bar:
-        report = count_tokens(store, wanted, by, prices, bar)
+        report = count_tokens(store, session_filter, by, prices, bar)
     if as_json:
         typer.echo(sanitize.format_json(encode_report(report, by, prices), indent=2))
     elif report.rows:
@@ -123,7 +123,7 @@ def _show_tokens(store: Sessions, wanted: SessionFilter, by: _By, file: Path | N
             for line in format_report(report, by, prices, home):
                 say(f"{line}\n")
     else:
-        print_on_stderr(explain_empty_list(store, narrowed=wanted.is_narrow))
+        print_on_stderr(explain_empty_list(store, narrowed=session_filter.is_narrow))
     for model in report.without_price:
         print_on_stderr(f"No price: {sanitize.make_line(model) or '(model not known)'}")
     for text in report.failed:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from acp_proxy.errors import UsageError
 from acp_proxy.protocol import acp
+from acp_proxy.transcript.usage import LARGEST_NUMBER
 
 EXAMPLE = """\
 # Prices of a million tokens. The figures here are no real ones: take those of your provider.
@@ -35,7 +36,6 @@ _FIELDS = {
 }
 """The protocol's names of the six figures."""
 _KINDS = ("input", "output", "cached_read", "cached_write", "thought")
-_MOST = 1e15
 _MILLION = 1_000_000
 
 
@@ -52,7 +52,7 @@ class TokenCounts(Struct, frozen=True):
     @classmethod
     def read(cls, usage: object) -> "TokenCounts | None":
         """The figures in an answer; None if there is no total."""
-        told = {name: read_number(acp.member(usage, field), _MOST) for name, field in _FIELDS.items()}
+        told = {name: read_number(acp.member(usage, field), LARGEST_NUMBER) for name, field in _FIELDS.items()}
         return cls(**{name: int(told[name] or 0) for name in _FIELDS}) if told["total"] is not None else None
 
     @property
@@ -127,17 +127,17 @@ def read_prices(path: Path) -> Prices:
     return Prices(currency, {name.casefold(): _read_price(path, name, each) for name, each in models.items()})
 
 
-def _read_price(path: Path, model: str, told: object) -> Price:
-    if not isinstance(told, dict) or (unknown := set(told) - set(_KINDS)):
-        more = f" It has no {', '.join(sorted(unknown))}." if isinstance(told, dict) else ""
+def _read_price(path: Path, model: str, values: object) -> Price:
+    if not isinstance(values, dict) or (unknown := set(values) - set(_KINDS)):
+        more = f" It has no {', '.join(sorted(unknown))}." if isinstance(values, dict) else ""
         raise UsageError(f"{path}: a model has the prices {', '.join(_KINDS)}.{more}")
-    for name, value in told.items():
-        if read_number(value, _MOST) is None:
+    for name, value in values.items():
+        if read_number(value, LARGEST_NUMBER) is None:
             raise UsageError(f"{path}: {model}: {name} is a price of a million tokens, such as 2.50")
-    if "input" not in told or "output" not in told:
+    if "input" not in values or "output" not in values:
         raise UsageError(f"{path}: {model} needs the prices input and output")
-    usual = {"cached_read": told["input"], "cached_write": told["input"], "thought": told["output"]}
-    return Price(**{name: float((usual | told)[name]) for name in _KINDS})
+    usual = {"cached_read": values["input"], "cached_write": values["input"], "thought": values["output"]}
+    return Price(**{name: float((usual | values)[name]) for name in _KINDS})
 
 
 def read_number(value: object, most: float) -> float | None:

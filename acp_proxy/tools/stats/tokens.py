@@ -22,12 +22,11 @@ from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript.private_files import explain_unreadable
 from acp_proxy.transcript.reader import Line
 from acp_proxy.transcript.titles import clean
-from acp_proxy.transcript.usage import read_quota, read_usage
+from acp_proxy.transcript.usage import LARGEST_NUMBER, read_quota, read_usage
 
 By = Literal["month", "day", "project", "agent", "model"]
 _FORMS = {"month": "%Y-%m", "day": "%Y-%m-%d"}
 _CURRENCY_LENGTH = 12
-_MOST = 1e15
 
 
 class Spent(Struct):
@@ -85,13 +84,13 @@ class TokenReport(Struct):
 
 def count_tokens(
     store: Sessions,
-    wanted: SessionFilter,
+    session_filter: SessionFilter,
     by: By,
     prices: Prices | None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> TokenReport:
     """The tokens of the wanted sessions, in the turns that the filter's times leave. Raises Unreadable."""
-    rows = list(replace(wanted, since="", until="").list_newest(store))
+    rows = list(replace(session_filter, since="", until="").list_newest(store))
     sessions: list[_SessionUse] = []
     failed: list[str] = []
     for done, row in enumerate(rows):
@@ -108,7 +107,7 @@ def count_tokens(
     total = Spent()
     for session in sessions:
         for at, model, spent in _list_spent(session, prices, is_per_turn=session.row.agent in per_turn):
-            if at < wanted.since or (wanted.until and at >= wanted.until):
+            if at < session_filter.since or (session_filter.until and at >= session_filter.until):
                 continue
             found.setdefault(_choose_row(by, session.row, at, model), Spent()).add(spent)
             total.add(spent)
@@ -210,7 +209,7 @@ def _find_used(result: object) -> str:
         if name := acp.text(each, "model"):
             counts = acp.member(each, "token_count")
             figures = counts.values() if isinstance(counts, dict) else ()
-            found[name] = sum(read_number(one, _MOST) or 0 for one in figures)
+            found[name] = sum(read_number(one, LARGEST_NUMBER) or 0 for one in figures)
     return max(found, key=lambda name: found[name], default="")
 
 
@@ -221,5 +220,5 @@ def _read_cost(entry: Entry) -> tuple[str, float] | None:
         return None
     cost = acp.member(update, "cost")
     currency = clean(acp.member(cost, "currency"), _CURRENCY_LENGTH)
-    amount = read_number(acp.member(cost, "amount"), _MOST)
+    amount = read_number(acp.member(cost, "amount"), LARGEST_NUMBER)
     return (currency, amount) if currency is not None and amount is not None else None

@@ -95,27 +95,29 @@ class AgentUsage:
 
 
 def measure_usage(
-    store: Sessions, wanted: SessionFilter = ALL, by: By = "month"
+    store: Sessions, session_filter: SessionFilter = ALL, by: By = "month"
 ) -> tuple[dict[str, AgentUsage], list[str]]:
     """What the wanted sessions used, by agent, and a line of text for each transcript that could not be read.
 
     Of a session, only the quarters of an hour that the filter's times leave count. Raises OSError, Unreadable.
     """
-    layout, agents = store.layout, store.list_agents(wanted.agent)
-    is_whole = wanted.cwd is None and not wanted.branch
+    layout, agents = store.layout, store.list_agents(session_filter.agent)
+    is_whole = session_filter.cwd is None and not session_filter.branch
     chosen = (
-        set() if is_whole else {(row.agent, row.name) for row in replace(wanted, since="", until="").list_newest(store)}
+        set()
+        if is_whole
+        else {(row.agent, row.name) for row in replace(session_filter, since="", until="").list_newest(store)}
     )
-    first = find_quarter(wanted.since) if wanted.since else ""
+    first = find_quarter(session_filter.since) if session_filter.since else ""
 
     def narrow(session: UsageState) -> UsageState | None:
         """What the times leave of a session's usage; None: nothing."""
-        if not first and not wanted.until:
+        if not first and not session_filter.until:
             return session
         left = {
             at: values
             for at, values in session["quarters"].items()
-            if first <= at and (not wanted.until or at < wanted.until)
+            if first <= at and (not session_filter.until or at < session_filter.until)
         }
         return {**session, "quarters": left, "last": max(left)} if left else None
 

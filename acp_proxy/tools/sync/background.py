@@ -18,11 +18,11 @@ from acp_proxy.errors import AcpProxyError
 from acp_proxy.run.start_sync import FOLDER, LOCK, WAITING, write_trouble
 from acp_proxy.store.store import PRIVATE_UMASK, lock_file, open_private
 
-_EVERY = 60.0
+_ROUND_SECONDS = 60.0
 """Seconds between the beginnings of two rounds."""
-_PAUSES = (60.0, 120.0, 300.0, *[600.0] * 24)
+_PAUSES_SECONDS = (60.0, 120.0, 300.0, *[600.0] * 24)
 """Seconds before each further attempt: about four hours in all."""
-_NICE = 10
+_NICENESS = 10
 _DESCRIPTORS = 4096
 """Below this number, all descriptors are closed that the editor passed on to its agents."""
 
@@ -39,7 +39,7 @@ def main(root: Path) -> None:
 def exchange_until_idle(root: Path, sleep: Callable[[float], None]) -> None:
     """See the module."""
     folder = root / FOLDER
-    for pause in (0.0, *_PAUSES):
+    for pause in (0.0, *_PAUSES_SECONDS):
         with ExitStack() as waiting:
             if not _is_first(folder, waiting):
                 return
@@ -54,7 +54,7 @@ def _detach() -> None:
         if os.fork():
             os._exit(0)
         os.setsid()
-        os.nice(_NICE)
+        os.nice(_NICENESS)
 
 
 def _is_first(folder: Path, waiting: ExitStack) -> bool:
@@ -77,7 +77,7 @@ def _measure_rest(folder: Path) -> float:
         since = time.time() - (folder / LOCK).stat().st_mtime
     except OSError:
         return 0.0
-    return min(max(_EVERY - since, 0.0), _EVERY)
+    return min(max(_ROUND_SECONDS - since, 0.0), _ROUND_SECONDS)
 
 
 def _is_over(root: Path, begun: Callable[[], None]) -> bool:

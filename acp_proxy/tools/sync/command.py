@@ -307,7 +307,7 @@ def _find_folder(old: Membership) -> str:
 
 
 _IS_JOINED = "this store is synchronized already. To stop that: acp-proxy sync leave"
-_SHOWN = 20
+_SHOWN_SESSIONS = 20
 """Agents and directories whose sessions are counted one by one."""
 UrlArgument = Annotated[
     str,
@@ -455,9 +455,9 @@ def _ask_to_share(opened: Sessions, joined: JoinedStore, settings: Membership, *
     size = formatting.format_size(sum(row.size for row in rows))
     typer.echo(f"{format_count(len(rows), 'session')} ({size}) would leave this machine, encrypted.", err=True)
     where = Counter(f"{name_agent(row.agent)}{f' in {row.cwd}' if row.cwd else ''}" for row in rows).most_common()
-    for place, count in where[:_SHOWN]:
+    for place, count in where[:_SHOWN_SESSIONS]:
         typer.echo(sanitize.make_line(f"  {count} of {place}"), err=True)
-    if rest := sum(count for _, count in where[_SHOWN:]):
+    if rest := sum(count for _, count in where[_SHOWN_SESSIONS:]):
         typer.echo(f"  {rest} of other agents or directories", err=True)
     if found:
         kinds = ", ".join(f"{count} x {rule}" for rule, count in sorted(found.items()))

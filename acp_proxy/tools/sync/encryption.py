@@ -20,16 +20,16 @@ from nacl.exceptions import CryptoError
 from acp_proxy import shell_quote
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.tools.sync.interfaces import BadRecord
-from acp_proxy.tools.sync.segment_cut import LARGEST
+from acp_proxy.tools.sync.segment_cut import LARGEST_BYTES
 
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
 
-_FIRST = b"acp-proxy sync 1"
-_LEVEL = 9
-_MOST = LARGEST + 1024 * 1024
+_KEY_FILE_BEGINS = b"acp-proxy sync 1"
+_ZSTD_LEVEL = 9
+_LARGEST_RECORD_BYTES = LARGEST_BYTES + 1024 * 1024
 """Bytes of the largest record: a segment and its head."""
 
 
@@ -47,7 +47,7 @@ class HistoryKey:
 
     def write(self, path: Path) -> None:
         """Write a new key file, for this user only. Raises AcpProxyError if there is a file."""
-        text = b"%s\nhistory %s\nkey %s\n" % (_FIRST, self.history.encode(), self.key.hex().encode())
+        text = b"%s\nhistory %s\nkey %s\n" % (_KEY_FILE_BEGINS, self.history.encode(), self.key.hex().encode())
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -78,14 +78,14 @@ class HistoryKey:
             values = history.removeprefix(b"history ").decode(), bytes.fromhex(key.removeprefix(b"key ").decode())
         except ValueError:
             first, values = b"", ("", b"")
-        if first != _FIRST or len(values[1]) != crypto_aead_xchacha20poly1305_ietf_KEYBYTES:
+        if first != _KEY_FILE_BEGINS or len(values[1]) != crypto_aead_xchacha20poly1305_ietf_KEYBYTES:
             raise AcpProxyError(f"{path} is not a key file of acp-proxy. Copy it again from another machine")
         return cls(*values)
 
     def seal(self, machine: str, number: int, data: bytes) -> bytes:
         """A sealed record."""
         nonce = os.urandom(crypto_aead_xchacha20poly1305_ietf_NPUBBYTES)
-        packed = zstd.compress(data, _LEVEL)
+        packed = zstd.compress(data, _ZSTD_LEVEL)
         return nonce + crypto_aead_xchacha20poly1305_ietf_encrypt(
             packed, self._bind_place(machine, number), nonce, self.key
         )
@@ -109,9 +109,9 @@ class HistoryKey:
 def _decompress(packed: bytes) -> bytes:
     decompressor = zstd.ZstdDecompressor()
     try:
-        data = decompressor.decompress(packed, _MOST + 1)
+        data = decompressor.decompress(packed, _LARGEST_RECORD_BYTES + 1)
     except zstd.ZstdError as problem:
         raise BadRecord("a record cannot be decompressed") from problem
-    if len(data) > _MOST or not decompressor.eof:
+    if len(data) > _LARGEST_RECORD_BYTES or not decompressor.eof:
         raise BadRecord("a record is larger than 256 MiB")
     return bytes(data)

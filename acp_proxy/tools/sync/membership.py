@@ -22,7 +22,7 @@ from acp_proxy.tools.sync.interfaces import Logs, Unavailable
 from acp_proxy.tools.sync.push import count_waiting_deletes
 from acp_proxy.tools.sync.rejoin import move
 from acp_proxy.tools.sync.rounds import forget, synchronize
-from acp_proxy.tools.sync.segment_cut import LARGEST, has_prompt
+from acp_proxy.tools.sync.segment_cut import LARGEST_BYTES, has_prompt
 from acp_proxy.tools.sync.state_db import SyncState
 from acp_proxy.tools.sync.store_access import SharedStore, is_windows_path, locked, new_uid, open_private
 from acp_proxy.transcript.file_format import Header
@@ -30,7 +30,7 @@ from acp_proxy.transcript.file_format import Header
 _STATE = "state.sqlite3"
 _PATIENCE = 30.0
 """Seconds that a command waits for a round that another process does."""
-_TICK = 0.05
+_TICK_SECONDS = 0.05
 _SHOWN = 8
 """Letters of a machine's id, for people."""
 
@@ -213,7 +213,7 @@ class JoinedStore:
             looked = None if shared.is_soft_deleted(file.name) else shared.read_header(file.agent, file.name)
             if looked is None or not is_shared(file.agent, looked[1], settings):
                 continue
-            if has_prompt(shared.read(file.agent, file.name, 0, LARGEST), looked[1]):
+            if has_prompt(shared.read(file.agent, file.name, 0, LARGEST_BYTES), looked[1]):
                 found.add((file.agent, file.name))
         return found
 
@@ -252,7 +252,7 @@ class JoinedStore:
                 except BlockingIOError as problem:
                     if time.monotonic() >= until:
                         raise Busy("another process is synchronizing this store. Try again later") from problem
-                time.sleep(_TICK)
+                time.sleep(_TICK_SECONDS)
             yield
         finally:
             os.close(fd)

@@ -12,7 +12,7 @@ from acp_proxy.tools.sync import local_changes, records
 from acp_proxy.tools.sync.context import SyncContext, hash_data
 from acp_proxy.tools.sync.interfaces import BadRecord, Unavailable
 from acp_proxy.tools.sync.records import BlankRecord, InvalidRecord, Label, SegmentRecord
-from acp_proxy.tools.sync.segment_cut import LARGE, LARGEST, find_end_of_turns, has_prompt
+from acp_proxy.tools.sync.segment_cut import LARGE_BYTES, LARGEST_BYTES, find_end_of_turns, has_prompt
 from acp_proxy.tools.sync.session_tree import Segment
 from acp_proxy.tools.sync.state_db import LocalSession, SyncState
 from acp_proxy.transcript import file_format
@@ -77,7 +77,7 @@ def _publish_segment(context: SyncContext, uid: str) -> bool:
     left = max(context.sessions.measure(local.agent, local.name) - at, 0)
     data, end, is_open = b"", 0, False
     # Nearly every turn ends within the first size, so the second one, which costs memory, is read only for the rest.
-    for most in (2 * LARGE, LARGEST):
+    for most in (2 * LARGE_BYTES, LARGEST_BYTES):
         data = context.sessions.read(local.agent, local.name, at, min(left, most))
         is_open = context.sessions.is_open(local.agent, local.name)  # after it was read: else somebody could prompt now
         end = find_end_of_turns(data, header, is_whole=not is_open and len(data) == left)
@@ -104,7 +104,7 @@ def _publish_segment(context: SyncContext, uid: str) -> bool:
 
 def _is_begun(context: SyncContext, local: LocalSession, header: Header, size: int) -> bool:
     """Whether the user said something in the session here: it may be an imported one."""
-    return has_prompt(context.sessions.read(local.agent, local.name, 0, min(size, LARGEST)), header)
+    return has_prompt(context.sessions.read(local.agent, local.name, 0, min(size, LARGEST_BYTES)), header)
 
 
 def _put_no_news(context: SyncContext, local: LocalSession, *, is_damaged: bool) -> None:

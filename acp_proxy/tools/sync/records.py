@@ -16,7 +16,7 @@ TITLE, ARCHIVED, SOFT_DELETED = "title", "archived", "hidden"
 """What a ``Label`` sets: the user's title, whether the session is archived, whether it is soft-deleted. Records have
 had the third word from the first version on."""
 _FIELDS = frozenset({TITLE, ARCHIVED, SOFT_DELETED})
-_MOST = 2**53
+_LARGEST_NUMBER = 2**53
 """Larger numbers are not exact in JSON."""
 
 
@@ -254,7 +254,7 @@ def _get_value(head: dict[str, object]) -> str | bool | None:
 
 def _get_number(head: dict[str, object], key: str) -> int:
     value = head.get(key)
-    if type(value) is not int or not 0 <= value < _MOST:
+    if type(value) is not int or not 0 <= value < _LARGEST_NUMBER:
         raise InvalidRecord
     return value
 

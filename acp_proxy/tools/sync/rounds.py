@@ -12,7 +12,7 @@ from acp_proxy.tools.sync.local_changes import gather
 from acp_proxy.tools.sync.pull import pull
 from acp_proxy.tools.sync.push import MachineCopied, push
 
-_TIMES = 3
+_MOST_ATTEMPTS = 3
 """How often this machine may find a copy of itself in one round."""
 
 
@@ -33,7 +33,7 @@ def synchronize(context: SyncContext, *, deletes: bool = False) -> Counts:
 def _do_round(context: SyncContext, *, deletes: bool) -> Counts:
     gather(context)
     context.state.commit()
-    for _ in range(_TIMES):
+    for _ in range(_MOST_ATTEMPTS):
         try:
             pull(context)
             apply_changes(context)

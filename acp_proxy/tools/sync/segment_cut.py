@@ -6,14 +6,14 @@ from acp_proxy.tools.sync.store_access import Summary
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header
 
-LARGE = 16 * 1024 * 1024
+LARGE_BYTES = 16 * 1024 * 1024
 """Bytes after which a segment ends with the next turn."""
-LARGEST = 256 * 1024 * 1024
+LARGEST_BYTES = 256 * 1024 * 1024
 """Bytes of the largest segment."""
 
 
 def find_end_of_turns(data: bytes, header: Header, *, is_whole: bool) -> int:
-    """How many of these bytes are whole turns, of about ``LARGE`` bytes at most.
+    """How many of these bytes are whole turns, of about ``LARGE_BYTES`` bytes at most.
 
     ``is_whole``: nothing follows them, and nobody may answer a prompt any more. A line without its newline, or a
     damaged one, ends the search.
@@ -28,7 +28,7 @@ def find_end_of_turns(data: bytes, header: Header, *, is_whole: bool) -> int:
             summary.add(entry)
         if not summary.open:
             end = at
-            if end > LARGE:
+            if end > LARGE_BYTES:
                 return end
     return at if is_whole else end
 

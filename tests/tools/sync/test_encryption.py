@@ -57,7 +57,7 @@ def test_a_record_cannot_be_moved_changed_or_read_with_another_key() -> None:
 
 
 def test_a_record_that_decompresses_to_more_than_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encryption, "_MOST", 1000)
+    monkeypatch.setattr(encryption, "_LARGEST_RECORD_BYTES", 1000)
     assert KEY.open("m", 1, KEY.seal("m", 1, b"x" * 1000)) == b"x" * 1000
     with pytest.raises(BadRecord):
         KEY.open("m", 1, KEY.seal("m", 1, b"x" * 1001))

@@ -22,7 +22,7 @@ def test_a_line_that_is_damaged_or_torn_ends_the_search() -> None:
 
 
 def test_a_large_session_is_cut_only_between_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment_cut, "LARGE", len(TURN) + 10)
+    monkeypatch.setattr(segment_cut, "LARGE_BYTES", len(TURN) + 10)
     assert find_end_of_turns(TURN * 5, HEADER, is_whole=True) == 2 * len(TURN)
     last = talk.prompt("Again " * 100)
     assert find_end_of_turns(TURN + last, HEADER, is_whole=True) == len(TURN + last)

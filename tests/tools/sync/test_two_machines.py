@@ -258,9 +258,9 @@ def test_a_session_may_be_longer_than_the_longest_part(
     path = store_session(one.store, "s", *((f"Hello {number}", [chunk("Hi")]) for number in range(9)))
     size = path.stat().st_size
     for module, name, most in (
-        (segment_cut, "LARGE", size // 9),
-        (push, "LARGE", size // 9),
-        (push, "LARGEST", size // 2),
+        (segment_cut, "LARGE_BYTES", size // 9),
+        (push, "LARGE_BYTES", size // 9),
+        (push, "LARGEST_BYTES", size // 2),
     ):
         monkeypatch.setattr(module, name, most)
     for home in homes:
