@@ -26,6 +26,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -52,7 +53,7 @@ if (
     and shutil.disk_usage(MEMORY).free > ROOM
     and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC
 ):
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
+    tempfile.tempdir = os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 # A busy machine is no failure, so no time limits. A quarter of the usual number of examples keeps the suite short;
 # `make fuzz` looks for longer.

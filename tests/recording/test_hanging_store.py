@@ -322,6 +322,7 @@ def test_a_list_and_a_delete_after_hanging_work_are_answered_once_without_it(
 
 
 def test_nothing_is_answered_after_the_end(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
     store = SlowToSync(tmp_path / "store")
     talk = RelayConversation(store)
     talk.open()
@@ -332,9 +333,10 @@ def test_nothing_is_answered_after_the_end(tmp_path: Path) -> None:
     talk.relay.finish_work(0.01)
     said = list(talk.editor.lines)
     store.back.set()
-    for thread in threading.enumerate():
+    for thread in set(threading.enumerate()) - before:
         if thread.name in ("store", "post"):
             thread.join(SECONDS)
+            assert not thread.is_alive()
     talk.end()
     assert talk.editor.lines == said
 

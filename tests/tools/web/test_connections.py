@@ -25,7 +25,9 @@ def port() -> Iterator[int]:
         parts = StreamingResponse(iter(["an answer" * 10_000] * 1000))  # an answer in one part is done at once
         await (parts if scope["path"] == "/long" else PlainTextResponse("an answer"))(scope, receive, send)
 
-    config = uvicorn.Config(app, http=Connection, ws="none", lifespan="off", log_config=None, backlog=BACKLOG)
+    config = uvicorn.Config(
+        app, http=Connection, ws="none", lifespan="off", log_config=None, backlog=BACKLOG, timeout_keep_alive=1
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
@@ -61,7 +63,10 @@ def test_a_request_that_does_not_arrive_ends_its_connection(
     assert got.count(b"an answer") == (1 if b"Host" in sent else 0)
 
 
-def test_the_oldest_connections_make_room_for_newer_ones(port: int) -> None:
+def test_the_oldest_connections_make_room_for_newer_ones(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        connections, "_MOST", 10
+    )  # the system makes those wait that are more than its queue has room for
     with ExitStack() as stack:
         waiting = [stack.enter_context(connect(port, BEGUN)) for _ in range(3 * connections._MOST)]
         assert b"an answer" in read_all(connect(port, BEGUN, REST))
