@@ -41,6 +41,8 @@ class View:
         self._entries: list[list[str]] = []
         """Kind, text and message id; of a call, its id."""
         self._calls: dict[str, list[str]] = {}
+        self.statuses: dict[str, str] = {}
+        """By the title of a call: its last status."""
         self._echo = ""
 
     def typed(self, text: str, *, is_prompt: bool = True) -> None:
@@ -103,6 +105,7 @@ class View:
             entry = self._calls[id] = [CALL, update.get("title", ""), id, ""]
             self._entries.append(entry)
             new.append((CALL, entry[1]))
+        self.statuses[entry[1]] = update.get("status") or self.statuses.get(entry[1], "")
         if outputs:
             entry[3] = " ".join(outputs)
             new.append((OUT, entry[3]))

@@ -462,6 +462,7 @@ class Comparison:
                 self.place.spans.restart()
                 self.place.calls.restart()
                 self.place.search.restart()
+                self._tail.restart()
         else:  # before the first user message: a greeting, a warning, or turns from before recording began
             self.has_new_before_tail |= self.has_turn_elsewhere
             self._tail.keep_greeting()
@@ -506,6 +507,7 @@ class Comparison:
             if known.id != id:  # some agents give calls new ids in each replay
                 with suppress(ValueError, KeyError):
                     sent.line = acp.with_call_id(sent.line, known.id)
+            sent.ends_call = number < self.text.over_until
             self._tail.add(sent)
             self._tail.completes_turn = True
         return number

@@ -15,7 +15,8 @@ class ComparedUpdate(Struct):
 
     ``late``: it came after the agent's answer. ``is_somewhere``: the transcript has it, though not behind the last
     known message. ``is_next_turn``: it is new if nothing known follows, although the agent says nothing behind it: a
-    user message, or the first thought of a turn without an answer.
+    user message, or the first thought of a turn without an answer. ``ends_call``: it ends a call that the transcript
+    left unfinished in a turn that is over.
     """
 
     line: bytes
@@ -23,6 +24,7 @@ class ComparedUpdate(Struct):
     late: bool
     is_somewhere: bool = False
     is_next_turn: bool = False
+    ends_call: bool = False
 
     @property
     def role(self) -> Role:

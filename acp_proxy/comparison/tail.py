@@ -2,10 +2,13 @@
 known follows. Says which lines of it to record.
 """
 
+from contextlib import suppress
 from itertools import takewhile
 
+from msgspec.structs import replace
+
 from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage
-from acp_proxy.protocol import update_kinds
+from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import Role
 
 TAIL_LIMIT = 1024 * 1024
@@ -28,6 +31,7 @@ class Tail:
         """Whether the last turn's answer has come before it, in other words."""
         self._updates: list[ComparedUpdate] = []
         self._size = 0
+        self._ends: list[ComparedUpdate] = []  # of calls, from before what is known now
         self._greeting: list[ComparedUpdate] = []  # what came before the first known message, such as a greeting
 
     def add(self, *sent: ComparedUpdate) -> None:
@@ -38,9 +42,19 @@ class Tail:
                 self._updates.append(each)
 
     def clear(self) -> None:
-        """Something known follows."""
+        """Something known follows. The end of a call is new all the same: some agents do not send it in the turn
+        (codex-acp, if the command is over at once)."""
+        for sent in self._updates:
+            if sent.ends_call and sum(len(each.line) for each in self._ends) + len(sent.line) <= TAIL_LIMIT:
+                with suppress(ValueError, KeyError):
+                    line = acp.with_update_kind(sent.line, update_kinds.TOOL_CALL_UPDATE)
+                    self._ends.append(replace(sent, line=line))
         self._updates, self._size, self.user_count = [], 0, 0
         self.has_new = self.completes_turn = self.is_rest_of_turn = self.is_behind_rewording = False
+
+    def restart(self) -> None:
+        """The agent begins its replay once more."""
+        self._ends = []
 
     def keep_greeting(self) -> None:
         """The first known user message follows: what comes before the first user message may still be new."""
@@ -62,7 +76,7 @@ class Tail:
         """All lines, in two parts: those that are new, and the neutral ones after them, which depend on what the agent
         sends next. ``may_be_past``: a user message without an answer is one of these. ``comes_again``: as for
         ``Comparison.split_tail``."""
-        sent = [*self._greeting, *self._updates]
+        sent = [*self._greeting, *self._ends, *self._updates]
         if comes_again and not self.user_count:
             sent = [each for each in sent if not each.is_somewhere]
         end = _count_to_last_answer(sent) if may_be_past else _count_shown(sent)
@@ -74,10 +88,11 @@ class Tail:
         tail = [*(sent for sent in self._greeting if sent.line not in came_again), *self._updates]
         if is_all_new:
             return [sent.line for sent in tail]
+        ends = [sent.line for sent in self._ends]
         # The transcript's last prompt has no answer, and this is it. Not if another process may be recording the turn.
         # Neutral updates at the end are not shown before something follows them, and what is not shown is not recorded.
         if self.completes_turn and not is_open_elsewhere:
-            return [sent.line for sent in tail[: _count_shown(tail)]]
+            return ends + [sent.line for sent in tail[: _count_shown(tail)]]
         # From a user message on, the session went on elsewhere.
         begins = _find_turn(tail, is_answered=self.has_next_turn)
         # The rest of a turn that was cut, if it has words or calls that the transcript has nowhere: a greeting that
@@ -89,7 +104,7 @@ class Tail:
         loose = [sent for sent in tail[:begins] if sent.late and sent.kind not in update_kinds.NEUTRAL]
         turn = [sent.line for sent in tail[begins:]]
         loose_lines = [sent.line for sent in loose if not (sent.is_somewhere or sent.line in turn)]
-        return loose_lines + (turn if not comes_again else [])
+        return ends + loose_lines + (turn if not comes_again else [])
 
     @property
     def lines(self) -> frozenset[bytes]:

@@ -109,6 +109,8 @@ class TranscriptText:
         """How many turns were copied from the session that this is a fork of."""
         self.is_too_long = self.is_unfinished = False
         """``is_too_long``: longer than ``LETTERS_LIMIT``. ``is_unfinished``: the last prompt has no answer."""
+        self.over_until = 0
+        """How many calls belong to turns that are over; the others may be under way."""
         self.last_answered = 0
         """The last turn in which the agent said or did anything, beside remarks; 0 if there is none."""
         self.last_thought = ""
@@ -352,9 +354,8 @@ class TextBuilder:
         text = self._text
         self._move_waiting(self._open[1:] + self._left[1:])
         unanswered = [*self._open, *self._left]
-        for prompts in (self._open, self._left):
-            for user in [user for user in prompts if not user.is_cancelled][1:]:
-                user.waits = True
+        self._note_waiting()
+        text.over_until = min([user.latest_call for user in unanswered], default=len(text.calls))
         unanswered += self._steered if unanswered else []
         text.is_unfinished = bool(text.users) and any(user is text.users[-1] for user in unanswered)
         text.queued = self._find_queued()
@@ -453,6 +454,15 @@ class TextBuilder:
         if not waiting:
             self._steered.clear()
         self._move_waiting(waiting)
+
+    def _note_waiting(self) -> None:
+        """In each process, the first prompt without an answer has begun a turn, and the others may wait for its end."""
+        busy = set()
+        for user in (*self._left, *self._open):
+            run = user.key[0] if user.key is not None else ""
+            if not user.is_cancelled:
+                user.waits = run in busy
+                busy.add(run)
 
     def _move_waiting(self, waiting: list[User]) -> None:
         """The turns of these prompts have not begun yet."""

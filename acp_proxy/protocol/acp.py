@@ -226,6 +226,11 @@ def with_call_id(raw: bytes, id: str) -> bytes:
     return _with_member(raw, "toolCallId", id)
 
 
+def with_update_kind(raw: bytes, kind: str) -> bytes:
+    """The update with another ``params.update.sessionUpdate``. Raises ValueError, KeyError."""
+    return _with_member(raw, "sessionUpdate", kind)
+
+
 def _with_member(raw: bytes, key: str, new: str) -> bytes:
     line = json_splice.decode(raw)
     start = json_splice.whole(line)[0]

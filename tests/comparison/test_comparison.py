@@ -222,6 +222,16 @@ def test_the_end_of_a_call_unfinished_in_the_transcript_is_new() -> None:
     assert choose_replay(told(past, call("1", "look"))).rule is Rule.LESS
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_the_end_of_a_call_of_an_earlier_turn_is_new_whatever_follows(times: int) -> None:
+    replay: list[str | Update] = ["> a", call("1", "look"), *TALK[2:]]
+    unfinished = call("1", "look", "in_progress")
+    comparison = told(laid("> a", unfinished, *TALK[2:]), *replay * times)
+    assert tail(comparison) == new(comparison) == [call("1", "look", kind="tool_call_update")]
+    assert new(told(laid(*replay), *replay * times)) == []
+    assert new(told(laid("> a", unfinished, TALK[3], answered=False), "> a", call("1", "look"), TALK[3])) == []
+
+
 @pytest.mark.parametrize("late", [True, False])
 def test_the_end_of_a_call_that_the_agent_replays_with_a_new_id_is_about_the_transcripts_call(late: bool) -> None:
     past = laid("> a", call("1", "look", "in_progress"), answered=False)
