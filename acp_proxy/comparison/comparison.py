@@ -280,7 +280,7 @@ class Comparison:
             message = self._current_message = SentMessage(sent.kind, message_id)
         letters = block_letters(acp.member(update, "content"))
         may_be_whole = message.chunks and message.role is Role.AGENT and len(letters) >= SHORT
-        if may_be_whole and self.text.has_message(letters, self.place.at):
+        if may_be_whole and (self.text.has_message(letters, self.place.at) or self._is_known_warning(letters)):
             self.end_message()  # a whole message of its own, whatever came before it
             message = self._current_message = SentMessage(sent.kind, message_id)
         is_user = message.role is Role.USER
@@ -302,9 +302,7 @@ class Comparison:
         span = self.place.find(letters)
         if span is not None:
             has_place = self.place.users.has_begun and not self.place.is_in_answer and self.place.is_at_end
-            # Agents greet and warn in the same words in each load: no message before that is the past.
-            begin = self.text.span_of(0)[1] if self.text.users else 0
-            is_greeting = span[1] <= begin or self.text.has_earlier_message(letters, begin)
+            is_greeting = span[1] <= self._before_users or self._is_known_warning(letters)
             if self._has_sure_turn and (is_greeting or self.text.has_earlier_message(letters, span[0])):
                 self.place.spans.add(span)
                 if not is_greeting and not message.updates[0].late:  # an answer may say the same as an earlier one
@@ -341,6 +339,16 @@ class Comparison:
             sent.is_somewhere = is_somewhere
         self._add_new(*message.updates, is_repetition=self.place.is_in_answer and self.text.has_message(letters, 0))
         return False
+
+    @property
+    def _before_users(self) -> int:
+        """The end of what the agent said before the first user message."""
+        return self.text.span_of(0)[1] if self.text.users else 0
+
+    def _is_known_warning(self, letters: str) -> bool:
+        """Whether the agent said this before the first user message. Agents greet and warn in the same words in each
+        load: no message before that is the past."""
+        return self.text.has_earlier_message(letters, self._before_users)
 
     def _repeats_last(self, letters: str) -> bool:
         """Whether the last known words come once more: the replays of two loads at once are mixed."""
