@@ -46,6 +46,7 @@ from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.proxy.session_log import SessionLog
 from acp_proxy.proxy.unstable_methods import UnstableMethods
 from acp_proxy.transcript.file_format import GapReason
+from acp_proxy.transcript.rewinds import fork_point
 from acp_proxy.transcript.titles import RECORD_BYTES
 
 _SETTLING = frozenset({acp.PROMPT, acp.STEERING, acp.CLOSE, acp.LOAD, acp.RESUME}) | acp.REWINDS
@@ -364,6 +365,9 @@ class Connection:
                 return [Forward(Peer.CLIENT, let_go)] if let_go else []
         if session in self._handovers.unwanted:
             return []
+        if session is not None and session not in self._log.sessions:  # it may be a fork, before the agent names that
+            for parent in self._open_requests.sessions(Peer.CLIENT, (acp.FORK,)):
+                self._handovers.expect_record_of_fork(session, parent)
         if session is not None and self._handovers.may_repeat_record(session):
             left = self._handovers.cut_record(session, line, message)
             if left != [line]:
@@ -434,6 +438,9 @@ class Connection:
             case acp.INITIALIZE:
                 return effects + self._negotiation.handle_offer(line, message)
             case acp.FORK if fork is not None and self._log.records:
+                has_record = self._handovers.expect_record_of_fork(fork, answered.session or "")
+                if has_record and fork_point(answered.request.params) is not None:  # the copy may end before the note
+                    effects += self._log.note_record(fork)
                 self._machine.add_fork(answered.request, fork, waiting)
             case acp.LIST if (
                 capabilities.LIST not in self._service.served_here and is_amended and message.error is None

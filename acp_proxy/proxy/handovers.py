@@ -70,6 +70,8 @@ class Handovers:
         """Those of them that the client has cancelled. Some agents never answer these, and may forget the record."""
         self._repeated: dict[str, RepeatedRecord] = {}
         """By session: the record that the agent was given."""
+        self._given: set[str] = set()
+        """The sessions of which the agent was given a record, by this process or another. Their forks have it."""
         self._held: dict[str, list[bytes]] = {}
         """By session: the agent's last lines, if together they are a beginning of the record."""
         self._held_size = 0
@@ -152,6 +154,7 @@ class Handovers:
         self.release_held(session)
         for kept in (self._records, self._repeated, self._opened, self._first):
             kept.pop(session, None)
+        self._given.discard(session)
 
     def add_record(self, line: bytes, prompt: Request, session: str) -> bytes:
         """A prompt's line with the record before the user's blocks; unchanged for a slash command, or if no record
@@ -169,6 +172,7 @@ class Handovers:
             line = handover_lines.with_record(line, record, attached)
             self._carried[prompt.id] = session
             self._repeated[session] = RepeatedRecord(record, attached)
+            self._given.add(session)
         return line
 
     def cancel_turn(self, session: str) -> None:
@@ -201,6 +205,14 @@ class Handovers:
         if of_another:
             self._repeated.pop(session, None)
         self._repeated.setdefault(session, RepeatedRecord(None))
+        self._given.add(session)
+
+    def expect_record_of_fork(self, fork: str, parent: str) -> bool:
+        """The agent forks a session. If it was given a record of that, the fork has it, too, as from another process.
+        Returns whether it was."""
+        if parent in self._given:
+            self.expect_record(fork, of_another=False)
+        return parent in self._given
 
     def end_replay(self, session: str) -> None:
         """The agent replays nothing more of this session: a record of an earlier process comes no more."""

@@ -73,6 +73,10 @@ class SessionLog:
         own has caught up with other machines."""
         return self._note(session, {"type": NoteType.HANDOVER, "to": new} if new else {"type": NoteType.CAUGHT_UP})
 
+    def note_record(self, session: str) -> list[TranscriptEffect]:
+        """The session is a fork, and the agent's begins with a record that it was given for the parent."""
+        return self._note(session, {"type": NoteType.HANDOVER})
+
     def note_alias(self, session: str, new: str) -> list[TranscriptEffect]:
         """From now on the agent knows the session by the id ``new``."""
         return self._note(session, {"type": NoteType.ALIAS, "to": new})
