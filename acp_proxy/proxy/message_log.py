@@ -71,8 +71,7 @@ class MessageLog:
         if method == acp.CLOSE and succeeded:
             return self._log.close(session)
         if method in acp.TERMINALS:
-            self._log.answer_terminal(session, method, request.params, response.result)
-            return []
+            return self._log.answer_terminal(session, method, request.params, response.result)
         if method in acp.RECORDED_REQUESTS:
             return self._log.record_line(session, answerer, response.raw, method)
         return []

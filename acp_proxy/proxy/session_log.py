@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from acp_proxy.comparison.choose_replay import Decision
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
-from acp_proxy.protocol.jsonrpc import Peer, RequestId
+from acp_proxy.protocol.jsonrpc import Peer, RequestId, Response
 from acp_proxy.proxy.effects import (
     BeginTranscript,
     BeginTurn,
@@ -272,10 +272,21 @@ class SessionLog:
         state.is_deleted = True
         return forgotten
 
-    def answer_terminal(self, session: str, method: str, params: object, result: object) -> None:
+    def answer_terminal(self, session: str, method: str, params: object, result: object) -> list[TranscriptEffect]:
         """The client has answered a request about a terminal. ``method``, ``params``: of the request."""
-        if session in self.sessions:
-            self._terminals.handle_answer(self.sessions[session].terminals, method, params, result)
+        state = self.sessions.get(session)
+        if state is None:
+            return []
+        notes = self._terminals.handle_answer(session, state.terminals, method, params, result)
+        return notes if not state.is_deleted else []
+
+    def is_output_noted(self, session: str | None, params: object, answer: object) -> bool:
+        """Whether the client's answer to a request for a terminal's output is noted before the end of the turn."""
+        state = self.sessions.get(session or "")
+        if state is None or not state.terminals.open or not isinstance(answer, Response):
+            return False
+        found = state.terminals.open.get(acp.text(params, "terminalId") or "")
+        return found is not None and found.has_grown(acp.text(answer.result, "output"))
 
     def release_terminal(self, session: str, params: object) -> list[TranscriptEffect]:
         """The agent has released a terminal: note its last state."""

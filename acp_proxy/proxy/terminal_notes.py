@@ -1,7 +1,9 @@
 """Follows the terminals that clients run for agents, and decides when their output is noted in the transcript.
 
-A terminal is noted at the end of the turn in which a tool call shows it, and again later if more becomes known. Outputs
-take at most ``SHOWN_LIMIT`` bytes of memory. docs/transcript-format.md describes the note.
+A terminal that a tool call shows is noted when its output becomes known, and when that has doubled: whoever opens the
+session in the turn, or after a crash, has it too, and all notes of an output together are not many times its size. The
+rest is noted at the end of the turn, or of a later one in which it becomes known. Outputs take at most ``SHOWN_LIMIT``
+bytes of memory. docs/transcript-format.md describes the note.
 """
 
 from collections.abc import Mapping
@@ -25,7 +27,8 @@ class Terminal(Struct):
 
     ``output``: all of it, or None if it is unknown or too large. ``truncated``: the client kept only its end.
     ``exit_status``: the protocol's, or None. ``shown``: a tool call refers to it. ``has_news``: the client has sent
-    output that was not noted. ``released``: the agent has released it.
+    output that was not noted. ``released``: the agent has released it. ``noted_size``: that of its output when it was
+    noted last; None: it was not noted.
     """
 
     output: str | None = None
@@ -35,11 +38,16 @@ class Terminal(Struct):
     has_news: bool = False
     is_final: bool = False
     released: bool = False
+    noted_size: int | None = None
 
     @property
     def size(self) -> int:
         """Its bytes in memory."""
         return _TERMINAL + len(self.output or "")
+
+    def has_grown(self, output: str | None) -> bool:
+        """Whether so much of this output is new that it is noted before the end of the turn."""
+        return self.shown and bool(output) and len(output or "") >= 2 * (self.noted_size or 0)
 
 
 class SessionTerminals:
@@ -64,8 +72,11 @@ class Terminals:
     def __init__(self) -> None:
         self._shown_size = 0
 
-    def handle_answer(self, session_terminals: SessionTerminals, method: str, params: object, result: object) -> None:
-        """The client has answered a request about a terminal. ``method``, ``params``: of the request."""
+    def handle_answer(
+        self, session: str, session_terminals: SessionTerminals, method: str, params: object, result: object
+    ) -> list[TranscriptEffect]:
+        """The client has answered a request about a terminal. ``method``, ``params``: of the request. Returns its note,
+        if its output is noted now."""
         terminals, running = session_terminals.open, session_terminals.running
         if method == acp.TERMINAL_CREATE:
             if (id := acp.text(result, "terminalId")) is not None and self._has_room(_TERMINAL):
@@ -73,15 +84,17 @@ class Terminals:
                     self._drop({id: before.pop(id)} if id in before else {})
                 terminals[id] = Terminal()
                 self._shown_size += _TERMINAL
-            return
+            return []
         id = acp.text(params, "terminalId") or ""
         if (found := terminals.get(id) or running.get(id)) is None:
-            return
+            return []
         if method == acp.TERMINAL_OUTPUT:
             self._reserve_output(found, result)
+            return _terminal_notes(session, {id: found}) if id in terminals and found.has_grown(found.output) else []
         elif method == acp.TERMINAL_WAIT and isinstance(result, Mapping):
             found.exit_status = _exit_status({key: result.get(key) for key in ("exitCode", "signal")})
             found.has_news = True
+        return []
 
     def _reserve_output(self, found: Terminal, result: object) -> None:
         if (output := acp.text(result, "output")) is None:
@@ -118,8 +131,9 @@ class Terminals:
         session_terminals.open = {
             id: found for id, found in session_terminals.open.items() if not (found.shown or found.released)
         }
+        noted = {id: found for id, found in shown.items() if found.has_news or found.noted_size is None}
         notes = _terminal_notes(
-            session, shown | {id: found for id, found in session_terminals.running.items() if found.has_news}
+            session, noted | {id: found for id, found in session_terminals.running.items() if found.has_news}
         )
         session_terminals.running |= {id: found for id, found in shown.items() if not found.released}
         over = {id: found for id, found in session_terminals.running.items() if found.is_final}
@@ -145,6 +159,9 @@ class Terminals:
 
 
 def _terminal_notes(session: str, terminals: Mapping[str, Terminal]) -> list[TranscriptEffect]:
+    for found in terminals.values():
+        if found.shown:
+            found.noted_size, found.has_news = len(found.output or ""), False
     return [
         RecordNote(
             session,

@@ -624,10 +624,14 @@ def terminal_note(output: str | None, status: object, *, truncated: bool = False
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_a_shown_terminals_last_output_is_noted_once_when_it_is_released(spelling: Any) -> None:
+def test_a_shown_terminals_output_is_noted_at_once_then_doubled_then_when_it_is_released(spelling: Any) -> None:
     talk = TerminalConversation()
     talk.shows(spelling)
-    assert talk.asks("output", {}, {"output": "one", "truncated": False}) == []
+    assert talk.asks("output", {}, {"output": "", "truncated": False}) == []
+    for output in ("one", "one two"):
+        assert talk.asks("output", {}, {"output": output, "truncated": False}) == [
+            terminal_note(output, None, final=False)
+        ]
     assert talk.asks("output", {}, {"output": "one two", "truncated": True, "exitStatus": None}) == []
     assert talk.asks("wait_for_exit", {}, {"exitCode": 3, "signal": None}) == []
     assert talk.asks("release", {}, {}) == [terminal_note("one two", {"exitCode": 3, "signal": None}, truncated=True)]
@@ -696,8 +700,16 @@ def test_a_failed_request_keeps_the_known_state_of_a_terminal() -> None:
 def test_a_terminal_is_noted_when_the_agent_ends_during_the_turn() -> None:
     talk = TerminalConversation()
     talk.shows()
-    talk.asks("output", {}, {"output": "x", "truncated": False})
-    assert talk.end_agent().kept[0] == terminal_note("x", None, final=False)
+    talk.asks("output", {}, {"output": "one", "truncated": False})
+    talk.asks("output", {}, {"output": "one.", "truncated": False})
+    assert talk.end_agent().kept[0] == terminal_note("one.", None, final=False)
+
+
+def test_what_was_noted_in_the_turn_is_not_noted_again_at_its_end() -> None:
+    talk = TerminalConversation()
+    talk.shows()
+    talk.asks("output", {}, {"output": "one", "truncated": False})
+    assert talk.ends_turn() == TURN_ENDS
 
 
 def test_terminal_requests_of_the_client_or_of_other_sessions_are_ignored() -> None:

@@ -145,17 +145,19 @@ def test_terminal_outputs_beyond_the_limit_are_not_kept() -> None:
         talk.agent.say(update("s", "tool_call", toolCallId="c", content=[{"type": "terminal", **terminal}]))
         talk.agent.say(request("b", "terminal/output", terminal))
         talk.client.say(result("b", output))
-    notes = [effect.note for effect in talk.agent.say(stopped(1)).kept if isinstance(effect, RecordNote)]
-    assert [note["output"] is not None for note in notes] == [True, True, True, False, False, False]
+    talk.agent.say(stopped(1))
+    notes = [effect.note for effect in talk.all.kept if isinstance(effect, RecordNote) and "terminalId" in effect.note]
+    outputs = {note["terminalId"]: note["output"] for note in notes}
+    assert [output is not None for output in outputs.values()] == [True, True, True, False, False, False]
     talk.client.say(prompt(2, "s"))
     talk.agent.say(request("a", "terminal/create", {"sessionId": "s"}))
     talk.client.say(result("a", {"terminalId": "t"}))
     shown = {"type": "terminal", "terminalId": "t"}
     talk.agent.say(update("s", "tool_call", toolCallId="c", content=[shown]))
     talk.agent.say(request("b", "terminal/output", {"sessionId": "s", "terminalId": "t"}))
-    talk.client.say(result("b", {"output": "x" * (terminal_notes.SHOWN_LIMIT // 4)}))
-    [note] = [effect.note for effect in talk.agent.say(stopped(2)).kept if isinstance(effect, RecordNote)]
-    assert note["output"] is not None, "output that was noted no longer counts"
+    [note] = talk.client.say(result("b", {"output": "x" * (terminal_notes.SHOWN_LIMIT // 4)})).kept
+    assert isinstance(note, RecordNote)
+    assert note.note["output"] is not None, "output that was noted no longer counts"
 
 
 def test_too_many_loads_at_once_are_refused_until_one_ends() -> None:
