@@ -90,7 +90,7 @@ def choose_replay(
     ``already_sent``: the client got what the agent sent before its answer: the plan says so (a fork, a load in a turn),
     too much waited, or a prompt came. ``cancelled``: the client has cancelled the load.
     ``has_transcript``: False if the store has none. ``unreadable``: it has one, but that cannot be read.
-    ``is_open``: a process had it open to append before the load; None: not known.
+    ``is_open``: another process has it open to append; None: not known.
     """
     if already_sent:  # it cannot be taken back, whatever was planned
         found = Rule.ALREADY_SENT
@@ -105,7 +105,7 @@ def choose_replay(
     elif facts is None:
         found = Rule.NOTHING_REPLAYED
     else:
-        found = _judge(facts, may_wait=is_open is not False)
+        found = _judge(facts, may_wait=is_open is True)
     return Decision(found.shows if shows_replay else ShownReplay.NOTHING, found)
 
 

@@ -199,6 +199,16 @@ class RecordedSessions(dict[str, RecordedSession]):
                 # The file that takes its place is opened as that of a session begun elsewhere.
                 recorded.has_file = False
 
+    def is_open_elsewhere(self, agent: str, session: str) -> bool | None:
+        """Whether another process has a session's transcript open to append; None if that cannot be determined, or the
+        session is in a turn here. Closes it here, since one lock cannot be told from another."""
+        recorded = self.get(session)
+        if recorded is not None and recorded.in_turn:
+            return None
+        if recorded is not None:
+            self.close(recorded)
+        return self._store.is_in_use(agent, session)
+
     def delete(self, agent: str, session: str, *, soft: bool) -> None:
         """Delete a session's transcript; ``soft``: it can be restored.
 

@@ -235,6 +235,10 @@ class Recorder:
         """Delete a session's transcript. Only for an action of ``run_on_writer``. Raises OSError."""
         self._sessions.delete(self.agent, session, soft=self._deletes_softly)
 
+    def is_open_elsewhere(self, session: str) -> bool | None:
+        """As ``RecordedSessions.is_open_elsewhere``. Only for an action of ``run_on_writer``. Raises OSError."""
+        return self._sessions.is_open_elsewhere(self.agent, session)
+
     def append_remote_turns(self, session: str) -> None:
         """Add the turns of another machine that wait for a session. Only for an action of ``run_on_writer``."""
         self._sessions.append_remote_turns(self.agent, session)

@@ -151,7 +151,7 @@ class OpenedTranscript:
     """A transcript that can be replayed.
 
     ``other_ids``: those that its entries may have too. ``title``: the user's title, if there is one. ``is_foreign``: it
-    is another agent's, and this one has no copy of it. ``is_open``: a process had it open to append before this.
+    is another agent's, and this one has no copy of it. ``is_open``: another process has it open to append.
     ``is_archived``: here.
     """
 
@@ -228,7 +228,7 @@ def look_up(
         state = recorder.store.read_state(recorder.agent)
         if session in state.deleted_ids:
             return SessionFound(request, is_deleted=True)
-        is_open = recorder.store.is_in_use(recorder.agent, session)
+        is_open = recorder.is_open_elsewhere(session)
         try:
             reading = recorder.store.read_and_hold(recorder.agent, session)
             title, is_archived = state.find_title(session), session in state.archived_here

@@ -107,6 +107,22 @@ def test_two_windows_whose_agents_give_the_same_id_keep_their_sessions_apart(tmp
     assert aside.stem in {mark.name for mark in (tmp_path / "store" / "unindexed").rglob("*~1")}
 
 
+def test_a_session_is_open_elsewhere_only_in_another_process_and_not_known_in_a_turn(tmp_path: Path) -> None:
+    first, second = (Notes(Store(tmp_path / "store")) for _ in range(2))
+
+    def is_open(window: Notes) -> bool | None:
+        return window.recorder.run_on_writer(lambda: window.recorder.is_open_elsewhere("s"))
+
+    first.begin()
+    first.put(*prompted("hello"), EndTurn("s"))
+    assert is_open(first) is False
+    second.begin(origin="partial")
+    assert is_open(first) is True
+    first.put(*prompted("hello again"))
+    assert (is_open(first), is_open(second)) == (None, True)
+    assert first.said() == ["hello", "hello again"]
+
+
 def test_a_forgotten_session_continues_in_its_transcript(notes: Notes) -> None:
     notes.begin()
     notes.put(said("one"), ForgetSession("s"), said("unheard"))
