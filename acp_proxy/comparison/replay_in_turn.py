@@ -189,7 +189,7 @@ class ReplayInTurn:
     def _is_last_thought(self, letters: str) -> bool:
         """Whether a proved replay goes on with the thought with which the transcript ends. No known words follow it,
         which would say that it is the past."""
-        is_at_end = self._next_user == len(self._text.users) and self._at == len(self._text.words)
+        is_at_end = self._next_user >= self._begun and self._at == len(self._text.words)
         goes_on = bool(letters) and self._text.last_thought.startswith(letters, self._thought_at)
         return self._is_proven and is_at_end and goes_on
 

@@ -114,7 +114,7 @@ class TranscriptText:
         self.last_answered = 0
         """The last turn in which the agent said or did anything, beside remarks; 0 if there is none."""
         self.last_thought = ""
-        """The letters of the thought with which the transcript ends, if it does."""
+        """The letters of the thought with which the transcript ends, apart from prompts that wait, if it does."""
         self.queued: list[User] = []
         """The prompts without an answer that an agent which echoes prompts has not echoed yet."""
         self._overtaken: list[int] = []
@@ -267,6 +267,7 @@ class TextBuilder:
         self._open: list[User] = []  # prompts without an answer
         self._writer = ""  # the run that wrote the last entry
         self._steered: list[User] = []  # the user's words into a turn that has not ended
+        self._ends_in_thought = False  # nothing has followed the last thought but prompts that wait
         self._is_opened_anew = False  # the agent has opened a new session for a prompt that it had refused
         self._left: list[User] = []  # those from before the session was opened again; they may never be answered
 
@@ -326,7 +327,8 @@ class TextBuilder:
         if run != self._run:
             self._end_user()
             self._run = run
-            self._thought_at = self._thought_size
+            if role is Role.THOUGHT:
+                self._thought_at = self._thought_size
             if role is Role.AGENT:
                 self._begin_message()
         elif role is Role.AGENT and not self._own_open:
@@ -335,6 +337,7 @@ class TextBuilder:
             self._user_chunks.append(block_letters(update.get("content")))
             return
         self._has_answered = self._has_answered or compared is not Compared.NOTHING
+        self._ends_in_thought = role is Role.THOUGHT
         if role is Role.AGENT and (shown := find_shown_call(update)) is not None:
             self._add_call(update_kinds.TOOL_CALL, shown)
         elif role is Role.AGENT:
@@ -362,7 +365,7 @@ class TextBuilder:
         text.is_too_long = self._size + self._thought_size > LETTERS_LIMIT
         if not text.is_too_long:
             text.words, text.thoughts = "".join(self._words), "".join(self._thoughts)
-            text.last_thought = text.thoughts[self._thought_at :] if self._is_in_thought else ""
+            text.last_thought = text.thoughts[self._thought_at :] if self._ends_in_thought else ""
         text.index()
         return text
 
@@ -405,6 +408,7 @@ class TextBuilder:
         user.takes_back = takes_back(next((text for item in items if (text := acp.text(item, "text"))), ""))
         if user.takes_back:
             self._text.taken_back_at = len(self._text.users)
+        self._ends_in_thought &= bool(self._open)
         self._open.append(user)
         self._has_answered = False
 
@@ -445,7 +449,7 @@ class TextBuilder:
     def _end_prompts(self, key: tuple[str, bytes]) -> None:
         """The prompt with this ``User.key`` has its answer. If it was taken back while its turn ran, there is none."""
         self._end_user()
-        self._run = None
+        self._run, self._ends_in_thought = None, False
         answered = next((user for user in (*self._open, *self._left) if user.key == key), None)
         waiting = self._left if any(user is answered for user in self._left) else self._open
         if answered is not None:  # cancelled ones from before it will never be answered
