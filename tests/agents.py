@@ -28,7 +28,7 @@ def offering(**capabilities: Any) -> dict[str, Any]:
     return {"result": {"protocolVersion": 1, "agentInfo": about, "agentCapabilities": capabilities}}
 
 
-def scripted(
+def answering_agent(
     notes: Path, answers: Mapping[str, Mapping[str, Any]], past: Sequence[Mapping[str, Any]] = ()
 ) -> list[str]:
     """The command of an agent with these answers, by method; it sends the updates ``past`` before it answers a load."""

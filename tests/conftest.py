@@ -13,7 +13,9 @@
   `run` has a command print about their store, `list_said` tells who said what.
 - `strategies.py`: values for property tests. `pipes.py`, `posix.py`, `opened.py`: what differs by system.
 
-What makes a message or a line is called after it (`prompt`, `answer`, `update`); what acts is a verb.
+The methods of these classes are verbs. A small function that makes a value is called after the value: a message or a
+line (`prompt`, `answer`, `update`), a transcript (`laid`), a comparison (`told`), and so are those that read one back
+(`said`, `texts`, `kinds`). Each file defines its own, beside its tests.
 
 A subject has one home. What is decided is tested where it is decided, and what a command says where its words are;
 tests with processes try each kind once, for what only they show: that it reaches both sides, the disk and the next

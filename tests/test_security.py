@@ -266,7 +266,7 @@ def opened(store: Both, project: Path, tmp_path: Path) -> Prompted:
     }
 
     def opened(*prompts: str) -> list[dict[str, Any]]:
-        command = [*PROXY, "run", "--store", str(store.root), "--", *agents.scripted(notes, answers)]
+        command = [*PROXY, "run", "--store", str(store.root), "--", *agents.answering_agent(notes, answers)]
         with Client(command, env=os.environ) as editor:
             editor.request("initialize", {"protocolVersion": 1})
             editor.request("session/load", {"sessionId": "old", "cwd": str(project), "mcpServers": []})

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
 from acp_proxy.store.store import Store
-from tests.agents import asked, offering, python, scripted
+from tests.agents import answering_agent, asked, offering, python
 from tests.stored import chunk, store_session
 
 SECRET = "sk-very-secret-1234567890"
@@ -98,7 +98,7 @@ def test_a_machine_in_order_gets_a_complete_report(root: Path, home: Path, tmp_p
     path = store_session(Store(root), "s", ("Mend it", [chunk("done")]), agent="scripted", cwd=str(tmp_path))
     configure(home / ".config/zed/settings.json", kept=PROXIED, other=DIRECT, theirs={"type": "registry"})
     offer = offering(loadSession=True, sessionCapabilities={"list": {}, "close": {}})
-    agent = scripted(tmp_path / "notes", {"initialize": offer, "session/load": {"result": {}}}, [USER])
+    agent = answering_agent(tmp_path / "notes", {"initialize": offer, "session/load": {"result": {}}}, [USER])
     result = doctor(root, *agent)
     said = re.sub(r"(?<=\nagent  ).*?(?=\n  name)", "AGENT", result.stdout, flags=re.DOTALL)
     for what, name in ((str(root), "ROOT"), (str(home), "HOME"), (path.parent.name, "FOLDER")):
@@ -112,7 +112,7 @@ def test_a_machine_in_order_gets_a_complete_report(root: Path, home: Path, tmp_p
 
 
 def test_an_agent_can_be_named_as_the_editor_names_it(root: Path, home: Path, tmp_path: Path) -> None:
-    program, *arguments = scripted(tmp_path / "notes", {"initialize": offering()}, [USER])
+    program, *arguments = answering_agent(tmp_path / "notes", {"initialize": offering()}, [USER])
     configure(home / ".config/zed/settings.json", **{"My Agent": {"command": program, "args": arguments}})
     assert told(root, "My Agent")["agent"]["problem"] is None
     assert "Nobody is not in PATH" in doctor(root, "Nobody").stdout
@@ -121,7 +121,9 @@ def test_an_agent_can_be_named_as_the_editor_names_it(root: Path, home: Path, tm
 def test_json_has_the_same_report(root: Path, home: Path, tmp_path: Path) -> None:
     store_session(Store(root), "s", ("Mend it", [chunk("done")]), agent="scripted", cwd=str(tmp_path))
     configure(home / ".jetbrains/acp.json", kept=PROXIED, other=DIRECT)
-    agent = scripted(tmp_path / "notes", {"initialize": offering(loadSession=True), "session/load": {"result": {}}})
+    agent = answering_agent(
+        tmp_path / "notes", {"initialize": offering(loadSession=True), "session/load": {"result": {}}}
+    )
     value = told(root, *agent)
     assert (value["isWell"], value["todo"]) == (True, [])
     assert value["store"]["place"] == str(root)
@@ -282,7 +284,7 @@ def test_an_agent_without_a_name_is_recorded_under_its_command(root: Path) -> No
 def test_an_agents_words_cannot_control_the_terminal(root: Path, tmp_path: Path) -> None:
     offer = offering()
     offer["result"]["agentInfo"] = {"name": "a\x1b[2J\u202e", "version": "\x9b31m\n"}
-    agent = scripted(tmp_path / "notes", {"initialize": offer})
+    agent = answering_agent(tmp_path / "notes", {"initialize": offer})
     noisy = python("import sys; print('out\\x1b[2J'); sys.exit('err\\x1b[2J')")
     for words in (agent, noisy):
         said = doctor(root, *words).stdout
@@ -290,7 +292,7 @@ def test_an_agents_words_cannot_control_the_terminal(root: Path, tmp_path: Path)
 
 
 def test_options_of_run_apply_in_a_line_from_an_editors_settings(root: Path, tmp_path: Path) -> None:
-    agent = scripted(tmp_path / "notes", {"initialize": offering(sessionCapabilities={"list": {}})})
+    agent = answering_agent(tmp_path / "notes", {"initialize": offering(sessionCapabilities={"list": {}})})
     line = ["/opt/bin/acp-proxy", "run", "--list", "store", "--delete", "agent", "--", *agent]
     list_abilities = {one["name"]: one for one in told(root, *line)["agent"]["abilities"]}
     assert (list_abilities["list"]["by"], list_abilities["delete"]["by"]) == ("acp-proxy", "nobody")
@@ -298,7 +300,7 @@ def test_options_of_run_apply_in_a_line_from_an_editors_settings(root: Path, tmp
 
 
 def test_a_line_from_an_editors_settings_may_be_one_argument(root: Path, tmp_path: Path) -> None:
-    agent = scripted(tmp_path / "notes", {"initialize": offering()})
+    agent = answering_agent(tmp_path / "notes", {"initialize": offering()})
     line = shlex.join(["/opt/bin/acp-proxy", "run", "--delete", "agent", *agent])
     list_abilities = {one["name"]: one["by"] for one in told(root, line)["agent"]["abilities"]}
     assert (list_abilities["list"], list_abilities["delete"]) == ("acp-proxy", "nobody")
@@ -306,7 +308,7 @@ def test_a_line_from_an_editors_settings_may_be_one_argument(root: Path, tmp_pat
 
 def test_the_variables_of_run_apply(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACP_PROXY_NO_RECORD", "1")
-    value = told(root, *scripted(tmp_path / "notes", {"initialize": offering()}))
+    value = told(root, *answering_agent(tmp_path / "notes", {"initialize": offering()}))
     assert {one["by"] for one in value["agent"]["abilities"]} == {"nobody"}
     assert "it records nothing" in value["agent"]["abilities"][0]["why"]
     assert [(one["isWrong"], "NO_RECORD" in one["text"]) for one in value["todo"][-1:]] == [(False, True)]
@@ -317,14 +319,14 @@ def test_a_variable_that_run_would_refuse_is_reported(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("ACP_PROXY_GRACE", "soon")
-    agent = scripted(tmp_path / "notes", {"initialize": offering()})
+    agent = answering_agent(tmp_path / "notes", {"initialize": offering()})
     [text] = todo(doctor(root, *(agent if words else [])))
     assert "'soon'" in text
 
 
 def test_the_agent_runs_with_the_users_umask(root: Path, tmp_path: Path) -> None:
     os.umask(0o027)
-    doctor(root, *scripted(tmp_path / "notes", {"initialize": offering()}))
+    doctor(root, *answering_agent(tmp_path / "notes", {"initialize": offering()}))
     assert (tmp_path / "notes").stat().st_mode & 0o777 == 0o640
 
 

@@ -29,7 +29,7 @@ ATTEMPTS = 3
 def opened(proxied: Proxied, *options: str, env: dict[str, str] | None = None) -> tuple[list[Any], bytes]:
     """The servers that an agent gets with each request that opens a session, and the proxy's stderr."""
     notes = proxied.base / "notes.jsonl"
-    command = [*PROXY, "run", "--store", str(proxied.store), *options, "--", *agents.scripted(notes, ANSWERS)]
+    command = [*PROXY, "run", "--store", str(proxied.store), *options, "--", *agents.answering_agent(notes, ANSWERS)]
     place = {"cwd": str(proxied.project), "mcpServers": [USERS]}
     with Client(command, env=os.environ | (env or {})) as editor:
         editor.request("initialize", {"protocolVersion": 1})

@@ -210,6 +210,7 @@ def test_every_file_of_a_store_is_private_under_an_open_umask(proxied: Proxied) 
         wrong = {path: oct(mode) for path, mode in found.items() if mode & 0o777 != (0o700 if S_ISDIR(mode) else 0o600)}
         assert wrong == {}
         seen.update(path.name for path in found)
+        seen.update(path.suffix for path in found)
 
     def command(*words: str) -> None:
         with under_an_open_umask([*PROXY, *words, "--store", str(proxied.store)]) as done:
@@ -237,9 +238,15 @@ def test_every_file_of_a_store_is_private_under_an_open_umask(proxied: Proxied) 
     for path in proxied.store.glob("index.sqlite3*"):
         path.unlink()
     command("sessions", "show", "last")
+    command("search", "one")
+    with proxied.transcript(kept).open("ab") as file:
+        file.write(b"damage\n")
+    command("repair")
+    command("compress", "--older-than", "0s", "--min-size", "0B")
     command("sessions", "delete", "last", "--yes")
     command("sessions", "list")
-    assert seen >= {"format", "index.sqlite3", "index.sqlite3-wal", "index.sqlite3-shm", "state.jsonl", "unindexed"}
+    of_index = {"format", "index.sqlite3", "index.sqlite3-wal", "index.sqlite3-shm", "state.jsonl", "unindexed"}
+    assert seen >= of_index | {"search", "backups", ".zst"}
 
 
 # A full disk.

@@ -244,7 +244,7 @@ def test_each_turn_is_forced_to_the_disk_in_time_however_many_sessions_end_their
 
 
 @pytest.mark.parametrize(("fsync", "forced"), [("turn", True), ("never", False)])
-def test_a_delete_is_forced_to_the_disk_unless_turned_off(
+def test_a_delete_is_forced_to_the_disk_before_its_answer_unless_turned_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: str, forced: bool
 ) -> None:
     store = Store(tmp_path / "store")
@@ -253,9 +253,11 @@ def test_a_delete_is_forced_to_the_disk_unless_turned_off(
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
     assert talk.ask("session/delete", {"sessionId": "s"})["result"] == {}
+    before_the_answer = set(synced)
     talk.end()
     [journal] = store.root.glob("transcripts/*/state.jsonl")
-    assert (journal.stat().st_ino in synced) == forced  # the disk may be slow to take the turn before
+    assert (journal.stat().st_ino in before_the_answer) == forced  # the disk may be slow to take the turn before
+    assert (journal.stat().st_ino in synced) == forced
 
 
 def test_when_the_agent_ends_open_requests_are_answered_and_the_prompt_is_recorded_as_failed(tmp_path: Path) -> None:

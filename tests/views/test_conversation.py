@@ -1,3 +1,5 @@
+"""A transcript as turns, messages and calls: whole, or in pieces with bounded memory."""
+
 import json
 import tracemalloc
 from collections.abc import Mapping

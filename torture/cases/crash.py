@@ -77,14 +77,14 @@ def run(scale: Scale) -> Iterator[Outcome]:
     counts = {victim: Count(fault, "updates") for victim, fault in FAULTS.items()}
     (scale.place / "project").mkdir()
     (scale.place / "script.json").write_text(json.dumps(SCRIPT))
-    lives = [LoadMachine(number, scale, counts) for number in range(CONVERSATIONS)]
+    lives = [KilledConversation(number, scale, counts) for number in range(CONVERSATIONS)]
     with ThreadPoolExecutor(CONVERSATIONS) as threads:
         list(threads.map(lambda life: life.live(kills[life.number :: CONVERSATIONS]), lives))
     for count in counts.values():
         yield count.outcome()
 
 
-class LoadMachine:
+class KilledConversation:
     """Conversations in turn, and what was seen of them."""
 
     def __init__(self, number: int, scale: Scale, counts: dict[str, Count]) -> None:

@@ -14,7 +14,7 @@ from acp_proxy.tools.doctor.capabilities import OURS
 from acp_proxy.tools.doctor.replay_check import LastLoad, find_newest_session
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
-from tests.agents import asked, offering, python, scripted
+from tests.agents import answering_agent, asked, offering, python
 from tests.client import TIMEOUT
 from tests.stored import EPOCH, Both, chunk, store_session
 
@@ -45,7 +45,7 @@ def keep(store: Both, cwd: Path, **more: Any) -> None:
 
 
 def loaded(tmp_path: Path, store: Both, past: list[dict[str, Any]], answers: Mapping[str, Any] = LOADS) -> AgentReport:
-    found, _ = looked_at(scripted(tmp_path / "notes", answers, past), store)
+    found, _ = looked_at(answering_agent(tmp_path / "notes", answers, past), store)
     assert found.problem is None
     return found
 
@@ -162,11 +162,11 @@ def test_a_session_without_its_directory_or_of_another_agent_is_not_loaded(tmp_p
 def test_a_load_without_a_result_is_reported(tmp_path: Path, store: Both) -> None:
     keep(store, tmp_path)
     refuses = {**LOADS, "session/load": {"error": {"code": -32603, "message": "Internal\x1b error"}}}
-    found, [todo] = looked_at(scripted(tmp_path / "notes", refuses), store)
+    found, [todo] = looked_at(answering_agent(tmp_path / "notes", refuses), store)
     assert outcome(found) == ("refused", ())
     assert (todo.is_wrong, "--handover always" in todo.text) == (False, True)
     wants_login = {**LOADS, "session/load": {"error": {"code": -32000, "message": "Log in"}}}
-    assert "login" in looked_at(scripted(tmp_path / "notes", wants_login), store)[1][0].text
+    assert "login" in looked_at(answering_agent(tmp_path / "notes", wants_login), store)[1][0].text
     source = """
 print('{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true},'
       '"agentInfo":{"name":"scripted"}}}', flush=True)
@@ -200,7 +200,7 @@ def test_other_notes_are_not_reported_as_loads(tmp_path: Path, store: Both) -> N
 
 
 def test_the_offer_is_reported_without_a_store(tmp_path: Path) -> None:
-    found, todo = looked_at(scripted(tmp_path / "notes", LOADS), None, off="no room")
+    found, todo = looked_at(answering_agent(tmp_path / "notes", LOADS), None, off="no room")
     assert (found.problem, found.load, todo) == (None, None, [])
     assert not [one for one in found.list_abilities if one.by == OURS]
 

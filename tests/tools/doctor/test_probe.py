@@ -8,7 +8,7 @@ import pytest
 from acp_proxy.protocol.jsonrpc import Response
 from acp_proxy.run.process_tree import PsutilProcess, find_running
 from acp_proxy.tools.doctor.probe import NoAnswer, Probe
-from tests.agents import asked, offering, python, scripted
+from tests.agents import answering_agent, asked, offering, python
 from tests.client import TIMEOUT
 
 SECONDS = TIMEOUT
@@ -36,7 +36,9 @@ def reason_of(source: str, seconds: float = SECONDS) -> str:
 def test_an_answer_comes_after_its_notifications(tmp_path: Path) -> None:
     past = [{"sessionUpdate": "plan"}, {"sessionUpdate": "notice"}]
     heard: list[object] = []
-    with Probe(scripted(tmp_path / "notes", {"initialize": offering(), "session/load": {"result": {}}}, past)) as probe:
+    with Probe(
+        answering_agent(tmp_path / "notes", {"initialize": offering(), "session/load": {"result": {}}}, past)
+    ) as probe:
         assert probe.ask("initialize", {"a": 1}, SECONDS).result == offering()["result"]
         assert (
             probe.ask("session/load", {"sessionId": "s"}, SECONDS, lambda told: heard.append(told.params)).result == {}
