@@ -37,7 +37,7 @@ from tests.strategies import values
 TALK = ["> mend it", "It is mended, all of it.", "> thanks", "You are welcome, any time."]
 ONE = TALK[:2]
 GREETING = agent("Welcome back! There is a new release.")
-REPETITIVE = 30_000
+REPETITIVE = 12_000
 """The number of chunks of the same few letters, as a progress bar sends them."""
 
 
