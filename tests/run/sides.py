@@ -112,6 +112,7 @@ class RelayConversation:
         )
         self.relay.start()
         self._next = 100
+        self._has_ended = False
 
     def exchange(self, method: str, params: Any, result: Any) -> Any:
         """Send a request as the editor, answer it as the agent, and return the answer that the editor gets."""
@@ -148,7 +149,10 @@ class RelayConversation:
         return [one for one in said if one is not None]
 
     def end(self) -> None:
-        """End both sides, and wait until the relay has finished."""
+        """End both sides, and wait until the relay has finished. Once it has ended, this does nothing."""
+        if self._has_ended:
+            return
+        self._has_ended = True
         for side, pump in ((self.editor, self.relay.client), (self.agent, self.relay.agent)):
             side.end()
             assert pump.ended.wait(SECONDS)

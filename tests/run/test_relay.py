@@ -7,7 +7,7 @@ import queue
 import select
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -25,12 +25,20 @@ from tests.pipes import MORE_THAN_A_PIPE_HOLDS
 from tests.recording.notes import full_disk
 from tests.run.sides import SECONDS, SETTINGS, RelayConversation, chunk, is_complete
 
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Iterator[RelayConversation]:
+    """One with an open session, which ends with the test."""
+    made = RelayConversation(Store(tmp_path / "store"))
+    made.open()
+    yield made
+    made.end()
+
+
 # A store without room.
 
 
-def test_a_gap_at_the_end_is_noted_before_we_end(tmp_path: Path) -> None:
-    talk = RelayConversation(Store(tmp_path / "store"))
-    talk.open()
+def test_a_gap_at_the_end_is_noted_before_we_end(talk: RelayConversation) -> None:
     talk.turn("one")
     [path] = talk.store.root.glob("transcripts/*/s-*.jsonl")
     with full_disk(after=path.stat().st_size):
@@ -80,7 +88,7 @@ class Buggy(Connection):
 
 
 def test_a_bug_in_the_check_of_a_meaningless_line_is_a_warning_and_the_line_is_decided_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    talk: RelayConversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handle_simple_lines = PassThrough.handle_simple_lines
 
@@ -90,16 +98,13 @@ def test_a_bug_in_the_check_of_a_meaningless_line_is_a_warning_and_the_line_is_d
         return handle_simple_lines(self, lines, peer)
 
     monkeypatch.setattr(PassThrough, "handle_simple_lines", stumbles)
-    talk = RelayConversation(Store(tmp_path / "store"))
-    talk.open()
     talk.turn("stumble")
     assert talk.told() == ["opened", "stumble"]
     assert len(talk.warnings) == 1
-    talk.end()
 
 
 def test_a_bug_in_the_check_of_updates_is_a_warning_and_they_pass(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    talk: RelayConversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handle_updates = PassThrough.handle_updates
 
@@ -109,13 +114,10 @@ def test_a_bug_in_the_check_of_updates_is_a_warning_and_they_pass(
         return handle_updates(self, lines)
 
     monkeypatch.setattr(PassThrough, "handle_updates", stumbles)
-    talk = RelayConversation(Store(tmp_path / "store"))
-    talk.open()
     for text in ("stumble", "afterwards"):
         talk.agent.say(chunk(text))
         talk.editor.hear(**chunk(text))
     assert talk.warnings[0] == "internal error, lines are handled one by one: ValueError: stumbled"
-    talk.end()
 
 
 def test_a_bug_in_deciding_is_a_warning_and_the_lines_pass_unchanged(tmp_path: Path) -> None:
@@ -138,11 +140,9 @@ def test_a_bug_in_deciding_is_a_warning_and_the_lines_pass_unchanged(tmp_path: P
 
 
 def test_an_agent_is_not_read_while_too_much_is_held_for_a_replay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    talk: RelayConversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acp_proxy.proxy.load.waiting_lines.HELD_LIMIT", 1000)
-    talk = RelayConversation(Store(tmp_path / "store"))
-    talk.open()
     talk.turn("x" * MORE_THAN_A_PIPE_HOLDS)
     talk.editor.stop_reading(talk.agent)
     talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": {"sessionId": "s", "cwd": "/p"}})
@@ -156,7 +156,6 @@ def test_an_agent_is_not_read_while_too_much_is_held_for_a_replay(
     talk.editor.reads_on.set()
     talk.editor.hear(**chunk("afterwards"))
     assert not talk.relay.pauses_agent
-    talk.end()
 
 
 # The ends.
@@ -292,10 +291,8 @@ def test_the_end_of_an_editor_is_reported_and_the_agent_reads_its_end(tmp_path: 
     talk.editor.close()
 
 
-def test_no_thread_of_a_relay_outlives_it(tmp_path: Path) -> None:
+def test_no_thread_of_a_relay_outlives_it(talk: RelayConversation) -> None:
     before = set(threading.enumerate())
-    talk = RelayConversation(Store(tmp_path / "store"))
-    talk.open()
     talk.end()
     for thread in set(threading.enumerate()) - before:
         thread.join(SECONDS)
@@ -334,9 +331,7 @@ def test_an_agent_that_does_not_read_is_still_read_while_it_is_asked_for_a_new_s
     talk.end()
 
 
-def test_an_editor_that_does_not_read_is_still_read_while_its_requests_are_refused(tmp_path: Path) -> None:
-    talk = RelayConversation(Store(tmp_path / "store"))
-    talk.open()
+def test_an_editor_that_does_not_read_is_still_read_while_its_requests_are_refused(talk: RelayConversation) -> None:
     talk.editor.stop_reading(talk.agent)
     flood = threading.Thread(target=talk.agent.say, args=(FLOOD,))
     flood.start()
@@ -349,15 +344,12 @@ def test_an_editor_that_does_not_read_is_still_read_while_its_requests_are_refus
     flood.join(SECONDS)
     for id in range(3):
         assert talk.editor.hear(id=id)["error"]["code"] == -32602
-    talk.end()
 
 
 def test_a_line_beyond_the_limit_passes_and_is_a_gap_and_a_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    talk: RelayConversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acp_proxy.run.pump.LINE_LIMIT", 500)
-    talk = RelayConversation(Store(tmp_path / "store"))
-    talk.open()
     talk.turn("one")
     long = json.dumps(chunk("x" * 1000)).encode() + b"\n"
     talk.agent.say(long[:900])
@@ -368,15 +360,12 @@ def test_a_line_beyond_the_limit_passes_and_is_a_gap_and_a_warning(
     assert talk.told() == ["opened", "one", "gap", "two"]
     assert not is_complete(talk)
     assert len(talk.warnings) == 1
-    talk.end()
 
 
 def test_a_load_cancelled_during_a_line_beyond_the_limit_blocks_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    talk: RelayConversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acp_proxy.run.pump.LINE_LIMIT", 500)
-    talk = RelayConversation(Store(tmp_path / "store"))
-    talk.open()
     talk.turn("one")
     talk.exchange("session/new", {"cwd": "/project", "mcpServers": []}, {"sessionId": "t"})
     place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
@@ -393,4 +382,3 @@ def test_a_load_cancelled_during_a_line_beyond_the_limit_blocks_nothing(
     talk.agent.say(b"\n")
     assert talk.editor.hear(id=1)["error"]["code"] == -32800
     assert talk.editor.lines[-2:-1] == [long + b"\n"]
-    talk.end()
