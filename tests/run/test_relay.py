@@ -18,6 +18,7 @@ from acp_proxy.proxy.connection import Connection
 from acp_proxy.proxy.effects import Effect
 from acp_proxy.proxy.events import Event, LinesRead
 from acp_proxy.proxy.pass_through import PassThrough
+from acp_proxy.run.load_requests import LoadRequests
 from acp_proxy.store.index import Page
 from acp_proxy.store.store import Store
 from tests.client import until
@@ -134,6 +135,21 @@ def test_a_bug_in_deciding_is_a_warning_and_the_lines_pass_unchanged(tmp_path: P
     assert talk.told() == ["opened", "afterwards"]
     assert len(talk.warnings) == 2
     talk.end()
+
+
+def test_a_bug_in_a_look_up_is_a_warning_and_the_load_is_answered(
+    talk: RelayConversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stumble(*_: object) -> None:
+        raise ValueError("stumbled")
+
+    monkeypatch.setattr(LoadRequests, "find", stumble)
+    talk.turn("one")
+    answer = talk.ask("session/load", {"sessionId": "s", "cwd": "/project", "mcpServers": []})
+    assert answer["error"]["code"] == -32603
+    assert talk.warnings == ["internal error: ValueError: stumbled"]
+    talk.turn("afterwards")
+    assert talk.told() == ["opened", "one", "afterwards"]
 
 
 # Limits on memory.
