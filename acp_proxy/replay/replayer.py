@@ -134,6 +134,13 @@ class Replayer:
         self._segment, self._echoes = self._begin_segment(), Echoes()
         return ready
 
+    def end_part(self) -> list[bytes]:
+        """End a part of the replay: entries of another version follow. Echoes of its prompts may still come."""
+        echoes = self._echoes
+        ready = self.end()
+        self._echoes = echoes
+        return ready
+
     def list_states(self) -> list[bytes]:
         """The lines of the latest commands and usage, to send after the answer."""
         return [self._latest[kind.name] for kind in KINDS if kind.name in self._latest]

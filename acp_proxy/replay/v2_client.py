@@ -63,7 +63,7 @@ class V2ClientReplayer:
     def _end(self, sends_again: str | None) -> list[bytes]:
         """End the replay, or a part of it. ``sends_again``: the run whose open prompts belong to the next part."""
         if self._is_v1:
-            return self._finish_lines(self._v1.end())
+            return self._finish_lines(self._v1.end_part())
         return self._finish_lines([*self._fold(self._v2.end(sends_again=sends_again)), *self._end_turn()])
 
     def list_states(self) -> list[bytes]:
