@@ -67,7 +67,9 @@ class Tail:
         return any(sent.is_next_turn for sent in self._updates)
 
     def end_turn(self) -> None:
-        """The last turn's answer comes, in other words: no user message of the tail until now follows that turn."""
+        """The last turn's answer comes, in other words: the user messages of the tail until now are context in it."""
+        if not self.is_behind_rewording:
+            self._updates = [sent for sent in self._updates if sent.role is not Role.USER]
         self.is_behind_rewording = True
         for sent in self._updates:
             sent.is_next_turn = False

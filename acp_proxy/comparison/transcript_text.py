@@ -169,6 +169,7 @@ class TranscriptText:
 
     def latest_end(self, turn: int) -> int:
         """The offset at which a turn ends at the latest: the next prompt may have waited for its end."""
+        turn = self._last_turn_before(turn)
         return self.users[turn].latest_start if turn < len(self.users) else len(self.words)
 
     def calls_of(self, turn: int) -> range:
@@ -178,8 +179,12 @@ class TranscriptText:
 
     def latest_calls_of(self, turn: int) -> range:
         """The indexes of the tool calls that a turn may have: the next prompt may have waited for its end."""
-        start = self.users[turn - 1].call if turn else 0
+        start, turn = self.users[turn - 1].call if turn else 0, self._last_turn_before(turn)
         return range(start, self.users[turn].latest_call if turn < len(self.users) else len(self.calls))
+
+    def _last_turn_before(self, turn: int) -> int:
+        """The turn behind which this one ends: that of the last words into the turn that it waited for."""
+        return max(turn, self.users[turn - 1].overtaken_by + 1) if turn else 0
 
     @property
     def is_cut(self) -> bool:
