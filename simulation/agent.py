@@ -468,7 +468,8 @@ class Agent:
         if when != "never":
             self._events.append(["replayed", session, self.disk.sessions[session].label, told])
         out = [_update(session, update) for update in told] * habits.times
-        split = {"after": 0, "split": 1}.get(when, len(out))
+        first = len(list(self._retold(self._replayed(session)[:1]))) if told and not habits.injects else 1
+        split = {"after": 0, "split": first}.get(when, len(out))
         early, late = out[:split], out[split:]
         warning = _update(session, _words(SAY, WARNING))
         if warns and habits.warns == "first":

@@ -12,11 +12,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from acp_proxy.transcript.record_text import END
 from simulation.agent import (
     CALL,
     COMPACTION,
     CONTEXT,
     EXPANSION,
+    KINDS,
     REWORDED,
     SAY,
     USER,
@@ -72,6 +74,11 @@ class Said:
         return split([(self.kind, self.text), *([(OUT, self.output)] if self.output else [])])
 
     @property
+    def turn(self) -> str:
+        """The tag of its prompt."""
+        return self.id.rpartition(".")[0]
+
+    @property
     def must(self) -> bool:
         return not self.is_gone and (self.how in ("said", "steered") or (self.how == "typed" and self.is_begun))
 
@@ -114,6 +121,10 @@ class Truth:
         """How much had been said before the last step."""
         self.lacks_record: set[str] = set()
         """The agent's sessions to which a conversation was handed over and that have not answered its record yet."""
+        self.copied: dict[int, int] = {}
+        """How much forks have copied from their parents."""
+        self.handed_over: set[int] = set()
+        """Sessions that have continued in another one of the agent."""
         self._windows: dict[str, Window] = {}
 
     def of(self, session: int) -> list[Said]:
@@ -125,6 +136,21 @@ class Truth:
         said = self.of(session) if session in self.is_shared else []
         return {word for each in said if each.how == "remarked" for word in each.words()}
 
+    def find_mistaken(self, session: int) -> tuple[set[Word], set[Word]]:
+        """What is behind a message without an answer that was made elsewhere: remarks, which look like that answer, and
+        then another such message. The agent does not replay the remarks, so what it sends behind that may be it."""
+        remarks, messages = set[Word](), set[Word]()
+        said = [each for each in self.of(session) if not each.is_gone]
+        for at, each in enumerate(said):
+            behind = list(itertools.takewhile(lambda other: other.how == "remarked", said[at + 1 :]))
+            following = said[at + 1 + len(behind) : at + 3 + len(behind)]
+            if each.how == "found" and each.kind == USER and behind:
+                remarks |= {word for other in behind for word in other.words()}
+                is_message = [(other.how, other.kind) for other in following][:1] == [("found", USER)]
+                if is_message and all(other.turn != following[0].turn for other in following[1:]):
+                    messages |= {*following[0].words()}
+        return remarks, messages
+
     def follow(self, outcome: Outcome, disk: Disk, windows: dict[str, Window]) -> None:
         """Take what happened in a step."""
         self._windows = windows
@@ -132,6 +158,8 @@ class Truth:
         self.counted = {session: len(said) for session, said in self.said.items()}
         self.begun = {session for session, said in self.said.items() if any(each.must for each in said)}
         for what, *about in outcome.events:
+            if what == "asked" and about[0] == "session/new" and outcome.session in self.counted:
+                self.handed_over.add(outcome.session)
             getattr(self, f"_{what.replace(' ', '_')}", lambda *_: None)(*about)
         for memory in disk.sessions.values():
             if memory.label is None:
@@ -208,7 +236,9 @@ class Truth:
             for each in copies:
                 each.how = "copied"
         self.said[label] = copies
-        self.is_shared |= {label} if parent in self.is_shared else set()
+        self.copied[label] = len(copies)
+        for sessions in (self.is_shared, self.raced):
+            sessions |= {label} if parent in sessions else set()
 
     def _replayed(self, session: str, label: int, updates: list[Update]) -> None:
         self.loaded.add(label)
@@ -216,10 +246,12 @@ class Truth:
 
 def check_step(truth: Truth, step: Step, bare: World, proxied: World, alone: Outcome, behind: Outcome) -> list[Broken]:
     """What does not hold after a step that was done alone and behind acp-proxy."""
+    session = behind.session
+    are_apart = session is not None and session in truth.apart and bare.memory(session) != proxied.memory(session)
     found = [
         Broken("refused", f"{method} was answered alone, and behind us {behind.errors[method]}")
         for method in alone.ok
-        if method in behind.errors
+        if method in behind.errors and not are_apart
     ]
     busy = {number for window in proxied.windows.values() for number in window.turns if window.is_busy(number)}
     _follow_parting(truth, proxied, alone, behind)
@@ -239,12 +271,12 @@ def check_step(truth: Truth, step: Step, bare: World, proxied: World, alone: Out
                 session,
                 its,
                 view,
-                is_whole=is_loaded and not _may_be_taken_back(truth.of(session), behind),
+                is_whole=is_loaded and not _explains_gap(truth, session, behind),
                 is_busy=session in busy,
                 habits=proxied.habits,
                 name=name,
             )
-    found += check_live(behind)
+    found += check_live(truth, proxied, behind)
     found += check_same_again(truth, step, proxied, behind)
     found += check_records(truth, step, behind)
     found += [Broken("foreign", f"an update of {id}") for id in behind.unknown - {*proxied.ids.values()}]
@@ -278,27 +310,37 @@ def _replay_of(behind: Outcome) -> View | None:
         return None
     view = View("load")
     for update in itertools.chain.from_iterable(replays):
-        view.add(update, {})
+        view.add(_without_record(update), {})
     return view
 
 
-def _may_be_taken_back(said: list[Said], behind: Outcome) -> bool:
-    """Whether the agent replays a turn made elsewhere, and nothing of the turn before it.
+def _without_record(update: Update) -> Update:
+    """The update without the record of a handover, which also quotes prompts that were refused."""
+    if update["sessionUpdate"] != KINDS[USER]:
+        return update
+    return {**update, "content": {"type": "text", "text": update["content"]["text"].rpartition(END)[2]}}
 
-    Had that been taken back before the turn made elsewhere, the same would come. So the agent's replay is shown.
+
+def _explains_gap(truth: Truth, session: int, behind: Outcome) -> bool:
+    """Whether what the agent leaves out looks as if it was taken back. Then the agent's replay is shown.
+
+    It replays a turn made elsewhere, and nothing of the turn before it, as if that had been taken back there; or a
+    fork, and nothing of the last turns that were copied, as if it had been made before them.
     """
-    view = _replay_of(behind)
+    view, said = _replay_of(behind), truth.of(session)
     replayed = {*plain(view.words())} if view is not None else set()
     begins = [at for at, each in enumerate(said) if each.kind == USER and each.how != "steered" and not each.is_gone]
     turns = [said[start:end] for start, end in itertools.pairwise([*begins, len(said)])]
     is_replayed = [any(word in replayed for each in turn for word in each.words()) for turn in turns]
     counted = [
-        (turn[0].how == "found", is_here)
-        for turn, is_here in zip(turns, is_replayed, strict=True)
+        (at, turn[0].how == "found", is_here)
+        for at, turn, is_here in zip(begins, turns, is_replayed, strict=True)
         if is_here or any(each.kind in (SAY, CALL) for each in turn)
     ]
-    return any(
-        not was_here and is_found and is_here for (_, was_here), (is_found, is_here) in itertools.pairwise(counted)
+    copied = [is_here for at, _, is_here in counted if at < truth.copied.get(session, 0)]
+    return (any(copied) and not copied[-1]) or any(
+        not was_here and is_found and is_here
+        for (_, _, was_here), (_, is_found, is_here) in itertools.pairwise(counted)
     )
 
 
@@ -323,9 +365,16 @@ def check_view(
         )
     told = Counter(word for each in said[behind.since :] if not each.is_gone for word in each.words())
     gone = Counter(word for each in said if each.is_gone for word in each.words())
+    turns = {each.turn for each in said if _takes_back(each)}
     commands = Counter(
-        word for each in said if each.is_gone == "command" and _takes_back(each) for word in each.words()
+        word
+        for each in said
+        if each.is_gone == "command" and (_takes_back(each) or (habits.loses == "last" and each.turn in turns))
+        for word in each.words()
     )
+    unknown_rewinds = Counter(word for each in said if each.is_gone == "rewind" for word in each.words())
+    if not (session in truth.handed_over and habits.ids == "fresh"):  # else nobody knows where the message stood
+        unknown_rewinds.clear()
     by_command = Counter(word for each in said if each.is_gone == "command" for word in each.words())
     without = [word for word in without if not word[1].startswith("greeting-")]  # each run has its own
     if behind.is_apart:  # the agent behind us also has what we sent it ourselves: the record of a handover
@@ -338,7 +387,15 @@ def check_view(
     # what the agent has added to it. It was seen in the turn where it came; later loads show the two as one.
     echoed = {word for each in said if each.how == "found" and each.kind == USER for word in each.words()}
     echoed = echoed if session in truth.raced else set()
-    lacks = [w for w in has_without if has[w] < min(has_without[w], 1 if once else max(1, told[w])) and w not in echoed]
+    # What is at first taken for the answer to another message, in other words; and what another window has not recorded
+    # yet, of a session whose new one has only greeted.
+    _, mistaken = truth.find_mistaken(session)
+    if session in truth.handed_over and habits.greets:
+        mistaken |= {word for each in said if each.how == "remarked" for word in each.words()}
+    excused = echoed | mistaken
+    lacks = [
+        w for w in has_without if has[w] < min(has_without[w], 1 if once else max(1, told[w])) and w not in excused
+    ]
     if lacks:
         why = "which the agent replayed" if behind.is_apart else "which is there without us"
         found.append(Broken("worse", f"{where} lacks {_text(lacks)}, {why}"))
@@ -347,7 +404,7 @@ def check_view(
         failed = [title for title in ended if behind.statuses.get(title) == "failed"]
         found += [Broken("worse", f"{where} has {title!r} as failed") for title in failed]
     for word, count in has.items():
-        most = max(told[word] * times, has_without[word]) + behind.excused[word]
+        most = max(told[word] * times, has_without[word]) + behind.excused[word] + unknown_rewinds[word] * times
         if (
             alone is None or behind.is_apart or habits.leaves_out
         ):  # nobody can know what a command took back, and what is only left out
@@ -401,7 +458,7 @@ def _takes_back(said: Said) -> bool:
     return said.kind == USER and _TAKES_BACK.match(said.text) is not None
 
 
-def check_live(behind: Outcome) -> list[Broken]:
+def check_live(truth: Truth, proxied: World, behind: Outcome) -> list[Broken]:
     """In a turn, what the agent says goes to the client."""
     if behind.last is not None:
         return []
@@ -412,6 +469,10 @@ def check_live(behind: Outcome) -> list[Broken]:
             by_session.setdefault(about[1], []).extend(split([(about[3], about[4])]))
     for session, words in by_session.items():
         heard = split(behind.heard.get(session, []))
+        view = proxied.windows[behind.window].views.get(session) if behind.window in proxied.windows else None
+        if proxied.habits.is_late and view is not None and view.opened == "resume":
+            remarks, _ = truth.find_mistaken(session)  # a resume replays nothing, and they look like its replay's end
+            words = [word for word in words if word not in remarks]
         if session == behind.session and not _is_in(words, heard):
             found.append(Broken("swallowed", f"session {session}: said {_text(words)}, came {_text(heard)}"))
     return found

@@ -23,7 +23,7 @@ from acp_proxy.replay.terminal_output import ReplayedTerminals
 from acp_proxy.transcript import file_format, salvage
 from simulation import choices, links
 from simulation.agent import Message
-from simulation.plan import Plan, read_file
+from simulation.plan import Plan, Step, read_file
 from simulation.running import run
 
 KEPT = Path(__file__).parents[2] / "simulation" / "plans"
@@ -192,6 +192,10 @@ def _give_calls_to_the_prompts_that_waited(patch: Patch) -> None:
     patch.setattr(User, "turn_call", lambda self, next_call: self.call)
 
 
+def _believe_the_transcript(patch: Patch) -> None:
+    patch.setattr(choose_replay, "_judge", lambda facts, **_: choose_replay.Rule.LESS)
+
+
 def _explain_nothing_by_later_commands(patch: Patch) -> None:
     patch.setattr(choose_replay, "_is_explained_without_answer", lambda facts, turn: False)
 
@@ -248,6 +252,39 @@ def test_a_rare_defect_is_found_by_the_plan_that_was_kept_for_it(
 ) -> None:
     put_back(monkeypatch)
     assert run(read_file(KEPT / f"{plan}.json")).kinds == kinds
+
+
+_PROMPTED: list[Step] = [
+    {"do": "new", "w": "a", "s": 1},
+    {"do": "prompt", "w": "a", "s": 1, "text": "ask-4", "turn": []},
+]
+
+
+@pytest.mark.parametrize(
+    ("put_back", "change", "kinds"),
+    [
+        (_swallow_what_comes_behind_a_load, lambda steps: [*steps[:4], *steps[3:]], {"swallowed", "worse"}),
+        (_hide_an_unanswered_message_at_the_end, lambda steps: [*steps[:2], *_PROMPTED, *steps[4:]], {"worse"}),
+        (_believe_the_transcript, lambda steps: [*steps[:6], {**steps[6], "turn": ["answer-7"]}, steps[7]], {"worse"}),
+    ],
+    ids=["the remark is swallowed", "the remark is behind a prompt", "the last message has an answer"],
+)
+def test_a_defect_beside_a_remark_that_looks_like_an_answer_is_found(
+    put_back: Callable[[Patch], None], change: Callable[[list[Step]], list[Step]], kinds: set[str], monkeypatch: Patch
+) -> None:
+    plan = read_file(KEPT / "remark-behind-a-message-made-elsewhere.json")
+    plan = plan.with_steps(change([*plan.steps]))
+    assert not run(plan).broken
+    put_back(monkeypatch)
+    assert run(plan).kinds == kinds
+
+
+def test_a_rewind_before_a_handover_is_checked_if_the_message_is_known(monkeypatch: Patch) -> None:
+    plan = read_file(KEPT / "rewind-at-id-of-a-replay-before-a-handover.json")
+    plan = replace(plan, habits=replace(plan.habits, ids="same"))
+    assert not run(plan).broken
+    _ignore_rewinds(monkeypatch)
+    assert run(plan).kinds == {"taken back"}
 
 
 def test_the_tail_of_a_resume_is_found_by_the_plan_that_was_kept_for_it(monkeypatch: Patch) -> None:
