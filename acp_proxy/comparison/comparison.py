@@ -15,11 +15,18 @@ from itertools import takewhile
 
 from msgspec import Struct
 
-from acp_proxy.comparison.letter_search import SHORT, Span
+from acp_proxy.comparison.letter_search import Span
 from acp_proxy.comparison.replay_place import ReplayPlace
 from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage
 from acp_proxy.comparison.tail import Tail
-from acp_proxy.comparison.transcript_text import UNFINISHED, TranscriptText, block_letters, digest, find_shown_call
+from acp_proxy.comparison.transcript_text import (
+    SHORT,
+    UNFINISHED,
+    TranscriptText,
+    block_letters,
+    digest,
+    find_shown_call,
+)
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.update_kinds import Compared, Role
 

@@ -8,7 +8,7 @@ however they were cut, so one search finds them. Nothing else is ignored: other 
 from bisect import bisect_right
 from operator import itemgetter
 
-from acp_proxy.comparison.transcript_text import TranscriptText
+from acp_proxy.comparison.transcript_text import SHORT, TranscriptText
 
 Span = tuple[int, int]
 """A range of letters: the offset of the first one, and of the one after the last."""
@@ -17,8 +17,6 @@ _BUDGET = 32 * 1024 * 1024
 """The most letters that are searched in one comparison. One that needs more is left undecided."""
 _SEARCH_COST = 256
 """The least that one search costs, in letters, however near its result is."""
-SHORT = 16
-"""A text with fewer letters may be found anywhere by chance, so it counts only at the beginning of a message."""
 
 
 class Search:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # loaded where a transcript is read
 
 LETTERS_LIMIT = 32 * 1024 * 1024
 """The most letters that are laid out, far more than any session has. A longer transcript is not compared."""
+SHORT = 16
+"""A text with fewer letters may be found anywhere by chance, so it counts only at the beginning of a message."""
 UNFINISHED = frozenset({None, "pending", "in_progress"})
 """The statuses of a tool call that has not ended."""
 MASK = "[redacted"
@@ -312,10 +314,10 @@ class TextBuilder:
         """Add many entries that are chunks like the last one."""
         if self._is_in_thought:
             self._add_thought(letters(stream.text))
-        elif not self._own_open:  # outside of a turn each chunk is a message
-            for text in stream.each_text:
-                self._begin_message()
-                self._add_words(letters(text))
+        elif not self._own_open:
+            for said in map(letters, stream.each_text):
+                self._begin_message(said)
+                self._add_words(said)
         else:
             self._add_words(letters(stream.text))
 
@@ -337,7 +339,7 @@ class TextBuilder:
             if role is Role.AGENT:
                 self._begin_message()
         elif role is Role.AGENT and not self._own_open:
-            self._begin_message()
+            self._begin_message(block_letters(update.get("content")))
         if role is Role.USER:
             self._user_chunks.append(block_letters(update.get("content")))
             return
@@ -392,9 +394,14 @@ class TextBuilder:
         queued = prompts[first:]
         return queued if all(any(user is each for each in self._open) for user in queued) else []
 
-    def _begin_message(self) -> None:
+    def _begin_message(self, chunk: str | None = None) -> None:
+        """Begin an agent message. ``chunk``: the letters of one that continues another; outside turns, such chunks are
+        messages of their own. A turn made elsewhere may also have come in short chunks, in which answers are alike."""
+        is_elsewhere = bool(self._text.users) and self._text.users[-1].is_elsewhere
+        if chunk is not None and is_elsewhere and len(chunk) < SHORT:
+            return
         self._text.messages.append(self._size)
-        if not self._own_open and self._text.users and not self._text.users[-1].is_elsewhere:
+        if self._text.users and not self._own_open and not is_elsewhere:
             self._text.remarks.add(self._size)
 
     def _add_words(self, added: str) -> None:
