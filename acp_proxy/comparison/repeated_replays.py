@@ -99,11 +99,6 @@ def count_rest(lines: list[tuple[bytes, bool]], begins: bytes) -> int:
     )
 
 
-def has_users(lines: list[tuple[bytes, bool]]) -> bool:
-    """Whether a replay has messages of the user."""
-    return any(_user_letters(line) for line, _ in lines)
-
-
 def are_alike(one: bytes, other: bytes) -> bool:
     """Whether two updates say the same. Some agents give messages and calls other ids in each replay."""
     return _without_ids(one) == _without_ids(other)

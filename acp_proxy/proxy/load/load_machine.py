@@ -13,7 +13,6 @@ from acp_proxy.comparison.repeated_replays import (
     count_rest,
     drop_repetition,
     find_last_replay,
-    has_users,
     order_replay,
 )
 from acp_proxy.comparison.transcript_text import block_letters
@@ -219,8 +218,8 @@ class LoadMachine:
         self._take_replay_of_oldest(load)
         load.rest_of_replay = load.uncompared.lines[load.overtaken_at :] if load.overtaken_at else []
         load.earlier_replay = self.open_loads.swap_beginning(load)
-        if (rest := count_rest(load.uncompared.items, load.earlier_replay)) and not has_users(load.uncompared.items):
-            # Only user messages say where a replay begins again, so the comparison needs this one in order.
+        if rest := count_rest(load.uncompared.items, load.earlier_replay):
+            # The comparison needs it in order: an agent that lacks old turns does not begin where the transcript does.
             load.rest_of_replay = load.uncompared.lines[:rest]
             load.uncompared.replace(order_replay(load.uncompared.items, load.earlier_replay))
         if not load.plan.passes_at_once:

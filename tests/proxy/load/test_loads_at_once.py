@@ -262,7 +262,7 @@ def test_the_second_replay_is_in_order_if_the_rest_of_the_first_comes_before_its
     if not is_told and not cancels:
         step = talk.end_replay(1, rule=Rule.LESS)
     [wanted] = [each for each in step.asked if isinstance(each, StartReplay)]
-    assert [told for told, _ in wanted.updates] == [line(each) for each in (*others, first)]  # compared as it came
+    assert [told for told, _ in wanted.updates] == [line(each) for each in (first, *others)]
     step = talk.end_replay(2, rule=Rule.SAME)
     assert step.to_client.endswith(line(first, *others, result(2, {})))
     assert talk.agent.say(*others).to_client == b""
