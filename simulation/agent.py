@@ -232,7 +232,8 @@ class Agent:
         self._untried: set[str] = set()
         self._stumbled: set[str] = set()
         self._asked: dict[str, tuple[_Turn, str, str]] = {}
-        self._terminals: dict[str, tuple[str, Item]] = {}
+        self._terminals: dict[str, tuple[str, Item, int | None]] = {}
+        """The id, the call and the session's label of each terminal; no other session may ask for its output."""
         self._released: set[str] = set()
         self._requests = 0
         self._warned: set[str] = set()
@@ -628,7 +629,7 @@ class Agent:
             elif what == "terminal":
                 self._ask(turn, "terminal/create", step, command="run", args=[text])
             elif what in ("output", "release"):
-                if text in self._terminals and text not in self._released:
+                if self._is_terminal_of(turn, text) and text not in self._released:
                     self._released |= {text} if what == "release" else set()
                     self._ask(turn, f"terminal/{what}", step, terminalId=self._terminals[text][0])
             elif what == "forge-note":
@@ -643,6 +644,9 @@ class Agent:
             for item in turn.unfinished:
                 self._send(turn.session, _ended(item))
             self._end_turn(turn, "end_turn")
+
+    def _is_terminal_of(self, turn: _Turn, name: str) -> bool:
+        return name in self._terminals and self._terminals[name][2] == self._label(turn)
 
     def _forged(self, turn: _Turn) -> Update:
         item = self._item(turn, f"call page-{turn.tag}")
@@ -744,7 +748,7 @@ class Agent:
         if method == "terminal/create" and "terminalId" in result:
             item = self._item(turn, f"terminal {name}")
             assert item is not None
-            self._terminals[name] = result["terminalId"], item
+            self._terminals[name] = result["terminalId"], item, self._label(turn)
             turn.unfinished.append(item)
             self.disk.sessions[turn.session].items.append(item)
             shown = {"content": [{"type": "terminal", "terminalId": result["terminalId"]}]}

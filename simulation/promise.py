@@ -132,8 +132,10 @@ class Truth:
 
     def remarks(self, session: int) -> set[Word]:
         """What the agent said outside turns in a session that was open in two windows. Each window records what it
-        heard with its next request for the session, so the others may have gone on before that."""
-        said = self.of(session) if session in self.is_shared else []
+        heard with its next request for the session, so the others may have gone on before that. A fork at a message may
+        have no past until its first load."""
+        is_at_message = any(each.how == "copied" for each in self.of(session))
+        said = self.of(session) if session in self.is_shared or is_at_message else []
         return {word for each in said if each.how == "remarked" for word in each.words()}
 
     def find_mistaken(self, session: int) -> tuple[set[Word], set[Word]]:
@@ -271,7 +273,7 @@ def check_step(truth: Truth, step: Step, bare: World, proxied: World, alone: Out
                 session,
                 its,
                 view,
-                is_whole=is_loaded and not _explains_gap(truth, session, behind),
+                is_whole=is_loaded and not _explains_gap(truth, session, behind, proxied.habits),
                 is_busy=session in busy,
                 habits=proxied.habits,
                 name=name,
@@ -321,24 +323,34 @@ def _without_record(update: Update) -> Update:
     return {**update, "content": {"type": "text", "text": update["content"]["text"].rpartition(END)[2]}}
 
 
-def _explains_gap(truth: Truth, session: int, behind: Outcome) -> bool:
+def _explains_gap(truth: Truth, session: int, behind: Outcome, habits: Habits) -> bool:
     """Whether what the agent leaves out looks as if it was taken back. Then the agent's replay is shown.
 
     It replays a turn made elsewhere, and nothing of the turn before it, as if that had been taken back there; or a
-    fork, and nothing of the last turns that were copied, as if it had been made before them.
+    fork, and nothing of the last turns that were copied, or only behind its answer, as if it had been made before them.
+    Or it replays a turn made elsewhere behind a message whose answer it has lost, as if that were the answer.
     """
     view, said = _replay_of(behind), truth.of(session)
     replayed = {*plain(view.words())} if view is not None else set()
     begins = [at for at, each in enumerate(said) if each.kind == USER and each.how != "steered" and not each.is_gone]
     turns = [said[start:end] for start, end in itertools.pairwise([*begins, len(said)])]
     is_replayed = [any(word in replayed for each in turn for word in each.words()) for turn in turns]
+    is_answered = [any(word in replayed for each in turn[1:] for word in each.words()) for turn in turns]
     counted = [
         (at, turn[0].how == "found", is_here)
         for at, turn, is_here in zip(begins, turns, is_replayed, strict=True)
         if is_here or any(each.kind in (SAY, CALL) for each in turn)
     ]
     copied = [is_here for at, _, is_here in counted if at < truth.copied.get(session, 0)]
-    return (any(copied) and not copied[-1]) or any(
+    lacks_last = len(copied) > 1 and not (copied[-1] and habits.tells != "split")
+    if habits.loses == "last" and any(
+        len(turn) > 1 and is_here and not has_answer and following[0].how == "found" and is_next_answered
+        for turn, is_here, has_answer, following, is_next_answered in zip(
+            turns, is_replayed, is_answered, turns[1:], is_answered[1:], strict=False
+        )
+    ):
+        return True
+    return (lacks_last and any(copied)) or any(
         not was_here and is_found and is_here
         for (_, _, was_here), (_, is_found, is_here) in itertools.pairwise(counted)
     )
@@ -390,6 +402,8 @@ def check_view(
     # What is at first taken for the answer to another message, in other words; and what another window has not recorded
     # yet, of a session whose new one has only greeted.
     _, mistaken = truth.find_mistaken(session)
+    if habits.is_late and habits.leaves_out and [(each.how, each.kind) for each in said[-1:]] == [("found", USER)]:
+        mistaken |= {*said[-1].words()}  # the turns before it may still come
     if session in truth.handed_over and habits.greets:
         mistaken |= {word for each in said if each.how == "remarked" for word in each.words()}
     excused = echoed | mistaken
@@ -425,6 +439,8 @@ def check_view(
     seen, without = ([word for word in words if word not in loose] for words in (seen, without))
     order = [word for each in said for word in each.words()]
     if without:
+        if session in truth.raced:  # the rest of a turn may come twice
+            seen = [word for at, word in enumerate(seen) if word[0] != SAY or word not in seen[:at]]
         is_in_order = _is_in(seen, order) or _is_in(without, seen)
     else:  # prompts may have been queued; and in the others, a word may be seen twice, or come late
         is_in_order = session in truth.raced | truth.is_shared or _is_in(_agents(seen), order)
@@ -552,7 +568,8 @@ def check_transcript(truth: Truth, session: int, actual: Sequence[Word]) -> list
     if lacks:
         found.append(Broken("not recorded", f"session {session}: {_text(lacks)}"))
     order = [word for each in said for word in each.words()]
-    ordered = [word for word in plain(actual) if word[0] != OUT and word not in truth.renumbered[session]]
+    loose = truth.renumbered[session] | truth.remarks(session)
+    ordered = [word for word in plain(actual) if word[0] != OUT and word not in loose]
     if not (found or session in truth.raced | truth.is_shared or _is_in(ordered, order)):
         found.append(Broken("recorded in another order", f"session {session}: {_text(actual)}"))
     return found
