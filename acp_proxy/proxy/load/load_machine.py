@@ -222,6 +222,8 @@ class LoadMachine:
             # The comparison needs it in order: an agent that lacks old turns does not begin where the transcript does.
             load.rest_of_replay = load.uncompared.lines[:rest]
             load.uncompared.replace(order_replay(load.uncompared.items, load.earlier_replay))
+        elif not load.earlier_replay and self.open_loads.follows(load):
+            load.rest_of_replay = load.uncompared.lines  # all of the earlier replay: this one comes behind its answer
         if not load.plan.passes_at_once:
             load.response = _with_object(load.response, message)
         if self.dialect.states_first:
