@@ -451,6 +451,8 @@ class Comparison:
             size = len(rest)
             if number is None and (next_size := self.place.users.measure_next(message, at)):
                 number, size = self.place.users.next, next_size
+            elif number is None and (chunk := message.chunk_at(at)):  # the agent has lost what was between
+                number, size = self.place.users.find_whole(chunk), len(chunk)
             if number is not None:
                 self._tail.user_count += 1
                 self._move_to_user(number)

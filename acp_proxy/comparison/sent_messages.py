@@ -66,6 +66,11 @@ class SentMessage:
         starts = accumulate((len(letters) for letters in self.chunks), initial=0)
         return [sent for sent, start in zip(self.updates, starts, strict=False) if start >= size]
 
+    def chunk_at(self, at: int) -> str:
+        """The letters of the chunk that begins behind the first ``at`` letters; empty if none does."""
+        starts = accumulate((len(letters) for letters in self.chunks), initial=0)
+        return next((letters for letters, start in zip(self.chunks, starts, strict=False) if start == at), "")
+
     def cut_after(self, size: int) -> list[ComparedUpdate] | None:
         """The chunks behind the first ``size`` letters; the chunk that has the last of these, without them.
 
