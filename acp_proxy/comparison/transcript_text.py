@@ -273,6 +273,7 @@ class TextBuilder:
         self._has_answered = True  # the agent has sent something since the last prompt
         self._open: list[User] = []  # prompts without an answer
         self._writer = ""  # the run that wrote the last entry
+        self._chunk_size = 0  # how many letters the last chunk of the agent's words had
         self._steered: list[User] = []  # the user's words into a turn that has not ended
         self._ends_in_thought = False  # nothing has followed the last thought but prompts that wait
         self._is_opened_anew = False  # the agent has opened a new session for a prompt that it had refused
@@ -280,6 +281,8 @@ class TextBuilder:
 
     def add(self, entry: Entry) -> None:
         """Add the next entry of the transcript."""
+        if entry.run != self._writer:
+            self._end_user()  # the message was the other run's
         self._writer = entry.run
         method = acp.text(entry.value, "method")
         params = acp.member(entry.value, "params")
@@ -398,13 +401,14 @@ class TextBuilder:
         """Begin an agent message. ``chunk``: the letters of one that continues another; outside turns, such chunks are
         messages of their own. A turn made elsewhere may also have come in short chunks, in which answers are alike."""
         is_elsewhere = bool(self._text.users) and self._text.users[-1].is_elsewhere
-        if chunk is not None and is_elsewhere and len(chunk) < SHORT:
+        if chunk is not None and is_elsewhere and max(len(chunk), self._chunk_size) < SHORT:
             return
         self._text.messages.append(self._size)
         if self._text.users and not self._own_open and not is_elsewhere:
             self._text.remarks.add(self._size)
 
     def _add_words(self, added: str) -> None:
+        self._chunk_size = len(added)
         self._size += len(added)
         if self._size <= LETTERS_LIMIT:
             self._words.append(added)
