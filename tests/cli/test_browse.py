@@ -113,7 +113,11 @@ def test_a_session_is_renamed_archived_and_deleted(store: Both, screens: list[Ty
     screen.until("Renamed.", "> Mine")
     assert listed(store)["s-login"] == "Mine"
     screen.press(control("a"))
-    screen.until("Archived.", "2 of 2", gone="Mine")
+    screen.until("Archived. ^X undoes it", "2 of 2", gone="Mine")
+    screen.press(control("x"))
+    screen.until("It is back.", "3 of 3", "Mine")
+    screen.press(UP + UP + control("a"))
+    screen.until("Archived. ^X undoes it", "2 of 2", gone="Mine")
     assert list(listed(store)) == ["s-index", "s-deploy"]
     screen.press(control("d"))
     screen.until('"? [y: 30 days to restore it; p: permanently; n: no]')
@@ -138,8 +142,22 @@ def test_a_soft_delete_says_how_to_undo_it(store: Both, screens: list[TypingUser
     screen.press(control("d"))
     screen.until("permanently; n: no]")
     screen.press("y")
-    screen.until("Deleted. To bring it back within 30 days: acp-proxy restore s-login --store", "2 of 2")
+    screen.until("Deleted. Undo: ^X, or within 30 days: acp-proxy restore s-login --store", "2 of 2")
     assert run(store, "restore", "s-login").exit_code == 0
+    assert "s-login" in listed(store)
+
+
+def test_a_soft_delete_is_undone_by_a_key(store: Both, screens: list[TypingUser]) -> None:
+    screen = started(screens, store)
+    screen.until("3 of 3")
+    screen.press(control("x"))
+    screen.until("There is nothing to undo.")
+    screen.press(control("d"))
+    screen.until("permanently; n: no]")
+    screen.press("y")
+    screen.until("Undo: ^X", "2 of 2")
+    screen.press(control("x"))
+    screen.until("It is back.", "3 of 3", "Mend the login")
     assert "s-login" in listed(store)
 
 
@@ -173,13 +191,15 @@ def test_all_sessions_with_a_word_are_found(store: Both, screens: list[TypingUse
     screen.until("450 of 453", gone="searching")
 
 
-def test_f1_explains_the_keys(store: Both, screens: list[TypingUser]) -> None:
+def test_a_question_mark_or_f1_explains_the_keys(store: Both, screens: list[TypingUser]) -> None:
     screen = started(screens, store)
-    screen.until("3 of 3", "F1 keys")
-    screen.press(F1)
-    screen.until("Ctrl-T", "show the archived sessions", "Press any key to go back.", gone="Filter:")
-    screen.press(ENTER)
-    screen.until("Filter:", "> Mend the login")
+    for key, typed in (("?", ""), (F1, "login")):
+        screen.press(typed)
+        screen.until("F1 keys" if typed else "? keys", "> Mend the login")
+        screen.press(key)
+        screen.until("Ctrl-T", "show the archived sessions", "Press any key to go back.", gone="Filter:")
+        screen.press(ENTER)
+        screen.until("Filter:", "> Mend the login")
 
 
 def test_a_running_session_is_not_deleted(store: Both, screens: list[TypingUser]) -> None:

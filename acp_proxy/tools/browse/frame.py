@@ -19,9 +19,9 @@ _BOLD, _QUIET, _SELECTED, _END = "\x1b[1m", "\x1b[2m", "\x1b[7m", "\x1b[0m"
 _AROUND = 3  # the filter, the line between list and preview, the last line
 _WHEN = 8  # Nov 2025
 _LEAST_TITLE = 30
-_LEAST_TITLE_ASKED = 20
+_LEAST_TITLE_ASKED = 16
 _GAP = "  "
-_MOST_DIRECTORY = 30
+_LEAST_DIRECTORY, _MOST_DIRECTORY = 8, 30
 _MOST_AGENT = 12
 _KEYS = (
     "Enter read",
@@ -29,6 +29,7 @@ _KEYS = (
     "^A archive",
     "^D delete",
     "^T archived",
+    "^X undo",
     "^F files",
     "^E export",
     "^K copy code",
@@ -36,11 +37,12 @@ _KEYS = (
     "^O continue",
     "^B pin",
     "^U clear",
-    "F1 keys",
+    "? keys",
     "Esc quit",
 )
 _KEPT = 2  # keys at the end that every terminal shows
 _IN_ARCHIVE = {"^A archive": "^A unarchive", "^T archived": "^T others"}
+_WHEN_TYPED = {"? keys": "F1 keys", "Esc quit": "Esc clear"}
 _HELP = (
     ("Letters", "filter by titles and directories, then by the words said"),
     ("Arrows", "select; so do Page Up, Page Down, Home and End"),
@@ -49,6 +51,7 @@ _HELP = (
     ("Ctrl-R", "rename"),
     ("Ctrl-A", "archive, or unarchive"),
     ("Ctrl-D", "delete: asks whether, and how"),
+    ("Ctrl-X", "undo the last delete, or archiving"),
     ("Ctrl-E", "export to a file: asks for its name"),
     ("Ctrl-K", "copy the last code block; again: the one before"),
     ("Ctrl-Y", "copy the id"),
@@ -57,7 +60,7 @@ _HELP = (
     ("Ctrl-T", "show the archived sessions, or the others"),
     ("Ctrl-U", "empty the filter"),
     ("Esc", "empty the filter, or quit"),
-    ("F1", "these keys; so does ? in an empty filter"),
+    ("?", "these keys; so does F1, also with a filter"),
     ("Ctrl-Z", "leave for the shell; fg comes back"),
     ("Ctrl-C", "quit"),
 )
@@ -102,8 +105,8 @@ def draw_frame(state: BrowseState, preview: Sequence[str], look: FrameLook) -> l
         return [*lines, f"{_QUIET}{_cut_end('Press any key to go back.', look.width)}{_END}"]
     shown = state.shown[state.top : state.top + look.listed]
     lines = [_format_filter(state, look)]
-    agent = min(max((cell_len(_clean(name_agent(row.agent), look)) for row in shown), default=0), _MOST_AGENT)
-    lines += [_format_row(row, look, agent, is_chosen=state.top + at == state.at) for at, row in enumerate(shown)]
+    columns = _measure_columns(shown, look)
+    lines += [_format_row(row, look, columns, is_chosen=state.top + at == state.at) for at, row in enumerate(shown)]
     if not shown:
         lines.append(f"{_QUIET}{_cut_end(_explain_no_rows(state), look.width)}{_END}")
     lines += [""] * (1 + look.listed - len(lines))
@@ -128,23 +131,34 @@ def _format_filter(state: BrowseState, look: FrameLook) -> str:
     return f"{_BOLD}{label}{_END}{typed}{_SELECTED} {_END}{space}{_GAP}{_QUIET}{count}{_END}"
 
 
-def _format_row(row: ListedSession, look: FrameLook, agent: int, *, is_chosen: bool) -> str:
-    """``agent``: the width of the column with the agents' names, which a narrow terminal does not show."""
-    when = RUNNING if row.is_running else formatting.format_short_time(row.updated, look.now)
-    directory = _clean(formatting.shorten_home(row.cwd or "", look.home), look)
+def _measure_columns(rows: Sequence[ListedSession], look: FrameLook) -> tuple[int, int, int]:
+    """The widths of titles, agents and directories. A narrow terminal does not show the last two: 0."""
+    agent = min(max((cell_len(_clean(name_agent(row.agent), look)) for row in rows), default=0), _MOST_AGENT)
     room = look.width - 2 - _WHEN - len(_GAP)
-    has_agent = room - agent - len(_GAP) >= _LEAST_TITLE
-    room -= (agent + len(_GAP)) * has_agent
-    wide = min(cell_len(directory), _MOST_DIRECTORY, max(room - _LEAST_TITLE - len(_GAP), 0))
-    title = room - wide - len(_GAP) * (wide > 0)
+    agent = agent if room - agent - len(_GAP) >= _LEAST_TITLE else 0
+    room -= agent + len(_GAP) if agent else 0
+    widest = max((cell_len(_format_directory(row, look)) for row in rows), default=0)
+    directory = min(widest, _MOST_DIRECTORY, max(room - _LEAST_TITLE - len(_GAP), 0), max(room // 3, _LEAST_DIRECTORY))
+    directory = directory if directory >= min(widest, _LEAST_DIRECTORY) else 0
+    return room - (directory + len(_GAP) if directory else 0), agent, directory
+
+
+def _format_directory(row: ListedSession, look: FrameLook) -> str:
+    return _clean(formatting.shorten_home(row.cwd or "", look.home), look)
+
+
+def _format_row(row: ListedSession, look: FrameLook, columns: tuple[int, int, int], *, is_chosen: bool) -> str:
+    """``columns``: as of ``_measure_columns``."""
+    title, agent, wide = columns
+    when = RUNNING if row.is_running else formatting.format_short_time(row.updated, look.now)
     ellipsis = "…".translate(look.forms)
     marks = f"{PINNED if row.is_pinned else ''}{'copy · ' if row.copy_of else ''}"
     shown = f"{marks}{formatting.strip_markdown(row.title or '') or '(no title)'}"
     cells = [_cut_end(_clean(shown, look), title, ellipsis, pad=True)]
-    if has_agent:
+    if agent:
         cells.append(_cut_end(_clean(name_agent(row.agent), look), agent, ellipsis, pad=True))
     if wide:
-        cells.append(_cut_start(directory, wide, ellipsis))
+        cells.append(set_cell_size(_cut_start(_format_directory(row, look), wide, ellipsis), wide))
     cells.append(when[:_WHEN].rjust(_WHEN))
     text = f"{'>' if is_chosen else ' '} {_GAP.join(cells)}"
     return f"{_SELECTED}{text}{_END}" if is_chosen else text
@@ -167,7 +181,7 @@ def _format_divider(state: BrowseState, look: FrameLook) -> str:
 def _format_last_line(state: BrowseState, look: FrameLook) -> str:
     room = look.width - 1
     if state.asked == "delete" and state.chosen is not None:
-        title = _clean(state.chosen.title or state.chosen.selector, look)
+        title = _clean(formatting.strip_markdown(state.chosen.title or "") or state.chosen.selector, look)
         room -= len('Delete ""')
         least = min(cell_len(title), _LEAST_TITLE_ASKED)
         forms = _DELETE if state.bin_days else (_DELETE_FOR_GOOD,)
@@ -178,7 +192,8 @@ def _format_last_line(state: BrowseState, look: FrameLook) -> str:
     if state.asked is not None:
         label = _ASKED[state.asked]
         return f"{_BOLD}{label}{_END}{_cut_start(_clean(state.answer, look), room - len(label))}{_SELECTED} {_END}"
-    keys = [_IN_ARCHIVE.get(each, each) if state.archived else each for each in _KEYS]
+    other = (_IN_ARCHIVE if state.archived else {}) | (_WHEN_TYPED if state.typed else {})
+    keys = [other.get(each, each) for each in _KEYS]
     while len(keys) > 1 and len(_GAP.join(keys)) > room:
         keys.pop(-1 - _KEPT if len(keys) > _KEPT else 0)
     return f"{_QUIET}{_cut_end(_GAP.join(keys), room)}{_END}"
@@ -200,7 +215,7 @@ def _explain_no_rows(state: BrowseState) -> str:
     if state.is_searching:
         return "No title or directory matches. Searching the words said."
     if state.typed:
-        return "Nothing matches. Esc empties the filter."
+        return "Nothing matches. Esc empties the filter. In what tools printed: acp-proxy search WORDS --in output"
     return "No session is archived. ^T shows the others." if state.archived else "No sessions. ^T shows archived ones."
 
 

@@ -24,6 +24,7 @@ Act = Literal[
     "copy code",
     "continue",
     "pin",
+    "undo",
     "switch",
     "suspend",
     "quit",
@@ -32,7 +33,8 @@ Act = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something to do with ``row``. ``text``: the new title, or the file to export to.
+    """Something to do with ``row``, or ``undo``: the last delete or archiving. ``text``: the new title, or the file to
+    export to.
 
     ``is_soft``: the delete can be undone. ``switch``: show the other list, of archived sessions or of all others.
     """
@@ -157,6 +159,8 @@ def handle_key(
             return (_filter_rows(state, ""), None) if state.typed else (state, Action("quit"))
         case "c-t":
             return state, Action("switch")
+        case "c-x":
+            return state, Action("undo")
         case "c-z":
             return state, Action("suspend")
         case _ if pressed in _STEPS:
@@ -190,7 +194,7 @@ def edit(text: str, pressed: str) -> str:
 
 
 KEYS: tuple[str, ...] = ("up", "down", "pageup", "pagedown", "home", "end", "enter", "escape", "backspace", "f1")
-KEYS += tuple(f"c-{letter}" for letter in "abcdefknoprtuwyz")
+KEYS += tuple(f"c-{letter}" for letter in "abcdefknoprtuwxyz")
 """The names of keys; all other keys are text."""
 
 

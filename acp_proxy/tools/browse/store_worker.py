@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from acp_proxy.cli.common import is_usual
@@ -10,7 +11,7 @@ from acp_proxy.cli.pager import find_screen
 from acp_proxy.cli.session_filter import SessionFilter
 from acp_proxy.config import config_file
 from acp_proxy.errors import AcpProxyError, AlreadyThere, NoSuchSession, Unreadable, UsageError
-from acp_proxy.store.sessions import ListedSession, Sessions, name_agent
+from acp_proxy.store.sessions import DeletedSession, ListedSession, Sessions, name_agent, name_before_delete
 from acp_proxy.tools.browse.state import RUNS, Action, TextHit, make_key
 from acp_proxy.tools.search.search import search_store
 from acp_proxy.views import formatting
@@ -26,6 +27,8 @@ class Library:
         self._wanted = wanted
         self.bin_days = config_file.read_bin_days()
         self._store = Sessions(root, make=False, bin_days=self.bin_days)
+        self._undo: Callable[[], str] | None = None
+        """Undoes the last delete or archiving. Returns a message."""
 
     def reopen(self) -> "Library":
         """Another one, for another thread."""
@@ -110,6 +113,9 @@ class Library:
 
     def do(self, action: Action) -> str:
         """Do what the user asked for. Returns a message. Raises AcpProxyError, OSError."""
+        if action.act == "undo":
+            undo, self._undo = self._undo, None
+            return undo() if undo is not None else "There is nothing to undo. ^X undoes a delete, or archiving."
         row = self._find_now(action.row)
         if action.act == "export":
             return _export(self._store, row, action.text)
@@ -122,7 +128,8 @@ class Library:
                 return self._rename(row, action.text)
             case "archive":
                 self._store.set_listed_archived(row, not row.is_archived)
-                return "Unarchived." if row.is_archived else "Archived. ^T shows the archived sessions."
+                self._undo = partial(self._archive_as_before, row)
+                return "Unarchived." if row.is_archived else "Archived. ^X undoes it, ^T shows the archived sessions."
             case "pin":
                 self._store.set_listed_pinned(row, not row.is_pinned)
                 return "Unpinned." if row.is_pinned else "Pinned: prune leaves it alone."
@@ -157,6 +164,7 @@ class Library:
         return "Renamed." if title is not None else "Your title is removed."
 
     def _delete(self, row: ListedSession, *, soft: bool) -> str:
+        self._undo = None
         try:
             self._store.delete_listed(row, soft=soft)
         except Unreadable:
@@ -166,9 +174,19 @@ class Library:
         from acp_proxy.cli.common import write_command
         from acp_proxy.cli.delete import find_restorable
 
-        options = [] if is_usual(self._root) else ["--store", str(self._root)]
-        back = write_command("restore", find_restorable(self._store.list_deleted(), [row]), *options)
-        return f"Deleted. To bring it back within {formatting.format_days(self.bin_days)}: {back}"
+        options, kept = [] if is_usual(self._root) else ["--store", str(self._root)], self._store.list_deleted()
+        of_row = [each for each in kept if (each.agent, name_before_delete(each.name)) == (row.agent, row.name)]
+        self._undo = partial(self._restore, of_row[0]) if of_row else None
+        back = write_command("restore", find_restorable(kept, [row]), *options)
+        return f"Deleted. Undo: ^X, or within {formatting.format_days(self.bin_days)}: {back}"
+
+    def _restore(self, kept: DeletedSession) -> str:
+        self._store.restore(kept)
+        return "It is back."
+
+    def _archive_as_before(self, row: ListedSession) -> str:
+        self._store.set_listed_archived(self._find_now(row), row.is_archived)
+        return "Archived again." if row.is_archived else "It is back."
 
 
 def _export(store: Sessions, row: ListedSession, text: str) -> str:

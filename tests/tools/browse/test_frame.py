@@ -103,7 +103,9 @@ def test_marks_have_ascii_forms() -> None:
 def test_80_columns_show_the_most_important_keys(archived: bool) -> None:
     keys = shown(BrowseState((ROW,), archived=archived))[-1]
     tidy = "^A unarchive  ^D delete  ^T others" if archived else "^A archive  ^D delete  ^T archived"
-    assert keys == f"Enter read  ^R rename  {tidy}  F1 keys  Esc quit"
+    assert keys == f"Enter read  ^R rename  {tidy}  ? keys  Esc quit"
+    typed = shown(BrowseState((ROW,), archived=archived, typed="fix"))[-1]
+    assert typed.endswith("F1 keys  Esc clear")
 
 
 def test_a_narrow_terminal_has_room_for_the_title_before_the_agent() -> None:
@@ -113,14 +115,14 @@ def test_a_narrow_terminal_has_room_for_the_title_before_the_agent() -> None:
     assert "  an-agent-wi…  ~" in shown(BrowseState((long,)))[1]
 
 
-@pytest.mark.parametrize(("width", "keys"), [(40, "Enter read  F1 keys  Esc quit"), (20, "F1 keys  Esc quit")])
+@pytest.mark.parametrize(("width", "keys"), [(40, "Enter read  ^R rename  ? keys  Esc quit"), (20, "? keys  Esc quit")])
 def test_a_narrow_terminal_shows_how_to_see_all_keys(width: int, keys: str) -> None:
     assert shown(BrowseState((ROW,)), replace(LOOK, width=width))[-1] == keys
 
 
 def test_every_key_is_explained() -> None:
     text = "\n".join(shown(BrowseState((ROW,), has_help=True)))
-    for key in ("Enter ", "Esc ", *(f"Ctrl-{letter} " for letter in "RABDEFKOYTUZC")):
+    for key in ("Enter ", "Esc ", *(f"Ctrl-{letter} " for letter in "RABDXEFKOYTUZC")):
         assert f"\n{key}" in text
     shown(BrowseState((ROW,), has_help=True), FrameLook(20, 5, NOW))
 
