@@ -101,6 +101,13 @@ def format_size(number: int) -> str:
     return f"{value:.0f} {unit}" if unit == "B" or value >= 99.95 else f"{value:.1f} {unit}"
 
 
+def format_count(number: int) -> str:
+    """A number to three digits or so: ``9,999``, ``12k``, ``1.2M``."""
+    if number < 10_000:
+        return f"{number:,}"
+    return f"{number / 1e3:.0f}k" if number < 1_000_000 else f"{number / 1e6:,.1f}M"
+
+
 def format_amounts(amounts: Mapping[str, float]) -> str:
     """Amounts by currency."""
     return " + ".join(

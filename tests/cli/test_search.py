@@ -225,7 +225,7 @@ def test_the_limit_is_reported_if_there_are_more_sessions(store: Both) -> None:
         store_session(store, f"s{number:02}", ("word", []), at=EPOCH + number)
     result = run(store, "word")
     assert [line.split("\t")[0] for line in result.stdout.splitlines()] == [f"s{11 - n:02}" for n in range(10)]
-    assert "--limit 20" in result.stderr
+    assert "To see more: -n 20." in result.stderr
     assert len(ids(store, "word", "--limit", "20")) == 12
     assert ids(store, "word", "--limit", "1") == ["s11"]
 
@@ -417,6 +417,14 @@ def test_on_a_terminal_titles_and_excerpts_have_no_marks_of_markdown(store: Both
     store_session(store, "marked", ("## Use **the** `zebra` command", []))
     assert on_terminal(store, "zebra", NO_COLOR="1").count("Use the ") == 2
     assert "`" not in on_terminal(store, "zebra")
+
+
+def test_on_a_terminal_paths_of_the_directory_are_short(store: Both) -> None:
+    turn = [begun("c", title="Edit /one/src/zebra.py and /one/b.py"), ended("c")]
+    store_session(store, "s", ("Look", turn), cwd="/one")
+    shown = on_terminal(store, "zebra", NO_COLOR="1")
+    assert "Edit src/\x1b[1mzebra\x1b[0m.py and b.py" in shown
+    assert "Edit /one/src/zebra.py" in printed(store, "zebra")
 
 
 # Tool calls.

@@ -33,6 +33,7 @@ from acp_proxy.views.document import Choices, Head
 from acp_proxy.views.formatting import (
     format_amounts,
     format_clock_time,
+    format_count,
     format_day,
     format_duration,
     format_minute,
@@ -112,7 +113,7 @@ def render_head(head: Head, count: int) -> str:
         "Begun": format_minute(head.created),
         "Turns": f"{count} turn{'' if count == 1 else 's'}",
         "Model": ", ".join(map(join_lines, head.models)),
-        "Tokens": f"{head.tokens:,} tokens" if head.tokens is not None else "",
+        "Tokens": f"{format_count(head.tokens)} tokens" if head.tokens is not None else "",
         "Cost": format_amounts(head.cost),
     }
     rows = "".join(

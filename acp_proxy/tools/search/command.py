@@ -182,7 +182,7 @@ def search(
             raise typer.Exit(1)
         if not result.is_all and not as_json:
             sessions = "session" if limit == 1 else "sessions"
-            print_on_stderr(f"There are more than {limit} {sessions}. Use --limit {2 * limit}, or more words.")
+            print_on_stderr(f"There are more than {limit} {sessions}. To see more: -n {2 * limit}. Or give more words.")
 
 
 def _encode(hit: "Hit", found: "FoundCalls | None") -> dict[str, object]:

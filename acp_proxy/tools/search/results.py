@@ -64,7 +64,7 @@ def format_hit(hit: Hit, command: str, look: SearchLook) -> str:
         RUNNING if row.is_running else "",
     )
     console.print(Text(" · ".join(filter(None, about)), style="dim"))
-    places = [_format_excerpt(excerpt) for excerpt in hit.excerpts]
+    places = [_format_excerpt(excerpt, row.cwd) for excerpt in hit.excerpts]
     if more := hit.turns[len(hit.excerpts) :]:
         places.append(Text(f"and {_format_numbers(more)}"))
     for place in places:
@@ -108,23 +108,26 @@ def _encode_call(call: CallSummary) -> dict[str, Any]:
     }
 
 
-def split_excerpt(excerpt: Excerpt) -> Iterator[tuple[str, bool]]:
-    """The pieces of an excerpt, without Markdown, on one line; and whether each is what was searched for."""
+def split_excerpt(excerpt: Excerpt, cwd: str | None) -> Iterator[tuple[str, bool]]:
+    """The pieces of an excerpt, without Markdown, on one line, with paths relative to ``cwd``; and whether each is what
+    was searched for."""
     said, at, pieces = make_line(excerpt.text), 0, list[str]()
     for start, end in excerpt.marks:
         pieces += [said[at:start], _BEGIN, said[start:end], _END]
         at = end
-    # Markdown goes after the words are marked, since their places are those in the text with it.
-    for piece in _strip_markdown("".join([*pieces, said[at:]])).split(_BEGIN):
+    # Markdown and directories go after the words are marked, since their places are those in the text with them.
+    text = _strip_markdown("".join([*pieces, said[at:]]))
+    inside = (cwd or "").rstrip("/")
+    for piece in (text.replace(f"{inside}/", "") if inside else text).split(_BEGIN):
         found, is_marked, rest = piece.partition(_END)
         yield from ((found, bool(is_marked)), (rest, False))
 
 
-def _format_excerpt(excerpt: Excerpt) -> "Text":
+def _format_excerpt(excerpt: Excerpt, cwd: str | None) -> "Text":
     from rich.text import Text
 
     text = Text().append(f"turn {excerpt.turn}  " if excerpt.turn else "title  ", style="green")
-    for piece, is_found in split_excerpt(excerpt):
+    for piece, is_found in split_excerpt(excerpt, cwd):
         text.append(piece, style=_FOUND if is_found else "")
     return text
 

@@ -191,8 +191,4 @@ def _format_figures(usage: GroupUsage, tokens: int | None) -> list[str]:
 
 
 def _format_short(number: int | None) -> str:
-    if number is None:
-        return _NOTHING
-    if number < 10_000:
-        return f"{number:,}"
-    return f"{number / 1e3:.0f}k" if number < 1_000_000 else f"{number / 1e6:,.1f}M"
+    return formatting.format_count(number) if number is not None else _NOTHING

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 _WIDTH, _HEIGHT = 720, 160
-_TOP, _BOTTOM = 14, 20
+_TOP, _BOTTOM = 24, 26
 _GAP = 0.25
 """Of a column's room."""
 
@@ -27,11 +27,11 @@ def draw_columns(title: str, values: Sequence[tuple[str, int]]) -> str:
     names = []
     for at, anchor in {0: "start", len(values) // 2: "middle", len(values) - 1: "end"}.items() if values else ():
         x = {"start": 0.0, "end": float(_WIDTH)}.get(anchor, (at + 0.5) * step)
-        names.append(f'<text x="{x:.1f}" y="{_HEIGHT - 4}" text-anchor="{anchor}">{escape(values[at][0])}</text>')
+        names.append(f'<text x="{x:.1f}" y="{_HEIGHT - 6}" text-anchor="{anchor}">{escape(values[at][0])}</text>')
     return (
         f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(title)}">'
         f'<line x1="0" y1="{_TOP + room}" x2="{_WIDTH}" y2="{_TOP + room}"/>{"".join(columns)}'
-        f'<text x="0" y="10">{most:,}</text>{"".join(names)}</svg>\n'
+        f'<text x="0" y="18">{most:,}</text>{"".join(names)}</svg>\n'
     )
 
 

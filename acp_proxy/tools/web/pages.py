@@ -22,6 +22,7 @@ from acp_proxy.views.document import Head
 from acp_proxy.views.formatting import (
     format_amounts,
     format_clock_time,
+    format_count,
     format_day,
     format_size,
     shorten_home,
@@ -87,7 +88,7 @@ class SearchPage(Struct, frozen=True):
 _NEWS = '<p class="news" id="news" role="status"></p>\n'
 """Where the script says what happens."""
 _PARTS = {
-    "": "All that was said",
+    "": "Conversations",
     TurnPart.USER: "Your words",
     TurnPart.AGENT: "The agent's words",
     TurnPart.TOOLS: "Tool calls",
@@ -142,7 +143,9 @@ class Pages:
     def render_session(self, page: SessionPage) -> str:
         row, place = page.row, self._locate(page.row)
         id = f"<code>{escape(join_lines(row.selector))}</code>"
-        links = f'<a href="{place}/files">Changed files</a> · <a class="last" href="{place}?before=end#end">End</a>'
+        links = (
+            f'<a href="{place}/files">Changed files</a> · <a class="last" href="{place}?before=end#end">Last turn</a>'
+        )
         links = f'<p class="links">{links} · Session {id}</p>\n{_NEWS}'
         head = render_head(page.head, row.prompts).replace("</header>", f"{links}</header>")
         contents = (
@@ -202,6 +205,9 @@ class Pages:
             address = f"{self._root}search{make_address_query({'q': page.asked, 'in': page.part, 'most': most})}"
             words = "Search on" if page.unread else "Older results"
             body += f'<p><a class="more" href="{escape(address)}">{words}</a></p>\n'
+        if page.result is not None and not hits and not page.unread and page.part != TurnPart.OUTPUT:
+            output = f"{self._root}search{make_address_query({'q': page.asked, 'in': TurnPart.OUTPUT})}"
+            body += f'<p><a href="{escape(output)}">Search what tools printed</a></p>\n'
         title = f"{join_lines(page.asked)} - Search" if page.asked.strip() else "Search"
         return self._render(title, head, body, asked=page.asked, part=page.part)
 
@@ -219,7 +225,7 @@ class Pages:
         facts = {
             "Sessions": f"{total.sessions:,}",
             "Turns": f"{total.turns:,}",
-            "Tokens": f"{tokens:,}" if tokens is not None else "",
+            "Tokens": format_count(tokens) if tokens is not None else "",
             "Cost": format_amounts(total.cost),
             "Size": format_size(total.bytes),
         }
@@ -324,7 +330,7 @@ class Pages:
         return (
             f'<li data-place="{place}"><a href="{place}{first}" dir="auto">{_name(row)}</a>'
             f"<p>{' · '.join(filter(None, facts))}</p>"
-            f"{''.join(_render_excerpt(place, each) for each in hit.excerpts)}"
+            f"{''.join(_render_excerpt(place, each, row.cwd) for each in hit.excerpts)}"
             f"{f'<p>and {links}</p>' if links else ''}</li>\n"
         )
 
@@ -352,9 +358,9 @@ def make_address_query(values: Mapping[str, str | None]) -> str:
     return f"?{urlencode(given, errors='replace')}" if given else ""
 
 
-def _render_excerpt(place: str, excerpt: Excerpt) -> str:
+def _render_excerpt(place: str, excerpt: Excerpt, cwd: str | None) -> str:
     """A part of a turn, with the words that were found marked."""
-    pieces = ((escape(piece), is_found) for piece, is_found in split_excerpt(excerpt))
+    pieces = ((escape(piece), is_found) for piece, is_found in split_excerpt(excerpt, cwd))
     text = "".join(f"<mark>{piece}</mark>" if is_found else piece for piece, is_found in pieces)
     turn = excerpt.turn
     name = f'<a href="{place}?turn={turn}#turn-{turn}">turn {turn}</a>' if turn else "title"
@@ -368,7 +374,7 @@ def _render_amounts(title: str, what: str, rows: Sequence[tuple[str, Amounts]], 
     columns = {
         "turns": [f"{used.turns:,}" for _, used, _ in shown],
         "sessions": [f"{used.sessions:,}" for _, used, _ in shown] if has_sessions else [],
-        "tokens": [f"{tokens:,}" if tokens is not None else "" for *_, tokens in shown],
+        "tokens": [format_count(tokens) if tokens is not None else "" for *_, tokens in shown],
         "cost": [format_amounts(used.cost) for _, used, _ in shown],
         "size": [format_size(used.bytes) for _, used, _ in shown],
     }
@@ -377,8 +383,8 @@ def _render_amounts(title: str, what: str, rows: Sequence[tuple[str, Amounts]], 
     for (name, used, _), *figures in zip(shown, *told.values(), strict=True):
         cells = "".join(f'<td class="right">{escape(each) or "-"}</td>' for each in figures)
         body += f'<tr><th scope="row"><bdi>{escape(join_lines(name))}</bdi></th>'
-        body += f"<td>{draw_bar(used.turns, most)}</td>{cells}</tr>\n"
-    head = "".join(f'<th scope="col">{name}</th>' if name else "<td></td>" for name in heads)
+        body += f'<td class="bar-cell">{draw_bar(used.turns, most)}</td>{cells}</tr>\n'
+    head = "".join(f'<th scope="col">{name}</th>' if name else '<td class="bar-cell"></td>' for name in heads)
     return (
         f'<section class="stats"><h2>{title}</h2>\n<div class="wide" tabindex="0"><table>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div></section>\n"

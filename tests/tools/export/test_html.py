@@ -124,7 +124,7 @@ def test_the_head_describes_the_session() -> None:
 def test_the_head_names_the_models_the_tokens_and_the_cost() -> None:
     known = replace(HEAD, models=["Small", "Large <1>"], tokens=12345, cost={"USD": 1.5})
     told = words(render_page(turn(said("user", "hello")), head=known))
-    assert "Turns:1 turnModel:Small, Large <1>Tokens:12,345 tokensCost:1.50 USD" in told
+    assert "Turns:1 turnModel:Small, Large <1>Tokens:12k tokensCost:1.50 USD" in told
 
 
 def test_a_turn_tells_how_long_it_took_and_its_model_if_there_were_several() -> None:

@@ -227,7 +227,10 @@ def test_the_search_looks_into_one_part_of_the_turns(store: Both, browser: Brows
     store_session(store, "s", ("Mend it", [chunk("I ran it"), printed]))
     [row] = store.list_all()
     store.set_listed_archived(row, True)
-    assert browser.list_titles("search?q=rule") == []
+    nothing = browser.read("search?q=rule")
+    assert TITLE.findall(nothing) == []
+    assert f'<a href="{browser.root}search?q=rule&amp;in=output">Search what tools printed</a>' in nothing
+    assert "Search what tools printed" not in browser.read("search?q=nowhere&in=output")
     page = browser.read("search?q=rule&in=output")
     assert "no <mark>rule</mark> &lt;b&gt;" in page
     assert '<input type="hidden" name="in" value="output">' in page
