@@ -8,6 +8,7 @@ HTML stays text.
 import io
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from textwrap import indent
 from typing import TYPE_CHECKING, ClassVar
@@ -52,7 +53,8 @@ _ROWS = {"@": "cyan", "+": "green", "-": "red"}
 
 
 class RichPrinter:
-    def __init__(self, width: int, *, colours: bool) -> None:
+    def __init__(self, width: int, *, colours: bool, cwd: str | None = None) -> None:
+        """``cwd``: the session's directory; paths in it are shown relative to it."""
         self._console = Console(
             file=io.StringIO(),
             width=width,
@@ -65,14 +67,31 @@ class RichPrinter:
             theme=_THEME,
         )
         self._last: Passage | None = None
+        self._title = ""
+        """Of the last tool call."""
+        self._inside = f"{cwd.rstrip('/')}/" if cwd and cwd.strip("/") else ""
 
     def print(self, passage: Passage) -> Iterator[str]:
         """Render piece by piece: rendering takes time."""
+        passage = self._shorten_paths(passage)
         if not is_adjacent(self._last, passage):
             yield "\n"
         self._last = passage
         for one in _render(passage):
             yield self.render(one)
+
+    def _shorten_paths(self, passage: Passage) -> Passage:
+        """The passage with relative paths. A diff of a file that the call's title names has no path."""
+        match passage:
+            case CallHeading() if self._inside:
+                passage = replace(passage, title=passage.title.replace(self._inside, ""))
+            case ShownDiff() if self._inside:
+                passage = replace(passage, path=passage.path.removeprefix(self._inside))
+        if isinstance(passage, CallHeading):
+            self._title = passage.title
+        elif isinstance(passage, ShownDiff) and passage.path in self._title.split():
+            passage = replace(passage, path="")
+        return passage
 
     def render(self, one: RenderableType) -> str:
         """What the terminal shows, without anything that controls it."""
@@ -140,12 +159,13 @@ def _render_heading(tool: CallHeading) -> Text:
 
 
 def _render_diff(change: ShownDiff) -> Text:
-    text = Text().append(make_line(change.path), "bold")
+    lines = [Text(make_line(change.path), "bold")] if change.path else []
     for row in change.rows:
-        text.append("\n" + make_line(row.text if row.kind == "@" else row.kind + row.text), _ROWS.get(row.kind, "none"))
+        text = row.text if row.kind == "@" else row.kind + row.text
+        lines.append(Text(make_line(text), _ROWS.get(row.kind, "none")))
     if change.left_out:
-        text.append(f"\n… {change.left_out} more rows: --full", "dim")
-    return text
+        lines.append(Text(f"… {change.left_out} more rows: --full", "dim"))
+    return Text("\n").join(lines)
 
 
 def _is_too_wide(table: "Table", console: Console, options: ConsoleOptions) -> bool:

@@ -12,9 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
+from acp_proxy.views.sanitize import strip_sequences
 from tests import forked
 from tests.cli.commands import Command
-from tests.cli.terminal import with_stderr_on_terminal
+from tests.cli.terminal import on_terminal, with_stderr_on_terminal
 from tests.pipes import SMALL
 from tests.posix import pty
 from tests.store.cold import age
@@ -160,6 +161,22 @@ def test_several_sessions_go_to_a_directory_named_by_title(store: Both, tmp_path
     assert (tmp_path / "deep" / "er" / index).read_text(encoding="utf-8").count("<li data-number") == 2
     assert len(printed(store, "--all", "--agent", "a", "-o", f"{tmp_path}/only/").splitlines()) == 1
     assert len(printed(store, "--agent", "b", "one", "two", "-o", f"{tmp_path}/both").splitlines()) == 2
+
+
+def test_many_files_are_listed_for_programs_alone(store: Both, tmp_path: Path) -> None:
+    for number in range(12):
+        store_session(store, f"s{number:02}", (f"Mend {number}", TURN), at=EPOCH + number)
+    words = ("export", "--all", "--format", "html", "--store", str(store.root), "-o")
+    shown = on_terminal(*words, str(tmp_path / "out"))
+    assert strip_sequences(shown).splitlines()[-2:] == [f"13 files in {tmp_path}/out", f"{tmp_path}/out/index.html"]
+    assert "s00" not in shown
+    assert len(printed(store, "--all", "--format", "html", "-o", str(tmp_path / "other")).splitlines()) == 13
+    again = run(store, "--all", "--format", "html", "-o", str(tmp_path / "other"))
+    assert (again.exit_code, again.stderr.count("--force"), again.stderr.splitlines()[-1]) == (
+        1,
+        10,
+        "acp-proxy: not exported: 2 more",
+    )
 
 
 def test_the_page_of_all_sessions_hides_what_the_pages_hide(store: Both, tmp_path: Path) -> None:

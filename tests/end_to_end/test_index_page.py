@@ -53,10 +53,23 @@ def test_the_search_finds_words_of_titles_and_of_conversations(index: Path, watc
     assert search(page, "größe") == ["Write the tests"]
     assert search(page, "other") == ["Write the tests"]
     assert search(page, "cookie.expired") == ["Mend the login"]
+    counts = "() => [...document.querySelectorAll('.contents li:not([hidden]) span')].map(one => one.textContent)"
+    assert page.evaluate(counts) == ["1"]
     assert search(page, "nowhere login") == []
     assert page.get_by_role("status").inner_text() == "No session has all of these words."
     assert len(search(page, "")) == 4
+    assert sorted(page.evaluate(counts)) == ["1", "3"]
     assert seen == []
+
+
+def test_on_a_phone_what_is_found_comes_before_the_projects(index: Path, watched: tuple[Open, list[str]]) -> None:
+    page = watched[0](index, viewport={"width": 390, "height": 844})
+    projects = page.locator(".contents ol")
+    assert projects.is_visible()
+    search(page, "login")
+    assert not projects.is_visible()
+    search(page, "")
+    assert projects.is_visible()
 
 
 def test_the_search_works_by_keyboard_and_stays_when_one_comes_back(

@@ -9,8 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from acp_proxy.views.conversation import Part, SpokenMessage, ToolCall
-from acp_proxy.views.passages import make_passages
+from acp_proxy.views.diffs import DiffRow
+from acp_proxy.views.passages import CallHeading, Passage, ShownDiff, make_passages
 from acp_proxy.views.rich_text import RichPrinter
+from acp_proxy.views.sanitize import strip_sequences
 from tests.views.parts import everything
 
 STYLE = re.compile("\x1b\\[[0-9;]*m")
@@ -161,6 +163,19 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         time.tzset()
         yield
     time.tzset()
+
+
+def test_paths_in_the_directory_are_relative_and_stand_once() -> None:
+    look = RichPrinter(80, colours=False, cwd="/home/me/project")
+    rows = [DiffRow("+", "new")]
+    passages: list[Passage] = [
+        CallHeading("Edit /home/me/project/src/a.py", "completed", False),
+        ShownDiff("/home/me/project/src/a.py", rows, 0),
+        ShownDiff("/home/me/project/src/b.py", rows, 0),
+        ShownDiff("/home/me/projects/c.py", rows, 0),
+    ]
+    shown = strip_sequences("".join(text for passage in passages for text in look.print(passage)))
+    assert shown.split() == ["✓", "Edit", "src/a.py", "+new", "src/b.py", "+new", "/home/me/projects/c.py", "+new"]
 
 
 def told(parts: list[Part], width: int = 80, *, colours: bool = True, full: bool = False) -> str:

@@ -88,7 +88,7 @@ class Library:
         from acp_proxy.views.rich_text import RichPrinter
 
         lines: list[str] = []
-        printer = RichPrinter(width, colours=find_screen().colours)
+        printer = RichPrinter(width, colours=find_screen().colours, cwd=row.cwd)
         with closing(self._store.open_listed(row)) as reading:
             for passage in make_passages(read_parts(reading, row.session)):
                 lines += "".join(printer.print(passage)).split("\n")[:-1]

@@ -22,6 +22,7 @@ from acp_proxy.cli.common import (
     report_errors,
     report_wrong_usage,
 )
+from acp_proxy.cli.pager import find_screen
 from acp_proxy.cli.progress import show_progress
 from acp_proxy.cli.session_filter import BranchOption, CwdOption, HereOption, SinceOption, UntilOption, make_filter
 from acp_proxy.config import options
@@ -42,6 +43,8 @@ _Format = Literal["md", "html", "json", "cast", "jsonl"]
 _Tools = Literal["none", "summary", "full"]
 _JSONL: _Format = "jsonl"
 _INDEX = "index.html"
+_LISTED = 10
+"""More files than these are not listed on a terminal, nor more that could not be written."""
 _SLUG, _IN_WORDS = 40, "LMN"
 """The characters of a title in a file name, and Unicode's categories of those that belong to a word."""
 _SUFFIXES: dict[str, _Format] = {
@@ -312,10 +315,16 @@ def _export_to_directory(
             written.append(path)
         except (AcpProxyError, OSError) as problem:
             failed.append(f"{_INDEX}: {_explain(problem)}")
-    for path in written:
+    shown = written
+    if find_screen().is_terminal and len(written) > _LISTED:  # a person wants to know where, a program each path
+        typer.echo(f"{len(written):,} files in {sanitize.make_line(str(into))}")
+        shown = written[-1:] if index is not None else []
+    for path in shown:
         typer.echo(sanitize.make_line(str(path)))
-    for text in failed:
+    for text in failed[:_LISTED]:
         typer.echo(f"acp-proxy: not exported: {sanitize.make_line(text)}", err=True)
+    if len(failed) > _LISTED:
+        typer.echo(f"acp-proxy: not exported: {len(failed) - _LISTED:,} more", err=True)
     if failed:
         raise typer.Exit(1)
 

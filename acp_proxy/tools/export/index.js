@@ -9,6 +9,7 @@
     return { row, number: Number(row.dataset.number), text: fold(`${project.querySelector("h2").textContent} ${row.textContent}`) };
   });
   const groups = [...document.querySelectorAll(".day"), ...document.querySelectorAll(".project")];
+  const projects = document.querySelector(".contents details"), isNarrow = matchMedia("(max-width: 72rem)");
   const links = new Map([...document.querySelectorAll(".contents a")].map((link) => [link.hash.slice(1), link.parentElement]));
 
   /** The numbers of the sessions in which a word contains this. */
@@ -36,9 +37,14 @@
     }
     for (const group of groups) {
       group.hidden = !group.querySelector("li:not([hidden])");
-      if (links.has(group.id)) links.get(group.id).hidden = group.hidden;
+      if (!links.has(group.id)) continue;
+      const link = links.get(group.id);
+      link.hidden = group.hidden;
+      link.querySelector("span").textContent = group.querySelectorAll("li:not([hidden])").length;
     }
-    found.textContent = !tests.length ? "" : count === 0 ? "No session has all of these words." : count === 1 ? "1 session" : `${count} sessions`;
+    // What is found comes first where the projects are above it.
+    if (projects && isNarrow.matches) projects.open = !tests.length;
+    found.textContent = !tests.length ? "" : count === 0 ? "No session has all of these words." : count === 1 ? "1 session" : `${count.toLocaleString("en")} sessions`;
     history.replaceState(null, "", asked.value ? `#search=${encodeURIComponent(asked.value)}` : location.pathname + location.search);
   };
   const move = (by) => {

@@ -116,17 +116,17 @@ def print_conversation(
     title, _, rest = sanitize.format_heading(row, when).partition("\n")
     with open_pager(target, stays=stays, stops=_TURNS) as say:
         say(f"\x1b[1m{title}\x1b[0m\n{rest}\n" if target.is_dressed else f"{title}\n{rest}\n")
-        told = _look(target)
+        told = _look(target, row.cwd)
         for passage in make_passages(shown, full=full):
             for text in told(passage):
                 say(text)
 
 
-def _look(target: Screen) -> Callable[[Passage], Iterator[str]]:
+def _look(target: Screen, cwd: str | None) -> Callable[[Passage], Iterator[str]]:
     if target.is_dressed:
         from acp_proxy.views.rich_text import RichPrinter
 
-        return RichPrinter(target.room, colours=target.colours).print
+        return RichPrinter(target.room, colours=target.colours, cwd=cwd).print
     from acp_proxy.views.plain_text import PassagePrinter
 
     return PassagePrinter().print
