@@ -31,7 +31,6 @@ _NUMBERS = {
 INSTEAD = {
     ("list", "--all"): "acp-proxy list; for the archived ones: --archived",
     ("browse", ""): "type the words there, or: acp-proxy search WORDS",
-    ("web", ""): "--port N",
     ("export", "--html"): "--format html",
     ("export", "--md"): "--format md",
     ("export", "--markdown"): "--format md",

@@ -51,8 +51,8 @@ class ServedPages:
 
 
 @contextmanager
-def serve(store: Path) -> Iterator[ServedPages]:
-    with subprocess.Popen([*COMMAND, "--store", str(store)], stdout=subprocess.PIPE, text=True) as process:
+def serve(store: Path, *words: str) -> Iterator[ServedPages]:
+    with subprocess.Popen([*COMMAND, "--store", str(store), *words], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             yield ServedPages(process.stdout.readline().strip())

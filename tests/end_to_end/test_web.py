@@ -120,6 +120,23 @@ def test_the_link_opens_the_list_and_leaves_no_token_in_the_address(browser: Bro
         context.close()
 
 
+def test_the_link_opens_the_session_that_is_named(browser: Browser, store: Both) -> None:
+    with serve(store.root, "Long") as other:
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(other.link)
+        assert page.get_by_role("heading", level=1).inner_text() == "Long"
+        page.get_by_role("link", name="Sessions").click()
+        assert page.get_by_role("heading", level=1).inner_text() == "Sessions"
+        context.close()
+
+
+@pytest.mark.parametrize(("name", "told"), [("nothing", "no session matches"), ("8080", "For a port: --port 8080")])
+def test_a_session_that_is_not_there_is_an_error(store: Both, name: str, told: str) -> None:
+    ended = subprocess.run([*COMMAND, "--store", str(store.root), name], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, told in ended.stderr) == (1, "", True)
+
+
 @pytest.mark.parametrize(("width", "scheme"), SCREENS)
 @pytest.mark.parametrize(
     "name", ["", "?archived=1", "search?q=words&in=tools", "stats", "session", "contents", "files", "nowhere"]

@@ -52,7 +52,9 @@ class Refusal(Struct, frozen=True):
 class Access:
     """The secrets of one server, and what it asks of a request."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, first: str = "") -> None:
+        """``first``: the page to which the link leads, from ``root`` on."""
+        self._first = first
         self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
         self._token = secrets.token_urlsafe(32)
         self._secret = secrets.token_urlsafe(32)
@@ -79,7 +81,7 @@ class Access:
         return Refusal(403, f"This needs the link that acp-proxy web has opened or printed. {_OPEN_AGAIN}")
 
     def redeem(self, query: str) -> Response:
-        """The answer to the link: a cookie, and the way to the list. It works once."""
+        """The answer to the link: a cookie, and the way to the first page. It works once."""
         given = parse_qs(query).get("token", [""])
         is_right = len(given) == 1 and _is_equal(given[0], self._token)
         with self._lock:
@@ -89,7 +91,7 @@ class Access:
         if was_used:
             text = f"This link was used already. If that was not you, end acp-proxy web now. {_OPEN_AGAIN}"
             return _refuse(Refusal(403, text))
-        response = RedirectResponse(self.root, status_code=303)
+        response = RedirectResponse(f"{self.root}{self._first}", status_code=303)
         response.set_cookie(COOKIE, self._secret, path=self.root, httponly=True, samesite="strict")
         return response
 

@@ -7,11 +7,22 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli.common import StoreOption, open_store, print_on_stderr, report_errors
-from acp_proxy.errors import AcpProxyError, explain_no_web
+from acp_proxy.cli import completion
+from acp_proxy.cli.common import StoreOption, choose_session, open_store, print_on_stderr, report_errors
+from acp_proxy.errors import AcpProxyError, NoSuchSession, explain_no_web
+from acp_proxy.store.sessions import ListedSession, Sessions
 
 
 def web(
+    session: Annotated[
+        str,
+        typer.Argument(
+            metavar="SESSION",
+            help="Begin with this session: an id, the beginning of one, a title, or: last. Default: the list.",
+            show_default=False,
+            autocompletion=completion.complete_session,
+        ),
+    ] = "",
     store: StoreOption = "",
     port: Annotated[
         int,
@@ -27,16 +38,18 @@ def web(
     change nothing. They follow sessions as these grow. The link works once, in one browser; to open another, start the
     command again. Ctrl-C ends it. More: docs/web.md.
 
-    Example: acp-proxy web
+    Example: acp-proxy web last
     """
     with report_errors():
         opened = open_store(store)
         next(opened.list_newest(), None)  # an index that is missing is made now, with its progress
+        chosen = _choose_session(opened, session)
         try:
             import uvicorn
 
             from acp_proxy.tools.web.access import Access
             from acp_proxy.tools.web.connections import BACKLOG, Connection
+            from acp_proxy.tools.web.pages import locate_session
             from acp_proxy.tools.web.site import make_app
         except ImportError as problem:
             raise AcpProxyError(explain_no_web()) from problem
@@ -46,7 +59,7 @@ def web(
             raise AcpProxyError(
                 f"port {port} cannot be used: {problem.strerror}. Give another one, or leave out --port."
             ) from problem
-    access = Access(listening.getsockname()[1])
+    access = Access(listening.getsockname()[1], locate_session(chosen) if chosen is not None else "")
     settings = uvicorn.Config(
         make_app(opened.root, access),
         http=Connection,
@@ -69,6 +82,16 @@ def web(
         uvicorn.Server(settings).run(sockets=[listening])
     except KeyboardInterrupt:
         raise typer.Exit from None
+
+
+def _choose_session(store: Sessions, session: str) -> ListedSession | None:
+    """Raises NoSuchSession."""
+    try:
+        return choose_session(store, session, "") if session else None
+    except NoSuchSession as problem:
+        if not session.isdigit():
+            raise
+        raise NoSuchSession(*problem.args, f"For a port: --port {session}") from problem
 
 
 def _open_browser(link: str) -> None:

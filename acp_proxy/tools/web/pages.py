@@ -343,7 +343,12 @@ class Pages:
 
     def _locate(self, row: ListedSession) -> str:
         """The path of a session's page."""
-        return f"{self._root}session/{_quote(row.agent)}/{_quote(row.name)}"
+        return f"{self._root}{locate_session(row)}"
+
+
+def locate_session(row: ListedSession) -> str:
+    """The address of a session's page, from the path of all pages on."""
+    return f"session/{_quote(row.agent)}/{_quote(row.name)}"
 
 
 def _make_place_query(name: str, place: Position) -> str:

@@ -42,6 +42,12 @@ def test_the_link_gives_a_cookie_that_scripts_and_other_sites_do_not_get(client:
     assert client.get(access.root).text == "a page"
 
 
+def test_the_link_may_lead_to_another_page_than_the_list() -> None:
+    access = Access(PORT, "session/a/b")
+    guarded = TestClient(Guard(Router(), access), base_url=f"http://{HOST}", follow_redirects=False)
+    assert guarded.get(access.link).headers["location"] == f"{access.root}session/a/b"
+
+
 def test_the_link_works_once(client: TestClient, access: Access) -> None:
     redeem(client, access)
     answer = client.get(access.link)
