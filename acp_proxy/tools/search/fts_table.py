@@ -40,6 +40,8 @@ _EXCERPT = 24
 """Words of an excerpt: two lines in a terminal."""
 _LONGEST = 240
 """Characters of an excerpt, since some words are as long as a file."""
+_CUT_WORD = 20
+"""Characters of a word that is left out of an excerpt instead of being cut."""
 
 _BETWEEN = " · "
 """Shown between messages, or titles of tool calls."""
@@ -468,11 +470,16 @@ def _split_marks(text: str, longest: int) -> tuple[str, list[tuple[int, int]]]:
 
 
 def _shorten(text: str, marks: list[tuple[int, int]], longest: int) -> tuple[str, list[tuple[int, int]]]:
-    """At most so many characters; a third of them before the first match."""
+    """At most so many characters, of whole words if these are not long; a third of them before the first match."""
     if len(text) <= longest:
         return text, marks
-    start = max(0, min(marks[0][0] - longest // 3, len(text) - longest)) if marks else 0
+    begins, ends = marks[0] if marks else (0, 0)
+    start = max(0, min(begins - longest // 3, len(text) - longest))
     end = start + longest
+    if start and (space := text.find(" ", start - 1, min(start + _CUT_WORD, begins))) >= 0:
+        start = space + 1
+    if end < len(text) and (space := text.rfind(" ", max(end - _CUT_WORD, ends), end + 1)) >= 0:
+        end = space
     shown = ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
     shift = start - bool(start)
     return shown, [(begins - shift, min(ends, end) - shift) for begins, ends in marks if start <= begins < end]
