@@ -105,12 +105,14 @@ def render_beginning(title: str, policy: str, *, has_contents: bool, more: str =
     )
 
 
-def render_head(head: Head, count: int) -> str:
+def render_head(head: Head, count: int, *, is_shared: bool = True) -> str:
+    """``is_shared``: others read it, perhaps in another time zone."""
+    begun = format_minute(head.created)
     version = join_lines(acp.text(head.agent, "version") or "")[:40]
     facts = {
         "Agent": f"{head.name} {version}".strip(),
         "Directory": join_lines(head.cwd or ""),
-        "Begun": format_minute(head.created),
+        "Begun": begun if is_shared else begun.partition(" UTC")[0],
         "Turns": f"{count} turn{'' if count == 1 else 's'}",
         "Model": ", ".join(map(join_lines, head.models)),
         "Tokens": f"{format_count(head.tokens)} tokens" if head.tokens is not None else "",

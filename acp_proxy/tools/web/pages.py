@@ -143,11 +143,11 @@ class Pages:
     def render_session(self, page: SessionPage) -> str:
         row, place = page.row, self._locate(page.row)
         id = f"<code>{escape(join_lines(row.selector))}</code>"
-        links = (
-            f'<a href="{place}/files">Changed files</a> · <a class="last" href="{place}?before=end#end">Last turn</a>'
-        )
+        is_long = row.prompts > 1 or page.next is not None or page.first > (1, 0)
+        links = f'<a href="{place}/files">Changed files</a>'
+        links += f' · <a class="last" href="{place}?before=end#end">Last turn</a>' if is_long else ""
         links = f'<p class="links">{links} · Session {id}</p>\n{_NEWS}'
-        head = render_head(page.head, row.prompts).replace("</header>", f"{links}</header>")
+        head = render_head(page.head, row.prompts, is_shared=False).replace("</header>", f"{links}</header>")
         contents = (
             '<nav class="contents" aria-label="Contents">\n<details open><summary>Contents</summary>\n'
             f'<p><a class="load" href="{place}/contents">Show the turns</a></p>\n</details>\n</nav>\n'
@@ -385,11 +385,15 @@ def _render_amounts(title: str, what: str, rows: Sequence[tuple[str, Amounts]], 
     }
     told = {name: cells for name, cells in columns.items() if any(cells)}  # agents may not say what they cost
     heads, body = [what, "", *told], ""
-    for (name, used, _), *figures in zip(shown, *told.values(), strict=True):
-        cells = "".join(f'<td class="right">{escape(each) or "-"}</td>' for each in figures)
-        body += f'<tr><th scope="row"><bdi>{escape(join_lines(name))}</bdi></th>'
+    for (row_name, used, _), *figures in zip(shown, *told.values(), strict=True):
+        cells = "".join(
+            f'<td class="right of-{name}">{escape(each) or "-"}</td>' for name, each in zip(told, figures, strict=True)
+        )
+        body += f'<tr><th scope="row"><bdi>{escape(join_lines(row_name))}</bdi></th>'
         body += f'<td class="bar-cell">{draw_bar(used.turns, most)}</td>{cells}</tr>\n'
-    head = "".join(f'<th scope="col">{name}</th>' if name else '<td class="bar-cell"></td>' for name in heads)
+    head = "".join(
+        f'<th scope="col" class="of-{name}">{name}</th>' if name else '<td class="bar-cell"></td>' for name in heads
+    )
     return (
         f'<section class="stats"><h2>{title}</h2>\n<div class="wide" tabindex="0"><table>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div></section>\n"
