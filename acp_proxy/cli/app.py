@@ -1,10 +1,8 @@
 """The ``acp-proxy`` command and its subcommands."""
 
-import re
-import sys
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Annotated, Any, ClassVar, cast
 
@@ -13,7 +11,6 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
 from acp_proxy import __version__
-from acp_proxy.cli.wrapping import fit_to_stream
 
 # --- Groups of commands. A command's module is imported only when the user asks for it.
 #
@@ -22,25 +19,6 @@ from acp_proxy.cli.wrapping import fit_to_stream
 
 _WRONG_USAGE: Any = typer.BadParameter.__base__
 """The parsing library's error for a wrong command line; BadParameter is its most frequent form."""
-_NUMBERS = {
-    r"(?P<given>'.*') is not a valid int( range)?\.": "write a whole number, such as 20",
-    r"(?P<given>'.*') is not a valid float( range)?\.": "write a number, such as 2 or 0.5",
-    r"(?P<given>\S+) is not in the range x>=(?P<least>\S+)\.": "write {least} or more",
-}
-"""What to write instead of a wrong number, by the parsing library's message."""
-INSTEAD = {
-    ("list", "--all"): "acp-proxy list; for the archived ones: --archived",
-    ("browse", ""): "type the words there, or: acp-proxy search WORDS",
-    ("export", "--html"): "--format html",
-    ("export", "--md"): "--format md",
-    ("export", "--markdown"): "--format md",
-    ("export", "--json"): "--format json",
-    ("show", "--last"): "acp-proxy show last",
-    ("export", "--last"): "acp-proxy export last",
-}
-"""What to write instead of a frequent wrong option, by command and option; "": instead of a word too many."""
-_QUOTED_CHARACTERS = 20
-"""Characters of a wrong number in the message."""
 
 
 def when_imported() -> None:
@@ -58,14 +36,24 @@ class LazyCommand:
     in_front: bool = False
 
 
+@contextmanager
+def _short_errors() -> Iterator[None]:
+    """Report a wrong command line in our words."""
+    try:
+        yield
+    except _WRONG_USAGE as problem:
+        from acp_proxy.cli import wrong_usage  # imported late: few command lines are wrong
+
+        wrong_usage.shorten(problem)
+        raise
+
+
 class Group(TyperGroup):
     table: ClassVar[Mapping[str, LazyCommand]] = {}
-    renamed: ClassVar[Mapping[str, str]] = {}
-    """Old names of commands, and the new ones."""
-    aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Other words for a command that work: the words that they stand for."""
+    short: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Short forms, and the words that they stand for."""
     elsewhere: ClassVar[Mapping[str, str]] = {}
-    """Other words for a command that do not work: the whole command, which the error names."""
+    """What users may look for here, and the whole command, which has another place."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -74,45 +62,26 @@ class Group(TyperGroup):
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Write out an alias. ``help`` and the name of a command mean that command with ``--help``."""
         is_help = args[:1] == ["help"]
-        words = args[1:] if is_help else args
-        words = [*self.aliases.get(words[0], words[:1]), *words[1:]] if words else []
+        words = args[1:] if is_help else args or ([] if ctx.resilient_parsing else ["--help"])
+        words = [*self.short.get(words[0], words[:1]), *words[1:]] if words else []
         if is_help:
             is_group = bool(words) and isinstance(self.commands.get(words[0]), TyperGroup)
             words.insert(1, "help" if is_group else "--help")
-        return super().parse_args(ctx, words)
+        with _short_errors():
+            return super().parse_args(ctx, words)
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
-        """Report an invalid value in our words, and a long error between words."""
-        try:
+        with _short_errors():
             return super().invoke(ctx)
-        except _WRONG_USAGE as problem:
-            problem.message = _explain_number(problem.message) or problem.message
-            if type(problem).__name__ == "MissingParameter":
-                problem.message = _explain_missing(problem)
-            if type(problem).__name__ == "NoSuchOption":
-                problem.possibilities = _find_near(problem.option_name, problem.possibilities or [])
-                if instead := INSTEAD.get((problem.ctx.command.name, problem.option_name)):
-                    problem.message, problem.possibilities = f"{problem.message}. Instead: {instead}", None
-            if problem.message.startswith("Got unexpected extra argument"):
-                takes_words = any(each.param_type_name == "argument" for each in problem.ctx.command.params)
-                instead = INSTEAD.get((problem.ctx.command.name, ""))
-                advice = f" Instead: {instead}" if instead else " Put a text of several words in quotes."
-                problem.message += f".{advice if instead or takes_words else ''}"
-            text = fit_to_stream(f"Error: {problem.format_message()}", sys.stderr).removeprefix("Error: ")
-            problem.format_message = lambda: text
-            raise
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
         if ctx.resilient_parsing:  # for completion, which shows no errors
             return super().resolve_command(ctx, args)
-        if new := self.renamed.get(args[0]):
-            ctx.fail(f"There is no command {args[0]!r}. It is called {new!r} now: {ctx.command_path} {new}")
-        if args[0] not in self.table:
-            here = (*self.table, *self.aliases)
-            known = {name: f"{ctx.command_path} {name}" for name in here} | dict(self.elsewhere)
-            near = [args[0]] if args[0] in known else get_close_matches(args[0], known, n=1)
-            for name in near:
-                ctx.fail(f"No such command {args[0]!r}. Did you mean: {known[name]}?")
+        if args[0] not in self.table and not args[0].startswith("-"):
+            from acp_proxy.cli import wrong_usage  # imported late: few command lines are wrong
+
+            here, elsewhere = (*self.table, *self.short), {**wrong_usage.ELSEWHERE, **self.elsewhere}
+            ctx.fail(wrong_usage.explain_unknown_command(args, ctx.command_path, here, elsewhere))
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
@@ -152,27 +121,6 @@ def _load(name: str, place: LazyCommand) -> TyperCommand | TyperGroup:
     else:
         alone.command(name)(found)
     return cast(TyperCommand, get_command(alone))
-
-
-def _find_near(option: str, others: Sequence[str]) -> list[str]:
-    """The options whose name is near. The library counts the dashes too, and finds --json near --long."""
-    return [each for each in others if get_close_matches(option.strip("-"), [each.strip("-")])]
-
-
-def _explain_missing(problem: Any) -> str:
-    """What a missing argument is, and the example in the command's help."""
-    about = getattr(problem.param, "help", None) or ""
-    examples = [line.strip() for line in (problem.ctx.command.help or "").split("\n") if "Example:" in line]
-    return " ".join([about, *examples[-1:]])
-
-
-def _explain_number(message: str) -> str | None:
-    """What to write instead of a wrong number, if the message is about one."""
-    for pattern, advice in _NUMBERS.items():
-        if found := re.fullmatch(pattern, message, re.DOTALL):
-            given = found["given"].strip("'")[:_QUOTED_CHARACTERS]
-            return f"{advice.format(**found.groupdict())}, not {given!r}"
-    return None
 
 
 # --- All commands, by what a user wants to do.
@@ -249,45 +197,25 @@ def _merge(groups: Mapping[str, Mapping[str, LazyCommand]]) -> dict[str, LazyCom
     return {name: command for group in groups.values() for name, command in group.items()}
 
 
-_SYNONYMS = {
-    "delete": ("remove", "rm"),
-    "list": ("history", "log"),
-    "search": ("find", "grep"),
-    "show": ("cat", "open", "read", "view"),
-    "restore": ("undelete",),
-    "restore, or: acp-proxy setup --undo": ("undo",),
-    "continue": ("resume",),
-    "setup": ("init", "install"),
-    "browse": ("tui", "ui"),
-    "run": ("record",),
-}
-"""Words that people try for a command. An error names the command (``Group.elsewhere``)."""
-ELSEWHERE = {word: f"acp-proxy {command}" for command, words in _SYNONYMS.items() for word in words}
-
-
 class SessionsGroup(Group):
     """``acp-proxy sessions COMMAND``: the longer form of ``acp-proxy COMMAND``."""
 
     table: ClassVar = _merge(OF_SESSIONS)
-    renamed: ClassVar = {"compact": "compress"}
-    aliases: ClassVar = {"ls": ("list",)}
-    elsewhere: ClassVar = {**ELSEWHERE, "browse": "acp-proxy browse", "replay": "acp-proxy replay"}
+    short: ClassVar = {"ls": ("list",)}
+    elsewhere: ClassVar = {"browse": "acp-proxy browse", "replay": "acp-proxy replay"}
 
 
 sessions_app = typer.Typer(
     name="sessions",
     help="The same commands as without this word: acp-proxy sessions list is acp-proxy list.",
     cls=SessionsGroup,
-    no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 
 class Main(Group):
     table: ClassVar = {**_merge(GROUPS), "sessions": _command("cli.app", "sessions_app", "")}
-    renamed: ClassVar = {"compact": "compress"}
-    aliases: ClassVar = {"ls": ("list",), "help": ("--help",), "version": ("--version",)}
-    elsewhere: ClassVar = ELSEWHERE
+    short: ClassVar = {"ls": ("list",), "help": ("--help",), **dict.fromkeys(("version", "-V", "-v"), ("--version",))}
 
     def format_commands(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """All commands by group, two beside each other where there is room."""
@@ -312,7 +240,6 @@ app = typer.Typer(
     name="acp-proxy",
     help="Keep your conversations with coding agents such as Claude Code and Codex: search, reopen and continue them.",
     cls=Main,
-    no_args_is_help=True,
     context_settings={"help_option_names": ["--help", "-h"]},
     rich_markup_mode=None,
     epilog="Help on one of them: acp-proxy COMMAND --help, or acp-proxy help COMMAND.",

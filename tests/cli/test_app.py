@@ -10,7 +10,8 @@ from typer.main import get_group
 from typer.testing import CliRunner
 
 from acp_proxy import __version__
-from acp_proxy.cli.app import ELSEWHERE, GROUPS, INSTEAD, OF_SESSIONS, Main, app
+from acp_proxy.cli.app import GROUPS, OF_SESSIONS, Main, app
+from acp_proxy.cli.wrong_usage import ELSEWHERE, INSTEAD
 from acp_proxy.store.store import Store
 from tests import forked
 from tests.client import TIMEOUT
@@ -125,17 +126,18 @@ def test_wrong_usage_exits_with_2(words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "whole"),
     [
-        (["exprot", "last"], "acp-proxy export"),
-        (["help", "shwo"], "acp-proxy show"),
-        (["rm", "last"], "acp-proxy delete"),
-        (["sessions", "rm", "last"], "acp-proxy delete"),
-        (["sessions", "remove", "last"], "acp-proxy delete"),
-        (["sessions", "replay", "last"], "acp-proxy replay"),
+        (["exprot", "last"], "acp-proxy export last"),
+        (["help", "shwo"], "acp-proxy show --help"),
+        (["rm", "last"], "acp-proxy delete last"),
+        (["sessions", "rm", "last"], "acp-proxy delete last"),
+        (["sessions", "replay", "last"], "acp-proxy replay last"),
         (["history"], "acp-proxy list"),
-        (["grep", "login"], "acp-proxy search"),
-        (["sessions", "cat", "last"], "acp-proxy show"),
+        (["grep", "the login"], "acp-proxy search 'the login'"),
+        (["sessions", "cat", "last"], "acp-proxy show last"),
+        (["sync", "push"], "acp-proxy sync now"),
+        (["tail", "last"], "acp-proxy show --follow last"),
         (["undo"], "acp-proxy restore, or: acp-proxy setup --undo"),
-        (["help", "resume"], "acp-proxy continue"),
+        (["help", "resume"], "acp-proxy continue --help"),
         (["lst"], "acp-proxy list"),
         (["edtor"], "acp-proxy editor"),
     ],
@@ -145,13 +147,15 @@ def test_a_command_in_the_wrong_place_or_by_another_name_is_answered_with_the_ri
 ) -> None:
     result = CliRunner().invoke(app, words)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert f"Did you mean: {whole}?\n" in result.stderr
+    assert result.stderr.endswith(f"Did you mean: {whole}?\n")
 
 
 def test_other_words_for_commands_name_a_command() -> None:
     assert not [word for word in ELSEWHERE if word in Main.table or word in Main.aliases]
     for whole in ELSEWHERE.values():
-        assert all(each.split()[1] in Main.table for each in whole.split(", or: "))
+        assert all(
+            each.split()[1] in (*Main.table, *Main.short, "--install-completion") for each in whole.split(", or: ")
+        )
 
 
 def test_an_option_has_the_same_letter_in_every_command() -> None:
@@ -189,30 +193,27 @@ def test_what_to_write_instead_exists(command: str, advice: str) -> None:
 
 def test_a_missing_argument_is_explained_with_an_example() -> None:
     without_any, without_agent = (CliRunner().invoke(app, words).stderr for words in (["editor"], ["editor", "zed"]))
-    assert "'EDITOR'. One of: zed, jetbrains" in without_any
-    assert "'AGENT'. The agent's command" in without_agent
+    assert without_any.startswith("acp-proxy: EDITOR is missing: one of: zed, jetbrains")
+    assert without_agent.startswith("acp-proxy: AGENT is missing: the agent's command")
     assert "Example: acp-proxy editor zed npx" in without_agent
 
 
 @pytest.mark.parametrize(
     ("words", "advice"),
     [
-        (["sessions", "list", "--limit", "abc"], "'--limit' / '-n': write a whole number, such as 20, not 'abc'"),
-        (["sessions", "list", "--limit", "1.5"], "'--limit' / '-n': write a whole number, such as 20, not '1.5'"),
-        (["sessions", "list", "--limit", ""], "'--limit' / '-n': write a whole number, such as 20, not ''"),
-        (["sessions", "list", "--limit", "0"], "'--limit' / '-n': write 1 or more, not '0'"),
-        (
-            ["sessions", "list", "--limit", "9" * 5000],
-            f"'--limit' / '-n': write a whole number, such as 20, not '{'9' * 20}'",
-        ),
-        (["replay", "--speed", "abc", "last"], "'--speed': write a number, such as 2 or 0.5, not 'abc'"),
-        (["replay", "--speed", "-1", "last"], "'--speed': write 0 or more, not '-1.0'"),
+        (["sessions", "list", "--limit", "abc"], "--limit: write a whole number, such as 20, not 'abc'"),
+        (["sessions", "list", "--limit", "1.5"], "--limit: write a whole number, such as 20, not '1.5'"),
+        (["sessions", "list", "--limit", ""], "--limit: write a whole number, such as 20, not ''"),
+        (["sessions", "list", "--limit", "0"], "--limit: write 1 or more, not '0'"),
+        (["sessions", "list", "--limit", "9" * 5000], f"--limit: write a whole number, such as 20, not '{'9' * 20}'"),
+        (["replay", "--speed", "abc", "last"], "--speed: write a number, such as 2 or 0.5, not 'abc'"),
+        (["replay", "--speed", "-1", "last"], "--speed: write 0 or more, not '-1.0'"),
     ],
 )
 def test_a_wrong_number_is_answered_with_what_to_write(words: list[str], advice: str) -> None:
     result = CliRunner().invoke(app, words)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert f"Error: Invalid value for {advice}\n" in result.stderr
+    assert result.stderr == f"acp-proxy: {advice}.\n"
 
 
 @pytest.mark.parametrize(
@@ -245,11 +246,33 @@ def test_editor_names_the_adapter_of_a_program_that_does_not_speak_the_protocol(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["search", "--long", "x"], "No such option: --long"),  # only the dashes make --json like it
-        (["list", "--branh", "x"], "No such option: --branh (Possible options: --branch)"),
+        (["search", "--long", "x"], "there is no option --long. To see all: acp-proxy search --help"),  # not --json
+        (["list", "--branh", "x"], "there is no option --branh. Did you mean --branch?"),
+        (["--foo"], "there is no option --foo. To see all: acp-proxy --help"),
+        (["list", "--limit"], "--limit needs a value behind it."),
     ],
 )
 def test_an_unknown_option_is_told_with_those_that_are_near(words: list[str], told: str) -> None:
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 2
-    assert result.stderr.splitlines()[-1] == f"Error: {told}"
+    assert result.stderr == f"acp-proxy: {told}\n"
+
+
+def test_a_word_that_is_no_command_is_answered_with_all_commands_or_as_an_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert CliRunner().invoke(app, ["settingz"]).stderr.endswith("To see all: acp-proxy help\n")
+    assert CliRunner().invoke(app, ["sync", "foo"]).stderr.startswith("acp-proxy: sync has no command 'foo'.")
+    assert "pipx upgrade acp-proxy" in CliRunner().invoke(app, ["upgrade"]).stderr
+    program = tmp_path / ("agent.cmd" if os.name == "nt" else "agent")
+    program.write_text("")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    said = CliRunner().invoke(app, ["agent", "--acp"]).stderr
+    assert said.endswith("To start an agent: acp-proxy run agent --acp\n")
+
+
+@pytest.mark.parametrize("words", [[], ["sessions"], ["sync"]])
+def test_a_group_alone_shows_its_help_on_stdout(words: list[str]) -> None:
+    alone, asked = (CliRunner().invoke(app, given) for given in (words, [*words, "--help"]))
+    assert (alone.exit_code, alone.stdout, alone.stderr) == (0, asked.stdout, "")

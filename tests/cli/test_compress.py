@@ -4,9 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from acp_proxy.cli.app import app
 from acp_proxy.transcript.file_names import compressed_path
 from tests.cli.commands import run
 from tests.store.cold import age
@@ -22,13 +20,6 @@ def cold(store: Both) -> Path:
     store_session(store, "warm", ("hello", CHUNKS), agent="other")
     store.list_all()
     return path
-
-
-def test_the_old_name_of_the_command_names_the_new_one(store: Both) -> None:
-    for words in (["sessions", "compact"], ["compact"]):
-        result = CliRunner().invoke(app, [*words, "--store", str(store.root)])
-        assert (result.exit_code, result.stdout) == (2, "")
-        assert f"acp-proxy {' '.join([*words[:-1], 'compress'])}" in result.stderr
 
 
 def test_old_transcripts_are_compressed_and_shown_as_before(store: Both, cold: Path) -> None:

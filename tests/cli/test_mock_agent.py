@@ -18,7 +18,7 @@ SAMPLE = str(SAMPLES / "conversation.jsonl")
         ([str(SAMPLES / "README.md")], 1, "not a transcript"),
         ([str(SAMPLES / "newer.jsonl")], 1, "Upgrade"),
         ([SAMPLE, SAMPLE], 1, "Name each session once"),
-        ([], 2, "Missing argument"),
+        ([], 2, " is missing: "),
         (["--match", "best", SAMPLE], 2, "nearest"),
         (["--capabilities", "all", SAMPLE], 2, "resume-only"),
         (["--speed", "-1", SAMPLE], 2, "--speed"),

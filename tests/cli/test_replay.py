@@ -111,7 +111,7 @@ def test_pauses_are_shortened_and_made_faster(
 @pytest.mark.parametrize(("words", "status", "said"), [
     (["none.jsonl"], 1, "none.jsonl"),
     (["--speed", "-1", "last"], 2, "--speed"),
-    ([], 2, "Missing argument"),
+    ([], 2, " is missing: "),
 ])  # fmt: skip
 def test_a_file_that_cannot_be_shown_is_an_error(words: list[str], status: int, said: str) -> None:
     result = shown(*words)

@@ -46,7 +46,6 @@ app = typer.Typer(
     name="sync",
     help="Keep the same history on several machines.",
     cls=SyncGroup,
-    no_args_is_help=True,
     rich_markup_mode=None,
 )
 

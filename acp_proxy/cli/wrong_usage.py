@@ -1,0 +1,159 @@
+"""What to say of a wrong command line: what is wrong and what to write instead. Imported only then."""
+
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import typer
+
+from acp_proxy import shell_quote
+from acp_proxy.cli.wrapping import fit_to_stream
+
+_NEAR = 0.7
+"""How alike a wrong word and a command have to be: with less, `settings` is like `stats`."""
+_QUOTED = 20
+"""Characters of a wrong number in the message."""
+_NUMBERS = {
+    r"(?P<given>'.*') is not a valid int( range)?\.": "write a whole number, such as 20",
+    r"(?P<given>'.*') is not a valid float( range)?\.": "write a number, such as 2 or 0.5",
+    r"(?P<given>\S+) is not in the range x>=(?P<least>\S+)\.": "write {least} or more",
+}
+"""What to write instead of a wrong number, by the parsing library's message."""
+INSTEAD = {
+    ("list", "--all"): "acp-proxy list; for the archived ones: --archived",
+    ("browse", ""): "type the words there, or: acp-proxy search WORDS",
+    ("config", ""): "write it into the file that acp-proxy config names",
+    ("export", "--html"): "--format html",
+    ("export", "--md"): "--format md",
+    ("export", "--markdown"): "--format md",
+    ("export", "--json"): "--format json",
+    ("show", "--last"): "acp-proxy show last",
+    ("export", "--last"): "acp-proxy export last",
+}
+"""What to write instead of a frequent wrong option, by command and option; "": instead of a word too many."""
+_SYNONYMS = {
+    "archive": "hide",
+    "blame": "annotate who",
+    "browse": "tui ui",
+    "compress": "compact gzip zip",
+    "config": "env options preferences settings",
+    "continue": "fork resume switch",
+    "delete": "del erase remove rm trash",
+    "demo": "example try tutorial",
+    "diff": "changes files patch",
+    "doctor": "check diagnose health status test",
+    "editor": "emacs neovim nvim snippet vim",
+    "export": "backup copy cp dump html json markdown md pdf save share",
+    "help": "commands docs man",
+    "import": "load",
+    "list": "history log logs ps",
+    "pin": "favorite favourite keep star tag",
+    "prune": "clean cleanup empty gc purge",
+    "redact": "mask scrub",
+    "rename": "move mv name title",
+    "repair": "fix",
+    "replay": "play watch",
+    "restore": "recover undelete",
+    "restore, or: acp-proxy setup --undo": "undo",
+    "run": "exec record start wrap",
+    "search": "find grep rg",
+    "setup": "add configure enable init install jetbrains vscode zed",
+    "setup --undo": "disable uninstall",
+    "show": "cat open print read view",
+    "show --follow": "follow tail",
+    "stats": "cost costs du size tokens usage",
+    "sync now": "merge pull push",
+    "unarchive": "unhide",
+    "verify": "fsck validate",
+    "web": "dashboard gui http serve server",
+    "--install-completion": "completion completions",
+}
+"""Other words for commands."""
+ELSEWHERE = {word: f"acp-proxy {command}" for command, words in _SYNONYMS.items() for word in words.split()}
+_UPGRADE = ("update", "upgrade")
+
+
+def shorten(problem: Any) -> None:
+    """Make an error of the parsing library print what is wrong and what to write instead, in a line or two."""
+    if getattr(problem, "is_short", False):
+        return
+    problem.is_short = True
+    text = _explain(problem)
+    problem.show = lambda file=None: typer.echo(fit_to_stream(f"acp-proxy: {text}", sys.stderr), err=True)
+
+
+def _explain(problem: Any) -> str:
+    command = problem.ctx.command.name if problem.ctx is not None else ""
+    match type(problem).__name__:
+        case "MissingParameter":
+            return _explain_missing(problem)
+        case "NoSuchOption":
+            text = f"there is no option {problem.option_name}."
+            if instead := INSTEAD.get((command, problem.option_name)):
+                return f"{text} Instead: {instead}"
+            if near := _find_near(problem.option_name, problem.possibilities or []):
+                return f"{text} Did you mean {' or '.join(near)}?"
+            return f"{text} {_advise_help(problem.ctx)}"
+        case "BadParameter":
+            text = _explain_number(problem.message) or problem.message
+            if hint := problem.format_message().partition("'")[2].partition("': ")[0]:
+                text = f"{hint}: {text}"
+            return text if text.endswith((".", "?")) else f"{text}."
+        case "BadOptionUsage":
+            return f"{problem.option_name} needs a value behind it."
+    text = str(problem.message)
+    if found := re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", text, re.DOTALL):
+        text = f"{command} does not take: {found[1]}."
+        if instead := INSTEAD.get((command, "")):
+            return f"{text} Instead: {instead}"
+        takes_words = any(each.param_type_name == "argument" for each in problem.ctx.command.params)
+        return f"{text} {'Put a text of several words in quotes.' if takes_words else _advise_help(problem.ctx)}"
+    return text
+
+
+def _advise_help(context: typer.Context | None) -> str:
+    return f"To see all: {context.command_path if context is not None else 'acp-proxy'} --help"
+
+
+def explain_unknown_command(words: Sequence[str], path: str, here: Iterable[str], elsewhere: dict[str, str]) -> str:
+    """``words``: the wrong word and what follows it. ``path``: the group's. ``here``: its commands. ``elsewhere``:
+    other words, and the whole command that each means."""
+    word, rest = words[0], list(words[1:])
+    program, *group = path.split()
+    text = f"{group[-1]} has no command {word!r}." if group else f"there is no command {word!r}."
+    if word in _UPGRADE:
+        tools = "uv tool upgrade acp-proxy, pipx upgrade acp-proxy, or pip install --upgrade acp-proxy"
+        return f"{text} To upgrade, as you installed it: {tools}"
+    known = {name: f"{path} {name}" for name in here}
+    near = [] if word in elsewhere else get_close_matches(word, known, n=1, cutoff=_NEAR)
+    if whole := elsewhere.get(word) or known.get("".join(near)):
+        is_whole = not rest or ", or: " in whole
+        return f"{text} Did you mean: {whole if is_whole else f'{whole} {shell_quote.joined(rest)}'}?"
+    if shutil.which(word) is not None:
+        return f"{text} To start an agent: {shell_quote.joined([program, 'run', *words])}"
+    return f"{text} To see all: {path} help"
+
+
+def _find_near(option: str, others: Sequence[str]) -> list[str]:
+    """The options whose name is near. The library counts the dashes too, and finds --json near --long."""
+    return [each for each in others if get_close_matches(option.strip("-"), [each.strip("-")])]
+
+
+def _explain_missing(problem: Any) -> str:
+    """What a missing argument is, and the example in the command's help."""
+    about = getattr(problem.param, "help", None) or ""
+    examples = [line.strip() for line in (problem.ctx.command.help or "").split("\n") if "Example:" in line]
+    name = problem.format_message().split("'")[1] if problem.param is not None else "something"
+    return " ".join([f"{name} is missing: {about[:1].lower()}{about[1:].rstrip('.')}.", *examples[-1:]])
+
+
+def _explain_number(message: str) -> str | None:
+    """What to write instead of a wrong number, if the message is about one."""
+    for pattern, advice in _NUMBERS.items():
+        if found := re.fullmatch(pattern, message, re.DOTALL):
+            given = found["given"].strip("'")[:_QUOTED]
+            return f"{advice.format(**found.groupdict())}, not {given!r}"
+    return None
