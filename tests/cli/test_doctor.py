@@ -208,8 +208,10 @@ def test_an_editors_agent_that_does_not_exist_is_named_as_for_a_single_agent(roo
     command = [sys.executable, "-m", "acp_proxy", "run", "no-such-agent", SECRET]
     configure(home / ".config/zed/settings.json", lost={"command": command[0], "args": command[1:]}, kept=PROXIED)
     [text] = todo(doctor(root))
-    [*_, alone] = todo(doctor(root, "no-such-agent"))
-    assert text == f'Zed starts "lost" through acp-proxy, but {alone}'
+    cause = "no-such-agent is not in PATH, so it would not start. Install it, or give its absolute path."
+    assert text == f'Zed starts "lost" through acp-proxy, but {cause}'
+    [alone] = todo(doctor(root, "no-such-agent"))
+    assert (alone.startswith(cause), alone.endswith('Used by: "lost" in Zed.')) == (True, True)
 
 
 def test_a_configuration_that_does_not_parse_is_a_problem_with_its_place(root: Path, home: Path) -> None:
@@ -219,7 +221,7 @@ def test_a_configuration_that_does_not_parse_is_a_problem_with_its_place(root: P
     result = doctor(root)
     place = "it is not valid JSON at line 4, column 3: a comma or a closing bracket is missing"
     assert todo(result) == [f"{path} cannot be read: {place}. Correct the file."]
-    assert f"cannot be read: {place}\n" in result.stdout
+    assert "cannot be read; see above\n" in result.stdout
     assert ("Nothing is wrong" in result.stdout, "No editor on this machine" in result.stdout) == (False, False)
     assert told(root)["editors"][0]["problem"] == place
 
@@ -268,11 +270,19 @@ def test_a_missing_agent_of_an_editor_is_explained_with_acp_proxy_or_without(roo
     missing = {"command": "no-such-agent", "args": [SECRET]}
     behind = {**PROXIED, "args": ["-m", "acp_proxy", "run", "no-such-agent", SECRET]}
     configure(home / ".config/zed/settings.json", plain=missing, kept=behind)
-    why = "but no-such-agent is not in PATH, so it would not start. Install it, or give its absolute path."
-    assert todo(doctor(root)) == [
-        f'Zed starts "plain" directly, {why}',
-        f'Zed starts "kept" through acp-proxy, {why}',
-    ]
+    cause = "no-such-agent is not in PATH, so it would not start. Install it, or give its absolute path."
+    assert todo(doctor(root)) == [f'{cause} Used by: "plain" in Zed, "kept" in Zed.']
+
+
+def test_each_problem_is_said_once_and_the_worst_first(root: Path, home: Path) -> None:
+    root.write_text("")
+    configure(home / ".config/zed/settings.json", lost={"command": "no-such-agent"}, gone=GONE)
+    found = doctor(root, "no-such-agent")
+    of_store, of_agent, of_entry = todo(found)
+    assert (str(root) in of_store, of_agent[:13], "acp-proxy setup" in of_entry) == (True, "no-such-agent", True)
+    assert found.stdout.count("is not in PATH") == found.stdout.count(of_store) == 1
+    assert "  answers        no; see above\n" in found.stdout
+    assert "  recording      off; see above\n" in found.stdout
 
 
 def test_an_agent_without_a_name_is_recorded_under_its_command(root: Path) -> None:
@@ -311,7 +321,7 @@ def test_the_variables_of_run_apply(root: Path, tmp_path: Path, monkeypatch: pyt
     value = told(root, *answering_agent(tmp_path / "notes", {"initialize": offering()}))
     assert {one["by"] for one in value["agent"]["abilities"]} == {"nobody"}
     assert "it records nothing" in value["agent"]["abilities"][0]["why"]
-    assert [(one["isWrong"], "NO_RECORD" in one["text"]) for one in value["todo"][-1:]] == [(False, True)]
+    assert [(one["isWrong"], "NO_RECORD" in one["text"]) for one in value["todo"][:1]] == [(False, True)]
 
 
 @pytest.mark.parametrize("words", [(), ("AGENT",)])

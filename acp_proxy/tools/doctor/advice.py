@@ -1,11 +1,33 @@
 """What the user should do about a finding."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """``is_wrong`` False: nothing is broken; this is only advice."""
+    """``is_wrong`` False: nothing is broken; this is only advice. ``cause``: what several findings may have in common,
+    with what to do about it. ``where``: the agent of an editor that it was found for, or empty.
+    """
 
     text: str
     is_wrong: bool = True
+    cause: str = ""
+    where: str = ""
+
+
+def join_alike(found: Sequence[Advice]) -> list[Advice]:
+    """The same advice, with one for all that have one cause, in the place of the first."""
+    by_cause: dict[str, list[Advice]] = {}
+    for each in found:
+        by_cause.setdefault(each.cause or each.text, []).append(each)
+    joined = []
+    for first, *more in by_cause.values():
+        where = [each.where for each in (first, *more) if each.where]
+        text = (
+            f"{first.text if not first.where else first.cause} Used by: {', '.join(where)}."
+            if more and where
+            else first.text
+        )
+        joined.append(Advice(text, first.is_wrong))
+    return joined

@@ -100,7 +100,7 @@ def examine(agent_start: AgentStart, say: Callable[[str], None]) -> tuple[AgentR
         probe = Probe(agent_start.command, agent_start.umask, {**agent_start.variables, **os.environ})
     except OSError as problem:
         text, advice = _explain_failed_start(agent_start.command[0], problem)
-        return AgentReport(agent_start.command, text), [Advice(f"{text}. {advice}")]
+        return AgentReport(agent_start.command, text), [Advice(f"{text}. {advice}", cause=f"{text}. {advice}")]
     with probe:
         try:
             found, todo = _ask(probe, agent_start, say)

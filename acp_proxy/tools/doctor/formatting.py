@@ -21,6 +21,7 @@ _WIDTH = 14
 _COLUMN = 2 + _WIDTH + 1
 """Where the texts of a section begin."""
 _NUMBERED = re.compile(r"  \d+\. ")
+_ABOVE = "see above"
 _NAMELESS = "(none: acp-proxy uses the name of its command; run --agent-id sets another)"
 
 
@@ -92,20 +93,20 @@ def _format_store(store: StoreReport) -> Iterator[tuple[str, str]]:
     if not store.is_there:
         yield "state", "does not exist yet; the first session creates it" if store.off is None else "does not exist"
         if store.off is not None:
-            yield "recording", f"off: {store.off}"
+            yield "recording", f"off; {_ABOVE}"
         return
     if store.mode is not None:
         yield "mode", f"{store.mode:04o}"
     if store.off is not None:
-        yield "recording", f"off: {store.off}"
+        yield "recording", f"off; {_ABOVE}"
         return
     more = "with indexes and deleted sessions, which stats leaves out"
     yield "size", f"{formatting.format_size(store.size)}, {more}; files: {store.files}"
     yield "agents", str(store.agents)
     yield "sessions", str(store.sessions) if store.sessions is not None else "cannot be counted"
-    for path, reason in store.unreadable:
-        yield "damage", f"{path}: {reason}"
-    if not store.unreadable:
+    if store.unreadable:
+        yield "damage", f"{_ABOVE}; for a complete check: acp-proxy verify"
+    else:
         yield "damage", "none found by a quick check; for a complete one: acp-proxy verify"
     yield "recording", f"possible{f', {formatting.format_size(store.free)} free' if store.free is not None else ''}"
 
@@ -114,7 +115,7 @@ def _format_editor(found: Configuration, root: Path) -> Iterator[str]:
     yield make_line(f"  {found.editor.title:<{_WIDTH}} {found.path}")
     told = [f'"{agent.name}": {_format_way(agent, root)}' for agent in found.agents]
     if found.problem is not None:
-        told = [f"cannot be read: {found.problem}"]
+        told = [f"cannot be read; {_ABOVE}"]
     elif found.mentions is not None:
         told = ["mentions acp-proxy" if found.mentions else "does not mention acp-proxy"]
     for text in told or ["no agents"]:
@@ -131,7 +132,7 @@ def _format_way(agent: ConfiguredAgent, root: Path) -> str:
 
 def _format_agent(found: AgentReport) -> Iterator[tuple[str, str]]:
     if found.problem is not None:
-        yield "problem", found.problem
+        yield "answers", f"no; {_ABOVE}"
         yield from (("on stdout", text) for text in dict.fromkeys(found.stray))
         yield from (("on stderr", text) for text in found.stderr)
         return

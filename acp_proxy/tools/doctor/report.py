@@ -13,7 +13,7 @@ from acp_proxy.errors import StoreRefused, UsageError
 from acp_proxy.proxy.capabilities import Modes
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.doctor import agent_report, store_report
-from acp_proxy.tools.doctor.advice import Advice
+from acp_proxy.tools.doctor.advice import Advice, join_alike
 from acp_proxy.tools.doctor.agent_report import AgentReport, AgentStart
 from acp_proxy.tools.doctor.store_report import StoreReport
 from acp_proxy.tools.doctor.versions import versions
@@ -50,14 +50,10 @@ def diagnose(
     """``words``: an agent's command, as ``split_run_command`` takes it, or none. ``umask``: the user's own umask.
     ``registry``: goes before that of the command. Raises UsageError.
     """
-    store, todo = store_report.examine(root)
+    store, of_store = store_report.examine(root)
     found = versions()
-    todo += [
-        Advice(f"{name} is missing. Install acp-proxy again.") for name, version in found.items() if version is None
-    ]
     editors = find_configurations(machine)
-    todo += _advise_on_editors(editors, root)
-    todo += [Advice(text) for text in config_file.read_own()[1]]
+    todo = [Advice(text) for text in config_file.read_own()[1]]
     given, command = split_run_command(words or ["agent"], {})
     try:
         given, command = split_run_command(words or ["agent"], dict(machine.environment))
@@ -71,11 +67,18 @@ def diagnose(
                 is_wrong=False,
             )
         )
-    examined = None
+    examined, of_agent = None, list[Advice]()
     if words:
-        examined, more = _examine_agent(root, store, given, command, seconds, umask, say, registry)
-        todo += more
-    return Diagnosis(store, found, editors, examined, todo)
+        examined, of_agent = _examine_agent(root, store, given, command, seconds, umask, say, registry)
+    todo = [  # the worst first: nothing is recorded; what the user asked about; some agents do not start
+        *(of_store if store.off is not None else ()),
+        *of_agent,
+        *(Advice(f"{name} is missing. Install acp-proxy again.") for name, version in found.items() if version is None),
+        *todo,
+        *_advise_on_editors(editors, root),
+        *(of_store if store.off is None else ()),
+    ]
+    return Diagnosis(store, found, editors, examined, join_alike(todo))
 
 
 def diagnose_agent(
@@ -108,7 +111,10 @@ def _examine_agent(
         return AgentReport(command, text), [Advice(text[:1].upper() + text[1:])]
     agent_start = _make_start(root, store, given, agent.words, seconds, umask)
     found, todo = agent_report.examine(replace(agent_start, variables=agent.variables), say)
-    return found, [*todo, *([Advice(agent.problem, is_wrong=False)] if agent.problem is not None else [])]
+    if agent.problem is not None and todo:  # it is no id of the registry either
+        why = agent.problem.removeprefix(f"{command[0]} is no program here, and ")
+        todo[0] = replace(todo[0], text=f"{todo[0].text} {why[:1].upper()}{why[1:]}")
+    return found, todo
 
 
 def _make_start(
@@ -149,20 +155,21 @@ def _advise_on_editors(editors: list[Configuration], root: Path) -> list[Advice]
         if found.problem is not None:
             todo.append(Advice(f"{found.path} cannot be read: {found.problem}. Correct the file."))
         for one in found.agents:
-            todo += _advise_on_entry(f'{found.editor.title} starts "{one.name}"', one, name, root)
+            todo += _advise_on_entry(found.editor.title, one, name, root)
     if not any(found.is_proxied or found.problem is not None for found in editors):
         text = "No editor on this machine starts an agent through acp-proxy. To set them up:"
         todo.append(Advice(f"{text} acp-proxy setup", is_wrong=False))
     return todo
 
 
-def _advise_on_entry(starts: str, one: ConfiguredAgent, editor: Name, root: Path) -> Iterator[Advice]:
+def _advise_on_entry(title: str, one: ConfiguredAgent, editor: Name, root: Path) -> Iterator[Advice]:
+    starts = f'{title} starts "{one.name}"'
     if one.program is not None and not _is_there(one.program):
         text = f"{starts} with {one.program}, which does not exist."
         yield Advice(f"{text} To write the present path there: acp-proxy setup --editor {editor}")
     if one.missing is not None:
-        text, advice = agent_report.explain_missing_program(one.missing)
-        yield Advice(f"{starts} {one.way.value}, but {text}. {advice}")
+        cause = ". ".join(agent_report.explain_missing_program(one.missing))
+        yield Advice(f"{starts} {one.way.value}, but {cause}", cause=cause, where=f'"{one.name}" in {title}')
     if one.problem is not None:
         yield Advice(f"{starts} through acp-proxy, which exits immediately with status 2: {one.problem}")
     elif one.way is Way.PROXIED and not one.is_recorded:
