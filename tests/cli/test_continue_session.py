@@ -1,6 +1,7 @@
 """A copy of a session for another agent: which agent is meant, and what the copy has."""
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -115,4 +116,28 @@ def test_a_command_that_is_no_agent_is_refused(store: Both, command: list[str]) 
     words = ["sessions", "continue", "--store", str(store.root), "mine", "--", *command]
     result = CliRunner().invoke(app, words)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "acp-proxy doctor AGENT" in result.stderr
+    assert f"acp-proxy doctor {command[0]}" in result.stderr
+
+
+def test_an_agent_without_sessions_is_found_by_its_name_in_an_editor(
+    store: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HOME", "USERPROFILE"):  # the second one is Windows'
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    settings = tmp_path / ".jetbrains" / "acp.json"
+    settings.parent.mkdir()
+    agent = ["-m", "acp_proxy", "run", sys.executable, "-m", "acp_proxy.tools.demo.agent", "--memory", "m"]
+    entry = {"command": sys.executable, "args": agent, "env": {"PYTHONPATH": os.getcwd()}}
+    settings.write_text(json.dumps({"agent_servers": {"Gamma (recorded)": entry}}))
+    monkeypatch.setenv("PYTHONPATH", "")
+    monkeypatch.chdir(tmp_path)
+    result = run(store, "continue", "mine", "--with", "gamma")
+    assert (result.exit_code, "from the list of demo-agent's sessions" in result.stderr) == (0, True), result.output
+    assert len(told(store, "list")) == 3
+
+
+def test_what_is_no_agent_by_any_name_is_answered_with_those_that_are(store: Both) -> None:
+    _, said = refused(store, "continue", "mine", "--with", "nobody")
+    assert "Agents with sessions here: alpha, beta." in said
+    assert "nobody is no program here" in said

@@ -31,14 +31,14 @@ def continue_session(
     session: SessionArgument,
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="-- AGENT", help="The other agent's command, if it has no recorded session yet."),
+        typer.Argument(metavar="-- AGENT", help="Instead of --with: the other agent's command."),
     ] = None,
     other: Annotated[
         str,
         typer.Option(
             "--with",
             metavar="NAME",
-            help="The other agent: a name as --agent takes it.",
+            help="The other agent: a name as --agent takes it, or its name in an editor's settings or the registry.",
             autocompletion=completion.complete_agent,
         ),
     ] = "",
@@ -50,21 +50,21 @@ def continue_session(
 
     The other agent gets a copy of the session. Its next list shows the copy. When you open it, you see the whole
     conversation, and the agent gets a record of it with your next prompt. The first agent's session does not change.
-    Instead of --with, you can give the other agent's command after --. It is started once, for its name.
+    An agent that has no recorded session yet is started once, for its name.
 
     Example: acp-proxy continue last --with opencode
     """
     os.umask(own := os.umask(0))
     with report_errors():
-        if bool(other) == bool(command):
-            raise UsageError("continue needs either --with NAME or -- AGENT [ARGS…]. Give one of them.")
         opened = open_store(store, change=True)
+        if bool(other) == bool(command):
+            either = "continue takes either --with NAME or -- AGENT [ARGS…]."
+            raise UsageError(f"{either} {_list_agents(opened)}")
         row = choose_session(opened, session, agent)
-        about: dict[str, object] = {"name": None, "version": None}
         if command:
             folder, about = _ask_agent(opened, command, own, registry)
         else:
-            folder = _find_folder(opened, other, row.agent)
+            folder, about = _find_agent(opened, other, row.agent, own, registry)
         name = name_agent(folder)
         if folder == row.agent:
             raise AcpProxyError(f"the session is one of {name} already. Open it in your editor.")
@@ -78,18 +78,36 @@ def continue_session(
     typer.echo(sanitize.make_line(f"To continue, open it from the list of {name}'s sessions in your editor."), err=True)
 
 
-def _find_folder(store: Sessions, other: str, but: str) -> str:
-    """The folder of the agent that the user means. Raises AcpProxyError."""
+def _find_agent(store: Sessions, other: str, but: str, umask: int, registry: str) -> tuple[str, dict[str, object]]:
+    """The folder, name and version of the agent that the user means. Raises AcpProxyError."""
+    from acp_proxy.tools.doctor.ask_name import find_in_settings
+
     found = store.list_agents(other)
     if len(found) > 1 and but in found:
         found.remove(but)
-    if len(found) == 1:
-        return found[0]
-    if found:
+    if len(found) > 1:
         names = ", ".join(sorted(session_lines.name_agents(found).values()))
-        raise AcpProxyError(f"--with {other!r} matches several agents: {names}. Give one of these.")
-    command = "acp-proxy continue SESSION -- AGENT [ARGS…]"
-    raise AcpProxyError(f"no agent called {other!r} has a recorded session yet. Give its command instead: {command}")
+        raise UsageError(f"--with {other!r} matches several agents: {names}. Give one of these.")
+    if found:
+        return found[0], {"name": None, "version": None}
+    words, environment = find_in_settings(other) or ([other], {})
+    os.environ.update(environment)
+    try:
+        return _ask_agent(store, words, umask, registry)
+    except AcpProxyError as problem:
+        if words != [other]:
+            raise
+        raise AcpProxyError(
+            f"no agent called {other!r} has a recorded session or is in an editor's settings. {_list_agents(store)}",
+            f"It cannot be started either: {problem}",
+        ) from problem
+
+
+def _list_agents(store: Sessions) -> str:
+    """Which other agents a user can mean."""
+    names = ", ".join(sorted(session_lines.name_agents(store.list_agents()).values()))
+    known = f"Agents with sessions here: {names}." if names else "No agent has a recorded session yet."
+    return f"{known} For another: acp-proxy continue SESSION -- AGENT [ARGS…]"
 
 
 def _ask_agent(store: Sessions, command: list[str], umask: int, registry: str) -> tuple[str, dict[str, object]]:

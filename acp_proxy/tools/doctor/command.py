@@ -9,7 +9,6 @@ import typer
 
 from acp_proxy.cli.common import RegistryOption, StoreOption, find_root, report_wrong_usage
 from acp_proxy.cli.wrapping import fit_to_stream
-from acp_proxy.errors import UsageError
 
 _DAY = 24 * 60 * 60.0
 _SECONDS = 30.0
@@ -67,20 +66,11 @@ def _find_by_name(words: list[str]) -> tuple[list[str], dict[str, str]]:
 
     Raises UsageError if several names begin so.
     """
-    from acp_proxy.tools.editors.agent_names import find_beginning, find_name
-    from acp_proxy.tools.editors.config_dirs import find_machine
-    from acp_proxy.tools.editors.launch_commands import find_started_agents
+    from acp_proxy.tools.doctor.ask_name import find_in_settings
 
-    name = " ".join(words)
     if not words or shutil.which(words[0]) is not None:
         return words, {}
-    agents = {each.name: each for each in reversed(find_started_agents(find_machine())) if each.words is not None}
-    found = find_name(agents, name) or find_beginning(agents, name)
-    if len(found) > 1:
-        raise UsageError(f"several agents begin with {name!r}: {', '.join(found)}. Give one of these, or a command.")
-    for each in found:
-        return list(agents[each].words or ()), dict(agents[each].environment)
-    return words, {}
+    return find_in_settings(" ".join(words)) or (words, {})
 
 
 def _say(text: str) -> None:
