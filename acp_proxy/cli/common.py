@@ -1,6 +1,7 @@
 """Options and functions shared by the commands on recorded sessions: which store, and which session."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -265,6 +266,8 @@ def choose_session(store: Sessions, selector: str, agent: str, *, whole: bool = 
         )
     if found:
         return found[0]
+    if unknown := explain_unknown_agent(store, agent):
+        raise NoSuchSession(unknown)
     titled = store.find_titled(selector, agent) if selector != LAST else []
     if not titled and os.path.isfile(selector):
         to = f"To watch it: {shell_quote.joined(['acp-proxy', 'replay', selector])}. "
@@ -272,7 +275,9 @@ def choose_session(store: Sessions, selector: str, agent: str, *, whole: bool = 
     if not titled and not store.list_agents():
         raise NoSuchSession("no session is recorded yet. To set up your editor: acp-proxy setup")
     if not titled:
-        raise NoSuchSession(f"no session matches {selector!r}. To see all sessions: acp-proxy list")
+        text = f"no session matches {selector!r}. To see all sessions: acp-proxy list"
+        is_id = re.fullmatch(r"[0-9a-f-]*|last", selector)
+        raise NoSuchSession(text if is_id else f"{text}. To search in them: {write_command('search', [selector])}")
     if len(titled) > 1:
         raise NoSuchSession(
             f"the titles of several sessions match {selector!r}:",
@@ -286,6 +291,14 @@ def choose_session(store: Sessions, selector: str, agent: str, *, whole: bool = 
             "With --yes, give the id instead.",
         )
     return titled[0]
+
+
+def explain_unknown_agent(store: Sessions, agent: str) -> str | None:
+    """Which agents there are, if none is called as ``--agent`` says; None if one is."""
+    if not agent or store.list_agents(agent) or not (known := store.list_agents()):
+        return None
+    names = ", ".join(sanitize.make_line(name) for name in sorted(session_lines.name_agents(known).values()))
+    return f"no agent called {agent!r} has sessions here. Those that have: {names}"
 
 
 def mask_as_run(title: str | None) -> str | None:

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from acp_proxy import shell_quote
-from acp_proxy.cli.common import AgentOption, StoreOption, open_store, report_errors, shorten_ids
+from acp_proxy.cli.common import (
+    AgentOption,
+    StoreOption,
+    explain_unknown_agent,
+    open_store,
+    report_errors,
+    shorten_ids,
+)
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.cli.session_filter import BranchOption, CwdOption, HereOption, SinceOption, UntilOption, make_filter
 from acp_proxy.cli.wrapping import fit_to_stream
@@ -113,7 +120,8 @@ def list_sessions(
         rows = islice(newest if sort == "newest" else iter(sorted(newest, key=_KEYS[sort])), limit)
         first = list(islice(rows, ROWS_TOGETHER))
         if not first and not as_json:
-            text = explain_empty_list(opened, narrowed=wanted.is_narrow or pinned, archived=archived, words=words or ())
+            is_narrow = wanted.is_narrow or pinned
+            text = explain_empty_list(opened, narrowed=is_narrow, agent=agent, archived=archived, words=words or ())
             typer.echo(fit_to_stream(text, sys.stderr), err=True)
         elif as_json:
             with open_pager(find_screen()) as say:
@@ -125,8 +133,12 @@ def list_sessions(
             raise typer.Exit(1)
 
 
-def explain_empty_list(store: Sessions, *, narrowed: bool, archived: bool = False, words: Sequence[str] = ()) -> str:
+def explain_empty_list(
+    store: Sessions, *, narrowed: bool, agent: str = "", archived: bool = False, words: Sequence[str] = ()
+) -> str:
     """The message for an empty list: the reason, and what to do."""
+    if unknown := explain_unknown_agent(store, agent):
+        return f"{unknown[:1].upper()}{unknown[1:]}"
     if words and next(store.list_newest(), None) is not None:
         search = sanitize.make_line(shell_quote.joined(["acp-proxy", "search", *words]))
         return f"No title or directory has these words. To look in what was said: {search}"

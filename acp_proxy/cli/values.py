@@ -10,6 +10,8 @@ from acp_proxy.errors import UsageError
 from acp_proxy.views import formatting
 
 _SECONDS = {"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60, "w": 7 * 24 * 60 * 60}
+_UNIT = r"s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:ours?)?|d(?:ays?)?|w(?:eeks?)?"
+_PERIOD = re.compile(rf"([0-9]{{1,6}}) ?({_UNIT})(?: ago)?")
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
@@ -22,9 +24,9 @@ def parse_seconds(option: str, text: str) -> float:
 
 
 def parse_period(text: str) -> float | None:
-    """``7d`` in seconds; None for any other text."""
-    match = re.fullmatch(r"([0-9]{1,6})([smhdw])", text)
-    return float(int(match[1]) * _SECONDS[match[2]]) if match is not None else None
+    """``7d``, ``7 days`` or ``7 days ago`` in seconds; None for any other text."""
+    match = _PERIOD.fullmatch(text)
+    return float(int(match[1]) * _SECONDS[match[2][0]]) if match is not None else None
 
 
 def parse_size(option: str, text: str) -> int:

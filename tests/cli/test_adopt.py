@@ -432,3 +432,10 @@ def test_only_these_requests_are_sent(store: Both, agent: ListingAgent, tmp_path
         {"sessionId": "s1", "cwd": str(tmp_path), "mcpServers": []},
     )
     assert (close["method"], close["params"]) == ("session/close", {"sessionId": "s1"})
+
+
+def test_a_word_that_is_no_agent_is_refused_before_any_question(store: Both) -> None:
+    result = adopt(store, "no-such-agent", answer="y\n")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("acp-proxy: no-such-agent is no program here, and ")
+    assert "Continue?" not in result.stderr

@@ -79,8 +79,14 @@ def test_agents_with_the_same_session_are_shown_with_their_scopes(store: Store) 
     assert run(store, "show", "same", "--agent", "other").exit_code == 0
 
 
-def test_stats_and_list_give_the_same_message_for_an_unknown_agent(store: Store) -> None:
-    for command in ("list", "stats"):
-        result = run(store, command, "--agent", "nobody")
-        assert (result.exit_code, result.stdout) == (0, "")
-        assert result.stderr == "No session matches. To see all sessions: acp-proxy list\n"
+@pytest.mark.parametrize("words", [("list",), ("stats",), ("stats", "--tokens"), ("search", "hello")])
+def test_an_unknown_agent_is_answered_with_those_that_there_are(store: Store, words: tuple[str, ...]) -> None:
+    result = run(store, *words, "--agent", "nobody")
+    assert (result.exit_code, result.stdout) == (words[0] == "search", "")
+    names = "claude-agent-acp, claude-code-acp, github-copilot"
+    assert result.stderr == f"No agent called 'nobody' has sessions here. Those that have: {names}\n"
+
+
+def test_a_session_of_an_unknown_agent_is_answered_with_those_that_there_are(store: Store) -> None:
+    said = run(store, "show", "last", "--agent", "nobody").stderr
+    assert said.startswith("acp-proxy: no agent called 'nobody' has sessions here. Those that have: claude-agent-acp, ")

@@ -7,7 +7,11 @@ from acp_proxy.errors import UsageError
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("0s", 0), ("90m", 5400), ("12h", 43_200), ("7d", 604_800), ("2w", 1_209_600)]
+    ("text", "seconds"),
+    [
+        *[("0s", 0), ("90m", 5400), ("12h", 43_200), ("7d", 604_800), ("2w", 1_209_600)],
+        *[("90 min", 5400), ("12hours", 43_200), ("7 days", 604_800), ("1 week ago", 604_800), ("5 secs", 5)],
+    ],
 )
 def test_a_period_is_a_number_and_a_unit(text: str, seconds: int) -> None:
     assert values.parse_seconds("--older-than", text) == seconds
@@ -31,7 +35,7 @@ def test_a_size_uses_powers_of_1024_or_of_1000_if_it_ends_in_b(text: str, size: 
     assert values.parse_size("--max-size", text) == size
 
 
-@pytest.mark.parametrize("text", ["", "7", "d", "-1d", "1y", "1 d", "1.5h", "٣d", "9999999d"])
+@pytest.mark.parametrize("text", ["", "7", "d", "-1d", "1y", "1  d", "1 dayz", "2 months", "1.5h", "٣d", "9999999d"])
 def test_a_wrong_period_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--older-than"):
         values.parse_seconds("--older-than", text)

@@ -65,7 +65,7 @@ def test_empty_lists_say_what_to_do(store: Store) -> None:
     assert refused(store, "unarchive", "last")[0] == 1
     printed(store, "archive", "one", "two", "three")
     assert "acp-proxy list --archived" in run(store, "list").stderr
-    assert "acp-proxy list --archived" in run(store, "list", "--archived", "--agent", "other").stderr
+    assert "acp-proxy list --archived" in run(store, "list", "--archived", "--cwd", "/other").stderr
 
 
 def test_one_unknown_session_changes_nothing(store: Store) -> None:

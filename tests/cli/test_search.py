@@ -300,7 +300,7 @@ def test_parts_may_be_combined_and_are_found_with_calls(store: Both) -> None:
 
 
 def test_no_match_exits_with_1(store: Both) -> None:
-    for words in (("nothing",), ("nothing", "--json"), ("login", "--agent", "nobody")):
+    for words in (("nothing",), ("nothing", "--json"), ("login", "--agent", "one", "--since", "2999-01-01")):
         two_sessions(store)
         result = run(store, *words)
         assert (result.exit_code, result.stdout) == (1, "[]\n" if "--json" in words else "")

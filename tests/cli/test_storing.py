@@ -217,11 +217,14 @@ def test_a_session_is_named_by_its_title_or_a_part_of_it(entitled: Both, given: 
     assert f"\n{session}  " in printed(entitled, "show", given)
 
 
-@pytest.mark.parametrize("given", ["", "no such title"])
-def test_a_word_that_is_in_no_title_is_refused(entitled: Both, given: str) -> None:
+@pytest.mark.parametrize(
+    ("given", "more"),
+    [("", ""), ("0af3", ""), ("no such title", ". To search in them: acp-proxy search 'no such title'")],
+)
+def test_a_word_that_is_in_no_title_is_refused(entitled: Both, given: str, more: str) -> None:
     assert refused(entitled, "show", given) == (
         1,
-        f"acp-proxy: no session matches {given!r}. To see all sessions: acp-proxy list\n",
+        f"acp-proxy: no session matches {given!r}. To see all sessions: acp-proxy list{more}\n",
     )
 
 

@@ -201,17 +201,22 @@ def _find_candidates(words: list[str], root: "os.PathLike[str]", registry: str) 
     from acp_proxy.tools.registry.resolve import ResolvedAgent, resolve
 
     def find(command: list[str], source: str) -> ResolvedAgent:
-        found = resolve(command, Registry(registry or source, say=print_on_stderr), print_on_stderr, may_wait=True)
+        return resolve(command, Registry(registry or source, say=print_on_stderr), print_on_stderr, may_wait=True)
+
+    def find_or_warn(command: list[str], source: str) -> ResolvedAgent:
+        found = find(command, source)
         if found.problem is not None:
             print_on_stderr(found.problem)
         return found
 
     if not words:
-        return list_asked(find_started_agents(find_machine()), os.environ, Path(root), find)
+        return list_asked(find_started_agents(find_machine()), os.environ, Path(root), find_or_warn)
     if words[0] == "run":  # copied from an editor's arguments
         words = ["acp-proxy", *words]
     given, command = split_run_command(words, dict(os.environ))
     agent = find(command, given["registry"])
+    if agent.problem is not None:
+        raise AcpProxyError(agent.problem)
     environment = tuple({**agent.variables, **os.environ}.items()) if agent.variables else None
     name, agent_id = name_command(agent.words), given["agent-id"] or None
     return [AskedAgent(name, tuple(agent.words), environment, agent_id, given["redact"])], []

@@ -86,6 +86,6 @@ def browse(
         opened = open_store(store)
         first = tuple(islice(wanted.list_newest(opened, archived), _FIRST))
         if not first and not archived:
-            print_on_stderr(explain_empty_list(opened, narrowed=wanted.is_narrow))
+            print_on_stderr(explain_empty_list(opened, narrowed=wanted.is_narrow, agent=agent))
             return
         _show(opened, wanted, first, archived=archived)

@@ -172,8 +172,8 @@ def search(
                 for text in _format_hits(opened, result.hits, target, options):
                     say(text)
         if not result.hits:
-            if next(opened.list_newest(), None) is None:
-                text = explain_empty_list(opened, narrowed=False)
+            if next(opened.list_newest(agent), None) is None:
+                text = explain_empty_list(opened, narrowed=bool(agent), agent=agent)
             elif about:
                 text = "Nothing matches as it is. Without --json, what comes near is shown."
             else:

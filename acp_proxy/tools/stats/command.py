@@ -78,7 +78,7 @@ def stats(
         opened = open_store(store)
         agents, failed = measure_usage(opened, wanted, "month" if by == "agent" else by)
         if not agents and not as_json:
-            typer.echo(explain_empty_list(opened, narrowed=wanted.is_narrow), err=True)
+            print_on_stderr(explain_empty_list(opened, narrowed=wanted.is_narrow, agent=agent))
     if as_json:
         from acp_proxy.tools.stats.report import encode_report
 
@@ -123,7 +123,7 @@ def _show_tokens(store: Sessions, session_filter: SessionFilter, by: _By, file: 
             for line in format_report(report, by, prices, home):
                 say(f"{line}\n")
     else:
-        print_on_stderr(explain_empty_list(store, narrowed=session_filter.is_narrow))
+        print_on_stderr(explain_empty_list(store, narrowed=session_filter.is_narrow, agent=session_filter.agent))
     for model in report.without_price:
         print_on_stderr(f"No price: {sanitize.make_line(model) or '(model not known)'}")
     for text in report.failed:
