@@ -1,7 +1,6 @@
 """The errors that a user can see. Each text says what happened and what to do."""
 
 import errno
-import sys
 
 
 class AcpProxyError(Exception):
@@ -107,32 +106,6 @@ _WHERE_NOT = {
 
 class NotImported(AcpProxyError):
     """The file is not a transcript, or cannot be imported as it is."""
-
-
-_EXTRAS = {"mcp": "mcp", "sync": "obstore", "web": "uvicorn"}
-"""The extras of the distribution, each with a package that it brings: what mcp brings is enough for web, too."""
-
-
-def advise_install(extra: str) -> str:
-    """The command that adds an extra to this installation, and keeps those that it has."""
-    from importlib.util import find_spec  # few need the advice
-
-    has = [name for name, package in _EXTRAS.items() if name == extra or find_spec(package) is not None]
-    place = sys.prefix.replace("\\", "/")
-    tools = {"/uv/tools/": "uv tool install --force", "/pipx/": "pipx install --force"}
-    tool = next((tool for part, tool in tools.items() if part in place), "pip install")
-    return f"{tool} '.[{','.join(has)}]'"
-
-
-def explain_no_mcp() -> str:
-    """Why an agent cannot look up earlier sessions, if acp-proxy was installed without that."""
-    return f"recall needs the package mcp. Install acp-proxy with it, in its clone: {advise_install('mcp')}"
-
-
-def explain_no_web() -> str:
-    """Why there are no pages in the browser, if acp-proxy was installed without them."""
-    needs = "web needs the packages starlette and uvicorn. Install acp-proxy with them, in its clone"
-    return f"{needs}: {advise_install('web')}"
 
 
 REPLACED = "acp-proxy was upgraded or removed"

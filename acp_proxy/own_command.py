@@ -20,7 +20,7 @@ their platform, and a browser numbers what it downloads twice."""
 _COMMANDS = frozenset({"acp-proxy", "acp-proxy.exe"})
 _PASSING = frozenset({"archive-v0", ".cache", "_npx", "tmp"})
 """Temporary directories, into which ``uvx`` and ``pipx run`` install."""
-_RUNNERS = {"uv": ("uvx", "acp-proxy"), "pipx": ("pipx", "run", "acp-proxy")}
+_RUNNERS = {"archive-v0": ("uvx", "acp-proxy"), "pipx": ("pipx", "run", "acp-proxy")}
 """What starts acp-proxy without installing it: by a part of the path, its own words."""
 
 
@@ -56,6 +56,18 @@ def settings_command() -> tuple[list[str], str | None]:
         if part in parts and (found := which(runner)):
             return [found, *rest], None  # it keeps what it has downloaded
     return [path], "this path is in a temporary directory. To install acp-proxy: uv tool install, or pipx install."
+
+
+def typed_command() -> list[str]:
+    """The words with which a user starts this acp-proxy in a shell."""
+    from shutil import which
+
+    found = which("acp-proxy")
+    if found is not None and not _PASSING & set(found.replace("\\", "/").split("/")):
+        return ["acp-proxy"]
+    words, _ = settings_command()
+    name = os.path.basename(words[0])
+    return [name if which(name) == words[0] else words[0], *words[1:]]
 
 
 def _advise_on_name(path: str) -> str | None:

@@ -51,7 +51,8 @@ def printed(*words: str, settings: Mapping[str, str] | None = None) -> Iterator[
     """The lines that `acp-proxy` prints on a terminal, with their times."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
-    environment = os.environ | {"TERM": "dumb", "NO_COLOR": "1", "TZ": "UTC", **(settings or {})}
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])  # where acp-proxy is installed
+    environment = os.environ | {"PATH": path, "TERM": "dumb", "NO_COLOR": "1", "TZ": "UTC", **(settings or {})}
     began, rest = time.monotonic(), b""
     with subprocess.Popen(
         [sys.executable, "-m", "acp_proxy", *words], stdin=theirs, stdout=theirs, stderr=theirs, env=environment

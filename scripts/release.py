@@ -129,6 +129,12 @@ def check_contents(wheel: Path, sdist: Path) -> None:
         raise Wrong("\n".join(problems))
 
 
+def project_urls() -> dict[str, str]:
+    """The addresses in pyproject.toml, by name."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return dict(project["project"]["urls"])
+
+
 def dead_links(description: str) -> list[str]:
     """The links and pictures that lead nowhere on a package index, and HTML, which may contain some."""
     blocks = MarkdownIt().parse(description)
@@ -292,6 +298,8 @@ def main() -> None:
         built = build(away)
         check_contents(*built)
         check_description(built[0])
+        if "Repository" not in project_urls():
+            unchecked.reasons.append("the project's address (pyproject.toml has none: docs/releasing.md)")
         run("twine", "check", "--strict", *built)
         for kept in (DIST, PACKAGES, FILES):
             shutil.rmtree(kept, ignore_errors=True)

@@ -2,14 +2,12 @@
 
 import errno
 import sqlite3
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from acp_proxy import errors
 from acp_proxy.errors import errno_name
 
 
@@ -47,20 +45,3 @@ def test_errors_without_a_known_errno_are_eio() -> None:
     assert errno_name(PermissionError(13, "Permission denied")) == "EACCES"
     assert errno_name(TimeoutError(errno.ETIMEDOUT, "")) == "ETIMEDOUT"
     assert errno_name(OSError("made up")) == errno_name(OSError(99_999, "made up")) == errno_name(ValueError()) == "EIO"
-
-
-@pytest.mark.parametrize(
-    ("prefix", "tool"),
-    [
-        ("/home/ada/.local/share/uv/tools/acp-proxy", "uv tool install --force"),
-        ("/home/ada/.local/share/pipx/venvs/acp-proxy", "pipx install --force"),
-        ("/home/ada/clone/.venv", "pip install"),
-    ],
-)
-def test_the_advice_to_install_an_extra_keeps_the_others(
-    monkeypatch: pytest.MonkeyPatch, prefix: str, tool: str
-) -> None:
-    monkeypatch.setattr(sys, "prefix", prefix)
-    monkeypatch.setattr(errors, "_EXTRAS", {"mcp": "no_such_package", "sync": "json"})
-    assert errors.advise_install("mcp") == f"{tool} '.[mcp,sync]'"
-    assert errors.advise_install("sync") == f"{tool} '.[sync]'"

@@ -14,6 +14,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "shell_quote": set(),
     "own_command": set(),
+    "installation": {"shell_quote", "own_command"},
     "config": {"errors"},
     "protocol": {"errors"},
     "transcript": {"protocol", "shell_quote", "errors"},
@@ -26,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "views": {"replay", "store", "redaction", "transcript", "protocol", "shell_quote", "errors"},
     "api": {"views", "store", "transcript", "protocol", "config", "errors"},
     "run": {"recording", "proxy", "store", "replay", "comparison", "redaction", "transcript", "protocol", "config"}
-    | {"shell_quote", "own_command", "errors"},
+    | {"shell_quote", "own_command", "installation", "errors"},
     "cli": {
         "run",
         "views",
@@ -36,11 +37,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "protocol",
         "config",
         "shell_quote",
+        "installation",
         "errors",
         "__init__",
     },
     "tools": {"cli", "api", "run", "recording", "views", "proxy", "store", "replay", "comparison", "redaction"}
-    | {"transcript", "protocol", "config", "shell_quote", "own_command", "errors", "__init__"},
+    | {"transcript", "protocol", "config", "shell_quote", "own_command", "installation", "errors", "__init__"},
     "__init__": {"api", "errors"},
     "__main__": {"tools", "cli", "run", "errors", "__init__"},
 }

@@ -63,6 +63,25 @@ def test_a_runner_that_installs_into_a_cache_is_named_instead(
     assert started_by(path, monkeypatch) == ([str(command), *rest], None)
 
 
+@pytest.mark.parametrize(
+    ("argv", "on_path", "typed"),
+    [
+        ("bin/acp-proxy", ["bin/acp-proxy"], ["acp-proxy"]),
+        ("archive-v0/x/acp-proxy", ["archive-v0/x/acp-proxy", "tools/uvx"], ["uvx", "acp-proxy"]),
+        ("bin/acp-proxy", [], ["{}/bin/acp-proxy"]),
+    ],
+)
+def test_what_a_user_types_is_what_the_shell_finds(
+    argv: str, on_path: list[str], typed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in on_path:
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).touch(mode=0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join(str((tmp_path / name).parent) for name in on_path))
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / argv), "demo"])
+    assert own_command.typed_command() == [word.format(tmp_path) for word in typed]
+
+
 def test_a_temporary_directory_gets_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     words, advice = started_by("/home/user/.cache/uv/archive-v0/x/bin/acp-proxy", monkeypatch)

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from acp_proxy import shell_quote
+from acp_proxy import installation, shell_quote
 from acp_proxy.cli.wrapping import fit_to_stream
 
 _NEAR = 0.7
@@ -99,7 +99,8 @@ def _explain(problem: Any) -> str:
             return f"{text} {_advise_help(problem.ctx)}"
         case "BadParameter":
             text = _explain_number(problem.message) or problem.message
-            if hint := problem.format_message().partition("'")[2].partition("': ")[0]:
+            named = problem.format_message().removesuffix(problem.message)  # such as: … for '--limit' / '-n':
+            if hint := named.partition("'")[2].partition("'")[0]:
                 text = f"{hint}: {text}"
             return text if text.endswith((".", "?")) else f"{text}."
         case "BadOptionUsage":
@@ -125,8 +126,7 @@ def explain_unknown_command(words: Sequence[str], path: str, here: Iterable[str]
     program, *group = path.split()
     text = f"{group[-1]} has no command {word!r}." if group else f"there is no command {word!r}."
     if word in _UPGRADE:
-        tools = "uv tool upgrade acp-proxy, pipx upgrade acp-proxy, or pip install --upgrade acp-proxy"
-        return f"{text} To upgrade, as you installed it: {tools}"
+        return f"{text} To upgrade: {installation.advise_upgrade()}"
     known = {name: f"{path} {name}" for name in here}
     near = [] if word in elsewhere else get_close_matches(word, known, n=1, cutoff=_NEAR)
     if whole := elsewhere.get(word) or known.get("".join(near)):

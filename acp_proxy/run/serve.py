@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from acp_proxy import __version__, own_command
 from acp_proxy.config import options
-from acp_proxy.errors import StoreRefused, UsageError, explain_no_mcp
+from acp_proxy.errors import StoreRefused, UsageError
+from acp_proxy.installation import explain_no_mcp
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.proxy.capabilities import Modes, Settings
 from acp_proxy.proxy.connection import Connection

@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from acp_proxy import shell_quote
+from acp_proxy import own_command, shell_quote
 from acp_proxy.cli.app import app
 from acp_proxy.tools.demo import command
+
+
+@pytest.fixture(autouse=True)
+def typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_command, "typed_command", lambda: ["acp-proxy"])
 
 
 def test_the_demo_shows_every_step_and_the_next_command() -> None:
@@ -28,7 +33,10 @@ def test_the_demo_shows_every_step_and_the_next_command() -> None:
     shown = result.stdout
     assert [shown.index(step) for step in steps] == sorted(shown.index(step) for step in steps)
     assert re.search(r", \d{4}-\d\d-\d\d \d\d:\d\d, in ", shown)
-    assert result.stdout.splitlines()[-1].strip().startswith("acp-proxy setup")
+    assert [line for line in result.stdout.splitlines() if line.startswith("  acp-proxy ")] == [
+        "  acp-proxy setup",
+        "  acp-proxy demo --keep",
+    ]
     assert all(one.isprintable() or one == "\n" for one in result.stdout)
 
 

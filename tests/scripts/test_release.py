@@ -41,6 +41,14 @@ def test_the_page_on_a_package_index_has_no_dead_link_and_needs_no_clone() -> No
     assert release.dead_links(page) == []
     assert "clone" not in page
     assert "pip install acp-proxy\n" in page
+    assert "\nuvx acp-proxy setup\n" in page
+    assert "install .\n" not in page
+    assert "first release" not in page
+
+
+def test_the_projects_address_comes_first_because_the_formula_takes_the_first_one() -> None:
+    assert next(iter(release.project_urls())) in ("Repository", "Protocol")
+    assert "Repository" not in list(release.project_urls())[1:]
 
 
 def test_every_supported_python_is_tried() -> None:

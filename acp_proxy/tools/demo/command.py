@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy import shell_quote
+from acp_proxy import own_command, shell_quote
 from acp_proxy.cli.common import STORE_VARIABLE
 from acp_proxy.cli.wrapping import fit_to_stream
 
@@ -37,8 +37,11 @@ def demo(
         print_line(f"The demo failed: {failure}")
         raise typer.Exit(1) from failure
     print_line("")
+    typed = own_command.typed_command()
     print_line("Next, set up your editor and your agent:")
-    print_line("  acp-proxy setup")
+    typer.echo(f"  {shell_quote.joined([*typed, 'setup'])}")
+    print_line("Or try the commands on three such sessions:")
+    typer.echo(f"  {shell_quote.joined([*typed, 'demo', '--keep'])}")
 
 
 def _show_kept(store: Path) -> None:
@@ -49,7 +52,7 @@ def _show_kept(store: Path) -> None:
     if not given:
         typer.echo(f"  export {STORE_VARIABLE}={shell_quote.quoted(str(store))}")
     for words in _list_to_try(store.parent):
-        typer.echo(f"  {shell_quote.joined(['acp-proxy', *words, *given])}")
+        typer.echo(f"  {shell_quote.joined([*own_command.typed_command(), *words, *given])}")
     done = "" if given else f"type: unset {STORE_VARIABLE}. Then "
     print_line(f"Your own sessions are not touched. When you are done, {done}remove {store.parent}")
 

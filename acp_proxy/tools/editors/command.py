@@ -15,7 +15,8 @@ from acp_proxy.cli.common import RegistryOption, report_errors, report_wrong_usa
 from acp_proxy.cli.completion import complete_from
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import options
-from acp_proxy.errors import UsageError, explain_no_mcp
+from acp_proxy.errors import UsageError
+from acp_proxy.installation import explain_no_mcp
 from acp_proxy.tools.editors.known_editors import OF_NEOVIM, Name, find_editors
 from acp_proxy.tools.registry import PREFIX
 

@@ -7,7 +7,8 @@ import typer
 
 from acp_proxy.cli.common import StoreOption, choose_directory, open_store, report_errors
 from acp_proxy.cli.pager import is_attended
-from acp_proxy.errors import AcpProxyError, explain_no_mcp
+from acp_proxy.errors import AcpProxyError
+from acp_proxy.installation import explain_no_mcp
 
 
 def mcp(

@@ -6,7 +6,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from acp_proxy.errors import AcpProxyError, advise_install
+from acp_proxy.errors import AcpProxyError
+from acp_proxy.installation import advise_install
 
 if TYPE_CHECKING:
     from acp_proxy.tools.sync.encryption import HistoryKey
@@ -18,8 +19,7 @@ def check_packages() -> None:
     missing = [name for name in ("nacl", "obstore") if find_spec(name) is None]
     if missing:
         raise AcpProxyError(
-            f"sync needs more packages ({', '.join(missing)}). Install acp-proxy with them, in its clone: "
-            f"{advise_install('sync')}"
+            f"sync needs more packages ({', '.join(missing)}). To install them, too: {advise_install('sync')}"
         )
 
 

@@ -9,7 +9,8 @@ import typer
 
 from acp_proxy.cli import completion
 from acp_proxy.cli.common import StoreOption, choose_session, open_store, print_on_stderr, report_errors
-from acp_proxy.errors import AcpProxyError, NoSuchSession, explain_no_web
+from acp_proxy.errors import AcpProxyError, NoSuchSession
+from acp_proxy.installation import explain_no_web
 from acp_proxy.store.sessions import ListedSession, Sessions
 
 

@@ -1,0 +1,85 @@
+"""How this acp-proxy was installed: what adds the packages of an extra, and what upgrades it.
+
+Imports nothing until it is asked.
+"""
+
+import sys
+
+_EXTRAS = {"mcp": "mcp", "sync": "obstore", "web": "uvicorn"}
+"""The extras of the distribution, each with a package that it brings: what mcp brings is enough for web, too."""
+
+
+def advise_install(extra: str) -> str:
+    """The command that adds an extra to this installation, and keeps those that it has."""
+    from importlib.util import find_spec
+
+    has = [name for name, package in _EXTRAS.items() if name == extra or find_spec(package) is not None]
+    return _write_install(f"[{','.join(has)}]")
+
+
+def advise_upgrade() -> str:
+    """What to do to have a newer acp-proxy."""
+    from importlib.util import find_spec
+
+    from acp_proxy import own_command
+
+    if own_command.zipapp or own_command.executable:
+        return f"replace {own_command.zipapp or own_command.executable} by a newer one"
+    if "/uv/tools/" in _find_place():
+        return "uv tool upgrade acp-proxy"
+    if "/archive-v0/" in _find_place():
+        return "uvx acp-proxy@latest"
+    has = [name for name, package in _EXTRAS.items() if find_spec(package) is not None]
+    return _write_install(f"[{','.join(has)}]" if has else "", "--upgrade")
+
+
+def _write_install(extras: str, *options: str) -> str:
+    from importlib.util import find_spec
+
+    from acp_proxy import shell_quote
+
+    what, is_editable = _find_source(extras)
+    editable = ["--editable"] if is_editable else []
+    place = _find_place()
+    if "/archive-v0/" in place:  # uvx installs nothing that stays
+        return shell_quote.joined(["uvx", "--from", what, "acp-proxy", *sys.argv[1:]])
+    for part, tool in (("/uv/tools/", "uv tool"), ("/pipx/", "pipx")):
+        if part in place:
+            return shell_quote.joined([*tool.split(), "install", "--force", *editable, what])
+    pip = [sys.executable, "-m", "pip", "install"]
+    if find_spec("pip") is None:  # an environment that uv made
+        pip = ["uv", "pip", "install", "--python", sys.executable]
+    return shell_quote.joined([*pip, *options, *editable, what])
+
+
+def _find_place() -> str:
+    """The environment that acp-proxy is installed in."""
+    return sys.prefix.replace("\\", "/")
+
+
+def _find_source(extras: str) -> tuple[str, bool]:
+    """What to install, with these extras, to have this acp-proxy again; and whether it is installed as editable."""
+    import json
+    from importlib import metadata
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    try:
+        source = json.loads(metadata.distribution("acp-proxy").read_text("direct_url.json") or "{}")
+        url, vcs = source.get("url", ""), source.get("vcs_info", {}).get("vcs", "")
+        is_editable = bool(source.get("dir_info", {}).get("editable"))
+    except (metadata.PackageNotFoundError, ValueError, AttributeError):
+        return f"acp-proxy{extras}", False
+    if url.startswith("file://"):
+        return f"{url2pathname(urlsplit(url).path)}{extras}", is_editable
+    return f"acp-proxy{extras}" + (f" @ {f'{vcs}+' if vcs else ''}{url}" if url else ""), False
+
+
+def explain_no_mcp() -> str:
+    """Why an agent cannot look up earlier sessions, if acp-proxy was installed without that."""
+    return f"recall needs the package mcp. To install it, too: {advise_install('mcp')}"
+
+
+def explain_no_web() -> str:
+    """Why there are no pages in the browser, if acp-proxy was installed without them."""
+    return f"web needs the packages starlette and uvicorn. To install them, too: {advise_install('web')}"
