@@ -22,20 +22,18 @@ WIDTH = 100
 Parameter = Any
 """Of a command, as typer has it: TyperArgument or TyperOption."""
 P = TypeVar("P")
-BODY = re.compile(r"(?<=\n\n)(?:  (?!Example: ).+\n)+\n", re.MULTILINE)
-"""A paragraph after the first one, except the example."""
 SHARED = {
     "SESSION": ("An id, the beginning", "Ids, beginnings"),
     "SESSION|FILE": ("A transcript file",),
     "FILE": ("A transcript file",),
-    "--store": ("Directory of the transcripts.",),
+    "--store": ("The store's directory",),
     "--agent": ("Only agents whose name",),
     "--cwd": ("Only sessions in exactly",),
-    "--here": ("Only sessions in the current",),
+    "--here": ("Only sessions in this directory",),
     "--since": ("Only sessions active since", "Only turns since"),
     "--until": ("Only sessions last active", "Only turns that began"),
     "--branch": ("Only sessions begun",),
-    "--turn": ("Only this turn",),
+    "--turn": ("Only these turns",),
     "--yes": ("Do not ask",),
     "--dry-run": ("",),
     "--registry": ("Another registry",),
@@ -108,7 +106,7 @@ def page() -> str:
 def section(context: typer.Context) -> str:
     text, more = told(context), MORE.get(str(context.info_name))
     if more:
-        text = BODY.sub("", text)
+        text = without_details(text)
     link = f"\n[More]({more})\n" if more else ""
     return f"## {context.command_path}\n\n```text\n{text}\n```\n{link}"
 
@@ -131,6 +129,12 @@ def told(context: typer.Context) -> str:
     also = [relative_options(context, relative)] if relative else []
     also += [name_of(param) + default_of(param) for param in shared if (name_of(param), help_of(param)) not in known]
     return f"{text}\n\nAlso: {', '.join(also)}" if also else text
+
+
+def without_details(text: str) -> str:
+    """The help without the paragraphs that say more than the first one."""
+    first, *others = text.split("\n\n")
+    return "\n\n".join([first, *(each for each in others if not each.startswith("  ") or each.startswith("  Example"))])
 
 
 def relative_help(name: str) -> set[tuple[str, str]]:

@@ -90,10 +90,11 @@ def leaves() -> list[typer.Context]:
 
 @pytest.mark.parametrize("context", leaves(), ids=lambda context: context.command_path)
 def test_every_command_has_a_valid_example(context: typer.Context) -> None:
-    [example] = re.findall(r"^Example: (.*)$", context.command.help or "", re.MULTILINE)
-    words = shlex.split(example)
-    assert words[: len(context.command_path.split())] == context.command_path.split()
-    assert problem_of(words) is None
+    examples = re.findall(r"^Example: (.*)$", context.command.help or "", re.MULTILINE)
+    assert examples
+    for words in map(shlex.split, examples):
+        assert words[: len(context.command_path.split())] == context.command_path.split()
+        assert problem_of(words) is None
 
 
 @pytest.mark.parametrize("context", leaves(), ids=lambda context: context.command_path)

@@ -50,10 +50,10 @@ def _short_errors() -> Iterator[None]:
 
 class Group(TyperGroup):
     table: ClassVar[Mapping[str, LazyCommand]] = {}
-    short: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Short forms, and the words that they stand for."""
+    aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Other words for a command that work: the words that they stand for."""
     elsewhere: ClassVar[Mapping[str, str]] = {}
-    """What users may look for here, and the whole command, which has another place."""
+    """Other words for a command that do not work: the whole command, which the error names."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -63,7 +63,7 @@ class Group(TyperGroup):
         """Write out an alias. ``help`` and the name of a command mean that command with ``--help``."""
         is_help = args[:1] == ["help"]
         words = args[1:] if is_help else args or ([] if ctx.resilient_parsing else ["--help"])
-        words = [*self.short.get(words[0], words[:1]), *words[1:]] if words else []
+        words = [*self.aliases.get(words[0], words[:1]), *words[1:]] if words else []
         if is_help:
             is_group = bool(words) and isinstance(self.commands.get(words[0]), TyperGroup)
             words.insert(1, "help" if is_group else "--help")
@@ -80,7 +80,7 @@ class Group(TyperGroup):
         if args[0] not in self.table and not args[0].startswith("-"):
             from acp_proxy.cli import wrong_usage  # imported late: few command lines are wrong
 
-            here, elsewhere = (*self.table, *self.short), {**wrong_usage.ELSEWHERE, **self.elsewhere}
+            here, elsewhere = (*self.table, *self.aliases), {**wrong_usage.ELSEWHERE, **self.elsewhere}
             ctx.fail(wrong_usage.explain_unknown_command(args, ctx.command_path, here, elsewhere))
         return super().resolve_command(ctx, args)
 
@@ -119,7 +119,9 @@ def _load(name: str, place: LazyCommand) -> TyperCommand | TyperGroup:
         settings = {"allow_interspersed_args": False, "ignore_unknown_options": False}
         alone.command(name, cls=CommandInFront, context_settings=settings)(found)
     else:
-        alone.command(name)(found)
+        from acp_proxy.cli.command_help import Command
+
+        alone.command(name, cls=Command)(found)
     return cast(TyperCommand, get_command(alone))
 
 
@@ -201,7 +203,7 @@ class SessionsGroup(Group):
     """``acp-proxy sessions COMMAND``: the longer form of ``acp-proxy COMMAND``."""
 
     table: ClassVar = _merge(OF_SESSIONS)
-    short: ClassVar = {"ls": ("list",)}
+    aliases: ClassVar = {"ls": ("list",)}
     elsewhere: ClassVar = {"browse": "acp-proxy browse", "replay": "acp-proxy replay"}
 
 
@@ -215,7 +217,14 @@ sessions_app = typer.Typer(
 
 class Main(Group):
     table: ClassVar = {**_merge(GROUPS), "sessions": _command("cli.app", "sessions_app", "")}
-    short: ClassVar = {"ls": ("list",), "help": ("--help",), **dict.fromkeys(("version", "-V", "-v"), ("--version",))}
+    aliases: ClassVar = {"ls": ("list",), "help": ("--help",), "version": ("--version",)}
+
+    def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        """The commands first, and the few options in one line: so all of it fits a screen."""
+        self.format_commands(ctx, formatter)
+        options = ", ".join(max(each.opts, key=len) for each in self.get_params(ctx))
+        formatter.write_paragraph()
+        formatter.write_text(f"Options: {options}")
 
     def format_commands(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """All commands by group, two beside each other where there is room."""
@@ -242,7 +251,7 @@ app = typer.Typer(
     cls=Main,
     context_settings={"help_option_names": ["--help", "-h"]},
     rich_markup_mode=None,
-    epilog="Help on one of them: acp-proxy COMMAND --help, or acp-proxy help COMMAND.",
+    epilog="To begin: acp-proxy setup. To try it: acp-proxy demo. For more: acp-proxy help COMMAND.",
     pretty_exceptions_enable=False,
 )
 

@@ -124,7 +124,8 @@ StoreOption = Annotated[
         "--store",
         metavar="DIR",
         envvar=STORE_VARIABLE,
-        help="Directory of the transcripts. Default: your user data directory.",
+        help="The store's directory (or set ACP_PROXY_STORE).",
+        show_envvar=False,
     ),
 ]
 AgentOption = Annotated[
@@ -133,7 +134,7 @@ AgentOption = Annotated[
         "--agent",
         "-a",
         metavar="NAME",
-        help="Only agents whose name has a word that begins with NAME.",
+        help="Only agents whose name has a word that begins so.",
         autocompletion=completion.complete_agent,
     ),
 ]

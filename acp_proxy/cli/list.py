@@ -90,7 +90,9 @@ def list_sessions(
     since: SinceOption = "",
     until: UntilOption = "",
     branch: BranchOption = "",
-    sort: Annotated[_Sort, typer.Option("--sort", help="The order. turns, size: the most first.")] = "newest",
+    sort: Annotated[
+        _Sort, typer.Option("--sort", metavar="BY", help="newest, oldest, title, agent, directory, turns or size.")
+    ] = "newest",
     long: Annotated[
         bool, typer.Option("--long", "-l", help="Also tokens and cost, as far as agents say them.")
     ] = False,
@@ -105,11 +107,12 @@ def list_sessions(
 ) -> None:
     """List the sessions of all agents, newest first.
 
+    Example: acp-proxy list login --here --since 7d
+    Example: acp-proxy list --sort size --limit 10
+
     If an agent has used one id for several sessions, the id means the newest one; the others are s0~1 and so on. If the
     output is not a terminal, each line has id, title, agent, directory, time, turns, bytes and state (running or empty)
     in full, separated by tabs; with --long, tokens and cost follow.
-
-    Example: acp-proxy list login --here --since 7d
     """
     with report_errors():
         wanted = make_filter(agent, cwd, here, since, until, branch, tuple(words or ()))

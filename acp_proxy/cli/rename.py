@@ -22,7 +22,7 @@ from acp_proxy.views import sanitize
 
 def rename(
     session: SessionArgument,
-    title: Annotated[str | None, typer.Argument(metavar="TITLE", help="Your title.", show_default=False)] = None,
+    words: Annotated[list[str] | None, typer.Argument(metavar="TITLE", help="Your title.", show_default=False)] = None,
     store: StoreOption = "",
     agent: AgentOption = "",
     clear: Annotated[bool, typer.Option("--clear", help="Remove your title and show the agent's again.")] = False,
@@ -32,9 +32,10 @@ def rename(
     It replaces the agent's title, here and in every list of an editor, also for proxies that are already running: one
     line of at most 500 characters. Deleting the session deletes it.
 
-    Example: acp-proxy rename last "The login"
+    Example: acp-proxy rename last The login
     """
     with report_errors():
+        title = " ".join(words) if words is not None else None
         wanted = clean(title, AGENT_TITLE_LENGTH)
         if clear == (title is not None):
             raise UsageError("rename needs either a title or --clear. Give one of them.")

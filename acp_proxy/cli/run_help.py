@@ -4,9 +4,9 @@ import inspect
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from acp_proxy.cli import completion
+from acp_proxy.cli.command_help import Command
 from acp_proxy.config import options
 
 # --- Commands that stand in front of an agent's command: their completion, and their help.
@@ -17,7 +17,7 @@ from acp_proxy.config import options
 _ALL = "acp_proxy.help_all"
 
 
-class CommandInFront(TyperCommand):
+class CommandInFront(Command):
     def shell_complete(self, ctx: typer.Context, incomplete: str) -> list[Any]:  # type: ignore[override]
         """Nothing after the agent's first word, so that the shell offers files there."""
         return [] if ctx.params.get("agent") else super().shell_complete(ctx, incomplete)

@@ -12,7 +12,7 @@ from acp_proxy.store.sessions import ListedSession, Sessions
 from acp_proxy.views.session_lines import has_words
 
 CwdOption = Annotated[str, typer.Option("--cwd", metavar="DIR", help="Only sessions in exactly this directory.")]
-HereOption = Annotated[bool, typer.Option("--here", "-H", help="Only sessions in the current directory or below.")]
+HereOption = Annotated[bool, typer.Option("--here", "-H", help="Only sessions in this directory or below.")]
 BranchOption = Annotated[str, typer.Option("--branch", metavar="NAME", help="Only sessions begun on this Git branch.")]
 SinceOption = Annotated[
     str,
@@ -20,20 +20,18 @@ SinceOption = Annotated[
         "--since",
         "-S",
         metavar="WHEN",
-        help="Only sessions active since then: 30m, 12h, 7d, 2w, yesterday, 2026-11-01.",
+        help="Only sessions active since: 7d, yesterday, 2026-11-01.",
     ),
 ]
 UntilOption = Annotated[
-    str, typer.Option("--until", "-U", metavar="WHEN", help="Only sessions last active by then; a day counts whole.")
+    str, typer.Option("--until", "-U", metavar="WHEN", help="Only sessions last active by then, or on that day.")
 ]
 TurnsSinceOption = Annotated[
     str,
-    typer.Option(
-        "--since", "-S", metavar="WHEN", help="Only turns since then: 30m, 12h, 7d, 2w, yesterday, 2026-11-01."
-    ),
+    typer.Option("--since", "-S", metavar="WHEN", help="Only turns since: 7d, yesterday, 2026-11-01."),
 ]
 TurnsUntilOption = Annotated[
-    str, typer.Option("--until", "-U", metavar="WHEN", help="Only turns that began by then; a day counts whole.")
+    str, typer.Option("--until", "-U", metavar="WHEN", help="Only turns that began by then, or on that day.")
 ]
 
 

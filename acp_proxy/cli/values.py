@@ -49,7 +49,7 @@ one."""
 _TURNS = re.compile(r"([1-9][0-9]{0,8})(-([1-9][0-9]{0,8})?)?|-([1-9][0-9]{0,8})")
 TurnOption = Annotated[
     str,
-    typer.Option("--turn", "-t", metavar="N", help="Only this turn or these turns: 3, 2-5, 7-, or -1 for the last."),
+    typer.Option("--turn", "-t", metavar="N", help="Only these turns: 3, 2-5, 7-, or -1 for the last."),
 ]
 
 

@@ -154,7 +154,7 @@ def test_other_words_for_commands_name_a_command() -> None:
     assert not [word for word in ELSEWHERE if word in Main.table or word in Main.aliases]
     for whole in ELSEWHERE.values():
         assert all(
-            each.split()[1] in (*Main.table, *Main.short, "--install-completion") for each in whole.split(", or: ")
+            each.split()[1] in (*Main.table, *Main.aliases, "--install-completion") for each in whole.split(", or: ")
         )
 
 
@@ -276,3 +276,12 @@ def test_a_word_that_is_no_command_is_answered_with_all_commands_or_as_an_agent(
 def test_a_group_alone_shows_its_help_on_stdout(words: list[str]) -> None:
     alone, asked = (CliRunner().invoke(app, given) for given in (words, [*words, "--help"]))
     assert (alone.exit_code, alone.stdout, alone.stderr) == (0, asked.stdout, "")
+
+
+def test_the_help_of_a_command_fits_a_screen_and_begins_with_an_example() -> None:
+    for name in Main.table:
+        shown = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "80"}, terminal_width=80).stdout
+        assert shown.count("\n") <= 45, name
+        if "Example" in shown:
+            assert shown.index("Example") < shown.index("Options:"), name
+    assert CliRunner().invoke(app, terminal_width=80).stdout.count("\n") <= 40

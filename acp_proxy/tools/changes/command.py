@@ -39,9 +39,7 @@ def diff(
     agent: AgentOption = "",
     turn: Annotated[
         str,
-        typer.Option(
-            "--turn", "-t", metavar="N", help="Only this turn or these turns: 3, 2-5, 7-, or -1 for the last."
-        ),
+        typer.Option("--turn", "-t", metavar="N", help="Only these turns: 3, 2-5, 7-, or -1 for the last."),
     ] = "",
     stat: Annotated[bool, typer.Option("--stat", help="Print how many lines of each file changed.")] = False,
     name_only: Annotated[bool, typer.Option("--name-only", help="Print only the names of the changed files.")] = False,

@@ -79,7 +79,10 @@ def export(
     branch: BranchOption = "",
     turn: values.TurnOption = "",
     form: Annotated[
-        _Format | None, typer.Option("--format", help="The format. Default: the file name's suffix, else md.")
+        _Format | None,
+        typer.Option(
+            "--format", metavar="FORMAT", help="md, html, json, cast, jsonl. Default: by the file's name, or md."
+        ),
     ] = None,
     output: Annotated[
         str,
@@ -87,17 +90,19 @@ def export(
             "--output",
             "-o",
             metavar="PATH",
-            help="A file; for several sessions a directory, with a file for each. -: stdout (default).",
+            help="A file; for several sessions a directory. Default: -, for stdout.",
         ),
     ] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     web: Annotated[
         bool,
-        typer.Option("--web", "-w", help="Open the HTML page in the browser, from a temporary directory of yours."),
+        typer.Option("--web", "-w", help="Open the HTML page in the browser."),
     ] = False,
     tools: Annotated[
         _Tools | None,
-        typer.Option(help="How to show tool calls; summary: one line each. Default: full; in md: summary."),
+        typer.Option(
+            metavar="HOW", help="Tool calls: none, summary (a line each) or full. Default: full; in md: summary."
+        ),
     ] = None,
     thoughts: Annotated[
         bool | None, typer.Option("--thoughts/--no-thoughts", help="Include the agent's thoughts. Default: not in md.")
@@ -107,18 +112,19 @@ def export(
         typer.Option(
             "--redact",
             metavar="keys|FILE",
-            help="Mask secrets. keys: known forms of keys; FILE: also your own patterns.",
+            help="Mask known forms of keys; with FILE, also your own patterns.",
         ),
     ] = "off",
 ) -> None:
     """Export conversations, to share or to keep them.
 
-    md is for pull requests and issues. html is a single page for any screen, light or dark, without scripts or external
-    resources; several sessions get an index.html with a search. json is for programs. cast is a terminal recording for
-    asciinema. These four show home directories as ~. jsonl is the transcript, byte for byte, for sessions import. The
-    command replaces no file without --force.
-
     Example: acp-proxy export last --output session.html
+    Example: acp-proxy export last --web
+    Example: acp-proxy export --all --since 30d --format html --output pages/
+
+    md is for pull requests. html is a page for any screen, which loads nothing; several get an index.html with a
+    search. json is for programs, cast for asciinema. These show home directories as ~. jsonl is the transcript, byte
+    for byte, for acp-proxy import.
     """
     is_narrow = bool(cwd or here or since or until or branch)
     several = all_sessions or is_narrow or len(sessions or ()) > 1

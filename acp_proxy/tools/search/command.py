@@ -62,7 +62,9 @@ def search(
     branch: BranchOption = "",
     parts: Annotated[
         list[TurnPart] | None,
-        typer.Option("--in", help="Search only this part of the turns. May be given several times."),
+        typer.Option(
+            "--in", metavar="PART", help="Only this part of the turns: user, agent, tools, output. Repeatable."
+        ),
     ] = None,
     file: Annotated[
         str, typer.Option("--file", metavar="PATH", help="Only turns with a tool call on this file or directory.")
@@ -81,23 +83,15 @@ def search(
 ) -> None:
     """Find the turns that contain all of these words.
 
-    The order does not matter. The search covers what show shows, but for the lines of diffs: what you and the agent
-    said, thoughts, plans, titles of tool calls and sessions, and why a call failed. It ignores case and accents. An
-    argument with spaces is a phrase. The newest results come first. If the output is not a terminal, each line has id,
-    turn, title, agent, directory, time and text, separated by tabs. If nothing has the words, words that begin with
-    them are searched (not with --json). The exit status is 1 if nothing matches.
-
-    --in searches only a part of each turn: your words (user), the agent's messages (agent), what tool calls are
-    (tools: titles, input, files, diffs), or what they printed (output: the beginning and the end of each). Several may
-    be given.
-
-    A search reads what no search has read yet, the newest sessions first, until it has its results. On a terminal, each
-    result appears as soon as no newer one can come. You may interrupt it.
-
-    --file, --tool, --command and --failed narrow the search to turns with a tool call that is all of this. They need no
-    words. A file below your home is found below other homes, too, where sessions of other machines have it.
-
     Example: acp-proxy search login "session cookie" --since 30d
+    Example: acp-proxy search ImportError --in output
+    Example: acp-proxy search --failed --here
+
+    Searched is what show shows, but for the lines of diffs: what you and the agent said, thoughts, plans, titles, and
+    why a call failed, whatever the order, case and accents. An argument with spaces is a phrase. If nothing has the
+    words, words that begin with them are searched (not with --json). --file, --tool, --command and --failed need no
+    words: one tool call must be all of them. Without a terminal, each line has id, turn, title, agent, directory,
+    time and text, separated by tabs. The exit status is 1 if nothing matches.
     """
     from acp_proxy.tools.search.call_search import CallQuery, search_calls
     from acp_proxy.tools.search.query import explain_wider, widen_query

@@ -39,7 +39,8 @@ def stats(
         _By,
         typer.Option(
             "--by",
-            help="One line for each day, directory, agent or model. Default: by agent and month.",
+            metavar="WHAT",
+            help="A line for each: month, day, project, agent or model.",
             show_default=False,
         ),
     ] = "month",

@@ -1,0 +1,39 @@
+"""The order of a command's help: what it does, an example, its options, and then the rest."""
+
+import inspect
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+_EXAMPLE = "Example:"
+
+
+class Command(TyperCommand):
+    """A command whose help begins with an example, so that a screen has it together with the options."""
+
+    def format_help_text(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        brief, *others = _paragraphs(self.help)
+        _write(formatter, [brief])
+        examples = [
+            line.removeprefix(_EXAMPLE).strip() for line in "\n".join(others).split("\n") if line.startswith(_EXAMPLE)
+        ]
+        indent = " " * (formatter.current_indent + formatter.indent_increment)
+        if examples:  # never broken, to be copied
+            formatter.write_paragraph()
+            many = f"{indent}Examples:\n" + "".join(f"{indent}  {each}\n" for each in examples)
+            formatter.write(f"{indent}{_EXAMPLE} {examples[0]}\n" if len(examples) == 1 else many)
+
+    def format_epilog(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        _write(formatter, [each for each in _paragraphs(self.help)[1:] if not each.startswith(_EXAMPLE)])
+
+
+def _paragraphs(text: str | None) -> list[str]:
+    return inspect.cleandoc(text or "").split("\n\n")
+
+
+def _write(formatter: Any, paragraphs: list[str]) -> None:
+    if paragraphs:
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text("\n\n".join(paragraphs))
