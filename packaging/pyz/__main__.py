@@ -117,5 +117,9 @@ def fail(text: str) -> None:
 
 if __name__ == "__main__":
     if sys.version_info < (3, 11):  # noqa: UP036 - whichever Python the first line finds
-        fail(f"Python 3.11 or newer is needed; {sys.executable} is {sys.version_info[0]}.{sys.version_info[1]}.")
+        own = f"{sys.executable} is {sys.version_info[0]}.{sys.version_info[1]}"
+        fail(
+            f"Python 3.11 or newer is needed; {own}. Put a newer one in front: python3.12 {sys.argv[0]}\n"
+            "Or take the download without .pyz, which brings its own Python."
+        )
     main()

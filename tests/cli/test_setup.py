@@ -94,6 +94,7 @@ class Home:
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     monkeypatch.setattr("sys.argv", [COMMAND])
+    monkeypatch.setattr("acp_proxy.own_command.typed_command", lambda: ["acp-proxy"])
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setattr("acp_proxy.tools.setup.command.try_agents", _say_tried)
     monkeypatch.setattr("acp_proxy.tools.setup.command.report_written", _say_written)
@@ -506,8 +507,8 @@ def test_settings_that_their_editor_writes_again_are_named(home: Home, monkeypat
 def test_a_configuration_that_is_a_program_is_left_to_the_command_that_prints(home: Home) -> None:
     home.write(home.zed, "{}")
     said = " ".join(setup("--editor", "codecompanion", "--yes").stderr.split())
-    assert "acp-proxy editor codecompanion COMMAND" in said
-    assert "No settings of a known editor" not in said
+    assert "acp-proxy editor codecompanion AGENT" in said
+    assert "has settings on this machine" not in said
 
 
 def test_a_command_that_is_gone_is_replaced_by_the_present_one(home: Home) -> None:
@@ -617,8 +618,11 @@ def test_the_record_has_no_words_of_the_agents_command(home: Home) -> None:
 
 def test_a_machine_without_editors_gets_advice(home: Home) -> None:
     done = setup("--yes")
-    assert "No settings of a known editor" in done.stderr.replace("\n", " ")
+    said = " ".join(done.stderr.split())
+    assert "setup --editor zed --agent COMMAND (or jetbrains, vscode, paseo) For Neovim" in said
+    assert "acp-proxy editor EDITOR COMMAND" in said
     assert done.exit_code == 0
+    assert "acp-proxy setup --editor zed --agent 'npx me'" in " ".join(setup("--agent", "npx me").stderr.split())
 
 
 def test_a_damaged_record_is_named(home: Home) -> None:

@@ -98,8 +98,9 @@ def _find_agent(store: Sessions, other: str, but: str, umask: int, registry: str
         if words != [other]:
             raise
         raise AcpProxyError(
-            f"no agent called {other!r} has a recorded session or is in an editor's settings. {_list_agents(store)}",
-            f"It cannot be started either: {problem}",
+            f"no agent called {other!r} is known here: none with a session, none in an editor's settings.",
+            f"{str(problem)[:1].upper()}{str(problem)[1:]}",
+            _list_agents(store),
         ) from problem
 
 

@@ -146,7 +146,7 @@ def setup(
             _say(text)
         _say_about_programs(machine, editor or [])
         if not any(each.entries or each.problem for each in plans):
-            _advise(plans, editor or [], chosen)
+            _advise(plans, editor or [], chosen, agent)
         asked, tried = ("Write this?", again), TriedAgents()
         done, is_whole = _carry_out(
             plans,
@@ -165,7 +165,12 @@ def _write_command(editors: Sequence[Name], agent: str, registry: str, *, undo: 
     """The command line that begins this anew."""
     given = [*(("--editor", str(name)) for name in editors), ("--agent", agent), ("--registry", registry)]
     words = [word for option, value in given if value for word in (option, value)]
-    return shell_quote.joined(["acp-proxy", "setup", *(["--undo"] if undo else []), *words])
+    return _write_typed("setup", *(["--undo"] if undo else []), *words)
+
+
+def _write_typed(*words: str) -> str:
+    """A command line with which a user starts this acp-proxy, which may not be installed (``uvx acp-proxy``)."""
+    return shell_quote.joined([*own_command.typed_command(), *words])
 
 
 def _choose(
@@ -373,7 +378,7 @@ def report_written(machine: Machine, done: Sequence[FileChange], tried: TriedAge
     if tried.some_answer:
         for each in done:
             _say(NEXT[each.editor])
-    _say("To take this back: acp-proxy setup --undo")
+    _say(f"To take this back: {_write_typed('setup', '--undo')}")
     return not todo
 
 
@@ -395,12 +400,12 @@ def _say_about_programs(machine: Machine, wanted: Sequence[Name]) -> None:
         if found.mentions is False and (not wanted or name in wanted):
             _say(
                 f"{found.editor.title} is configured by a program, {found.path}, which stays as it is. "
-                f"To print what to put there: acp-proxy editor {name} AGENT"
+                f"To print what to put there: {_write_typed('editor', str(name), 'AGENT')}"
             )
 
 
-def _advise(changes: Sequence[FileChange], wanted: Sequence[Name], chosen: Sequence[AgentEntry]) -> None:
-    """Say why nothing changes. ``chosen``: the entries of the agent that the user has named."""
+def _advise(changes: Sequence[FileChange], wanted: Sequence[Name], chosen: Sequence[AgentEntry], agent: str) -> None:
+    """Say why nothing changes. ``chosen``: the entries of the agent that the user has named. ``agent``: the name."""
     for name in dict.fromkeys(each.name for each in chosen if each.is_proxied):
         _say(f'Nothing to change: "{name}" already goes through acp-proxy.')
     if chosen:
@@ -409,22 +414,21 @@ def _advise(changes: Sequence[FileChange], wanted: Sequence[Name], chosen: Seque
     for each in programs:
         _say(
             f"setup does not write the configuration of {each.title}, which is a program. "
-            f"To print what to put there: acp-proxy editor {each.name} COMMAND"
+            f"To print what to put there: {_write_typed('editor', str(each.name), agent or 'AGENT')}"
         )
     if programs and not changes:
         return
     if not changes:
-        names = ", ".join(each.title for each in EDITORS.values() if isinstance(each.configured, SettingsFiles))
-        which = " ".join(f"--editor {name}" for name in wanted) or "--editor EDITOR"
-        _say(
-            f"No settings of a known editor were found on this machine ({names}). "
-            f"To make them: acp-proxy setup {which} --agent COMMAND"
-        )
+        known = {str(name): each.title for name, each in EDITORS.items() if isinstance(each.configured, SettingsFiles)}
+        titles, others = ", ".join(known.values()), ", ".join(list(known)[1:])
+        which = [word for name in wanted or list(known)[:1] for word in ("--editor", str(name))]
+        make = _write_typed("setup", *which, "--agent", agent or "COMMAND")
+        or_another = "" if wanted else f" (or {others})"
+        _say(f"None of {titles} has settings on this machine. To write them: {make}{or_another}")
+        _say(f"For Neovim, Emacs and others: {_write_typed('editor', 'EDITOR', agent or 'COMMAND')}")
         return
-    _say(
-        "Nothing to change: no settings here start an agent without acp-proxy. "
-        "To add an agent: acp-proxy setup --agent COMMAND"
-    )
+    add = _write_typed("setup", "--agent", agent or "COMMAND")
+    _say(f"Nothing to change: no settings here start an agent without acp-proxy. To add an agent: {add}")
 
 
 def _say(text: str, hanging: int = 0) -> None:
