@@ -55,9 +55,9 @@ WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
     ),
     ("sessions", "prune", "--keep", "1", "--yes"): (0, "0 sessions deleted.\n", ""),
     ("sessions", "verify"): (0, "No damage found.\n", ""),
-    ("sessions", "repair"): (0, "0 repaired.\n", ""),
+    ("sessions", "repair"): (0, "Nothing to repair.\n", ""),
     ("sessions", "redact", "--yes"): (0, "0 masked, in 0 of 0 files.\n", ""),
-    ("sessions", "compress"): (0, "0 compressed.\n", ""),
+    ("sessions", "compress"): (0, "Nothing to compress: no transcript of 256K or more was unused for 7d.\n", ""),
     ("replay", "last"): (1, "", NO_SESSION),
     ("mock-agent", "last"): (1, "", NO_SESSION),
 }

@@ -38,7 +38,7 @@ def test_a_store_without_damage_is_reported_as_such(store: Both) -> None:
     result = run(store, "verify")
     assert (result.exit_code, result.stdout) == (0, "No damage found.\n")
     assert run(store, "verify", "--json").stdout == ""
-    assert (run(store, "repair").exit_code, run(store, "repair").stdout) == (0, "0 repaired.\n")
+    assert (run(store, "repair").exit_code, run(store, "repair").stdout) == (0, "Nothing to repair.\n")
 
 
 def test_damage_is_reported_with_its_place_and_what_to_do(store: Both) -> None:

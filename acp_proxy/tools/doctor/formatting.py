@@ -152,7 +152,7 @@ def _format_agent(found: AgentReport) -> Iterator[tuple[str, str]]:
         yield "its own load", f"{found.load.text}{about}"
     for shown in found.shown:
         whose = "the transcript" if shown.shown == "transcript" else "the agent's replay"
-        yield "last load", f"{shown.session}: {whose} was shown ({shown.why})"
+        yield "last load", f"{whose} was shown ({shown.why}), of session {shown.session}"
     if found.stray:
         yield "stray lines", "on stdout; acp-proxy sends them to stderr. The last: " + found.stray[-1]
 

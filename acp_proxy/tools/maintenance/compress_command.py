@@ -81,7 +81,8 @@ def compress(
             shown = f"{row.selector}  {row.title or '(no title)'}" if row is not None else f"{one.agent}/{one.name}"
             typer.echo(sanitize.make_line(f"{shown}: {_format_figures(one.before, one.after)}"))
         what = "would be compressed" if dry_run else "compressed"
-        typer.echo(f"{len(made)} {what}" + (f": {_format_figures(before, after)}" if made else "."))
+        nothing = f"Nothing to compress: no transcript of {min_size} or more was unused for {older_than}."
+        typer.echo(f"{len(made)} {what}: {_format_figures(before, after)}" if made else nothing)
     for text in failed:
         typer.echo(f"acp-proxy: not compressed: {text}. Fix this problem, then run the command again.", err=True)
     if failed:

@@ -79,7 +79,8 @@ def repair(
             if first is not None:
                 done = dry or _repair(opened, first)
                 left, mended = left + (not done), mended + done
-    typer.echo(f"{mended} can be repaired. Nothing was changed." if dry else f"{mended} repaired.")
+    done_so_far = f"{mended} can be repaired. Nothing was changed." if dry else f"{mended} repaired."
+    typer.echo(done_so_far if mended or left else "Nothing to repair.")
     if left:
         typer.echo(f"{left} cannot be repaired automatically. The lines above say what to do.", err=True)
         raise typer.Exit(1)
