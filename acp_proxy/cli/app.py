@@ -49,6 +49,8 @@ def _short_errors() -> Iterator[None]:
 
 
 class Group(TyperGroup):
+    """A group of commands, imported when they are used; knows what people type instead of them."""
+
     table: ClassVar[Mapping[str, LazyCommand]] = {}
     aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Other words for a command that work: the words that they stand for."""
@@ -75,6 +77,7 @@ class Group(TyperGroup):
             return super().invoke(ctx)
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
+        """Name the command that a wrong word probably means."""
         if ctx.resilient_parsing:  # for completion, which shows no errors
             return super().resolve_command(ctx, args)
         if args[0] not in self.table and not args[0].startswith("-"):
@@ -85,6 +88,7 @@ class Group(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """In the order of the table."""
         return list(self.table)
 
 
@@ -216,6 +220,8 @@ sessions_app = typer.Typer(
 
 
 class Main(Group):
+    """``acp-proxy``: all commands."""
+
     table: ClassVar = {**_merge(GROUPS), "sessions": _command("cli.app", "sessions_app", "")}
     aliases: ClassVar = {"ls": ("list",), "help": ("--help",), "version": ("--version",)}
 
@@ -238,6 +244,7 @@ class Main(Group):
                     formatter.write(f"{'':{formatter.current_indent}}{row.rstrip()}\n")
 
     def get_params(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        """Those of the group, with our own installation of completion."""
         params = super().get_params(ctx)
         for each in params:
             if each.name in _COMPLETION:
@@ -259,17 +266,17 @@ app = typer.Typer(
 def _install_completion(context: typer.Context, parameter: Any, value: Any) -> Any:
     if not value:
         return value
-    from acp_proxy.cli import completion  # imported late: used once
+    from acp_proxy.cli import shell_completion  # imported late: used once
 
-    return completion.install(context, parameter, value)
+    return shell_completion.install(context, parameter, value)
 
 
 def _show_completion(context: typer.Context, parameter: Any, value: Any) -> Any:
     if not value:
         return value
-    from acp_proxy.cli import completion  # imported late: used once
+    from acp_proxy.cli import shell_completion  # imported late: used once
 
-    return completion.show(context, parameter, value)
+    return shell_completion.show(context, parameter, value)
 
 
 _COMPLETION = {"install_completion": _install_completion, "show_completion": _show_completion}

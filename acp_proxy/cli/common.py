@@ -18,23 +18,16 @@ from acp_proxy.cli.pager import is_attended
 from acp_proxy.cli.progress import MOMENT, begin_progress
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import config_file, options
-from acp_proxy.errors import AcpProxyError, NewerFormat, NoStore, NoSuchSession, NoTranscript, UsageError
+from acp_proxy.errors import AcpProxyError, NoStore, NoSuchSession, UsageError
 from acp_proxy.store.sessions import (
-    COMPRESSED_SUFFIX,
     PRIVATE_UMASK,
-    SUFFIX,
     ListedSession,
-    Reading,
     Sessions,
     find_default_root,
     is_windows_path,
 )
-from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.titles import mask_title
 from acp_proxy.views import formatting, sanitize, session_lines
-
-# --- Which store, and which directory, a command means.
-
 
 STORE_VARIABLE = "ACP_PROXY_STORE"
 
@@ -95,7 +88,7 @@ def choose_directory(cwd: str, *, here: bool) -> str | None:
 
 
 class SelectableSession(Protocol):
-    """A session that a command line can name."""
+    """A session that a command line can name. ``session``: its id. ``selector``: what a user types for it."""
 
     @property
     def session(self) -> str: ...
@@ -316,55 +309,3 @@ def _list_candidates(store: Sessions, rows: list[ListedSession]) -> list[str]:
     shown, more = rows[:_SHOWN_CANDIDATES], len(rows) - _SHOWN_CANDIDATES
     lines = [f"  {one}" for one in session_lines.format_candidates(shown, shorten_ids(store, shown))]
     return [*lines, *([f"  and {more} more"] if more > 0 else [])]
-
-
-# --- A recorded conversation that the user names: a transcript FILE, or a SESSION of the store.
-#
-# A FILE needs no store: if the word is a file name, no store is opened or created.
-
-
-_HELP = "A transcript file (.jsonl, .jsonl.zst), a session's id, the beginning of an id, a title, or: last."
-RecordingArgument = Annotated[
-    str, typer.Argument(metavar="SESSION|FILE", help=_HELP, autocompletion=completion.complete_recording)
-]
-RecordingsArgument = Annotated[
-    list[str], typer.Argument(metavar="FILE...", help=_HELP, autocompletion=completion.complete_recording)
-]
-
-
-@contextmanager
-def open_recording(selector: str, store: str, agent: str) -> Iterator[tuple[Reading, Header, str | None]]:
-    """The transcript, its header and, of a stored session, its title. Raises AcpProxyError, OSError."""
-    is_file = selector != "last" and (_has_form_of_file(selector) or Path(selector).is_file())
-    reading, title = (_open_file(Path(selector)), None) if is_file else _open_stored(selector, store, agent)
-    try:
-        header = reading.header or reading.rebuild_header()
-        if header is None:
-            raise NoTranscript(f"{selector} is not a transcript. Name a file that acp-proxy recorded, or a session.")
-        yield reading, header, title
-    finally:
-        reading.close()
-
-
-def _open_file(path: Path) -> Reading:
-    resolved = Path(os.path.realpath(path))  # a link means its target
-    if resolved.name.endswith(COMPRESSED_SUFFIX):
-        resolved = resolved.with_name(resolved.name.removesuffix(COMPRESSED_SUFFIX) + SUFFIX)
-    try:
-        return Reading(resolved)
-    except NewerFormat as problem:
-        raise AcpProxyError(f"{path}: {problem}") from problem
-    except OSError as problem:
-        raise NoTranscript(
-            f"{path} cannot be read: {problem.strerror}. To see all sessions: acp-proxy list"
-        ) from problem
-
-
-def _open_stored(selector: str, store: str, agent: str) -> tuple[Reading, str | None]:
-    found = open_store(store)
-    row = choose_session(found, selector, agent)
-    return found.open_listed(row), row.title
-
-
-def _has_form_of_file(selector: str) -> bool:
-    return selector.endswith((SUFFIX, COMPRESSED_SUFFIX)) or os.sep in selector

@@ -29,6 +29,7 @@ class Setting:
 
     @property
     def shown(self) -> str:
+        """Its value as the configuration file has it."""
         return ("true" if self.value else "false") if self.is_flag else self.value
 
 
@@ -99,5 +100,5 @@ def _print_json(path: str, settings: list[Setting], wrong: list[str], *, is_ther
         }
         for one in settings
     ]
-    told = {"file": path, "isThere": is_there, "options": shown, "problems": wrong}
-    typer.echo(sanitize.format_json(told, indent=2))
+    report = {"file": path, "isThere": is_there, "options": shown, "problems": wrong}
+    typer.echo(sanitize.format_json(report, indent=2))

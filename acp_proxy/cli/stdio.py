@@ -63,6 +63,7 @@ _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
 
 def prepare() -> None:
+    """Make the standard streams usable for every command, also where one is closed or takes only ASCII."""
     for number in (_STDIN, _STDOUT, _STDERR):  # the next file we open would get a closed number
         try:
             os.fstat(number)

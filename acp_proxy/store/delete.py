@@ -33,8 +33,8 @@ from acp_proxy.transcript.appender import lock_unused
 from acp_proxy.transcript.file_names import (
     compressed_path,
     file_name,
-    is_deleted_name,
-    make_deleted_name,
+    is_soft_deleted_name,
+    make_soft_deleted_name,
     name_before_delete,
 )
 from acp_proxy.transcript.reader import Reading
@@ -62,9 +62,9 @@ def delete(
         if not soft:
             _append_deleted(layout, agent, session, at, more, is_unused=is_unused)
         elif session not in its_journal.read_deleted():  # else its soft-deleted transcript stays as it is
-            deleted_name = _choose_deleted_name(layout, agent, name, at)
+            soft_deleted_name = _choose_soft_deleted_name(layout, agent, name, at)
             its_journal.append(
-                journal.DELETED, session, at, transcript=deleted_name, **more, **_encode_until(layout, at)
+                journal.DELETED, session, at, transcript=soft_deleted_name, **more, **_encode_until(layout, at)
             )
         finish_delete(layout, agent, session)
 
@@ -99,15 +99,15 @@ def _append_deleted(
 def finish_delete(layout: Layout, agent: str, session: str) -> None:
     """Do to the files what a session's delete requires. Call it only while holding the journal. Raises OSError."""
     name, its_journal = file_name(session), layout.get_journal(agent)
-    deleted_name = its_journal.read_state().deleted[session]
-    if deleted_name is None:
+    soft_deleted_name = its_journal.read_state().deleted[session]
+    if soft_deleted_name is None:
         # Titles first: the file shows that there is more to do, as long as it exists (``_list_interrupted``).
-        layout.erase_titles(agent, name, *layout.list_deleted_of(agent, name))
+        layout.erase_titles(agent, name, *layout.list_soft_deleted_of(agent, name))
         layout.remove_transcript(agent, name)
     else:
-        its_journal.copy_title(session, name, deleted_name)
+        its_journal.copy_title(session, name, soft_deleted_name)
         layout.erase_titles(agent, name)
-        _move_to_deleted(layout, agent, name, deleted_name)
+        _move_to_bin(layout, agent, name, soft_deleted_name)
 
 
 def complete_interrupted(layout: Layout, agent: str) -> bool:
@@ -136,17 +136,21 @@ def _list_interrupted(layout: Layout, agent: str) -> list[str]:
     state = layout.get_journal(agent).read_state()
     if not state.deleted:
         return []
-    names_before_delete = {name_before_delete(name) for name in layout.list_deleted_names(agent)}
+    names_before_delete = {name_before_delete(name) for name in layout.list_soft_deleted_names(agent)}
     backed_up = layout.list_backed_up(agent)
 
-    def is_left(name: str, deleted_name: str | None) -> bool:
+    def is_left(name: str, soft_deleted_name: str | None) -> bool:
         if name in state.titled or name in backed_up:
             return True
-        if deleted_name is None and name in names_before_delete:  # what was soft-deleted under this name goes, too
+        if soft_deleted_name is None and name in names_before_delete:  # what was soft-deleted under this name goes, too
             return True
         return layout.has_transcript(agent, name)
 
-    return [session for session, deleted_name in state.deleted.items() if is_left(file_name(session), deleted_name)]
+    return [
+        session
+        for session, soft_deleted_name in state.deleted.items()
+        if is_left(file_name(session), soft_deleted_name)
+    ]
 
 
 def lift_delete(layout: Layout, agent: str, session: str) -> None:
@@ -184,14 +188,18 @@ def _delete_set_aside(layout: Layout, agent: str, session: str, name: str, *, so
     layout.mark(agent, name)
     with lock_journal(layout, agent, deletes=True):
         at = journal.stamp_now()
-        to, until = (_choose_deleted_name(layout, agent, name, at), _encode_until(layout, at)) if soft else ("", {})
+        to, until = (
+            (_choose_soft_deleted_name(layout, agent, name, at), _encode_until(layout, at)) if soft else ("", {})
+        )
         _move(layout, agent, Event(journal.TITLED, session, name, to=to, is_here=is_here), until)
 
 
-def delete_permanently(layout: Layout, agent: str, session: str, deleted_name: str, *, is_here: bool = False) -> None:
+def delete_permanently(
+    layout: Layout, agent: str, session: str, soft_deleted_name: str, *, is_here: bool = False
+) -> None:
     """Delete a soft-deleted transcript permanently. ``is_here``: as for ``delete``. Raises OSError."""
     with lock_journal(layout, agent, deletes=True):
-        _move(layout, agent, Event(journal.TITLED, session, deleted_name, to="", is_here=is_here))
+        _move(layout, agent, Event(journal.TITLED, session, soft_deleted_name, to="", is_here=is_here))
 
 
 def _encode_until(layout: Layout, at: str) -> dict[str, str]:
@@ -205,8 +213,8 @@ def _encode_until(layout: Layout, at: str) -> dict[str, str]:
 
 def list_expired(layout: Layout, agent: str, now: str) -> list[str]:
     """The soft-deleted transcripts of an agent whose time is over. Raises OSError."""
-    names = layout.list_deleted_names(agent)
-    until = layout.get_journal(agent).read_state().kept_until if names else {}
+    names = layout.list_soft_deleted_names(agent)
+    until = layout.get_journal(agent).read_state().expiry if names else {}
     return [name for name in names if name in until and until[name] <= now]
 
 
@@ -217,24 +225,24 @@ def remove_expired(layout: Layout) -> int:
     """
     count = 0
     for agent in layout.list_agents():
-        for deleted_name in list_expired(layout, agent, journal.stamp_now()):
+        for soft_deleted_name in list_expired(layout, agent, journal.stamp_now()):
             with layout.get_journal(agent).lock():
                 # Asked again under the lock: it may have been restored, and deleted anew under this name.
-                path = layout.deleted_path(agent, deleted_name)
+                path = layout.soft_deleted_path(agent, soft_deleted_name)
                 if (
-                    deleted_name not in list_expired(layout, agent, journal.stamp_now())
+                    soft_deleted_name not in list_expired(layout, agent, journal.stamp_now())
                     or (session := read_session(path)) is None
                 ):
                     continue
                 with lock_unused(path) as is_unused:
                     if is_unused:
                         # Other machines do so at their own time: one that restores it first has it.
-                        delete_permanently(layout, agent, session, deleted_name, is_here=True)
+                        delete_permanently(layout, agent, session, soft_deleted_name, is_here=True)
                         count += 1
     return count
 
 
-def restore(layout: Layout, agent: str, session: str, deleted_name: str) -> str:
+def restore(layout: Layout, agent: str, session: str, soft_deleted_name: str) -> str:
     """Undo a soft delete. Returns the transcript's name. Raises OSError (FileNotFoundError: it no longer exists).
 
     If its id belongs to a newer session, the transcript comes back as one that was set aside.
@@ -242,12 +250,12 @@ def restore(layout: Layout, agent: str, session: str, deleted_name: str) -> str:
     with lock_journal(layout, agent) as its_journal:
         if session in its_journal.read_deleted():
             finish_delete(layout, agent, session)  # a crash may have interrupted the delete
-        if not _has_file(layout.deleted_path(agent, deleted_name)):
+        if not _has_file(layout.soft_deleted_path(agent, soft_deleted_name)):
             raise FileNotFoundError(errno.ENOENT, "it no longer exists", session)
-        to = name_before_delete(deleted_name)
+        to = name_before_delete(soft_deleted_name)
         while layout.has_transcript(agent, to):
             to = number_name(to)
-        return _move(layout, agent, Event(journal.RESTORED, session, deleted_name, to=to))
+        return _move(layout, agent, Event(journal.RESTORED, session, soft_deleted_name, to=to))
 
 
 @contextmanager
@@ -292,11 +300,11 @@ def _finish_move(layout: Layout, agent: str, event: Event) -> str:
         layout.move_backups(agent, name, to)
         layout.get_journal(agent).copy_title(event.session, name, to)
         layout.erase_titles(agent, name)
-    elif is_deleted_name(name):
+    elif is_soft_deleted_name(name):
         layout.erase_titles(agent, name)
-        layout.remove_deleted(agent, name)
+        layout.remove_soft_deleted(agent, name)
     else:
-        layout.erase_titles(agent, name, *layout.list_deleted_of(agent, name))
+        layout.erase_titles(agent, name, *layout.list_soft_deleted_of(agent, name))
         layout.remove_transcript(agent, name)
     # A title that is None also says that the rename or removal is complete (``Event.to``). It comes last, so whoever
     # finds a crash in between does all of it again; each step above leaves alone what is done.
@@ -309,7 +317,7 @@ def _move_transcript(layout: Layout, agent: str, name: str, to: str) -> str:
     """Rename a transcript, and mark it for the index. Returns its new name. Raises OSError."""
     place = layout.either_path(agent, to)
     layout.make_folder(place.parent)
-    if is_deleted_name(to):
+    if is_soft_deleted_name(to):
         return move_transcript(layout.either_path(agent, name), place)
     layout.mark(agent, to)
     to = move_transcript(layout.either_path(agent, name), place)
@@ -326,12 +334,12 @@ def _ignore_full_disk() -> Iterator[None]:
             raise
 
 
-def _choose_deleted_name(layout: Layout, agent: str, name: str, at: str) -> str:
+def _choose_soft_deleted_name(layout: Layout, agent: str, name: str, at: str) -> str:
     """An unused name for a transcript that is soft-deleted at the time ``at``."""
-    deleted_name = make_deleted_name(name, at)
-    while _has_file(layout.deleted_path(agent, deleted_name)):
-        deleted_name = number_name(deleted_name)
-    return deleted_name
+    soft_deleted_name = make_soft_deleted_name(name, at)
+    while _has_file(layout.soft_deleted_path(agent, soft_deleted_name)):
+        soft_deleted_name = number_name(soft_deleted_name)
+    return soft_deleted_name
 
 
 def _read_uid(path: Path) -> str:
@@ -362,7 +370,7 @@ def _has_file(path: Path) -> bool:
     return os.path.lexists(path) or os.path.lexists(compressed_path(path))
 
 
-def _move_to_deleted(layout: Layout, agent: str, name: str, deleted_name: str) -> None:
+def _move_to_bin(layout: Layout, agent: str, name: str, soft_deleted_name: str) -> None:
     if layout.has_transcript(agent, name):  # else it was moved before
-        deleted_name = _move_transcript(layout, agent, name, deleted_name)
-    layout.move_backups(agent, name, deleted_name)
+        soft_deleted_name = _move_transcript(layout, agent, name, soft_deleted_name)
+    layout.move_backups(agent, name, soft_deleted_name)

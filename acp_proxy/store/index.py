@@ -87,7 +87,7 @@ CREATE INDEX by_place ON transcripts(agent, place, listed, updated, session);
 CREATE INDEX by_spelling ON transcripts(agent, spelled, place);
 CREATE TABLE folders(
   agent TEXT PRIMARY KEY,
-  seen TEXT NOT NULL,        -- the folder's state when all in it had been brought in (store_index._read_folder_state)
+  seen TEXT NOT NULL,        -- the folder's state when all in it had been brought in (folder_changes)
   removals INTEGER NOT NULL  -- how often rows were removed
   ) WITHOUT ROWID;
 """
@@ -166,6 +166,7 @@ class Index:
             self.close()
 
     def close(self) -> None:
+        """Close the connection; the index cannot be used any more."""
         self._database.close()
 
     def update_row(self, agent: str, name: str, reading: Reading) -> bool:

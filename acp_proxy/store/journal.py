@@ -106,7 +106,7 @@ class JournalState(Struct, frozen=True):
     """By an id that the agent gave when a session continued in a new one of it: that session."""
     pinned: frozenset[str] = frozenset()
     """The transcripts of pinned sessions. A delete ends it."""
-    kept_until: Mapping[str, str] = MappingProxyType({})
+    expiry: Mapping[str, str] = MappingProxyType({})
     """When soft-deleted transcripts are removed, by their names. Those without a time here are kept: their delete did
     not say how long, as those of older versions."""
 
@@ -246,25 +246,25 @@ def _identify(file: os.stat_result) -> tuple[int, int, int]:
 
 
 def _fold(events: Iterator[Event], before: JournalState = EMPTY) -> JournalState:
-    deleted, titles, titled, moving, archived, aliases, kept_until = (
+    deleted, titles, titled, moving, archived, aliases, expiry = (
         dict(before.deleted),
         dict(before.titles),
         set(before.titled),
         dict(before.moving),
         dict(before.archived),
         dict(before.aliases),
-        dict(before.kept_until),
+        dict(before.expiry),
     )
     titled_by_agent, archived_by_agent = set(before.titled_by_agent), set(before.archived_by_agent)
     pinned = set(before.pinned)
     for event in events:
         if event.until is not None and (kept := event.transcript if event.kind == DELETED else event.to):
-            kept_until[kept] = event.until
+            expiry[kept] = event.until
         if event.kind == RESTORED:
             deleted.pop(event.session, None)
         if event.to is not None:
             moving[event.name] = event  # the title follows when this is complete
-            kept_until.pop(event.name, None)
+            expiry.pop(event.name, None)
             archived.pop(event.name, None)
             pinned.discard(event.name)
         elif event.kind == TITLED:  # also without a title: then it says that a rename or removal is complete
@@ -304,7 +304,7 @@ def _fold(events: Iterator[Event], before: JournalState = EMPTY) -> JournalState
         frozenset(archived_by_agent.intersection(archived)),
         aliases,
         frozenset(pinned),
-        kept_until,
+        expiry,
     )
 
 

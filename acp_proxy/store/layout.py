@@ -9,10 +9,11 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from acp_proxy.errors import StoreRefused
+from acp_proxy.store.databases import empty_database, remove_database
 from acp_proxy.store.journal import Journal
 from acp_proxy.transcript import file_names, private_files
 from acp_proxy.transcript.file_names import (
@@ -24,53 +25,6 @@ from acp_proxy.transcript.file_names import (
     fork_path,
     unfinished_path,
 )
-
-# --- Removes SQLite databases. Windows removes no file that a process has open, so such a database is emptied.
-
-
-_SIDES = ("", "-wal", "-shm")
-"""Suffixes of the files that SQLite keeps for a database, the database's own first."""
-_BUSY_SECONDS = 5.0
-_BEGINNING, _VERSION, _HEADER = b"SQLite format 3\0", slice(60, 64), 100
-"""How the file begins, and where its header of 100 bytes has ``user_version``, which ours set."""
-
-
-def remove_database(path: Path) -> None:
-    """Remove a database. Raises OSError."""
-    for suffix in _SIDES:  # its own file first: a process that misses the others sees that it is gone
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
-
-
-def empty_database(path: Path) -> None:
-    """Remove all that a database contains, also from SQLite's log; who has it open misses its tables.
-
-    Raises PermissionError.
-    """
-    import sqlite3
-
-    try:
-        with closing(sqlite3.connect(path, isolation_level=None, timeout=_BUSY_SECONDS)) as database:
-            database.execute("PRAGMA writable_schema = ON")  # drops tables of any kind, even damaged ones
-            database.executescript("BEGIN IMMEDIATE; DELETE FROM sqlite_master; PRAGMA user_version = 0; COMMIT")
-            database.execute("VACUUM")
-            (is_busy, *_) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    except sqlite3.Error as problem:
-        raise PermissionError(errno.EACCES, str(problem), str(path)) from problem
-    if is_busy:
-        raise PermissionError(errno.EACCES, "another process is reading it", str(path))
-
-
-def is_emptied(path: Path, *, windows: bool = os.name == "nt") -> bool:
-    """Whether ``empty`` was here. Raises no error."""
-    if not windows:  # elsewhere nothing is emptied, and closing the file would drop locks of SQLite in this process
-        return False
-    try:
-        with path.open("rb") as file:
-            header = file.read(_HEADER)
-    except OSError:
-        return False
-    return header.startswith(_BEGINNING) and header[_VERSION] == bytes(4)
-
 
 FORMAT = 1
 JOURNAL = private_files.JOURNAL_FILE.removesuffix(SUFFIX)
@@ -210,7 +164,7 @@ class Layout:
         found |= {path for agent in names if (path := self.transcript_path(agent, JOURNAL)).exists()}  # holds titles
         for agent, name in chosen:
             found.update(_list_files(self.backups / agent, f"{name}*"))
-            found.update(self.deleted_path(agent, each) for each in self.list_deleted_of(agent, name))
+            found.update(self.soft_deleted_path(agent, each) for each in self.list_soft_deleted_of(agent, name))
         return sorted(found)
 
     def stat_transcripts(self, agent: str) -> dict[str, os.stat_result | None]:
@@ -231,7 +185,7 @@ class Layout:
         """The path of a transcript's plain file."""
         return self.transcripts / agent / (name + SUFFIX)
 
-    def deleted_path(self, agent: str, name: str) -> Path:
+    def soft_deleted_path(self, agent: str, name: str) -> Path:
         """The path of a soft-deleted transcript."""
         return self.deleted / agent / (name + SUFFIX)
 
@@ -241,18 +195,22 @@ class Layout:
 
     def either_path(self, agent: str, name: str) -> Path:
         """The path of a transcript's plain file, soft-deleted or not."""
-        return self.deleted_path(agent, name) if file_names.is_deleted_name(name) else self.transcript_path(agent, name)
+        return (
+            self.soft_deleted_path(agent, name)
+            if file_names.is_soft_deleted_name(name)
+            else self.transcript_path(agent, name)
+        )
 
-    def list_deleted_names(self, agent: str) -> list[str]:
+    def list_soft_deleted_names(self, agent: str) -> list[str]:
         """The names of an agent's soft-deleted transcripts."""
         return _list_names(self.deleted / agent)
 
-    def list_deleted_of(self, agent: str, name: str) -> list[str]:
+    def list_soft_deleted_of(self, agent: str, name: str) -> list[str]:
         """The soft-deleted transcripts that had this name.
 
         There may be several: the session may have been soft-deleted, begun anew, and soft-deleted again.
         """
-        return [each for each in self.list_deleted_names(agent) if file_names.name_before_delete(each) == name]
+        return [each for each in self.list_soft_deleted_names(agent) if file_names.name_before_delete(each) == name]
 
     def get_journal(self, agent: str) -> Journal:
         """An agent's journal, the same object each time."""
@@ -370,17 +328,17 @@ class Layout:
         """
         for path in (self.backups / agent).glob(f"{name}.*"):
             path.unlink(missing_ok=True)
-        for kept in self.list_deleted_of(agent, name):
-            self.remove_deleted(agent, kept)
+        for kept in self.list_soft_deleted_of(agent, name):
+            self.remove_soft_deleted(agent, kept)
         self.remote_turns_path(agent, name).unlink(missing_ok=True)
         _remove_forms(self.transcript_path(agent, name))
         self.remove_search_tables(name)
 
-    def remove_deleted(self, agent: str, name: str) -> None:
+    def remove_soft_deleted(self, agent: str, name: str) -> None:
         """Remove a soft-deleted transcript and its backups. Raises OSError."""
         for path in (self.backups / agent).glob(f"{name}.*"):
             path.unlink(missing_ok=True)
-        _remove_forms(self.deleted_path(agent, name))
+        _remove_forms(self.soft_deleted_path(agent, name))
         self.remove_search_tables(name)
 
     def measure_sizes(self, agent: str, plain: set[str] | None = None) -> dict[str, int]:

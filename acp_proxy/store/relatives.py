@@ -36,8 +36,8 @@ def _read_headers(layout: Layout) -> Iterator[tuple[Key, Header]]:
     for agent in layout.list_agents():
         paths = [(name, layout.transcript_path(agent, name)) for name in layout.list_names(agent)]
         paths += [
-            (file_names.name_before_delete(name), layout.deleted_path(agent, name))
-            for name in layout.list_deleted_names(agent)
+            (file_names.name_before_delete(name), layout.soft_deleted_path(agent, name))
+            for name in layout.list_soft_deleted_names(agent)
         ]
         for name, path in paths:
             try:

@@ -48,17 +48,17 @@ def list_deleted(layout: Layout) -> list[DeletedSession]:
     for agent in layout.list_agents():
         with contextlib.suppress(OSError):  # an unreadable journal matters only if there are names
             delete.complete_interrupted(layout, agent)
-        names = layout.list_deleted_names(agent)
+        names = layout.list_soft_deleted_names(agent)
         if not names:
             continue
         state, expired = layout.get_journal(agent).read_state(), delete.list_expired(layout, agent, now)
         for name in names:
-            session = delete.read_session(layout.deleted_path(agent, name)) if name not in expired else None
+            session = delete.read_session(layout.soft_deleted_path(agent, name)) if name not in expired else None
             if session is not None:
                 selector, title, until = (
                     session + find_aside_suffix(name),
                     state.titles.get(name),
-                    state.kept_until.get(name, ""),
+                    state.expiry.get(name, ""),
                 )
                 found.append(DeletedSession(agent, name, session, read_deletion_time(name), title, selector, until))
     found.sort(key=lambda each: (each.at, each.name), reverse=True)
@@ -68,7 +68,7 @@ def list_deleted(layout: Layout) -> list[DeletedSession]:
 
 def summarize_deleted(layout: Layout, deleted: DeletedSession) -> ListedSession:
     """A soft-deleted session as a list would show it."""
-    reading = Reading(layout.deleted_path(deleted.agent, deleted.name))
+    reading = Reading(layout.soft_deleted_path(deleted.agent, deleted.name))
     try:
         return _make_row_of(deleted, reading, summarize(reading))
     finally:
@@ -80,7 +80,7 @@ def restore(layout: Layout, deleted: DeletedSession) -> ListedSession:
 
     If its last turn was unanswered, a gap note is appended.
     """
-    reading = Reading(layout.deleted_path(deleted.agent, deleted.name))
+    reading = Reading(layout.soft_deleted_path(deleted.agent, deleted.name))
     try:
         summary = summarize(reading)
         listed = _make_row_of(deleted, reading, summary)

@@ -22,7 +22,7 @@ from pathlib import Path
 from acp_proxy.errors import StoreRefused, Unreadable, errno_name
 from acp_proxy.protocol import timestamps
 from acp_proxy.protocol.proxy_ids import PREFIX, is_foreign, original
-from acp_proxy.store import agents, fork, journal, open_session, user_state
+from acp_proxy.store import agent_folder, fork, journal, old_forks, open_session, user_state
 from acp_proxy.store import delete as store_delete
 from acp_proxy.store.journal import JournalState
 from acp_proxy.store.layout import Layout
@@ -170,7 +170,7 @@ class StoreBase:
         ``may_run_others``: the same command may run different agents. An agent that starts to report a name keeps the
         folder of its command, if no other agent can have used that folder. Raises OSError.
         """
-        return agents.choose_folder(self.layout, agent_id, reported_name, command, may_run_others=may_run_others)
+        return agent_folder.choose_folder(self.layout, agent_id, reported_name, command, may_run_others=may_run_others)
 
     def empty_bin(self) -> None:
         """Remove the soft-deleted sessions whose time is over, and everything derived from them. Raises OSError."""
@@ -220,6 +220,7 @@ class StoreBase:
 
     @cached_property
     def index(self) -> "StoreIndex":
+        """Opened on first use. Raises Unreadable."""
         from acp_proxy.store.store_index import StoreIndex
 
         try:
@@ -295,7 +296,7 @@ class Store(StoreBase):
         OSError.
         """
         if soft:  # of an unfinished fork there would be nothing to restore; a listed session has been finished
-            fork.finish(self.layout, agent, file_name(session))
+            old_forks.finish(self.layout, agent, file_name(session))
         store_delete.delete(self.layout, agent, session, soft=soft)
 
     def sync_journal(self, agent: str) -> None:
@@ -389,7 +390,7 @@ class Store(StoreBase):
         try:
             return Reading(self._find_path(agent, session))
         except FileNotFoundError:
-            fork.finish(self.layout, agent, file_name(session))
+            old_forks.finish(self.layout, agent, file_name(session))
             return Reading(self._find_path(agent, session))
 
     def is_in_use(self, agent: str, session: str) -> bool | None:

@@ -111,7 +111,7 @@ def fork_path(path: Path) -> Path:
     return path.with_name(path.name.removesuffix(SUFFIX) + FORKED_SUFFIX)
 
 
-def make_deleted_name(name: str, stamp: str) -> str:
+def make_soft_deleted_name(name: str, stamp: str) -> str:
     """The name of a transcript that is soft-deleted at the time ``stamp``."""
     return f"{name}{ASIDE}{''.join(one for one in stamp if one.isdigit())}"
 
@@ -121,7 +121,7 @@ def name_before_delete(name: str) -> str:
     return name.rpartition(ASIDE)[0]
 
 
-def is_deleted_name(name: str) -> bool:
+def is_soft_deleted_name(name: str) -> bool:
     """Whether this is the name of a soft-deleted transcript."""
     _, mark, number = name.rpartition(ASIDE)
     return mark != "" and len(number) >= _STAMP_DIGITS
@@ -179,9 +179,9 @@ def _has_word_start(folder: str, agent: str) -> bool:
     return begins or folder.startswith(lowered)
 
 
-def is_alike(told: str, command: str) -> bool:
+def is_alike(reported_name: str, command: str) -> bool:
     """Whether an agent's own name equals its command's, ignoring scope, case and punctuation."""
-    name = told.rpartition("/")[2] if told.startswith("@") else told
+    name = reported_name.rpartition("/")[2] if reported_name.startswith("@") else reported_name
     return _fold_letters(name) == _fold_letters(command) != ""
 
 

@@ -73,12 +73,12 @@ def describe_block(block: Mapping[str, object]) -> str:
     kind = acp.text(block, "type") or "content"
     resource = acp.member(block, "resource")
     names = (acp.text(block, "name"), acp.text(block, "uri"), acp.text(resource, "uri"))
-    told = [name for name in dict.fromkeys(names) if name]
+    parts = [name for name in dict.fromkeys(names) if name]
     if (carried := read_attachment(block)) is not None:
-        told += [carried.mime, formatting.format_size(carried.size)]
+        parts += [carried.mime, formatting.format_size(carried.size)]
     elif (text := acp.text(resource, "text")) is not None:
-        told.append(formatting.format_size(len(text.encode("utf-8", "replace"))))
-    return f"{kind.replace('resource_link', 'link')}: {', '.join(told)}" if told else kind
+        parts.append(formatting.format_size(len(text.encode("utf-8", "replace"))))
+    return f"{kind.replace('resource_link', 'link')}: {', '.join(parts)}" if parts else kind
 
 
 # --- Images of a conversation that may be shown, recognised by their first bytes, never by their declared type.

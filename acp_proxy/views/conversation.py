@@ -267,8 +267,8 @@ class _PartReader:
             yield TurnEnd(self._stop, self._error, self._answered_at)
             self._is_open, self._notes, self._stop, self._error, self._answered_at = False, [], None, None, ""
 
-    def _take(self, told: list[bytes], at: str) -> Iterator[Part]:
-        for item in _read_items(told):
+    def _take(self, lines: list[bytes], at: str) -> Iterator[Part]:
+        for item in _read_items(lines):
             is_users = isinstance(item, SpokenMessage) and item.speaker == "user"
             if self._prompted is None and is_users and not self._only_user:
                 yield from self._end_turn()
@@ -354,7 +354,7 @@ def add_item(items: list[Item], item: Item) -> None:
 def _add_messages(items: Iterable[Item], session: str) -> Iterator[Item]:
     """The items of a subagent. Messages from other sessions are the user's, and those to others the agent's."""
     sent: dict[str, bool] = {}
-    told: set[str] = set()
+    shown_ids: set[str] = set()
     for item in items:
         kind = acp.update_kind(item.update) if isinstance(item, OtherUpdate) else None
         if not isinstance(item, OtherUpdate) or kind not in (
@@ -369,16 +369,16 @@ def _add_messages(items: Iterable[Item], session: str) -> Iterator[Item]:
         blocks = content if isinstance(content, list) else [content]
         said = [block for block in blocks if isinstance(block, Mapping)]
         if said and (
-            kind == update_kinds.SESSION_MESSAGE_CHUNK or id not in told
+            kind == update_kinds.SESSION_MESSAGE_CHUNK or id not in shown_ids
         ):  # a whole message may repeat its chunks
-            told.add(id)
+            shown_ids.add(id)
             yield SpokenMessage("agent" if sent.get(id) else "user", said, id)
 
 
-def _read_items(told: Iterable[bytes]) -> Iterator[Item]:
+def _read_items(lines: Iterable[bytes]) -> Iterator[Item]:
     """The items in lines of updates. Adjacent updates of one call are joined."""
     calls: list[ToolCall] = []
-    for line in chain.from_iterable(map(framing.cut, told)):
+    for line in chain.from_iterable(map(framing.cut, lines)):
         update = acp.member(acp.member(jsonrpc.parse(line), "params"), "update")
         if not isinstance(update, Mapping):
             continue

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.cli import common
+from acp_proxy.cli import recordings
 from acp_proxy.errors import AcpProxyError, NoSuchSession, NoTranscript
 from tests.store import cold
 from tests.stored import Both, store_session
@@ -14,7 +14,7 @@ SAMPLES = Path(__file__).parents[2] / "fixtures" / "transcripts" / "v1"
 
 
 def session_of(wanted: str, store: Path) -> str:
-    with common.open_recording(wanted, str(store), "") as (_, header, _):
+    with recordings.open_recording(wanted, str(store), "") as (_, header, _):
         return header.session
 
 

@@ -28,7 +28,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, shell: str) -> Result:
-    monkeypatch.setattr("acp_proxy.cli.completion._get_shell_name", lambda: shell)
+    monkeypatch.setattr("acp_proxy.cli.shell_completion._get_shell_name", lambda: shell)
     monkeypatch.setattr("typer._completion_shared._get_shell_name", lambda: shell)
     return CliRunner().invoke(app, ["--install-completion"], prog_name="acp-proxy")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store import store_index
+from acp_proxy.store import folder_changes
 from tests.cli.commands import run
 from tests.cli.terminal import with_stderr_on_terminal
 from tests.stored import Both, chunk, store_session
@@ -89,7 +89,7 @@ def test_only_the_given_sessions_are_checked_and_repaired(store: Both) -> None:
 
 
 def test_sessions_of_two_agents_with_one_id_are_both_repaired(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_index, "_GRANULE_SECONDS", -1.0)  # the folders count as seen, although they are new
+    monkeypatch.setattr(folder_changes, "_GRANULE_SECONDS", -1.0)  # the folders count as seen, although they are new
     for agent in ("one", "two"):
         store_session(store, "s", ("Mend it", []), agent=agent)
     store.list_all()

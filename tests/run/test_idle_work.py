@@ -117,10 +117,10 @@ def test_the_bin_is_emptied_in_idle_minutes(store: Both, monkeypatch: pytest.Mon
     monkeypatch.setattr(journal, "stamp_now", lambda: "2999-01-01T00:00:00.000Z")
     talk = RelayConversation(store, idle_seconds=0.01)
     talk.open()
-    until(lambda: len(store.layout.list_deleted_names(AGENT)) < 2)
+    until(lambda: len(store.layout.list_soft_deleted_names(AGENT)) < 2)
     talk.end()
     assert [each.session for each in store.list_deleted()] == ["stays"]
-    assert len(store.layout.list_deleted_names(AGENT)) == 1
+    assert len(store.layout.list_soft_deleted_names(AGENT)) == 1
 
 
 def test_a_relay_without_an_idle_time_compresses_nothing(store: Both, cold: Path) -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store import store_index
+from acp_proxy.store import folder_changes
 from tests.store import talk
 from tests.store.shelf import Shelf
 from tests.store.talk import answer, prompt
@@ -14,7 +14,7 @@ from tests.stored import Both
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists trust the times of folders at once, instead of two seconds after a change."""
-    monkeypatch.setattr(store_index, "_GRANULE_SECONDS", -1.0)
+    monkeypatch.setattr(folder_changes, "_GRANULE_SECONDS", -1.0)
 
 
 @pytest.fixture

@@ -236,10 +236,10 @@ def test_a_session_that_somebody_has_open_is_removed_later(store: Both, monkeypa
     monkeypatch.setattr(journal, "stamp_now", lambda: "2999-01-01T00:00:00.000Z")
     store.empty_bin()
     assert store.list_deleted() == []
-    assert len(store.layout.list_deleted_names(AGENT)) == 1
+    assert len(store.layout.list_soft_deleted_names(AGENT)) == 1
     opened.close()
     store.empty_bin()
-    assert store.layout.list_deleted_names(AGENT) == []
+    assert store.layout.list_soft_deleted_names(AGENT) == []
 
 
 def test_an_older_version_skips_what_it_does_not_know_of_a_delete(store: Both) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store import store_index
+from acp_proxy.store import folder_changes
 from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.store.index import Index
 from acp_proxy.tools.maintenance.verify import verify_store
@@ -157,10 +157,10 @@ def test_an_unchanged_folder_is_not_read(store: Both, other: Both) -> None:
 def test_a_transcript_copied_within_one_clock_tick_is_in_the_next_list(
     store: Both, other: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = store_index._read_folder_state
+    state = folder_changes._read_folder_state
     sent(other, store, "a")
     stands_still = state(store.layout, AGENT)
-    monkeypatch.setattr(store_index, "_read_folder_state", lambda layout, agent: stands_still)
+    monkeypatch.setattr(folder_changes, "_read_folder_state", lambda layout, agent: stands_still)
     assert listed(store) == ["a"]
     sent(other, store, "b")
     assert listed(store) == ["b", "a"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store import layout
+from acp_proxy.store import databases
 
 SECRET = "a-secret-word"
 
@@ -34,12 +34,12 @@ def test_an_emptied_database_has_nothing_left_and_others_miss_its_tables(
     database: sqlite3.Connection, path: Path, is_damaged: bool
 ) -> None:
     assert has_secret(path)
-    assert not layout.is_emptied(path, windows=True)
+    assert not databases.is_emptied(path, windows=True)
     if is_damaged:
         database.execute("DELETE FROM said_data")
-    layout.empty_database(path)
+    databases.empty_database(path)
     assert not has_secret(path)
-    assert layout.is_emptied(path, windows=True)
+    assert databases.is_emptied(path, windows=True)
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
         database.execute("INSERT INTO said VALUES (?)", (SECRET,))
 
@@ -47,19 +47,19 @@ def test_an_emptied_database_has_nothing_left_and_others_miss_its_tables(
 def test_a_database_that_is_being_read_is_not_reported_as_emptied(
     database: sqlite3.Connection, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(layout, "_BUSY_SECONDS", 0)
+    monkeypatch.setattr(databases, "_BUSY_SECONDS", 0)
     database.execute("BEGIN")
     database.execute("SELECT * FROM said").fetchall()
     with pytest.raises(PermissionError, match="another process is reading it"):
-        layout.empty_database(path)
+        databases.empty_database(path)
     database.execute("COMMIT")
-    layout.empty_database(path)
+    databases.empty_database(path)
     assert not has_secret(path)
 
 
 def test_what_is_no_database_is_not_emptied(path: Path) -> None:
-    assert not layout.is_emptied(path, windows=True)
+    assert not databases.is_emptied(path, windows=True)
     path.write_bytes(b"garbage" * 100)
-    assert not layout.is_emptied(path, windows=True)
+    assert not databases.is_emptied(path, windows=True)
     with pytest.raises(PermissionError, match="not a database"):
-        layout.empty_database(path)
+        databases.empty_database(path)

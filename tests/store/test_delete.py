@@ -79,7 +79,7 @@ def test_a_soft_delete_keeps_a_compressed_transcript_compressed(store: Both) -> 
     store.delete(cold.AGENT, talk.SESSION, soft=True)
     assert not compressed_path(path).exists()
     [one] = store.list_deleted()
-    assert compressed_path(Layout(store.root).deleted_path(one.agent, one.name)).read_bytes() == frame
+    assert compressed_path(Layout(store.root).soft_deleted_path(one.agent, one.name)).read_bytes() == frame
     store.restore(one)
     assert compressed_path(path).read_bytes() == frame
     assert cold.content(path) == said
@@ -215,7 +215,7 @@ def test_the_next_compression_removes_leftovers_beside_a_softly_deleted_session(
     talk.keep(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)
     [one] = store.list_deleted()
-    path = layout.deleted_path(AGENT, one.name)
+    path = layout.soft_deleted_path(AGENT, one.name)
     for leftover in (compressed_path(path), unfinished_path(path)):
         leftover.write_bytes(b"half")
     assert not [finding for finding in verify_store(store) if finding.is_damage]
@@ -325,7 +325,7 @@ def test_a_crash_at_any_moment_leaves_the_session_before_or_after(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"), [(Layout, "erase_titles"), (Layout, "remove_transcript"), (Layout, "remove_deleted")]
+    ("owner", "name"), [(Layout, "erase_titles"), (Layout, "remove_transcript"), (Layout, "remove_soft_deleted")]
 )
 def test_an_interrupted_hard_delete_is_finished_by_the_next_list(
     store: Both, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
@@ -433,7 +433,7 @@ def test_an_unreadable_transcript_is_not_listed_as_restorable(store: Both, layou
     for session in ("s", "broken"):
         store.delete(AGENT, session, soft=True)
     [broken] = [each for each in store.list_deleted() if each.session == "broken"]
-    layout.deleted_path(AGENT, broken.name).write_bytes(b"\0" * 100)
+    layout.soft_deleted_path(AGENT, broken.name).write_bytes(b"\0" * 100)
     assert [each.session for each in store.list_deleted()] == ["s"]
     assert isinstance(store.list_deleted()[0], DeletedSession)
     assert [finding.name for finding in verify_store(store) if finding.is_damage] == [broken.name]

@@ -10,7 +10,7 @@ import pytest
 
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.store import compress as store_compress
-from acp_proxy.store import fork, open_session
+from acp_proxy.store import fork, old_forks, open_session
 from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.store.journal import DELETED
 from acp_proxy.store.layout import Layout
@@ -343,7 +343,7 @@ def test_a_half_deleted_parent_is_not_copied(parent: Both) -> None:
     left_by_a_crash(parent)
     layout = Layout(parent.root)
     layout.get_journal(AGENT).append(DELETED, "p", talk.time(5))
-    fork.finish(layout, AGENT, file_name("f"))
+    old_forks.finish(layout, AGENT, file_name("f"))
     assert spoken(parent, "f") == ["two"]
 
 
@@ -360,7 +360,7 @@ def test_a_list_does_not_wait_until_a_fork_can_be_finished(parent: Both) -> None
     with lock_folder(path.parent):
         assert listed(parent) == ["p"]
         with pytest.raises(BlockingIOError):
-            fork.finish(Layout(parent.root), AGENT, path.stem, wait=False)
+            old_forks.finish(Layout(parent.root), AGENT, path.stem, wait=False)
     assert listed(parent) == ["f", "p"]
 
 
@@ -379,7 +379,7 @@ def test_a_finished_fork_ignores_leftovers_of_a_crash(parent: Both) -> None:
     listed(parent)
     os.link(path, fork_path(path))
     parent.delete(AGENT, "p")
-    fork.finish(parent.layout, AGENT, path.stem)
+    old_forks.finish(parent.layout, AGENT, path.stem)
     assert spoken(parent, "f") == ["one", "two"]
     assert not fork_path(path).exists()
 
@@ -416,7 +416,7 @@ def test_a_head_that_is_being_written_is_kept(parent: Both) -> None:
     with fork_path(path).open("rb") as making:
         assert lock(making.fileno())
         with pytest.raises(BlockingIOError):
-            fork.finish(parent.layout, AGENT, path.stem)
+            old_forks.finish(parent.layout, AGENT, path.stem)
     assert fork_path(path).exists()
 
 
@@ -441,5 +441,5 @@ def test_a_read_only_store_finishes_no_fork(parent: Both) -> None:
     path = left_by_a_crash(parent)
     layout = Layout(parent.root)
     layout.is_only_read = True
-    fork.finish(layout, AGENT, path.stem)
+    old_forks.finish(layout, AGENT, path.stem)
     assert fork_path(path).exists()

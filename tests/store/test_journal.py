@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from acp_proxy.store.journal import ARCHIVED, DELETED, LIFTED, RESTORED, TITLED, UNARCHIVED, Journal
-from acp_proxy.transcript.file_names import file_name, make_deleted_name
+from acp_proxy.transcript.file_names import file_name, make_soft_deleted_name
 from tests.opened import open_below
 from tests.store import talk
 from tests.store.full_disk import on_full_disk
@@ -193,7 +193,7 @@ def test_no_descriptor_stays_open(journal: Journal, tmp_path: Path) -> None:
 
 
 def test_a_soft_delete_remembers_its_transcript(journal: Journal) -> None:
-    kept = make_deleted_name(file_name("a"), talk.time(1))
+    kept = make_soft_deleted_name(file_name("a"), talk.time(1))
     journal.append(DELETED, "a", talk.time(1), transcript=kept)
     journal.append(DELETED, "b", talk.time(1))
     assert journal.read_deleted() == {"a", "b"}
@@ -215,7 +215,7 @@ def test_an_event_with_an_invalid_transcript_name_is_ignored(journal: Journal, n
 
 @pytest.mark.parametrize("to", ["", f"{file_name('a')}~1"])
 def test_a_rename_or_removal_is_under_way_until_the_old_names_next_title(journal: Journal, to: str) -> None:
-    kept = make_deleted_name(file_name("a"), talk.time(1))
+    kept = make_soft_deleted_name(file_name("a"), talk.time(1))
     for event in (RESTORED, TITLED):
         title(journal, "a", "Mine", transcript=kept)
         journal.append(event, "a", talk.time(2), transcript=kept, to=to)
@@ -232,7 +232,7 @@ def test_a_new_name_without_an_old_one_means_nothing(journal: Journal, event: st
 
 
 def test_a_new_name_that_is_none_means_nothing(journal: Journal) -> None:
-    kept = make_deleted_name(file_name("a"), talk.time(1))
+    kept = make_soft_deleted_name(file_name("a"), talk.time(1))
     journal.append(RESTORED, "a", talk.time(1), transcript=kept, to="../../etc/passwd")
     assert journal.read_state().moving == {}
 
@@ -243,7 +243,7 @@ def test_what_a_holder_of_the_lock_appends_is_known_without_reading(
     journal.append(DELETED, "a", talk.time(1))
     with path.open("ab") as file:
         file.write(b'{"torn')
-    kept = make_deleted_name(file_name("c"), talk.time(1))
+    kept = make_soft_deleted_name(file_name("c"), talk.time(1))
     with journal.lock():
         assert journal.read_deleted() == {"a"}
         monkeypatch.setattr(Journal, "_read_events", None)

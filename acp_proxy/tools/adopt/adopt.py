@@ -12,7 +12,7 @@ from acp_proxy.comparison.repeated_replays import continues
 from acp_proxy.errors import NewerFormat, NotImported
 from acp_proxy.protocol import timestamps
 from acp_proxy.redaction.masking import Masking
-from acp_proxy.store.agents import may_run_others, name_command
+from acp_proxy.store.command_names import may_run_others, name_command
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.adopt.adopted import look_up, write_adopted
 from acp_proxy.tools.adopt.agent_loader import AgentLoader, CannotAdopt, LoadedSession, NotLoaded, StartWords
@@ -23,6 +23,8 @@ from acp_proxy.tools.redact.redact_files import mask_bytes
 
 
 class Result(enum.Enum):
+    """What became of a session that the agent offered; the words are for people."""
+
     ADOPTED = "adopted"
     GROWN = "updated"
     SAME = "unchanged"

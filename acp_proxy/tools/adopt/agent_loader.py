@@ -91,16 +91,16 @@ class AgentLoader:
         """
         return [*self._read_pages({}), *(self._read_pages({"cwd": cwd}) if cwd is not None else ())]
 
-    def _read_pages(self, wanted: Mapping[str, object]) -> Iterator[OfferedSession]:
+    def _read_pages(self, choice: Mapping[str, object]) -> Iterator[OfferedSession]:
         cursors: set[str] = set()
-        params = wanted
+        params = choice
         while len(cursors) < _MANY_PAGES:
             page, cursor = read_page(self._ask(acp.LIST, params).result)
             yield from page
             if cursor is None or cursor in cursors:
                 break
             cursors.add(cursor)
-            params = {**wanted, "cursor": cursor}
+            params = {**choice, "cursor": cursor}
 
     def load(self, listed: OfferedSession) -> LoadedSession:
         """Load a session, and close it if the agent can do that. Raises NotLoaded, Unable (a login), NoAnswer."""

@@ -192,7 +192,7 @@ def _find_candidates(words: list[str], root: "os.PathLike[str]", registry: str) 
     """
     from pathlib import Path
 
-    from acp_proxy.store.agents import name_command
+    from acp_proxy.store.command_names import name_command
     from acp_proxy.tools.adopt.candidates import AskedAgent, list_asked
     from acp_proxy.tools.doctor.report import split_run_command
     from acp_proxy.tools.editors.config_dirs import find_machine

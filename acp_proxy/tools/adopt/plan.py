@@ -71,17 +71,17 @@ def _read_entry(entry: object) -> OfferedSession | None:
     return OfferedSession(session, acp.text(entry, "cwd"), acp.text(entry, "title"), updated, directories)
 
 
-def choose_sessions(listed: Iterable[OfferedSession], find_known: Callable[[str], KnownHere], wanted: Wanted) -> Choice:
+def choose_sessions(listed: Iterable[OfferedSession], find_known: Callable[[str], KnownHere], choice: Wanted) -> Choice:
     """``find_known``: what the store knows of a session. The newest come first, then those without a time."""
     loads, again, left_out = list[OfferedSession](), set[str](), Counter[LeftOut]()
     once = {each.session: each for each in listed}
     for each in once.values():
-        if each.cwd is not None and not wanted.is_wanted_place(each.cwd):
+        if each.cwd is not None and not choice.is_wanted_place(each.cwd):
             continue
-        if wanted.since and each.updated is not None and each.updated < wanted.since:
+        if choice.since and each.updated is not None and each.updated < choice.since:
             continue
         known = find_known(each.session)
-        why = _find_reason(each, known, wanted)
+        why = _find_reason(each, known, choice)
         if why is not None:
             left_out[why] += 1
             continue
@@ -89,20 +89,20 @@ def choose_sessions(listed: Iterable[OfferedSession], find_known: Callable[[str]
         if known.is_here:
             again.add(each.session)
     loads.sort(key=lambda each: each.updated or "", reverse=True)
-    kept = loads[: wanted.limit]
+    kept = loads[: choice.limit]
     return Choice(
         tuple(kept), frozenset(again & {each.session for each in kept}), left_out, len(once), len(loads) - len(kept)
     )
 
 
-def _find_reason(listed: OfferedSession, known: KnownHere, wanted: Wanted) -> LeftOut | None:
+def _find_reason(listed: OfferedSession, known: KnownHere, choice: Wanted) -> LeftOut | None:
     if known.is_deleted:
         return LeftOut.DELETED
     if known.is_here and not _may_have_grown(listed, known):
         return LeftOut.HERE
     if listed.cwd is None or not acp.is_absolute(listed.cwd):
         return LeftOut.NOWHERE
-    return LeftOut.UNTIMED if wanted.since and listed.updated is None else None
+    return LeftOut.UNTIMED if choice.since and listed.updated is None else None
 
 
 def _may_have_grown(listed: OfferedSession, known: KnownHere) -> bool:

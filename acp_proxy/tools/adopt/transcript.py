@@ -18,11 +18,11 @@ from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
 
 def split_states(updates: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
     """The lines of a replay that are conversation, each once, and those that tell the state."""
-    told: list[bytes] = []
+    conversation: list[bytes] = []
     states: list[bytes] = []
     for line in updates:
-        (told if update_kinds.is_conversation(acp.update_kind(acp.update_of(line))) else states).append(line)
-    return drop_repetition(told), states
+        (conversation if update_kinds.is_conversation(acp.update_kind(acp.update_of(line))) else states).append(line)
+    return drop_repetition(conversation), states
 
 
 def read_conversation(transcript: bytes) -> list[bytes]:

@@ -125,16 +125,16 @@ def _read_text(path: str) -> str:
 def _read_sessions(store: Sessions, path: str, agent: str) -> FileEdits:
     """The edits of the file in every session that has a call with it."""
     file = SameFile(path)
-    told: list[tuple[str, SessionTurn, Edit]] = []
+    dated_edits: list[tuple[str, SessionTurn, Edit]] = []
     found = FileEdits([], [], [])
     for row in _find_sessions(store, file, agent):
         try:
             with closing(store.open_listed(row)) as reading:
-                told += _read_session(store, row, reading, file, found)
+                dated_edits += _read_session(store, row, reading, file, found)
         except (OSError, NewerFormat):
             found.unreadable += 1
-    told.sort(key=lambda each: each[0])
-    for _, turn, edit in told:
+    dated_edits.sort(key=lambda each: each[0])
+    for _, turn, edit in dated_edits:
         found.turns.append(turn)
         found.edits.append(edit)
     return found
@@ -164,7 +164,7 @@ def _is_above(row: ListedSession, where: str) -> bool:
 def _read_session(
     store: Sessions, row: ListedSession, reading: Reading, file: SameFile, file_edits: FileEdits
 ) -> Iterator[tuple[str, SessionTurn, Edit]]:
-    told = read_edits(reading, partial(store.open_child, row))
+    session_edits = read_edits(reading, partial(store.open_child, row))
     header = reading.header
     # A fork begins with its parent's entries: they are the parent's edits.
     since = header.created_at if header is not None and header.forked_from else ""
@@ -175,16 +175,20 @@ def _read_session(
         return file.is_at(given, row.cwd) or os.path.normpath(os.path.join(row.cwd or "/", given)) in names
 
     edits = []
-    for edit in reversed(told.edits):
+    for edit in reversed(session_edits.edits):
         if edit.at < since or not is_it(edit.path):
             continue
         if edit.form == "move":  # what came before, it had another name
             names.add(os.path.normpath(os.path.join(row.cwd or "/", edit.source)))
         else:
-            turn = SessionTurn(row, edit.turn, told.starts.get(edit.turn, edit.at), told.prompts.get(edit.turn, ""))
+            turn = SessionTurn(
+                row, edit.turn, session_edits.starts.get(edit.turn, edit.at), session_edits.prompts.get(edit.turn, "")
+            )
             edits.append((edit.at, turn, replace(edit, path=file.path)))
     yield from reversed(edits)
-    file_edits.unclear += [(row, each) for each in told.unclear if each.at >= since and any(map(is_it, each.paths))]
+    file_edits.unclear += [
+        (row, each) for each in session_edits.unclear if each.at >= since and any(map(is_it, each.paths))
+    ]
 
 
 def _find_lines(path: str, text: str, file_edits: FileEdits) -> list[WrittenLine]:
@@ -258,13 +262,13 @@ def _format(
 
 def _format_ranges(numbers: Sequence[int]) -> str:
     """``1-3, 7``."""
-    told: list[list[int]] = []
+    ranges: list[list[int]] = []
     for number in numbers:
-        if told and number == told[-1][1] + 1:
-            told[-1][1] = number
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
         else:
-            told.append([number, number])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in told)
+            ranges.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 def _encode(

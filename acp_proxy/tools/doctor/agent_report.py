@@ -14,7 +14,7 @@ from acp_proxy.protocol import acp, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Notification
 from acp_proxy.protocol.versions import Dialect
 from acp_proxy.proxy.capabilities import AGENT, LOAD, Modes, Offer, read_offer
-from acp_proxy.store.agents import may_run_others, name_command
+from acp_proxy.store.command_names import may_run_others, name_command
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.doctor import replay_check
 from acp_proxy.tools.doctor.advice import Advice

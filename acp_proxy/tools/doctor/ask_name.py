@@ -6,7 +6,7 @@ import os
 from acp_proxy import shell_quote
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.proxy.capabilities import read_offer
-from acp_proxy.store.agents import may_run_others, name_command
+from acp_proxy.store.command_names import may_run_others, name_command
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.doctor.probe import NoAnswer, Probe
 from acp_proxy.tools.editors.agent_names import find_beginning, find_name

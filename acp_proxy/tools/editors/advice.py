@@ -24,36 +24,36 @@ class Placed:
 
 
 def place_snippet(
-    editor: Editor, made: Snippet, path: Path | None, there: str | OSError | None, *, whole: bool
+    editor: Editor, made: Snippet, path: Path | None, content: str | OSError | None, *, whole: bool
 ) -> Placed:
-    """``path``: None: the user gives the command to the editor itself. ``there``: the content of the file; None: it
+    """``path``: None: the user gives the command to the editor itself. ``content``: the content of the file; None: it
     does not exist. ``whole``: print the complete content."""
     kind = editor.configured
     if isinstance(kind, Typed):
         return Placed(kind.where, made.whole)
     assert path is not None
-    if there is None and made.into is not None:
+    if content is None and made.into is not None:
         return Placed(f"Create {path} and put this into {made.into}", made.whole)
-    if there is None:
+    if content is None:
         return Placed(f"Create {path} with this content", made.whole)
-    if isinstance(there, OSError):
-        return _place_by_hand(made, f"{path} (it cannot be read: {there.strerror})")
+    if isinstance(content, OSError):
+        return _place_by_hand(made, f"{path} (it cannot be read: {content.strerror})")
     if isinstance(kind, Sources):
-        looked_through = "" if whole else strip_comments(there, kind.comment)
+        looked_through = "" if whole else strip_comments(content, kind.comment)
         return _place_in_program(editor, made, f"Put this into {path}", looked_through, kind)
-    return _place_by_hand(made, path) if whole else _place_in_settings(made, kind, path, there)
+    return _place_by_hand(made, path) if whole else _place_in_settings(made, kind, path, content)
 
 
 def _place_by_hand(made: Snippet, file: str | Path) -> Placed:
     return Placed(f"Add this to the content of {file}", made.whole)
 
 
-def _place_in_settings(made: Snippet, kind: SettingsFiles, path: Path, there: str) -> Placed:
+def _place_in_settings(made: Snippet, kind: SettingsFiles, path: Path, content: str) -> Placed:
     put = f"Put this into {path}"
-    if jsonc.says_nothing(there):
+    if jsonc.says_nothing(content):
         return Placed(f"Put this into {path}, which is empty", made.whole)
     try:
-        agents = jsonc.read(there)
+        agents = jsonc.read(content)
     except ValueError as problem:
         return _place_by_hand(made, f"{path} ({problem})")
     if not isinstance(agents, dict):

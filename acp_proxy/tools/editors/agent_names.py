@@ -7,7 +7,7 @@ from pathlib import Path
 
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import UsageError
-from acp_proxy.store.agents import name_command
+from acp_proxy.store.command_names import name_command
 from acp_proxy.tools.editors import command_line
 from acp_proxy.tools.editors.snippets import KNOWN_AGENTS
 from acp_proxy.tools.registry import PREFIX

@@ -135,10 +135,10 @@ def read_agent(begin: list[str], words: list[str]) -> tuple[list[str], dict[str,
     return given, variables, command
 
 
-def _make_absolute(given: list[str]) -> Iterator[str]:
+def _make_absolute(words: list[str]) -> Iterator[str]:
     """Options of ``run`` with absolute paths: the editor starts acp-proxy in another directory."""
     before = ""
-    for word in given:
+    for word in words:
         name, equals, value = word.partition("=")
         if before in _WITH_PATH:
             yield _make_path_absolute(before, word)
@@ -204,6 +204,6 @@ def _split_options(words: list[str]) -> tuple[list[str], list[str], bool]:
     return words[: len(words) - len(rest)], rest, is_whole
 
 
-def _drop_dashes(given: list[str]) -> list[str]:
+def _drop_dashes(words: list[str]) -> list[str]:
     """Options to which more can be added: without ``--`` at their end."""
-    return given[:-1] if given[-1:] == ["--"] else given
+    return words[:-1] if words[-1:] == ["--"] else words

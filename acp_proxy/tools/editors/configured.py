@@ -53,6 +53,7 @@ class ConfiguredAgent:
     missing: str | None = None
 
     def is_kept_elsewhere(self, root: Path) -> bool:
+        """Whether its sessions go to another store than the one at ``root``."""
         return self.store is not None and os.path.abspath(os.path.expanduser(self.store)) != os.path.abspath(root)
 
 
@@ -70,6 +71,7 @@ class Configuration:
 
     @property
     def is_proxied(self) -> bool:
+        """Whether anything in the file starts acp-proxy."""
         return bool(self.mentions) or any(agent.program is not None for agent in self.agents)
 
 
@@ -158,6 +160,7 @@ def _find_missing(command: list[str], environment: dict[str, str]) -> str | None
 
 
 def read_texts(value: object) -> dict[str, str]:
+    """The members of an object that are texts; none of anything else."""
     return {key: text for key, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}
 
 
@@ -178,6 +181,7 @@ def _list_below(directory: Path, suffix: str) -> Iterator[Path]:
 
 
 def read_text(path: Path) -> str | OSError:
+    """A file's content, or why it cannot be read."""
     try:
         with path.open("rb") as file:
             data = file.read(_LARGE + 1)

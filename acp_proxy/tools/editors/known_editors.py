@@ -68,6 +68,8 @@ class Typed:
 
 @dataclass(frozen=True, slots=True)
 class Editor:
+    """An editor or another client. ``title``: its name for people. ``configured``: where, and in which form."""
+
     name: Name
     title: str
     configured: SettingsFiles | Sources | Typed

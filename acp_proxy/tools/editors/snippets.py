@@ -89,31 +89,32 @@ KNOWN_AGENTS = {
 }
 
 
-def make_snippet(editor: Name, wanted: EditorEntry) -> Snippet:
-    known = KNOWN_AGENTS.get(wanted.agent, _Known(wanted.agent))
-    return _MAKERS[editor](wanted, known)
+def make_snippet(editor: Name, agent_entry: EditorEntry) -> Snippet:
+    """What to put into an editor's configuration to start this agent through acp-proxy."""
+    known = KNOWN_AGENTS.get(agent_entry.agent, _Known(agent_entry.agent))
+    return _MAKERS[editor](agent_entry, known)
 
 
-def _make_zed(wanted: EditorEntry, known: _Known) -> Snippet:
+def _make_zed(agent_entry: EditorEntry, known: _Known) -> Snippet:
     title = f"{known.title} (recorded)"
     then = f'in the agent panel, begin a thread with "{title}". Agents from Zed\'s registry allow no prefix.'
-    return _make_json("agent_servers", title, {"type": "custom"}, wanted, then)
+    return _make_json("agent_servers", title, {"type": "custom"}, agent_entry, then)
 
 
-def _make_jetbrains(wanted: EditorEntry, known: _Known) -> Snippet:
+def _make_jetbrains(agent_entry: EditorEntry, known: _Known) -> Snippet:
     title = f"{known.title} (recorded)"
     then = f'in AI Chat, choose "{title}".'
-    return _make_json("agent_servers", title, {}, wanted, then)
+    return _make_json("agent_servers", title, {}, agent_entry, then)
 
 
-def _make_vscode(wanted: EditorEntry, known: _Known) -> Snippet:
+def _make_vscode(agent_entry: EditorEntry, known: _Known) -> Snippet:
     title = f"{known.title} (recorded)"
     then = f'in the panel of the extension "ACP Client" (formulahendry.acp-client), choose "{title}".'
-    return _make_json("acp.agents", title, {}, wanted, then)
+    return _make_json("acp.agents", title, {}, agent_entry, then)
 
 
-def _make_json(member: str, title: str, more: dict[str, object], wanted: EditorEntry, then: str) -> Snippet:
-    value = {**more, "command": wanted.words[0], "args": wanted.words[1:], "env": dict(wanted.variables)}
+def _make_json(member: str, title: str, more: dict[str, object], agent_entry: EditorEntry, then: str) -> Snippet:
+    value = {**more, "command": agent_entry.words[0], "args": agent_entry.words[1:], "env": dict(agent_entry.variables)}
     entry = f"{_quote(title)}: {json.dumps(value, indent=_INDENT, ensure_ascii=False)}"
     return Snippet(entry, title, (member,), then, is_json=True)
 
@@ -122,13 +123,13 @@ def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _make_paseo(wanted: EditorEntry, known: _Known) -> Snippet:
-    title = f"{_make_slug(wanted.agent)}-kept"
+def _make_paseo(agent_entry: EditorEntry, known: _Known) -> Snippet:
+    title = f"{_make_slug(agent_entry.agent)}-kept"
     value = {
         "extends": "acp",
         "label": f"{known.title} (recorded)",
-        "command": list(wanted.words),
-        "env": dict(wanted.variables),
+        "command": list(agent_entry.words),
+        "env": dict(agent_entry.variables),
     }
     entry = f"{_quote(title)}: {json.dumps(value, indent=_INDENT, ensure_ascii=False)}"
     then = f'restart Paseo\'s daemon, and choose "{known.title} (recorded)".'
@@ -143,34 +144,34 @@ def _make_slug(agent: str) -> str:
 # --- Clients to which the user gives the command
 
 
-def _make_toad(wanted: EditorEntry, known: _Known) -> Snippet:
-    line = shell_quote.joined(["toad", "acp", shell_quote.joined(_list_words(wanted)), "."])
+def _make_toad(agent_entry: EditorEntry, known: _Known) -> Snippet:
+    line = shell_quote.joined(["toad", "acp", shell_quote.joined(_list_words(agent_entry)), "."])
     return Snippet(line, known.title, (), "ctrl+r on Toad's start page lists your sessions with it.")
 
 
-def _make_bb(wanted: EditorEntry, known: _Known) -> Snippet:
+def _make_bb(agent_entry: EditorEntry, known: _Known) -> Snippet:
     agent = {
-        "id": f"{_make_slug(wanted.agent)}-kept",
+        "id": f"{_make_slug(agent_entry.agent)}-kept",
         "displayName": f"{known.title} (recorded)",
-        "command": wanted.words[0],
-        "args": wanted.words[1:],
-        "env": dict(wanted.variables),
+        "command": agent_entry.words[0],
+        "args": agent_entry.words[1:],
+        "env": dict(agent_entry.variables),
     }
     agents = json.dumps([agent], ensure_ascii=False)
     line = shell_quote.joined(["bb", "plugin", "config", "provider-acp", "set", "customAgents", agents])
     return Snippet(line, known.title, (), f'choose "{known.title} (recorded)" for a thread.')
 
 
-def _make_obsidian(wanted: EditorEntry, known: _Known) -> Snippet:
+def _make_obsidian(agent_entry: EditorEntry, known: _Known) -> Snippet:
     lines = [
-        f"Agent ID: {_make_slug(wanted.agent)}-kept",
+        f"Agent ID: {_make_slug(agent_entry.agent)}-kept",
         f"Display name: {known.title} (recorded)",
-        f"Path: {wanted.words[0]}",
+        f"Path: {agent_entry.words[0]}",
         "Arguments:",
-        *(f"  {word}" for word in wanted.words[1:]),
+        *(f"  {word}" for word in agent_entry.words[1:]),
     ]
-    if wanted.variables:
-        lines += ["Environment variables:", *(f"  {key}={value}" for key, value in wanted.variables.items())]
+    if agent_entry.variables:
+        lines += ["Environment variables:", *(f"  {key}={value}" for key, value in agent_entry.variables.items())]
     then = f'open a chat view and choose "{known.title} (recorded)".'
     return Snippet("\n".join(lines), known.title, (), then)
 
@@ -198,9 +199,9 @@ class KeptPersona(BaseAcpPersona):
         )"""
 
 
-def _make_jupyter_ai(wanted: EditorEntry, known: _Known) -> Snippet:
+def _make_jupyter_ai(agent_entry: EditorEntry, known: _Known) -> Snippet:
     name = f"{known.title}-kept".replace(" ", "-")  # it is mentioned by its name
-    command = json.dumps(_list_words(wanted), ensure_ascii=False)
+    command = json.dumps(_list_words(agent_entry), ensure_ascii=False)
     text = _PERSONA.format(command=command, title=_quote(name))
     return Snippet(text, name, (), f"restart JupyterLab, and write to @{name} in a chat.")
 
@@ -209,23 +210,23 @@ _MARIMOS_PORTS = {"Gemini": 3019, "Codex": 3021, "OpenCode": 3023}
 _CLAUDES_PORT = 3017
 
 
-def _make_marimo(wanted: EditorEntry, known: _Known) -> Snippet:
+def _make_marimo(agent_entry: EditorEntry, known: _Known) -> Snippet:
     port = _MARIMOS_PORTS.get(known.title, _CLAUDES_PORT)
     agent = known.title if known.title in _MARIMOS_PORTS else "Claude"
-    command = shell_quote.joined(_list_words(wanted))
+    command = shell_quote.joined(_list_words(agent_entry))
     line = shell_quote.joined(["npx", "stdio-to-ws", command, "--port", str(port)])
     return Snippet(line, known.title, (), f"in marimo's panel of agents, choose {agent}: it looks at this port.")
 
 
-def _make_intelligent_terminal(wanted: EditorEntry, known: _Known) -> Snippet:
-    line = shell_quote.joined(_list_words(wanted))
+def _make_intelligent_terminal(agent_entry: EditorEntry, known: _Known) -> Snippet:
+    line = shell_quote.joined(_list_words(agent_entry))
     return Snippet(line, known.title, (), "open the agent pane.")
 
 
-def _list_words(wanted: EditorEntry) -> list[str]:
+def _list_words(agent_entry: EditorEntry) -> list[str]:
     """The command, where it has no place for variables beside it. Windows has no ``env``: there, a user sets them."""
-    pairs = [f"{key}={value}" for key, value in wanted.variables.items()]
-    return ["env", *pairs, *wanted.words] if pairs else wanted.words
+    pairs = [f"{key}={value}" for key, value in agent_entry.variables.items()]
+    return ["env", *pairs, *agent_entry.words] if pairs else agent_entry.words
 
 
 _CODECOMPANION = """\
@@ -236,22 +237,22 @@ _CODECOMPANION = """\
 end,"""
 
 
-def _make_codecompanion(wanted: EditorEntry, known: _Known) -> Snippet:
+def _make_codecompanion(agent_entry: EditorEntry, known: _Known) -> Snippet:
     name, more, env = known.codecompanion, "", ""
     if name is None:
-        name = re.sub(r"\W", "_", wanted.agent, flags=re.ASCII)
+        name = re.sub(r"\W", "_", agent_entry.agent, flags=re.ASCII)
         more = f"    name = {_quote_lua(name)},\n    formatted_name = {_quote_lua(known.title)},\n"
-    if wanted.variables:  # a plain string might be read as the name of a variable
+    if agent_entry.variables:  # a plain string might be read as the name of a variable
         values = (
             f"[{_quote_lua(key)}] = function() return {_quote_lua(value)} end"
-            for key, value in wanted.variables.items()
+            for key, value in agent_entry.variables.items()
         )
         env = f"    env = {{ {', '.join(values)} }},\n"
     text = _CODECOMPANION.format(
         name=(title := f"[{_quote_lua(name)}]"),
         base=_quote_lua(known.codecompanion or "opencode"),  # the simplest adapter
         more=more,
-        command=_format_lua_list(wanted.words),
+        command=_format_lua_list(agent_entry.words),
         env=env,
     )
     then = f":CodeCompanionChat adapter={name}"
@@ -266,24 +267,24 @@ _PROVIDER = """\
 }},"""
 
 
-def _make_avante(wanted: EditorEntry, known: _Known) -> Snippet:
-    name = known.avante or wanted.agent
-    return _make_provider("avante", name, "", wanted, ":AvanteToggle")
+def _make_avante(agent_entry: EditorEntry, known: _Known) -> Snippet:
+    name = known.avante or agent_entry.agent
+    return _make_provider("avante", name, "", agent_entry, ":AvanteToggle")
 
 
-def _make_agentic(wanted: EditorEntry, known: _Known) -> Snippet:
-    name = known.agentic or wanted.agent
+def _make_agentic(agent_entry: EditorEntry, known: _Known) -> Snippet:
+    name = known.agentic or agent_entry.agent
     more = f"  name = {_quote_lua(f'{known.title} (recorded)')},\n"
-    return _make_provider("agentic", name, more, wanted, ':lua require("agentic").toggle()')
+    return _make_provider("agentic", name, more, agent_entry, ':lua require("agentic").toggle()')
 
 
-def _make_provider(plugin: str, name: str, more: str, wanted: EditorEntry, then: str) -> Snippet:
-    pairs = ", ".join(f"[{_quote_lua(key)}] = {_quote_lua(value)}" for key, value in wanted.variables.items())
+def _make_provider(plugin: str, name: str, more: str, agent_entry: EditorEntry, then: str) -> Snippet:
+    pairs = ", ".join(f"[{_quote_lua(key)}] = {_quote_lua(value)}" for key, value in agent_entry.variables.items())
     entry = _PROVIDER.format(
         name=_quote_lua(name),
         more=more,
-        command=_quote_lua(wanted.words[0]),
-        arguments=_format_lua_list(wanted.words[1:]),
+        command=_quote_lua(agent_entry.words[0]),
+        arguments=_format_lua_list(agent_entry.words[1:]),
         env=f" {pairs} " if pairs else "",
     )
     beside = f"provider = {_quote_lua(name)},"
@@ -317,22 +318,22 @@ _AGENT_SHELL = """\
        :context-buffer buffer)))))"""
 
 
-def _make_agent_shell(wanted: EditorEntry, known: _Known) -> Snippet:
-    variables = _format_elisp_list(f"{key}={value}" for key, value in wanted.variables.items())
+def _make_agent_shell(agent_entry: EditorEntry, known: _Known) -> Snippet:
+    variables = _format_elisp_list(f"{key}={value}" for key, value in agent_entry.variables.items())
     if known.agent_shell is not None:
         prefix = f"agent-shell-{known.agent_shell}"
-        lines = [f"(setq {prefix}-acp-command\n      '({_format_elisp_list(wanted.words)}))"]
+        lines = [f"(setq {prefix}-acp-command\n      '({_format_elisp_list(agent_entry.words)}))"]
         if variables:
             lines.append(f"(setq {prefix}-environment '({variables}))")
         text = "\n".join([*lines, _RESUME])
     else:
         made = _AGENT_SHELL.format(
-            name=re.sub(r"[^\w-]", "-", wanted.agent, flags=re.ASCII),
+            name=re.sub(r"[^\w-]", "-", agent_entry.agent, flags=re.ASCII),
             title=_quote_elisp(known.title),
             prompt=_quote_elisp(f"{known.title}> "),
             regexp=_quote_elisp(re.sub(r"[^\w ]", ".", known.title) + "> "),
-            command=_quote_elisp(wanted.words[0]),
-            arguments=_format_elisp_list(wanted.words[1:]),
+            command=_quote_elisp(agent_entry.words[0]),
+            arguments=_format_elisp_list(agent_entry.words[1:]),
             variables=variables,
         )
         text = f"{made}\n{_RESUME}"

@@ -188,7 +188,7 @@ def prune_sessions(
 def _delete(layout: Layout, candidate: Candidate, *, soft: bool, is_here: bool) -> str | None:
     """The reason for not deleting it: ``IN_USE`` or an errno's name; None if it was deleted."""
     agent, session, name = candidate.agent, candidate.session, candidate.name
-    path = layout.deleted_path(agent, name) if candidate.is_kept else layout.transcript_path(agent, name)
+    path = layout.soft_deleted_path(agent, name) if candidate.is_kept else layout.transcript_path(agent, name)
     try:
         with (
             layout.get_journal(agent).lock(),

@@ -21,15 +21,16 @@ from typing import Protocol, TypeVar
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol import acp, timestamps
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store import layout as store_layout
-from acp_proxy.store import open_session, store_index
+from acp_proxy.store import open_session
+from acp_proxy.store.databases import is_emptied
+from acp_proxy.store.folder_changes import find_changes
 from acp_proxy.store.index import Index, check_values, encode_row, parse_json
 from acp_proxy.store.layout import JOURNAL, Layout
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.store_index import StoreIndex
-from acp_proxy.tools.maintenance import damage, mend
+from acp_proxy.tools.maintenance import damage, repair
 from acp_proxy.tools.maintenance.damage import DamagedRange
-from acp_proxy.tools.maintenance.mend import fit_header, rebuild_header
+from acp_proxy.tools.maintenance.repair import fit_header, rebuild_header
 from acp_proxy.transcript import file_names, private_files
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript.file_names import plain_path
@@ -350,7 +351,7 @@ class Inspection:
 
     def _list_outdated(self, index: Index, agents: Iterable[str]) -> set[tuple[str, str]]:
         """The transcripts that the next list reads, even without a mark."""
-        changes = [store_index.find_changes(self._layout, index, agent) for agent in agents]
+        changes = [find_changes(self._layout, index, agent) for agent in agents]
         return {(each.agent, name) for each in changes for name in each.come}
 
     def _matches_index(self, index: Index, agent: str, name: str) -> bool:
@@ -384,7 +385,7 @@ class Inspection:
         }
         gone = set[tuple[str, str]]()
         for path in found:
-            if path in tables | others and store_layout.is_emptied(path):
+            if path in tables | others and is_emptied(path):
                 continue  # the next search removes it
             if path in tables:
                 yield from _check_mode(path)
@@ -493,7 +494,7 @@ def repair_finding(store: Sessions, finding: Finding) -> Path | None:
         return _repair_transcript(layout, store_index, finding, stamp)
     else:
         copy = layout.backup_path(finding.agent, finding.path.stem, stamp)
-        return copy if mend.mend_journal(finding.path, copy) else None
+        return copy if repair.repair_journal(finding.path, copy) else None
     return None
 
 
@@ -501,7 +502,7 @@ def _repair_transcript(layout: Layout, store_index: StoreIndex, finding: Finding
     path = plain_path(finding.path)
     decompressed = open_session.decompress(layout, finding.agent, path)
     copy = layout.backup_path(finding.agent, finding.name, stamp)
-    is_mended = mend.mend_transcript(path, copy) > 0
-    if is_mended or decompressed:
+    is_repaired = repair.repair_transcript(path, copy) > 0
+    if is_repaired or decompressed:
         store_index.reindex(finding.agent, [finding.name])
-    return copy if is_mended else None
+    return copy if is_repaired else None

@@ -5,14 +5,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from acp_proxy.cli import common
+from acp_proxy.cli import recordings
 from acp_proxy.cli.common import AgentOption, StoreOption, report_errors
 from acp_proxy.cli.pager import is_attended
 from acp_proxy.errors import NoTranscript
 
 
 def mock_agent(
-    files: common.RecordingsArgument,
+    files: recordings.RecordingsArgument,
     match: Annotated[
         Literal["exact", "nearest", "next"],
         typer.Option(help="The recorded turn for a prompt: same words, most similar words, or simply the next turn."),
@@ -42,7 +42,7 @@ def mock_agent(
     found = []
     with report_errors():
         for file in files:
-            with common.open_recording(file, store, agent) as (reading, header, _):
+            with recordings.open_recording(file, store, agent) as (reading, header, _):
                 entries = (line.entry for line in reading.read_lines() if line.entry is not None)
                 found.append(sessions.read_session(header, entries))
             if len({session.id for session in found}) < len(found):

@@ -93,15 +93,15 @@ def read_session(header: Header, entries: Iterable[Entry]) -> PlayedSession:
 class PlayedSessions:
     """All sessions of the agent."""
 
-    def __init__(self, found: Sequence[PlayedSession]) -> None:
-        self._all = {session.id: session for session in found}
+    def __init__(self, recorded: Sequence[PlayedSession]) -> None:
+        self._all = {session.id: session for session in recorded}
         self._recorded = frozenset(self._all)
         self._made = 0
-        self.turns: list[RecordedTurn] = [turn for session in found for turn in cut(session.id, session.entries)]
-        self.announced: list[Entry] = [*_select_announced(found[0].entries)] if found else []
+        self.turns: list[RecordedTurn] = [turn for session in recorded for turn in cut(session.id, session.entries)]
+        self.announced: list[Entry] = [*_select_announced(recorded[0].entries)] if recorded else []
         """The first updates of a new session, such as commands: those of the first transcript."""
         self._state = next(
-            (state for session in found if (state := _read_state(session.entries)).is_known), PlayedState()
+            (state for session in recorded if (state := _read_state(session.entries)).is_known), PlayedState()
         )
 
     def use_v2(self) -> None:

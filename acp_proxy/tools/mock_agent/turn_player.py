@@ -47,8 +47,8 @@ class TurnLines:
 
     def encode_answer(self, step: Answer, id: RequestId) -> bytes:
         """The end of the turn: the answer to the request with this id."""
-        told = _set_id(step.entry.raw, id) if step.entry is not None else None
-        return told + b"\n" if told is not None else jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, step.problem)
+        answer = _set_id(step.entry.raw, id) if step.entry is not None else None
+        return answer + b"\n" if answer is not None else jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, step.problem)
 
     def judge_answer(self, ask: Ask, recorded: Await, result: object) -> Verdict:
         """What the client's answer changes. ``result``: the answer; None for an error. ``recorded``: the old one."""
@@ -87,12 +87,12 @@ def replace_line(entry: Entry, line: bytes) -> Entry:
     return replace(entry, raw=line.rstrip(b"\n"), value=jsonrpc.look(line))
 
 
-def _judge(kinds: Mapping[str, str], recorded: str | None, given: str | None) -> Verdict:
-    if given is not None and given == recorded:
+def _judge(kinds: Mapping[str, str], recorded: str | None, answer: str | None) -> Verdict:
+    if answer is not None and answer == recorded:
         return Verdict.AS_RECORDED
-    if given == _CANCELLED:
+    if answer == _CANCELLED:
         return Verdict.CANCELLED
-    if _is_allowing(kinds, given) or not (recorded is None or _is_allowing(kinds, recorded)):
+    if _is_allowing(kinds, answer) or not (recorded is None or _is_allowing(kinds, recorded)):
         return Verdict.AS_RECORDED
     return Verdict.REFUSED
 

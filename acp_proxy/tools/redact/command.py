@@ -146,9 +146,9 @@ class _Redacting:
         self.looked_at = max(self.looked_at, len(found))
         return {path: counts for path, counts in found.items() if counts}
 
-    def format_lines(self, found: Counts) -> list[str]:
+    def format_lines(self, redacted_files: Counts) -> list[str]:
         """For each file: its session, without secrets in the title, or the file's name; and the counts by kind."""
-        listed = {path: self._mask_title(row) for path, row in self._find_rows(found).items()}
+        listed = {path: self._mask_title(row) for path, row in self._find_rows(redacted_files).items()}
         ids = shorten_ids(self._store, list(listed.values())) if listed else {}
         names = dict(
             zip(listed, session_lines.format_candidates(list(listed.values()), ids) if listed else (), strict=True)
@@ -156,14 +156,14 @@ class _Redacting:
         return [
             f"{names.get(path) or sanitize.make_line(str(path.relative_to(self._store.root)))}: "
             + ", ".join(f"{count} x {rule}" for rule, count in sorted(counts.items()))
-            for path, counts in found.items()
+            for path, counts in redacted_files.items()
         ]
 
-    def encode_files(self, found: Counts) -> list[dict[str, Any]]:
-        listed = self._find_rows(found)
+    def encode_files(self, redacted_files: Counts) -> list[dict[str, Any]]:
+        listed = self._find_rows(redacted_files)
         return [
             {"file": str(path), "sessionId": listed[path].session if path in listed else None, "masked": dict(counts)}
-            for path, counts in found.items()
+            for path, counts in redacted_files.items()
         ]
 
     def _find_rows(self, found: Counts) -> dict[Path, ListedSession]:
@@ -210,6 +210,6 @@ def _ask(lines: Sequence[str], total: str, originals: Path | None) -> None:
     ask_to_confirm("Mask these secrets permanently?")
 
 
-def _format_total(found: Counts, looked_at: int, *, is_done: bool) -> str:
-    total = sum(counts.total() for counts in found.values())
-    return f"{total} {'masked' if is_done else 'would be masked'}, in {len(found)} of {looked_at} files."
+def _format_total(redacted_files: Counts, looked_at: int, *, is_done: bool) -> str:
+    total = sum(counts.total() for counts in redacted_files.values())
+    return f"{total} {'masked' if is_done else 'would be masked'}, in {len(redacted_files)} of {looked_at} files."

@@ -19,7 +19,7 @@ from msgspec import structs
 from acp_proxy.protocol.framing import LineFramer
 from acp_proxy.redaction.masking import MaskedSpan, Masking, apply_changes
 from acp_proxy.redaction.split_secrets import SplitSecretFinder
-from acp_proxy.store import fork, open_session
+from acp_proxy.store import old_forks, open_session
 from acp_proxy.store.journal import Event, find_events
 from acp_proxy.store.sessions import ListedSession, Sessions
 from acp_proxy.transcript import file_format, file_names, private_files
@@ -48,7 +48,7 @@ def redact_stored(
     """
     layout = store.layout
     if path.is_relative_to(layout.transcripts):
-        fork.finish(layout, path.parent.name, path.stem)
+        old_forks.finish(layout, path.parent.name, path.stem)
     if dry:
         return redact_file(path, masking, dry=True)
     original = backup / path.relative_to(layout.root) if backup is not None else None

@@ -22,7 +22,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import timestamps
-from acp_proxy.store import layout as store_layout
+from acp_proxy.store.databases import is_emptied
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.search import query
 from acp_proxy.tools.search.turn_text import BEGINNING, SearchedTurn, TurnReader, TurnStart
@@ -396,7 +396,7 @@ def find_or_create(layout: Layout, digit: str, table: type[TranscriptTable[Row]]
         return None
     kept = None
     for path in layout.list_search_tables(digit, table.KIND):
-        if kept is None and not store_layout.is_emptied(path):
+        if kept is None and not is_emptied(path):
             kept = path
         else:
             with suppress(PermissionError):  # on Windows, while another process uses it; the next search tries again

@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 
 from acp_proxy.errors import NewerFormat, NoFullText, Unreadable, errno_name
 from acp_proxy.protocol import acp, proxy_ids, timestamps
-from acp_proxy.store import layout as store_layout
+from acp_proxy.store.databases import is_emptied
 from acp_proxy.store.index import COLUMNS, Index, ListedSession, decode_row
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.queries import LAST_USED, ON_BRANCH, complete_rows, match_directory
@@ -280,7 +280,7 @@ class TranscriptTables(ABC, Generic[Row, Table]):
             raise TableReplaced from problem
         except sqlite3.Error as problem:
             path = self._by_digit[digit].path if digit in self._by_digit else None
-            if path is not None and (store_layout.is_emptied(path) or not path.exists()):
+            if path is not None and (is_emptied(path) or not path.exists()):
                 # A delete removed the file in the meantime, which causes errors of any kind: the table is not broken.
                 raise TableReplaced from problem
             if is_temporary(problem):

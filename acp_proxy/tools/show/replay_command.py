@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
-from acp_proxy.cli import common
+from acp_proxy.cli import common, recordings
 from acp_proxy.cli.common import INTERRUPTED, AgentOption, StoreOption, report_errors
 from acp_proxy.cli.pager import find_screen
 from acp_proxy.protocol import acp, timestamps
@@ -136,7 +136,7 @@ MAX_PAUSE = 2.0  # seconds: long enough to be seen as a pause
 
 
 def replay(
-    session: common.RecordingArgument,
+    session: recordings.RecordingArgument,
     speed: Annotated[
         float, typer.Option(metavar="TIMES", min=0, help="Play this many times faster. 0: show everything at once.")
     ] = 1.0,
@@ -154,7 +154,7 @@ def replay(
 
     Example: acp-proxy replay last --speed 4
     """
-    with report_errors(), common.open_recording(session, store, agent) as (reading, header, title):
+    with report_errors(), recordings.open_recording(session, store, agent) as (reading, header, title):
         try:
             _say_heading(header, title)
             _show(reading, speed, max_pause)

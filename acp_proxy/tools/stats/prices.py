@@ -52,8 +52,8 @@ class TokenCounts(Struct, frozen=True):
     @classmethod
     def read(cls, usage: object) -> "TokenCounts | None":
         """The figures in an answer; None if there is no total."""
-        told = {name: read_number(acp.member(usage, field), LARGEST_NUMBER) for name, field in _FIELDS.items()}
-        return cls(**{name: int(told[name] or 0) for name in _FIELDS}) if told["total"] is not None else None
+        counts = {name: read_number(acp.member(usage, field), LARGEST_NUMBER) for name, field in _FIELDS.items()}
+        return cls(**{name: int(counts[name] or 0) for name in _FIELDS}) if counts["total"] is not None else None
 
     @property
     def has_kinds(self) -> bool:
@@ -114,14 +114,14 @@ class Prices(Struct, frozen=True):
 def read_prices(path: Path) -> Prices:
     """Read a list in TOML; ``EXAMPLE`` is one. Raises UsageError."""
     try:
-        told = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else str(problem)
         raise UsageError(f"{path} cannot be read: {why}. For an example: acp-proxy stats --prices-example") from problem
-    models = told.get("models")
+    models = values.get("models")
     if not isinstance(models, dict) or not models:
         raise UsageError(f"{path} has no [models.NAME]. For an example: acp-proxy stats --prices-example")
-    currency = told.get("currency", "USD")
+    currency = values.get("currency", "USD")
     if not isinstance(currency, str) or not currency.isalnum():
         raise UsageError(f"{path}: currency is a word such as USD")
     return Prices(currency, {name.casefold(): _read_price(path, name, each) for name, each in models.items()})

@@ -64,6 +64,7 @@ def format_lines(shown: UsageReport) -> Iterator[str]:
 
 
 def encode_report(agents: Mapping[str, AgentUsage], by: str) -> dict[str, object]:
+    """The usage as ``stats --json`` prints it (docs/json.md). ``by``: month, day, project or agent."""
     shown = make_report(agents, by)
     total = {"total": _encode_values(shown.total.usage, shown.total.tokens)}
     if by == "month":
@@ -154,12 +155,12 @@ def print_report(shown: UsageReport, console: Console) -> None:
 def _make_table(shown: UsageReport, bar_width: int = 0) -> Table:
     """Without bars if there is no room for the shortest one."""
     rows = [row for each in shown.sections.values() for row in each]
-    told = {id(row): _format_figures(row.usage, row.tokens) for row in [*rows, shown.total]}
+    figures = {id(row): _format_figures(row.usage, row.tokens) for row in [*rows, shown.total]}
     most = max((row.usage.turns for row in rows), default=0)
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("", min_width=_MONTH_WIDTH)  # the only column that shrinks
     for at, name in enumerate(_COLUMNS):
-        wide = max(cell_len(each[at]) for each in told.values())
+        wide = max(cell_len(each[at]) for each in figures.values())
         table.add_column(name, justify="right", no_wrap=True, min_width=wide)
     for folder, each in shown.sections.items():
         if folder:
@@ -167,8 +168,8 @@ def _make_table(shown: UsageReport, bar_width: int = 0) -> Table:
         for row in each:
             bar = Bar(max(most, 1), 0, row.usage.turns, width=bar_width, color="cyan")
             label = Text(f"  {row.name}" if folder else _shorten(row.name), no_wrap=True)
-            table.add_row(label, *told[id(row)], *([bar] if bar_width >= _SHORTEST_BAR else []))
-    table.add_row(Text("all", style="bold"), *told[id(shown.total)])
+            table.add_row(label, *figures[id(row)], *([bar] if bar_width >= _SHORTEST_BAR else []))
+    table.add_row(Text("all", style="bold"), *figures[id(shown.total)])
     return table
 
 

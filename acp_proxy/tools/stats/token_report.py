@@ -25,8 +25,8 @@ def format_report(report: TokenReport, by: By, prices: Prices | None, home: str)
 def encode_report(report: TokenReport, by: By, prices: Prices | None) -> dict[str, object]:
     """docs/json.md describes it."""
     rows = [{_KEYS[by]: name or None, **_encode(spent, prices)} for name, spent in report.rows.items()]
-    told = {f"{by}s": rows, "total": _encode(report.total, prices)}
-    return told | ({"modelsWithoutPrice": [name or None for name in report.without_price]} if prices else {})
+    encoded = {f"{by}s": rows, "total": _encode(report.total, prices)}
+    return encoded | ({"modelsWithoutPrice": [name or None for name in report.without_price]} if prices else {})
 
 
 def _format_name(name: str, by: By, home: str) -> str:
@@ -41,14 +41,14 @@ def _format_values(spent: Spent, prices: Prices | None) -> tuple[str, ...]:
     cost = dict(spent.cost)
     if prices is not None and spent.priced:
         cost[prices.currency] = cost.get(prices.currency, 0.0) + spent.priced
-    told = sanitize.make_line(formatting.format_amounts(cost)) if cost else "-"
+    money = sanitize.make_line(formatting.format_amounts(cost)) if cost else "-"
     # No turn takes none, so nothing was reported.
-    return (f"{spent.turns:,}", *(f"{number:,}" if number else "-" for number in numbers), told)
+    return (f"{spent.turns:,}", *(f"{number:,}" if number else "-" for number in numbers), money)
 
 
 def _encode(spent: Spent, prices: Prices | None) -> dict[str, object]:
-    told: dict[str, object] = {"turns": spent.turns, **spent.tokens.encode()}
-    told["cost"] = {currency: round(amount, 6) for currency, amount in sorted(spent.cost.items())}
+    figures: dict[str, object] = {"turns": spent.turns, **spent.tokens.encode()}
+    figures["cost"] = {currency: round(amount, 6) for currency, amount in sorted(spent.cost.items())}
     if prices is not None:
-        told |= {"priced": {prices.currency: round(spent.priced, 6)}, "unpricedTokens": spent.unpriced}
-    return told
+        figures |= {"priced": {prices.currency: round(spent.priced, 6)}, "unpricedTokens": spent.unpriced}
+    return figures

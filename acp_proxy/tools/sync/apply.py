@@ -252,12 +252,12 @@ def _extend_session(context: SyncContext, tree: Tree, local: LocalSession, leaf:
     """Bring a file to the end of a branch. False: it waits."""
     state = context.state
     path = tree.find_path(leaf) or []
-    if any(segment.is_blank for segment in path):
+    if any(segment.is_blank for segment in path):  # its words were deleted: there is nothing to write or to wait for
         return True
-    if local.is_pruned:
+    if local.is_pruned:  # deleted on this machine only: it gets no file again, whatever is said elsewhere
         state.put_local_session(replace(local, tip=leaf))
         return True
-    if local.trouble:
+    if local.trouble:  # left alone until the user has repaired it
         return True
     if local.is_soft_deleted:  # it gets its turns when it is restored, perhaps by those
         labels = state.read_labels(tree.uid).get(SOFT_DELETED, {})

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 
 class SyncGroup(Group):
+    """``acp-proxy sync COMMAND``."""
+
     table: ClassVar = {
         "init": LazyCommand("acp_proxy.tools.sync.command", "init"),
         "join": LazyCommand("acp_proxy.tools.sync.command", "join"),

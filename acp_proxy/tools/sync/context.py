@@ -129,6 +129,7 @@ class SyncContext:
 
 
 def hash_data(data: bytes) -> str:
+    """The digest of a segment's data: 32 hex digits of its SHA-256."""
     return hashlib.sha256(data).hexdigest()[:32]
 
 

@@ -43,12 +43,12 @@ def _delete_expired(context: SyncContext) -> None:
                 context.delete_everywhere(local)
 
 
-def publish_labels(context: SyncContext, local: LocalSession, given: Labels | None = None) -> None:
+def publish_labels(context: SyncContext, local: LocalSession, labels: Labels | None = None) -> None:
     """Publish what the user changed of a session's title, and whether it is archived or soft-deleted.
 
-    ``given``: the labels of all the agent's sessions, if they are known.
+    ``labels``: the labels of all the agent's sessions, if they are known.
     """
-    titles, archived = given or context.sessions.read_labels(local.agent)
+    titles, archived = labels or context.sessions.read_labels(local.agent)
     now: dict[str, str | bool | None] = {
         TITLE: titles.get(local.name),
         ARCHIVED: local.name in archived,
@@ -125,6 +125,7 @@ def _find_files(context: SyncContext) -> None:
     for local in before:
         if (local.agent, local.name) not in found:
             now = context.state.find_local_session(local.uid)
+            # Else it was just found under another name.
             if now is not None and (now.agent, now.name) not in found:
                 context.state.put_local_session(replace(now, name="", stamp=""))
 
@@ -137,7 +138,7 @@ def _note_file(context: SyncContext, file: SeenFile, found: dict[tuple[str, str]
     there = context.state.find_named(file.agent, file.name)
     if there is not None and not header.uid and there.uid != uid:  # its header was masked, which changes its hash
         uid = there.uid
-    if there is not None and there.uid != uid:
+    if there is not None and there.uid != uid:  # the name is another session's now
         context.state.put_local_session(replace(there, name="", stamp=""))
     local = context.state.find_local_session(uid)
     if local is not None and local.is_pruned and context.sessions.is_soft_deleted(file.name):
@@ -146,5 +147,6 @@ def _note_file(context: SyncContext, file: SeenFile, found: dict[tuple[str, str]
         tree = header.branch_of or uid  # a branch is known if this machine left, and takes part again
         context.state.put_local_session(LocalSession(uid, tree, tree, file.agent, file.name, file.stamp))
     elif (local.agent, local.name) == (file.agent, file.name) or (local.agent, local.name) not in found:
+        # Else it is a copy that the user made of a file which is still there: that one counts.
         place = replace(local, agent=file.agent, name=file.name, stamp=file.stamp)
         context.state.put_local_session(replace(place, has_news=True, is_pruned=False, trouble=""))

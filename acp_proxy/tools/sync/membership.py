@@ -89,6 +89,7 @@ class JoinedStore:
 
     @property
     def is_joined(self) -> bool:
+        """Whether the store is part of a history."""
         return self.settings_file.exists()
 
     def read_settings(self) -> Membership:

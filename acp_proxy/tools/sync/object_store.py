@@ -50,10 +50,13 @@ class SealedLogs:
         return from_url(self._url.geturl(), retry_config=_RETRY)  # type: ignore[return-value]
 
     def list_machines(self) -> list[str]:
+        """See ``Logs.list_machines``."""
         found = self._ask(lambda: obstore.list_with_delimiter(self._store, prefix=self._key.history))
         return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
 
     def get(self, machine: str, number: int) -> bytes | None:
+        """See ``Logs.get``."""
+
         def get() -> bytes | None:
             try:
                 return bytes(obstore.get(self._store, self._name_object(machine, number)).bytes())
@@ -64,6 +67,7 @@ class SealedLogs:
         return self._key.open(machine, number, sealed) if sealed is not None else None
 
     def create(self, machine: str, number: int, data: bytes) -> bool:
+        """See ``Logs.create``."""
         sealed = self._key.seal(machine, number, data)
 
         def create() -> bool:
@@ -76,6 +80,7 @@ class SealedLogs:
         return self._ask(create)
 
     def replace(self, machine: str, number: int, data: bytes) -> None:
+        """See ``Logs.replace``."""
         sealed = self._key.seal(machine, number, data)
         self._ask(lambda: obstore.put(self._store, self._name_object(machine, number), sealed, mode="overwrite"))
 

@@ -87,10 +87,12 @@ class SyncState:
     # --- facts
 
     def get_text(self, name: str, default: str = "") -> str:
+        """A fact as text."""
         found = self.database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return str(found[0]) if found is not None else default
 
     def get_number(self, name: str) -> int:
+        """A fact as a number; 0 if it is not known."""
         return int(self.get_text(name, "0"))
 
     def get_pending(self) -> bytes | None:
@@ -130,20 +132,24 @@ class SyncState:
         self.database.execute("REPLACE INTO ends VALUES (?, ?)", (machine, most))
 
     def read_until(self, machine: str, number: int, name: str = "") -> None:
+        """Note that a log was read to this number, without trouble. ``name``: its machine's, if that was said."""
         found = self.database.execute("SELECT name FROM logs WHERE machine = ?", (machine,)).fetchone()
         name = name or (found[0] if found is not None else "")
         self.database.execute("REPLACE INTO logs VALUES (?, ?, ?, '')", (machine, number, name))
 
     def set_trouble(self, machine: str, trouble: str) -> None:
+        """Note why a log cannot be read on."""
         self.database.execute("UPDATE logs SET trouble = ? WHERE machine = ?", (trouble, machine))
 
     def find_name(self, machine: str) -> str:
+        """A foreign machine's name; empty if it is not known."""
         found = self.database.execute("SELECT name FROM logs WHERE machine = ?", (machine,)).fetchone()
         return found[0] if found is not None else ""
 
     # --- trees
 
     def read_tree(self, uid: str) -> Tree:
+        """The tree of a session, by its uid; empty if nothing of it is known."""
         rows = self.database.execute(
             "SELECT id, parent, machine, number, size, skip, digest, is_blank FROM nodes WHERE tree = ?", (uid,)
         )
@@ -154,12 +160,14 @@ class SyncState:
         return Tree(uid, segments, deaths, {id: segment for id, segment in found.items() if segment.skip < 0})
 
     def put_segment(self, tree: str, segment: Segment) -> None:
+        """Keep a segment, in place of what was known of it."""
         self.database.execute(
             "REPLACE INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (segment.id, tree, *astuple(segment)[1:]),
         )
 
     def has_segment(self, id: str) -> bool:
+        """Whether a segment is known, placed or not."""
         return self.database.execute("SELECT 1 FROM nodes WHERE id = ?", (id,)).fetchone() is not None
 
     def put_head(self, uid: str, agent: str, header: bytes) -> None:
@@ -195,9 +203,11 @@ class SyncState:
         return [tree for (tree,) in found]
 
     def mark_unsettled(self, tree: str) -> None:
+        """The tree has something that the files do not show yet."""
         self.database.execute("INSERT OR IGNORE INTO unsettled VALUES (?)", (tree,))
 
     def mark_settled(self, tree: str) -> None:
+        """The files show all of the tree."""
         self.database.execute("DELETE FROM unsettled WHERE tree = ?", (tree,))
 
     # --- labels and masks
@@ -222,6 +232,7 @@ class SyncState:
             self.database.execute("REPLACE INTO labels VALUES (?, ?, ?, ?, ?, ?)", values)
 
     def put_mask(self, mask: Mask) -> None:
+        """Keep a mask; does nothing if it is known."""
         for part, (at, new) in enumerate(mask.spans):
             values = mask.id, part, mask.tree, mask.segment, at, new
             self.database.execute("INSERT OR IGNORE INTO masks VALUES (?, ?, ?, ?, ?, ?)", values)
@@ -240,10 +251,12 @@ class SyncState:
         return [_decode_session(row) for row in rows]
 
     def find_local_session(self, uid: str) -> LocalSession | None:
+        """The session here whose file has this uid."""
         row = self.database.execute("SELECT * FROM lines WHERE uid = ?", (uid,)).fetchone()
         return _decode_session(row) if row is not None else None
 
     def find_named(self, agent: str, name: str) -> LocalSession | None:
+        """The session here with this transcript name."""
         row = self.database.execute("SELECT * FROM lines WHERE agent = ? AND name = ?", (agent, name)).fetchone()
         return _decode_session(row) if row is not None else None
 
@@ -256,6 +269,7 @@ class SyncState:
         return [_decode_session(row) for row in rows]
 
     def put_local_session(self, local: LocalSession) -> LocalSession:
+        """Keep a session here, in place of what was known of it. Returns it."""
         values = (
             *(local.uid, local.tree, local.tip, local.agent, local.name, local.stamp, local.title, local.is_archived),
             *(local.is_soft_deleted, local.is_pruned, local.has_news, local.trouble),
@@ -268,6 +282,7 @@ class SyncState:
         self.database.execute("UPDATE lines SET has_news = 1 WHERE tree = ?", (tree,))
 
     def drop_local_session(self, uid: str) -> None:
+        """Forget a session here."""
         self.database.execute("DELETE FROM lines WHERE uid = ?", (uid,))
 
     # --- another shared place
@@ -298,15 +313,19 @@ class SyncState:
         self.database.execute("INSERT INTO outbox (kind, record) VALUES (?, ?)", (kind, record))
 
     def list_outbox(self) -> list[tuple[int, str, bytes]]:
+        """Place, kind and bytes of each record that waits to be written, in order."""
         return self.database.execute("SELECT place, kind, record FROM outbox ORDER BY place").fetchall()
 
     def remove_from_outbox(self, place: int) -> None:
+        """Forget a record, because it is pending or written now."""
         self.database.execute("DELETE FROM outbox WHERE place = ?", (place,))
 
     def list_rewrites(self) -> Iterator[tuple[str, int]]:
+        """Machine and number of each record that must be written again."""
         yield from self.database.execute("SELECT machine, number FROM rewriting").fetchall()
 
     def remove_rewrite(self, machine: str, number: int) -> None:
+        """Forget a rewrite, because it is done."""
         self.database.execute("DELETE FROM rewriting WHERE machine = ? AND number = ?", (machine, number))
 
 

@@ -68,7 +68,7 @@ class SharedStore(StoreBase):
     def list_files(self) -> Iterator[SeenFile]:
         """All sessions, soft-deleted ones included."""
         for agent in self.list_agents():
-            for name in (*self.layout.list_names(agent), *self.layout.list_deleted_names(agent)):
+            for name in (*self.layout.list_names(agent), *self.layout.list_soft_deleted_names(agent)):
                 if (stamp := self._read_stamp(self.layout.either_path(agent, name))) is not None:
                     yield SeenFile(agent, name, stamp)
 
@@ -106,7 +106,7 @@ class SharedStore(StoreBase):
 
     def is_soft_deleted(self, name: str) -> bool:
         """Whether this is the name of a soft-deleted session."""
-        return file_names.is_deleted_name(name)
+        return file_names.is_soft_deleted_name(name)
 
     def is_open(self, agent: str, name: str) -> bool:
         """Whether somebody has it open to append."""
@@ -152,7 +152,7 @@ class SharedStore(StoreBase):
     def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
         """Overwrite parts of entries."""
         remote_turns.overwrite(self.layout, agent, name, spans)
-        if not file_names.is_deleted_name(name):
+        if not file_names.is_soft_deleted_name(name):
             with suppress(Unreadable):
                 self.index.reindex(agent, [name])
 
@@ -163,7 +163,7 @@ class SharedStore(StoreBase):
             if looked is None or looked[0] != uid:
                 return
             session = looked[1].session
-            if file_names.is_deleted_name(name):
+            if file_names.is_soft_deleted_name(name):
                 store_delete.delete_permanently(self.layout, agent, session, name)
             else:
                 store_delete.delete_transcript(self.layout, agent, session, name, soft=False)
@@ -184,7 +184,7 @@ class SharedStore(StoreBase):
             self.index.remove(agent, [name])
         kept = (
             each
-            for each in self.layout.list_deleted_of(agent, name)
+            for each in self.layout.list_soft_deleted_of(agent, name)
             if (self.read_header(agent, each) or ("",))[0] == uid
         )
         return next(kept, name)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from acp_proxy.store import store_index
+from acp_proxy.store import folder_changes
 from acp_proxy.tools.maintenance.verify import BY_HAND, NOTHING, REPAIR, Finding, repair_finding, verify_store
 from acp_proxy.tools.search.query import make_query
 from acp_proxy.tools.search.search import SearchRequest, search_store
@@ -172,7 +172,7 @@ def test_a_damaged_journal_is_repaired_and_keeps_its_events(store: Both, root: P
 def test_an_index_that_differs_from_the_transcripts_is_rebuilt(
     store: Both, root: Path, accident: object, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_index, "_GRANULE_SECONDS", -1.0)  # the folder counts as seen, although it is new
+    monkeypatch.setattr(folder_changes, "_GRANULE_SECONDS", -1.0)  # the folder counts as seen, although it is new
     rows = Both(root).list_all()
     assert callable(accident)
     accident(root / "index.sqlite3")
@@ -247,7 +247,7 @@ def make_private(root: Path) -> None:
 def test_what_the_next_list_and_search_notice_is_told_in_a_line_and_is_no_damage(
     two_agents: Both, root: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_index, "_GRANULE_SECONDS", -1.0)
+    monkeypatch.setattr(folder_changes, "_GRANULE_SECONDS", -1.0)
     assert len(two_agents.list_all()) == 4
     folder = root / "transcripts" / "two"
     match step:

@@ -205,7 +205,7 @@ def test_what_is_removed_here_after_its_time_comes_back_if_it_was_restored_elsew
     two.store.restore(kept)
     _let_pass(31, monkeypatch)
     one.store.empty_bin()
-    assert one.store.layout.list_deleted_names(AGENT) == []
+    assert one.store.layout.list_soft_deleted_names(AGENT) == []
     for home in (one, two, one):
         home.sync()
     assert one.prompts() == two.prompts() == {"A": ["A"]}
@@ -233,7 +233,7 @@ def test_the_words_of_a_soft_delete_leave_the_shared_place_in_the_end(
     _let_pass(61, monkeypatch)
     one.sync()
     two.sync()
-    assert two.store.layout.list_deleted_names(AGENT) == []
+    assert two.store.layout.list_soft_deleted_names(AGENT) == []
     assert b"session/prompt" not in _opened(one)
 
 

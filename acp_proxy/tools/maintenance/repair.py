@@ -89,7 +89,7 @@ def rebuild_header(reading: Reading) -> Header | None:
     return structs.replace(header, created_at=began, forked_from=parents)
 
 
-def mend_transcript(path: Path, copy: Path) -> int:
+def repair_transcript(path: Path, copy: Path) -> int:
     """Repair a plain transcript; if it is damaged, first copy it to ``copy``. Returns the number of stretches.
 
     Raises OSError, NewerFormat, Unmendable.
@@ -116,7 +116,7 @@ def mend_transcript(path: Path, copy: Path) -> int:
             reading.close()
 
 
-def mend_journal(path: Path, copy: Path) -> int:
+def repair_journal(path: Path, copy: Path) -> int:
     """Repair a journal, without gap notes. Returns the number of damaged stretches. Raises OSError, Unmendable."""
     with _lock_alone(path) as fd:
         size = os.fstat(fd).st_size

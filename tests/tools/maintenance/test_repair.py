@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.errors import Unmendable
-from acp_proxy.tools.maintenance.mend import mend_transcript
+from acp_proxy.tools.maintenance.repair import repair_transcript
 from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import Header
@@ -55,7 +55,7 @@ def spoken(entry: file_format.Entry) -> str:
 @pytest.mark.parametrize("data", [HEADER, HEADER + ONE, HEADER + ONE[:-1], HEADER + ONE[:-1] + TWO, ONE + TWO])
 def test_an_intact_file_is_neither_changed_nor_copied(path: Path, copy: Path, data: bytes) -> None:
     write(path, data)
-    assert mend_transcript(path, copy) == 0
+    assert repair_transcript(path, copy) == 0
     assert path.read_bytes() == data
     assert not copy.parent.exists()
 
@@ -63,7 +63,7 @@ def test_an_intact_file_is_neither_changed_nor_copied(path: Path, copy: Path, da
 def test_a_damaged_line_becomes_a_gap_note_with_the_time_of_the_entry_before(path: Path, copy: Path) -> None:
     torn = talk.said("x" * 300)[:-9]
     write(path, HEADER + ONE + torn + b"\n" + TWO)
-    assert mend_transcript(path, copy) == 1
+    assert repair_transcript(path, copy) == 1
     assert path.read_bytes() == HEADER + ONE + GAP.ljust(len(torn)) + b"\n" + TWO
     assert read(path) == (talk.header(), ["one", "gap", "two"], False)
 
@@ -71,7 +71,7 @@ def test_a_damaged_line_becomes_a_gap_note_with_the_time_of_the_entry_before(pat
 def test_the_backup_has_the_old_content_and_is_private(path: Path, copy: Path) -> None:
     before = HEADER + b"\0" * 200 + ONE
     write(path, before)
-    mend_transcript(path, copy)
+    repair_transcript(path, copy)
     assert copy.read_bytes() == before
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert stat.S_IMODE(copy.parent.stat().st_mode) == 0o700
@@ -80,7 +80,7 @@ def test_the_backup_has_the_old_content_and_is_private(path: Path, copy: Path) -
 @pytest.mark.parametrize("size", [1, 2, 3, 50, 99, 100, 101, 102, 103, 104, 105, 200])
 def test_entries_on_a_damaged_line_get_their_own_lines(path: Path, copy: Path, size: int) -> None:
     write(path, HEADER + ONE[:-1] + b"\0" * size + TWO[:-1] + b"#" * size + b"\n" + THREE)
-    mend_transcript(path, copy)
+    repair_transcript(path, copy)
     lines = path.read_bytes().split(b"\n")
     assert [line for line in lines if line.strip() and b'"run":"repair"' not in line] == [
         line[:-1] for line in (HEADER, ONE, TWO, THREE)
@@ -92,7 +92,7 @@ def test_entries_on_a_damaged_line_get_their_own_lines(path: Path, copy: Path, s
 
 def test_a_gap_note_that_does_not_fit_is_appended(path: Path, copy: Path) -> None:
     write(path, HEADER + ONE + b"{\n" + TWO + b"{")
-    mend_transcript(path, copy)
+    repair_transcript(path, copy)
     at_end = file_format.encode_note(talk.time(1), "repair", {"type": "gap", "reason": "repair"})
     assert path.read_bytes() == HEADER + ONE + b" \n" + TWO + b"\n" + at_end
 
@@ -103,7 +103,7 @@ def test_a_torn_end_is_closed_before_another_process_appends(path: Path, copy: P
     with path.open("ab") as another:
         another.write(talk.said("x" * 300)[:-9])
     os.utime(path, (LONG_AGO, LONG_AGO))
-    mend_transcript(path, copy)
+    repair_transcript(path, copy)
     proxy.append(TWO)
     proxy.close()
     assert read(path) == (talk.header(), ["one", "gap", "two"], False)
@@ -112,20 +112,20 @@ def test_a_torn_end_is_closed_before_another_process_appends(path: Path, copy: P
 def test_a_damaged_gap_note_is_replaced_by_another(path: Path, copy: Path) -> None:
     gap = file_format.encode_note("2026-11-20T09:15:04.123Z", "k3f9a1", {"type": "gap", "since": "x", "reason": "EIO"})
     write(path, HEADER + ONE + gap.replace(b',"from"', b',\n"from"') + TWO)
-    mend_transcript(path, copy)
+    repair_transcript(path, copy)
     assert read(path)[2] is False
 
 
 def test_a_second_header_is_removed_without_a_gap(path: Path, copy: Path) -> None:
     write(path, HEADER + HEADER + ONE)
-    assert mend_transcript(path, copy) == 1
+    assert repair_transcript(path, copy) == 1
     assert read(path) == (talk.header(), ["one"], True)
 
 
 def test_a_very_long_damage_is_blanked_in_pieces(path: Path, copy: Path) -> None:
     noise = b"noise\n" * 20_000 + b"\0" * 2_500_000
     write(path, HEADER + ONE + noise + TWO)
-    mend_transcript(path, copy)
+    repair_transcript(path, copy)
     assert read(path)[1] == ["one", "gap", "two"]
     assert path.stat().st_size == len(HEADER + ONE + noise + TWO)
     assert path.read_bytes().count(b"\n" + TWO) == 1
@@ -137,7 +137,7 @@ def test_a_very_long_damage_is_blanked_in_pieces(path: Path, copy: Path) -> None
 )
 def test_a_broken_header_is_remade_in_place(path: Path, copy: Path, old: bytes, new: bytes) -> None:
     write(path, HEADER.replace(old, new) + ONE)
-    mend_transcript(path, copy)
+    repair_transcript(path, copy)
     header, said, complete = read(path)
     assert header == talk.header(origin=file_format.PARTIAL)
     assert (said, complete) == (["one"], False)
@@ -147,7 +147,7 @@ def test_a_broken_header_is_remade_in_place(path: Path, copy: Path, old: bytes, 
 def test_a_header_broken_into_several_lines_is_remade(path: Path, copy: Path) -> None:
     broken = HEADER[:37] + b"\n" + HEADER[37:-1]
     write(path, broken + ONE)
-    mend_transcript(path, copy)
+    repair_transcript(path, copy)
     header, said, _ = read(path)
     assert header is not None
     assert (header.session, header.cwd, said) == (talk.SESSION, None, ["one"])
@@ -157,7 +157,7 @@ def test_the_ids_of_a_forks_parents_come_from_its_entries(path: Path, copy: Path
     write(
         path, HEADER.replace(b'"acp', b'"\0cp').replace(b"}\n", b" " * 99 + b"}\n") + talk.said("x", session="p") + ONE
     )
-    mend_transcript(path, copy)
+    repair_transcript(path, copy)
     header, _, _ = read(path)
     assert header is not None
     assert header.forked_from == ["p"]
@@ -165,7 +165,7 @@ def test_the_ids_of_a_forks_parents_come_from_its_entries(path: Path, copy: Path
 
 def test_a_header_without_room_is_not_remade(path: Path, copy: Path) -> None:
     write(path, HEADER[:60] + b"\n" + ONE + b"\0" * 200 + b"\n" + TWO)
-    assert mend_transcript(path, copy) == 1
+    assert repair_transcript(path, copy) == 1
     assert path.read_bytes().startswith(HEADER[:60] + b"\n" + ONE)
     assert read(path)[1] == ["damage", "one", "gap", "two"]
 
@@ -174,15 +174,15 @@ def test_a_header_without_room_is_not_remade(path: Path, copy: Path) -> None:
 def test_a_file_without_a_session_is_not_changed(path: Path, copy: Path, data: bytes) -> None:
     write(path, data)
     with pytest.raises(Unmendable, match="was not changed"):
-        mend_transcript(path, copy)
+        repair_transcript(path, copy)
     assert path.read_bytes() == data
 
 
 def test_two_repairs_of_one_folder_exclude_each_other(path: Path, copy: Path) -> None:
     write(path, HEADER + b"\0" * 200 + ONE)
     with private_files.lock_folder(path.parent), pytest.raises(Unmendable, match="Try again"):
-        mend_transcript(path, copy)
-    assert mend_transcript(path, copy) == 1
+        repair_transcript(path, copy)
+    assert repair_transcript(path, copy) == 1
 
 
 def test_a_proxy_recognises_its_file_after_the_repair_of_the_header(path: Path, copy: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_proxy_recognises_its_file_after_the_repair_of_the_header(path: Path, 
         write(path, broken + ONE)
         proxy = Transcript(path)
         identity = proxy.identity
-        mend_transcript(path, copy)
+        repair_transcript(path, copy)
         copy.unlink()
         assert proxy.is_known_as(identity)
         proxy.close()
@@ -202,7 +202,7 @@ def test_a_long_line_being_written_is_no_damage(path: Path, copy: Path) -> None:
     assert private_files.lock(transcript._fd)  # as older versions do while they write a long line in pieces
     private_files.append_all(transcript._fd, TWO[:60])
     os.utime(path, (LONG_AGO, LONG_AGO))
-    assert mend_transcript(path, copy) == 0
+    assert repair_transcript(path, copy) == 0
     private_files.append_all(transcript._fd, TWO[60:])
     transcript.close()
     assert read(path) == (talk.header(), ["one", "two"], True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from acp_proxy.store.agents import HEADERS_READ
+from acp_proxy.store.agent_folder import HEADERS_READ
 from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.store.store import Store
 from acp_proxy.transcript.file_names import compressed_path, file_name

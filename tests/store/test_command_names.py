@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.store.agents import may_run_others, name_command
+from acp_proxy.store.command_names import may_run_others, name_command
 from tests.strategies import texts
 
 

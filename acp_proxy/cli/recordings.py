@@ -1,0 +1,64 @@
+"""A recorded conversation that the user names: a transcript FILE, or a SESSION of the store.
+
+A FILE needs no store: if the word is a file name, no store is opened or created.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from acp_proxy.cli import completion
+from acp_proxy.cli.common import choose_session, open_store
+from acp_proxy.errors import AcpProxyError, NewerFormat, NoTranscript
+from acp_proxy.store.sessions import COMPRESSED_SUFFIX, SUFFIX, Reading
+from acp_proxy.transcript.file_format import Header
+
+_HELP = "A transcript file (.jsonl, .jsonl.zst), a session's id, the beginning of an id, a title, or: last."
+RecordingArgument = Annotated[
+    str, typer.Argument(metavar="SESSION|FILE", help=_HELP, autocompletion=completion.complete_recording)
+]
+RecordingsArgument = Annotated[
+    list[str], typer.Argument(metavar="FILE...", help=_HELP, autocompletion=completion.complete_recording)
+]
+
+
+@contextmanager
+def open_recording(selector: str, store: str, agent: str) -> Iterator[tuple[Reading, Header, str | None]]:
+    """The transcript, its header and, of a stored session, its title. Raises AcpProxyError, OSError."""
+    is_file = selector != "last" and (_has_form_of_file(selector) or Path(selector).is_file())
+    reading, title = (_open_file(Path(selector)), None) if is_file else _open_stored(selector, store, agent)
+    try:
+        header = reading.header or reading.rebuild_header()
+        if header is None:
+            raise NoTranscript(f"{selector} is not a transcript. Name a file that acp-proxy recorded, or a session.")
+        yield reading, header, title
+    finally:
+        reading.close()
+
+
+def _open_file(path: Path) -> Reading:
+    resolved = Path(os.path.realpath(path))  # a link means its target
+    if resolved.name.endswith(COMPRESSED_SUFFIX):
+        resolved = resolved.with_name(resolved.name.removesuffix(COMPRESSED_SUFFIX) + SUFFIX)
+    try:
+        return Reading(resolved)
+    except NewerFormat as problem:
+        raise AcpProxyError(f"{path}: {problem}") from problem
+    except OSError as problem:
+        raise NoTranscript(
+            f"{path} cannot be read: {problem.strerror}. To see all sessions: acp-proxy list"
+        ) from problem
+
+
+def _open_stored(selector: str, store: str, agent: str) -> tuple[Reading, str | None]:
+    found = open_store(store)
+    row = choose_session(found, selector, agent)
+    return found.open_listed(row), row.title
+
+
+def _has_form_of_file(selector: str) -> bool:
+    return selector.endswith((SUFFIX, COMPRESSED_SUFFIX)) or os.sep in selector

@@ -1,0 +1,69 @@
+"""Notices transcripts that appeared or disappeared without a mark: copied, synchronized, restored or removed by hand.
+
+An agent's folder is scanned only if its times changed since everything in it was brought in. acp-proxy's own changes
+alter them too; such a scan looks at each name, but opens only transcripts that differ. A file that grows does not
+change its folder: the process that writes to it leaves a mark.
+"""
+
+import os
+import time
+from contextlib import suppress
+
+from msgspec import Struct
+
+from acp_proxy.store.index import Index
+from acp_proxy.store.layout import Layout
+
+_GRANULE_SECONDS = 2.0
+"""The coarsest clock of a file system (FAT): changes within this time may get the same timestamp."""
+
+
+class FolderChanges(Struct, frozen=True):
+    """What differs between an agent's folder and the index.
+
+    ``come``: transcripts that the index lacks or has with another size. ``gone``: those that no longer exist.
+    ``seen``: the folder's state before the scan; empty if it is unchanged, or too recent to notice a later change.
+    ``removals``: how often rows had been removed before the scan.
+    """
+
+    agent: str
+    come: list[str]
+    gone: list[str]
+    seen: str
+    removals: int
+
+    def remember(self, index: Index) -> None:
+        """Call this once all changes were brought in. Raises ``sqlite3.Error``."""
+        if self.seen:
+            index.remember_folder(self.agent, self.seen, self.removals)
+
+
+def find_changes(layout: Layout, index: Index, agent: str) -> FolderChanges:
+    """Compare an agent's folder with the index. Raises OSError, ``sqlite3.Error``."""
+    before, removals = index.read_folder(agent)  # first, so that a row removed from here on causes another scan
+    now, changed = _read_folder_state(layout, agent)
+    if now == before != "":
+        return FolderChanges(agent, [], [], "", removals)
+    there = layout.stat_transcripts(agent)
+    query = "SELECT name, json_extract(info, '$.size') FROM transcripts WHERE agent = ?"
+    known = dict(index.select(query, (agent,)))
+    come = [
+        name for name, file in there.items() if name not in known or (file is not None and file.st_size != known[name])
+    ]
+    gone = [name for name in known if name not in there]
+    written = [file.st_mtime for name in come if (file := there[name]) is not None]  # may still be growing
+    is_settled = all(abs(time.time() - at) > _GRANULE_SECONDS for at in (changed, *written))
+    return FolderChanges(agent, come, gone, now if is_settled else "", removals)
+
+
+def _read_folder_state(layout: Layout, agent: str) -> tuple[str, float]:
+    """A text that identifies the state of a folder, and the time of its last change."""
+    try:
+        found = os.stat(layout.transcripts / agent)
+    except FileNotFoundError:
+        return "", 0.0
+    file = 0
+    with suppress(FileNotFoundError):
+        file = os.stat(layout.index).st_ino  # an index restored from a backup has an old state
+    times = found.st_mtime_ns, found.st_ctime_ns  # programs cannot set the second one
+    return " ".join(map(str, (file, found.st_ino, *times))), max(found.st_mtime, found.st_ctime)

@@ -1,0 +1,143 @@
+"""Completes forks that older versions began.
+
+They created the fork's file at once, under a name of its own (``file_names.fork_path``): a header, a note about the
+copy, space for it, then the fork's entries, which were appended while a thread filled the space. Such a process may
+still run, so the file must stay the same one; or a crash has ended it.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+from msgspec import Struct
+
+from acp_proxy.errors import NewerFormat
+from acp_proxy.store import layout as store_layout
+from acp_proxy.store.layout import Layout
+from acp_proxy.transcript import file_format, file_names, private_files
+from acp_proxy.transcript.file_format import GapReason, NoteType
+from acp_proxy.transcript.file_names import fork_path
+from acp_proxy.transcript.reader import Reading, cut
+
+_RUN = "forked"
+"""The run of the note about what could not be copied."""
+_BLANK = b" " * (64 * 1024 - 1) + b"\n"
+"""Blank lines, which every reader ignores."""
+
+
+class _MissingCopy(Struct, frozen=True):
+    """What is to be copied into an unfinished fork.
+
+    ``agent``: the parent's folder. ``parent``, ``created_at``: its transcript's name, and the time in its header.
+    ``size``: bytes to copy. ``at``: the offset to copy them to. ``note``: where the note about this begins and ends.
+    """
+
+    agent: str
+    parent: str
+    created_at: str
+    size: int
+    at: int
+    note: tuple[int, int]
+
+
+def finish(layout: Layout, agent: str, name: str, *, wait: bool = True) -> None:
+    """Complete a fork that an older version began. Does nothing if there is none of this name, or in a read-only store.
+
+    Raises OSError (BlockingIOError: another process works in the folder and ``wait`` is False).
+    """
+    path = layout.transcript_path(agent, name)
+    if not os.path.lexists(fork_path(path)) or layout.is_only_read:
+        return
+    with suppress(FileNotFoundError):  # another process finished or deleted it
+        with _open_to_overwrite(fork_path(path)) as fd:
+            missing = _read_missing_copy(fd, agent)
+        if missing is not None and (missing.agent, missing.parent) != (agent, name):
+            finish(layout, missing.agent, missing.parent, wait=wait)  # the parent may be an unfinished fork, too
+        with private_files.lock_folder(path.parent, wait=wait):
+            # The same file under both names: a crash came between the link and the unlink.
+            is_done = os.path.lexists(path) and os.path.samefile(path, fork_path(path))
+            if is_done or not _complete_copy(layout, agent, path):
+                fork_path(path).unlink()
+                return
+            into = store_layout.move_transcript(fork_path(path), path)
+            with suppress(OSError):  # it was marked when it was created, if that was possible
+                layout.mark(agent, into)
+
+
+@contextmanager
+def _open_to_overwrite(path: Path) -> Iterator[int]:
+    fd = private_files.open_private(path, os.O_RDWR)
+    try:
+        yield fd
+    finally:
+        os.close(fd)  # before it is renamed: Windows renames no open file
+
+
+def _complete_copy(layout: Layout, agent: str, path: Path) -> bool:
+    """Copy what is missing. Returns False if the head is incomplete: then nothing was ever written behind it.
+
+    Raises OSError (BlockingIOError: the head is being written).
+    """
+    with _open_to_overwrite(fork_path(path)) as fd:
+        if _read_head(fd) is None:
+            private_files.lock(fd)  # held by who writes it
+            if _read_head(fd) is None:
+                return False
+        if (missing := _read_missing_copy(fd, agent)) is not None:
+            _copy_missing(layout, fd, missing)
+        return True
+
+
+def _copy_missing(layout: Layout, fd: int, missing: _MissingCopy) -> None:
+    """Copy the parent's entries; without the parent, note a gap instead. Raises OSError."""
+    copied = 0
+    if (source := _find_parent(layout, missing)) is not None:
+        with closing(source):
+            copied = source.copy_entries(missing.size, fd, missing.at)
+    if copied < missing.size:
+        # What was copied goes too: the user may have deleted the parent to be rid of it.
+        for at in range(0, missing.size, len(_BLANK)):
+            private_files.write_at(fd, _BLANK[-min(len(_BLANK), missing.size - at) :], missing.at + at)
+        begin, end = missing.note
+        gap = file_format.encode_note(missing.created_at, _RUN, {"type": NoteType.GAP, "reason": GapReason.DELETED})
+        private_files.write_at(fd, gap[:-1].ljust(end - begin - 1), begin)
+
+
+def _find_parent(layout: Layout, missing: _MissingCopy) -> Reading | None:
+    """The parent's transcript, even if it was set aside; None if it is gone. Raises OSError."""
+    deleted = layout.get_journal(missing.agent).read_deleted()
+    for path in layout.list_same_id(layout.transcript_path(missing.agent, missing.parent)):
+        with suppress(FileNotFoundError, NewerFormat):
+            reading = Reading(path)
+            header = reading.header
+            is_deleted = header is not None and header.session in deleted and path.stem == missing.parent
+            if header is not None and header.created_at == missing.created_at and not is_deleted:
+                return reading
+            reading.close()
+    return None
+
+
+def _read_missing_copy(fd: int, agent: str) -> _MissingCopy | None:
+    """What is to be copied; None if that is unknown, or the parent was gone before. Raises OSError."""
+    begin, end, note = _read_head(fd) or (0, 0, {})
+    parent, created, size, of = (note.get(key) for key in ("transcript", "createdAt", "size", "agent"))
+    of = agent if of is None else of
+    if note.get("type") != NoteType.COPIED or not (isinstance(parent, str) and file_names.is_ours(parent)):
+        return None
+    if not (isinstance(of, str) and os.path.basename(of) == of not in ("", ".", "..")):
+        return None
+    if not isinstance(created, str) or type(size) is not int:
+        return None
+    return _MissingCopy(of, parent, created, size, end, (begin, end))
+
+
+def _read_head(fd: int) -> tuple[int, int, Mapping[str, object]] | None:
+    """The note after the header: where it begins and ends, and its content. None if one of the two is incomplete."""
+    lines = cut(partial(private_files.read_at, fd), 0, os.fstat(fd).st_size)
+    (begin, first), (end, second) = next(lines, (0, b"")), next(lines, (0, b""))
+    if not second.endswith(b"\n") or file_format.decode_header_of(first)[0] is None:
+        return None
+    entry = file_format.decode_entry(second)
+    return (begin, end, entry.note) if entry is not None and entry.note else None
