@@ -404,6 +404,9 @@ def check_view(
     _, mistaken = truth.find_mistaken(session)
     if habits.is_late and habits.leaves_out and [(each.how, each.kind) for each in said[-1:]] == [("found", USER)]:
         mistaken |= {*said[-1].words()}  # the turns before it may still come
+    last = next((each for each in reversed(said) if each.how != "remarked"), None)
+    if habits.warns == "last" and last is not None and (last.how, last.kind) == ("found", USER):
+        mistaken |= {*last.words()}  # a warning behind it that the transcript has once says that it is old
     if session in truth.handed_over and habits.greets:
         mistaken |= {word for each in said if each.how == "remarked" for word in each.words()}
     excused = echoed | mistaken
@@ -439,9 +442,10 @@ def check_view(
     seen, without = ([word for word in words if word not in loose] for words in (seen, without))
     order = [word for each in said for word in each.words()]
     if without:
+        told_once = seen
         if session in truth.raced:  # the rest of a turn may come twice
-            seen = [word for at, word in enumerate(seen) if word[0] != SAY or word not in seen[:at]]
-        is_in_order = _is_in(seen, order) or _is_in(without, seen)
+            told_once = [word for at, word in enumerate(seen) if word[0] != SAY or word not in seen[:at]]
+        is_in_order = _is_in(told_once, order) or _is_in(without, seen)
     else:  # prompts may have been queued; and in the others, a word may be seen twice, or come late
         is_in_order = session in truth.raced | truth.is_shared or _is_in(_agents(seen), order)
     if echoed or (habits.is_late and session in truth.skipped):
