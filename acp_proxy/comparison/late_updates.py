@@ -22,16 +22,20 @@ class LateUpdates:
     """The updates of one session between the answer to a load and the next prompt. What is new in them is recorded by
     ``Comparison.find_new``, which knows only then what follows it."""
 
-    def __init__(self, comparison: Comparison, *, shows_transcript: bool, shows_replay: bool = True) -> None:
+    def __init__(
+        self, comparison: Comparison, *, shows_transcript: bool, shows_replay: bool = True, has_part: bool = False
+    ) -> None:
         """``comparison``: with what the agent sent before its answer.
 
         ``shows_transcript``: the client has seen the transcript; else what the agent sent. ``shows_replay``: False for
-        a resume, after which the client gets no replay at all.
+        a resume, after which the client gets no replay at all. ``has_part``: the agent's session began with a handover,
+        so it does not have the turns that follow in the transcript.
         """
         self._comparison = comparison
         self._text = comparison.text
         self._shows_transcript = shows_transcript
         self._shows_replay = shows_replay
+        self._has_part = has_part
         self._waiting: list[bytes] = []
         self._size = 0
         if shows_transcript and shows_replay:
@@ -102,7 +106,8 @@ class LateUpdates:
                 return self._drop()  # other words before it (gemini: "[Thought: true]"), but it ends with that answer
             # Other words than the transcript's answer, with known turns behind it. If one of them follows, these were
             # that answer, which the client has seen in its own words; if nothing follows, they are new.
-            self._is_reworded = self._was_shown and comparison.place.is_before_known_turn
+            may_follow = comparison.place.is_before_known_turn and not self._has_part
+            self._is_reworded = self._was_shown and may_follow
             return [] if self._is_reworded else self._take_waiting()
         is_known = digest(update) in self._text.others
         return self._drop() if is_known and self._shows_transcript else self._take_waiting()

@@ -132,7 +132,7 @@ def _forget_steering(patch: Patch) -> None:
 def _send_the_tail_of_a_resume(patch: Patch) -> None:
     init = LateUpdates.__init__
 
-    def shows(self: LateUpdates, comparison: Any, *, shows_transcript: bool, shows_replay: bool = True) -> None:
+    def shows(self: LateUpdates, comparison: Any, *, shows_transcript: bool, **_: bool) -> None:
         init(self, comparison, shows_transcript=shows_transcript)
 
     patch.setattr(LateUpdates, "__init__", shows)

@@ -20,15 +20,18 @@ class ComparedReplay:
         *,
         shows_transcript: bool,
         shows_replay: bool,
+        has_part: bool,
         is_open_elsewhere: bool | None,
         is_checked: bool,
     ) -> None:
-        """``size``: that of the transcript when it was compared. ``shows_transcript``, ``shows_replay``: as for
-        ``LateUpdates``. ``is_open_elsewhere``: as for ``Comparison.find_new``. ``is_checked``: nothing was appended
-        since."""
+        """``size``: that of the transcript when it was compared. ``shows_transcript``, ``shows_replay``, ``has_part``:
+        as for ``LateUpdates``. ``is_open_elsewhere``: as for ``Comparison.find_new``. ``is_checked``: nothing was
+        appended since."""
         self.comparison = comparison
         self.size = size
-        self.late = LateUpdates(comparison, shows_transcript=shows_transcript, shows_replay=shows_replay)
+        self.late = LateUpdates(
+            comparison, shows_transcript=shows_transcript, shows_replay=shows_replay, has_part=has_part
+        )
         """What the agent sends between its answer and the next prompt."""
         self.in_turn: ReplayInTurn | None = None
         """What the agent sends in the turn after the load, if that has begun."""

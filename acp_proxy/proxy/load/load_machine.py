@@ -6,7 +6,7 @@ does what ``states.TRANSITIONS`` says. Who else changes what of a load: ``states
 
 from typing import assert_never
 
-from acp_proxy.comparison.choose_replay import ShownReplay, choose_replay
+from acp_proxy.comparison.choose_replay import Rule, ShownReplay, choose_replay
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.repeated_replays import (
     are_alike,
@@ -384,6 +384,7 @@ class LoadMachine:
             size,
             shows_transcript=load.client_has_transcript,
             shows_replay=load.plan.shows_replay,
+            has_part=load.fixed_rule is Rule.HANDED_OVER,
             is_open_elsewhere=load.is_open_elsewhere,
             is_checked=is_checked,
         )
