@@ -44,8 +44,8 @@ class User(Struct):
     first letter of the thoughts that follow it. ``takes_back``: it is a command that takes something back.
     ``is_elsewhere``: it was not sent through acp-proxy. ``key``: the run and the request's id, as JSON, of a message
     that the client sent. ``is_cancelled``: a prompt that the client has cancelled. ``overtaken_by``: the index of the
-    last user message that went into the running turn while this prompt waited for its end, so that it may come behind
-    that; -1 if none did. ``waits``: nothing says that its turn has begun.
+    last user message that went into the running turn, or came in another window, while this prompt waited for the end
+    of that turn, so that it may come behind that; -1 if none did. ``waits``: nothing says that its turn has begun.
     """
 
     forms: list[str]
@@ -291,14 +291,14 @@ class TextBuilder:
         if entry.peer is Peer.CLIENT and method == acp.PROMPT:
             self._add_prompt(acp.member(params, "prompt"))
             self._text.users[-1].key = rewinds.request_key(entry)
+            self._overtake(is_own=False)
         elif entry.peer is Peer.CLIENT and method == acp.CANCEL:
             for user in self._open:
                 user.is_cancelled = True
         elif entry.peer is Peer.CLIENT and method == acp.STEERING:
             self._steered.append(self._add_user(acp.member(params, "prompt")))
             self._text.users[-1].key = rewinds.request_key(entry)
-            for user in self._open[1:]:
-                user.overtaken_by = len(self._text.users) - 1
+            self._overtake(is_own=True)
         elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
             self._end_prompts(rewinds.request_key(entry))
         elif entry.peer is Peer.AGENT and method == acp.UPDATE:
@@ -439,6 +439,17 @@ class TextBuilder:
         if only_text and only_text not in user.forms:
             user.forms.append(only_text)
         return user
+
+    def _overtake(self, *, is_own: bool) -> None:
+        """The user's last words come before prompts that wait for the end of a turn. ``is_own``: those of the same run;
+        else of others, since another window does not wait for it."""
+        prompts: dict[str, list[User]] = {}
+        for user in (*self._left, *self._open):
+            if user.key is not None:
+                prompts.setdefault(user.key[0], []).append(user)
+        for run, unanswered in prompts.items():
+            for user in unanswered[1:] if (run == self._writer) is is_own else ():
+                user.overtaken_by = len(self._text.users) - 1
 
     def _reopen(self, note: Entry, method: object) -> None:
         """The session was opened again. A load in a turn ends only cancelled prompts, and those of another process. The
