@@ -6,7 +6,6 @@ import keyword
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -133,15 +132,17 @@ def test_the_page_of_faults_agrees_with_the_kept_figures() -> None:
 
 
 def test_every_command_of_the_tutorial_works(tmp_path: Path) -> None:
-    """They run in order, in a clone, for a user who has no sessions yet."""
-    shutil.copytree(ROOT / "fixtures" / "conversations", tmp_path / "fixtures" / "conversations")
+    """They run in order, for a user who has no sessions yet, and who pastes the line that the demo prints."""
     environment = os.environ | {"HOME": str(tmp_path / "home"), "ACP_PROXY_STORE": str(tmp_path / "store")}
+    environment |= {"TMPDIR": str(tmp_path), "TEMP": str(tmp_path), "PATH": os.path.dirname(sys.executable)}
     commands = list(documented((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")))
     assert len(commands) > 15
     for words in commands:
         command = [sys.executable, "-m", "acp_proxy", *words[1:]]
         done = forked.run(command, cwd=tmp_path, env=environment, text=True, timeout=60)
         assert done.returncode == 0, (words, done.stdout, done.stderr)
+        if pasted := re.search(r"(?:export ACP_PROXY_STORE=|--store )(\S+)", done.stdout):
+            environment["ACP_PROXY_STORE"] = pasted[1]
 
 
 def test_the_page_on_the_architecture_names_only_what_the_code_has() -> None:
@@ -303,3 +304,14 @@ def test_an_explained_name_that_is_gone_is_found(name: str) -> None:
     told = f'"""Works. ``others``: which. ``{name}``, ``field``: more. See ``what``: no description."""'
     text = f"class One:\n    field = 1\n    def work(self, others):\n        {told}\n        inner = 2\n"
     assert undescribable({"one.py": text}) == [f"one.py: {name}"]
+
+
+def test_only_one_sentence_says_what_to_do_before_the_first_release() -> None:
+    """docs/releasing.md says to remove it."""
+    pages = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in DOCUMENTS}
+    del pages[str(Path("docs", "releasing.md"))]
+    pages["README.md"], times = re.subn(r"Until the first release, .*\n", "", pages["README.md"])
+    assert times == 1
+    before = re.compile(r"first release|install '?\.|clone of this repository")
+    assert {name: found for name, text in pages.items() if (found := before.findall(text))} == {}
+    assert '"Until the first release, …"' in (ROOT / "docs" / "releasing.md").read_text(encoding="utf-8")

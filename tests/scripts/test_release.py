@@ -41,8 +41,7 @@ def test_the_page_on_a_package_index_has_no_dead_link_and_needs_no_clone() -> No
     assert release.dead_links(page) == []
     assert "clone" not in page
     assert "pip install acp-proxy\n" in page
-    assert "\nuvx acp-proxy setup\n" in page
-    assert "install .\n" not in page
+    assert "\nuv tool install acp-proxy" in page
     assert "first release" not in page
 
 
