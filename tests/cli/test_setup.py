@@ -184,6 +184,7 @@ def test_a_dry_run_shows_the_change_and_writes_nothing(home: Home) -> None:
     home.write(home.zed, ZED)
     before = home.files()
     shown = setup("--dry-run")
+    assert "Nothing was written." in shown.stderr
     assert '+      "args": ["run", "npx", "-y", "@agentclientprotocol/claude-agent-acp"],' in shown.stdout
     assert (shown.exit_code, home.files()) == (0, before)
 
@@ -435,7 +436,7 @@ def test_an_agent_that_does_not_start_is_named_before_the_question_which_enter_d
 
 
 @pytest.mark.usefixtures("trying")
-def test_an_agent_that_answers_leaves_the_question_as_it_is(home: Home) -> None:
+def test_one_agent_that_does_not_answer_makes_enter_mean_no(home: Home) -> None:
     memory = str(home.path / "memory")
     agent = {"command": sys.executable, "args": ["-m", "acp_proxy.tools.demo.agent", "--memory", memory]}
     gone = {"command": "nosuchprogram"}
@@ -443,9 +444,10 @@ def test_an_agent_that_answers_leaves_the_question_as_it_is(home: Home) -> None:
     result = setup(answer="\n")
     assert '"Demo" answers.' in result.stderr
     assert '"Gone" does not answer' in result.stderr
-    assert "Write this? [Y/n]" in result.stderr
+    assert "Write this all the same? [y/N]" in result.stderr
+    assert [words[0] for words in servers(home.jetbrains).values()] == [sys.executable, "nosuchprogram"]
+    assert setup(answer="y\n").exit_code == 1
     assert [words[:2] for words in servers(home.jetbrains).values()] == [[COMMAND, "run"]] * 2
-    assert result.exit_code == 1
 
 
 def test_the_end_of_the_input_is_not_a_yes(home: Home) -> None:
@@ -692,3 +694,19 @@ def test_an_entry_that_needs_another_registry_names_it(home: Home, monkeypatch: 
         "Mine": [COMMAND, "run", "mine"],
         "Kimi (recorded)": [*named, "registry:kimi"],
     }
+
+
+def test_an_entry_that_setup_left_as_it_is_is_a_note(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another agent that does not start is no reason to fail for the one that was asked for."""
+    monkeypatch.setattr("acp_proxy.tools.setup.command.report_written", report_written)
+    program = home.path / "acp-proxy"
+    home.write(program, "#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("sys.argv", [str(program)])
+    lost = {"command": str(program), "args": ["run", "no-such-agent"]}
+    entries = {"Lost": lost, "New": {"command": sys.executable, "args": ["agent"]}}
+    home.write(home.jetbrains, json.dumps({"agent_servers": entries}))
+    done = setup("--yes", "--agent", "New")
+    said = " ".join(done.stderr.split())
+    assert (done.exit_code, "What to do" in said) == (0, False)
+    assert 'Note: JetBrains starts "Lost" through acp-proxy, but no-such-agent is not in PATH' in said

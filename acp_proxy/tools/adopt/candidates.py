@@ -50,6 +50,9 @@ def list_asked(
         except (UsageError, RegistryError) as problem:
             texts.append(f"{name}: it cannot be started: {problem}")
             continue
+        if resolved.problem is not None:
+            texts.append(f"{name}: {resolved.problem}")
+            continue
         command = [os.path.expanduser(resolved.words[0]), *resolved.words[1:]]
         environment = resolved.variables | environment
         if given["no-record"]:

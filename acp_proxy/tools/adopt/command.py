@@ -203,14 +203,8 @@ def _find_candidates(words: list[str], root: "os.PathLike[str]", registry: str) 
     def find(command: list[str], source: str) -> ResolvedAgent:
         return resolve(command, Registry(registry or source, say=print_on_stderr), print_on_stderr, may_wait=True)
 
-    def find_or_warn(command: list[str], source: str) -> ResolvedAgent:
-        found = find(command, source)
-        if found.problem is not None:
-            print_on_stderr(found.problem)
-        return found
-
     if not words:
-        return list_asked(find_started_agents(find_machine()), os.environ, Path(root), find_or_warn)
+        return list_asked(find_started_agents(find_machine()), os.environ, Path(root), find)
     if words[0] == "run":  # copied from an editor's arguments
         words = ["acp-proxy", *words]
     given, command = split_run_command(words, dict(os.environ))

@@ -24,10 +24,8 @@ def join_alike(found: Sequence[Advice]) -> list[Advice]:
     joined = []
     for first, *more in by_cause.values():
         where = [each.where for each in (first, *more) if each.where]
-        text = (
-            f"{first.text if not first.where else first.cause} Used by: {', '.join(where)}."
-            if more and where
-            else first.text
-        )
-        joined.append(Advice(text, first.is_wrong))
+        text = first.text
+        if more and where:
+            text = f"{(first.where and first.cause) or first.text} Used by: {', '.join(where)}."
+        joined.append(Advice(text, first.is_wrong, first.cause, ", ".join(where)))
     return joined

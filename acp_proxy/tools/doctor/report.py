@@ -163,15 +163,15 @@ def _advise_on_editors(editors: list[Configuration], root: Path) -> list[Advice]
 
 
 def _advise_on_entry(title: str, one: ConfiguredAgent, editor: Name, root: Path) -> Iterator[Advice]:
-    starts = f'{title} starts "{one.name}"'
+    starts, where = f'{title} starts "{one.name}"', f'"{one.name}" in {title}'
     if one.program is not None and not _is_there(one.program):
         text = f"{starts} with {one.program}, which does not exist."
-        yield Advice(f"{text} To write the present path there: acp-proxy setup --editor {editor}")
+        yield Advice(f"{text} To write the present path there: acp-proxy setup --editor {editor}", where=where)
     if one.missing is not None:
         cause = ". ".join(agent_report.explain_missing_program(one.missing))
-        yield Advice(f"{starts} {one.way.value}, but {cause}", cause=cause, where=f'"{one.name}" in {title}')
+        yield Advice(f"{starts} {one.way.value}, but {cause}", cause=cause, where=where)
     if one.problem is not None:
-        yield Advice(f"{starts} through acp-proxy, which exits immediately with status 2: {one.problem}")
+        yield Advice(f"{starts} through acp-proxy, which exits immediately with status 2: {one.problem}", where=where)
     elif one.way is Way.PROXIED and not one.is_recorded:
         why = "because of --no-record, ACP_PROXY_NO_RECORD or the configuration file"
         yield Advice(f"{starts} through acp-proxy, which records nothing, {why}.", is_wrong=False)

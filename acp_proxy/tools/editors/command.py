@@ -108,7 +108,7 @@ def editor(
             f"To let an agent look up earlier sessions: put --recall before its command, or give it this MCP server:"
             f" {server}"
         )
-    if find_spec("mcp") is None:
+    elif find_spec("mcp") is None:
         _say(f"Note: {explain_no_mcp()}")
     if advice is not None:
         _say(f"Note: {' '.join(own_words)}: {advice}")

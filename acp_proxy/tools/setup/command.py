@@ -236,8 +236,8 @@ def _has(registry: Registry, id: str) -> bool:
     try:
         return id in registry.list_ids()
     except RegistryError as problem:
-        example = 'acp-proxy setup --agent "npx -y @agentclientprotocol/claude-agent-acp"'
-        _say(f'The entry "{id}" stays as it is: {problem} With a command: {example}')
+        by_command = _write_typed("setup", "--agent", "COMMAND")
+        _say(f'The entry "{id}" stays as it is: {problem} To add it by its command: {by_command}')
         return False
 
 
@@ -272,6 +272,8 @@ def _carry_out(
         typer.echo("")
     for text in failed:
         _say(text)
+    if wanted and dry_run:
+        _say("Nothing was written. To be asked: leave out --dry-run")
     if wanted and not dry_run:
         try:
             is_well = looks_well(wanted)
@@ -307,7 +309,7 @@ class TriedAgents:
 def try_agents(changes: Sequence[FileChange], tried: TriedAgents) -> bool:
     """Start each agent once, as its editor will after these changes, and say what is wrong.
 
-    Returns False if none answers. ``tried``: gets the results.
+    Returns False if one does not answer. ``tried``: gets the results.
     """
     from acp_proxy.cli.common import find_root
     from acp_proxy.store.sessions import find_default_root
@@ -332,7 +334,7 @@ def try_agents(changes: Sequence[FileChange], tried: TriedAgents) -> bool:
             _say(f'"{agent.name}" does not answer: {found.problem}.')
         for advice in (each for each in todo if each.is_wrong):
             _say(f"  {_leave_out(found.problem, advice.text)}", hanging=2)
-    return tried.some_answer or not tried.problems
+    return not tried.problems
 
 
 def _find_changed(change: FileChange) -> list[StartedAgent]:
@@ -357,7 +359,7 @@ def _leave_out(problem: str | None, text: str) -> str:
 
 def report_written(machine: Machine, done: Sequence[FileChange], tried: TriedAgents) -> bool:
     """Check what was written, as ``doctor`` does, and say what the user does next. Returns whether nothing is wrong,
-    apart from the agents, of which the user has read."""
+    apart from the agents, of which the user has read, and from entries that setup left as they are."""
     from acp_proxy.cli.common import find_root
     from acp_proxy.store.sessions import find_default_root
     from acp_proxy.tools.doctor.report import diagnose
@@ -369,8 +371,11 @@ def report_written(machine: Machine, done: Sequence[FileChange], tried: TriedAge
     ]
     os.umask(own := os.umask(0))
     found = diagnose(find_root(str(find_default_root())), machine, [], _SECONDS, own, lambda _: None)
-    texts = [each.text for each in found.todo if each.is_wrong]
-    todo += [text for text in texts if not any(problem in text for problem in tried.problems)]
+    wrong = [each for each in found.todo if each.is_wrong and not any(text in each.text for text in tried.problems)]
+    ours = {f'"{entry.name}" in {EDITORS[each.editor].title}' for each in done for entry in each.entries}
+    todo += [each.text for each in wrong if not each.where or any(where in each.where for where in ours)]
+    for text in (each.text for each in wrong if each.text not in todo):
+        _say(f"Note: {text}")
     if todo:
         _say("What to do:")
         for number, text in enumerate(dict.fromkeys(todo), 1):
