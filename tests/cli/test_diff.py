@@ -70,6 +70,7 @@ def test_turns_and_files_choose_what_is_shown(store: Store, tree: Path) -> None:
     assert printed(store, "s", "sub", "--name-only") == "sub/b\n"
     assert printed(store, "s", str(tree / "a"), "--name-only") == "a\n"
     assert run(store, "s", "--turn", "4").exit_code == 1
+    assert run(store, "s", "other.py").stderr.endswith("To see which were changed: acp-proxy diff s --name-only\n")
 
 
 def test_the_sum_has_a_line_for_each_file(store: Store, tree: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from acp_proxy import shell_quote
 from acp_proxy.cli import output_files, values
 from acp_proxy.cli.common import (
     AgentOption,
@@ -26,7 +27,7 @@ from acp_proxy.tools.changes.session_changes import SessionChanges, check_file, 
 from acp_proxy.views import sanitize
 
 _NOTHING = "No tool call of these turns reported a change of a file."
-_NOT_THESE = "No tool call reported a change of these files. To see which were changed, leave them out: --name-only"
+_NOT_THESE = "No tool call reported a change of these files. To see which were changed: acp-proxy diff {} --name-only"
 
 
 def diff(
@@ -80,7 +81,7 @@ def diff(
                     typer.echo(sanitize.make_line(change.path))
         else:
             _print(shown, find_screen(), stat=stat)
-        _say_left_out(found, _NOT_THESE if files else _NOTHING)
+        _say_left_out(found, _NOT_THESE.format(shell_quote.quoted(session)) if files else _NOTHING)
 
 
 def print_sum(found: SessionChanges) -> None:

@@ -99,7 +99,7 @@ def _find_agent(store: Sessions, other: str, but: str, umask: int, registry: str
             raise
         raise AcpProxyError(
             f"no agent called {other!r} is known here: none with a session, none in an editor's settings.",
-            f"{str(problem)[:1].upper()}{str(problem)[1:]}",
+            f"Nor as a command: {problem}",
             _list_agents(store),
         ) from problem
 
