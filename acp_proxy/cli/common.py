@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import typer
 
@@ -87,22 +87,10 @@ def choose_directory(cwd: str, *, here: bool) -> str | None:
         raise AcpProxyError("the current directory no longer exists. Give an absolute path: --cwd DIR") from problem
 
 
-class SelectableSession(Protocol):
-    """A session that a command line can name. ``session``: its id. ``selector``: what a user types for it."""
-
-    @property
-    def session(self) -> str: ...
-    @property
-    def selector(self) -> str: ...
-
-
-def shorten_ids(store: Sessions, sessions: Sequence[SelectableSession]) -> dict[str, str]:
-    """The shortest unique form of each id, for display."""
+def shorten_ids(store: Sessions, sessions: Sequence[session_lines.SelectableSession]) -> dict[str, str]:
+    """By selector: the shortest form that names a session among those of the store, for display."""
     ids = [each.session for each in sessions]
-    short = formatting.shorten_ids(ids, store.find_ids_alike(ids, formatting.SHORTEST))
-    return {  # the short id of a copy stays as it is
-        each.selector: each.selector.replace(each.session, short[each.session], 1) for each in sessions
-    }
+    return session_lines.shorten_selectors(sessions, store.find_ids_alike(ids, formatting.SHORTEST))
 
 
 LAST = "last"

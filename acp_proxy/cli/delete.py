@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from acp_proxy.cli.common import (
+    LAST,
     AgentOption,
     NamedSessionsArgument,
     StoreOption,
@@ -118,19 +119,24 @@ def _choose_sessions(
 
 
 def find_restorable(in_bin: list[DeletedSession], deleted: list[ListedSession | DeletedSession]) -> list[str]:
-    """Words that name exactly these sessions now, and that a user can type."""
-    names = []
+    """The shortest words that name exactly these sessions now, and that a user can type."""
+    names, ids = [], session_lines.shorten_selectors(in_bin, ())
     for row in deleted:
         mine = next(
             (each for each in in_bin if (each.agent, name_before_delete(each.name)) == (row.agent, row.name)),
             None,
         )
         if mine is not None:
-            is_plain = is_typable(mine.selector) and all(
-                each.agent == mine.agent for each in in_bin if each.session == mine.session
-            )
-            names.append(mine.selector if is_plain else mine.name)
+            words = ids[mine.selector], mine.selector
+            names.append(next((word for word in words if is_typable(word) and _names(word, mine, in_bin)), mine.name))
     return names
+
+
+def _names(word: str, deleted: DeletedSession, in_bin: list[DeletedSession]) -> bool:
+    """Whether ``restore`` takes this word for exactly this session."""
+    found = find_matching(in_bin, word, "")
+    is_one = all((each.agent, each.session) == (deleted.agent, deleted.session) for each in found)
+    return word != LAST and is_one and found[0] == deleted
 
 
 def _format_heading(store: Sessions, deleted: DeletedSession) -> str:

@@ -13,6 +13,7 @@ from acp_proxy.cli.common import (
     StoreOption,
     open_store,
     report_errors,
+    shorten_ids,
 )
 from acp_proxy.cli.pager import find_screen
 from acp_proxy.errors import NewerFormat, NoSuchSession, Unreadable
@@ -24,7 +25,7 @@ from acp_proxy.store.sessions import (
     find_titled,
     match_agents,
 )
-from acp_proxy.views import formatting, sanitize, session_lines
+from acp_proxy.views import sanitize, session_lines
 
 NOTHING_DELETED = "no deleted session can be restored"
 
@@ -65,7 +66,8 @@ def restore(
 
 
 def find_matching(deleted: Iterable[DeletedSession], selector: str | None, agent: str) -> list[DeletedSession]:
-    """The sessions with this id or transcript, else those whose id begins with it. An empty word matches none.
+    """The sessions with this id or transcript, else those whose id, or a copy's short id, begins with it. An empty word
+    matches none.
 
     None: all.
     """
@@ -77,8 +79,15 @@ def find_matching(deleted: Iterable[DeletedSession], selector: str | None, agent
     return (
         [each for each in found if each.session == selector]
         or [each for each in found if selector in (each.selector, each.name)]
-        or [each for each in found if selector and each.session.startswith(selector)]
+        or [each for each in found if selector and _begins_with(each, selector)]
     )
+
+
+def _begins_with(deleted: DeletedSession, word: str) -> bool:
+    """Whether ``word`` is the beginning of the id; with the whole number behind it, if the session has one."""
+    number = deleted.selector.removeprefix(deleted.session)
+    beginning = word.removesuffix(number) or word
+    return deleted.selector.startswith(word) or deleted.session.startswith((word, beginning))
 
 
 def _choose_deleted(store: Sessions, selector: str, agent: str) -> DeletedSession:
@@ -105,11 +114,13 @@ def _choose_deleted(store: Sessions, selector: str, agent: str) -> DeletedSessio
 
 def _restore(store: Sessions, deleted: DeletedSession) -> ListedSession:
     row = store.summarize_deleted(deleted)
+    [id] = session_lines.shorten_selectors([deleted], ()).values()
     try:
         row = store.restore(deleted)
+        [id] = shorten_ids(store, [row]).values()
     except Unreadable:
         typer.echo("The index cannot be written now. The next list adds the session to it.", err=True)
-    typer.echo(sanitize.make_line(f"Restored: {row.title or '(no title)'}  {row.session}"), err=True)
+    typer.echo(sanitize.make_line(f"Restored: {row.title or '(no title)'}  {id}"), err=True)
     if row.name != file_name(row.session):
         typer.echo("A newer session has the same id. Editors show that one; acp-proxy list shows both.", err=True)
     return row
@@ -133,11 +144,9 @@ def _list(store: Sessions, deleted_sessions: list[DeletedSession], as_json: bool
 def _format_lines(store: Sessions, deleted_sessions: list[DeletedSession]) -> list[str]:
     from acp_proxy.views.candidates import SessionRow, format_lines
 
-    ids = formatting.shorten_ids((each.session for each in deleted_sessions), ())
+    ids = session_lines.shorten_selectors(deleted_sessions, ())
     shown = [
-        SessionRow(
-            each.at, each.agent, ids[each.session] + each.selector.removeprefix(each.session), row.title, row.size
-        )
+        SessionRow(each.at, each.agent, ids[each.selector], row.title, row.size)
         for each, row in _read_each(store, deleted_sessions)
     ]
     target = find_screen()

@@ -16,7 +16,12 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import GapReason, GitHead, NoteType
-from acp_proxy.transcript.file_names import find_aside_suffix, read_deletion_time
+from acp_proxy.transcript.file_names import (
+    find_aside_suffix,
+    make_copy_id,
+    name_before_delete,
+    read_deletion_time,
+)
 from acp_proxy.transcript.reader import Line, Reading
 from acp_proxy.transcript.summary import Summary
 
@@ -28,7 +33,8 @@ class DeletedSession(Struct, frozen=True):
     """A soft-deleted session.
 
     ``name``: its transcript's name while deleted. ``at``: when it was deleted. ``title``: the user's, if there is one.
-    ``selector``: what selects it on a command line: the id for the last deleted one of an id, id and number for others.
+    ``selector``: what selects it on a command line, as in a list: the id, or a copy's short id. Only for the last
+    deleted one is that all; a number follows for others with the same.
     ``until``: when it is removed; empty: never by itself.
     """
 
@@ -55,15 +61,17 @@ def list_deleted(layout: Layout) -> list[DeletedSession]:
         for name in names:
             session = delete.read_session(layout.soft_deleted_path(agent, name)) if name not in expired else None
             if session is not None:
-                selector, title, until = (
-                    session + find_aside_suffix(name),
-                    state.titles.get(name),
-                    state.expiry.get(name, ""),
-                )
+                selector = make_copy_id(agent, name_before_delete(name), session) or session
+                title, until = state.titles.get(name), state.expiry.get(name, "")
                 found.append(DeletedSession(agent, name, session, read_deletion_time(name), title, selector, until))
     found.sort(key=lambda each: (each.at, each.name), reverse=True)
-    latest = {(each.agent, each.session): each for each in reversed(found)}.values()
-    return [replace(each, selector=each.session) if each in latest else each for each in found]
+    latest = {(each.agent, each.selector): each.name for each in reversed(found)}
+    return [
+        each
+        if latest[each.agent, each.selector] == each.name
+        else replace(each, selector=each.selector + find_aside_suffix(each.name))
+        for each in found
+    ]
 
 
 def summarize_deleted(layout: Layout, deleted: DeletedSession) -> ListedSession:

@@ -2,10 +2,30 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from acp_proxy.store.sessions import ListedSession, name_agent, strip_hash
+from acp_proxy.views import formatting
 from acp_proxy.views.sanitize import RUNNING, make_line
+
+
+class SelectableSession(Protocol):
+    """A session that a command line can name. ``selector``: its id, or a copy's short id, or one of these and what
+    tells it from others of the same id."""
+
+    @property
+    def session(self) -> str: ...
+    @property
+    def selector(self) -> str: ...
+
+
+def shorten_selectors(sessions: Sequence[SelectableSession], known: Iterable[str]) -> dict[str, str]:
+    """By selector: the shortest form that shows a session, and that a command line takes. The short id of a copy stays.
+
+    ``known``: the ids of sessions from which they must differ.
+    """
+    short = formatting.shorten_ids([each.session for each in sessions], known)
+    return {each.selector: each.selector.replace(each.session, short[each.session], 1) for each in sessions}
 
 
 def format_tab_separated(row: ListedSession) -> str:

@@ -86,6 +86,25 @@ def test_a_copy_has_a_short_id_even_if_another_agents_copy_has_the_same_long_one
     assert {one.selector for one in CompletionQuery(store.root).find_sessions("acp-")} == {row.session for row in rows}
 
 
+def test_a_deleted_copy_is_restored_by_the_short_id_that_list_shows(store: Both) -> None:
+    store_session(store, "46f42713-df0d-4d11-9a3c-0b8b3a1a2c11", ("another", []), agent="gamma", at=1000.0)
+    for original in ("mine", "46f42713"):
+        run(store, "continue", original, "--with", "beta")
+    rows = [row for row in store.list_all() if row.copy_of]
+    for row in rows:
+        said = printed(store, "delete", row.selector, "--yes")
+        assert f"acp-proxy restore {row.selector} --store" in said
+    assert re.findall("copy-[0-9a-f]{8}", printed(store, "restore")) == [row.selector for row in reversed(rows)]
+    for row in rows:
+        assert f"  {row.selector}\n" in run(store, "restore", row.selector[:10]).stderr
+    assert {row.selector for row in store.list_all() if row.copy_of} == {row.selector for row in rows}
+    run(store, "delete", rows[0].selector, "--yes")
+    assert "deleted already" in run(store, "delete", rows[0].selector, "--yes").stderr
+    printed(store, "delete", "--permanent", rows[0].selector, "--yes")
+    assert told(store, "restore") == []
+    assert "within 30 days: acp-proxy restore 46f42713 --store" in printed(store, "delete", "46f42713", "--yes")
+
+
 def test_a_compressed_session_can_be_copied(store: Both) -> None:
     run(store, "compress", "mine", "--all")
     copy = printed(store, "continue", "mine", "--with", "beta").strip()
