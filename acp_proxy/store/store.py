@@ -186,6 +186,21 @@ class StoreBase:
         """The ids of an agent's deleted sessions, soft-deleted ones included. Raises OSError."""
         return self.read_state(agent).deleted_ids
 
+    def find_by_alias(self, agent: str, alias: str) -> str | None:
+        """The session that continues in the agent's session ``alias``; None if that is none of these. Raises
+        OSError."""
+        session = self.layout.get_journal(agent).read_state().aliases.get(alias)
+        return session if session is not None and self._is_alias(agent, alias, session) else None
+
+    def _is_alias(self, agent: str, alias: str, session: str) -> bool:
+        """Whether ``alias`` still stands for ``session``."""
+        deleted = self.layout.get_journal(agent).read_deleted()
+        # An id with a transcript is a session of its own: it was recorded before it was known as an alias.
+        if alias in deleted or self.layout.has_transcript(agent, file_name(alias)):
+            return False
+        # Another agent's session has no transcript here before its first prompt.
+        return is_foreign(session) or session in deleted or self.layout.has_transcript(agent, file_name(session))
+
     def is_indexed(self, agent: str, session: str) -> bool:
         """Whether the index has a transcript of this session. Raises Unreadable."""
         return self.index.query(lambda index: index.has_row(agent, file_name(session)))
@@ -350,25 +365,10 @@ class Store(StoreBase):
             self.layout.make_folder(self._find_path(agent, session).parent)
             known.append(journal.ALIAS, session, timestamps.stamp(time.time()), alias=alias)
 
-    def find_by_alias(self, agent: str, alias: str) -> str | None:
-        """The session that continues in the agent's session ``alias``; None if that is none of these. Raises
-        OSError."""
-        session = self.layout.get_journal(agent).read_state().aliases.get(alias)
-        return session if session is not None and self._is_alias(agent, alias, session) else None
-
     def read_aliases(self, agent: str) -> dict[str, str]:
         """By alias: the session that continues in it. Raises OSError."""
         aliases = self.layout.get_journal(agent).read_state().aliases
         return {alias: session for alias, session in aliases.items() if self._is_alias(agent, alias, session)}
-
-    def _is_alias(self, agent: str, alias: str, session: str) -> bool:
-        """Whether ``alias`` still stands for ``session``."""
-        deleted = self.layout.get_journal(agent).read_deleted()
-        # An id with a transcript is a session of its own: it was recorded before it was known as an alias.
-        if alias in deleted or self.layout.has_transcript(agent, file_name(alias)):
-            return False
-        # Another agent's session has no transcript here before its first prompt.
-        return is_foreign(session) or session in deleted or self.layout.has_transcript(agent, file_name(session))
 
     # --- loads and lists
 

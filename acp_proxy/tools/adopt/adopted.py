@@ -28,7 +28,8 @@ _LONGEST_NOTE = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class KnownHere:
-    """What the store knows of a session. ``note``: the ``adopted`` note that its transcript ends with, if any."""
+    """What the store knows of a session. ``is_here``: also if a session of ours continues in it, such as a copy.
+    ``note``: the ``adopted`` note that its transcript ends with, if any."""
 
     is_deleted: bool = False
     is_here: bool = False
@@ -38,8 +39,12 @@ class KnownHere:
 def look_up(store: Sessions, agent: str, session: str) -> KnownHere:
     """What is known of a session that an agent lists. Raises OSError."""
     layout = store.layout
-    if session in layout.get_journal(agent).read_deleted():
+    deleted = store.read_deleted(agent)
+    if session in deleted:
         return KnownHere(is_deleted=True)
+    # A session that was handed to the agent continues in this one, which has its record and what followed.
+    if (ours := store.find_by_alias(agent, session)) is not None:
+        return KnownHere(is_deleted=ours in deleted, is_here=ours not in deleted)
     path = layout.transcript_path(agent, file_names.file_name(session))
     try:
         return KnownHere(is_here=True, note=_note(path))

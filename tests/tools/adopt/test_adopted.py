@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.errors import NotImported
+from acp_proxy.protocol.proxy_ids import id_of
 from acp_proxy.tools.adopt.adopted import KnownHere, look_up, write_adopted
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
@@ -49,6 +50,15 @@ def test_a_session_is_unknown_then_adopted_then_recorded(store: Both) -> None:
     with pytest.raises(NotImported, match="it was deleted here"):
         write_adopted(store, replayed("hi", "ho"))
     assert left(store) == []
+
+
+def test_a_session_in_which_a_copy_continues_is_here(store: Both) -> None:
+    copy = id_of(file_name("other"), "s1")
+    store.add_alias(AGENT, copy, "agents-own")
+    assert look_up(store, AGENT, "agents-own") == KnownHere(is_here=True)
+    assert look_up(store, AGENT, "another") == KnownHere()
+    store.delete(AGENT, copy)
+    assert look_up(store, AGENT, "agents-own") == KnownHere(is_deleted=True)
 
 
 def test_a_newer_replay_replaces_the_older_one_in_lists_and_searches(store: Both) -> None:
