@@ -18,7 +18,7 @@ COMMAND = "/home/user/.local/bin/acp-proxy"
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The home of a user who has installed acp-proxy."""
     monkeypatch.setattr("sys.argv", [COMMAND])
     monkeypatch.setattr("sys.platform", "linux")
@@ -26,6 +26,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     for name in ("HOME", "USERPROFILE"):  # the second one is Windows'
         monkeypatch.setenv(name, str(tmp_path))
+    registry = tmp_path_factory.mktemp("registry") / "empty.json"
+    registry.write_text('{"agents": []}')
+    monkeypatch.setenv("ACP_PROXY_REGISTRY", str(registry))
     return tmp_path
 
 
@@ -187,7 +190,17 @@ def test_a_relative_path_becomes_absolute(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_missing_agent_is_noted() -> None:
-    assert "no-such-agent was not found" in editor("zed", "no-such-agent").stderr
+    said = editor("zed", "no-such-agent").stderr
+    assert "no-such-agent was not found on this machine, nor in the registry" in said.replace("\n", " ")
+
+
+def test_a_word_that_may_be_an_id_of_a_registry_that_cannot_be_read_is_refused() -> None:
+    unread = ("--registry", "/nowhere/registry.json")
+    refused, noted = editor("zed", *unread, "no-such-agent"), editor("zed", *unread, "no-such-agent", "acp")
+    assert (refused.exit_code, refused.stdout, noted.exit_code) == (1, "", 0)
+    for result in (refused, noted):
+        assert "the registry of agents cannot be read: /nowhere" in result.stderr.lower().replace("\n", " ")
+        assert "nor in the registry" not in result.stderr
 
 
 def test_a_start_as_a_module_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,4 +293,4 @@ def test_paths_in_options_of_run_are_absolute(tmp_path: Path, monkeypatch: pytes
         ("--store ~/x --redact keys --registry https://a/b", "--store ~/x --redact keys --registry https://a/b"),
         ("--load store --list agent", "--load store --list agent"),
     ):
-        assert entry(*given.split(), "some-agent")["args"] == ["run", *written.split(), "some-agent"]
+        assert entry(*given.split(), "some-agent", "acp")["args"] == ["run", *written.split(), "some-agent", "acp"]

@@ -11,7 +11,7 @@ from acp_proxy.store.command_names import name_command
 from acp_proxy.tools.editors import command_line
 from acp_proxy.tools.editors.snippets import KNOWN_AGENTS
 from acp_proxy.tools.registry import PREFIX
-from acp_proxy.tools.registry.agents import RegisteredAgent, Registry, RegistryError, is_id
+from acp_proxy.tools.registry.agents import NotInRegistry, RegisteredAgent, Registry, RegistryError, is_id
 from acp_proxy.tools.registry.resolve import list_words_behind, names_an_id
 
 _ADAPTER_COMMANDS = {"claude": "npx -y @agentclientprotocol/claude-agent-acp"}
@@ -33,13 +33,15 @@ def find_beginning(names: Iterable[str], word: str) -> list[str]:
 class NamedAgent:
     """An agent that a user names. ``title``: the name of its entry. ``command``: what acp-proxy is to start.
 
-    ``given``: the command as the user gives it. ``names``: how commands may name it, in lowercase.
+    ``given``: the command as the user gives it. ``names``: how commands may name it, in lowercase. ``problem``: why the
+    registry could not say whether it is an id.
     """
 
     title: str
     command: list[str]
     given: list[str]
     names: frozenset[str]
+    problem: str | None = None
 
     def is_started_by(self, words: Sequence[str]) -> bool:
         """Whether a command starts this agent, with acp-proxy in front or without.
@@ -67,14 +69,16 @@ def name_agent(command: list[str], registry: Registry) -> NamedAgent:
     """
     word = command[0]
     found: RegisteredAgent | None = None
+    unread: str | None = None
     if names_an_id(command) or (len(command) == 1 and is_id(word)):
         try:
             found = registry.find(word.removeprefix(PREFIX))
-        except RegistryError:
+        except RegistryError as problem:
             if word.startswith(PREFIX):
                 raise
+            unread = None if isinstance(problem, NotInRegistry) else str(problem)
     if found is None:
-        return NamedAgent(name_command(command), command, command, _names(command))
+        return NamedAgent(name_command(command), command, command, _names(command), unread)
     started = [found.archive.program, *found.words] if found.archive is not None else [*found.words]
     names = _names(started) | {found.id}
     if not names_an_id(command):

@@ -15,7 +15,7 @@ from acp_proxy.cli.common import RegistryOption, report_errors, report_wrong_usa
 from acp_proxy.cli.completion import complete_from
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import options
-from acp_proxy.errors import UsageError
+from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.installation import explain_no_mcp
 from acp_proxy.tools.editors.known_editors import OF_NEOVIM, Name, find_editors
 from acp_proxy.tools.registry import PREFIX
@@ -90,6 +90,10 @@ def editor(
         given, variables, command = read_agent(["acp-proxy", "editor", name, *([_WHOLE] if whole else [])], agent)
         named = name_agent(command, open_registry(registry, given, _say))
         command = named.command
+        is_missing = shutil.which(command[0]) is None and not command[0].startswith(PREFIX)
+        may_be_id = len(command) == 1 and not advise_adapter(command)  # then only the registry knows the whole command
+        if is_missing and named.problem is not None and may_be_id:
+            raise AcpProxyError(f"{command[0]} is no program here, and {named.problem}")
         given = [*write_registry_option(registry, command), *given]
     own_words, advice = own_command.settings_command()
     made = make_snippet(name, EditorEntry([*own_words, "run", *given, *command], variables, named.title))
@@ -114,8 +118,9 @@ def editor(
         _say(f"Note: {' '.join(own_words)}: {advice}")
     for text in advise_adapter(command):
         _say(text)
-    if shutil.which(command[0]) is None and not command[0].startswith(PREFIX):
-        _say(f"Note: {command[0]} was not found on this machine, nor in the registry. Check the agent's command.")
+    if is_missing:
+        more = f", and {named.problem}" if named.problem else ", nor in the registry. Check the agent's command."
+        _say(f"Note: {command[0]} was not found on this machine{more}")
 
 
 def _say(text: str) -> None:

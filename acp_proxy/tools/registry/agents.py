@@ -39,6 +39,10 @@ class RegistryError(AcpProxyError):
     """The registry cannot be read, or has no such agent for this machine."""
 
 
+class NotInRegistry(RegistryError):
+    """The registry was read, and has no such agent for this machine."""
+
+
 @dataclass(frozen=True, slots=True)
 class Archive:
     """A program to download. ``program``: its path in the archive. ``sha256``: of the archive, or None."""
@@ -92,13 +96,13 @@ class Registry:
     def find(self, id: str, *, machine: str = "", may_wait: bool = True) -> RegisteredAgent:
         """The agent with this id. ``machine``: as ``find_platform``. ``may_wait``: an old cache is read anew first.
 
-        Raises RegistryError.
+        Raises NotInRegistry, or another RegistryError.
         """
         agents = self._load(may_wait=may_wait)
         if id not in agents and not may_wait:  # it may be new
             agents = self._load(may_wait=True)
         if id not in agents:
-            raise RegistryError(f"the registry has no agent {id!r}. It has: {', '.join(sorted(agents))}")
+            raise NotInRegistry(f"the registry has no agent {id!r}. It has: {', '.join(sorted(agents))}")
         return read_agent(id, agents[id], machine or find_platform())
 
     def list_ids(self) -> list[str]:
@@ -144,7 +148,7 @@ class Registry:
 
 
 def read_agent(id: str, entry: object, machine: str) -> RegisteredAgent:
-    """How an agent is started on this machine: a package, else a binary. Raises RegistryError."""
+    """How an agent is started on this machine: a package, else a binary. Raises NotInRegistry."""
     name, version = acp.text(entry, "name") or id, acp.text(entry, "version") or ""
     ways = acp.member(entry, "distribution")
     for way, front in (("npx", ("npx", "-y")), ("uvx", ("uvx",))):
@@ -159,7 +163,7 @@ def read_agent(id: str, entry: object, machine: str) -> RegisteredAgent:
     if url and program:
         archive = Archive(url, program, acp.text(target, "sha256"))
         return RegisteredAgent(id, name, version, _read_arguments(target), _read_variables(target), archive)
-    raise RegistryError(f"the registry has no {name} for this machine ({machine}).")
+    raise NotInRegistry(f"the registry has no {name} for this machine ({machine}).")
 
 
 def _read_arguments(value: object) -> tuple[str, ...]:
