@@ -17,6 +17,7 @@ NAME = r"acp[-_]proxy(-(linux|macos|windows)-\w+)?( ?\(\d+\))?(\.exe|\.cmd|\.pyz
 """A pattern for the file names by which acp-proxy is known in a command line, in any case: a release's files carry
 their platform, and a browser numbers what it downloads twice."""
 
+_INSTALL = "uv tool install acp-proxy, or pipx install acp-proxy."
 _COMMANDS = frozenset({"acp-proxy", "acp-proxy.exe"})
 _PASSING = frozenset({"archive-v0", ".cache", "_npx", "tmp"})
 """Temporary directories, into which ``uvx`` and ``pipx run`` install."""
@@ -46,7 +47,7 @@ def settings_command() -> tuple[list[str], str | None]:
         return [executable], _advise_on_name(executable)
     invoked = sys.argv[0]
     if Path(invoked).name.lower() not in _COMMANDS:
-        advice = "this starts acp-proxy as a Python module. To get a command: uv tool install, or pipx install."
+        advice = f"this starts acp-proxy as a Python module. To get a command: {_INSTALL}"
         return child_command("acp_proxy"), advice
     path = os.path.abspath(invoked if os.path.dirname(invoked) else which(invoked) or invoked)
     parts = set(Path(path).parts)
@@ -55,7 +56,7 @@ def settings_command() -> tuple[list[str], str | None]:
     for part, (runner, *rest) in _RUNNERS.items():
         if part in parts and (found := which(runner)):
             return [found, *rest], None  # it keeps what it has downloaded
-    return [path], "this path is in a temporary directory. To install acp-proxy: uv tool install, or pipx install."
+    return [path], f"this path is in a temporary directory. To install it: {_INSTALL}"
 
 
 def typed_command() -> list[str]:
