@@ -147,7 +147,7 @@ class NoAnswer(Exception):
     """The proxy does not answer, or its output has ended."""
 
 
-class Talk:
+class ForkedConversation:
     """The proxy and the agent, forked, and the editor's side of the conversation."""
 
     def __init__(self, place: Path, prefix: str = "new") -> None:
@@ -361,7 +361,7 @@ class _Worker:
         """A store with two sessions, one of them compressed."""
         place = self._place / _BLANK
         place.mkdir()
-        talk = Talk(place, "old")
+        talk = ForkedConversation(place, "old")
         talk.initialize()
         for session in (_OLD, _PACKED):
             assert talk.open() == session
@@ -402,7 +402,7 @@ class _Worker:
         before = self._before if cell is None or cell.used else {}
         self._disk.watch(place / "store", unrelated)
         with self._armed(cell):
-            talk = Talk(place)
+            talk = ForkedConversation(place)
 
             def at(step: str) -> None:
                 if self._disk.hit and not found.step:
@@ -448,7 +448,7 @@ class _Worker:
         self._judge(talk, cell, found, status, errors, before, deleted, unrelated)
         return found
 
-    def _recover(self, talk: Talk, sessions: list[str], found: Found) -> None:
+    def _recover(self, talk: ForkedConversation, sessions: list[str], found: Found) -> None:
         """The fault has passed: everything must be recorded again, and served."""
         sessions.append(talk.open())
         left, number, until = sessions, 0, time.monotonic() + _SECONDS
@@ -479,7 +479,7 @@ class _Worker:
 
     def _judge(
         self,
-        talk: Talk,
+        talk: ForkedConversation,
         cell: Cell | None,
         found: Found,
         status: int,

@@ -36,7 +36,7 @@ class Kept:
     trouble: list[str] = field(default_factory=list)
 
 
-class Talk:
+class TapedConversation:
     """An editor, the proxy, and a taped agent."""
 
     def __init__(

@@ -29,7 +29,7 @@ _PIPES = (NONE, C, PROXY)
 
 
 @dataclass(frozen=True)
-class Talk:
+class RelayExchange:
     """What the client and the agent do, and the rows of the results."""
 
     said: tuple[object, ...]
@@ -40,14 +40,16 @@ class Talk:
     rounds: int = 11
 
 
-def lines(name: str, size: int, count: int, *also: str, quick: bool = False, rounds: int = 7) -> Iterator[Talk]:
+def lines(
+    name: str, size: int, count: int, *also: str, quick: bool = False, rounds: int = 7
+) -> Iterator[RelayExchange]:
     """Lines of one size, in both directions. ``rounds`` and ``also`` (subjects) apply to those to the client."""
     rate, growth = (
         partial(Reading, unit=BYTES_PER_SECOND, key="seconds", against=C, of=size * count),
         partial(Reading, unit=BYTES, key="growth"),
     )
     to_client, to_agent = f"{name} lines to the client", f"{name} lines to the agent"
-    yield Talk(
+    yield RelayExchange(
         ("stream",),
         (count, size, BATCH),
         (rate(to_client), growth(f"{to_client}: memory growth")),
@@ -55,35 +57,37 @@ def lines(name: str, size: int, count: int, *also: str, quick: bool = False, rou
         quick,
         rounds=rounds,
     )
-    yield Talk(
+    yield RelayExchange(
         ("up", count, size), (1, SMALL), (rate(to_agent), growth(f"{to_agent}: memory growth")), _PIPES, rounds=7
     )
 
 
-def asked(what: str, size: int, row: str) -> Iterator[Talk]:
+def asked(what: str, size: int, row: str) -> Iterator[RelayExchange]:
     """Requests, each sent after the answer to the one before. ``size``: of the client's lines."""
     readings = (
         Reading(f"{row}, p50", SECONDS, "p50", C),
         Reading(f"{row}, p99", SECONDS, "p99", C),
         Reading(f"{row}: CPU", SECONDS, "cpu", C, factor=1 / ASKED),
     )
-    yield Talk((what, ASKED, size), (1, SMALL), readings, (NONE, C, THREADS, PROXY))
+    yield RelayExchange((what, ASKED, size), (1, SMALL), readings, (NONE, C, THREADS, PROXY))
 
 
-def long(what: str, row: str) -> Talk:
+def long(what: str, row: str) -> RelayExchange:
     """One line of 50 MB to the agent, which then says something."""
     rate = Reading(row, BYTES_PER_SECOND, "seconds", C, of=50_000_000)
-    return Talk((what, 1, 50_000_000), (1, SMALL), (rate, Reading(f"{row}: memory growth", BYTES, "growth")), _PIPES)
+    return RelayExchange(
+        (what, 1, 50_000_000), (1, SMALL), (rate, Reading(f"{row}: memory growth", BYTES, "growth")), _PIPES
+    )
 
 
-def rush(how: str, count: int, batch: int) -> Iterator[Talk]:
+def rush(how: str, count: int, batch: int) -> Iterator[RelayExchange]:
     """A flood right after the start, while the proxy still imports."""
     rate = Reading(f"flood at once after the start, {how}", PER_SECOND, "seconds", C, of=count)
-    yield Talk(("rush",), (count, SMALL, batch), (rate,), _PIPES)
+    yield RelayExchange(("rush",), (count, SMALL, batch), (rate,), _PIPES)
 
 
 TALKS = (
-    Talk(
+    RelayExchange(
         ("ping", PINGS, SMALL),
         (1, SMALL),
         (
@@ -94,7 +98,7 @@ TALKS = (
         quick=True,
         rounds=MANY,
     ),
-    Talk(
+    RelayExchange(
         ("spaced", SPACED, SMALL),
         (1, SMALL),
         (
@@ -106,8 +110,8 @@ TALKS = (
     *asked("ids", SMALL, "the same request with an id of 200 B"),
     *asked("files", FILE, "a request of the agent for a file, and its answer"),
     *asked("terminals", FILE, "a request of the agent for a terminal's output, and its answer"),
-    Talk(("turn", TURNS), (1, SMALL), (Reading("a whole turn: prompt, update, answer", SECONDS, "p50", C),)),
-    Talk(
+    RelayExchange(("turn", TURNS), (1, SMALL), (Reading("a whole turn: prompt, update, answer", SECONDS, "p50", C),)),
+    RelayExchange(
         ("stream", PACED),
         (PACED, SMALL, 0, 1000),
         (
@@ -115,14 +119,14 @@ TALKS = (
             Reading("an update a millisecond: delay, p99", SECONDS, "p99", C),
         ),
     ),
-    Talk(
+    RelayExchange(
         ("stream", PACED),
         (PACED, SMALL, 0, 1000),
         (Reading("CPU per update that arrives alone", SECONDS, "cpu", C, factor=1 / PACED),),
         (C, THREADS, PROXY),
         quick=True,
     ),
-    Talk(
+    RelayExchange(
         ("stream",),
         (FLOOD, SMALL, BATCH),
         (
@@ -131,13 +135,13 @@ TALKS = (
         ),
         quick=True,
     ),
-    Talk(
+    RelayExchange(
         ("stream",),
         (ALONE, SMALL),
         (Reading("flood, message by message", PER_SECOND, "seconds", C, of=ALONE),),
         quick=True,
     ),
-    Talk(
+    RelayExchange(
         ("stream",),
         (FEWER, SMALL),
         (Reading("flood of 20,000, message by message", PER_SECOND, "seconds", C, of=FEWER),),
@@ -145,19 +149,19 @@ TALKS = (
     ),
     *rush("batches of 64 KiB", FLOOD // 5, BATCH),
     *rush("message by message", ALONE, 0),
-    Talk(
+    RelayExchange(
         ("turn", TURNS),
         (1, SMALL, 0, 0, SECOND),
         (Reading("version 2: a whole turn", SECONDS, "p50", C),),
         (NONE, C, PROXY),
     ),
-    Talk(
+    RelayExchange(
         ("stream", PACED),
         (PACED, SMALL, 0, 1000, SECOND),
         (Reading("version 2: CPU per update that arrives alone", SECONDS, "cpu", C, factor=1 / PACED),),
         (C, PROXY),
     ),
-    Talk(
+    RelayExchange(
         ("stream",),
         (FLOOD, SMALL, BATCH, 0, SECOND),
         (Reading("version 2: flood, batches of 64 KiB", PER_SECOND, "seconds", C, of=FLOOD),),
@@ -166,7 +170,7 @@ TALKS = (
     *lines("1 kB", 1_000, 100_000),
     *lines("100 kB", 100_000, 1_000),
     *lines("50 MB", 50_000_000, 1, WIDE_THREADS, quick=True, rounds=MANY),
-    Talk(
+    RelayExchange(
         ("prompt", 0, 50_000_000),
         (1, SMALL),
         (
@@ -181,14 +185,14 @@ TALKS = (
     long("ask", "50 MB of an extension's request"),
     long("ping", "50 MB of an extension's notification"),
     long("batch", "50 MB of a batch, which must be held"),
-    Talk(
+    RelayExchange(
         ("stall",),
         (STALLED // SMALL, SMALL, BATCH),
         (Reading("client that does not read, 200 MB pending: memory growth", BYTES, "stalled"),),
         _PIPES,
         rounds=3,
     ),
-    Talk(
+    RelayExchange(
         ("rest", 1),
         (1, SMALL),
         (
@@ -201,7 +205,7 @@ TALKS = (
 )
 
 
-def tape(effort: Effort) -> Talk:
+def tape(effort: Effort) -> RelayExchange:
     """Turns as real agents make them: benchmarks/README.md has the kinds and sizes of their messages."""
     turns = tapes.load()
     path = effort.place / "tape"
@@ -211,7 +215,7 @@ def tape(effort: Effort) -> Talk:
         Reading("a message of real agents: time", SECONDS, "seconds", C, factor=1 / each),
         Reading("a message of real agents: CPU", SECONDS, "cpu", C, factor=1 / each),
     )
-    return Talk(("tape", TAPED * len(turns)), (1, SMALL, 0, 0, 1, path), readings, (NONE, C, THREADS, PROXY))
+    return RelayExchange(("tape", TAPED * len(turns)), (1, SMALL, 0, 0, 1, path), readings, (NONE, C, THREADS, PROXY))
 
 
 def run(effort: Effort) -> Iterator[Row]:
@@ -222,7 +226,7 @@ def run(effort: Effort) -> Iterator[Row]:
             yield from (reading.row(seen) for reading in talk.readings)
 
 
-def one(effort: Effort, talk: Talk, subject: str) -> dict[str, float]:
+def one(effort: Effort, talk: RelayExchange, subject: str) -> dict[str, float]:
     if subject == PYTHON:
         return {"rest": effort.client(["exit"], [effort.built.python, "-c", "pass"])["peak"]}
     return dict(effort.talk(subject, talk.said, talk.agent))

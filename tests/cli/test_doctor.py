@@ -47,7 +47,7 @@ def doctor(root: Path, *words: str) -> Result:
     return result
 
 
-def told(root: Path, *words: str) -> Any:
+def parsed_json(root: Path, *words: str) -> Any:
     return json.loads(doctor(root, "--json", *words).stdout)
 
 
@@ -114,7 +114,7 @@ def test_a_machine_in_order_gets_a_complete_report(root: Path, home: Path, tmp_p
 def test_an_agent_can_be_named_as_the_editor_names_it(root: Path, home: Path, tmp_path: Path) -> None:
     program, *arguments = answering_agent(tmp_path / "notes", {"initialize": offering()}, [USER])
     configure(home / ".config/zed/settings.json", **{"My Agent": {"command": program, "args": arguments}})
-    assert told(root, "My Agent")["agent"]["problem"] is None
+    assert parsed_json(root, "My Agent")["agent"]["problem"] is None
     assert "Nobody is not in PATH" in doctor(root, "Nobody").stdout
 
 
@@ -124,7 +124,7 @@ def test_json_has_the_same_report(root: Path, home: Path, tmp_path: Path) -> Non
     agent = answering_agent(
         tmp_path / "notes", {"initialize": offering(loadSession=True), "session/load": {"result": {}}}
     )
-    value = told(root, *agent)
+    value = parsed_json(root, *agent)
     assert (value["isWell"], value["todo"]) == (True, [])
     assert value["store"]["place"] == str(root)
     assert (value["store"]["mode"], value["store"]["sessions"], value["store"]["notRecording"]) == ("0700", 1, None)
@@ -223,7 +223,7 @@ def test_a_configuration_that_does_not_parse_is_a_problem_with_its_place(root: P
     assert todo(result) == [f"{path} cannot be read: {place}. Correct the file."]
     assert "cannot be read; see above\n" in result.stdout
     assert ("Nothing is wrong" in result.stdout, "No editor on this machine" in result.stdout) == (False, False)
-    assert told(root)["editors"][0]["problem"] == place
+    assert parsed_json(root)["editors"][0]["problem"] == place
 
 
 def test_an_entry_that_cannot_work_is_reported_with_the_reason(root: Path, home: Path) -> None:
@@ -251,7 +251,7 @@ def test_an_entry_with_another_store_or_without_recording_is_reported(root: Path
     own, none = result.stdout.partition("Advice:\n")[2].partition("\n\n")[0].splitlines()
     assert ('"own"' in own, own.endswith("acp-proxy doctor --store '/my own'")) == (True, True)
     assert ('"none"' in none, "--no-record" in none) == (True, True)
-    [editor] = told(root)["editors"]
+    [editor] = parsed_json(root)["editors"]
     told_of = [(one["started"], one["store"], one["isRecorded"], one["problem"]) for one in editor["agents"]]
     assert told_of == [
         ("proxied", str(root), True, None),
@@ -304,7 +304,7 @@ def test_an_agents_words_cannot_control_the_terminal(root: Path, tmp_path: Path)
 def test_options_of_run_apply_in_a_line_from_an_editors_settings(root: Path, tmp_path: Path) -> None:
     agent = answering_agent(tmp_path / "notes", {"initialize": offering(sessionCapabilities={"list": {}})})
     line = ["/opt/bin/acp-proxy", "run", "--list", "store", "--delete", "agent", "--", *agent]
-    list_abilities = {one["name"]: one for one in told(root, *line)["agent"]["abilities"]}
+    list_abilities = {one["name"]: one for one in parsed_json(root, *line)["agent"]["abilities"]}
     assert (list_abilities["list"]["by"], list_abilities["delete"]["by"]) == ("acp-proxy", "nobody")
     assert [one["method"] for one in asked(tmp_path / "notes")] == ["initialize"]
 
@@ -312,13 +312,13 @@ def test_options_of_run_apply_in_a_line_from_an_editors_settings(root: Path, tmp
 def test_a_line_from_an_editors_settings_may_be_one_argument(root: Path, tmp_path: Path) -> None:
     agent = answering_agent(tmp_path / "notes", {"initialize": offering()})
     line = shlex.join(["/opt/bin/acp-proxy", "run", "--delete", "agent", *agent])
-    list_abilities = {one["name"]: one["by"] for one in told(root, line)["agent"]["abilities"]}
+    list_abilities = {one["name"]: one["by"] for one in parsed_json(root, line)["agent"]["abilities"]}
     assert (list_abilities["list"], list_abilities["delete"]) == ("acp-proxy", "nobody")
 
 
 def test_the_variables_of_run_apply(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACP_PROXY_NO_RECORD", "1")
-    value = told(root, *answering_agent(tmp_path / "notes", {"initialize": offering()}))
+    value = parsed_json(root, *answering_agent(tmp_path / "notes", {"initialize": offering()}))
     assert {one["by"] for one in value["agent"]["abilities"]} == {"nobody"}
     assert "it records nothing" in value["agent"]["abilities"][0]["why"]
     assert [(one["isWrong"], "NO_RECORD" in one["text"]) for one in value["todo"][:1]] == [(False, True)]

@@ -23,7 +23,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 STAMP = "2023-11-14T22:13:20.000Z"
 
 
-def told(tmp_path: Path, *turns: tuple[str, list[dict[str, Any]]], **options: Any) -> list[ConversationTurn]:
+def turns_of(tmp_path: Path, *turns: tuple[str, list[dict[str, Any]]], **options: Any) -> list[ConversationTurn]:
     store = Store(tmp_path / "store")
     store_session(store, "s", *turns, **options)
     return read(store)
@@ -47,7 +47,7 @@ def tool(id: str, name: str = "tool_call", /, **fields: Any) -> dict[str, Any]:
 
 
 def test_a_turn_has_each_message_once_and_in_order(tmp_path: Path) -> None:
-    [turn] = told(
+    [turn] = turns_of(
         tmp_path,
         (
             "Fix the login",
@@ -67,14 +67,14 @@ def test_a_turn_has_each_message_once_and_in_order(tmp_path: Path) -> None:
 def test_a_tool_call_is_one_item_with_its_last_values(tmp_path: Path) -> None:
     diff = {"type": "diff", "path": "/a", "oldText": "x", "newText": "y"}
     done = tool("1", "tool_call_update", status="completed", content=[diff])
-    [turn] = told(tmp_path, ("go", [tool("1", title="Edit a", kind="edit", status="pending"), done]))
+    [turn] = turns_of(tmp_path, ("go", [tool("1", title="Edit a", kind="edit", status="pending"), done]))
     assert turn.items[1:] == [
         ToolCall("1", {"title": "Edit a", "kind": "edit", "status": "completed", "content": [diff]}, is_new=True)
     ]
 
 
 def test_a_call_changed_in_a_later_turn_appears_there_with_its_changes(tmp_path: Path) -> None:
-    first, second = told(
+    first, second = turns_of(
         tmp_path,
         ("one", [tool("1", title="Build", status="completed")]),
         ("two", [tool("1", "tool_call_update", title="Build again")]),
@@ -97,13 +97,13 @@ def test_calls_of_an_unanswered_turn_keep_their_status(tmp_path: Path) -> None:
 
 
 def test_a_failed_prompt_has_its_error(tmp_path: Path) -> None:
-    [turn] = told(tmp_path, ("go", []), error={"code": -32000, "message": "Authentication required"})
+    [turn] = turns_of(tmp_path, ("go", []), error={"code": -32000, "message": "Authentication required"})
     assert (turn.stop, turn.error) == (None, "Authentication required")
 
 
 def test_notes_follow_the_turn_in_which_they_happened(tmp_path: Path) -> None:
     notes = [{"type": "gap", "since": STAMP, "reason": "ENOSPC"}, {"type": "handover", "to": "t"}]
-    [turn] = told(tmp_path, ("go", [chunk("ok")]), notes=notes)
+    [turn] = turns_of(tmp_path, ("go", [chunk("ok")]), notes=notes)
     assert turn.items[2:] == [Note(NoteType.GAP, "ENOSPC"), Note(NoteType.HANDOVER, "t")]
 
 
@@ -142,7 +142,7 @@ def test_lines_have_the_turns_of_the_conversation(path: Path) -> None:
 
 
 def test_a_user_message_within_a_turn_stays_in_it(tmp_path: Path) -> None:
-    [turn] = told(tmp_path, ("go", [chunk("ok"), chunk("and this", "user_message_chunk"), chunk("fine")]))
+    [turn] = turns_of(tmp_path, ("go", [chunk("ok"), chunk("and this", "user_message_chunk"), chunk("fine")]))
     assert [said(item)[1] for item in turn.items] == ["go", "ok", "and this", "fine"]
 
 
@@ -156,7 +156,7 @@ def test_the_output_of_the_agents_own_terminals_is_content_of_the_call(tmp_path:
         tool("1", "tool_call_update", status="completed", _meta={"terminal_exit": {"exit_code": 0}}),
         tool("2", title="Other", status="completed", content=shown, _meta=meta[0]),
     ]
-    [turn] = told(tmp_path, ("go", [*calls, chunk("ok")]))
+    [turn] = turns_of(tmp_path, ("go", [*calls, chunk("ok")]))
     run, other = (item for item in turn.items if isinstance(item, ToolCall))
     assert run.fields["content"] == [{"type": "content", "content": {"type": "text", "text": "ab"}}, shown[1]]
     assert (run.fields["title"], run.fields["status"], run.is_new) == ("Run", "completed", True)
@@ -165,7 +165,7 @@ def test_the_output_of_the_agents_own_terminals_is_content_of_the_call(tmp_path:
 
 def test_updates_of_optional_kinds_are_included(tmp_path: Path) -> None:
     compacted = {"sessionUpdate": "compaction_update", "compactionId": "c", "status": "completed"}
-    [turn] = told(tmp_path, ("go", [compacted, chunk("ok")]))
+    [turn] = turns_of(tmp_path, ("go", [compacted, chunk("ok")]))
     assert turn.items[1] == OtherUpdate(
         {"sessionUpdate": "compaction_update", "compactionId": "c", "status": "completed"}
     )
@@ -184,7 +184,7 @@ def test_two_prompts_sent_at_once_have_a_turn_each(tmp_path: Path) -> None:
 def test_plans_and_unknown_updates_are_kept_whole(tmp_path: Path) -> None:
     plan = {"sessionUpdate": "plan", "entries": [{"content": "look", "status": "completed", "priority": "high"}]}
     new = {"sessionUpdate": "new_kind", "before": 10}
-    [turn] = told(tmp_path, ("go", [plan, new]))
+    [turn] = turns_of(tmp_path, ("go", [plan, new]))
     assert set(map(json.dumps, (_plain(item) for item in turn.items[1:]))) == {
         json.dumps(plan["entries"]),
         json.dumps(new),
@@ -197,7 +197,7 @@ def _plain(item: conversation.Item) -> object:
 
 
 def test_a_long_streamed_answer_is_one_message(tmp_path: Path) -> None:
-    [turn] = told(tmp_path, ("go", [chunk(f"{number} ") for number in range(3000)]))
+    [turn] = turns_of(tmp_path, ("go", [chunk(f"{number} ") for number in range(3000)]))
     assert [said(item)[1] for item in turn.items] == ["go", "".join(f"{number} " for number in range(3000))]
 
 
@@ -281,6 +281,6 @@ def test_a_fork_with_a_damaged_header_begins_with_its_parents_messages(tmp_path:
 def test_a_turn_knows_when_it_ended_and_the_model_it_began_with(tmp_path: Path) -> None:
     options = {"configOptions": [{"id": "model", "currentValue": "small", "options": []}]}
     changed = {"sessionUpdate": "config_option_update", **options}
-    [one, two] = told(tmp_path, ("one", [changed]), ("two", []), error={"code": 1, "message": "no"})
+    [one, two] = turns_of(tmp_path, ("one", [changed]), ("two", []), error={"code": 1, "message": "no"})
     assert (one.model, two.model) == (None, "small")
     assert (one.ended, two.ended) == (STAMP, STAMP)

@@ -9,24 +9,24 @@ from acp_proxy.views.diffs import diff_texts
 LINES = st.lists(st.sampled_from("abcde "), max_size=30).map(lambda lines: "".join(f"{line}\n" for line in lines))
 
 
-def told(old: str | None, new: str) -> list[str]:
+def hunk_lines(old: str | None, new: str) -> list[str]:
     return [row.text if row.kind == "@" else row.kind + row.text for row in diff_texts(old, new)]
 
 
 def test_a_change_is_shown_with_context() -> None:
     old = "".join(f"{number}\n" for number in range(20))
-    assert told(old, old.replace("10\n", "ten\n")) == [
+    assert hunk_lines(old, old.replace("10\n", "ten\n")) == [
         "@@ -8,7 +8,7 @@", " 7", " 8", " 9", "-10", "+ten", " 11", " 12", " 13"
     ]  # fmt: skip
 
 
 def test_a_new_file_is_all_added_and_an_emptied_one_all_removed() -> None:
-    assert told(None, "a\nb") == ["@@ -0,0 +1,2 @@", "+a", "+b"]
-    assert told("a\n", "") == ["@@ -1 +0,0 @@", "-a"]
+    assert hunk_lines(None, "a\nb") == ["@@ -0,0 +1,2 @@", "+a", "+b"]
+    assert hunk_lines("a\n", "") == ["@@ -1 +0,0 @@", "-a"]
 
 
 def test_equal_texts_have_no_rows() -> None:
-    assert told("a\nb\n", "a\nb\n") == told("", "") == told("a\r\n", "a\n") == []
+    assert hunk_lines("a\nb\n", "a\nb\n") == hunk_lines("", "") == hunk_lines("a\r\n", "a\n") == []
 
 
 @given(LINES, LINES)

@@ -178,13 +178,13 @@ def test_paths_in_the_directory_are_relative_and_stand_once() -> None:
     assert shown.split() == ["✓", "Edit", "src/a.py", "+new", "src/b.py", "+new", "/home/me/projects/c.py", "+new"]
 
 
-def told(parts: list[Part], width: int = 80, *, colours: bool = True, full: bool = False) -> str:
+def rendered(parts: list[Part], width: int = 80, *, colours: bool = True, full: bool = False) -> str:
     look = RichPrinter(width, colours=colours)
     return "".join(text for passage in make_passages(parts, full=full) for text in look.print(passage))
 
 
 def plain(parts: list[Part], width: int = 80, *, full: bool = False) -> str:
-    return STYLE.sub("", told(parts, width, full=full))
+    return STYLE.sub("", rendered(parts, width, full=full))
 
 
 def says(text: str) -> list[Part]:
@@ -192,8 +192,8 @@ def says(text: str) -> list[Part]:
 
 
 def test_a_conversation_is_rendered_in_the_width_of_the_terminal() -> None:
-    assert told(everything(), 80) == "\n" + WIDE
-    assert told(everything(), 40, colours=False) == "\n" + NARROW
+    assert rendered(everything(), 80) == "\n" + WIDE
+    assert rendered(everything(), 40, colours=False) == "\n" + NARROW
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200])

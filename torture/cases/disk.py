@@ -26,7 +26,7 @@ from tests.posix import resource
 from torture import faults
 from torture.faults import Disk
 from torture.outcome import Outcome, Scale
-from torture.taped import Talk
+from torture.taped import TapedConversation
 
 _ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT)
 _MOST_WAIT = 5.0
@@ -309,8 +309,8 @@ def _locked_index(scale: Scale) -> Outcome:
 
 
 @contextmanager
-def _talking(place: _Place, before: tuple[str, ...] = ()) -> Iterator[Talk]:
-    talk = Talk(place.proxied, env=place.env, before=before)
+def _talking(place: _Place, before: tuple[str, ...] = ()) -> Iterator[TapedConversation]:
+    talk = TapedConversation(place.proxied, env=place.env, before=before)
     try:
         talk.initialize()
         yield talk
@@ -318,7 +318,7 @@ def _talking(place: _Place, before: tuple[str, ...] = ()) -> Iterator[Talk]:
         talk.editor.close()
 
 
-def _settled(fault: str, talk: Talk, tried: int) -> Outcome:
+def _settled(fault: str, talk: TapedConversation, tried: int) -> Outcome:
     """The fault is over: everything must be recorded from here on, and the rest must be as promised."""
     trouble = list(talk.trouble)
     if left := talk.until_kept(*talk.sessions):
