@@ -171,6 +171,12 @@ def format_days(count: int) -> str:
 # A Markdown parser would take more: it makes ``__init__.py`` and the glob ``a/**/b a/**/c`` bold. These stay.
 
 
+def format_title(title: str | None, *, is_pinned: bool = False, is_copy: bool = False) -> str:
+    """A session's title in a list of sessions, with marks."""
+    marks = f"{'pinned · ' if is_pinned else ''}{'copy · ' if is_copy else ''}"
+    return f"{marks}{strip_markdown(title or '') or '(no title)'}"
+
+
 _HEADING = re.compile(r"#{1,6}\s+(?=\S)")
 _CODE = r"(?<!`)(`+)(?!`)(?P<code>.+?)(?<!`)\1(?!`)"
 _BOLD = r"(?<![\w*/])\*\*(?![\s*/])(?P<bold>.+?)(?<![\s*/])\*\*(?![\w*/])"

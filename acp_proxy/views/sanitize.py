@@ -70,8 +70,6 @@ def find_uri(block: object) -> str:
 
 
 RUNNING = "running"
-PINNED = "pinned · "
-"""Before the title of a pinned session in a list."""
 """The mark of a session whose turn is running, in every list."""
 
 

@@ -13,7 +13,7 @@ from rich.cells import cell_len, set_cell_size
 
 from acp_proxy.store.sessions import ListedSession, TokensAndCost, name_agent
 from acp_proxy.views import formatting
-from acp_proxy.views.sanitize import PINNED, RUNNING, make_line
+from acp_proxy.views.sanitize import RUNNING, make_line
 
 _HEADINGS = {
     "id": "ID",
@@ -22,20 +22,23 @@ _HEADINGS = {
     "directory": "DIRECTORY",
     "when": "WHEN",
     "turns": "TURNS",
-    "size": "SIZE",
     "tokens": "TOKENS",
     "cost": "COST",
+    "size": "SIZE",
 }
-_LONG = ("tokens", "cost")
+_LONG = ("tokens", "cost", "size")
 """The columns that only ``list --long`` has."""
-_TO_THE_RIGHT = ("turns", "size", *_LONG)
+_TO_THE_RIGHT = ("turns", *_LONG)
 _GAP = "  "
 _ELLIPSIS = "…"
-_LEAST = {"title": 40, "agent": 16, "directory": 12}
-"""The widths that these columns get before another column is shown; the title alone shrinks further."""
+_LEAST = {"title": 40, "agent": 16, "directory": 12, "when": 8, "tokens": 6, "cost": 8, "size": 7}
+_LEAST_LONG = _LEAST | {"title": 20, "agent": 10, "directory": 10}
+"""The widths that these columns get before another column is shown; the title alone shrinks further. Where they
+fit, there are the same columns every time, whatever the rows have."""
 _MOST_ID = 16
 _FIRST_TO_GO = ("size", "turns", "agent", "directory")
 _WITH_SEVERAL_AGENTS = ("size", "turns", "directory", "agent")
+_SHRINK = ("title", "agent", "directory")
 _SHARED_OUT = (("agent", 20), ("title", 60), ("directory", 32), ("title", 1000), ("directory", 1000))
 """The columns that grow if there is room, and their maximum widths."""
 _COLOURS = {"id": "33", "agent": "36", "when": "32", "heading": "1"}
@@ -69,10 +72,12 @@ def make_table(
     # An id that begins with another whole id is shown with one letter more than that. Only its own row makes room.
     short = [wide for one in values if (wide := cell_len(one["id"])) <= _MOST_ID]
     wished["id"] = max(short, default=wished["id"])
-    widths = {name: min(wide, _LEAST.get(name, wide)) for name, wide in wished.items()}
+    least = _LEAST if used is None else _LEAST_LONG
+    widths = {name: min(wide, least.get(name, wide)) if name in _SHRINK else wide for name, wide in wished.items()}
+    reserved = {name: least.get(name, wide) for name, wide in wished.items()}
     columns = [name for name in _HEADINGS if used is not None or name not in _LONG]
     for name in _FIRST_TO_GO if len({row.agent for row in rows}) < 2 else _WITH_SEVERAL_AGENTS:
-        if _measure_room(columns, widths, look.width) < 0:
+        if name in columns and max(_measure_room(columns, each, look.width) for each in (reserved, widths)) < 0:
             columns.remove(name)
     for name, most in _SHARED_OUT:
         if name in columns:
@@ -119,13 +124,13 @@ def _format_values(
     use = (used or {}).get((row.agent, row.name), TokensAndCost())
     found = {
         "id": ids.get(row.selector, row.selector),
-        "title": f"{PINNED if row.is_pinned else ''}{formatting.strip_markdown(row.title or '') or '(no title)'}",
+        "title": formatting.format_title(row.title, is_pinned=row.is_pinned, is_copy=row.copy_of is not None),
         "agent": look.agents.get(row.agent) or name_agent(row.agent),
         "directory": formatting.shorten_home(row.cwd or "", look.home),
         "when": RUNNING if row.is_running else formatting.format_short_time(row.updated, look.now),
         "turns": str(row.prompts),
         "size": formatting.format_size(row.size),
-        "tokens": f"{use.tokens:,}" if use.tokens is not None else "-",
+        "tokens": formatting.format_count(use.tokens) if use.tokens is not None else "-",
         "cost": formatting.format_amounts(use.cost) or "-",
     }
     return {name: AMBIGUOUS.sub("", make_line(text)).translate(look.forms) for name, text in found.items()}

@@ -77,6 +77,14 @@ def test_typing_filters_by_title_then_by_directory_then_by_the_words_said(
     screen.until("3 of 3")
 
 
+def test_the_preview_begins_where_the_words_were_said(store: Both, screens: list[TypingUser]) -> None:
+    answer = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "A lantern."}}
+    store_session(store, "s-late", ("What is it?", []), ("And that?", [answer]), at=4000.0)
+    screen = started(screens, store)
+    screen.press("lantern")
+    screen.until("turn 2:", "Turn 2 ", "A lantern.", gone="Turn 1 ")
+
+
 def test_enter_reads_and_comes_back_to_the_same_list(store: Both, screens: list[TypingUser]) -> None:
     screen = started(screens, store)
     screen.until("3 of 3")
@@ -247,6 +255,8 @@ def test_it_says_how_to_continue_and_pins(store: Both, screens: list[TypingUser]
     screen.until("3 of 3")
     screen.press(control("o"))
     screen.until("agent's sessions in /work/site.", "acp-proxy continue", "--with AGENT")
+    screen.press(ESCAPE)
+    screen.until("3 of 3", "Enter read", gone="--with AGENT")
     screen.press(control("b"))
     screen.until("Pinned: prune leaves it alone.", "> pinned · Mend the login")
     screen.press(control("b"))

@@ -113,7 +113,7 @@ def test_a_long_list_has_tokens_and_cost(store: Both) -> None:
     assert line[-2:] == ["12345", "1.50 USD"]
     shown = on_terminal("list", "--long", "--store", str(store.root), columns=120)
     assert "TOKENS" in shown
-    assert "12,345" in shown
+    assert "  12k  " in shown
     assert "1.50 USD" in shown
 
 

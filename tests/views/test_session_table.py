@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
+from acp_proxy.protocol import proxy_ids
 from acp_proxy.store.index import ListedSession
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.views import session_lines, session_table
@@ -61,13 +62,32 @@ def cells(text: str) -> int:
 
 
 def test_a_wide_terminal_gets_every_column() -> None:
-    assert drawn(108) == [
-        "ID         TITLE                                      AGENT             DIRECTORY     WHEN    TURNS     SIZE",
-        "0198c5de   Fix the login                              claude-agent-acp  …/acp-proxy   2h         12  34.6 kB",
-        "ses_4f3a2  Why does the index of the store forget w…  opencode          …/project     18 Nov      3   1.2 MB",
-        "漢字-1     日本語のタイトルは二倍の幅 👨👩👧 ❤ 🇩🇪  …  claude-agent-acp  …ロジェクト   2h         12  34.6 kB",
-        "abc        (no title)                                 a                                          12  34.6 kB",
+    assert drawn(100) == [
+        "ID         TITLE                                       AGENT             DIRECTORY     WHEN    TURNS",
+        "0198c5de   Fix the login                               claude-agent-acp  …/acp-proxy   2h         12",
+        "ses_4f3a2  Why does the index of the store forget wh…  opencode          …/project     18 Nov      3",
+        "漢字-1     日本語のタイトルは二倍の幅 👨👩👧 ❤ 🇩🇪 👍…  claude-agent-acp  …ロジェクト   2h         12",
+        "abc        (no title)                                  a                                          12",
     ]
+
+
+def test_a_list_with_what_sessions_used_has_the_same_columns_and_more() -> None:
+    for width in (100, 140):
+        table = session_table.make_table(ROWS, IDS, ListLook(width, False, NOW, "/home/me"), {})
+        heading = ["ID", "TITLE", "AGENT", "DIRECTORY", "WHEN", "TURNS", "TOKENS", "COST", "SIZE"]
+        assert table.format_heading().split() == heading
+        assert all(cells(each) <= width for each in table.format_rows(ROWS, IDS, {}))
+
+
+@pytest.mark.parametrize("width", [100, 120])
+def test_the_columns_are_the_same_whatever_the_rows_have(width: int) -> None:
+    long = [replace(OTHER, title="t" * 200, cwd="/" + "d" * 200, agent=file_name("a" * 60))]
+    assert drawn(width, ROW)[0].split() == drawn(width)[0].split() == drawn(width, *long, ROW)[0].split()
+
+
+def test_pinned_sessions_and_copies_are_marked() -> None:
+    assert "  pinned · Fix the login  " in drawn(100, replace(ROW, is_pinned=True))[1]
+    assert "  copy · Fix the login  " in drawn(100, replace(ROW, session=proxy_ids.id_of("other", "s1")))[1]
 
 
 def test_an_agent_is_shown_whole_before_other_columns_grow() -> None:
@@ -77,13 +97,13 @@ def test_an_agent_is_shown_whole_before_other_columns_grow() -> None:
 
 def test_an_unknown_use_is_a_dash() -> None:
     table = session_table.make_table([ROW], IDS, ListLook(140, False, NOW), {})
-    assert next(table.format_rows([ROW], IDS, {})).split()[-2:] == ["-", "-"]
+    assert next(table.format_rows([ROW], IDS, {})).split()[-4:] == ["-", "-", "34.6", "kB"]
 
 
 def test_a_directory_is_cut_only_where_there_is_no_room_and_keeps_most_of_what_fits() -> None:
     row = replace(ROW, cwd="/srv/the-name-of-a-directory-that-is-long/zoo")
     assert f"  {row.cwd}  " in drawn(130, row)[1]
-    assert "  …-of-a-directory-that-is-long/zoo  " in drawn(98, row)[1]
+    assert "  …of-a-directory-that-is-long/zoo  " in drawn(88, row)[1]
 
 
 def test_a_usual_terminal_gets_the_columns_that_fit() -> None:

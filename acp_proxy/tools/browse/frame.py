@@ -12,12 +12,11 @@ from rich.cells import cell_len, set_cell_size
 from acp_proxy.store.sessions import ListedSession, name_agent
 from acp_proxy.tools.browse.state import BrowseState, Question
 from acp_proxy.views import formatting
-from acp_proxy.views.sanitize import PINNED, RUNNING, make_line
+from acp_proxy.views.sanitize import RUNNING, make_line
 from acp_proxy.views.session_table import AMBIGUOUS
 
 _BOLD, _QUIET, _SELECTED, _END = "\x1b[1m", "\x1b[2m", "\x1b[7m", "\x1b[0m"
 _AROUND = 3  # the filter, the line between list and preview, the last line
-_WHEN = 8  # Nov 2025
 _LEAST_TITLE = 30
 _LEAST_TITLE_ASKED = 16
 _GAP = "  "
@@ -134,7 +133,7 @@ def _format_filter(state: BrowseState, look: FrameLook) -> str:
 def _measure_columns(rows: Sequence[ListedSession], look: FrameLook) -> tuple[int, int, int]:
     """The widths of titles, agents and directories. A narrow terminal does not show the last two: 0."""
     agent = min(max((cell_len(_clean(name_agent(row.agent), look)) for row in rows), default=0), _MOST_AGENT)
-    room = look.width - 2 - _WHEN - len(_GAP)
+    room = look.width - 2 - max((len(_format_when(row, look)) for row in rows), default=0) - len(_GAP)
     agent = agent if room - agent - len(_GAP) >= _LEAST_TITLE else 0
     room -= agent + len(_GAP) if agent else 0
     widest = max((cell_len(_format_directory(row, look)) for row in rows), default=0)
@@ -147,20 +146,22 @@ def _format_directory(row: ListedSession, look: FrameLook) -> str:
     return _clean(formatting.shorten_home(row.cwd or "", look.home), look)
 
 
+def _format_when(row: ListedSession, look: FrameLook) -> str:
+    return RUNNING if row.is_running else formatting.format_short_time(row.updated, look.now)
+
+
 def _format_row(row: ListedSession, look: FrameLook, columns: tuple[int, int, int], *, is_chosen: bool) -> str:
     """``columns``: as of ``_measure_columns``."""
     title, agent, wide = columns
-    when = RUNNING if row.is_running else formatting.format_short_time(row.updated, look.now)
     ellipsis = "…".translate(look.forms)
-    marks = f"{PINNED if row.is_pinned else ''}{'copy · ' if row.copy_of else ''}"
-    shown = f"{marks}{formatting.strip_markdown(row.title or '') or '(no title)'}"
+    shown = formatting.format_title(row.title, is_pinned=row.is_pinned, is_copy=row.copy_of is not None)
     cells = [_cut_end(_clean(shown, look), title, ellipsis, pad=True)]
     if agent:
         cells.append(_cut_end(_clean(name_agent(row.agent), look), agent, ellipsis, pad=True))
     if wide:
         cells.append(set_cell_size(_cut_start(_format_directory(row, look), wide, ellipsis), wide))
-    cells.append(when[:_WHEN].rjust(_WHEN))
     text = f"{'>' if is_chosen else ' '} {_GAP.join(cells)}"
+    text += _format_when(row, look).rjust(look.width - cell_len(text))
     return f"{_SELECTED}{text}{_END}" if is_chosen else text
 
 

@@ -51,6 +51,8 @@ class TextHit:
 
     row: ListedSession
     place: str
+    turn: int = 1
+    """The first one in which they were said."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +98,19 @@ class BrowseState:
     @property
     def place(self) -> str:
         """Where in the chosen session the words of the filter were said; empty if its title or directory has them."""
+        return hit.place if (hit := self._chosen_hit) is not None else ""
+
+    @property
+    def turn(self) -> int:
+        """The turn of the chosen session that is shown first: that of ``place``."""
+        return hit.turn if (hit := self._chosen_hit) is not None else 1
+
+    @property
+    def _chosen_hit(self) -> TextHit | None:
         row = self.chosen
         if row is None or has_words(row, self.typed.casefold().split()):
-            return ""
-        return next((one.place for one in self._current_hits if make_key(one.row) == make_key(row)), "")
+            return None
+        return next((one for one in self._current_hits if make_key(one.row) == make_key(row)), None)
 
     @property
     def is_searching(self) -> bool:
@@ -123,7 +134,9 @@ def handle_key(
     file for an export."""
     if state.has_help:
         return replace(state, has_help=False), None
-    state = replace(state, message="")
+    had_message, state = bool(state.message), replace(state, message="")
+    if had_message and pressed == "escape" and state.asked is None:  # it hides the message, and does not quit
+        return state, None
     if state.asked is not None:
         return _answer_question(state, pressed)
     if pressed == "f1" or (pressed == "?" and not state.typed):

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
+from itertools import dropwhile
 from pathlib import Path
 
 from acp_proxy.cli.common import is_usual
@@ -60,7 +61,7 @@ class Library:
             nonlocal next_time
             if hit.session.is_archived == archived:
                 place = "".join(f"turn {one.turn}: {one.text}" for one in hit.excerpts if one.turn)
-                found[make_key(hit.session)] = TextHit(hit.session, place)
+                found[make_key(hit.session)] = TextHit(hit.session, place, hit.turns[0] if hit.turns else 1)
             if len(found) >= next_time:
                 next_time *= 2  # so that drawing does not take longer than searching
                 show_hits(list(found.values()))
@@ -81,16 +82,19 @@ class Library:
         search_store(self._store, request, report_hit=add)
         return list(found.values())
 
-    def read_preview(self, row: ListedSession, width: int, height: int) -> list[str]:
-        """The first lines of a conversation. Raises AcpProxyError, OSError."""
-        from acp_proxy.views.conversation import read_parts
+    def read_preview(self, row: ListedSession, turn: int, width: int, height: int) -> list[str]:
+        """The first lines of a conversation, from a turn on. Raises AcpProxyError, OSError."""
+        from acp_proxy.views.conversation import TurnBegin, read_parts
         from acp_proxy.views.passages import make_passages
         from acp_proxy.views.rich_text import RichPrinter
 
         lines: list[str] = []
         printer = RichPrinter(width, colours=find_screen().colours, cwd=row.cwd)
         with closing(self._store.open_listed(row)) as reading:
-            for passage in make_passages(read_parts(reading, row.session)):
+            parts = dropwhile(
+                lambda part: not (isinstance(part, TurnBegin) and part.number >= turn), read_parts(reading, row.session)
+            )
+            for passage in make_passages(parts):
                 lines += "".join(printer.print(passage)).split("\n")[:-1]
                 if len(lines) > height:
                     break

@@ -38,8 +38,8 @@ _ESCAPE_SECONDS = 0.05
 
 T = TypeVar("T")
 Change = Callable[[BrowseState], BrowseState]
-Seen = tuple[tuple[str, str], str, int]
-"""A preview: of which session, when that was last active, and how wide."""
+Seen = tuple[tuple[str, str], str, int, int]
+"""A preview: of which session, when that was last active, from which turn on, and how wide."""
 
 
 class BrowseTerminal:
@@ -134,7 +134,7 @@ class BrowseTerminal:
         row = self._state.chosen
         if row is None:
             return []
-        wanted = browse_state.make_key(row), row.updated, look.width
+        wanted = browse_state.make_key(row), row.updated, self._state.turn, look.width
         if self._wanted != wanted and wanted not in self._previews:
             self._wanted = wanted
             self._reader.put(partial(self._read, wanted, row, look))
@@ -216,7 +216,7 @@ class BrowseTerminal:
 
     def _read(self, wanted: Seen, row: ListedSession, look: FrameLook) -> None:
         if self._wanted == wanted:  # else the user has gone on
-            lines = self._try_work(lambda: self._library.read_preview(row, look.width, look.height))
+            lines = self._try_work(lambda: self._library.read_preview(row, wanted[2], look.width, look.height))
             self._previews[wanted] = lines or []
             self._put_change(lambda state: state)
 

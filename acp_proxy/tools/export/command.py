@@ -357,7 +357,10 @@ class _Index:
         if self._words.has_room:
             self._words.add(exported.collect_words())
         agent = self._agents[row.agent]
-        self._entries.append(IndexEntry(path.name, exported.title, agent, exported.cwd, row.updated, row.prompts))
+        entry = IndexEntry(
+            path.name, exported.title, agent, exported.cwd, row.updated, row.prompts, row.copy_of is not None
+        )
+        self._entries.append(entry)
 
     def make_pieces(self) -> Iterator[bytes]:
         from acp_proxy.tools.export.index_page import render_index

@@ -46,6 +46,7 @@ class IndexEntry(Struct, frozen=True):
     cwd: str
     updated: str
     turns: int
+    is_copy: bool = False
 
 
 class WordIndex:
@@ -142,7 +143,7 @@ def _render_head(entries: Sequence[IndexEntry], projects: dict[str, list[IndexEn
 
 def _render_entry(entry: IndexEntry, number: int) -> str:
     title = strip_markdown(join_lines(entry.title)) or "(no title)"
-    turns = f"{entry.turns} turn{'' if entry.turns == 1 else 's'}"
+    turns = f"{entry.turns} turn{'' if entry.turns == 1 else 's'}{' · copy' if entry.is_copy else ''}"
     time = (
         f'<time datetime="{escape(entry.updated)}">{format_clock_time(entry.updated)}</time> · '
         if format_day(entry.updated)

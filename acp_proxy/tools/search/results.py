@@ -61,6 +61,7 @@ def format_hit(hit: Hit, command: str, look: SearchLook) -> str:
         name_agent(make_line(row.agent)),
         formatting.shorten_home(make_line(row.cwd or ""), look.home),
         formatting.format_age(hit.at, look.now),
+        "copy" if row.copy_of else "",
         RUNNING if row.is_running else "",
     )
     console.print(Text(" · ".join(filter(None, about)), style="dim"))

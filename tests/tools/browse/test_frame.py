@@ -35,7 +35,7 @@ def test_the_selected_session_is_marked_and_described() -> None:
     assert lines[0].endswith("2 of 2")
     assert lines[1].startswith("> Fix the login ")
     assert "  claude  ~/src" in lines[1]
-    assert lines[1].endswith("~/src/proxy        2h")
+    assert lines[1].endswith("~/src/proxy  2h")
     assert lines[2].startswith("  Fix the login ")
     assert lines[11].startswith("─── claude · s1 · 2 turns ──")
     assert lines[12:14] == ["User", "  hello"]
@@ -110,7 +110,7 @@ def test_80_columns_show_the_most_important_keys(archived: bool) -> None:
 
 def test_a_narrow_terminal_has_room_for_the_title_before_the_agent() -> None:
     row = structs.replace(ROW, title="Fix the login of the site again")
-    assert "claude" not in shown(BrowseState((row,)), replace(LOOK, width=45))[1]
+    assert "claude" not in shown(BrowseState((row,)), replace(LOOK, width=41))[1]
     long = structs.replace(ROW, agent="an-agent-with-a-long-name-4f1c2a3b4c5d6e7f")
     assert "  an-agent-wi…  ~" in shown(BrowseState((long,)))[1]
 
