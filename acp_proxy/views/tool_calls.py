@@ -83,11 +83,19 @@ def list_parts(call: ToolCall) -> list[Part]:
     """The contents of the call, input first. ``rawOutput`` counts only if there is no content."""
     content = list(_read_content(call.fields.get("content")))
     before, behind = call.fields.get("rawInput"), call.fields.get("rawOutput")
-    given = (
-        [] if before in (None, {}, [], "") or read_command(before) == read_title(call) else [_make_raw("input", before)]
-    )
+    is_told = before in (None, {}, [], "") or read_command(before) == read_title(call) or _is_place(before, call)
+    given = [] if is_told else [_make_raw("input", before)]
     gave = [] if content or behind in (None, {}, [], "") else [_make_raw("output", behind)]
     return [*given, *content, *gave]
+
+
+def _is_place(value: object, call: ToolCall) -> bool:
+    """Whether an input only says which file it is, as the title or the locations do."""
+    if not isinstance(value, Mapping) or not value:
+        return False
+    found = call.fields.get("locations")
+    places = [acp.text(item, "path") for item in found] if isinstance(found, list) else []
+    return all(each in (*places, *read_title(call).split()) for each in value.values())
 
 
 def find_reason(call: ToolCall) -> str | None:

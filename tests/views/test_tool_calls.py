@@ -1,5 +1,7 @@
 from typing import Any
 
+import pytest
+
 from acp_proxy.views import tool_calls
 from acp_proxy.views.conversation import ToolCall
 from acp_proxy.views.diffs import DiffRow
@@ -58,6 +60,21 @@ def test_a_command_that_is_the_title_is_not_repeated() -> None:
     given = {"command": "ls -l", "description": "List"}
     assert tool_calls.list_parts(call(title="Look", rawInput=given)) == [Raw("input", "ls -l", "sh")]
     assert tool_calls.list_parts(call(title="ls -l", rawInput=given)) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "is_told"),
+    [
+        ({"path": "/p/a.py"}, True),
+        ({"path": "b.py"}, True),
+        ({"path": "/p/a.py", "limit": 3}, False),
+        ({"path": "/p/other.py"}, False),
+        ({"pattern": "py"}, False),
+    ],
+)
+def test_an_input_that_only_names_the_file_is_left_out(given: dict[str, object], is_told: bool) -> None:
+    found = tool_calls.list_parts(call(title="Read b.py", locations=[{"path": "/p/a.py"}], rawInput=given))
+    assert (found == []) == is_told
 
 
 def test_commands_and_outputs_of_common_agents_are_recognised() -> None:

@@ -17,9 +17,18 @@ from acp_proxy.tools.changes.describe import ChangedFile
 from acp_proxy.tools.export.markdown_html import LIMIT
 from acp_proxy.views import diffs, document, tool_calls
 from acp_proxy.views.attachments import find_image
-from acp_proxy.views.conversation import ConversationTurn, Item, Note, Plan, SpokenMessage, Subagent, ToolCall
+from acp_proxy.views.conversation import (
+    ConversationTurn,
+    Item,
+    Note,
+    Plan,
+    SpokenMessage,
+    Subagent,
+    ToolCall,
+    read_words,
+)
 from acp_proxy.views.document import Choices, Head
-from acp_proxy.views.formatting import format_minute, format_size
+from acp_proxy.views.formatting import format_minute, format_size, strip_markdown
 from acp_proxy.views.sanitize import clean_text, find_uri, join_lines, shorten_path
 from acp_proxy.views.tool_calls import Diff, Raw
 
@@ -81,7 +90,7 @@ def _write_turn(turn: ConversationTurn, head: Head, choices: Choices) -> Iterato
 def _write_item(item: Item, about: str, head: Head, choices: Choices) -> str:
     if isinstance(item, SpokenMessage):
         words = _write_blocks(item.blocks)
-        if words.strip() == about:
+        if words.strip() == about or (item.speaker == "user" and _is_topic(item, about)):
             return ""
         if item.speaker == "agent":
             return words
@@ -95,6 +104,12 @@ def _write_item(item: Item, about: str, head: Head, choices: Choices) -> str:
         told = "\n".join(filter(None, (_write_item(each, "", head, choices) for each in item.items)))
         return f"<details><summary>Subagent: {_write_html(item.title)}</summary>\n\n{told}\n</details>\n"
     return f"> **{_escape(document.explain_note(item))}**\n" if isinstance(item, Note) else ""
+
+
+def _is_topic(item: SpokenMessage, about: str) -> bool:
+    """Whether a prompt is no more than the heading of its turn, which has no marks of Markdown."""
+    words = "".join(map(read_words, item.blocks)).strip()
+    return "\n" not in words and strip_markdown(words) == about
 
 
 def _write_call(call: ToolCall, head: Head, choices: Choices) -> str:

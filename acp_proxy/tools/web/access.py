@@ -89,7 +89,10 @@ class Access:
         if not is_right:
             return _refuse(Refusal(403, f"This is not the link of acp-proxy web. {_OPEN_AGAIN}"))
         if was_used:
-            text = f"This link was used already. If that was not you, end acp-proxy web now. {_OPEN_AGAIN}"
+            text = (
+                f"This link works once, in one browser, and was used already. {_OPEN_AGAIN}"
+                "If nobody of yours used it, end acp-proxy web now.\n"
+            )
             return _refuse(Refusal(403, text))
         response = RedirectResponse(f"{self.root}{self._first}", status_code=303)
         response.set_cookie(COOKIE, self._secret, path=self.root, httponly=True, samesite="strict")

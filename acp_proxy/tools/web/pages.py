@@ -8,8 +8,8 @@ from urllib.parse import quote, urlencode
 
 from msgspec import Struct
 
-from acp_proxy import __version__
-from acp_proxy.store.sessions import ListedSession
+from acp_proxy import __version__, shell_quote
+from acp_proxy.store.sessions import ListedSession, name_agent
 from acp_proxy.tools.export.html import render_head
 from acp_proxy.tools.search.fts_table import Excerpt
 from acp_proxy.tools.search.query import TurnPart, explain_wider
@@ -38,7 +38,7 @@ _LISTED_TURNS = 10
 
 class RowsPage(Struct, frozen=True):
     """A page of the list. ``agents``: the names of agents' folders. ``agent``, ``cwd``: what it is narrowed to.
-    ``archived``: it has the archived sessions, instead of the others.
+    ``archived``: it has the archived sessions, instead of the others. ``has_archived``: there are any.
 
     ``home``: shown as ``~``. ``more``: the query of the next page; empty: there is none. ``state``: differs after any
     change.
@@ -49,6 +49,7 @@ class RowsPage(Struct, frozen=True):
     agent: str
     cwd: str | None
     archived: bool
+    has_archived: bool
     home: str
     is_first: bool
     more: str
@@ -127,9 +128,11 @@ class Pages:
         archived = "1" if page.archived else ""
         others = make_address_query({"agent": page.agent, "cwd": page.cwd, "archived": "" if page.archived else "1"})
         links = f'<a href="{self._root}{escape(others)}">{"Not archived" if page.archived else "Archived"}</a>'
+        links = links if page.archived or page.has_archived else ""
         if narrowed:
             all_of_them = f"{self._root}{make_address_query({'archived': archived})}"
-            links = f'Only: <bdi>{escape(about)}</bdi>. <a href="{all_of_them}">All of them</a> · {links}'
+            only = f'Only: <bdi>{escape(about)}</bdi>. <a href="{all_of_them}">All of them</a>'
+            links = " · ".join(filter(None, (only, links)))
         head += f'<p class="about">{links}</p>\n'
         state = make_address_query({"agent": page.agent, "cwd": page.cwd, "archived": archived})
         follow = f' data-list="{self._root}state{escape(state)}" data-state="{page.state}"' if page.is_first else ""
@@ -142,11 +145,12 @@ class Pages:
 
     def render_session(self, page: SessionPage) -> str:
         row, place = page.row, self._locate(page.row)
-        id = f"<code>{escape(join_lines(row.selector))}</code>"
+        id = escape(join_lines(shell_quote.quoted(row.selector)))
         is_long = row.prompts > 1 or page.next is not None or page.first > (1, 0)
         links = f'<a href="{place}/files">Changed files</a>'
         links += f' · <a class="last" href="{place}?before=end#end">Last turn</a>' if is_long else ""
-        links = f'<p class="links">{links} · Session {id}</p>\n{_NEWS}'
+        commands = f"<code>acp-proxy show {id}</code> · <code>acp-proxy continue {id} --with AGENT</code>"
+        links = f'<p class="links">{links}</p>\n<p class="links">In a terminal: {commands}</p>\n{_NEWS}'
         head = render_head(page.head, row.prompts, is_shared=False).replace("</header>", f"{links}</header>")
         contents = (
             '<nav class="contents" aria-label="Contents">\n<details open><summary>Contents</summary>\n'
@@ -309,6 +313,7 @@ class Pages:
             self._link_list(shorten_home(row.cwd, page.home), page.archived, cwd=row.cwd) if row.cwd else "",
             turns,
             "pinned" if row.is_pinned else "",
+            f"copy from {escape(join_lines(name_agent(row.copy_of)))}" if row.copy_of else "",
             f"<strong>{RUNNING}</strong>" if row.is_running else "",
         ]
         return (

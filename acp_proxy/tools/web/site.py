@@ -117,7 +117,10 @@ class _Site:
         ]
         state = hashlib.sha256(repr(facts).encode("utf-8", "replace")).hexdigest()[:16]
         agents = name_agents(store.list_agents())
-        return RowsPage(shown, agents, agent, cwd, archived, self._home, is_first=not before, more=more, state=state)
+        has_archived = next(store.list_newest(archived=True), None) is not None
+        return RowsPage(
+            shown, agents, agent, cwd, archived, has_archived, self._home, is_first=not before, more=more, state=state
+        )
 
     # --- a conversation
 

@@ -152,3 +152,10 @@ def test_no_text_breaks_the_structure_of_the_document(words: str) -> None:
         check("".join(markdown.write_document(HEAD, [turn(*items), turn(number=2)], Choices())))
     head, turns = everywhere(words)
     check("".join(markdown.write_document(head, turns, Choices())))
+
+
+def test_a_prompt_that_is_its_heading_is_not_repeated() -> None:
+    written = "".join(markdown.write_document(HEAD, [turn(said("user", "Fix **the** `login`"))], Choices("summary")))
+    assert written.count("login") == 2  # the title, and the turn's heading
+    written = "".join(markdown.write_document(HEAD, [turn(said("user", "Fix `it`\n\nnow"))], Choices("summary")))
+    assert "> Fix `it`" in written

@@ -107,6 +107,9 @@ def test_deleted_sessions_are_not_there_and_archived_ones_have_a_list_of_their_o
     assert browser.list_titles() == ["three"]
     assert browser.read("state?archived=1") != before
     archived = re.findall('href="([^"]*archived=1[^"]*)"', browser.read())
+    store.set_listed_archived(rows["one"], False)
+    assert "archived=1" not in browser.read()
+    store.set_listed_archived(rows["one"], True)
     assert browser.list_titles(archived[0]) == ["one"]
     of_agents = re.findall('href="([^"]*agent=[^"]*)"', browser.read("?archived=1"))
     assert browser.list_titles(unescape(of_agents[0])) == ["one"]
@@ -134,6 +137,7 @@ def test_a_conversation_is_shown_as_the_export_shows_it(store: Both, browser: Br
     assert page.count('<section class="turn"') == 2
     assert "Call 1." in page
     assert 'id="turn-2"' in page
+    assert "<code>acp-proxy show s</code> · <code>acp-proxy continue s --with AGENT</code>" in page
 
 
 def test_a_long_conversation_comes_in_parts_without_a_gap(store: Both, browser: Browser) -> None:
