@@ -354,6 +354,24 @@ def test_no_match_says_what_was_tried_and_how_to_search_output(store: Both) -> N
     assert ids(store, "logi*", "pag*") == ["first"]
 
 
+def test_a_misspelt_word_is_answered_with_the_one_that_is_there(store: Both) -> None:
+    two_sessions(store)
+    with_store = ["--store", str(store.root)]
+    for words, near in ((["logn"], ["login"]), (["cokie", "page"], ["cookie", "page"]), (["thnaks"], ["thanks"])):
+        told = run(store, *words).stderr.splitlines()
+        assert told[0] == f"Did you mean: {shell_quote.joined(['acp-proxy', 'search', *near, *with_store])}"
+        assert "Nothing matches" in told[1]
+        assert run(store, *near).exit_code == 0
+    assert "Did you mean" not in run(store, "zebra").stderr
+    assert "Did you mean" not in run(store, "cokie", "hello").stderr  # no turn has both
+    assert "Did you mean" not in run(store, "logn", "--json").stderr
+
+
+def test_operators_of_other_searches_are_said_to_be_words(store: Both) -> None:
+    two_sessions(store)
+    assert run(store, "login", "OR", "nothing").stderr.startswith("OR is searched as a word: there are no operators.\n")
+
+
 def test_no_match_in_a_part_does_not_advise_to_search_another(store: Both) -> None:
     two_sessions(store)
     assert run(store, "logi", "--in", "output").stderr == "Nothing matches, not even as the beginning of a word.\n"

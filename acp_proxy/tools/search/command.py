@@ -44,6 +44,8 @@ if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.tools.search.search import Hit, SearchRequest, SearchResult
 
 _NO_ROOM = ("ENOSPC", "EDQUOT")
+_OPERATORS = {"AND", "OR", "NOT", "NEAR"}
+"""What other searches know."""
 _NO_CALL = "No tool call matches. Try fewer options."
 
 
@@ -172,6 +174,8 @@ def search(
                 text = "Nothing matches as it is. Without --json, what comes near is shown."
             else:
                 text = _explain_no_hits(words, tries, path, parts, options)
+                if words and not (parts or wants_calls or as_json):
+                    text = _suggest_words(opened, request, words, options) + text
             print_on_stderr(text)
             raise typer.Exit(1)
         if not result.is_all and not as_json:
@@ -262,6 +266,17 @@ def _explain_no_hits(
         return text
     output = write_command("search", words, "--in", "output", *options)
     return f"{text}\nTo search what tools printed: {sanitize.make_line(output)}"
+
+
+def _suggest_words(store: Sessions, request: "SearchRequest", words: list[str], options: list[str]) -> str:
+    """A line about what the user may have meant; empty if nothing is near."""
+    from acp_proxy.tools.search.search import correct_words
+
+    single = " ".join(words).split()
+    if any(word in _OPERATORS for word in single):
+        return f"{', '.join(sorted(_OPERATORS & set(single)))} is searched as a word: there are no operators.\n"
+    near = correct_words(store, request, single)
+    return f"Did you mean: {sanitize.make_line(write_command('search', near, *options))}\n" if near is not None else ""
 
 
 def _write_show_command(store: Sessions, hit: "Hit", id: str, options: list[str]) -> str:

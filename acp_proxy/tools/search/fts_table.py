@@ -288,6 +288,15 @@ class SearchTable(TranscriptTable[TurnText]):
         number, at, *texts = row
         return Excerpt(number, at, *_join_snippets([text for text in texts if query.BEGIN in text] or texts[:1]))
 
+    def list_words(self, beginning: str, lengths: range) -> Iterator[str]:
+        """The words that begin so and have so many letters, as the table has them: in lower case, without accents."""
+        self._database.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.words USING fts5vocab(main, 'said', 'row')")
+        rows = self._database.execute(
+            "SELECT term FROM temp.words WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ?",
+            (beginning, beginning + chr(0x10FFFF), lengths[0], lengths[-1]),
+        )
+        return (term for (term,) in rows)
+
     def list_turns(self, key: Key) -> list[TurnText]:
         """All turns of a transcript, with their text."""
         rows = self._database.execute(

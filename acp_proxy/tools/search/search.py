@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from itertools import groupby
 from typing import Any, Generic, TypeVar
 
@@ -44,13 +45,16 @@ from acp_proxy.tools.search.fts_table import (
     find_or_create,
     make_texts,
 )
-from acp_proxy.tools.search.query import TurnPart, limit_to_parts, separate_words
+from acp_proxy.tools.search.query import TurnPart, limit_to_parts, make_query, separate_words
 from acp_proxy.tools.search.turn_text import BEGINNING, TurnReader
 from acp_proxy.transcript import file_names
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.reader import Reading
 
 DIGITS = "0123456789abcdef"
+_LIKE = 0.75
+"""How like a misspelt word another one is, as ``difflib`` measures it: one of four letters may differ."""
+_SHORTEST_MISSPELT = 4
 TRIES = 3 * len(DIGITS)  # each table may be broken, or be removed by a delete
 _BATCH_SIZE = 16 * 1024 * 1024
 """Characters added at once, in a transaction per table: other writers wait some hundredths of a second."""
@@ -126,6 +130,29 @@ def search_store(
     NoFullText.
     """
     return store.index.query(lambda index: _search(store.layout, index, request, progress, report_hit), *request.agents)
+
+
+def correct_words(store: Sessions, request: SearchRequest, words: Sequence[str]) -> list[str] | None:
+    """The words of a search without results, with those that are there in place of words that are not, if that finds
+    something; None: nothing does. Raises as ``search_store``."""
+    found = store.index.query(
+        lambda index: [_correct_word(store.layout, index, request, word) for word in words], *request.agents
+    )
+    if found == list(words):
+        return None
+    nearby = replace(request, question=make_query(found), limit=1)
+    return found if search_store(store, nearby).hits else None
+
+
+def _correct_word(layout: Layout, index: Index, request: SearchRequest, word: str) -> str:
+    """Raises Unreadable, or ``sqlite3.Error`` of the index."""
+    if not word.isalnum() or len(word) < _SHORTEST_MISSPELT:
+        return word
+    with ExitStack() as stack, suppress(TableReplaced, OSError):
+        tables = SearchTables(layout, index, stack)
+        if not any(tables.find_docs(replace(request, question=make_query([word]), since=None, until=None)).values()):
+            return tables.find_near_word(word) or word
+    return word
 
 
 def _search(
@@ -312,6 +339,16 @@ class SearchTables(TranscriptTables[TurnText, SearchTable]):
             with self._replace_broken(digit):
                 found[digit] = table.find_turns(request.question, request.since, request.until)
         return found
+
+    def find_near_word(self, word: str) -> str | None:
+        """The word of the tables that is most like this one, and begins with the same letter; None: none is like it.
+        Raises TableReplaced, Unreadable."""
+        folded, lengths = word.casefold(), range(max(len(word) - 2, 1), len(word) + 3)
+        known = set[str]()
+        for digit, table in self._by_digit.items():
+            with self._replace_broken(digit):
+                known.update(table.list_words(folded[:1], lengths))
+        return next(iter(get_close_matches(folded, known, 1, _LIKE)), None)
 
     def find_key(self, digit: str, transcript: int) -> Key:
         """The transcript with this id in a table. Raises TableReplaced, Unreadable."""
