@@ -1,5 +1,6 @@
 """The parts that all formats of an exported conversation share: the head, and what is left out."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -23,6 +24,7 @@ from acp_proxy.views.sanitize import clean_text, join_lines
 
 Tools = Literal["none", "summary", "full"]
 _LINE_LENGTH = 100
+_SCOPE = re.compile(r"^@[\w.-]+/")
 _STOPS = {
     "end_turn": None,
     "cancelled": "The turn was cancelled.",
@@ -52,8 +54,9 @@ class Head:
 
     @property
     def name(self) -> str:
-        """The agent's own name for itself."""
-        return clean(acp.text(self.agent, "name") or acp.text(self.agent, "id"), _LINE_LENGTH) or "agent"
+        """The agent's own name for itself, without the scope of a package (``@scope/name``), as lists have it."""
+        name = clean(acp.text(self.agent, "name") or acp.text(self.agent, "id"), _LINE_LENGTH) or "agent"
+        return _SCOPE.sub("", name) or name
 
     @property
     def heading(self) -> str:

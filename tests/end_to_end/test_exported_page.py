@@ -152,15 +152,15 @@ def test_axe_finds_no_violation(formatted: Path, watched: tuple[Open, list[str]]
 
 def test_arabic_runs_from_right_to_left(formatted: Path, watched: tuple[Open, list[str]]) -> None:
     render_page = watched[0](formatted, viewport={"width": 390, "height": 844})
-    directions = """() => [...document.querySelectorAll('#turn-2 .said > :not(.hidden), #turn-2 .what')].map(one =>
-        getComputedStyle(one).direction)"""
+    words = "#turn-2 .said > :not(.hidden, .who), #turn-2 .what"
+    directions = f"[...document.querySelectorAll('{words}')].map(one => getComputedStyle(one).direction)"
     *arabic, english, call = render_page.evaluate(directions)
     assert arabic == ["rtl"] * 6
     assert (english, call) == ("ltr", "rtl")
-    box, words = render_page.locator("#turn-2 .box").bounding_box(), render_page.locator("#turn-2 .task").bounding_box()
+    box, task = render_page.locator("#turn-2 .box").bounding_box(), render_page.locator("#turn-2 .task").bounding_box()
     assert box is not None
-    assert words is not None
-    assert box["x"] > words["x"] + words["width"] / 2
+    assert task is not None
+    assert box["x"] > task["x"] + task["width"] / 2
     lines = "getComputedStyle(document.querySelector('.task code')).direction"
     assert render_page.evaluate(lines) == "ltr"
 

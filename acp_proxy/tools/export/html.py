@@ -143,10 +143,13 @@ class TurnRenderer:
         self._choices = choices
         self._day = format_day(head.created)
         self._tells_models = len(head.models) > 1
+        self._has_named = False
+        """The agent is named in the turn."""
 
     def render(self, turn: ConversationTurn, continuation: int = 0) -> Iterator[str]:
         """``continuation``: how many pieces of this turn were rendered before."""
         id, name = f"turn-{turn.number}", f"Turn {turn.number}"
+        self._has_named = continuation > 0
         if continuation:
             id, name = f"{id}-{continuation}", f"{name}, continued"
         yield f'<section class="turn" id="{id}" aria-labelledby="{id}-head">\n<h2 id="{id}-head">'
@@ -187,7 +190,10 @@ class TurnRenderer:
         if item.speaker == "thought":
             return f'<details class="thought"><summary>Thought</summary><div class="said">{words}</div></details>\n'
         who = "User" if item.speaker == "user" else self._agent
-        return f'<div class="said {item.speaker}"><p class="hidden">{who}:</p>\n{words}</div>\n'
+        # The colour tells the user's messages. The agent's name stands once above those of a turn.
+        name = "hidden" if item.speaker == "user" or self._has_named else "who"
+        self._has_named |= name == "who"
+        return f'<div class="said {item.speaker}"><div class="{name}">{who}:</div>\n{words}</div>\n'
 
     def _render_call(self, call: ToolCall) -> str:
         status = tool_calls.read_status(call)

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 from msgspec import Struct
 
-from acp_proxy import __version__, shell_quote
+from acp_proxy import __version__
 from acp_proxy.store.sessions import ListedSession, name_agent
 from acp_proxy.tools.export.html import render_head
 from acp_proxy.tools.search.fts_table import Excerpt
@@ -58,7 +58,7 @@ class RowsPage(Struct, frozen=True):
 
 class SessionPage(Struct, frozen=True):
     """A part of a conversation. ``turns``: as HTML. ``first``: where it begins. ``next``: where it goes on; None: this
-    is the end. ``size``: of the transcript, in bytes."""
+    is the end. ``size``: of the transcript, in bytes. ``commands``: for a terminal."""
 
     row: ListedSession
     head: Head
@@ -66,6 +66,7 @@ class SessionPage(Struct, frozen=True):
     first: Position
     next: Position | None
     size: int
+    commands: Sequence[str]
 
 
 class SearchPage(Struct, frozen=True):
@@ -145,11 +146,10 @@ class Pages:
 
     def render_session(self, page: SessionPage) -> str:
         row, place = page.row, self._locate(page.row)
-        id = escape(join_lines(shell_quote.quoted(row.selector)))
         is_long = row.prompts > 1 or page.next is not None or page.first > (1, 0)
         links = f'<a href="{place}/files">Changed files</a>'
         links += f' · <a class="last" href="{place}?before=end#end">Last turn</a>' if is_long else ""
-        commands = f"<code>acp-proxy show {id}</code> · <code>acp-proxy continue {id} --with AGENT</code>"
+        commands = " · ".join(f"<code>{escape(join_lines(each))}</code>" for each in page.commands)
         links = f'<p class="links">{links}</p>\n<p class="links">In a terminal: {commands}</p>\n{_NEWS}'
         head = render_head(page.head, row.prompts, is_shared=False).replace("</header>", f"{links}</header>")
         contents = (

@@ -21,6 +21,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from acp_proxy.cli.common import is_usual, shorten_ids, write_command
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.store.sessions import ListedSession, Reading, Sessions
 from acp_proxy.tools.export import html, index_page
@@ -82,6 +83,8 @@ class _Site:
     def __init__(self, root: Path, place: str) -> None:
         self._root = root
         self._home = os.path.expanduser("~")
+        self._options = [] if is_usual(root) else ["--store", str(root)]
+        """With these, other commands use the same store."""
         self._pages = Pages(place)
         self._waiting = WaitingConversations()
         self._turns = KnownTurns()
@@ -201,7 +204,12 @@ class _Site:
             for turn in hider.hide_in_turns([piece.turn])
         ]
         first = locate_piece(part.pieces[0]) if part.pieces else (1, 0)
-        return SessionPage(row, head, pieces, first, part.next, reading.size)
+        id = shorten_ids(store, [row])[row.selector]
+        commands = [
+            write_command("show", [id], *self._options),
+            write_command("continue", [id], "--with", "AGENT", *self._options),
+        ]
+        return SessionPage(row, head, pieces, first, part.next, reading.size, commands)
 
     def show_contents(self, request: Request) -> Response:
         with self._reading(request) as (_, row, reading):

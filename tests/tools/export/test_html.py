@@ -135,6 +135,21 @@ def test_a_turn_tells_how_long_it_took_and_its_model_if_there_were_several() -> 
     )
 
 
+def test_the_agent_is_named_once_in_a_turn_without_its_scope() -> None:
+    scoped = replace(HEAD, agent={"name": "@agentclientprotocol/claude-agent-acp"})
+    told = render_page(
+        turn(said("user", "a"), said("agent", "b"), call("ls"), said("agent", "c")),
+        turn(said("agent", "d"), number=2),
+        head=scoped,
+    )
+    assert re.findall(r'<div class="(who|hidden)">([^<]*):</div>', told) == [
+        ("hidden", "User"),
+        ("who", "claude-agent-acp"),
+        ("hidden", "claude-agent-acp"),
+        ("who", "claude-agent-acp"),
+    ]
+
+
 def test_times_are_local_with_the_zone_at_the_beginning(zone: Callable[[str], None]) -> None:
     zone("Asia/Kolkata")
     told = words(render_page(replace(turn(said("user", "hello")), at="2026-11-20T20:15:02.123Z")))

@@ -137,7 +137,8 @@ def test_a_conversation_is_shown_as_the_export_shows_it(store: Both, browser: Br
     assert page.count('<section class="turn"') == 2
     assert "Call 1." in page
     assert 'id="turn-2"' in page
-    assert "<code>acp-proxy show s</code> · <code>acp-proxy continue s --with AGENT</code>" in page
+    place = f"--store {store.root}"
+    assert f"<code>acp-proxy show s {place}</code> · <code>acp-proxy continue s --with AGENT {place}</code>" in page
 
 
 def test_a_long_conversation_comes_in_parts_without_a_gap(store: Both, browser: Browser) -> None:
