@@ -359,8 +359,8 @@ def test_a_misspelt_word_is_answered_with_the_one_that_is_there(store: Both) -> 
     with_store = ["--store", str(store.root)]
     for words, near in ((["logn"], ["login"]), (["cokie", "page"], ["cookie", "page"]), (["thnaks"], ["thanks"])):
         told = run(store, *words).stderr.splitlines()
-        assert told[0] == f"Did you mean: {shell_quote.joined(['acp-proxy', 'search', *near, *with_store])}"
-        assert "Nothing matches" in told[1]
+        assert told[1] == f"Did you mean: {shell_quote.joined(['acp-proxy', 'search', *near, *with_store])}"
+        assert "Nothing matches" in told[0]
         assert run(store, *near).exit_code == 0
     assert "Did you mean" not in run(store, "zebra").stderr
     assert "Did you mean" not in run(store, "cokie", "hello").stderr  # no turn has both
@@ -369,7 +369,8 @@ def test_a_misspelt_word_is_answered_with_the_one_that_is_there(store: Both) -> 
 
 def test_operators_of_other_searches_are_said_to_be_words(store: Both) -> None:
     two_sessions(store)
-    assert run(store, "login", "OR", "nothing").stderr.startswith("OR is searched as a word: there are no operators.\n")
+    told = run(store, "login", "OR", "nothing").stderr.splitlines()
+    assert told[1] == "OR is searched as a word: there are no operators."
 
 
 def test_no_match_in_a_part_does_not_advise_to_search_another(store: Both) -> None:

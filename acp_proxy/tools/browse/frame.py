@@ -21,7 +21,8 @@ _LEAST_TITLE = 30
 _LEAST_TITLE_ASKED = 16
 _GAP = "  "
 _LEAST_DIRECTORY, _MOST_DIRECTORY = 8, 30
-_MOST_AGENT = 12
+_MOST_AGENT, _MOST_AGENT_WIDE, _WIDE = 12, 20, 100
+"""The columns of an agent's name, and those in a terminal of so many columns or more."""
 _KEYS = (
     "Enter read",
     "^R rename",
@@ -132,7 +133,8 @@ def _format_filter(state: BrowseState, look: FrameLook) -> str:
 
 def _measure_columns(rows: Sequence[ListedSession], look: FrameLook) -> tuple[int, int, int]:
     """The widths of titles, agents and directories. A narrow terminal does not show the last two: 0."""
-    agent = min(max((cell_len(_clean(name_agent(row.agent), look)) for row in rows), default=0), _MOST_AGENT)
+    widest = max((cell_len(_clean(name_agent(row.agent), look)) for row in rows), default=0)
+    agent = min(widest, _MOST_AGENT if look.width < _WIDE else _MOST_AGENT_WIDE)
     room = look.width - 2 - max((len(_format_when(row, look)) for row in rows), default=0) - len(_GAP)
     agent = agent if room - agent - len(_GAP) >= _LEAST_TITLE else 0
     room -= agent + len(_GAP) if agent else 0

@@ -175,7 +175,8 @@ def search(
             else:
                 text = _explain_no_hits(words, tries, path, parts, options)
                 if words and not (parts or wants_calls or as_json):
-                    text = _suggest_words(opened, request, words, options) + text
+                    first, *rest = text.split("\n")
+                    text = "\n".join(filter(None, [first, _suggest_words(opened, request, words, options), *rest]))
             print_on_stderr(text)
             raise typer.Exit(1)
         if not result.is_all and not as_json:
@@ -274,9 +275,9 @@ def _suggest_words(store: Sessions, request: "SearchRequest", words: list[str], 
 
     single = " ".join(words).split()
     if any(word in _OPERATORS for word in single):
-        return f"{', '.join(sorted(_OPERATORS & set(single)))} is searched as a word: there are no operators.\n"
+        return f"{', '.join(sorted(_OPERATORS & set(single)))} is searched as a word: there are no operators."
     near = correct_words(store, request, single)
-    return f"Did you mean: {sanitize.make_line(write_command('search', near, *options))}\n" if near is not None else ""
+    return f"Did you mean: {sanitize.make_line(write_command('search', near, *options))}" if near is not None else ""
 
 
 def _write_show_command(store: Sessions, hit: "Hit", id: str, options: list[str]) -> str:

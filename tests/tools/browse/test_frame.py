@@ -113,6 +113,7 @@ def test_a_narrow_terminal_has_room_for_the_title_before_the_agent() -> None:
     assert "claude" not in shown(BrowseState((row,)), replace(LOOK, width=41))[1]
     long = structs.replace(ROW, agent="an-agent-with-a-long-name-4f1c2a3b4c5d6e7f")
     assert "  an-agent-wi…  ~" in shown(BrowseState((long,)))[1]
+    assert "  an-agent-with-a-lon…  ~" in shown(BrowseState((long,)), replace(LOOK, width=100))[1]
 
 
 @pytest.mark.parametrize(("width", "keys"), [(40, "Enter read  ^R rename  ? keys  Esc quit"), (20, "? keys  Esc quit")])
