@@ -132,7 +132,7 @@ def list_sessions(
                     say(block)
         else:
             _show(opened, chain(first, rows), is_long=long)
-        if words and not first:
+        if not first and (words or explain_unknown_agent(opened, agent)):
             raise typer.Exit(1)
 
 

@@ -1,10 +1,13 @@
 """``acp-proxy restore``: bring deleted sessions back."""
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from datetime import datetime
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from acp_proxy.cli import completion
 from acp_proxy.cli.common import (
@@ -15,7 +18,7 @@ from acp_proxy.cli.common import (
     report_errors,
     shorten_ids,
 )
-from acp_proxy.cli.pager import find_screen
+from acp_proxy.cli.pager import Screen, find_screen
 from acp_proxy.errors import NewerFormat, NoSuchSession, Unreadable
 from acp_proxy.store.sessions import (
     DeletedSession,
@@ -136,9 +139,31 @@ def _list(store: Sessions, deleted_sessions: list[DeletedSession], as_json: bool
     elif not deleted_sessions:
         typer.echo(f"{NOTHING_DELETED.capitalize()}.", err=True)
     else:
-        for text in _format_lines(store, deleted_sessions):
+        target = find_screen()
+        is_table = target.is_terminal
+        for text in (
+            _format_table(store, deleted_sessions, target) if is_table else _format_lines(store, deleted_sessions)
+        ):
             typer.echo(text)
-        typer.echo("To restore one: acp-proxy restore SESSION", err=True)
+        when = "WHEN is the time of the delete. " if is_table else ""
+        typer.echo(f"{when}To restore one: acp-proxy restore SESSION", err=True)
+
+
+def _format_table(store: Sessions, deleted_sessions: list[DeletedSession], target: Screen) -> Iterator[str]:
+    """As ``list`` shows sessions, with the times of the deletes."""
+    from acp_proxy.views import session_table  # imported late, as list does
+
+    short = session_lines.shorten_selectors(deleted_sessions, ())
+    rows, ids = list[ListedSession](), dict[str, str]()
+    for each, row in _read_each(store, deleted_sessions):
+        rows.append(replace(row, updated=each.at))
+        ids[row.selector] = short[each.selector]
+    now, home = datetime.now().astimezone(), os.path.expanduser("~")
+    agents = session_lines.name_agents({row.agent for row in rows})
+    look = session_table.ListLook(target.width, target.colours, now, home, target.forms, agents)
+    table = session_table.make_table(rows, ids, look)
+    yield table.format_heading()
+    yield from table.format_rows(rows, ids)
 
 
 def _format_lines(store: Sessions, deleted_sessions: list[DeletedSession]) -> list[str]:

@@ -19,7 +19,8 @@ def parse_seconds(option: str, text: str) -> float:
     """Raises UsageError."""
     found = parse_period(text)
     if found is None:
-        raise UsageError(f"{option} takes a number followed by s, m, h, d or w, such as 7d, not {text!r}")
+        days = f". For days: {text}d" if text.isascii() and text.isdecimal() else ""
+        raise UsageError(f"{option} takes a number followed by s, m, h, d or w, such as 7d, not {text!r}{days}")
     return found
 
 

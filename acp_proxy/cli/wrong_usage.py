@@ -24,6 +24,7 @@ _NUMBERS = {
 """What to write instead of a wrong number, by the parsing library's message."""
 INSTEAD = {
     ("list", "--all"): "acp-proxy list; for the archived ones: --archived",
+    ("list", "--deleted"): "acp-proxy restore",
     ("browse", ""): "type the words there, or: acp-proxy search WORDS",
     ("config", ""): "write it into the file that acp-proxy config names",
     ("export", "--html"): "--format html",
@@ -34,6 +35,8 @@ INSTEAD = {
     ("export", "--last"): "acp-proxy export last",
 }
 """What to write instead of a frequent wrong option, by command and option; "": instead of a word too many."""
+_OF_COMMANDS = ("--agent", "--here", "--json", "--store", "-a", "-H")
+"""Options of many commands, which some people write before the command."""
 _SYNONYMS = {
     "archive": "hide",
     "blame": "annotate who",
@@ -92,6 +95,8 @@ def _explain(problem: Any) -> str:
             return _explain_missing(problem)
         case "NoSuchOption":
             text = f"there is no option {problem.option_name}."
+            if problem.ctx is not None and problem.ctx.parent is None and problem.option_name in _OF_COMMANDS:
+                return f"{text} It goes behind the command: acp-proxy list {problem.option_name} …"
             if instead := INSTEAD.get((command, problem.option_name)):
                 return f"{text} Instead: {instead}"
             if near := _find_near(problem.option_name, problem.possibilities or []):

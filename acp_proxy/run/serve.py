@@ -14,7 +14,6 @@ from msgspec import Struct
 from acp_proxy import __version__, own_command
 from acp_proxy.config import options
 from acp_proxy.errors import StoreRefused, UsageError
-from acp_proxy.installation import explain_no_mcp
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.proxy.capabilities import Modes, Settings
 from acp_proxy.proxy.connection import Connection
@@ -207,6 +206,8 @@ def _find_recall(root: Path) -> tuple[str, ...]:
     from importlib.util import find_spec
 
     if find_spec("mcp") is None:
+        from acp_proxy.installation import explain_no_mcp
+
         warn(explain_no_mcp())
         return ()
     return tuple(own_command.child_command("acp_proxy", "mcp", "--store", os.path.abspath(root)))

@@ -38,7 +38,8 @@ def store(tmp_path: Path) -> Store:
 )
 def test_every_command_accepts_the_usual_name_of_an_agent(store: Store, agent: str, found: list[str]) -> None:
     folders = [file_name(each) for each in found]
-    assert [row["agent"] for row in told(store, "list", "--agent", agent)] == folders
+    listed = run(store, "list", "--agent", agent, "--json")
+    assert (listed.exit_code, [row["agent"] for row in json.loads(listed.stdout)]) == (not found, folders)
     searched = run(store, "search", "said", "--agent", agent, "--json")
     assert [row["agent"] for row in json.loads(searched.stdout)] == folders
     assert {each["agent"] for each in told(store, "stats", "--agent", agent)["agents"]} == set(folders)
@@ -82,7 +83,7 @@ def test_agents_with_the_same_session_are_shown_with_their_scopes(store: Store) 
 @pytest.mark.parametrize("words", [("list",), ("stats",), ("stats", "--tokens"), ("search", "hello")])
 def test_an_unknown_agent_is_answered_with_those_that_there_are(store: Store, words: tuple[str, ...]) -> None:
     result = run(store, *words, "--agent", "nobody")
-    assert (result.exit_code, result.stdout) == (words[0] == "search", "")
+    assert (result.exit_code, result.stdout) == (words[0] in ("search", "list"), "")
     names = "claude-agent-acp, claude-code-acp, github-copilot"
     assert result.stderr == f"No agent called 'nobody' has sessions here. Those that have: {names}\n"
 

@@ -250,6 +250,10 @@ def test_editor_names_the_adapter_of_a_program_that_does_not_speak_the_protocol(
         (["list", "--branh", "x"], "there is no option --branh. Did you mean --branch?"),
         (["--foo"], "there is no option --foo. To see all: acp-proxy --help"),
         (["list", "--limit"], "--limit needs a value behind it."),
+        (
+            ["--store", "x", "list"],
+            "there is no option --store. It goes behind the command: acp-proxy list --store …",
+        ),
     ],
 )
 def test_an_unknown_option_is_told_with_those_that_are_near(words: list[str], told: str) -> None:

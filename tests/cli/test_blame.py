@@ -113,6 +113,25 @@ def test_what_is_not_known_is_said(store: Store, file: Path) -> None:
     assert result.stderr == "Not known: s turn 1 edited it without a diff.\n"
 
 
+def test_a_command_that_names_the_file_is_named_where_no_session_wrote_the_lines(store: Store, file: Path) -> None:
+    def ran(call: str, line: str) -> list[dict[str, Any]]:
+        about: dict[str, Any] = {"title": line, "kind": "execute", "rawInput": {"command": line}}
+        return [begun(call, **about), ended(call)]
+
+    keep(store, file, "s", ran("1", "printf 1 >a.py"), ran("2", "cat b-a.py"), *(ran(f"{n}", "wc a.py") for n in "345"))
+    keep(store, file.parent.parent / "else" / "a.py", "t", ran("1", "printf 1 > a.py"))
+    file.write_text("1\n")
+    result = run(store, str(file))
+    assert result.stdout == "no session: 1\n"
+    assert [line.split(" ran ")[0] for line in result.stderr.splitlines()] == [
+        *(f"Not known: s turn {turn}" for turn in (5, 4, 3)),
+        "Earlier commands that name it: 1",
+    ]
+    assert {each["cause"] for each in json.loads(printed(store, str(file), "--json"))["unclear"]} == {"command"}
+    keep(store, file, "u", edited("1", "a.py", "0\n", "1\n"), day=1)
+    assert run(store, str(file)).stderr == ""
+
+
 def test_a_session_of_another_directory_wrote_what_it_wrote_here_and_is_shown_with_it(store: Store, file: Path) -> None:
     edits = edited("1", "../tree/a.py", None, "one\n"), edited("2", str(file), "one\n", "one\ntwo\n")
     keep(store, file.parent.parent / "beside" / "b.py", "s", *edits)
@@ -174,6 +193,11 @@ def test_a_commit_is_shown_beside_a_line(store: Store, file: Path) -> None:
 def test_a_directory_and_a_missing_file_are_explained(store: Store, file: Path) -> None:
     assert run(store, str(file.parent)).exit_code == 1
     assert run(store, str(file)).exit_code == 1
+
+
+def test_a_line_behind_the_end_is_refused_with_the_number_of_lines(store: Store, file: Path) -> None:
+    file.write_text("1\n")
+    assert "the file has 1 line. Give" in run(store, f"{file}:99").stderr
 
 
 def test_a_file_that_does_not_exist_is_named(store: Store, file: Path) -> None:

@@ -267,6 +267,20 @@ def test_forms_of_the_output_exclude_each_other(store: Store, tree: Path) -> Non
     assert run(store, "s", "--stat", "--json").exit_code == 2
 
 
+def test_the_patch_may_go_into_a_file(store: Store, tree: Path, tmp_path: Path) -> None:
+    keep(store, tree, edited("1", "app.py", "one\ntwo\n", "one\n2\n"), edited("2", "new.py", None, "new\n"))
+    patch = tmp_path / "x.patch"
+    assert run(store, "s", "--output", str(patch)).stdout == f"{patch}\n"
+    assert patch.read_text() == PATCH
+    assert (run(store, "s", "-o", str(patch)).exit_code, run(store, "s", "-o", str(patch), "--force").exit_code) == (
+        1,
+        0,
+    )
+    assert run(store, "s", "-o", str(patch), "--stat").exit_code == 2
+    assert run(store, "s", "elsewhere.py", "-o", str(tmp_path / "none")).exit_code == 0
+    assert not (tmp_path / "none").exists()
+
+
 def test_show_lists_the_changed_files(store: Store, tree: Path) -> None:
     keep(store, tree, edited("1", "a", "0\n", "1\n"), edited("2", "b", None, "x\n"))
     shown = Command("show")

@@ -121,6 +121,7 @@ def test_a_period_before_all_time_matches_nothing(store: Store) -> None:
     [
         ([], "--older-than"),
         (["--older-than", "soon"], "--older-than"),
+        (["--older-than", "90"], "For days: 90d"),
         (["--max-size", "much"], "--max-size"),
         (["--older-than", "", "--deleted", "--yes"], "--older-than"),
         (["--max-size", "", "--keep", "0", "--yes"], "--max-size"),

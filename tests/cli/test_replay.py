@@ -72,6 +72,14 @@ def test_a_session_is_shown_compressed_or_not(tmp_path: Path) -> None:
     assert shown(compressed, "--speed", "0").stdout == plain.stdout
 
 
+@pytest.mark.parametrize(("words", "numbers"), [("2", "2"), ("2-", "23"), ("-1", "3"), ("1-2", "12")])
+def test_some_turns_are_shown(tmp_path: Path, words: str, numbers: str) -> None:
+    path = file(tmp_path, *(line for n in (1, 2, 3) for line in turn(n, at=n)))
+    said = shown(path, "--speed", "0", "--turn", words).stdout
+    assert re.findall(r"> prompt (\d)", said) == re.findall(r"end (\d)", said) == [*numbers]
+    assert "there is no such turn" in shown(path, "--turn", "4").stderr
+
+
 class Clock:
     """A clock that advances only while something waits for it."""
 

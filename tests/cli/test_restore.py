@@ -14,6 +14,7 @@ import pytest
 from acp_proxy.store.store import Store
 from tests import forked
 from tests.cli.commands import printed, refused, run, titles, told, words_in
+from tests.cli.terminal import on_terminal
 from tests.stored import EPOCH, contents, store_session
 
 SECONDS = 60.0
@@ -156,6 +157,16 @@ def test_softly_deleted_sessions_are_listed_and_restored(store: Store) -> None:
     result = run(store, "restore")
     assert (result.exit_code, result.stdout, "can be restored" in result.stderr) == (0, "", True)
     assert told(store, "restore") == []
+
+
+def test_on_a_terminal_deleted_sessions_have_the_columns_of_list(store: Store) -> None:
+    where = ("--store", str(store.root))
+    heading, *_ = on_terminal("list", *where, settings={"NO_COLOR": "1"}).splitlines()
+    printed(store, "delete", "abc-1", "--yes")
+    shown, row, advice = on_terminal("restore", *where, settings={"NO_COLOR": "1"}).splitlines()
+    assert shown.split() == heading.split()
+    assert (row.split()[0], row[row.index("now") :].split()[0]) == ("abc-1", "now")
+    assert advice == "WHEN is the time of the delete. To restore one: acp-proxy restore SESSION"
 
 
 def test_softly_deleted_sessions_of_one_id_have_names_in_the_list(store: Store) -> None:

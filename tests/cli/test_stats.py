@@ -41,13 +41,13 @@ def store(tmp_path: Path) -> Store:
 
 PIPED = """\
 agent  2023-11  1 session  1 turn  30.0 kB
-claude  2023-12  1 session  1 turn  900 tokens added to contexts  0.0010 EUR  2.0 MB
-claude  2023-11  1 session  2 turns  1500 tokens added to contexts  1.25 USD  10.0 kB
-all  3 sessions  4 turns  2400 tokens added to contexts  0.0010 EUR + 1.25 USD  2.0 MB
+claude  2023-12  1 session  1 turn  900 context  0.0010 EUR  2.0 MB
+claude  2023-11  1 session  2 turns  1,500 context  1.25 USD  10.0 kB
+all  3 sessions  4 turns  2,400 context  0.0010 EUR + 1.25 USD  2.0 MB
 """
 
 WIDE = """\
-           sessions  turns  tokens  context                   cost     size
+           sessions  turns  tokens  context                   cost     size  turns
 agent
   2023-11         1      1       -        -                      -  30.0 kB  ██████████
 claude
@@ -56,16 +56,16 @@ claude
 all               3      4       -    2,400  0.0010 EUR + 1.25 USD   2.0 MB
 """
 
-NARROW = "".join(f"{line.rstrip(' █')}\n" for line in WIDE.splitlines())
+NARROW = "".join(f"{line.removesuffix('  turns').rstrip(' █')}\n" for line in WIDE.splitlines())
 
 TOO_NARROW = """\
 agent  2023-11  1 session  1 turn  30.0 kB
 claude  2023-12  1 session  1 turn  900
-tokens added to contexts  0.0010 EUR  2.0 MB
-claude  2023-11  1 session  2 turns  1500
-tokens added to contexts  1.25 USD  10.0 kB
-all  3 sessions  4 turns  2400 tokens added
-to contexts  0.0010 EUR + 1.25 USD  2.0 MB
+context  0.0010 EUR  2.0 MB
+claude  2023-11  1 session  2 turns  1,500
+context  1.25 USD  10.0 kB
+all  3 sessions  4 turns  2,400 context
+0.0010 EUR + 1.25 USD  2.0 MB
 """
 
 
@@ -74,18 +74,18 @@ def test_a_pipe_gets_one_line_per_month_with_named_figures(store: Store) -> None
 
 
 BY_DAY = """\
-2023-12-14  1 session  1 turn  900 tokens added to contexts  0.0010 EUR  2.0 MB
-2023-11-14  2 sessions  3 turns  1500 tokens added to contexts  1.25 USD  40.0 kB
-all  3 sessions  4 turns  2400 tokens added to contexts  0.0010 EUR + 1.25 USD  2.0 MB
+2023-12-14  1 session  1 turn  900 context  0.0010 EUR  2.0 MB
+2023-11-14  2 sessions  3 turns  1,500 context  1.25 USD  40.0 kB
+all  3 sessions  4 turns  2,400 context  0.0010 EUR + 1.25 USD  2.0 MB
 """
 BY_PROJECT = """\
-/project  3 sessions  4 turns  2400 tokens added to contexts  0.0010 EUR + 1.25 USD  2.0 MB
-all  3 sessions  4 turns  2400 tokens added to contexts  0.0010 EUR + 1.25 USD  2.0 MB
+/project  3 sessions  4 turns  2,400 context  0.0010 EUR + 1.25 USD  2.0 MB
+all  3 sessions  4 turns  2,400 context  0.0010 EUR + 1.25 USD  2.0 MB
 """
 BY_AGENT = """\
-claude  2 sessions  3 turns  2400 tokens added to contexts  0.0010 EUR + 1.25 USD  2.0 MB
+claude  2 sessions  3 turns  2,400 context  0.0010 EUR + 1.25 USD  2.0 MB
 agent  1 session  1 turn  30.0 kB
-all  3 sessions  4 turns  2400 tokens added to contexts  0.0010 EUR + 1.25 USD  2.0 MB
+all  3 sessions  4 turns  2,400 context  0.0010 EUR + 1.25 USD  2.0 MB
 """
 
 

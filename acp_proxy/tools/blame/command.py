@@ -30,7 +30,7 @@ from acp_proxy.store.same_directory import is_inside, resolve_directory
 from acp_proxy.store.sessions import ListedSession, Reading, Sessions, name_agent
 from acp_proxy.tools.blame.blame import WrittenLine, find_writers
 from acp_proxy.tools.blame.same_file import SameFile
-from acp_proxy.tools.changes.edits import Edit, Unclear, read_edits
+from acp_proxy.tools.changes.edits import CallSummary, Edit, Unclear, read_edits
 from acp_proxy.tools.changes.net import FileText, mark_parts, restore_line_ends, trace_edits
 from acp_proxy.tools.search.call_search import find_calls
 from acp_proxy.views import formatting, sanitize
@@ -38,6 +38,9 @@ from acp_proxy.views import formatting, sanitize
 _LARGEST_FILE_BYTES = 16 * 1024 * 1024
 """Bytes of a file whose lines are followed: larger ones are data."""
 _PROMPT_CHARACTERS = 100
+_SHOWN_COMMANDS = 3
+_COMMAND_WORD = re.compile(r"[^\s'\"`<>|;&()=]+")
+"""A word of a command line, also one behind ``>`` without a space."""
 _GIT_SECONDS = 20
 _BLAMED = re.compile(r"([0-9a-f]{40,64}) \d+ (\d+)(?: \d+)?")
 _MOST_TURNS = 1_000_000
@@ -53,12 +56,23 @@ class SessionTurn(Struct, frozen=True):
     prompt: str
 
 
+class NamingCommand(Struct, frozen=True):
+    """A command that names the file, and so may have written it: what a command changed is not recorded."""
+
+    session: ListedSession
+    turn: int
+    call: str
+    at: str
+    command: str
+
+
 class FileEdits(Struct):
-    """All edits of a file in all sessions, oldest first, and the turns they belong to."""
+    """All edits of a file in all sessions, oldest first, and the turns they belong to. ``commands``: newest first."""
 
     edits: list[Edit]
     turns: list[SessionTurn]
     unclear: list[tuple[ListedSession, Unclear]]
+    commands: list[NamingCommand]
     unreadable: int = 0
 
 
@@ -84,8 +98,11 @@ def blame(
         lines = _find_lines(path, text, found)
         if line is not None:
             if not 1 <= line <= len(lines):
-                raise AcpProxyError(f"{file}: the file has {len(lines)} lines. Give a smaller number.")
+                count = f"{len(lines)} line{'' if len(lines) == 1 else 's'}"
+                raise AcpProxyError(f"{file}: the file has {count}. Give a number from 1 to that.")
             lines = [lines[line - 1]]
+        if any(each.edit is not None for each in lines):  # most commands only read what an edit wrote
+            found.commands = []
         commits = _ask_git(path)
         if as_json:
             typer.echo(sanitize.format_json(_encode(path, lines, found, commits), indent=2))
@@ -96,6 +113,8 @@ def blame(
         for session, each in found.unclear:
             what = "edited it without a diff" if each.cause == "no-diff" else "did not finish an edit of it"
             print_on_stderr(f"Not known: {sanitize.make_line(session.selector)} turn {each.turn} {what}.")
+        for text in _format_commands(opened, found.commands):
+            print_on_stderr(text)
         if found.unreadable:
             print_on_stderr(f"{found.unreadable} sessions could not be read. Run: acp-proxy verify")
 
@@ -126,8 +145,8 @@ def _read_sessions(store: Sessions, path: str, agent: str) -> FileEdits:
     """The edits of the file in every session that has a call with it."""
     file = SameFile(path)
     dated_edits: list[tuple[str, SessionTurn, Edit]] = []
-    found = FileEdits([], [], [])
-    for row in _find_sessions(store, file, agent):
+    found = FileEdits([], [], [], [])
+    for row in _find_sessions(store, file, agent, found):
         try:
             with closing(store.open_listed(row)) as reading:
                 dated_edits += _read_session(store, row, reading, file, found)
@@ -140,18 +159,38 @@ def _read_sessions(store: Sessions, path: str, agent: str) -> FileEdits:
     return found
 
 
-def _find_sessions(store: Sessions, file: SameFile, agent: str) -> list[ListedSession]:
-    """The sessions that may have edited the file, oldest first."""
+def _find_sessions(store: Sessions, file: SameFile, agent: str, file_edits: FileEdits) -> list[ListedSession]:
+    """The sessions that may have edited the file, oldest first. Adds the commands that name it."""
+    name = os.path.basename(file.path)
+
+    def may_edit(call: CallSummary) -> bool:
+        return any(file.may_be(path) for _, path in call.files)
+
+    def is_naming(call: CallSummary) -> bool:
+        words = _COMMAND_WORD.findall(call.command) if name in call.command and call.result != "denied" else ()
+        return any(os.path.basename(word) == name for word in words)
+
     with begin_progress("Reading new transcripts", MOMENT) as bar:
-        calls = find_calls(
-            store, store.list_agents(agent), lambda call: any(file.may_be(path) for _, path in call.files), bar
-        )
-    if not calls:
+        found = find_calls(store, store.list_agents(agent), lambda call: may_edit(call) or is_naming(call), bar)
+    if not found:
         return []
     rows = {(row.agent, row.name): row for row in store.list_newest(agent)}
+    calls = {key for key, turns in found.items() if any(may_edit(call) for _, each in turns.values() for call in each)}
     # The calls of a subagent are in a transcript of its own, which does not say whose it is.
     agents_with_others = {agent for agent, name in calls if (agent, name) not in rows}
     where = resolve_directory(os.path.dirname(file.path))
+    file_edits.commands = sorted(
+        (
+            NamingCommand(row, turn, call.call, call.at, call.command)
+            for key, turns in found.items()
+            if (row := rows.get(key)) is not None and _is_above(row, where)
+            for turn, (_, its_calls) in turns.items()
+            for call in its_calls
+            if is_naming(call)
+        ),
+        key=lambda each: (each.at, each.turn),
+        reverse=True,
+    )
     return [
         row for key, row in rows.items() if key in calls or (row.agent in agents_with_others and _is_above(row, where))
     ][::-1]
@@ -260,6 +299,17 @@ def _format(
             yield f"  {line.number:>{width}}  {commit}{sanitize.make_line(line.text.rstrip())}".rstrip()
 
 
+def _format_commands(store: Sessions, commands: Sequence[NamingCommand]) -> Iterator[str]:
+    shown = commands[:_SHOWN_COMMANDS]
+    ids = shorten_ids(store, [each.session for each in shown]) if shown else {}
+    for each in shown:
+        text = sanitize.join_lines(each.command)[:_PROMPT_CHARACTERS]
+        who = f"{sanitize.make_line(ids[each.session.selector])} turn {each.turn}"
+        yield f"Not known: {who} ran a command that names it; what it changed is not recorded: {text}"
+    if len(commands) > len(shown):
+        yield f"Earlier commands that name it: {len(commands) - len(shown)}"
+
+
 def _format_ranges(numbers: Sequence[int]) -> str:
     """``1-3, 7``."""
     ranges: list[list[int]] = []
@@ -287,6 +337,16 @@ def _encode(
                 "cause": each.cause,
             }
             for row, each in file_edits.unclear
+        ]
+        + [
+            {
+                "sessionId": each.session.session,
+                "agent": each.session.agent,
+                "turn": each.turn,
+                "toolCallId": each.call,
+                "cause": "command",
+            }
+            for each in file_edits.commands
         ],
     }
 

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -48,6 +49,10 @@ def diff(
     check: Annotated[
         bool, typer.Option("--check", help="Compare with the files as they are now; exit with 1 if any differs.")
     ] = False,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Write the patch into a file. Default: stdout.")
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show what a session changed, as a patch that git apply takes.
@@ -62,6 +67,8 @@ def diff(
     """
     if stat + name_only + check + as_json > 1:
         raise typer.BadParameter("--stat, --name-only, --check and --json exclude each other. Give one of them.")
+    if output and stat + name_only + check + as_json:
+        raise typer.BadParameter("--output is for the patch. Leave out --stat, --name-only, --check or --json.")
     with report_errors():
         wanted = values.parse_turns(turn)
         opened = open_store(store)
@@ -79,6 +86,8 @@ def diff(
             for change in shown:
                 if change.trouble not in describe.ELSEWHERE:
                     typer.echo(sanitize.make_line(change.path))
+        elif output and output != "-":
+            _write(shown, Path(output), force=force)
         else:
             _print(shown, find_screen(), stat=stat)
         _say_left_out(found, _NOT_THESE.format(shell_quote.quoted(session)) if files else _NOTHING)
@@ -130,6 +139,13 @@ def _print(changes: Sequence[FileChange], target: Screen, *, stat: bool) -> None
         with open_pager(target) as say:
             for text in _format_diffs(plain, target):
                 say(text)
+
+
+def _write(changes: Sequence[FileChange], path: Path, *, force: bool) -> None:
+    """Write the patch, if there is one: git apply takes no empty file. Raises AlreadyThere, NotWritable."""
+    if plain := [change for change in changes if change.trouble is None]:
+        output_files.write_file(path, (make_diff(change).encode() for change in plain), force=force)
+        typer.echo(sanitize.make_line(str(path)))  # as export does
 
 
 def _format_diffs(changes: Sequence[FileChange], target: Screen) -> Iterator[str]:

@@ -100,8 +100,10 @@ def _format_store(store: StoreReport) -> Iterator[tuple[str, str]]:
     if store.off is not None:
         yield "recording", f"off; {_ABOVE}"
         return
-    more = "with indexes and deleted sessions, which stats leaves out"
-    yield "size", f"{formatting.format_size(store.size)}, {more}; files: {store.files}"
+    parts = {"transcripts": store.transcripts, "deleted ones": store.deleted}
+    parts["index"] = store.size - sum(parts.values())
+    split = ", ".join(f"{what} {formatting.format_size(size)}" for what, size in parts.items())
+    yield "size", f"{formatting.format_size(store.size)}: {split}; files: {store.files}"
     yield "agents", str(store.agents)
     yield "sessions", str(store.sessions) if store.sessions is not None else "cannot be counted"
     if store.unreadable:

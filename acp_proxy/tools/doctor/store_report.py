@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from acp_proxy import shell_quote
 from acp_proxy.errors import AcpProxyError, Unreadable
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.doctor.advice import Advice
+from acp_proxy.transcript.private_files import JOURNAL_FILE
 
 ANSWER_SECONDS = 20.0
 """Seconds. Rebuilding the index of a large store takes several."""
@@ -30,7 +31,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """``sessions``: None if they cannot be counted. ``off``: why nothing can be recorded now."""
+    """``size``: of all files, in bytes; ``transcripts``, ``deleted``: of the transcripts, and of those that can be
+    restored. ``sessions``: None if they cannot be counted. ``off``: why nothing can be recorded now."""
 
     place: Path
     is_there: bool
@@ -42,6 +44,8 @@ class StoreReport:
     unreadable: tuple[tuple[Path, str], ...] = ()
     free: int | None = None
     off: str | None = None
+    transcripts: int = 0
+    deleted: int = 0
 
 
 def examine(root: Path) -> tuple[StoreReport, list[Advice]]:
@@ -78,6 +82,8 @@ def _examine(root: Path) -> tuple[StoreReport, list[Advice]]:
     if not store.is_made:
         return StoreReport(root, False), []
     files, size = _measure(root)
+    transcripts, deleted = (_measure(folder)[1] for folder in (store.layout.transcripts, store.layout.deleted))
+    transcripts -= _measure(store.layout.transcripts, JOURNAL_FILE)[1]
     free = shutil.disk_usage(root).free
     todo = []
     sessions = None
@@ -95,7 +101,8 @@ def _examine(root: Path) -> tuple[StoreReport, list[Advice]]:
     mode = _read_mode(root)
     if mode is not None and mode & 0o077:
         todo.append(Advice(f"Others can read {root}. Run: {shell_quote.joined(['chmod', '700', str(root)])}"))
-    return StoreReport(root, True, mode, files, size, len(store.list_agents()), sessions, unreadable, free), todo
+    report = StoreReport(root, True, mode, files, size, len(store.list_agents()), sessions, unreadable, free)
+    return replace(report, transcripts=transcripts, deleted=deleted), todo
 
 
 def _report_refusal(root: Path, why: str) -> tuple[StoreReport, list[Advice]]:
@@ -129,12 +136,15 @@ def _write(root: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _measure(root: Path) -> tuple[int, int]:
+def _measure(root: Path, name: str = "") -> tuple[int, int]:
+    """The number of files, of all or of those with a name, and their bytes. A missing directory has none."""
     files = size = 0
     for folder, _, names in os.walk(root):
-        for name in names:
+        for each in names:
+            if name not in ("", each):
+                continue
             try:
-                size += os.lstat(os.path.join(folder, name)).st_size
+                size += os.lstat(os.path.join(folder, each)).st_size
             except OSError:  # deleted in the meantime
                 continue
             files += 1

@@ -23,7 +23,6 @@ from acp_proxy.cli.common import (
     shorten_ids,
 )
 from acp_proxy.cli.output_files import make_directory, report_output_errors
-from acp_proxy.cli.pager import is_attended
 from acp_proxy.cli.progress import show_progress
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import NewerFormat, Unreadable, UsageError
@@ -78,8 +77,6 @@ def redact(
         masking = Masking(options.read_patterns(wanted) or [])
         if as_json and not (dry_run or yes):
             raise UsageError("--json cannot ask. Add --dry-run or --yes.")
-        if not (dry_run or yes or is_attended()):
-            raise UsageError("redact cannot ask, because stdin is not a terminal. Add --dry-run or --yes.")
         opened = open_store(store, change=not dry_run)
         chosen_rows = list_rows_of_agent(opened, agent) if agent else None
         if sessions:

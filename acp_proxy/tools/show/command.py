@@ -134,12 +134,7 @@ def _look(target: Screen, cwd: str | None) -> Callable[[Passage], Iterator[str]]
 
 def print_messages(reading: Reading, target: Screen, wanted: values.Turns) -> None:
     """Print each message of these turns as a line of JSON; without a choice, also what came before the first turn."""
-    first, last = wanted
-    if wanted != (1, None):
-        count = max((number for number, _ in number_turns(reading.read_lines())), default=0)
-        first, last = (count + first + 1,) * 2 if first < 0 else wanted
-        if not 1 <= first <= min(count, count if last is None else last):
-            raise _make_no_such_turn(count)
+    first, last = find_turns(reading, wanted) if wanted != (1, None) else wanted
     with open_pager(target) as say:
         for number, line in number_turns(reading.read_lines()):
             if last is not None and number > last:
@@ -187,6 +182,15 @@ def _save(path: Path, data: bytes) -> None:
         output_files.write_file(path, [data], force=False)
     except AlreadyThere:
         raise NothingToSave(f"{path} already exists. Choose another directory.") from None
+
+
+def find_turns(reading: Reading, wanted: values.Turns) -> values.Turns:
+    """The first and the last of these turns, counted from the beginning. Raises NoSuchTurn."""
+    count = max((number for number, _ in number_turns(reading.read_lines())), default=0)
+    first, last = (count + wanted[0] + 1,) * 2 if wanted[0] < 0 else wanted
+    if not 1 <= first <= min(count, count if last is None else last):
+        raise _make_no_such_turn(count)
+    return first, last
 
 
 def find_parts(reading: Reading, session: str, wanted: values.Turns, child: OpenChild) -> Iterator[Part]:

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
-from acp_proxy.cli import common, recordings
+from acp_proxy.cli import common, recordings, values
 from acp_proxy.cli.common import INTERRUPTED, AgentOption, StoreOption, report_errors
 from acp_proxy.cli.pager import find_screen
 from acp_proxy.protocol import acp, timestamps
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.sessions import Line, Reading
+from acp_proxy.tools.show.command import find_turns
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, Header
 from acp_proxy.views import formatting, sanitize
+from acp_proxy.views.conversation import number_turns
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -140,6 +142,7 @@ def replay(
     speed: Annotated[
         float, typer.Option(metavar="TIMES", min=0, help="Play this many times faster. 0: show everything at once.")
     ] = 1.0,
+    turn: values.TurnOption = "",
     max_pause: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="The longest pause, before --speed applies.")
     ] = MAX_PAUSE,
@@ -154,10 +157,13 @@ def replay(
 
     Example: acp-proxy replay last --speed 4
     """
+    with report_errors():
+        wanted = values.parse_turns(turn)
     with report_errors(), recordings.open_recording(session, store, agent) as (reading, header, title):
         try:
+            span = _find_span(reading, wanted)
             _say_heading(header, title)
-            _show(reading, speed, max_pause)
+            _show(reading, speed, max_pause, span)
         except KeyboardInterrupt:
             typer.echo("\x1b[0m")  # typer removes it if the output is not a terminal
             raise typer.Exit(INTERRUPTED) from None
@@ -169,20 +175,47 @@ def _say_heading(header: Header, title: str | None) -> None:
         common.print_on_stderr(sanitize.make_line(text))
 
 
-def _show(reading: Reading, speed: float, max_pause: float) -> None:
+_WHOLE = (0, None)
+
+
+def _find_span(reading: Reading, wanted: values.Turns) -> tuple[int, int | None]:
+    """The offsets in the transcript where these turns begin and end; None: its end. Raises NoSuchTurn."""
+    if wanted == (1, None):
+        return _WHOLE
+    first, last = find_turns(reading, wanted)
+    begin, before = None, 0
+    for number, line in number_turns(reading.read_lines()):
+        if number >= first and begin is None:
+            begin = before
+        if last is not None and number > last:
+            return begin or 0, before
+        before = line.end
+    return begin or 0, None
+
+
+def _show(reading: Reading, speed: float, max_pause: float, span: tuple[int, int | None]) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
     with Keyboard(wanted=console.is_terminal) as keys:
         if keys.is_there and console.is_dumb_terminal:
             typer.echo(_KEYS, err=True)
-        _Show(console, reading, keys, speed, max_pause).run()
+        _Show(console, reading, keys, speed, max_pause, span).run()
 
 
 class _Show:
     """One playback. A position in the transcript is an offset and a line number."""
 
-    def __init__(self, console: "Console", reading: Reading, keys: Keyboard, speed: float, max_pause: float) -> None:
+    def __init__(
+        self,
+        console: "Console",
+        reading: Reading,
+        keys: Keyboard,
+        speed: float,
+        max_pause: float,
+        span: tuple[int, int | None],
+    ) -> None:
+        """``span``: the offsets between which it shows; what is before is only read."""
         from acp_proxy.views.streaming import StreamPrinter
 
         self._console = console
@@ -198,6 +231,7 @@ class _Show:
         self._keys = keys
         self._speed = speed
         self._max_pause = max_pause
+        self._begins_at, self._ends_at = span
         self._turns: list[tuple[int, int]] = []
         """The position of each turn seen so far."""
         self._at = 0
@@ -219,7 +253,15 @@ class _Show:
             entry = line.entry
             if entry is None:
                 continue
+            if self._ends_at is not None and start >= self._ends_at:
+                return None
             is_prompt = _is_prompt(entry)
+            if start < self._begins_at:
+                before = entry.at
+                if is_prompt:
+                    self._begin((start, line.number))
+                self._skip(entry)
+                continue
             if is_skipping and not is_prompt:
                 self._skip(entry)
                 continue

@@ -99,8 +99,8 @@ def _shorten_group(name: str, home: str) -> str:
 
 def _format_line(name: str, month: str, usage: GroupUsage, tokens: int | None) -> str:
     parts = [name, month, _format_count(usage.sessions, "session"), _format_count(usage.turns, "turn")]
-    parts += [_format_count(tokens, "token")] if tokens is not None else []
-    parts += [f"{usage.context} tokens added to contexts"] if usage.context is not None else []
+    parts += [f"{_format_short(tokens)} token{'' if tokens == 1 else 's'}"] if tokens is not None else []
+    parts += [f"{_format_short(usage.context)} context"] if usage.context is not None else []
     parts += [format_money(usage)] if usage.cost else []
     return "  ".join(part for part in [*parts, formatting.format_size(usage.bytes)] if part)
 
@@ -133,7 +133,9 @@ def format_agent(folder: str) -> str:
 # --- The usage as a table with bars, for a terminal.
 
 
-_WIDEST_BAR, _SHORTEST_BAR = 20, 4
+_WIDEST_BAR = 20
+_BARS = "turns"
+"""The heading of the bars, and so their least width."""
 _GAP = 2  # columns between the figures and the bars
 _WIDEST_NAME = 24  # columns: leaves room for bars on a usual terminal
 _MONTH_WIDTH = len("  2026-11")
@@ -162,13 +164,15 @@ def _make_table(shown: UsageReport, bar_width: int = 0) -> Table:
     for at, name in enumerate(_COLUMNS):
         wide = max(cell_len(each[at]) for each in figures.values())
         table.add_column(name, justify="right", no_wrap=True, min_width=wide)
+    if has_bars := bar_width >= len(_BARS):
+        table.add_column(_BARS, no_wrap=True)
     for folder, each in shown.sections.items():
         if folder:
             table.add_row(Text(format_agent(folder), style="bold", no_wrap=True, overflow="ellipsis"))
         for row in each:
             bar = Bar(max(most, 1), 0, row.usage.turns, width=bar_width, color="cyan")
             label = Text(f"  {row.name}" if folder else _shorten(row.name), no_wrap=True)
-            table.add_row(label, *figures[id(row)], *([bar] if bar_width >= _SHORTEST_BAR else []))
+            table.add_row(label, *figures[id(row)], *([bar] if has_bars else []))
     table.add_row(Text("all", style="bold"), *figures[id(shown.total)])
     return table
 
