@@ -127,7 +127,7 @@ class ListedSession(Struct, frozen=True):
     def selector(self) -> str:
         """What selects it on a command line: its id, with a number if a newer session has that id now; or a copy's
         short id."""
-        return file_names.make_copy_id(self.agent, self.name, self.session) or self.full_selector
+        return file_names.make_selector(self.agent, self.name, self.session)
 
     @property
     def full_selector(self) -> str:

@@ -17,8 +17,8 @@ from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import GapReason, GitHead, NoteType
 from acp_proxy.transcript.file_names import (
-    find_aside_suffix,
-    make_copy_id,
+    ASIDE,
+    make_selector,
     name_before_delete,
     read_deletion_time,
 )
@@ -33,8 +33,8 @@ class DeletedSession(Struct, frozen=True):
     """A soft-deleted session.
 
     ``name``: its transcript's name while deleted. ``at``: when it was deleted. ``title``: the user's, if there is one.
-    ``selector``: what selects it on a command line, as in a list: the id, or a copy's short id. Only for the last
-    deleted one is that all; a number follows for others with the same.
+    ``selector``: what selects it on a command line, as a list had it (``file_names.make_selector``); the time of
+    the delete follows for all but the last deleted one of those with the same.
     ``until``: when it is removed; empty: never by itself.
     """
 
@@ -61,7 +61,7 @@ def list_deleted(layout: Layout) -> list[DeletedSession]:
         for name in names:
             session = delete.read_session(layout.soft_deleted_path(agent, name)) if name not in expired else None
             if session is not None:
-                selector = make_copy_id(agent, name_before_delete(name), session) or session
+                selector = make_selector(agent, name_before_delete(name), session)
                 title, until = state.titles.get(name), state.expiry.get(name, "")
                 found.append(DeletedSession(agent, name, session, read_deletion_time(name), title, selector, until))
     found.sort(key=lambda each: (each.at, each.name), reverse=True)
@@ -69,7 +69,7 @@ def list_deleted(layout: Layout) -> list[DeletedSession]:
     return [
         each
         if latest[each.agent, each.selector] == each.name
-        else replace(each, selector=each.selector + find_aside_suffix(each.name))
+        else replace(each, selector=each.selector + ASIDE + each.name.rpartition(ASIDE)[2])
         for each in found
     ]
 

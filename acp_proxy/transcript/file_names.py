@@ -54,6 +54,12 @@ def make_copy_id(folder: str, name: str, session: str) -> str | None:
     return COPY + digest(f"{folder}/{name}")[:_COPY_LENGTH] if proxy_ids.original(session) is not None else None
 
 
+def make_selector(folder: str, name: str, session: str) -> str:
+    """What shows a session and selects it on a command line, deleted or not: a copy's short id, else the id, with the
+    number of a transcript that was set aside. ``name``: its transcript's; of a soft-deleted one, the name before."""
+    return make_copy_id(folder, name, session) or session + find_aside_suffix(name)
+
+
 def make_uid() -> str:
     """A random uid for a new transcript: 128 bits, as hex digits."""
     return os.urandom(_UID_BYTES).hex()

@@ -94,6 +94,8 @@ def test_a_deleted_copy_is_restored_by_the_short_id_that_list_shows(store: Both)
     for row in rows:
         said = printed(store, "delete", row.selector, "--yes")
         assert f"acp-proxy restore {row.selector} --store" in said
+    pruned = printed(store, "prune", "--deleted", "--dry-run")
+    assert set(re.findall("copy-[0-9a-f]{8}", pruned)) == {row.selector for row in rows}
     assert re.findall("copy-[0-9a-f]{8}", printed(store, "restore")) == [row.selector for row in reversed(rows)]
     for row in rows:
         assert f"  {row.selector}\n" in run(store, "restore", row.selector[:10]).stderr

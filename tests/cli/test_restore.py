@@ -222,6 +222,10 @@ def test_a_restored_session_may_share_its_id_with_a_newer_one(store: Store) -> N
     result = run(store, "restore", "xyz")
     assert "newer session" in result.stderr
     assert titles(store)[:2] == ["newer words", "the words of xyz"]
+    for word in ("xyz", "xyz~1"):  # as list shows them
+        assert f"acp-proxy restore {shlex.quote(word)} " in printed(store, "delete", word, "--yes")
+    assert "  xyz~1  " in printed(store, "prune", "--deleted", "--dry-run")
+    assert "Restored: the words of xyz" in run(store, "restore", "xyz~1").stderr
 
 
 def test_a_reader_of_the_list_may_stop_early(store: Store) -> None:

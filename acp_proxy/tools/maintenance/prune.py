@@ -18,7 +18,7 @@ from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.soft_deleted import list_deleted
 from acp_proxy.store.store_index import StoreIndex
 from acp_proxy.transcript.appender import lock_unused
-from acp_proxy.transcript.file_names import compressed_path, find_aside_suffix, make_copy_id
+from acp_proxy.transcript.file_names import compressed_path, make_selector, name_before_delete
 
 IN_USE = "in use"
 """The reason for not pruning a session that is open, or was changed since it was chosen."""
@@ -61,9 +61,8 @@ class Candidate:
     @property
     def selector(self) -> str:
         """What selects it on a command line."""
-        if self.is_kept:
-            return self.session
-        return make_copy_id(self.agent, self.name, self.session) or self.session + find_aside_suffix(self.name)
+        name = name_before_delete(self.name) if self.is_kept else self.name
+        return make_selector(self.agent, name, self.session)
 
 
 def select_beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candidate]:
