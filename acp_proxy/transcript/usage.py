@@ -164,6 +164,18 @@ def read_quota(result: object) -> object:
     return acp.member(acp.member(result, "_meta"), "quota")
 
 
+def find_used_model(result: object) -> str:
+    """The model that the agent says it has used in a turn; of several, the one with the most tokens. Empty: none."""
+    used = acp.member(read_quota(result), "model_usage")
+    found: dict[str, float] = {}
+    for each in used if isinstance(used, list) else ():
+        if name := acp.text(each, "model"):
+            counts = acp.member(each, "token_count")
+            names = counts if isinstance(counts, Mapping) else ()
+            found[name] = sum(_number(counts, each) or 0 for each in names)
+    return max(found, key=lambda name: found[name], default="")
+
+
 def find_quarter(at: str) -> str:
     """The beginning of the quarter of an hour of a time in a transcript; of any other text, its beginning."""
     try:

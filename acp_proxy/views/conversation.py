@@ -23,6 +23,7 @@ from acp_proxy.replay.tool_calls import merge_updates
 from acp_proxy.store.sessions import AlikeLines, Line, Reading, read_as_v1
 from acp_proxy.transcript import rewinds, summary
 from acp_proxy.transcript.file_format import Entry, NoteType
+from acp_proxy.transcript.usage import find_used_model
 
 Speaker = Literal["user", "agent", "thought"]
 _SPEAKERS: dict[Role, Speaker] = {Role.USER: "user", Role.AGENT: "agent", Role.THOUGHT: "thought"}
@@ -104,12 +105,13 @@ class TurnEnd:
     """A turn ends.
 
     ``stop``: the protocol's stop reason, if known. ``error``: the error's text, if it failed. ``at``: the time of the
-    answer; empty if there is none.
+    answer; empty if there is none. ``model``: that the agent says it has used; None: it does not say.
     """
 
     stop: str | None
     error: str | None
     at: str = ""
+    model: str | None = None
 
 
 Part = TurnBegin | Item | TurnEnd
@@ -117,7 +119,8 @@ Part = TurnBegin | Item | TurnEnd
 
 @dataclass(slots=True)
 class ConversationTurn:
-    """A whole turn: ``number``, ``at`` and ``model`` as in ``TurnBegin``, the others as in ``TurnEnd``."""
+    """A whole turn: ``number`` and ``at`` as in ``TurnBegin``, the others as in ``TurnEnd``. ``model``: that at its
+    end, else at its beginning."""
 
     number: int
     at: str
@@ -155,6 +158,7 @@ def read_turns(reading: Reading, session: str, child: OpenChild = _open_no_child
                 turn = ConversationTurn(part.number, part.at, model=part.model)
             case TurnEnd():
                 turn.stop, turn.error, turn.ended = part.stop, part.error, part.at
+                turn.model = part.model or turn.model
                 yield turn
             case _:
                 add_item(turn.items, part)
@@ -225,6 +229,7 @@ class _PartReader:
         self._since = ""
         """When the first update came that the telling still holds back."""
         self._model: str | None = None
+        self._used_model: str | None = None
 
     def read(self, lines: Iterable[Line | AlikeLines]) -> Iterator[Part]:
         at = ""
@@ -264,8 +269,9 @@ class _PartReader:
     def _end_turn(self) -> Iterator[Part]:
         if self._is_open:
             yield from self._notes
-            yield TurnEnd(self._stop, self._error, self._answered_at)
+            yield TurnEnd(self._stop, self._error, self._answered_at, self._used_model)
             self._is_open, self._notes, self._stop, self._error, self._answered_at = False, [], None, None, ""
+            self._used_model = None
 
     def _take(self, lines: list[bytes], at: str) -> Iterator[Part]:
         for item in _read_items(lines):
@@ -306,6 +312,7 @@ class _PartReader:
 
     def _end_prompt(self, answer: object, at: str) -> None:
         error, self._answered_at = acp.member(answer, "error"), at
+        self._used_model = find_used_model(acp.member(answer, "result")) or None
         self._stop = acp.text(acp.member(answer, "result"), "stopReason")
         if error is not None:
             self._error = acp.text(error, "message") or "the prompt failed"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.errors import NewerFormat
+from acp_proxy.protocol import jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.sessions import Reading
 from acp_proxy.store.store import Store
@@ -284,3 +285,15 @@ def test_a_turn_knows_when_it_ended_and_the_model_it_began_with(tmp_path: Path) 
     [one, two] = turns_of(tmp_path, ("one", [changed]), ("two", []), error={"code": 1, "message": "no"})
     assert (one.model, two.model) == (None, "small")
     assert (one.ended, two.ended) == (STAMP, STAMP)
+
+
+def test_the_model_that_the_agent_says_it_used_counts_before_the_chosen_one(tmp_path: Path) -> None:
+    chosen = {"configOptions": [{"id": "model", "currentValue": "default", "options": []}]}
+    store = Store(tmp_path / "store")
+    path = store_session(store, "s", ("one", [{"sessionUpdate": "config_option_update", **chosen}]), ("two", []))
+    used = [{"model": "little", "token_count": {"input": 3}}, {"model": "opus", "token_count": {"input": 5, "x": "no"}}]
+    lines = path.read_bytes().splitlines(keepends=True)
+    answer = b'"end_turn"'
+    lines[-1] = lines[-1].replace(answer, answer + b',"_meta":{"quota":' + jsonrpc.dump({"model_usage": used}) + b"}")
+    path.write_bytes(b"".join(lines))
+    assert [turn.model for turn in read(store)] == [None, "opus"]

@@ -22,7 +22,7 @@ from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript.private_files import explain_unreadable
 from acp_proxy.transcript.reader import Line
 from acp_proxy.transcript.titles import clean
-from acp_proxy.transcript.usage import LARGEST_NUMBER, read_quota, read_usage
+from acp_proxy.transcript.usage import LARGEST_NUMBER, find_used_model, read_usage
 
 By = Literal["month", "day", "project", "agent", "model"]
 _FORMS = {"month": "%Y-%m", "day": "%Y-%m-%d"}
@@ -165,7 +165,7 @@ def _read_session(row: ListedSession, reading: Reading) -> _SessionUse:
             used, costs_before = "", len(found.costs)
         result = _find_result(entry)
         if result is not None and found.turns:
-            used = _find_used(result)
+            used = find_used_model(result)
             found.turns[-1] = (found.turns[-1][0], used or model)
             found.costs[costs_before:] = [
                 (at, used or chosen, currency, amount) for at, chosen, currency, amount in found.costs[costs_before:]
@@ -199,18 +199,6 @@ def _find_result(entry: Entry) -> object:
     update = acp.member(acp.member(entry.value, "params"), "update")
     is_state = entry.protocol != file_format.V1 and acp.update_kind(update) == update_kinds.STATE
     return update if is_state else None
-
-
-def _find_used(result: object) -> str:
-    """The model that the agent says it has used in a turn; of several, the one with the most tokens. Empty: none."""
-    used = acp.member(read_quota(result), "model_usage")
-    found: dict[str, float] = {}
-    for each in used if isinstance(used, list) else ():
-        if name := acp.text(each, "model"):
-            counts = acp.member(each, "token_count")
-            figures = counts.values() if isinstance(counts, dict) else ()
-            found[name] = sum(read_number(one, LARGEST_NUMBER) or 0 for one in figures)
-    return max(found, key=lambda name: found[name], default="")
 
 
 def _read_cost(entry: Entry) -> tuple[str, float] | None:

@@ -53,6 +53,7 @@ def cut_turns(parts: Iterable[Part]) -> Iterator[Piece]:
                 turn, continuation, size = ConversationTurn(part.number, part.at, model=part.model), 0, 0
             case TurnEnd():
                 turn.stop, turn.error, turn.ended = part.stop, part.error, part.at
+                turn.model = part.model or turn.model
                 yield Piece(turn, continuation)
             case _:
                 if len(turn.items) >= _ITEMS or size >= _SIZE:
