@@ -1,21 +1,32 @@
 """Settings of all tests, and the fixtures that several folders use. What else tests share, and its words:
 
 - `stored.py`: `store_session` writes a session as a recorder would have left it, with turns of a text and updates
-  (`chunk`); `running` is one whose turn has no answer. `Both` is a store with both faces, as the fixture `store`.
+  (`chunk`); `running` is one whose turn has no answer; `listed_ids` are the sessions that an editor's list shows.
+  `WholeStore` is a store with both faces, as the fixture `store`.
 - `client.py`: `Client` starts a command and is its editor: `request`, `notify`, `wait_for_update`, `list_updates`.
 - `agents.py`: small agents as commands. `scripted/`: an agent that does what a list of steps says.
 - `forked.py`: starts acp-proxy without its imports, for `Client` and all who run the command.
 - `conversation.py`: `CoreConversation` is a connection without processes. `client.say` and `agent.say` send as that
   side and return a `Step`: what is forwarded (`to_agent`, `to_client`), recorded (`kept`) and asked for (`asked`).
+  `SimulatedSession` is what its store would have of a session.
+- `comparison/telling.py`: a past and a replay in short forms: "> x" is the user's, "~ x" a thought, any other text the
+  agent's (`expand`). `transcript(*said)` lays out the past, `compared_replay(past, *said)` is a replay beside it.
+- `recording/recorder_harness.py`: `RecorderHarness` is a recorder over a real store: `begin`, `put` effects, and what
+  it has recorded (`kept`, `said`).
 - `passage.py`: `Passage` is the real relay, with a test at both ends: `say`, `hear`, `end`. `run/sides.py`:
-  `RelayConversation` is the relay with its recorder: `editor.say`, `agent.hear`, `open`, `turn`, `ask`.
-- `store/talk.py`: the lines of a transcript. `end_to_end/proxied.py`: an editor, acp-proxy and an agent as processes;
+  `RelayConversation` is the relay with its recorder: `editor.say`, `agent.hear`, `open`, `turn`, `ask`,
+  `transcript_items`. The pipes of a `Side` are called after who uses which end: `relay_reads_from`, `test_writes_to`.
+- `store/transcript_lines.py`: the lines of a transcript, as bytes. `redaction/made_up_secrets.py`: secrets of nobody.
+- `cli/commands.py`: the commands on a store, in this process: `run`, `printed` (stdout), `parsed_json`, `refused` (the
+  error), `ids` and `titles` of the list. `end_to_end/proxied.py`: an editor, acp-proxy and an agent as processes;
   `run` has a command print about their store, `list_said` tells who said what.
 - `strategies.py`: values for property tests. `pipes.py`, `posix.py`, `opened.py`: what differs by system.
 
-The methods of these classes are verbs. A small function that makes a value is called after the value: a message or a
-line (`prompt`, `answer`, `update`), a transcript (`laid`), a comparison (`told`), and so are those that read one back
-(`said`, `texts`, `kinds`). Each file defines its own, beside its tests.
+The grammar. The methods of these classes are verbs if they do something. A small function that makes a value is called
+after the value: a message or a line (`prompt`, `answer`, `update`), a transcript (`transcript`), a comparison
+(`compared_replay`), and so are those that read one back (`said`, `texts`, `kinds`). A participle says what became of
+the value: `told` are updates that were sent, `kept` what is recorded. What only one file needs is defined there, beside
+its tests.
 
 A subject has one home. What is decided is tested where it is decided, and what a command says where its words are;
 tests with processes try each kind once, for what only they show: that it reaches both sides, the disk and the next
@@ -39,7 +50,7 @@ from hypothesis import HealthCheck, settings
 
 from acp_proxy.config.config_file import VARIABLE
 from tests import forked, not_on_windows
-from tests.stored import Both
+from tests.stored import WholeStore
 from tests.tools.sync import servers
 
 forked.is_on = True
@@ -142,8 +153,8 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(root: Path) -> Both:
-    return Both(root)
+def store(root: Path) -> WholeStore:
+    return WholeStore(root)
 
 
 @pytest.fixture(params=["S3" if servers.PROGRAM else "folder"])

@@ -261,7 +261,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Stored:
+class SimulatedSession:
     """What the store has of a session. ``slow``: it is found when the test says so. ``says``: its messages.
 
     ``open``: a process has its transcript open to append. ``alias``: the agent's id of it.
@@ -337,7 +337,7 @@ class CoreConversation:
         self.client, self.agent = Side(self._read_client), Side(self._read_agent)
         self.all = Step()
         """All effects since the beginning."""
-        self.stored: dict[str, Stored] = {}
+        self.stored: dict[str, SimulatedSession] = {}
         self.rows: list[session_list.ListRow] = []
         self.titles: dict[str, str] = {}
         """The user's titles."""
@@ -420,11 +420,11 @@ class CoreConversation:
         self.core = undecided
         return step
 
-    def finish_lookup(self, id: object, stored: Stored | None = None) -> Step:
+    def finish_lookup(self, id: object, stored: SimulatedSession | None = None) -> Step:
         """A slow store has found the session."""
         return self.finish_lookup_by_id(requested(id), stored)
 
-    def finish_lookup_by_id(self, id: RequestId, stored: Stored | None = None) -> Step:
+    def finish_lookup_by_id(self, id: RequestId, stored: SimulatedSession | None = None) -> Step:
         return self._step(self._found(id, self.looked_up.pop(id, ""), stored))
 
     def send_replay(self, id: object, *said: Said) -> Step:
@@ -448,7 +448,7 @@ class CoreConversation:
         replay = self._replays.pop(id)
         assert replay.wanted is not None, f"nobody asked to replay {id}"
         wanted = replay.wanted
-        stored = self.stored.get(replay.session, Stored())
+        stored = self.stored.get(replay.session, SimulatedSession())
         comparison, size = stored.compared(wanted.updates), len(stored.says)
         compared = comparison if wanted.compares else None
         facts = compared.end_replay() if compared is not None else None
@@ -503,15 +503,17 @@ class CoreConversation:
     def _write(self, effect: TranscriptEffect) -> None:
         match effect:
             case BeginTranscript(session, origin=file_format.RECORDED):
-                self.stored[session] = Stored()
+                self.stored[session] = SimulatedSession()
             case BeginTranscript(session, parent=str(parent)):
-                self.stored[session] = self.stored.get(parent, Stored(complete=False))
+                self.stored[session] = self.stored.get(parent, SimulatedSession(complete=False))
             case BeginTranscript(session) if not (
-                there := self.stored.get(session, Stored(has_transcript=False))
+                there := self.stored.get(session, SimulatedSession(has_transcript=False))
             ).has_transcript:
-                self.stored[session] = Stored(complete=False, has_transcript=not there.deleted, deleted=there.deleted)
+                self.stored[session] = SimulatedSession(
+                    complete=False, has_transcript=not there.deleted, deleted=there.deleted
+                )
             case BeginTurn(session) if self.stored[session].deleted:
-                self.stored[session] = Stored(complete=False)
+                self.stored[session] = SimulatedSession(complete=False)
             case _:
                 pass
 
@@ -526,7 +528,7 @@ class CoreConversation:
             case FindSession(id, session) if session in self.aliases and session not in self.stored:
                 return self._decide(SessionFound(id, continued=self.aliases[session]), step)
             case FindSession(id, session):
-                stored = self.stored.get(session, Stored(has_transcript=False))
+                stored = self.stored.get(session, SimulatedSession(has_transcript=False))
                 self.kept_when_found[id] = self.all.kept + step.kept
                 if stored.slow:
                     self.looked_up[id] = session
@@ -535,7 +537,7 @@ class CoreConversation:
             case DecideLater(peer, lines):
                 return self._decide(LinesRead(peer, lines), step)
             case ReadPast(id, session, told, since):
-                stored = self.stored.get(session, Stored(has_transcript=False))
+                stored = self.stored.get(session, SimulatedSession(has_transcript=False))
                 comparison = stored.compared(told, since or 0) if stored.has_transcript else None
                 return self._decide(PastRead(id, session, comparison, len(stored.says)), step)
             case ListSessions():
@@ -594,7 +596,7 @@ class CoreConversation:
             case AddAlias(session, alias):
                 self.aliases[alias] = session
             case DeleteSession(session, asked):
-                self.stored[session] = Stored(deleted=True, has_transcript=False)
+                self.stored[session] = SimulatedSession(deleted=True, has_transcript=False)
                 return [Forward(Peer.CLIENT, jsonrpc.result(asked, {}), own=True)] if asked is not None else []
             case StartReplay(id):
                 assert not self._replays[id].is_started, f"{id} is replayed twice"
@@ -621,13 +623,13 @@ class CoreConversation:
 
     def _refused(self, asked: RequestId, session: str, is_known: bool) -> Forward | None:
         """The error for a session that does not exist."""
-        stored = self.stored.get(session, Stored(has_transcript=False))
+        stored = self.stored.get(session, SimulatedSession(has_transcript=False))
         if stored.deleted or not (is_known or stored.has_transcript):
             return Forward(Peer.CLIENT, own_messages.encode_not_found(asked, session), own=True)
         return None
 
-    def _found(self, id: RequestId, session: str, stored: Stored | None) -> SessionFound:
-        stored = stored or Stored()
+    def _found(self, id: RequestId, session: str, stored: SimulatedSession | None) -> SessionFound:
+        stored = stored or SimulatedSession()
         if stored.has_transcript and not stored.deleted and stored.trouble is None:
             self._replays[id] = _Replay(session)
             is_archived = session in self.archived - self.by_agent

@@ -18,7 +18,7 @@ EPOCH = 1_700_000_000.0
 RUN = "run000"
 
 
-class Both(Store, Sessions):
+class WholeStore(Store, Sessions):
     """Both interfaces of one store, for a test that records and then reads."""
 
 
@@ -69,6 +69,11 @@ def store_session(
     transcript.close()
     store.mark(store.choose_agent(None, agent, ""), session)
     return transcript.path
+
+
+def listed_ids(store: Store, agent: str = "agent", cwd: str | None = None) -> list[str]:
+    """The sessions of the list for an editor, in its order."""
+    return [row.session for row in store.list_page(agent, cwd, None, RUN).rows]
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import acp_proxy
 from acp_proxy import NoStore, NoSuchSession
 from acp_proxy.errors import AcpProxyError, UsageError
 from tests.client import TIMEOUT
-from tests.stored import EPOCH, Both, chunk, store_session
+from tests.stored import EPOCH, WholeStore, chunk, store_session
 
 PAGE = Path(__file__).parent.parent / "docs" / "python-api.md"
 SECONDS = TIMEOUT
@@ -23,7 +23,7 @@ DONE = {"sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "compl
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    store = Both(tmp_path / "store")
+    store = WholeStore(tmp_path / "store")
     store_session(store, "older", ("Hello", [chunk("Hi")]), agent="@scope/other", cwd="/elsewhere")
     updates = [chunk("Look", "agent_thought_chunk"), chunk("I "), chunk("will."), CALL, DONE, chunk("Done.")]
     store_session(store, "newer", ("Fix the login", updates), ("And now?", []), at=EPOCH + 60)

@@ -11,7 +11,7 @@ import pytest
 
 from acp_proxy import __version__
 from tests.client import TIMEOUT
-from tests.stored import Both, chunk, store_session
+from tests.stored import WholeStore, chunk, store_session
 
 SECONDS = TIMEOUT
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /dev/full")
@@ -100,7 +100,7 @@ COMMANDS = [
 
 def ran(tmp_path: Path, words: Sequence[str], streams: str) -> tuple[int, str]:
     """Run a command with streams redirected by a shell: its exit status, and what it writes to stderr."""
-    store = Both(tmp_path / "store")
+    store = WholeStore(tmp_path / "store")
     if not store.list_transcripts():
         store_session(store, "here", ("hello", [chunk("hello")]))
     command = shlex.join([sys.executable, "-m", "acp_proxy", *words])
@@ -138,7 +138,7 @@ def test_a_question_without_an_answer_is_not_a_yes(tmp_path: Path) -> None:
     assert said.endswith(
         "Nothing was changed.\nstdin is not a terminal, so there is no answer. To skip the question: --yes\n"
     )
-    assert Both(tmp_path / "store").list_all()
+    assert WholeStore(tmp_path / "store").list_all()
 
 
 def test_a_closed_output_pipe_ends_a_command_silently(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests import agents
 from tests.client import Client
 from tests.conversation import CoreConversation, line, request
 from tests.end_to_end.proxied import PROXY
-from tests.stored import Both, chunk, running, store_session
+from tests.stored import WholeStore, chunk, running, store_session
 from tests.tools.recall.asking import COMMAND, asked, asked_here, texts
 
 PAGE = Path(__file__).parent.parent / "docs" / "security.md"
@@ -60,11 +60,11 @@ def tree(path: Path) -> Path:
     return path
 
 
-def said(store: Both, session: str, cwd: Path) -> None:
+def said(store: WholeStore, session: str, cwd: Path) -> None:
     store_session(store, session, ("the heron", [chunk("lands")]), cwd=str(cwd))
 
 
-def reads(store: Both, scope: Scope, *sessions: str) -> set[str]:
+def reads(store: WholeStore, scope: Scope, *sessions: str) -> set[str]:
     """Those of these sessions that an agent can find, list and read; it must be able to do all or nothing."""
     lookup = RecallAnswers(store.root, scope)
     found, listed = lookup.answer_search("heron", "", 20), lookup.answer_list("", 20)
@@ -91,7 +91,7 @@ def test_recall_is_off() -> None:
     assert CoreConversation().initialize().client.say(opens).to_agent == line(opens)
 
 
-def test_the_tools_only_read(store: Both) -> None:
+def test_the_tools_only_read(store: WholeStore) -> None:
     """The server's tools only read. No argument of a tool names a directory, a store or a file."""
     said(store, "one", Path("/p"))
     before = [(path, path.read_bytes()) for path in store.root.glob("transcripts/**/*") if path.is_file()]
@@ -104,7 +104,7 @@ def test_the_tools_only_read(store: Both) -> None:
     assert arguments == {"query", "since", "limit", "id", "turns"}
 
 
-def test_only_the_work_tree_is_read(store: Both, project: Path, tmp_path: Path) -> None:
+def test_only_the_work_tree_is_read(store: WholeStore, project: Path, tmp_path: Path) -> None:
     """An agent reads the sessions of its directory and of the work tree around it, whichever agent they were with. It
     cannot find, list or read a session of another directory, even if it knows the id."""
     places = {"top": project, "inner": project / "a" / "b", "beside": tmp_path / "project-2", "above": tmp_path}
@@ -115,7 +115,7 @@ def test_only_the_work_tree_is_read(store: Both, project: Path, tmp_path: Path) 
     assert reads(store, EVERYWHERE, *places) == set(places)
 
 
-def test_a_repository_cannot_widen_it(store: Both, project: Path, tmp_path: Path) -> None:
+def test_a_repository_cannot_widen_it(store: WholeStore, project: Path, tmp_path: Path) -> None:
     """Nothing in a repository widens what is read. The nearest `.git` above the directory decides, and is not read; one
     further down makes it less."""
     said(store, "secret", tmp_path / "secret")
@@ -128,7 +128,7 @@ def test_a_repository_cannot_widen_it(store: Both, project: Path, tmp_path: Path
     assert reads(store, find_scope(str(inner)), "secret", "top") == set()
 
 
-def test_homes_are_no_work_trees(store: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_homes_are_no_work_trees(store: WholeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A home directory and a directory above one are no work trees, even with `.git`. An agent started there reads only
     the sessions of exactly that directory."""
     above = tree(tmp_path / "above")
@@ -142,7 +142,7 @@ def test_homes_are_no_work_trees(store: Both, tmp_path: Path, monkeypatch: pytes
         assert reads(store, find_scope(str(start)), "secret", "home") == shown
 
 
-def test_shared_directories_are_no_work_trees(store: Both, tmp_path: Path) -> None:
+def test_shared_directories_are_no_work_trees(store: WholeStore, tmp_path: Path) -> None:
     """The same holds for a directory that users share, such as /tmp (except on Windows)."""
     shared = tree(tmp_path / "shared")
     shared.chmod(0o1777)
@@ -151,7 +151,7 @@ def test_shared_directories_are_no_work_trees(store: Both, tmp_path: Path) -> No
         assert reads(store, find_scope(str(start)), "theirs") == set()
 
 
-def test_links_are_resolved(store: Both, project: Path, tmp_path: Path) -> None:
+def test_links_are_resolved(store: WholeStore, project: Path, tmp_path: Path) -> None:
     """Links are resolved. A link in a work tree opens no session of the directory to which it leads, and a work tree
     reached by a link is that work tree."""
     (tmp_path / "secret").mkdir()
@@ -164,7 +164,7 @@ def test_links_are_resolved(store: Both, project: Path, tmp_path: Path) -> None:
         assert reads(store, find_scope(str(start)), "secret", "through", "top") == {"top"}
 
 
-def test_nothing_in_a_repository_runs(store: Both, project: Path) -> None:
+def test_nothing_in_a_repository_runs(store: WholeStore, project: Path) -> None:
     """Nothing in a repository runs in the server. Python imports no module from the directory in which it is
     started."""
     trap = f"open({str(project / 'ran')!r}, 'w')\n"
@@ -176,7 +176,7 @@ def test_nothing_in_a_repository_runs(store: Both, project: Path) -> None:
     assert not (project / "ran").exists()
 
 
-def test_only_words_and_titles_are_given(store: Both) -> None:
+def test_only_words_and_titles_are_given(store: WholeStore) -> None:
     """An agent gets what you and the agents said, and titles of tool calls: no thoughts, and no input or output of
     tools."""
     updates = [chunk("a thought", "agent_thought_chunk"), CALL, chunk("lands")]
@@ -189,7 +189,7 @@ def test_only_words_and_titles_are_given(store: Both) -> None:
         assert lookup.answer_search(secret, "", 5).startswith("No earlier turn")
 
 
-def test_everything_is_quoted_and_cited(store: Both) -> None:
+def test_everything_is_quoted_and_cited(store: WholeStore) -> None:
     """Every line of a session, and its title and directory, are quoted. Lines without a quote are acp-proxy's: they
     cite agent, id, turn and time, and the first one says that these are records, not instructions."""
     store_session(store, "one", (FORGED, [CALL | {"title": FORGED}, chunk(FORGED)]), cwd=f"/{FORGED}")
@@ -204,7 +204,7 @@ def test_everything_is_quoted_and_cited(store: Both) -> None:
     assert "Turn 1 · 2023-11-14 22:13 UTC" in lookup.answer_search("heron", "", 5)
 
 
-def test_answers_are_bounded(store: Both) -> None:
+def test_answers_are_bounded(store: WholeStore) -> None:
     """An answer is bounded: at most 20 sessions with excerpts, 50 of a list, or 16,384 characters of turns."""
     assert ANSWER_CHARACTERS == 16_384
     long = "heron " * 1_000
@@ -221,7 +221,7 @@ def test_answers_are_bounded(store: Both) -> None:
     assert all("less than or equal to" in text for text in texts(results))
 
 
-def test_deleted_and_masked_text_stays_so(store: Both) -> None:
+def test_deleted_and_masked_text_stays_so(store: WholeStore) -> None:
     """Deleted sessions are not shown, softly deleted ones neither. Masked text stays masked."""
     store_session(store, "masked", (f"the heron {KEY}", [chunk(KEY)]))
     for session in ("deleted", "softly"):
@@ -241,7 +241,7 @@ def test_deleted_and_masked_text_stays_so(store: Both) -> None:
         assert KEY not in text
 
 
-def test_a_running_turn_is_not_shown(store: Both) -> None:
+def test_a_running_turn_is_not_shown(store: WholeStore) -> None:
     """A session with a turn under way is not shown."""
     with running(store, "asking", "where is the heron?"):
         assert reads(store, EVERYWHERE, "asking") == set()
@@ -256,7 +256,7 @@ Prompted = Callable[..., list[dict[str, Any]]]
 
 
 @pytest.fixture
-def opened(store: Both, project: Path, tmp_path: Path) -> Prompted:
+def opened(store: WholeStore, project: Path, tmp_path: Path) -> Prompted:
     """Opens the session `old` with an agent that can restore nothing. Returns what the agent was asked."""
     notes = tmp_path / "notes.jsonl"
     answers = {
@@ -286,7 +286,7 @@ def record(asked: list[dict[str, Any]]) -> str:
     return str(blocks[0]["text"])
 
 
-def test_a_handover_has_one_session(store: Both, project: Path, opened: Prompted) -> None:
+def test_a_handover_has_one_session(store: WholeStore, project: Path, opened: Prompted) -> None:
     """A handover gives an agent the record of the session that you open, and of no other."""
     store_session(store, "old", ("the heron", [chunk("lands")]), agent="scripted", cwd=str(project))
     store_session(store, "other", ("the secret", []), agent="scripted", cwd=str(project))
@@ -295,7 +295,7 @@ def test_a_handover_has_one_session(store: Both, project: Path, opened: Prompted
     assert "secret" not in json.dumps(asked)
 
 
-def test_a_handover_waits_for_your_prompt(store: Both, project: Path, opened: Prompted) -> None:
+def test_a_handover_waits_for_your_prompt(store: WholeStore, project: Path, opened: Prompted) -> None:
     """The agent gets it with your next prompt in that session, not before, in a block of its own before your words."""
     store_session(store, "old", ("the heron", [chunk("lands")]), agent="scripted", cwd=str(project))
     *before, prompted, second = opened("go on", "and on")
@@ -307,7 +307,7 @@ def test_a_handover_waits_for_your_prompt(store: Both, project: Path, opened: Pr
     assert second["params"]["prompt"] == [{"type": "text", "text": "and on"}]
 
 
-def test_a_handover_is_quoted(store: Both, project: Path, opened: Prompted) -> None:
+def test_a_handover_is_quoted(store: WholeStore, project: Path, opened: Prompted) -> None:
     """Every line of what was said is quoted, under a line that says who said it. The record begins and ends with a line
     that says what it is."""
     updates = [CALL | {"title": FORGED}, chunk(FORGED)]
@@ -320,7 +320,7 @@ def test_a_handover_is_quoted(store: Both, project: Path, opened: Prompted) -> N
     assert lines.count("User:") == 1
 
 
-def test_only_your_attachments_follow_the_record(store: Both, project: Path, opened: Prompted) -> None:
+def test_only_your_attachments_follow_the_record(store: WholeStore, project: Path, opened: Prompted) -> None:
     """Only your own images and files follow the record. What an agent or a tool put out is only named in it."""
     block = {
         "type": "resource",
@@ -338,14 +338,14 @@ def test_only_your_attachments_follow_the_record(store: Both, project: Path, ope
     assert prompted[1:] == [{"type": "text", "text": "go on"}]
 
 
-def test_a_handover_is_bounded(store: Both, project: Path, opened: Prompted) -> None:
+def test_a_handover_is_bounded(store: WholeStore, project: Path, opened: Prompted) -> None:
     """The record has at most 64 KiB."""
     turns = [(f"{number} " + "héron " * 5_000, [chunk("lands " * 5_000)]) for number in range(5)]
     store_session(store, "old", *turns, agent="scripted", cwd=str(project))
     assert 1024 < len(record(opened("go on")).encode()) <= 64 * 1024
 
 
-def test_a_handover_has_masked_text_masked(store: Both, project: Path, opened: Prompted) -> None:
+def test_a_handover_has_masked_text_masked(store: WholeStore, project: Path, opened: Prompted) -> None:
     """Masked text stays masked."""
     store_session(store, "old", (f"the heron {KEY}", [chunk(KEY)]), agent="scripted", cwd=str(project))
     [row] = store.find_named("old")

@@ -31,7 +31,7 @@ from acp_proxy.store import index, store_index
 from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.transcript.file_format import RECORDED, NoteType
 from acp_proxy.transcript.file_names import file_name, find_aside_suffix
-from tests.stored import Both
+from tests.stored import WholeStore
 from torture.faults import FOREVER, Disk, calls
 
 SHORT = "short"
@@ -223,7 +223,7 @@ class ForkedConversation:
     def fork(self, session: str) -> str:
         return str((self.ask("session/fork", sessionId=session, cwd=self._cwd, mcpServers=[]) or {}).get("sessionId"))
 
-    def listed(self) -> list[str]:
+    def list_ids(self) -> list[str]:
         found = self.ask("session/list")
         return [one["sessionId"] for one in found["sessions"]] if found is not None else []
 
@@ -293,7 +293,7 @@ def _lines(path: Path) -> list[bytes]:
 # --- what became of it
 
 
-def _entries(store: Both, session: str) -> Iterator[tuple[bytes | None, bool]]:
+def _entries(store: WholeStore, session: str) -> Iterator[tuple[bytes | None, bool]]:
     """Each message of a transcript, and None for each gap note; and whether it was recorded from its beginning."""
     reading = store.read(_AGENT, session)
     try:
@@ -313,7 +313,7 @@ def _entries(store: Both, session: str) -> Iterator[tuple[bytes | None, bool]]:
         reading.close()
 
 
-def _compare(store: Both, session: str, said: list[bytes], found: Found, *, passes: bool, unsure: bool) -> int:
+def _compare(store: WholeStore, session: str, said: list[bytes], found: Found, *, passes: bool, unsure: bool) -> int:
     """Compare a transcript with what was said; returns the number of prompts in it."""
     at, gap, prompts, late = 0, False, 0, False
     try:
@@ -367,10 +367,10 @@ class _Worker:
             assert talk.open() == session
             talk.prompt(session, "long ago")
             talk.prompt(session, "not so long ago")
-        talk.listed()
+        talk.list_ids()
         status, errors = talk.end()
         assert (status, errors) == (0, []), errors
-        store = Both(place / "store")
+        store = WholeStore(place / "store")
         assert store.compress(_AGENT, file_name(_PACKED), CompressionOptions(min_size=0, older_than=-1.0)) is not None
         for session in (_OLD, _PACKED):
             self._before[session] = [words for words, _ in _entries(store, session) if words]
@@ -418,7 +418,7 @@ class _Worker:
                     at("turn")
                     talk.prompt(session, f"first {number}")
                 at("list")
-                talk.listed()
+                talk.list_ids()
                 for session in before:
                     at("load")
                     told = talk.load(session)
@@ -433,7 +433,7 @@ class _Worker:
                 if talk.ask("session/delete", sessionId="new3") is not None:
                     deleted = "new3"
                 at("list")
-                talk.listed()
+                talk.list_ids()
                 at("end")
                 found.counted = self._disk.counted
                 if passes:
@@ -452,7 +452,7 @@ class _Worker:
         """The fault has passed: everything must be recorded again, and served."""
         sessions.append(talk.open())
         left, number, until = sessions, 0, time.monotonic() + _SECONDS
-        store = Both(talk.store, make=False)
+        store = WholeStore(talk.store, make=False)
         while left and time.monotonic() < until:
             number += 1
             for session in left:
@@ -462,7 +462,7 @@ class _Worker:
                 time.sleep(_PAUSE)
         if left:
             found.trouble.append(f"never recorded again: {left}")
-        listed = talk.listed()
+        listed = talk.list_ids()
         if missing := [session for session in sessions if session not in listed]:
             found.trouble.append(f"not listed after the fault: {missing}")
         for session in sessions[:1]:
@@ -470,7 +470,7 @@ class _Worker:
             if told is None or not any(b"and now " in line for line in told):
                 found.trouble.append(f"not loaded after the fault: {session}: {told}")
 
-    def _has_turn(self, store: Both, session: str, text: str) -> bool:
+    def _has_turn(self, store: WholeStore, session: str, text: str) -> bool:
         """Whether a prompt of this text and its answer are recorded: without a prompt, a session is not listed."""
         with contextlib.suppress(OSError, AcpProxyError):
             said = [words for words, _ in _entries(store, session) if words is not None and text.encode() in words]
@@ -498,7 +498,7 @@ class _Worker:
             data = unrelated.read_bytes() if unrelated.exists() else b""
             found.trouble.append(f"{self._disk.misused} calls on a descriptor whose close failed: {data[:200]!r}")
         said = talk.said(before)
-        store = Both(talk.store, make=False)
+        store = WholeStore(talk.store, make=False)
         with contextlib.suppress(OSError, AcpProxyError):
             store.list_all()  # completes a fork's copy
         prompts: dict[str, int] = {}

@@ -18,7 +18,7 @@ from acp_proxy.transcript.file_format import RECORDED, NoteType
 from acp_proxy.transcript.summary import Summary
 from tests.client import TIMEOUT, RequestFailed
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, is_update_of, prompt
-from tests.stored import Both
+from tests.stored import WholeStore
 
 _TAPE = 'to="$1" from="$2"; shift 2; tee "$to" | "$@" | tee "$from"'
 _OPENED = b"opened"  # stands for the note of a session's opening
@@ -174,7 +174,7 @@ class TapedConversation:
     def kept(self) -> Kept:
         """Compare every transcript with the tapes, and the index with the transcripts."""
         total, rows = Kept(), {}
-        store = Both(self.store)
+        store = WholeStore(self.store)
         with contextlib.suppress(AcpProxyError):
             rows = {row.session: row.prompts for row in store.list_all()}
         for session, said in self.said().items():
@@ -187,7 +187,7 @@ class TapedConversation:
             total.trouble += one.trouble
         return total
 
-    def _kept(self, store: Both, session: str, said: list[bytes]) -> tuple[Kept, int]:
+    def _kept(self, store: WholeStore, session: str, said: list[bytes]) -> tuple[Kept, int]:
         result, turns, at, gap = Kept(len(said)), Summary(), 0, False
         try:
             [path] = self.transcripts(session)

@@ -22,7 +22,7 @@ from benchmarks import stores
 from benchmarks.figures import BYTES, SECONDS, Reading, Row, measured
 from benchmarks.rounds import Numbers, Task, interleaved
 from benchmarks.subjects import Effort
-from tests.stored import Both
+from tests.stored import WholeStore
 
 WRITE, RECORDER = "write", "recorder"
 SIZES = (1_000, 10_000, 100_000)
@@ -73,7 +73,7 @@ def bare(effort: Effort, batches: int, lines: int) -> Numbers:
 def recorded(effort: Effort, batches: int, lines: int) -> Numbers:
     data = told(lines)
     with effort.folder() as folder:
-        recorder = Recorder(Both(folder / "store"), ["bench"], None, "never", lambda text: None)
+        recorder = Recorder(WholeStore(folder / "store"), ["bench"], None, "never", lambda text: None)
         recorder.start()
         recorder.add(IdentifyAgent("bench", "1"))
         recorder.add(BeginTranscript("one", "/bench", [], file_format.RECORDED))
@@ -94,7 +94,7 @@ def disk(effort: Effort) -> Row:
     words = sum(len(token.encode()) for token in answer)
     with effort.folder() as folder:
         path = stores.long(folder / "store", stores.told(answer, effort.chance))
-        made = Both(folder / "store").compress(path.parent.name, path.stem, CompressionOptions(older_than=0.0))
+        made = WholeStore(folder / "store").compress(path.parent.name, path.stem, CompressionOptions(older_than=0.0))
     if made is None:
         raise RuntimeError(f"{path} was not compressed")
     samples = {"text": [float(words)], "transcript": [float(made.before)], "compressed": [float(made.after)]}
@@ -105,7 +105,7 @@ def lists(effort: Effort, sizes: tuple[int, ...]) -> Iterator[Row]:
     """Lists, by the number of sessions."""
     roots = {size: stores.filled(effort.place / f"sessions-{size}", size) for size in sizes}
     made = {f"{size:,}": [rebuilt(root)] for size, root in roots.items()}
-    opened = {size: Both(root) for size, root in roots.items()}
+    opened = {size: WholeStore(root) for size, root in roots.items()}
     middles = {size: cursor_of_middle(store, size) for size, store in opened.items()}
     questions: dict[str, Callable[[int], Task]] = {
         "list, first page": lambda size: partial(asked, opened[size], None, None),
@@ -148,7 +148,7 @@ def looked_up(root: Path, word: str) -> Numbers:
 
 def searched(root: Path, word: str) -> Numbers:
     sought = SearchRequest(query.make_query([word]), [stores.AGENT_FOLDER])
-    return {"each": timed(lambda: search_store(Both(root), sought))}
+    return {"each": timed(lambda: search_store(WholeStore(root), sought))}
 
 
 def rebuilt(root: Path) -> float:
@@ -164,15 +164,15 @@ def timed(action: Callable[[], object], times: int = 1) -> float:
     return (time.perf_counter() - began) / times
 
 
-def asked(store: Both, cwd: str | None, cursor: str | None) -> Numbers:
+def asked(store: WholeStore, cwd: str | None, cursor: str | None) -> Numbers:
     return {"each": timed(lambda: store.list_page(stores.AGENT_FOLDER, cwd, cursor, ""), ASKED)}
 
 
 def opened_and_asked(root: Path) -> Numbers:
-    return {"each": timed(lambda: Both(root).list_page(stores.AGENT_FOLDER, None, None, ""))}
+    return {"each": timed(lambda: WholeStore(root).list_page(stores.AGENT_FOLDER, None, None, ""))}
 
 
-def cursor_of_middle(store: Both, size: int) -> str | None:
+def cursor_of_middle(store: WholeStore, size: int) -> str | None:
     seen, cursor = 0, None
     while seen < size // 2:
         page = store.list_page(stores.AGENT_FOLDER, None, cursor, "")
@@ -180,7 +180,7 @@ def cursor_of_middle(store: Both, size: int) -> str | None:
     return cursor
 
 
-def deleted(store: Both) -> Numbers:
+def deleted(store: WholeStore) -> Numbers:
     """Delete some of the newest sessions; they are restored afterwards."""
     rows = store.list_page(stores.AGENT_FOLDER, None, None, "").rows[:DELETED]
     began = time.perf_counter()

@@ -12,7 +12,7 @@ from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Notification, Opaque, Peer, Request, Response
 from acp_proxy.proxy.capabilities import Modes
 from fuzz.choices import SESSIONS, Choices
-from tests.conversation import CoreConversation, Stored, chunk, raw
+from tests.conversation import CoreConversation, SimulatedSession, chunk, raw
 
 _MOST = 120  # events
 _MARK = re.compile(rb'"_n":(\d+)[}\]]')
@@ -67,9 +67,9 @@ def happens(choices: Choices, talking: "Talking") -> None:
             talking.said(Peer.AGENT, [choices.message() for _ in range(1 + choices.below(3))])
 
 
-def stored(choices: Choices) -> Stored:
+def stored(choices: Choices) -> SimulatedSession:
     held, complete, deleted, slow = (choices.maybe() for _ in range(4))
-    return Stored(held, complete, deleted, choices.pick((None, None, None, "EIO")), slow)
+    return SimulatedSession(held, complete, deleted, choices.pick((None, None, None, "EIO")), slow)
 
 
 class Talking:

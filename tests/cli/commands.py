@@ -35,7 +35,7 @@ class Command:
         return printed(store, self._name, *words)
 
 
-def told(store: Store, *words: str) -> Any:
+def parsed_json(store: Store, *words: str) -> Any:
     """What a command prints with --json, parsed."""
     return json.loads(printed(store, *words, "--json"))
 
@@ -49,7 +49,12 @@ def refused(store: Store, *words: str) -> tuple[int, str]:
 
 
 def titles(store: Store) -> list[str]:
-    return [row["title"] for row in told(store, "list")]
+    return [row["title"] for row in parsed_json(store, "list")]
+
+
+def ids(store: Store, *words: str) -> list[str]:
+    """The sessions of the list with these options, in its order."""
+    return [row["sessionId"] for row in parsed_json(store, "list", *words)]
 
 
 def words_in(store: Store, words: str) -> list[str]:

@@ -14,10 +14,9 @@ from acp_proxy.store.sessions import ListedSession
 from acp_proxy.tools.adopt import agent_loader
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
-from tests.cli.commands import printed, run, words_in
-from tests.cli.commands import told as told_json
+from tests.cli.commands import parsed_json, printed, run, words_in
 from tests.end_to_end.proxied import entries
-from tests.stored import Both, chunk, store_session
+from tests.stored import WholeStore, chunk, store_session
 from tests.tools.adopt.listing_agent import ListingAgent, entry, told
 
 OLD, LATER = "2026-01-02T03:04:05.000Z", "2026-01-03T00:00:00.000Z"
@@ -47,29 +46,29 @@ def agent(tmp_path: Path) -> ListingAgent:
     return ListingAgent(tmp_path)
 
 
-def adopt(store: Both, *words: str, answer: str | None = None) -> Result:
+def adopt(store: WholeStore, *words: str, answer: str | None = None) -> Result:
     result = CliRunner().invoke(app, ["sessions", "adopt", "--store", str(store.root), *words], input=answer)
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return result
 
 
-def adopted(store: Both, agent: ListingAgent, *options: str) -> str:
+def adopted(store: WholeStore, agent: ListingAgent, *options: str) -> str:
     """What a successful command says."""
     result = adopt(store, "--yes", *options, "--", *agent.command)
     assert result.exit_code == 0, result.stderr
     return result.stdout
 
 
-def rows(store: Both) -> list[ListedSession]:
+def rows(store: WholeStore) -> list[ListedSession]:
     return store.list_all()
 
 
-def transcript(store: Both, session: str) -> list[dict[str, Any]]:
+def transcript(store: WholeStore, session: str) -> list[dict[str, Any]]:
     [row] = [row for row in rows(store) if row.session == session]
     return entries(store.find_path(row))
 
 
-def exported(store: Both, session: str) -> Any:
+def exported(store: WholeStore, session: str) -> Any:
     return json.loads(printed(store, "export", session, "--format", "json"))["turns"]
 
 
@@ -77,7 +76,7 @@ def exported(store: Both, session: str) -> Any:
 
 
 def test_a_session_is_kept_with_the_time_the_title_and_the_directory_of_the_list(
-    store: Both, agent: ListingAgent, tmp_path: Path
+    store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
     agent.plan([entry("s1", tmp_path, "2026-01-02T04:04:05+01:00", title="The login")], loads={"s1": HELLO})
     assert adopted(store, agent) == "scripted: 1 adopted\n"
@@ -100,20 +99,22 @@ def test_a_session_is_kept_with_the_time_the_title_and_the_directory_of_the_list
     assert printed(store, "verify")
 
 
-def test_lists_and_searches_use_the_time_of_the_agents_list(store: Both, agent: ListingAgent, tmp_path: Path) -> None:
+def test_lists_and_searches_use_the_time_of_the_agents_list(
+    store: WholeStore, agent: ListingAgent, tmp_path: Path
+) -> None:
     loads = {"s1": HELLO, "s2": {"before": told("Now the logout")}}
     agent.plan([entry("s1", tmp_path, OLD), entry("s2", tmp_path, LATER)], loads=loads)
     adopted(store, agent)
     store_session(store, "recorded", ("Mend the login too", [chunk("yes")]))
-    assert [row["sessionId"] for row in told_json(store, "list")] == ["s2", "s1", "recorded"]
-    assert [row["sessionId"] for row in told_json(store, "list", "--since", "2026-01-02T12:00:00Z")] == ["s2"]
-    since = told_json(store, "search", "--since", "2026-01-01", "login")
+    assert [row["sessionId"] for row in parsed_json(store, "list")] == ["s2", "s1", "recorded"]
+    assert [row["sessionId"] for row in parsed_json(store, "list", "--since", "2026-01-02T12:00:00Z")] == ["s2"]
+    since = parsed_json(store, "search", "--since", "2026-01-01", "login")
     assert [found["sessionId"] for found in since] == ["s1"]
     assert "Nothing matches" in run(store, "search", "--since", "2026-01-03", "login").stderr
 
 
 def test_a_replay_after_the_answer_and_one_that_comes_twice_are_kept_once(
-    store: Both, agent: ListingAgent, tmp_path: Path
+    store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
     whole = HELLO["before"]
     state = {"sessionUpdate": "available_commands_update", "availableCommands": []}
@@ -128,7 +129,7 @@ def test_a_replay_after_the_answer_and_one_that_comes_twice_are_kept_once(
 
 
 def test_all_pages_are_read_and_the_newest_session_is_loaded_first(
-    store: Both, agent: ListingAgent, tmp_path: Path
+    store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
     pages = [[entry("s1", tmp_path, OLD)], [entry("none", tmp_path)], [entry("s2", tmp_path, LATER)]]
     agent.plan(*pages, loads=dict.fromkeys(("s1", "s2", "none"), HELLO))
@@ -136,7 +137,7 @@ def test_all_pages_are_read_and_the_newest_session_is_loaded_first(
     assert [params["sessionId"] for params in agent.asked("session/load")] == ["s2", "s1", "none"]
 
 
-def test_secrets_are_masked_also_if_they_are_spread(store: Both, agent: ListingAgent, tmp_path: Path) -> None:
+def test_secrets_are_masked_also_if_they_are_spread(store: WholeStore, agent: ListingAgent, tmp_path: Path) -> None:
     key = "sk-ant-api03-" + "a1B2c3D4" * 12
     past = [*told("My key", f"It is {key}."), chunk(f"again {key[:20]}"), chunk(key[20:])]
     agent.plan([entry("s1", tmp_path, OLD, title=f"About {key}")], loads={"s1": {"before": past}})
@@ -147,7 +148,7 @@ def test_secrets_are_masked_also_if_they_are_spread(store: Both, agent: ListingA
     assert not any(part in data for part in (key, key[:20], key[20:]))
 
 
-def test_an_empty_session_is_not_kept_and_no_failure(store: Both, agent: ListingAgent, tmp_path: Path) -> None:
+def test_an_empty_session_is_not_kept_and_no_failure(store: WholeStore, agent: ListingAgent, tmp_path: Path) -> None:
     state = [{"sessionUpdate": "available_commands_update", "availableCommands": []}]
     agent.plan([entry("empty", tmp_path)], loads={"empty": {"before": state}})
     assert adopted(store, agent) == "scripted: 0 adopted, 1 without messages\n"
@@ -157,7 +158,7 @@ def test_an_empty_session_is_not_kept_and_no_failure(store: Both, agent: Listing
 # Again.
 
 
-def test_a_second_run_takes_only_what_is_new(store: Both, agent: ListingAgent, tmp_path: Path) -> None:
+def test_a_second_run_takes_only_what_is_new(store: WholeStore, agent: ListingAgent, tmp_path: Path) -> None:
     first, second = entry("s1", tmp_path, OLD), entry("s2", tmp_path, LATER)
     agent.plan([first], loads={"s1": HELLO, "s2": HELLO})
     adopted(store, agent)
@@ -166,7 +167,9 @@ def test_a_second_run_takes_only_what_is_new(store: Both, agent: ListingAgent, t
     assert [params["sessionId"] for params in agent.asked("session/load")] == ["s1", "s2"]
 
 
-def test_a_session_that_has_grown_replaces_what_was_adopted(store: Both, agent: ListingAgent, tmp_path: Path) -> None:
+def test_a_session_that_has_grown_replaces_what_was_adopted(
+    store: WholeStore, agent: ListingAgent, tmp_path: Path
+) -> None:
     agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": HELLO})
     adopted(store, agent)
     more = [*HELLO["before"], *told("And now?", "Now too.")]
@@ -178,7 +181,9 @@ def test_a_session_that_has_grown_replaces_what_was_adopted(store: Both, agent: 
     assert adopted(store, agent) == "scripted: 0 adopted, 1 here already\n"
 
 
-def test_a_compressed_session_that_has_grown_is_replaced_too(store: Both, agent: ListingAgent, tmp_path: Path) -> None:
+def test_a_compressed_session_that_has_grown_is_replaced_too(
+    store: WholeStore, agent: ListingAgent, tmp_path: Path
+) -> None:
     long = told("Tell", "a long story " * 50_000)
     agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": {"before": long}})
     adopted(store, agent)
@@ -195,7 +200,7 @@ def test_a_compressed_session_that_has_grown_is_replaced_too(store: Both, agent:
 
 @pytest.mark.parametrize("past", [HELLO["before"], told("Something", "else"), HELLO["before"][:1]])
 def test_a_replay_that_has_nothing_more_or_lacks_something_replaces_nothing(
-    store: Both, agent: ListingAgent, tmp_path: Path, past: list[dict[str, Any]]
+    store: WholeStore, agent: ListingAgent, tmp_path: Path, past: list[dict[str, Any]]
 ) -> None:
     agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": HELLO})
     adopted(store, agent)
@@ -206,7 +211,7 @@ def test_a_replay_that_has_nothing_more_or_lacks_something_replaces_nothing(
 
 
 def test_a_session_in_which_something_was_recorded_is_left_alone(
-    store: Both, agent: ListingAgent, tmp_path: Path
+    store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
     agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": HELLO})
     adopted(store, agent)
@@ -220,7 +225,7 @@ def test_a_session_in_which_something_was_recorded_is_left_alone(
 
 @pytest.mark.parametrize("soft", [[], ["--soft"]])
 def test_a_session_that_was_deleted_here_is_never_adopted(
-    store: Both, agent: ListingAgent, tmp_path: Path, soft: list[str]
+    store: WholeStore, agent: ListingAgent, tmp_path: Path, soft: list[str]
 ) -> None:
     agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": HELLO})
     adopted(store, agent)
@@ -233,7 +238,7 @@ def test_a_session_that_was_deleted_here_is_never_adopted(
 # What the user wants of the list.
 
 
-def test_options_narrow_the_list(store: Both, agent: ListingAgent, tmp_path: Path) -> None:
+def test_options_narrow_the_list(store: WholeStore, agent: ListingAgent, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     agent.plan(
         [entry("s1", tmp_path, OLD), entry("s2", elsewhere, LATER), entry("s3", tmp_path, LATER), entry("s4", tmp_path)]
@@ -266,7 +271,7 @@ def test_a_dry_run_loads_nothing_and_creates_no_store(agent: ListingAgent, tmp_p
 
 
 def test_a_session_that_fails_or_ends_the_agent_is_named_and_the_rest_continues(
-    store: Both, agent: ListingAgent, tmp_path: Path
+    store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
     loads: dict[str, dict[str, Any]] = {
         "s1": HELLO,
@@ -286,7 +291,9 @@ def test_a_session_that_fails_or_ends_the_agent_is_named_and_the_rest_continues(
     assert agent.starts == 2
 
 
-def test_the_agent_is_started_anew_after_twenty_sessions(store: Both, agent: ListingAgent, tmp_path: Path) -> None:
+def test_the_agent_is_started_anew_after_twenty_sessions(
+    store: WholeStore, agent: ListingAgent, tmp_path: Path
+) -> None:
     names = [f"s{number}" for number in range(41)]
     agent.plan([entry(name, tmp_path) for name in names], loads=dict.fromkeys(names, HELLO))
     assert adopted(store, agent) == "scripted: 41 adopted\n"
@@ -294,7 +301,7 @@ def test_the_agent_is_started_anew_after_twenty_sessions(store: Both, agent: Lis
 
 
 def test_requests_of_the_agent_are_refused_however_many_there_are(
-    store: Both, agent: ListingAgent, tmp_path: Path
+    store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
     names = [f"s{number}" for number in range(4)]
     agent.plan([entry(name, tmp_path) for name in names], loads={name: {**HELLO, "asks": 20} for name in names})
@@ -311,14 +318,16 @@ def test_requests_of_the_agent_are_refused_however_many_there_are(
     ],
 )
 def test_an_agent_that_cannot_list_or_load_gets_a_message_that_says_what_to_do(
-    store: Both, tmp_path: Path, offer: dict[str, Any], reason: str
+    store: WholeStore, tmp_path: Path, offer: dict[str, Any], reason: str
 ) -> None:
     result = adopt(store, "--yes", "--", *ListingAgent(tmp_path, offer).command)
     assert (result.exit_code, result.stdout) == (1, "")
     assert reason in result.stderr
 
 
-def test_an_agent_that_needs_a_login_is_asked_no_further(store: Both, agent: ListingAgent, tmp_path: Path) -> None:
+def test_an_agent_that_needs_a_login_is_asked_no_further(
+    store: WholeStore, agent: ListingAgent, tmp_path: Path
+) -> None:
     agent.plan([entry("s1", tmp_path), entry("s2", tmp_path)], loads={name: {"error": LOGIN} for name in ("s1", "s2")})
     result = adopt(store, "--yes", "--", *agent.command)
     assert (result.exit_code, result.stdout) == (1, "scripted: 0 adopted, 2 not tried\n")
@@ -329,14 +338,14 @@ def test_an_agent_that_needs_a_login_is_asked_no_further(store: Both, agent: Lis
     assert (result.exit_code, "needs a login" in result.stderr) == (1, True)
 
 
-def test_an_agent_that_is_not_there_gives_an_error(store: Both) -> None:
+def test_an_agent_that_is_not_there_gives_an_error(store: WholeStore) -> None:
     result = adopt(store, "--yes", "--", "/no/such/agent")
     assert (result.exit_code, result.stdout) == (1, "")
     reason = "not found" if os.name == "nt" else "No such file or directory"
     assert f"/no/such/agent cannot be started: {reason}. Check the command." in result.stderr
 
 
-def test_without_a_yes_nothing_is_started(store: Both, agent: ListingAgent, tmp_path: Path) -> None:
+def test_without_a_yes_nothing_is_started(store: WholeStore, agent: ListingAgent, tmp_path: Path) -> None:
     result = adopt(store, "--", *agent.command, answer="n\n")
     assert (result.exit_code, "adopted" in result.stdout) == (1, False)
     assert "Loading may make an agent run its hooks and MCP servers" in result.stderr
@@ -344,7 +353,7 @@ def test_without_a_yes_nothing_is_started(store: Both, agent: ListingAgent, tmp_
 
 
 def test_ctrl_c_keeps_what_is_done(
-    store: Both, agent: ListingAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, agent: ListingAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent.plan([entry(name, tmp_path) for name in ("s1", "s2")], loads={"s1": HELLO, "s2": HELLO})
     load = agent_loader.AgentLoader.load
@@ -382,7 +391,7 @@ def other(tmp_path: Path) -> ListingAgent:
 
 
 def test_without_an_agent_those_of_the_editors_are_asked(
-    store: Both, agent: ListingAgent, other: ListingAgent, tmp_path: Path, home: Path
+    store: WholeStore, agent: ListingAgent, other: ListingAgent, tmp_path: Path, home: Path
 ) -> None:
     agent.plan([entry("s1", tmp_path)], loads={"s1": HELLO})
     other.plan([entry("s2", tmp_path)], loads={"s2": HELLO})
@@ -406,7 +415,7 @@ def test_without_an_agent_those_of_the_editors_are_asked(
 
 
 def test_a_failing_agent_does_not_keep_the_others_from_being_asked(
-    store: Both, agent: ListingAgent, tmp_path: Path, home: Path
+    store: WholeStore, agent: ListingAgent, tmp_path: Path, home: Path
 ) -> None:
     agent.plan([entry("s1", tmp_path)], loads={"s1": HELLO})
     configure(home, Gone={"command": "/no/such/agent"}, One=as_settings(agent.command))
@@ -415,13 +424,13 @@ def test_a_failing_agent_does_not_keep_the_others_from_being_asked(
     assert "Gone (Zed): /no/such/agent cannot be started" in result.stderr
 
 
-def test_without_an_agent_and_without_editors_the_error_says_what_to_give(store: Both) -> None:
+def test_without_an_agent_and_without_editors_the_error_says_what_to_give(store: WholeStore) -> None:
     result = adopt(store, "--yes")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "acp-proxy adopt -- AGENT" in result.stderr
 
 
-def test_only_these_requests_are_sent(store: Both, agent: ListingAgent, tmp_path: Path) -> None:
+def test_only_these_requests_are_sent(store: WholeStore, agent: ListingAgent, tmp_path: Path) -> None:
     agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": HELLO})
     adopted(store, agent)
     first, listing, load, close = agent.asked()
@@ -434,7 +443,7 @@ def test_only_these_requests_are_sent(store: Both, agent: ListingAgent, tmp_path
     assert (close["method"], close["params"]) == ("session/close", {"sessionId": "s1"})
 
 
-def test_a_word_that_is_no_agent_is_refused_before_any_question(store: Both) -> None:
+def test_a_word_that_is_no_agent_is_refused_before_any_question(store: WholeStore) -> None:
     result = adopt(store, "no-such-agent", answer="y\n")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("acp-proxy: no-such-agent is no program here, and ")

@@ -7,35 +7,35 @@ from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
 from tests.cli.commands import refused, run
-from tests.stored import Both, store_session
+from tests.stored import WholeStore, store_session
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Both:
-    store = Both(tmp_path / "store")
+def store(tmp_path: Path) -> WholeStore:
+    store = WholeStore(tmp_path / "store")
     store_session(store, "s", ("mend it", []))
     return store
 
 
-def test_an_empty_list_names_the_way_back_from_a_soft_delete(store: Both) -> None:
+def test_an_empty_list_names_the_way_back_from_a_soft_delete(store: WholeStore) -> None:
     run(store, "delete", "s", "--soft", "--yes")
     assert "All sessions are deleted. To bring one back: acp-proxy restore" in run(store, "list").stderr
     assert "acp-proxy restore SESSION" in run(store, "restore").stderr
 
 
-def test_unarchive_says_if_nothing_was_archived(store: Both) -> None:
+def test_unarchive_says_if_nothing_was_archived(store: WholeStore) -> None:
     assert "it was not archived" in run(store, "unarchive", "s").stdout
 
 
-def test_a_period_that_ends_before_it_begins_is_refused(store: Both) -> None:
+def test_a_period_that_ends_before_it_begins_is_refused(store: WholeStore) -> None:
     assert "--until is before --since" in refused(store, "list", "--since", "yesterday", "--until", "7d")[1]
 
 
-def test_a_title_needs_no_quotes(store: Both) -> None:
+def test_a_title_needs_no_quotes(store: WholeStore) -> None:
     assert run(store, "rename", "s", "The", "new", "login").stdout == "The new login\n"
 
 
-def test_prune_says_how_to_undo_a_soft_delete(store: Both) -> None:
+def test_prune_says_how_to_undo_a_soft_delete(store: WholeStore) -> None:
     result = run(store, "prune", "--keep", "0", "--soft", answer="y\n")
     assert "Delete this 1 session" in result.stderr
     assert "acp-proxy restore" in result.stderr

@@ -8,7 +8,7 @@ import pytest
 
 from acp_proxy.store.store import Store
 from acp_proxy.transcript.file_names import file_name
-from tests.cli.commands import printed, run, told
+from tests.cli.commands import parsed_json, printed, run
 from tests.cli.terminal import on_terminal
 from tests.stored import store_session
 
@@ -42,12 +42,12 @@ def test_every_command_accepts_the_usual_name_of_an_agent(store: Store, agent: s
     assert (listed.exit_code, [row["agent"] for row in json.loads(listed.stdout)]) == (not found, folders)
     searched = run(store, "search", "said", "--agent", agent, "--json")
     assert [row["agent"] for row in json.loads(searched.stdout)] == folders
-    assert {each["agent"] for each in told(store, "stats", "--agent", agent)["agents"]} == set(folders)
-    pruned = told(store, "prune", "--keep", "0", "--dry-run", "--agent", agent)
+    assert {each["agent"] for each in parsed_json(store, "stats", "--agent", agent)["agents"]} == set(folders)
+    pruned = parsed_json(store, "prune", "--keep", "0", "--dry-run", "--agent", agent)
     assert [row["agent"] for row in pruned["sessions"]] == folders
     assert run(store, "show", "last", "--agent", agent).exit_code == (0 if found else 1)
     printed(store, "prune", "--keep", "0", "--soft", "--yes")
-    assert {row["agent"] for row in told(store, "restore", "--list", "--agent", agent)} == set(folders)
+    assert {row["agent"] for row in parsed_json(store, "restore", "--list", "--agent", agent)} == set(folders)
 
 
 def test_the_folder_name_in_json_means_only_that_agent(store: Store) -> None:
@@ -56,7 +56,7 @@ def test_the_folder_name_in_json_means_only_that_agent(store: Store) -> None:
     for agent in (longer, also):
         store_session(store, agent, ("hello", []), agent=agent)
     for agent in (longer, also, CLAUDE):
-        assert [row["agent"] for row in told(store, "list", "--agent", file_name(agent))] == [file_name(agent)]
+        assert [row["agent"] for row in parsed_json(store, "list", "--agent", file_name(agent))] == [file_name(agent)]
 
 
 def test_agents_are_shown_without_their_scope(store: Store) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.store.store import Store
-from tests.cli.commands import printed, refused, run, told
+from tests.cli.commands import ids, parsed_json, printed, refused, run
 from tests.stored import store_session
 
 
@@ -17,39 +17,35 @@ def store(tmp_path: Path) -> Store:
     return store
 
 
-def listed(store: Store, *words: str) -> list[str]:
-    return [row["sessionId"] for row in told(store, "list", *words)]
-
-
 def test_an_archived_session_is_only_in_the_list_of_archived_ones(store: Store) -> None:
     said = printed(store, "archive", "two", "one")
     assert said.startswith("mend two\n")
     assert said.endswith("Archived. To bring them back: acp-proxy unarchive two one --store " + f"{store.root}\n")
-    assert (listed(store), listed(store, "--archived")) == (["three"], ["two", "one"])
-    assert [row["isArchived"] for row in told(store, "list", "--archived")] == [True, True]
+    assert (ids(store), ids(store, "--archived")) == (["three"], ["two", "one"])
+    assert [row["isArchived"] for row in parsed_json(store, "list", "--archived")] == [True, True]
     assert printed(store, "show", "two").startswith("mend two\n")
-    assert {row["sessionId"]: row["isArchived"] for row in told(store, "search", "mend")} == {
+    assert {row["sessionId"]: row["isArchived"] for row in parsed_json(store, "search", "mend")} == {
         "one": True,
         "two": True,
         "three": False,
     }
     assert printed(store, "unarchive", "two").endswith("Unarchived.\n")
-    assert (listed(store), listed(store, "--archived")) == (["three", "two"], ["one"])
+    assert (ids(store), ids(store, "--archived")) == (["three", "two"], ["one"])
 
 
 def test_last_is_the_newest_that_is_not_archived_and_for_unarchive_the_newest_that_is(store: Store) -> None:
     printed(store, "archive", "last")
     printed(store, "archive", "last")
-    assert listed(store) == ["one"]
+    assert ids(store) == ["one"]
     assert printed(store, "show", "last").startswith("mend one\n")
     printed(store, "unarchive", "last")
-    assert listed(store) == ["three", "one"]
+    assert ids(store) == ["three", "one"]
 
 
 def test_archiving_and_unarchiving_twice_change_nothing_more(store: Store) -> None:
     for command in ("archive", "archive", "unarchive", "unarchive"):
         printed(store, command, "two")
-    assert listed(store) == ["three", "two", "one"]
+    assert ids(store) == ["three", "two", "one"]
     [journal] = store.root.rglob("state.jsonl")
     assert journal.read_text().count("\n") == 2
 
@@ -70,4 +66,4 @@ def test_empty_lists_say_what_to_do(store: Store) -> None:
 
 def test_one_unknown_session_changes_nothing(store: Store) -> None:
     assert refused(store, "archive", "one", "nobody")[0] == 1
-    assert listed(store) == ["three", "two", "one"]
+    assert ids(store) == ["three", "two", "one"]

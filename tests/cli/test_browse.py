@@ -11,7 +11,7 @@ from acp_proxy.store.sessions import Sessions
 from tests.cli.commands import run
 from tests.cli.terminal import on_terminal, with_stderr_on_terminal
 from tests.cli.typing_user import TypingUser
-from tests.stored import Both, running, store_session
+from tests.stored import WholeStore, running, store_session
 
 UP, DOWN, ENTER, ESCAPE, F1 = "\x1b[A", "\x1b[B", "\r", "\x1b", "\x1bOP"
 
@@ -21,8 +21,8 @@ def control(letter: str) -> str:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Both:
-    store = Both(tmp_path / "store")
+def store(tmp_path: Path) -> WholeStore:
+    store = WholeStore(tmp_path / "store")
     answer = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "A cookie was missing."}}
     store_session(store, "s-login", ("Mend the login", [answer]), cwd="/work/site", at=3000.0)
     store_session(store, "s-index", ("Rebuild the index", []), cwd="/work/search", at=2000.0)
@@ -31,25 +31,25 @@ def store(tmp_path: Path) -> Both:
 
 
 @pytest.fixture
-def screens(store: Both, tmp_path: Path) -> Iterator[list[TypingUser]]:
+def screens(store: WholeStore, tmp_path: Path) -> Iterator[list[TypingUser]]:
     started: list[TypingUser] = []
     yield started
     for screen in started:
         screen.close()
 
 
-def started(screens: list[TypingUser], store: Both, *words: str) -> TypingUser:
+def started(screens: list[TypingUser], store: WholeStore, *words: str) -> TypingUser:
     screen = TypingUser("browse", "--store", store.root, *words, folder=store.root.parent)
     screens.append(screen)
     screen.until("Filter:")
     return screen
 
 
-def listed(store: Both) -> dict[str, str | None]:
+def titles_by_id(store: WholeStore) -> dict[str, str | None]:
     return {row.session: row.title for row in Sessions(store.root).list_newest(archived=False)}
 
 
-def test_the_list_the_preview_and_the_keys_are_shown(store: Both, screens: list[TypingUser]) -> None:
+def test_the_list_the_preview_and_the_keys_are_shown(store: WholeStore, screens: list[TypingUser]) -> None:
     screen = started(screens, store)
     shown = screen.until("3 of 3", "A cookie was missing.", "s-login")
     assert [line.split("  ")[0] for line in shown.split("\n")[1:4]] == ["> Mend the login", "", ""]
@@ -62,7 +62,7 @@ def test_the_list_the_preview_and_the_keys_are_shown(store: Both, screens: list[
 
 
 def test_typing_filters_by_title_then_by_directory_then_by_the_words_said(
-    store: Both, screens: list[TypingUser]
+    store: WholeStore, screens: list[TypingUser]
 ) -> None:
     screen = started(screens, store)
     screen.press("index")
@@ -77,7 +77,7 @@ def test_typing_filters_by_title_then_by_directory_then_by_the_words_said(
     screen.until("3 of 3")
 
 
-def test_the_preview_begins_where_the_words_were_said(store: Both, screens: list[TypingUser]) -> None:
+def test_the_preview_begins_where_the_words_were_said(store: WholeStore, screens: list[TypingUser]) -> None:
     answer = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "A lantern."}}
     store_session(store, "s-late", ("What is it?", []), ("And that?", [answer]), at=4000.0)
     screen = started(screens, store)
@@ -85,7 +85,7 @@ def test_the_preview_begins_where_the_words_were_said(store: Both, screens: list
     screen.until("turn 2:", "Turn 2 ", "A lantern.", gone="Turn 1 ")
 
 
-def test_enter_reads_and_comes_back_to_the_same_list(store: Both, screens: list[TypingUser]) -> None:
+def test_enter_reads_and_comes_back_to_the_same_list(store: WholeStore, screens: list[TypingUser]) -> None:
     screen = started(screens, store)
     screen.until("3 of 3")
     screen.press(DOWN + DOWN + ENTER)
@@ -96,7 +96,7 @@ def test_enter_reads_and_comes_back_to_the_same_list(store: Both, screens: list[
     assert screen.ended() == (0, True)
 
 
-def test_ctrl_f_shows_what_a_session_changed_and_comes_back(store: Both, screens: list[TypingUser]) -> None:
+def test_ctrl_f_shows_what_a_session_changed_and_comes_back(store: WholeStore, screens: list[TypingUser]) -> None:
     diff = {"type": "diff", "path": "login.py", "oldText": "cookie = 0\n", "newText": "cookie = 1\n"}
     call = {"sessionUpdate": "tool_call", "toolCallId": "1", "status": "completed", "kind": "edit", "content": [diff]}
     store_session(store, "s-edit", ("Edit it", [call]), cwd="/work/site", at=4000.0)
@@ -112,39 +112,39 @@ def test_ctrl_f_shows_what_a_session_changed_and_comes_back(store: Both, screens
     screen.until("Filter:", "> ")
 
 
-def test_a_session_is_renamed_archived_and_deleted(store: Both, screens: list[TypingUser]) -> None:
+def test_a_session_is_renamed_archived_and_deleted(store: WholeStore, screens: list[TypingUser]) -> None:
     screen = started(screens, store)
     screen.until("3 of 3")
     screen.press(control("r"))
     screen.until("New title (empty: the agent's): Mend the login")
     screen.press(control("u") + "Mine" + ENTER)
     screen.until("Renamed.", "> Mine")
-    assert listed(store)["s-login"] == "Mine"
+    assert titles_by_id(store)["s-login"] == "Mine"
     screen.press(control("a"))
     screen.until("Archived. ^X undoes it", "2 of 2", gone="Mine")
     screen.press(control("x"))
     screen.until("It is back.", "3 of 3", "Mine")
     screen.press(UP + UP + control("a"))
     screen.until("Archived. ^X undoes it", "2 of 2", gone="Mine")
-    assert list(listed(store)) == ["s-index", "s-deploy"]
+    assert list(titles_by_id(store)) == ["s-index", "s-deploy"]
     screen.press(control("d"))
     screen.until('"? [y: 30 days to restore it; p: permanently; n: no]')
     screen.press("n")
     screen.until("Enter read")
-    assert list(listed(store)) == ["s-index", "s-deploy"]
+    assert list(titles_by_id(store)) == ["s-index", "s-deploy"]
     screen.press(control("d"))
     screen.until("permanently; n: no]")
     screen.press("p")
     screen.until("Deleted permanently.", "1 of 1", gone="Rebuild")
-    assert list(listed(store)) == ["s-deploy"]
+    assert list(titles_by_id(store)) == ["s-deploy"]
     screen.press(control("t"))
     screen.until("1 of 1 archived", "> Mine", "^A unarchive")
     screen.press(control("a"))
     screen.until("Unarchived.", "0 of 0")
-    assert list(listed(store)) == ["s-login", "s-deploy"]
+    assert list(titles_by_id(store)) == ["s-login", "s-deploy"]
 
 
-def test_a_soft_delete_says_how_to_undo_it(store: Both, screens: list[TypingUser]) -> None:
+def test_a_soft_delete_says_how_to_undo_it(store: WholeStore, screens: list[TypingUser]) -> None:
     screen = started(screens, store)
     screen.until("3 of 3")
     screen.press(control("d"))
@@ -152,10 +152,10 @@ def test_a_soft_delete_says_how_to_undo_it(store: Both, screens: list[TypingUser
     screen.press("y")
     screen.until("Deleted. Undo: ^X, or within 30 days: acp-proxy restore s-login --store", "2 of 2")
     assert run(store, "restore", "s-login").exit_code == 0
-    assert "s-login" in listed(store)
+    assert "s-login" in titles_by_id(store)
 
 
-def test_a_soft_delete_is_undone_by_a_key(store: Both, screens: list[TypingUser]) -> None:
+def test_a_soft_delete_is_undone_by_a_key(store: WholeStore, screens: list[TypingUser]) -> None:
     screen = started(screens, store)
     screen.until("3 of 3")
     screen.press(control("x"))
@@ -166,10 +166,10 @@ def test_a_soft_delete_is_undone_by_a_key(store: Both, screens: list[TypingUser]
     screen.until("Undo: ^X", "2 of 2")
     screen.press(control("x"))
     screen.until("It is back.", "3 of 3", "Mend the login")
-    assert "s-login" in listed(store)
+    assert "s-login" in titles_by_id(store)
 
 
-def test_without_options_it_browses_the_usual_store(store: Both, screens: list[TypingUser]) -> None:
+def test_without_options_it_browses_the_usual_store(store: WholeStore, screens: list[TypingUser]) -> None:
     screen = TypingUser("browse", ACP_PROXY_STORE=str(store.root))
     screens.append(screen)
     screen.until("3 of 3")
@@ -190,7 +190,7 @@ def test_without_options_it_says_the_same_of_a_store_that_is_not_there(
     assert screen.ended()[0] == 1
 
 
-def test_all_sessions_with_a_word_are_found(store: Both, screens: list[TypingUser]) -> None:
+def test_all_sessions_with_a_word_are_found(store: WholeStore, screens: list[TypingUser]) -> None:
     answer = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "A pebble."}}
     for number in range(450):
         store_session(store, f"many-{number}", ("What is it?", [answer]), at=10.0 + number)
@@ -199,7 +199,7 @@ def test_all_sessions_with_a_word_are_found(store: Both, screens: list[TypingUse
     screen.until("450 of 453", gone="searching")
 
 
-def test_a_question_mark_or_f1_explains_the_keys(store: Both, screens: list[TypingUser]) -> None:
+def test_a_question_mark_or_f1_explains_the_keys(store: WholeStore, screens: list[TypingUser]) -> None:
     screen = started(screens, store)
     for key, typed in (("?", ""), (F1, "login")):
         screen.press(typed)
@@ -210,16 +210,16 @@ def test_a_question_mark_or_f1_explains_the_keys(store: Both, screens: list[Typi
         screen.until("Filter:", "> Mend the login")
 
 
-def test_a_running_session_is_not_deleted(store: Both, screens: list[TypingUser]) -> None:
+def test_a_running_session_is_not_deleted(store: WholeStore, screens: list[TypingUser]) -> None:
     with running(store, "busy", "Work on"):
         screen = started(screens, store)
         screen.until("> Work on", "running", "4 of 4")
         screen.press(control("d"))
         screen.until("Its turn is running, so it was not deleted.")
-    assert "busy" in listed(store)
+    assert "busy" in titles_by_id(store)
 
 
-def test_a_session_is_exported_and_its_id_copied(store: Both, screens: list[TypingUser], tmp_path: Path) -> None:
+def test_a_session_is_exported_and_its_id_copied(store: WholeStore, screens: list[TypingUser], tmp_path: Path) -> None:
     screen = started(screens, store)
     screen.until("3 of 3")
     screen.press(control("e"))
@@ -236,7 +236,7 @@ def test_a_session_is_exported_and_its_id_copied(store: Both, screens: list[Typi
     assert b"\x1b]52;c;cy1sb2dpbg==\a" in screen.raw
 
 
-def test_code_blocks_are_copied_from_the_last_one_on(store: Both, screens: list[TypingUser]) -> None:
+def test_code_blocks_are_copied_from_the_last_one_on(store: WholeStore, screens: list[TypingUser]) -> None:
     words = ["Do this:\n\n```sh\nmake te", "st\n```\n\nor that:\n\n~~~\nmake check\n~~~\n"]
     chunks = [{"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}} for text in words]
     store_session(store, "s-code", ("How?", chunks), at=4000.0)
@@ -250,7 +250,7 @@ def test_code_blocks_are_copied_from_the_last_one_on(store: Both, screens: list[
     screen.until("no code block")
 
 
-def test_it_says_how_to_continue_and_pins(store: Both, screens: list[TypingUser]) -> None:
+def test_it_says_how_to_continue_and_pins(store: WholeStore, screens: list[TypingUser]) -> None:
     screen = started(screens, store)
     screen.until("3 of 3")
     screen.press(control("o"))
@@ -263,7 +263,7 @@ def test_it_says_how_to_continue_and_pins(store: Both, screens: list[TypingUser]
     screen.until("Unpinned.", "> Mend the login")
 
 
-def test_it_follows_the_size_of_the_terminal(store: Both, screens: list[TypingUser]) -> None:
+def test_it_follows_the_size_of_the_terminal(store: WholeStore, screens: list[TypingUser]) -> None:
     screen = started(screens, store)
     screen.until("3 of 3", "A cookie was missing.")
     screen.resize(50, 10)
@@ -272,7 +272,7 @@ def test_it_follows_the_size_of_the_terminal(store: Both, screens: list[TypingUs
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_restores_the_terminal(store: Both, screens: list[TypingUser], number: signal.Signals) -> None:
+def test_a_signal_restores_the_terminal(store: WholeStore, screens: list[TypingUser], number: signal.Signals) -> None:
     screen = started(screens, store)
     screen.until("3 of 3", "A cookie was missing.")
     screen.process.send_signal(number)
@@ -281,11 +281,11 @@ def test_a_signal_restores_the_terminal(store: Both, screens: list[TypingUser], 
     assert b"Traceback" not in screen.raw
 
 
-def test_without_a_terminal_it_says_what_to_use(store: Both) -> None:
+def test_without_a_terminal_it_says_what_to_use(store: WholeStore) -> None:
     text, told = with_stderr_on_terminal("browse", "--store", str(store.root), status=2)
     assert (text, "acp-proxy list" in told) == ("", True)
 
 
 def test_an_empty_store_is_not_browsed(tmp_path: Path) -> None:
-    root = Both(tmp_path / "empty").root
+    root = WholeStore(tmp_path / "empty").root
     assert "No sessions are recorded yet." in on_terminal("browse", "--store", str(root))

@@ -8,7 +8,7 @@ import pytest
 
 from acp_proxy.cli.stdio import find_ascii_forms
 from tests.cli.terminal import on_terminal, pager
-from tests.stored import Both, chunk, store_session
+from tests.stored import WholeStore, chunk, store_session
 
 BYTES = "import sys; sys.stdout.write(ascii(sys.stdin.buffer.read()))"
 CALL = {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Edit " * 50, "status": "completed"}
@@ -16,19 +16,19 @@ TEXT = "- one…\n\n> quoted\n\n日本"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Both:
-    made = Both(tmp_path / "store")
+def store(tmp_path: Path) -> WholeStore:
+    made = WholeStore(tmp_path / "store")
     store_session(made, "s1", ("Mend 日本 " + "the login page " * 9, [CALL, chunk(TEXT)]), cwd="/a" * 50)
     store_session(made, "s2", ("Short", []))
     made.list_all()
     return made
 
 
-def shown(store: Both, *words: str, **settings: str) -> str:
+def shown(store: WholeStore, *words: str, **settings: str) -> str:
     return on_terminal(*words, "--store", str(store.root), settings={"LC_ALL": "C", "NO_COLOR": "1", **settings})
 
 
-def test_the_columns_of_a_list_stay_aligned(store: Both) -> None:
+def test_the_columns_of_a_list_stay_aligned(store: WholeStore) -> None:
     heading, *rows = shown(store, "sessions", "list").splitlines()
     assert len(rows) == 2
     assert "Mend 日本 the l" in rows[1]
@@ -39,7 +39,7 @@ def test_the_columns_of_a_list_stay_aligned(store: Both) -> None:
     assert heading.index("WHEN") == cells.index("Nov 2023")
 
 
-def test_a_pager_gets_ascii_forms(store: Both, tmp_path: Path) -> None:
+def test_a_pager_gets_ascii_forms(store: WholeStore, tmp_path: Path) -> None:
     paged = shown(store, "sessions", "list", ACP_PROXY_PAGER=pager(tmp_path, BYTES))
     assert "..." in paged
     assert "\\xe2\\x80\\xa6" not in paged
@@ -49,7 +49,7 @@ def test_a_pager_gets_ascii_forms(store: Both, tmp_path: Path) -> None:
     )
 
 
-def test_a_conversation_has_ascii_forms_and_no_line_is_too_wide(store: Both) -> None:
+def test_a_conversation_has_ascii_forms_and_no_line_is_too_wide(store: WholeStore) -> None:
     text = re.sub("\x1b\\[[0-9;]*m", "", shown(store, "sessions", "show", "s1"))
     for wanted in ("Turn 1 - ", "* one...", "| quoted", "日本"):
         assert wanted in text

@@ -16,7 +16,7 @@ from acp_proxy.store.completion_query import QUERY
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.editors.known_editors import Name
 from tests.client import TIMEOUT
-from tests.stored import EPOCH, Both, store_session
+from tests.stored import EPOCH, WholeStore, store_session
 
 SECONDS = TIMEOUT
 HOSTILE = "\\\" <(touch x) '$(touch y)' `z`; [red]ünder|&\x1b[2J:\n{1} 1.5%"
@@ -29,14 +29,14 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def store(root: Path) -> Both:
+def store(root: Path) -> WholeStore:
     """A store with three indexed sessions of two agents."""
-    store = Both(root)
+    store = WholeStore(root)
     store_session(store, "aaa-1", ("Mend it", []), agent="one", at=EPOCH)
     store_session(store, "aab-2", ("Break it", []), agent="other one", at=EPOCH + 60)
     store_session(store, "bbb-3", ("Paint it", []), agent="one", at=EPOCH + 120)
     store_session(store, "never-prompted", agent="one")
-    Both(root).list_all()  # so that this store's index stays closed: Windows removes no file that is open
+    WholeStore(root).list_all()  # so that this store's index stays closed: Windows removes no file that is open
     return store
 
 
@@ -57,7 +57,7 @@ def words(line: str) -> list[str]:
 
 
 @pytest.mark.parametrize("command", ["show", "rename", "delete", "path", "compress", "redact", "verify", "repair"])
-def test_sessions_are_offered_newest_first_with_their_titles(store: Both, command: str) -> None:
+def test_sessions_are_offered_newest_first_with_their_titles(store: WholeStore, command: str) -> None:
     assert offered(f"sessions {command} ") == [
         ["last", "the newest"],
         ["bbb-3", "Paint it"],
@@ -68,7 +68,7 @@ def test_sessions_are_offered_newest_first_with_their_titles(store: Both, comman
 
 @pytest.mark.parametrize("command", ["replay", "mock-agent"])
 def test_files_are_offered_with_sessions_if_the_argument_may_be_a_file(
-    store: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+    store: WholeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "aa-folder").mkdir()
@@ -79,7 +79,7 @@ def test_files_are_offered_with_sessions_if_the_argument_may_be_a_file(
     assert words(f"{command} no-folder/") == words(f"{command} $(ls)/") == []
 
 
-def test_ids_are_found_without_reading_and_sorting_the_whole_index(store: Both) -> None:
+def test_ids_are_found_without_reading_and_sorting_the_whole_index(store: WholeStore) -> None:
     with closing(sqlite3.connect(Layout(store.root).index)) as index:
         plan = index.execute(f"EXPLAIN QUERY PLAN {QUERY}", ("one", True, b"", 100, b"", b"\xff")).fetchall()
     assert [row[3] for row in plan if "transcripts" in row[3]] == [
@@ -88,13 +88,13 @@ def test_ids_are_found_without_reading_and_sorting_the_whole_index(store: Both) 
     ]
 
 
-def test_the_users_title_is_offered_instead_of_the_agents(store: Both) -> None:
+def test_the_users_title_is_offered_instead_of_the_agents(store: WholeStore) -> None:
     [row] = [row for row in store.list_all() if row.session == "aaa-1"]
     store.set_listed_title(row, "Mine")
     assert offered("sessions show aaa") == [["aaa-1", "Mine"]]
 
 
-def test_restorable_sessions_are_offered_latest_first(store: Both) -> None:
+def test_restorable_sessions_are_offered_latest_first(store: WholeStore) -> None:
     assert words("sessions restore aa") == []
     for session in ("aaa-1", "aab-2"):
         [row] = [row for row in store.list_all() if row.session == session]
@@ -108,26 +108,26 @@ def test_restorable_sessions_are_offered_latest_first(store: Both) -> None:
     assert words("sessions restore aaa") == []
 
 
-def test_sessions_are_offered_by_their_beginning_and_agent(store: Both) -> None:
+def test_sessions_are_offered_by_their_beginning_and_agent(store: WholeStore) -> None:
     assert words("sessions show aa") == ["aab-2", "aaa-1"]
     assert words("sessions show l") == ["last"]
     assert words("sessions show nothing") == []
     assert words("sessions show --agent other aa") == ["aab-2"]
 
 
-def test_an_older_session_of_an_id_is_offered_with_its_number(store: Both) -> None:
+def test_an_older_session_of_an_id_is_offered_with_its_number(store: WholeStore) -> None:
     store_session(store, "aaa-1", ("Again", []), agent="one", at=EPOCH + 600)
     store.list_all()
     assert offered("sessions show aaa") == [["aaa-1", "Again"], ["aaa-1~1", "Mend it"]]
     assert words("sessions show aaa-1~") == ["aaa-1~1"]
 
 
-def test_the_store_option_on_the_line_is_used(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_store_option_on_the_line_is_used(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ACP_PROXY_STORE")
     assert words(f"sessions show --store {store.root} aaa") == ["aaa-1"]
 
 
-def test_agents_are_offered_in_the_form_that_the_option_takes(store: Both) -> None:
+def test_agents_are_offered_in_the_form_that_the_option_takes(store: WholeStore) -> None:
     assert words("sessions list --agent ") == ["one", "other-one"]
     assert words("sessions list --agent ot") == ["other-one"]
     store_session(store, "ccc-4", ("Read it", []), agent="@scope/third")
@@ -152,7 +152,7 @@ def test_words_after_the_agents_command_are_not_completed() -> None:
         assert words(line) == []
 
 
-def test_text_that_a_shell_would_evaluate_is_not_offered(store: Both) -> None:
+def test_text_that_a_shell_would_evaluate_is_not_offered(store: WholeStore) -> None:
     store_session(store, "hostile", (HOSTILE, []), at=EPOCH + 600)
     store_session(store, "$(touch z)", ("Mend it", []), at=EPOCH + 700)
     store.list_all()
@@ -163,7 +163,7 @@ def test_text_that_a_shell_would_evaluate_is_not_offered(store: Both) -> None:
     assert "aaa-1" in said
 
 
-def test_shells_that_only_show_a_title_get_its_colons_and_parentheses(store: Both) -> None:
+def test_shells_that_only_show_a_title_get_its_colons_and_parentheses(store: WholeStore) -> None:
     store_session(store, "titled", ("feat(cli): mend it; $(touch x)", []), at=EPOCH + 600)
     store.list_all()
     assert ["titled", "feat(cli): mend it (touch x)"] in offered("show ")
@@ -184,7 +184,7 @@ def damage_a_directory(root: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [damage_missing_index, damage_garbage, damage_a_directory])
-def test_a_broken_store_offers_nothing_and_is_not_changed(store: Both, damage: object) -> None:
+def test_a_broken_store_offers_nothing_and_is_not_changed(store: WholeStore, damage: object) -> None:
     assert callable(damage)
     damage(store.root)
     before = sorted(store.root.rglob("*"))
@@ -203,7 +203,7 @@ def test_a_missing_store_is_not_created(root: Path) -> None:
 
 
 @pytest.mark.parametrize(("line", "word"), [("sessions show bb", "bbb-3\tPaint it"), ("run --load a", "auto\nagent")])
-def test_completion_imports_nothing_slow(store: Both, line: str, word: str) -> None:
+def test_completion_imports_nothing_slow(store: WholeStore, line: str, word: str) -> None:
     environment = {**os.environ, "_ACP_PROXY_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     environment["_TYPER_COMPLETE_ARGS"] = f"acp-proxy {line}"
     command = [sys.executable, "-X", "importtime", "-m", "acp_proxy"]
@@ -214,7 +214,7 @@ def test_completion_imports_nothing_slow(store: Both, line: str, word: str) -> N
 
 
 def test_reading_the_index_leaves_no_files_behind(root: Path) -> None:
-    store = Both(root)
+    store = WholeStore(root)
     store_session(store, "aaa-1", ("Mend it", []))
     store.list_all()
     del store
@@ -225,7 +225,7 @@ def test_reading_the_index_leaves_no_files_behind(root: Path) -> None:
     assert sorted(root.rglob("*")) == before
 
 
-def test_a_session_is_offered_while_another_process_writes_the_index(store: Both) -> None:
+def test_a_session_is_offered_while_another_process_writes_the_index(store: WholeStore) -> None:
     """The index has a log beside it with the changes of the other process."""
     store.list_all()
     assert (store.root / "index.sqlite3-wal").exists()

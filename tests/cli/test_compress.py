@@ -8,13 +8,13 @@ import pytest
 from acp_proxy.transcript.file_names import compressed_path
 from tests.cli.commands import run
 from tests.store.cold import age
-from tests.stored import Both, chunk, store_session
+from tests.stored import WholeStore, chunk, store_session
 
 CHUNKS = [chunk(f"word{number}") for number in range(3000)]
 
 
 @pytest.fixture
-def cold(store: Both) -> Path:
+def cold(store: WholeStore) -> Path:
     path = store_session(store, "cold", ("hello", CHUNKS))
     age(path, 8)
     store_session(store, "warm", ("hello", CHUNKS), agent="other")
@@ -22,7 +22,7 @@ def cold(store: Both) -> Path:
     return path
 
 
-def test_old_transcripts_are_compressed_and_shown_as_before(store: Both, cold: Path) -> None:
+def test_old_transcripts_are_compressed_and_shown_as_before(store: WholeStore, cold: Path) -> None:
     before, listed = run(store, "show", "cold").stdout, run(store, "list").stdout
     assert run(store, "compress", "--dry-run").stdout.splitlines()[-1].startswith("1 would be compressed: ")
     assert cold.exists()
@@ -40,7 +40,7 @@ def test_old_transcripts_are_compressed_and_shown_as_before(store: Both, cold: P
     assert run(store, "compress").stdout == nothing
 
 
-def test_json_has_the_figures(store: Both, cold: Path) -> None:
+def test_json_has_the_figures(store: WholeStore, cold: Path) -> None:
     size = cold.stat().st_size
     told = json.loads(run(store, "compress", "--json").stdout)
     after = compressed_path(cold).stat().st_size
@@ -53,7 +53,7 @@ def test_json_has_the_figures(store: Both, cold: Path) -> None:
 
 
 @pytest.mark.usefixtures("cold")
-def test_only_matching_transcripts_are_compressed(store: Both) -> None:
+def test_only_matching_transcripts_are_compressed(store: WholeStore) -> None:
     assert run(store, "compress", "warm").stdout.startswith("Nothing to compress: ")
     told = run(store, "compress", "--older-than", "0s", "--min-size", "1M").stdout
     assert told == "Nothing to compress: no transcript of 1M or more was unused for 0s.\n"
@@ -61,13 +61,13 @@ def test_only_matching_transcripts_are_compressed(store: Both) -> None:
 
 
 @pytest.mark.parametrize("words", [("--older-than", "soon"), ("--older-than", "7"), ("--min-size", "much")])
-def test_wrong_values_are_refused(store: Both, words: tuple[str, str]) -> None:
+def test_wrong_values_are_refused(store: WholeStore, words: tuple[str, str]) -> None:
     result = run(store, "compress", *words)
     assert result.exit_code == 2
     assert words[0] in result.output
 
 
-def test_an_unreadable_file_is_named_and_the_others_are_compressed(store: Both, cold: Path) -> None:
+def test_an_unreadable_file_is_named_and_the_others_are_compressed(store: WholeStore, cold: Path) -> None:
     other = store_session(store, "another", ("hello", CHUNKS))
     store.list_all()
     other.unlink()

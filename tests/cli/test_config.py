@@ -14,7 +14,7 @@ from acp_proxy.cli.app import app
 from acp_proxy.config import config_file, options
 from acp_proxy.config.config_file import VARIABLE
 from tests import forked
-from tests.stored import Both, chunk, store_session
+from tests.stored import WholeStore, chunk, store_session
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_the_doctor_lists_what_is_wrong_in_the_file_and_checks_the_rest(path: Pa
 
 
 def test_commands_and_programs_use_the_store_of_the_file(path: Path, tmp_path: Path) -> None:
-    store = Both(tmp_path / "kept")
+    store = WholeStore(tmp_path / "kept")
     store_session(store, "s", ("mend it", [chunk("done")]))
     path.write_text('store = "kept"\n')
     assert run("sessions", "path").stdout == f"{tmp_path / 'kept'}\n"

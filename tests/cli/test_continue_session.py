@@ -12,47 +12,47 @@ from typer.testing import CliRunner
 from acp_proxy.cli.app import app
 from acp_proxy.cli.common import choose_session, shorten_ids
 from acp_proxy.store.sessions import CompletionQuery
-from tests.cli.commands import printed, refused, run, told
+from tests.cli.commands import parsed_json, printed, refused, run
 from tests.cli.terminal import on_terminal
-from tests.stored import Both, store_session
+from tests.stored import WholeStore, store_session
 
 SAID = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "Mended."}}
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Both:
-    store = Both(tmp_path / "store")
+def store(tmp_path: Path) -> WholeStore:
+    store = WholeStore(tmp_path / "store")
     store_session(store, "mine", ("mend it", [SAID]), agent="alpha", cwd="/here", at=2000.0)
     store_session(store, "other", ("look", []), agent="beta", at=1000.0)
     return store
 
 
-def test_the_copy_has_the_title_the_directory_and_the_conversation(store: Both) -> None:
+def test_the_copy_has_the_title_the_directory_and_the_conversation(store: WholeStore) -> None:
     result = run(store, "continue", "mine", "--with", "beta")
     [copy] = result.stdout.split()
     assert "from the list of beta's sessions" in result.stderr
-    first, second, third = told(store, "list")
+    first, second, third = parsed_json(store, "list")
     assert [first["sessionId"], third["sessionId"]] == ["mine", "other"]
     assert (second["sessionId"], second["title"], second["cwd"]) == (copy, "mend it", "/here")
     assert second["updatedAt"] == first["updatedAt"]  # nothing was said in it
     assert "Mended." in printed(store, "show", copy)
 
 
-def test_on_a_terminal_the_copy_is_called_as_by_list(store: Both) -> None:
+def test_on_a_terminal_the_copy_is_called_as_by_list(store: WholeStore) -> None:
     options = ("--store", str(store.root))
     shown, *_ = on_terminal("continue", "mine", "--with", "beta", *options).splitlines()
     assert re.fullmatch("copy-[0-9a-f]{8}", shown)
     assert shown in on_terminal("list", *options)
 
 
-def test_the_original_does_not_change(store: Both) -> None:
+def test_the_original_does_not_change(store: WholeStore) -> None:
     path = Path(printed(store, "path", "mine").strip())
     before = path.read_bytes()
     run(store, "continue", "mine", "--with", "beta")
     assert path.read_bytes() == before
 
 
-def test_the_copys_file_ends_with_what_it_continues(store: Both) -> None:
+def test_the_copys_file_ends_with_what_it_continues(store: WholeStore) -> None:
     copy = printed(store, "continue", "mine", "--with", "beta").strip()
     header, *entries = map(json.loads, Path(printed(store, "path", copy).strip()).read_bytes().splitlines())
     assert (header["sessionId"], header["forkedFrom"], header["origin"]) == (copy, ["mine"], "recorded")
@@ -62,15 +62,15 @@ def test_the_copys_file_ends_with_what_it_continues(store: Both) -> None:
     assert entries[-1]["note"] == {"type": "continued", "session": "mine"}
 
 
-def test_each_copy_is_a_session_of_its_own(store: Both) -> None:
+def test_each_copy_is_a_session_of_its_own(store: WholeStore) -> None:
     ids = [printed(store, "continue", "mine", "--with", "beta").strip() for _ in range(2)]
     run(store, "delete", "--yes", ids[0])
     ids.append(printed(store, "continue", "mine", "--with", "beta").strip())
     assert len(set(ids)) == 3
-    assert {row["sessionId"] for row in told(store, "list")} == {"mine", "other", *ids[1:]}
+    assert {row["sessionId"] for row in parsed_json(store, "list")} == {"mine", "other", *ids[1:]}
 
 
-def test_a_copy_has_a_short_id_even_if_another_agents_copy_has_the_same_long_one(store: Both) -> None:
+def test_a_copy_has_a_short_id_even_if_another_agents_copy_has_the_same_long_one(store: WholeStore) -> None:
     store_session(store, "third", ("look", []), agent="gamma", at=1000.0)
     copies = {printed(store, "continue", "mine", "--with", agent).strip() for agent in ("beta", "gamma")}
     again = run(store, "continue", "mine", "--with", "beta")
@@ -86,7 +86,7 @@ def test_a_copy_has_a_short_id_even_if_another_agents_copy_has_the_same_long_one
     assert {one.selector for one in CompletionQuery(store.root).find_sessions("acp-")} == {row.session for row in rows}
 
 
-def test_a_deleted_copy_is_restored_by_the_short_id_that_list_shows(store: Both) -> None:
+def test_a_deleted_copy_is_restored_by_the_short_id_that_list_shows(store: WholeStore) -> None:
     store_session(store, "46f42713-df0d-4d11-9a3c-0b8b3a1a2c11", ("another", []), agent="gamma", at=1000.0)
     for original in ("mine", "46f42713"):
         run(store, "continue", original, "--with", "beta")
@@ -103,11 +103,11 @@ def test_a_deleted_copy_is_restored_by_the_short_id_that_list_shows(store: Both)
     run(store, "delete", rows[0].selector, "--yes")
     assert "deleted already" in run(store, "delete", rows[0].selector, "--yes").stderr
     printed(store, "delete", "--permanent", rows[0].selector, "--yes")
-    assert told(store, "restore") == []
+    assert parsed_json(store, "restore") == []
     assert "within 30 days: acp-proxy restore 46f42713 --store" in printed(store, "delete", "46f42713", "--yes")
 
 
-def test_a_compressed_session_can_be_copied(store: Both) -> None:
+def test_a_compressed_session_can_be_copied(store: WholeStore) -> None:
     run(store, "compress", "mine", "--all")
     copy = printed(store, "continue", "mine", "--with", "beta").strip()
     assert "Mended." in printed(store, "show", copy)
@@ -121,19 +121,19 @@ def test_a_compressed_session_can_be_copied(store: Both) -> None:
         (("--with", "alpha"), "one of alpha already"),
     ],
 )
-def test_an_agent_that_cannot_be_meant_is_refused(store: Both, words: tuple[str, ...], said: str) -> None:
+def test_an_agent_that_cannot_be_meant_is_refused(store: WholeStore, words: tuple[str, ...], said: str) -> None:
     assert said in refused(store, "continue", "mine", *words)[1]
-    assert len(told(store, "list")) == 2
+    assert len(parsed_json(store, "list")) == 2
 
 
-def test_a_name_of_several_agents_is_refused(store: Both) -> None:
+def test_a_name_of_several_agents_is_refused(store: WholeStore) -> None:
     store_session(store, "third", ("look", []), agent="beta-two")
     store_session(store, "fourth", ("look", []), agent="beta-three")
     assert "beta-three, beta-two" in refused(store, "continue", "mine", "--with", "bet")[1]
 
 
 @pytest.mark.parametrize("command", [["/no/such/agent"], [sys.executable, "-c", "pass"]])
-def test_a_command_that_is_no_agent_is_refused(store: Both, command: list[str]) -> None:
+def test_a_command_that_is_no_agent_is_refused(store: WholeStore, command: list[str]) -> None:
     words = ["sessions", "continue", "--store", str(store.root), "mine", "--", *command]
     result = CliRunner().invoke(app, words)
     assert (result.exit_code, result.stdout) == (1, "")
@@ -141,7 +141,7 @@ def test_a_command_that_is_no_agent_is_refused(store: Both, command: list[str]) 
 
 
 def test_an_agent_without_sessions_is_found_by_its_name_in_an_editor(
-    store: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HOME", "USERPROFILE"):  # the second one is Windows'
         monkeypatch.setenv(name, str(tmp_path))
@@ -155,10 +155,10 @@ def test_an_agent_without_sessions_is_found_by_its_name_in_an_editor(
     monkeypatch.chdir(tmp_path)
     result = run(store, "continue", "mine", "--with", "gamma")
     assert (result.exit_code, "from the list of demo-agent's sessions" in result.stderr) == (0, True), result.output
-    assert len(told(store, "list")) == 3
+    assert len(parsed_json(store, "list")) == 3
 
 
-def test_what_is_no_agent_by_any_name_is_answered_with_those_that_are(store: Both) -> None:
+def test_what_is_no_agent_by_any_name_is_answered_with_those_that_are(store: WholeStore) -> None:
     _, said = refused(store, "continue", "mine", "--with", "nobody")
     assert "Agents with sessions here: alpha, beta." in said
     assert "Nor as a command: nobody is no program here" in said

@@ -18,9 +18,9 @@ from tests.cli.commands import Command
 from tests.cli.terminal import on_terminal, with_stderr_on_terminal
 from tests.pipes import SMALL
 from tests.posix import pty
+from tests.redaction.made_up_secrets import planted
 from tests.store.cold import age
-from tests.stored import EPOCH, Both, chunk, store_session
-from torture.planted import planted
+from tests.stored import EPOCH, WholeStore, chunk, store_session
 
 TOKEN = planted("GitHub token", random.Random(0)).secret
 TURN = [
@@ -40,7 +40,7 @@ command = Command("export")
 run, printed = command.run, command.printed
 
 
-def test_markdown_is_the_default_format(store: Both) -> None:
+def test_markdown_is_the_default_format(store: WholeStore) -> None:
     store_session(store, "s", ("Mend it\n\nplease", TURN))
     told = printed(store, "last")
     assert told == (
@@ -50,7 +50,7 @@ def test_markdown_is_the_default_format(store: Both) -> None:
     assert printed(store, "last", "--format", "md") == told
 
 
-def test_each_format_has_its_defaults_and_follows_the_options(store: Both) -> None:
+def test_each_format_has_its_defaults_and_follows_the_options(store: WholeStore) -> None:
     store_session(store, "s", ("Mend it", TURN))
     html = printed(store, "s", "--format", "html")
     assert html.startswith("<!DOCTYPE html>")
@@ -64,7 +64,7 @@ def test_each_format_has_its_defaults_and_follows_the_options(store: Both) -> No
     assert [item["type"] for item in document["turns"][0]["items"]] == ["user", "thought", "tool_call", "agent"]
 
 
-def test_a_compressed_transcript_is_exported_byte_for_byte_too(store: Both, tmp_path: Path) -> None:
+def test_a_compressed_transcript_is_exported_byte_for_byte_too(store: WholeStore, tmp_path: Path) -> None:
     path = store_session(store, "s", ("Mend it", [chunk(f"word{number}") for number in range(3000)]))
     with path.open("ab") as file:
         file.write(b"\x00\xff damage \r\n")
@@ -82,7 +82,7 @@ def test_a_compressed_transcript_is_exported_byte_for_byte_too(store: Both, tmp_
     ("name", "beginning"),
     [("a.html", "<!DOCTYPE"), ("a.md", "# "), ("a.json", '{"acp-conv'), ("a.jsonl", '{"acp-tran'), ("a", "# ")],
 )
-def test_the_suffix_chooses_the_format(store: Both, tmp_path: Path, name: str, beginning: str) -> None:
+def test_the_suffix_chooses_the_format(store: WholeStore, tmp_path: Path, name: str, beginning: str) -> None:
     store_session(store, "s", ("Mend it", TURN))
     path = tmp_path / name
     assert printed(store, "last", "--output", str(path)) == f"{path}\n"
@@ -91,14 +91,14 @@ def test_the_suffix_chooses_the_format(store: Both, tmp_path: Path, name: str, b
     assert [found.name for found in tmp_path.iterdir() if found.is_file()] == [name]
 
 
-def test_a_format_that_contradicts_the_suffix_is_refused(store: Both, tmp_path: Path) -> None:
+def test_a_format_that_contradicts_the_suffix_is_refused(store: WholeStore, tmp_path: Path) -> None:
     result = run(store, "last", "--format", "md", "-o", str(tmp_path / "x.html"))
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Leave out --format" in result.stderr
     assert not (tmp_path / "x.html").exists()
 
 
-def test_an_unknown_suffix_is_refused(store: Both, tmp_path: Path) -> None:
+def test_an_unknown_suffix_is_refused(store: WholeStore, tmp_path: Path) -> None:
     store_session(store, "s", ("Mend it", TURN))
     into = tmp_path / "session.pdf"
     result = run(store, "last", "--output", str(into))
@@ -107,13 +107,13 @@ def test_an_unknown_suffix_is_refused(store: Both, tmp_path: Path) -> None:
     assert run(store, "last", "--output", str(into), "--format", "md").exit_code == 0
 
 
-def test_a_session_that_is_named_twice_is_written_once(store: Both, tmp_path: Path) -> None:
+def test_a_session_that_is_named_twice_is_written_once(store: WholeStore, tmp_path: Path) -> None:
     store_session(store, "s", ("Mend it", TURN))
     [path] = printed(store, "s", "last", "-o", str(tmp_path / "several")).splitlines()
     assert [str(found) for found in (tmp_path / "several").iterdir()] == [path]
 
 
-def test_a_dash_is_stdout(store: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dash_is_stdout(store: WholeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store_session(store, "s", ("Mend it", TURN))
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.iterdir())
@@ -123,7 +123,7 @@ def test_a_dash_is_stdout(store: Both, tmp_path: Path, monkeypatch: pytest.Monke
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_an_existing_file_is_replaced_only_with_force(store: Both, tmp_path: Path) -> None:
+def test_an_existing_file_is_replaced_only_with_force(store: WholeStore, tmp_path: Path) -> None:
     store_session(store, "s", ("Mend it", TURN))
     path = tmp_path / "a.md"
     path.write_text("mine")
@@ -134,7 +134,7 @@ def test_an_existing_file_is_replaced_only_with_force(store: Both, tmp_path: Pat
     assert path.read_text(encoding="utf-8").startswith("# Mend it")
 
 
-def test_an_export_that_fails_leaves_no_file(store: Both, tmp_path: Path) -> None:
+def test_an_export_that_fails_leaves_no_file(store: WholeStore, tmp_path: Path) -> None:
     path = store_session(store, "s", ("Mend it", TURN))
     store.list_all()
     path.write_bytes(path.read_bytes().replace(b'"acp-transcript":1', b'"acp-transcript":9'))
@@ -145,7 +145,7 @@ def test_an_export_that_fails_leaves_no_file(store: Both, tmp_path: Path) -> Non
     assert [found.name for found in tmp_path.iterdir()] == ["store"]
 
 
-def test_several_sessions_go_to_a_directory_named_by_title(store: Both, tmp_path: Path) -> None:
+def test_several_sessions_go_to_a_directory_named_by_title(store: WholeStore, tmp_path: Path) -> None:
     store_session(store, "one", ("Mend the/../login", TURN), agent="a", at=EPOCH)
     store_session(store, "two", ("Mend the/../login", TURN), agent="b", at=EPOCH + 1)
     store_session(store, "one", ("Mend the/../login", TURN), agent="b", at=EPOCH + 2)
@@ -163,7 +163,7 @@ def test_several_sessions_go_to_a_directory_named_by_title(store: Both, tmp_path
     assert len(printed(store, "--agent", "b", "one", "two", "-o", f"{tmp_path}/both").splitlines()) == 2
 
 
-def test_many_files_are_listed_for_programs_alone(store: Both, tmp_path: Path) -> None:
+def test_many_files_are_listed_for_programs_alone(store: WholeStore, tmp_path: Path) -> None:
     for number in range(12):
         store_session(store, f"s{number:02}", (f"Mend {number}", TURN), at=EPOCH + number)
     words = ("export", "--all", "--format", "html", "--store", str(store.root), "-o")
@@ -179,7 +179,7 @@ def test_many_files_are_listed_for_programs_alone(store: Both, tmp_path: Path) -
     )
 
 
-def test_the_page_of_all_sessions_hides_what_the_pages_hide(store: Both, tmp_path: Path) -> None:
+def test_the_page_of_all_sessions_hides_what_the_pages_hide(store: WholeStore, tmp_path: Path) -> None:
     turn = [chunk(f"the key is {TOKEN} and the file /home/somebody/secret.txt")]
     store_session(store, "one", (f"Mend {TOKEN}", turn), cwd="/home/somebody/project")
     store_session(store, "two", ("Mend it", turn), cwd="/home/somebody/project")
@@ -202,7 +202,7 @@ def test_the_page_of_all_sessions_hides_what_the_pages_hide(store: Both, tmp_pat
     ],
 )
 def test_the_names_of_files_keep_the_letters_of_every_script(
-    store: Both, tmp_path: Path, title: str, name: str
+    store: WholeStore, tmp_path: Path, title: str, name: str
 ) -> None:
     store_session(store, "s", ("one", TURN))
     [row] = store.list_all()
@@ -212,7 +212,7 @@ def test_the_names_of_files_keep_the_letters_of_every_script(
     assert Path(path).stem[:-16] == name
 
 
-def test_several_sessions_in_one_file_are_refused(store: Both, tmp_path: Path) -> None:
+def test_several_sessions_in_one_file_are_refused(store: WholeStore, tmp_path: Path) -> None:
     store_session(store, "one", ("Mend it", TURN))
     store_session(store, "two", ("Mend it", TURN))
     for words in (("--all",), ("one", "two")):
@@ -225,7 +225,7 @@ def test_several_sessions_in_one_file_are_refused(store: Both, tmp_path: Path) -
     assert printed(store, "one", "two", "-o", str(tmp_path / "v1.2")).count("v1.2") == 2
 
 
-def test_an_unreadable_session_does_not_stop_the_others(store: Both, tmp_path: Path) -> None:
+def test_an_unreadable_session_does_not_stop_the_others(store: WholeStore, tmp_path: Path) -> None:
     path = store_session(store, "bad", ("one", TURN))
     store_session(store, "good", ("two", TURN))
     store.list_all()
@@ -238,7 +238,7 @@ def test_an_unreadable_session_does_not_stop_the_others(store: Both, tmp_path: P
 
 
 @pytest.mark.parametrize("form", ["md", "html", "json", "jsonl"])
-def test_secrets_are_masked_across_chunks(store: Both, tmp_path: Path, form: str) -> None:
+def test_secrets_are_masked_across_chunks(store: WholeStore, tmp_path: Path, form: str) -> None:
     updates = [
         *(chunk(TOKEN[at : at + 7]) for at in range(0, len(TOKEN), 7)),
         chunk(f" and INTERN-1 {TOKEN}", "agent_thought_chunk"),
@@ -261,7 +261,7 @@ def test_secrets_are_masked_across_chunks(store: Both, tmp_path: Path, form: str
 
 
 @pytest.mark.parametrize("form", ["md", "html", "json"])
-def test_home_directories_are_hidden_everywhere(store: Both, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_directories_are_hidden_everywhere(store: WholeStore, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/srv/people/eve")
     text = {"type": "text", "text": "/home/eve/out"}
     resource = {"type": "resource", "resource": {"uri": "file:///home/eve/r.txt", "text": "/home/eve/in"}}
@@ -284,20 +284,20 @@ def test_home_directories_are_hidden_everywhere(store: Both, form: str, monkeypa
     assert "eve" not in told.replace("never", "")
 
 
-def test_the_names_of_files_hide_home_directories_too(store: Both, tmp_path: Path) -> None:
+def test_the_names_of_files_hide_home_directories_too(store: WholeStore, tmp_path: Path) -> None:
     store_session(store, "s", ("Mend /home/eve/project", TURN))
     for form in ("md", "jsonl"):
         [path] = printed(store, "--all", "--format", form, "-o", str(tmp_path / "out")).splitlines()
         assert "eve" not in path
 
 
-def test_a_transcript_keeps_home_directories(store: Both) -> None:
+def test_a_transcript_keeps_home_directories(store: WholeStore) -> None:
     path = store_session(store, "s", ("Mend /home/eve/project", TURN), cwd="/home/eve")
     assert printed(store, "s", "--format", "jsonl").encode() == path.read_bytes()
 
 
 @pytest.mark.parametrize("form", ["md", "html", "json"])
-def test_the_users_title_is_masked_on_request(store: Both, form: str) -> None:
+def test_the_users_title_is_masked_on_request(store: WholeStore, form: str) -> None:
     store_session(store, "s", ("one", TURN))
     [row] = store.list_all()
     store.set_listed_title(row, f"Mine with {TOKEN}")
@@ -308,7 +308,7 @@ def test_the_users_title_is_masked_on_request(store: Both, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["md", "html", "json", "cast"])
-def test_an_export_with_a_known_secret_says_so(store: Both, form: str) -> None:
+def test_an_export_with_a_known_secret_says_so(store: WholeStore, form: str) -> None:
     store_session(store, "s", (f"Use {TOKEN}", TURN))
     told = run(store, "s", "--format", form)
     assert (told.exit_code, TOKEN in told.stdout.replace("\\", "")) == (0, True)
@@ -317,7 +317,7 @@ def test_an_export_with_a_known_secret_says_so(store: Both, form: str) -> None:
     assert run(store, "s", "--format", form, "--redact", "keys").stderr == ""
 
 
-def test_contradictory_options_are_refused(store: Both, tmp_path: Path) -> None:
+def test_contradictory_options_are_refused(store: WholeStore, tmp_path: Path) -> None:
     store_session(store, "s", ("one", TURN))
     for words, hint in (
         ((), "export last"),
@@ -340,7 +340,7 @@ def test_contradictory_options_are_refused(store: Both, tmp_path: Path) -> None:
     assert run(store, "s", "--redact", str(tmp_path / "missing")).exit_code == 2
 
 
-def test_a_terminal_shows_the_progress_of_an_export(store: Both, tmp_path: Path) -> None:
+def test_a_terminal_shows_the_progress_of_an_export(store: WholeStore, tmp_path: Path) -> None:
     for number in range(3):
         store_session(store, f"s{number}", ("one", TURN))
     words = ("sessions", "export", "--all", "-o", str(tmp_path / "out"), "--store", str(store.root))
@@ -350,7 +350,7 @@ def test_a_terminal_shows_the_progress_of_an_export(store: Both, tmp_path: Path)
     assert run(store, "--all", "-o", str(tmp_path / "again")).stderr == ""
 
 
-def test_an_export_to_a_terminal_cannot_control_it(store: Both) -> None:
+def test_an_export_to_a_terminal_cannot_control_it(store: WholeStore) -> None:
     path = store_session(store, "s", ("\u202eone \x1b[2J", [chunk("\x9b31m\x7f")]))
     with path.open("ab") as file:
         file.write("\x1b[2J\x9b31m\x7f\u202e\n".encode())
@@ -375,7 +375,7 @@ def _read(fd: int) -> bytes:
         return b""
 
 
-def test_a_reader_may_stop_early(store: Both) -> None:
+def test_a_reader_may_stop_early(store: WholeStore) -> None:
     store_session(store, "s", ("one", [chunk("word\n" * 100) for _ in range(2000)]))
     words = ("sessions", "export", "s", "--store", str(store.root))
     with subprocess.Popen(
@@ -389,7 +389,7 @@ def test_a_reader_may_stop_early(store: Both) -> None:
         assert process.wait(timeout=60) == 1
 
 
-def test_a_terminal_recording_is_exported_by_its_suffix(store: Both, tmp_path: Path) -> None:
+def test_a_terminal_recording_is_exported_by_its_suffix(store: WholeStore, tmp_path: Path) -> None:
     store_session(store, "s", ("Mend it", TURN))
     path = tmp_path / "session.cast"
     printed(store, "s", "--output", str(path))
@@ -401,7 +401,7 @@ def test_a_terminal_recording_is_exported_by_its_suffix(store: Both, tmp_path: P
         assert run(store, "s", "--format", "cast", option).exit_code == 2
 
 
-def test_web_opens_a_page_that_only_the_user_can_read(store: Both, tmp_path: Path) -> None:
+def test_web_opens_a_page_that_only_the_user_can_read(store: WholeStore, tmp_path: Path) -> None:
     store_session(store, "s", ("Mend it", TURN))
     seen = tmp_path / "seen"
     browser = tmp_path / "browser"
@@ -416,7 +416,7 @@ def test_web_opens_a_page_that_only_the_user_can_read(store: Both, tmp_path: Pat
     assert "<strong>done</strong>" in page.read_text()
 
 
-def test_without_a_browser_web_says_where_the_page_is(store: Both, tmp_path: Path) -> None:
+def test_without_a_browser_web_says_where_the_page_is(store: WholeStore, tmp_path: Path) -> None:
     store_session(store, "s", ("Mend it", TURN))
     status, out, told = on_the_web(store, tmp_path, str(tmp_path / "missing"))
     assert (status, out) == (1, "")
@@ -424,12 +424,12 @@ def test_without_a_browser_web_says_where_the_page_is(store: Both, tmp_path: Pat
 
 
 @pytest.mark.parametrize("words", [("--output", "a.html"), ("--format", "md"), ("--all",), ("--force",), ("other",)])
-def test_web_shows_one_session_as_a_page(store: Both, words: tuple[str, ...]) -> None:
+def test_web_shows_one_session_as_a_page(store: WholeStore, words: tuple[str, ...]) -> None:
     result = run(store, *(() if "--all" in words else ("s",)), "--web", *words)
     assert (result.exit_code, "--web" in result.stderr) == (2, True)
 
 
-def on_the_web(store: Both, folder: Path, browser: str) -> tuple[int, str, str]:
+def on_the_web(store: WholeStore, folder: Path, browser: str) -> tuple[int, str, str]:
     """The exit status, stdout and stderr of --web, with one browser on the machine."""
     environment = {"BROWSER": browser, "TMPDIR": str(folder), "PATH": str(folder), "HOME": str(folder)}
     words = ["sessions", "export", "s", "--web", "--store", str(store.root)]

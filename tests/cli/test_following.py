@@ -18,13 +18,13 @@ from acp_proxy.transcript.appender import Transcript
 from tests.cli.commands import run
 from tests.cli.terminal import on_terminal
 from tests.client import TIMEOUT
-from tests.stored import EPOCH, Both, chunk, message, running, store_session
+from tests.stored import EPOCH, WholeStore, chunk, message, running, store_session
 
 
 class Follower:
     """The command, with its output so far. Every wait is bounded."""
 
-    def __init__(self, store: Both, *words: str) -> None:
+    def __init__(self, store: WholeStore, *words: str) -> None:
         command = [sys.executable, "-m", "acp_proxy", "sessions", "show", "busy", "--follow", *words]
         self.process = subprocess.Popen(
             [*command, "--store", str(store.root)],
@@ -101,7 +101,7 @@ def append(path: Path, data: bytes) -> None:
 ANSWER = message(timestamps.stamp(EPOCH), Peer.AGENT, {"id": 1, "result": {"stopReason": "end_turn"}}, "session/prompt")
 
 
-def test_words_appear_as_they_are_recorded_until_the_turn_ends(store: Both, followers: list[Follower]) -> None:
+def test_words_appear_as_they_are_recorded_until_the_turn_ends(store: WholeStore, followers: list[Follower]) -> None:
     with running(store, "busy", "Work on") as path:
         followers.append(follower := Follower(store))
         assert follower.until("> Work on").startswith("Work on\nbusy  ")
@@ -115,7 +115,7 @@ def test_words_appear_as_they_are_recorded_until_the_turn_ends(store: Both, foll
     assert text.endswith("\n\nfirst \n")
 
 
-def test_it_ends_with_the_process_that_ran_the_turn(store: Both, followers: list[Follower]) -> None:
+def test_it_ends_with_the_process_that_ran_the_turn(store: WholeStore, followers: list[Follower]) -> None:
     with running(store, "busy", "Work on") as path:
         followers.append(follower := Follower(store))
         follower.until("> Work on")
@@ -125,7 +125,7 @@ def test_it_ends_with_the_process_that_ran_the_turn(store: Both, followers: list
     assert text.endswith("last words\n")
 
 
-def test_ctrl_c_ends_it(store: Both, followers: list[Follower]) -> None:
+def test_ctrl_c_ends_it(store: WholeStore, followers: list[Follower]) -> None:
     with running(store, "busy", "Work on"):
         followers.append(follower := Follower(store))
         follower.until("> Work on")
@@ -134,7 +134,7 @@ def test_ctrl_c_ends_it(store: Both, followers: list[Follower]) -> None:
     assert (status, told) == (130, "")
 
 
-def test_only_the_last_turn_is_followed_if_wanted(store: Both, followers: list[Follower]) -> None:
+def test_only_the_last_turn_is_followed_if_wanted(store: WholeStore, followers: list[Follower]) -> None:
     path = store_session(store, "busy", ("the first", [chunk("one")]), ("the second", []))
     prompt = {"id": 7, "method": "session/prompt", "params": {"sessionId": "busy", "prompt": []}}
     transcript = Transcript(path)
@@ -151,14 +151,14 @@ def test_only_the_last_turn_is_followed_if_wanted(store: Both, followers: list[F
     assert "the second" not in text
 
 
-def test_a_session_without_a_running_turn_is_shown_to_its_end(store: Both) -> None:
+def test_a_session_without_a_running_turn_is_shown_to_its_end(store: WholeStore) -> None:
     store_session(store, "busy", ("Mend it", [chunk("done")]))
     result = run(store, "show", "busy", "--follow")
     assert (result.exit_code, result.stderr) == (0, "No turn is running.\n")
     assert result.stdout.endswith("> Mend it\n\ndone\n")
 
 
-def test_its_time_on_a_terminal_is_the_local_one_as_by_show(store: Both) -> None:
+def test_its_time_on_a_terminal_is_the_local_one_as_by_show(store: WholeStore) -> None:
     store_session(store, "busy", ("Mend it", [chunk("done")]))
     words = ("show", "busy", "--store", str(store.root))
     settings = {"NO_COLOR": "1", "TZ": "Asia/Tokyo"}
@@ -168,6 +168,6 @@ def test_its_time_on_a_terminal_is_the_local_one_as_by_show(store: Both) -> None
 
 
 @pytest.mark.parametrize("option", ["--raw", "--json", "--full"])
-def test_it_has_one_form(store: Both, option: str) -> None:
+def test_it_has_one_form(store: WholeStore, option: str) -> None:
     store_session(store, "busy", ("Mend it", []))
     assert run(store, "show", "busy", "--follow", option).exit_code == 2

@@ -11,23 +11,23 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
-from tests.stored import EPOCH, Both, chunk, store_session
+from tests.stored import EPOCH, WholeStore, chunk, store_session
 
 SECONDS = 60.0
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> Both:
-    return Both(tmp_path / "other")
+def other(tmp_path: Path) -> WholeStore:
+    return WholeStore(tmp_path / "other")
 
 
-def run(store: Both, *words: str, stdin: bytes | None = None) -> Result:
+def run(store: WholeStore, *words: str, stdin: bytes | None = None) -> Result:
     result = CliRunner().invoke(app, ["sessions", *words, "--store", str(store.root)], input=stdin)
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return result
 
 
-def test_a_complete_store_moves_by_export_and_import(store: Both, other: Both, tmp_path: Path) -> None:
+def test_a_complete_store_moves_by_export_and_import(store: WholeStore, other: WholeStore, tmp_path: Path) -> None:
     for number in range(3):
         store_session(store, f"s{number}", (f"Question {number}", [chunk("yes")]), at=EPOCH + number)
     files = run(store, "export", "--all", "--format", "jsonl", "-o", str(tmp_path / "out")).stdout.split()
@@ -39,10 +39,10 @@ def test_a_complete_store_moves_by_export_and_import(store: Both, other: Both, t
     again = run(other, "import", *files)
     assert (again.exit_code, again.stdout.count("here already")) == (0, 3)
 
-    def listed(of: Both) -> list[tuple[str, str | None, str]]:
+    def rows_of(of: WholeStore) -> list[tuple[str, str | None, str]]:
         return [(row.session, row.title, row.updated) for row in of.list_all()]
 
-    assert listed(other) == listed(store)
+    assert rows_of(other) == rows_of(store)
     assert (
         run(other, "show", "last").stdout.partition("\n\n")[2] == run(store, "show", "last").stdout.partition("\n\n")[2]
     )
@@ -52,7 +52,7 @@ def test_a_complete_store_moves_by_export_and_import(store: Both, other: Both, t
         assert exported == run(store, "export", row.session, "--format", "jsonl").stdout_bytes
 
 
-def test_only_new_sessions_without_a_prompt_are_reported(store: Both, other: Both, tmp_path: Path) -> None:
+def test_only_new_sessions_without_a_prompt_are_reported(store: WholeStore, other: WholeStore, tmp_path: Path) -> None:
     path = store_session(store, "s", ("Question", []))
     torn = tmp_path / "torn.jsonl"
     torn.write_bytes(path.read_bytes()[: path.read_bytes().index(b"\n") + 20])
@@ -63,7 +63,9 @@ def test_only_new_sessions_without_a_prompt_are_reported(store: Both, other: Bot
 
 
 @pytest.mark.parametrize("session", ["plain", "two words", "tab\tid", "-x", "$(touch x)"])
-def test_the_command_that_removes_the_other_transcript_can_be_typed(store: Both, other: Both, session: str) -> None:
+def test_the_command_that_removes_the_other_transcript_can_be_typed(
+    store: WholeStore, other: WholeStore, session: str
+) -> None:
     store_session(store, session, ("mine", []))
     path = store_session(other, session, ("something else", []))
     said = run(store, "import", str(path)).stderr
@@ -72,7 +74,7 @@ def test_the_command_that_removes_the_other_transcript_can_be_typed(store: Both,
     assert run(store, "import", str(path)).exit_code == 0
 
 
-def test_a_refused_file_does_not_stop_the_others(store: Both, other: Both, tmp_path: Path) -> None:
+def test_a_refused_file_does_not_stop_the_others(store: WholeStore, other: WholeStore, tmp_path: Path) -> None:
     store_session(store, "s", ("Question", [chunk("yes")]))
     path = tmp_path / "good.jsonl"
     run(store, "export", "s", "-o", str(path))
@@ -89,7 +91,9 @@ def test_a_refused_file_does_not_stop_the_others(store: Both, other: Both, tmp_p
     assert [row.session for row in other.list_all()] == ["s"]
 
 
-def test_a_damaged_file_is_imported_on_request_and_can_be_repaired(store: Both, other: Both, tmp_path: Path) -> None:
+def test_a_damaged_file_is_imported_on_request_and_can_be_repaired(
+    store: WholeStore, other: WholeStore, tmp_path: Path
+) -> None:
     path = store_session(store, "s", ("Question", [chunk("yes")]))
     with path.open("ab") as file:
         file.write(b"\x00" * 100)
@@ -104,14 +108,14 @@ def test_a_damaged_file_is_imported_on_request_and_can_be_repaired(store: Both, 
     assert run(other, "verify").exit_code == 0
 
 
-def test_a_session_without_a_prompt_is_imported_but_not_listed(store: Both, other: Both) -> None:
+def test_a_session_without_a_prompt_is_imported_but_not_listed(store: WholeStore, other: WholeStore) -> None:
     path = store_session(store, "s")
     result = run(other, "import", str(path))
     assert result.exit_code == 0
     assert "Lists do not show it" in result.stderr
 
 
-def test_a_header_cannot_control_the_terminal(store: Both, tmp_path: Path) -> None:
+def test_a_header_cannot_control_the_terminal(store: WholeStore, tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"acp-transcript":1,"sessionId":"\\u001b[2J\\u202e","agent":{"id":"\\u009b"}}\n')
     result = run(store, "import", str(path))
@@ -119,7 +123,7 @@ def test_a_header_cannot_control_the_terminal(store: Both, tmp_path: Path) -> No
     assert not set(result.output) & set("\x1b\x9b\u202e")
 
 
-def test_an_export_can_be_piped_into_an_import(store: Both, other: Both) -> None:
+def test_an_export_can_be_piped_into_an_import(store: WholeStore, other: WholeStore) -> None:
     store_session(store, "s", ("Question", [chunk("yes")]))
     exported = run(store, "export", "s", "--format", "jsonl").stdout_bytes
     result = run(other, "import", "-", stdin=exported)
@@ -128,7 +132,7 @@ def test_an_export_can_be_piped_into_an_import(store: Both, other: Both) -> None
 
 
 def test_a_file_named_dash_can_be_imported(
-    store: Both, other: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, other: WholeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store_session(store, "s", ("Question", [chunk("yes")]))
     (tmp_path / "-").write_bytes(run(store, "export", "s", "--format", "jsonl").stdout_bytes)
@@ -138,7 +142,7 @@ def test_a_file_named_dash_can_be_imported(
     assert missing.stderr.startswith("acp-proxy: not imported: ../missing.jsonl: ")
 
 
-def test_an_error_of_stdin_names_stdin(store: Both, other: Both) -> None:
+def test_an_error_of_stdin_names_stdin(store: WholeStore, other: WholeStore) -> None:
     store_session(store, "s", ("Question", [chunk("yes")]))
     page = run(store, "export", "s").stdout_bytes
     result = run(other, "import", "-", stdin=page)
@@ -147,7 +151,9 @@ def test_an_error_of_stdin_names_stdin(store: Both, other: Both) -> None:
     assert "--format jsonl" in result.stderr
 
 
-def test_a_full_disk_is_reported_with_what_to_do(store: Both, other: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_with_what_to_do(
+    store: WholeStore, other: WholeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = store_session(store, "s", ("Question", [chunk("yes")]))
 
     def full(*_: object) -> int:
@@ -159,7 +165,7 @@ def test_a_full_disk_is_reported_with_what_to_do(store: Both, other: Both, monke
     assert result.stderr.endswith(f"No space left on device. Free some space in {other.root}.\n")
 
 
-def test_an_import_that_is_killed_leaves_nothing(store: Both, other: Both) -> None:
+def test_an_import_that_is_killed_leaves_nothing(store: WholeStore, other: WholeStore) -> None:
     path = store_session(store, "s", ("Question", [chunk("yes " * 1000)] * 2000))
     before = sorted(other.root.rglob("*"))
     command = [sys.executable, "-m", "acp_proxy", "sessions", "import", "-", "--store", str(other.root)]
@@ -172,7 +178,7 @@ def test_an_import_that_is_killed_leaves_nothing(store: Both, other: Both) -> No
     assert sorted(other.root.rglob("*")) == before
 
 
-def test_a_closed_stdin_is_reported(store: Both) -> None:
+def test_a_closed_stdin_is_reported(store: WholeStore) -> None:
     command = [sys.executable, "-m", "acp_proxy", "sessions", "import", "-", "--store", str(store.root)]
     done = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 1

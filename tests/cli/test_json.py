@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.store.store import Store
-from tests.cli.commands import printed, run, told
+from tests.cli.commands import parsed_json, printed, run
 from tests.stored import EPOCH, chunk, store_session
 
 PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
@@ -45,17 +45,17 @@ def keys_in(value: Any) -> set[str]:
 
 
 def test_a_session_has_the_same_keys_in_every_command(store: Store) -> None:
-    [listed] = told(store, "list")
-    [hit] = told(store, "search", "mend")
+    [listed] = parsed_json(store, "list")
+    [hit] = parsed_json(store, "search", "mend")
     assert set(listed) == SESSION
     assert {key: hit[key] for key in listed} == listed
-    [deleted] = told(store, "restore")
+    [deleted] = parsed_json(store, "restore")
     assert set(deleted) == SESSION | {"deletedAt", "removedAt"}
-    [restored] = told(store, "restore", "soft")
+    [restored] = parsed_json(store, "restore", "soft")
     assert {**restored, "transcript": ""} == {key: deleted[key] for key in restored} | {"transcript": ""}
-    assert restored in told(store, "list")
-    for row in told(store, "prune", "--keep", "0", "--dry-run")["sessions"]:
-        [same] = [each for each in told(store, "list") if each["transcript"] == row["transcript"]]
+    assert restored in parsed_json(store, "list")
+    for row in parsed_json(store, "prune", "--keep", "0", "--dry-run")["sessions"]:
+        [same] = [each for each in parsed_json(store, "list") if each["transcript"] == row["transcript"]]
         assert {key: row[key] for key in row if key not in ("bytes", "deletedAt")}.items() <= same.items()
 
 
@@ -72,14 +72,14 @@ def test_a_session_has_the_same_keys_in_every_command(store: Store) -> None:
     ids=" ".join,
 )
 def test_the_page_lists_every_key_of_a_command(store: Store, words: tuple[str, ...]) -> None:
-    found = keys_in(told(store, *words))
+    found = keys_in(parsed_json(store, *words))
     assert found
     if words[0] == "search":
         call = {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Read", "kind": "read", "status": "completed"}
         store_session(store, "called", ("Read it", [call | {"locations": [{"path": "/project/a"}]}]))
-        found |= keys_in(told(store, "search", "--tool", "read"))
+        found |= keys_in(parsed_json(store, "search", "--tool", "read"))
     if words[0] == "stats":
-        found |= keys_in([told(store, *words, "--by", by) for by in ("day", "project", "agent", "model")])
+        found |= keys_in([parsed_json(store, *words, "--by", by) for by in ("day", "project", "agent", "model")])
         found |= {"priced", "unpricedTokens", "modelsWithoutPrice"}  # only with a list of prices
     assert found <= SESSION | documented(words[0])
     assert documented(words[0]) <= found | SESSION | {"reason"}

@@ -10,16 +10,12 @@ from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
 from acp_proxy.store.store import Store
-from tests.cli.commands import Command
+from tests.cli.commands import Command, ids
 from tests.cli.terminal import on_terminal
 from tests.stored import EPOCH, chunk, running, store_session
 
 command = Command("list")
 run, printed = command.run, command.printed
-
-
-def ids(store: Store, *words: str) -> list[str]:
-    return [row["sessionId"] for row in json.loads(printed(store, "--json", *words))]
 
 
 def test_a_store_without_listable_sessions_is_not_reported_as_empty(store: Store) -> None:

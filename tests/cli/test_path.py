@@ -4,11 +4,11 @@ from pathlib import Path
 
 from tests.cli.commands import printed, refused
 from tests.store import cold
-from tests.stored import Both, store_session
+from tests.stored import WholeStore, store_session
 
 
 def test_the_paths_of_the_store_and_of_a_transcript_are_printed(tmp_path: Path) -> None:
-    store = Both(tmp_path / "store")
+    store = WholeStore(tmp_path / "store")
     path = store_session(store, "s", ("mend it", []))
     assert printed(store, "path") == f"{store.root}\n"
     assert printed(store, "path", "s") == printed(store, "path", "last") == f"{path}\n"
@@ -17,14 +17,14 @@ def test_the_paths_of_the_store_and_of_a_transcript_are_printed(tmp_path: Path) 
 
 
 def test_the_path_of_a_missing_store_is_printed(tmp_path: Path) -> None:
-    store = Both(tmp_path / "store")
+    store = WholeStore(tmp_path / "store")
     store.root = tmp_path / "nowhere"
     assert printed(store, "path") == f"{tmp_path / 'nowhere'}\n"
     assert not store.root.exists()
 
 
 def test_the_path_of_a_compressed_transcript_has_its_suffix(tmp_path: Path) -> None:
-    store = Both(tmp_path / "store")
+    store = WholeStore(tmp_path / "store")
     cold.kept(store)
     compressed = cold.compressed_now(store)
     assert printed(store, "path", "last") == f"{compressed}\n"

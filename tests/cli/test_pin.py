@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.store.store import Store
-from tests.cli.commands import printed, refused, run, told
+from tests.cli.commands import ids, parsed_json, printed, refused, run
 from tests.cli.terminal import on_terminal
 from tests.stored import store_session
 
@@ -18,15 +18,11 @@ def store(tmp_path: Path) -> Store:
     return store
 
 
-def listed(store: Store, *words: str) -> list[str]:
-    return [row["sessionId"] for row in told(store, "list", *words)]
-
-
 def test_a_pinned_session_is_marked_and_listed_alone(store: Store) -> None:
     assert run(store, "list", "--pinned").stderr.startswith("No session matches.")
     assert printed(store, "pin", "two").endswith("Pinned.\n")
-    assert (listed(store), listed(store, "--pinned")) == (["three", "two", "one"], ["two"])
-    assert {row["sessionId"]: row["isPinned"] for row in told(store, "list")} == {
+    assert (ids(store), ids(store, "--pinned")) == (["three", "two", "one"], ["two"])
+    assert {row["sessionId"]: row["isPinned"] for row in parsed_json(store, "list")} == {
         "one": False,
         "two": True,
         "three": False,
@@ -35,18 +31,18 @@ def test_a_pinned_session_is_marked_and_listed_alone(store: Store) -> None:
     assert "pinned · mend two" in shown
     assert shown.count("pinned") == 1
     assert printed(store, "unpin", "two").endswith("Unpinned.\n")
-    assert listed(store, "--pinned") == []
+    assert ids(store, "--pinned") == []
 
 
 def test_prune_leaves_pinned_sessions_and_does_not_count_them(store: Store) -> None:
     printed(store, "pin", "one")
     printed(store, "prune", "--keep", "1", "--yes")
-    assert listed(store) == ["three", "one"]
+    assert ids(store) == ["three", "one"]
     printed(store, "prune", "--keep", "0", "--yes")
-    assert listed(store) == ["one"]
+    assert ids(store) == ["one"]
     printed(store, "unpin", "one")
     printed(store, "prune", "--keep", "0", "--yes")
-    assert listed(store) == []
+    assert ids(store) == []
 
 
 @pytest.mark.parametrize("how", ["--soft", "--permanent"])
@@ -55,10 +51,10 @@ def test_a_delete_unpins(store: Store, how: str) -> None:
     printed(store, "delete", "one", how, "--yes")
     if how == "--soft":
         printed(store, "restore", "one")
-        assert listed(store) == ["three", "two", "one"]
+        assert ids(store) == ["three", "two", "one"]
     else:
         store_session(store, "one", ("again", []))
-    assert listed(store, "--pinned") == []
+    assert ids(store, "--pinned") == []
 
 
 def test_pinning_twice_changes_nothing_more(store: Store) -> None:
@@ -68,10 +64,10 @@ def test_pinning_twice_changes_nothing_more(store: Store) -> None:
     assert journal.read_text().count("\n") == 1
     assert printed(store, "unpin", "one").endswith("Nothing changed: it was not pinned.\n")
     assert refused(store, "pin", "one", "nobody")[0] == 1
-    assert listed(store, "--pinned") == ["two"]
+    assert ids(store, "--pinned") == ["two"]
 
 
 def test_a_session_whose_id_is_used_again_stays_pinned(store: Store) -> None:
     printed(store, "pin", "one")
     store_session(store, "one", ("another with this id", []), at=9000.0)
-    assert [row["title"] for row in told(store, "list", "--pinned")] == ["mend one"]
+    assert [row["title"] for row in parsed_json(store, "list", "--pinned")] == ["mend one"]

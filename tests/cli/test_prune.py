@@ -7,7 +7,7 @@ import pytest
 
 from acp_proxy.store.store import Store
 from acp_proxy.transcript.appender import Transcript
-from tests.cli.commands import printed, refused, run, titles, told, words_in
+from tests.cli.commands import parsed_json, printed, refused, run, titles, words_in
 from tests.stored import chunk, store_session
 
 DAY = 24 * 60 * 60
@@ -40,19 +40,19 @@ def test_it_asks_and_deletes_permanently(store: Store) -> None:
     assert "permanently?" in result.stderr
     assert titles(store) == ["1 days", "10 days"]
     assert words_in(store, "100 days") == []
-    assert told(store, "restore") == []
+    assert parsed_json(store, "restore") == []
 
 
 def test_every_limit_applies(store: Store) -> None:
     size = sum(path.stat().st_size for path in store.root.glob("transcripts/*/s1-*.jsonl"))
     limits = ["--older-than", "150d", "--keep", "3", "--max-size", f"{size + 1}"]
-    assert [row["sessionId"] for row in told(store, "prune", *limits, "--dry-run")["sessions"]] == [
+    assert [row["sessionId"] for row in parsed_json(store, "prune", *limits, "--dry-run")["sessions"]] == [
         "s10",
         "s100",
         "other",
     ]
-    assert told(store, "prune", *limits[:4], "--dry-run")["sessions"][0]["sessionId"] == "other"
-    assert told(store, "prune", "--max-size", "5GB", "--dry-run")["sessions"] == []
+    assert parsed_json(store, "prune", *limits[:4], "--dry-run")["sessions"][0]["sessionId"] == "other"
+    assert parsed_json(store, "prune", "--max-size", "5GB", "--dry-run")["sessions"] == []
     assert "is not synchronized" in run(store, "prune", "--keep", "9", "--everywhere").stderr
 
 
@@ -64,24 +64,24 @@ def test_limits_may_apply_to_one_agent(store: Store) -> None:
 def test_softly_pruned_sessions_can_be_restored_or_pruned_permanently(store: Store) -> None:
     printed(store, "prune", "--keep", "2", "--soft", "--yes")
     assert titles(store) == ["1 days", "10 days"]
-    assert len(told(store, "restore")) == 2
-    assert told(store, "prune", "--deleted", "--older-than", "1d", "--dry-run")["sessions"] == []
+    assert len(parsed_json(store, "restore")) == 2
+    assert parsed_json(store, "prune", "--deleted", "--older-than", "1d", "--dry-run")["sessions"] == []
     printed(store, "restore", "s100")
-    result = told(store, "prune", "--deleted", "--keep", "0", "--yes")
+    result = parsed_json(store, "prune", "--deleted", "--keep", "0", "--yes")
     [one] = result["sessions"]
     assert (one["sessionId"], one["updatedAt"], result["dryRun"]) == ("other", None, False)
     assert one["deletedAt"] is not None
-    assert told(store, "restore") == []
+    assert parsed_json(store, "restore") == []
     assert len(titles(store)) == 3
 
 
 def test_deleted_without_a_limit_deletes_all_softly_deleted_sessions(store: Store) -> None:
     printed(store, "prune", "--keep", "2", "--soft", "--yes")
     result = run(store, "prune", "--deleted", answer="n\n")
-    assert (result.exit_code, len(told(store, "restore"))) == (1, 2)
+    assert (result.exit_code, len(parsed_json(store, "restore"))) == (1, 2)
     assert "Delete these 2 sessions" in result.stderr
     printed(store, "prune", "--deleted", "--yes")
-    assert (told(store, "restore"), titles(store)) == ([], ["1 days", "10 days"])
+    assert (parsed_json(store, "restore"), titles(store)) == ([], ["1 days", "10 days"])
 
 
 def test_sessions_in_use_are_skipped_and_named(store: Store) -> None:
@@ -91,7 +91,7 @@ def test_sessions_in_use_are_skipped_and_named(store: Store) -> None:
     assert (result.exit_code, result.stdout.startswith("1 session, ")) == (0, True)
     assert "s100: is in use" in result.stderr
     assert titles(store) == ["1 days", "10 days", "100 days"]
-    assert told(store, "prune", "--keep", "2", "--yes")["left"][0]["reason"] == "in use"
+    assert parsed_json(store, "prune", "--keep", "2", "--yes")["left"][0]["reason"] == "in use"
     transcript.close()
     printed(store, "prune", "--keep", "2", "--yes")
     assert titles(store) == ["1 days", "10 days"]
@@ -109,7 +109,7 @@ def test_a_session_that_cannot_be_deleted_exits_with_1(store: Store, monkeypatch
 
 def test_nothing_to_prune_asks_nothing(store: Store) -> None:
     assert printed(store, "prune", "--keep", "10") == "0 sessions deleted.\n"
-    assert told(store, "prune", "--keep", "10", "--yes")["sessions"] == []
+    assert parsed_json(store, "prune", "--keep", "10", "--yes")["sessions"] == []
 
 
 def test_a_period_before_all_time_matches_nothing(store: Store) -> None:

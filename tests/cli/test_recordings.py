@@ -8,7 +8,7 @@ import pytest
 from acp_proxy.cli import recordings
 from acp_proxy.errors import AcpProxyError, NoSuchSession, NoTranscript
 from tests.store import cold
-from tests.stored import Both, store_session
+from tests.stored import WholeStore, store_session
 
 SAMPLES = Path(__file__).parents[2] / "fixtures" / "transcripts" / "v1"
 
@@ -29,13 +29,13 @@ def test_a_file_is_read_without_a_store(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_compressed_file_is_read_too(tmp_path: Path) -> None:
-    store = Both(tmp_path / "store")
+    store = WholeStore(tmp_path / "store")
     cold.kept(store)
     assert session_of(str(cold.compressed_now(store)), tmp_path / "none") == "sess-1"
 
 
 def test_a_session_is_looked_for_in_the_store(tmp_path: Path) -> None:
-    store_session(Both(tmp_path / "store"), "abc-1", ("Mend it", []))
+    store_session(WholeStore(tmp_path / "store"), "abc-1", ("Mend it", []))
     assert [session_of(word, tmp_path / "store") for word in ("abc-1", "ab", "last")] == ["abc-1"] * 3
     with pytest.raises(NoSuchSession):
         session_of("x", tmp_path / "store")

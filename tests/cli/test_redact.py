@@ -11,25 +11,25 @@ from acp_proxy.cli.app import app
 from acp_proxy.tools.search.query import make_query
 from acp_proxy.tools.search.search import SearchRequest, search_store
 from tests.cli.terminal import on_terminal
-from tests.stored import Both, chunk, store_session
-from torture.planted import planted
+from tests.redaction.made_up_secrets import planted
+from tests.stored import WholeStore, chunk, store_session
 
 TOKEN = planted("GitHub token", random.Random(0)).secret
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Both:
-    store = Both(tmp_path / "store")
+def store(tmp_path: Path) -> WholeStore:
+    store = WholeStore(tmp_path / "store")
     store_session(store, "first", (f"use {TOKEN}", [chunk(TOKEN[:9]), chunk(TOKEN[9:]), chunk(" and INTERN-1")]))
     store_session(store, "second", ("hello", [chunk(TOKEN)]), agent="other")
     return store
 
 
-def invoked(store: Both, *words: str, **environment: str) -> Result:
+def invoked(store: WholeStore, *words: str, **environment: str) -> Result:
     return CliRunner().invoke(app, ["sessions", "redact", *words, "--store", str(store.root)], env=environment)
 
 
-def run(store: Both, *words: str, **environment: str) -> Result:
+def run(store: WholeStore, *words: str, **environment: str) -> Result:
     words = words if "--dry-run" in words else (*words, "--yes")
     result = invoked(store, *words, **environment)
     assert result.exception is None or isinstance(result.exception, SystemExit)
@@ -37,18 +37,18 @@ def run(store: Both, *words: str, **environment: str) -> Result:
     return result
 
 
-def kept(store: Both) -> bytes:
+def kept(store: WholeStore) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(store.root.rglob("*.jsonl")))
 
 
-def test_the_index_forgets_masked_text(store: Both) -> None:
+def test_the_index_forgets_masked_text(store: WholeStore) -> None:
     assert len(store.list_all()) == 2
     run(store)
     assert not [path for path in store.root.iterdir() if path.is_file() and TOKEN.encode() in path.read_bytes()]
     assert [row.title for row in store.list_all() if row.session == "first"] == ["use [redacted]"]
 
 
-def test_without_a_session_everything_is_redacted(store: Both) -> None:
+def test_without_a_session_everything_is_redacted(store: WholeStore) -> None:
     result = run(store)
     assert result.exit_code == 0
     first, second, total = result.stdout.splitlines()
@@ -60,7 +60,7 @@ def test_without_a_session_everything_is_redacted(store: Both) -> None:
     assert run(store).stdout == "0 masked, in 0 of 2 files.\n"
 
 
-def test_a_dry_run_changes_nothing(store: Both) -> None:
+def test_a_dry_run_changes_nothing(store: WholeStore) -> None:
     before = kept(store)
     assert run(store, "--dry-run", "--backup", "nowhere").stdout.splitlines() == [
         "first   agent  use [redacted]: 2 x GitHub token",
@@ -74,7 +74,7 @@ def test_a_dry_run_changes_nothing(store: Both) -> None:
 # The question.
 
 
-def asked(store: Both, *words: str, answer: str, status: int = 0) -> str:
+def asked(store: WholeStore, *words: str, answer: str, status: int = 0) -> str:
     text = on_terminal(
         "sessions", "redact", *words, "--store", str(store.root), answer=answer, status=status, columns=200
     )
@@ -82,7 +82,7 @@ def asked(store: Both, *words: str, answer: str, status: int = 0) -> str:
     return text
 
 
-def test_the_question_says_what_would_be_masked_in_which_session(store: Both, tmp_path: Path) -> None:
+def test_the_question_says_what_would_be_masked_in_which_session(store: WholeStore, tmp_path: Path) -> None:
     before = kept(store)
     text = asked(store, answer="n\n", status=1)
     assert "first   agent  use [redacted]: 2 x GitHub token\n" in text
@@ -96,13 +96,13 @@ def test_the_question_says_what_would_be_masked_in_which_session(store: Both, tm
     assert TOKEN.encode() not in kept(store)
 
 
-def test_nothing_is_asked_if_nothing_is_found(store: Both) -> None:
+def test_nothing_is_asked_if_nothing_is_found(store: WholeStore) -> None:
     run(store)
     assert asked(store, answer="").endswith("0 masked, in 0 of 2 files.\n")
 
 
 @pytest.mark.parametrize("words", [[], ["--json"], ["--backup", "originals"]])
-def test_without_a_terminal_it_masks_nothing_unless_yes_is_given(store: Both, words: list[str]) -> None:
+def test_without_a_terminal_it_masks_nothing_unless_yes_is_given(store: WholeStore, words: list[str]) -> None:
     before = kept(store)
     result = invoked(store, *words)
     is_wrong = words == ["--json"]
@@ -112,7 +112,7 @@ def test_without_a_terminal_it_masks_nothing_unless_yes_is_given(store: Both, wo
     assert kept(store) == before
 
 
-def test_the_beginning_of_a_secret_in_a_cut_title_is_not_shown(store: Both) -> None:
+def test_the_beginning_of_a_secret_in_a_cut_title_is_not_shown(store: WholeStore) -> None:
     store_session(store, "cut", (f"{'x' * 60} {'y' * 30}:{TOKEN}", []))
     text = run(store, "cut", "--dry-run").stdout
     assert "x…: 1 x GitHub token" in text
@@ -126,7 +126,7 @@ def files(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.jsonl")}
 
 
-def test_a_backup_has_the_originals_of_all_changed_files(store: Both, tmp_path: Path) -> None:
+def test_a_backup_has_the_originals_of_all_changed_files(store: WholeStore, tmp_path: Path) -> None:
     store_session(store, "harmless", ("hello", []))
     store.delete_listed(next(row for row in store.list_all() if row.session == "second"), soft=True)
     before, originals = files(store.root), tmp_path / "new" / "originals"
@@ -138,7 +138,7 @@ def test_a_backup_has_the_originals_of_all_changed_files(store: Both, tmp_path: 
     assert {path.stat().st_mode & 0o077 for path in (tmp_path / "new").rglob("*")} == {0}
 
 
-def test_originals_are_not_put_into_the_store_or_among_other_files(store: Both, tmp_path: Path) -> None:
+def test_originals_are_not_put_into_the_store_or_among_other_files(store: WholeStore, tmp_path: Path) -> None:
     before = kept(store)
     (tmp_path / "file").touch()
     for place in (store.root / "backups", tmp_path, tmp_path / "file"):
@@ -154,23 +154,23 @@ def test_originals_are_not_put_into_the_store_or_among_other_files(store: Both, 
 
 
 @pytest.mark.parametrize("words", [["second"], ["--agent", "other"], ["sec", "second"]])
-def test_only_the_given_sessions_are_redacted(store: Both, words: list[str]) -> None:
+def test_only_the_given_sessions_are_redacted(store: WholeStore, words: list[str]) -> None:
     assert run(store, *words).stdout.splitlines()[-1] == "1 masked, in 1 of 1 files."
     assert {row.session: row.title for row in store.list_all()}["first"] == f"use {TOKEN}"
 
 
-def copied(store: Both, session: str) -> str:
+def copied(store: WholeStore, session: str) -> str:
     """A copy of a session for another agent to continue. Its id."""
     [row] = [row for row in store.list_all() if row.session == session]
     return store.continue_with(row, "third", {})
 
 
-def forked(store: Both, parent: str, session: str) -> None:
+def forked(store: WholeStore, parent: str, session: str) -> None:
     store_session(store, session, ("go on", []), parent=parent)
 
 
 @pytest.mark.parametrize("chosen", ["first", "fork", "copy of the fork", "copy"])
-def test_copies_and_forks_are_masked_with_a_session_and_it_with_them(store: Both, chosen: str) -> None:
+def test_copies_and_forks_are_masked_with_a_session_and_it_with_them(store: WholeStore, chosen: str) -> None:
     forked(store, "first", "fork")
     ids = {"copy": copied(store, "first"), "copy of the fork": copied(store, "fork")}
     run(store, ids.get(chosen, chosen))
@@ -180,7 +180,7 @@ def test_copies_and_forks_are_masked_with_a_session_and_it_with_them(store: Both
     assert TOKEN.encode() not in kept(store)
 
 
-def test_soft_deleted_copies_are_masked_and_titles_of_copies(store: Both) -> None:
+def test_soft_deleted_copies_are_masked_and_titles_of_copies(store: WholeStore) -> None:
     [row] = [row for row in store.list_all() if row.session == "first"]
     store.set_listed_title(row, f"Mine {TOKEN}")
     copy = copied(store, "first")
@@ -193,7 +193,7 @@ def test_soft_deleted_copies_are_masked_and_titles_of_copies(store: Both) -> Non
     assert store.restore(store.list_deleted()[0]).title == "Mine [redacted]"
 
 
-def test_a_title_in_the_journal_leaves_the_search_tables_of_other_sessions(store: Both) -> None:
+def test_a_title_in_the_journal_leaves_the_search_tables_of_other_sessions(store: WholeStore) -> None:
     store_session(store, "harmless", ("hello", []))
     for session in ("first", "harmless"):
         [row] = [row for row in store.list_all() if row.session == session]
@@ -205,7 +205,7 @@ def test_a_title_in_the_journal_leaves_the_search_tables_of_other_sessions(store
 
 
 def test_a_pattern_that_matches_names_of_transcripts_changes_only_titles_in_the_journal(
-    store: Both, tmp_path: Path
+    store: WholeStore, tmp_path: Path
 ) -> None:
     patterns = tmp_path / "patterns"
     patterns.write_text("[0-9a-f]{8,}\n")
@@ -221,7 +221,7 @@ def test_a_pattern_that_matches_names_of_transcripts_changes_only_titles_in_the_
     assert {row.title for row in store.list_all() if row.session == "harmless"} == {"Mine [redacted]"}
 
 
-def test_json_has_the_number_of_masked_secrets(store: Both) -> None:
+def test_json_has_the_number_of_masked_secrets(store: WholeStore) -> None:
     for dry in ("--dry-run", "--json"):
         told = json.loads(run(store, "--json", dry).stdout)
         assert told["dryRun"] == (dry == "--dry-run")
@@ -231,7 +231,7 @@ def test_json_has_the_number_of_masked_secrets(store: Both) -> None:
 
 
 @pytest.mark.parametrize("by_variable", [False, True])
-def test_the_users_patterns_apply_too(store: Both, tmp_path: Path, by_variable: bool) -> None:
+def test_the_users_patterns_apply_too(store: WholeStore, tmp_path: Path, by_variable: bool) -> None:
     patterns = tmp_path / "patterns"
     patterns.write_text("# of our own\n\nINTERN-\\d\n")
     result = run(store, ACP_PROXY_REDACT=str(patterns)) if by_variable else run(store, "--redact", str(patterns))
@@ -239,11 +239,11 @@ def test_the_users_patterns_apply_too(store: Both, tmp_path: Path, by_variable: 
     assert b"INTERN" not in kept(store)
 
 
-def test_the_command_redacts_even_if_recording_does_not(store: Both) -> None:
+def test_the_command_redacts_even_if_recording_does_not(store: WholeStore) -> None:
     assert run(store, ACP_PROXY_REDACT="off").stdout.splitlines()[-1] == "3 masked, in 2 of 2 files."
 
 
-def test_a_bad_pattern_or_session_redacts_nothing(store: Both, tmp_path: Path) -> None:
+def test_a_bad_pattern_or_session_redacts_nothing(store: WholeStore, tmp_path: Path) -> None:
     patterns = tmp_path / "patterns"
     patterns.write_text("good\n(bad\n")
     before = kept(store)
@@ -254,7 +254,7 @@ def test_a_bad_pattern_or_session_redacts_nothing(store: Both, tmp_path: Path) -
     assert kept(store) == before
 
 
-def test_an_unwritable_file_is_named_and_the_others_are_redacted(store: Both) -> None:
+def test_an_unwritable_file_is_named_and_the_others_are_redacted(store: WholeStore) -> None:
     first, second = (next(store.root.glob(f"transcripts/{agent}-*/*.jsonl")) for agent in ("agent", "other"))
     target = first.with_name("target")
     first.rename(target)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.store.store import Store
-from tests.cli.commands import printed, refused, run, titles, told, words_in
+from tests.cli.commands import parsed_json, printed, refused, run, titles, words_in
 from tests.stored import store_session
 
 
@@ -69,4 +69,4 @@ def test_deleting_a_session_deletes_the_words_of_its_titles(store: Store) -> Non
     assert words_in(store, "First words") == words_in(store, "Second words") == []
     assert titles(store) == ["Other words"]
     assert printed(store, "verify") == "No damage found.\n"
-    assert [row["sessionId"] for row in told(store, "list")] == ["unnamed"]
+    assert [row["sessionId"] for row in parsed_json(store, "list")] == ["unnamed"]

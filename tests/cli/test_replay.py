@@ -14,9 +14,9 @@ from acp_proxy.cli.app import app
 from acp_proxy.views import formatting
 from tests.cli.typing_user import TypingUser
 from tests.posix import termios
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.store.cold import compressed_now, kept
-from tests.stored import Both, store_session
+from tests.stored import WholeStore, store_session
 from tests.tools.mock_agent.recording import call
 
 NIGHT = 10 * 3600  # seconds
@@ -24,8 +24,8 @@ NIGHT = 10 * 3600  # seconds
 
 def file(tmp_path: Path, *lines: bytes) -> Path:
     path = tmp_path / "login.jsonl"
-    store = Both(tmp_path / "store")
-    talk.keep(store, "agent", talk.SESSION, *lines)
+    store = WholeStore(tmp_path / "store")
+    transcript_lines.keep(store, "agent", transcript_lines.SESSION, *lines)
     return next(store.root.glob("transcripts/agent/*.jsonl")).rename(path)
 
 
@@ -37,8 +37,8 @@ def shown(*words: str | Path) -> Result:
 
 def turn(number: int, *, at: int = 0, pause: int = 0) -> list[bytes]:
     """A prompt, words, and more words after a pause."""
-    words = [talk.said(f"begin {number}. ", at=at), talk.said(f"end {number}.", at=at + pause)]
-    return [talk.prompt(f"prompt {number}", at=at), *words, talk.answer(at=at + pause)]
+    words = [transcript_lines.said(f"begin {number}. ", at=at), transcript_lines.said(f"end {number}.", at=at + pause)]
+    return [transcript_lines.prompt(f"prompt {number}", at=at), *words, transcript_lines.answer(at=at + pause)]
 
 
 # Without a terminal.
@@ -47,23 +47,21 @@ def turn(number: int, *, at: int = 0, pause: int = 0) -> list[bytes]:
 def test_a_file_is_shown_plainly_with_a_heading_on_stderr(tmp_path: Path) -> None:
     path = file(tmp_path, *turn(1), call("pending"), call("completed"))
     result = shown(path, "--speed", "0")
-    assert (result.exit_code, result.stderr) == (
-        0,
-        f"{talk.SESSION}  {talk.CWD}  {formatting.format_local_time(talk.time(0))}\n",
-    )
+    time = formatting.format_local_time(transcript_lines.time(0))
+    assert (result.exit_code, result.stderr) == (0, f"{transcript_lines.SESSION}  {transcript_lines.CWD}  {time}\n")
     lines = result.stdout.splitlines()
     assert lines[1:] == ["> prompt 1", "", "begin 1. end 1.", "", "○ pending: Edit", "✓ Edit"]
 
 
 def test_the_heading_of_a_stored_session_begins_with_its_title(tmp_path: Path) -> None:
-    store = Both(tmp_path / "store")
+    store = WholeStore(tmp_path / "store")
     store_session(store, "s", ("Mend it", []), cwd="/here")
     title, about = shown("last", "--speed", "0", "--store", store.root).stderr.splitlines()
     assert (title, about.split("  ")[:2]) == ("Mend it", ["s", "/here"])
 
 
 def test_a_session_is_shown_compressed_or_not(tmp_path: Path) -> None:
-    store = Both(tmp_path / "store")
+    store = WholeStore(tmp_path / "store")
     kept(store, chunks=100)
     plain = shown("last", "--speed", "0", "--store", store.root)
     compressed = compressed_now(store)
@@ -107,12 +105,12 @@ def test_pauses_are_shortened_and_made_faster(
     clock = Clock()
     monkeypatch.setattr(time, "sleep", clock.sleep)
     lines = [
-        talk.prompt("go", at=5),
-        talk.said("a", at=5 + NIGHT),
-        talk.said("b", at=6 + NIGHT),
-        talk.answer(at=6 + NIGHT),
+        transcript_lines.prompt("go", at=5),
+        transcript_lines.said("a", at=5 + NIGHT),
+        transcript_lines.said("b", at=6 + NIGHT),
+        transcript_lines.answer(at=6 + NIGHT),
     ]
-    shown(file(tmp_path, *lines, talk.prompt("on", at=11 + NIGHT)), *options)
+    shown(file(tmp_path, *lines, transcript_lines.prompt("on", at=11 + NIGHT)), *options)
     assert [seconds for seconds in clock.waited if seconds] == waited
 
 
@@ -182,8 +180,8 @@ def test_p_and_the_arrow_go_back_to_the_previous_turn(three_turns: Path, termina
 
 
 def test_space_pauses_and_continues(tmp_path: Path, terminals: list[TypingUser]) -> None:
-    words = [talk.said(f"{number} ", at=NIGHT) for number in range(3)]
-    terminal = started(terminals, file(tmp_path, talk.prompt("go"), talk.said("begin"), *words))
+    words = [transcript_lines.said(f"{number} ", at=NIGHT) for number in range(3)]
+    terminal = started(terminals, file(tmp_path, transcript_lines.prompt("go"), transcript_lines.said("begin"), *words))
     terminal.wait_for("begin")
     terminal.press("  ")  # the current pause ends with the signal
     terminal.wait_for("0 1 2")
@@ -233,7 +231,7 @@ def test_keys_work_again_after_the_shell_had_the_terminal(three_turns: Path, ter
 
 
 def test_the_line_of_a_call_is_updated_in_place(tmp_path: Path, terminals: list[TypingUser]) -> None:
-    path = file(tmp_path, talk.prompt("go"), call("pending"), call("completed", at=NIGHT))
+    path = file(tmp_path, transcript_lines.prompt("go"), call("pending"), call("completed", at=NIGHT))
     terminal = started(terminals, path)
     terminal.wait_for("○ pending: Edit\r\nTurn 1 of 1")
     terminal.press("  ")  # the current pause ends with the signal
@@ -242,8 +240,8 @@ def test_the_line_of_a_call_is_updated_in_place(tmp_path: Path, terminals: list[
 
 
 def test_thoughts_are_dimmed_and_without_colours_nothing_has_one(tmp_path: Path, terminals: list[TypingUser]) -> None:
-    thought = talk.update("agent_thought_chunk", content={"type": "text", "text": "Hm"})
-    path = file(tmp_path, talk.prompt("go"), thought, call("completed"))
+    thought = transcript_lines.update("agent_thought_chunk", content={"type": "text", "text": "Hm"})
+    path = file(tmp_path, transcript_lines.prompt("go"), thought, call("completed"))
     coloured, plain = started(terminals, path), started(terminals, path, NO_COLOR="1")
     for terminal in (coloured, plain):
         assert terminal.ended() == (0, True)

@@ -13,7 +13,7 @@ import pytest
 
 from acp_proxy.store.store import Store
 from tests import forked
-from tests.cli.commands import printed, refused, run, titles, told, words_in
+from tests.cli.commands import parsed_json, printed, refused, run, titles, words_in
 from tests.cli.terminal import on_terminal
 from tests.stored import EPOCH, contents, store_session
 
@@ -50,7 +50,7 @@ def test_without_a_bin_every_delete_is_permanent(store: Store, monkeypatch: pyte
     monkeypatch.setenv("ACP_PROXY_BIN_DAYS", "0")
     assert "Delete it permanently?" in run(store, "delete", "xyz", answer="n\n").stderr
     assert printed(store, "delete", "xyz", "--yes").endswith("Deleted permanently.\n")
-    assert told(store, "restore") == []
+    assert parsed_json(store, "restore") == []
     for words in (("delete", "abc-1", "--soft"), ("prune", "--keep", "0", "--soft")):
         assert "bin-days is 0" in run(store, *words, "--yes").stderr
     assert len(titles(store)) == 2
@@ -62,7 +62,7 @@ def test_a_deleted_session_is_removed_after_its_days(store: Store, monkeypatch: 
         printed(store, "delete", name, "--yes")
     later = time.time() + 2 * 24 * 60 * 60
     monkeypatch.setattr(time, "time", lambda: later)
-    assert [row["sessionId"] for row in told(store, "restore")] == ["abc-2"]
+    assert [row["sessionId"] for row in parsed_json(store, "restore")] == ["abc-2"]
     assert run(store, "restore", "abc-1").exit_code == 1
     assert not any(b"the words of abc-1" in data for _, data in contents(store.root))
     printed(store, "restore", "abc-2")
@@ -72,9 +72,9 @@ def test_a_deleted_session_is_removed_after_its_days(store: Store, monkeypatch: 
 def test_a_deleted_session_is_removed_from_the_bin_only_if_that_is_asked_for(store: Store) -> None:
     printed(store, "delete", "xyz", "--yes")
     assert "acp-proxy delete --permanent xyz" in run(store, "delete", "xyz", "--yes").stderr
-    assert [row["sessionId"] for row in told(store, "restore")] == ["xyz"]
+    assert [row["sessionId"] for row in parsed_json(store, "restore")] == ["xyz"]
     printed(store, "delete", "xyz", "--permanent", "--yes")
-    assert told(store, "restore") == []
+    assert parsed_json(store, "restore") == []
     none = "acp-proxy: no deleted session can be restored"
     assert run(store, "restore", "last").stderr == f"{none}. To see all sessions: acp-proxy list\n"
     named = run(store, "restore", "nope").stderr
@@ -87,7 +87,7 @@ def test_the_restore_command_names_exactly_the_session(store: Store) -> None:
     store_session(store, "-tab\tid", ("tab", []), at=EPOCH + 60)
     printed(store, "delete", "same", "--agent", "agent", "--soft", "--yes")
     before = titles(store)
-    for row in told(store, "list")[:2]:
+    for row in parsed_json(store, "list")[:2]:
         said = printed(store, "delete", row["transcript"], "--soft", "--yes")
         words = shlex.split(said.partition("within 30 days: ")[2])
         assert words[:2] == ["acp-proxy", "restore"]
@@ -130,7 +130,7 @@ def test_an_empty_word_matches_no_softly_deleted_session(store: Store) -> None:
     run(store, "delete", "abc-1", "--soft", "--yes")
     for words in (("restore", ""), ("delete", "", "--yes")):
         assert run(store, *words).exit_code == 1
-    assert [row["sessionId"] for row in told(store, "restore")] == ["abc-1"]
+    assert [row["sessionId"] for row in parsed_json(store, "restore")] == ["abc-1"]
 
 
 def test_softly_deleted_sessions_are_listed_and_restored(store: Store) -> None:
@@ -145,18 +145,18 @@ def test_softly_deleted_sessions_are_listed_and_restored(store: Store) -> None:
         assert "abc-1 " in first
         assert first.endswith("  Mine")
         assert second.endswith("  the words of xyz")
-    assert [(row["sessionId"], row["title"], row["cwd"]) for row in told(store, "restore")] == [
+    assert [(row["sessionId"], row["title"], row["cwd"]) for row in parsed_json(store, "restore")] == [
         ("xyz", "the words of xyz", "/project"),
         ("abc-1", "Mine", "/project"),
     ]
     assert "Mine" in run(store, "restore", "abc").stderr
     assert sorted(titles(store)) == ["Mine", "the words of abc-2"]
-    [restored] = told(store, "restore", "last")
+    [restored] = parsed_json(store, "restore", "last")
     assert restored["sessionId"] == "xyz"
     assert sorted(titles(store)) == ["Mine", "the words of abc-2", "the words of xyz"]
     result = run(store, "restore")
     assert (result.exit_code, result.stdout, "can be restored" in result.stderr) == (0, "", True)
-    assert told(store, "restore") == []
+    assert parsed_json(store, "restore") == []
 
 
 def test_on_a_terminal_deleted_sessions_have_the_columns_of_list(store: Store) -> None:
@@ -178,7 +178,7 @@ def test_softly_deleted_sessions_of_one_id_have_names_in_the_list(store: Store) 
     assert (before[0].startswith("s0~"), before[1]) == (True, "once")
     printed(store, "restore", before[0])
     assert "once" in titles(store)
-    [kept] = told(store, "restore")
+    [kept] = parsed_json(store, "restore")
     printed(store, "restore", kept["transcript"])
     assert "s0~1\ttwice" in printed(store, "list")
 
@@ -190,10 +190,10 @@ def test_a_softly_deleted_session_is_deleted_permanently_by_its_id(store: Store)
     assert run(store, "delete", "abc", "--yes").exit_code == 1
     assert "words of mine" in run(store, "delete", "abc-1", "--permanent", answer="n\n").stderr
     assert "the words of abc-2" in run(store, "delete", "abc-2", "--permanent", answer="n\n").stderr
-    assert len(told(store, "restore")) == 2
+    assert len(parsed_json(store, "restore")) == 2
     printed(store, "delete", "abc-1", "--permanent", "--yes")
     assert words_in(store, "the words of abc-1") == words_in(store, "The words of mine") == []
-    assert [row["sessionId"] for row in told(store, "restore")] == ["abc-2"]
+    assert [row["sessionId"] for row in parsed_json(store, "restore")] == ["abc-2"]
     assert run(store, "delete", "abc-1", "--yes").exit_code == 1
 
 
@@ -202,7 +202,7 @@ def test_a_prefix_of_a_listed_session_never_matches_a_deleted_one(store: Store) 
     printed(store, "delete", "abc-3", "--soft", "--yes")
     assert run(store, "delete", "abc", "--yes").exit_code == 1
     assert len(titles(store)) == 3
-    assert len(told(store, "restore")) == 1
+    assert len(parsed_json(store, "restore")) == 1
 
 
 def test_a_session_that_cannot_be_restored_is_named(store: Store) -> None:
@@ -213,7 +213,7 @@ def test_a_session_that_cannot_be_restored_is_named(store: Store) -> None:
     assert (code, "abc-1 " in said, "abc-2 " in said) == (1, True, True)
     code, said = refused(store, "restore", "abc-1", "--agent", "other")
     assert code == 1
-    assert len(told(store, "restore")) == 2
+    assert len(parsed_json(store, "restore")) == 2
 
 
 def test_a_restored_session_may_share_its_id_with_a_newer_one(store: Store) -> None:

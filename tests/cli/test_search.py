@@ -27,29 +27,29 @@ from acp_proxy.views import session_lines
 from tests import forked
 from tests.cli.test_sessions import NEVER_PRINTED, STEERING
 from tests.posix import pty
-from tests.stored import EPOCH, Both, chunk, store_session
+from tests.stored import EPOCH, WholeStore, chunk, store_session
 from tests.tools.changes.calls import begun, edited, ended
 
 DAY = 24 * 60 * 60.0
 
 
-def run(store: Both, *words: str) -> Result:
+def run(store: WholeStore, *words: str) -> Result:
     result = CliRunner().invoke(app, ["sessions", "search", "--store", str(store.root), *words])
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return result
 
 
-def printed(store: Both, *words: str) -> str:
+def printed(store: WholeStore, *words: str) -> str:
     result = run(store, *words)
     assert result.exit_code == 0, result.stderr
     return result.stdout
 
 
-def ids(store: Both, *words: str) -> list[str]:
+def ids(store: WholeStore, *words: str) -> list[str]:
     return [hit["sessionId"] for hit in json.loads(run(store, "--json", *words).stdout)]
 
 
-def two_sessions(store: Both) -> None:
+def two_sessions(store: WholeStore) -> None:
     turn = [chunk("The cookie is set by the "), chunk("login page.")]
     store_session(store, "first", ("Mend the login page", turn), ("Thanks", []), agent="one", cwd="/one", at=EPOCH)
     store_session(
@@ -57,7 +57,7 @@ def two_sessions(store: Both) -> None:
     )
 
 
-def on_terminal(store: Both, *words: str, width: int = 80, **more: str) -> str:
+def on_terminal(store: WholeStore, *words: str, width: int = 80, **more: str) -> str:
     """What a terminal shows, stderr included."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "acp_proxy", "sessions", "search", *words, "--store", str(store.root)]
@@ -80,7 +80,7 @@ def on_terminal(store: Both, *words: str, width: int = 80, **more: str) -> str:
 # Matches.
 
 
-def test_a_pipe_gets_one_line_per_match(store: Both) -> None:
+def test_a_pipe_gets_one_line_per_match(store: WholeStore) -> None:
     two_sessions(store)
     one, other = (store.choose_agent(None, name, "") for name in ("one", "other"))
     assert printed(store, "login") == (
@@ -91,12 +91,12 @@ def test_a_pipe_gets_one_line_per_match(store: Both) -> None:
 
 
 @pytest.mark.parametrize("words", [("word",), ("--tool", "edit")])
-def test_a_pipe_gets_every_turn_of_a_session(store: Both, words: tuple[str, ...]) -> None:
+def test_a_pipe_gets_every_turn_of_a_session(store: WholeStore, words: tuple[str, ...]) -> None:
     store_session(store, "s", *((f"word {n}", edited(f"c{n}", f"{n}.py", "0\n", "1\n")) for n in range(1, 8)))
     assert [line.split("\t")[1] for line in printed(store, *words).splitlines()] == list("1234567")
 
 
-def test_json_has_the_positions_of_the_words(store: Both) -> None:
+def test_json_has_the_positions_of_the_words(store: WholeStore) -> None:
     two_sessions(store)
     agent = store.choose_agent(None, "one", "")
     [hit] = json.loads(printed(store, "cookie", "--json"))
@@ -130,7 +130,7 @@ GOLDEN = """\
 """
 
 
-def test_a_terminal_shows_marked_words_and_the_command_for_the_turn(store: Both) -> None:
+def test_a_terminal_shows_marked_words_and_the_command_for_the_turn(store: WholeStore) -> None:
     two_sessions(store)
     run(store, "login")
     seen = on_terminal(store, "login", width=44)
@@ -139,14 +139,14 @@ def test_a_terminal_shows_marked_words_and_the_command_for_the_turn(store: Both)
     assert seen == GOLDEN.replace("STORE", str(store.root))
 
 
-def test_words_are_marked_without_colours_too(store: Both) -> None:
+def test_words_are_marked_without_colours_too(store: WholeStore) -> None:
     two_sessions(store)
     seen = on_terminal(store, "login", NO_COLOR="1")
     assert "Where is the \x1b[1mlogin\x1b[0m?" in seen
     assert set(re.findall(r"\x1b\[[0-9;]*m", seen.partition("Hello")[2])) == {"\x1b[0m", "\x1b[1m", "\x1b[2m"}
 
 
-def test_the_shown_command_opens_the_session(store: Both) -> None:
+def test_the_shown_command_opens_the_session(store: WholeStore) -> None:
     for session in ("plain", "-begins-like-an-option", "with 'quotes' and $HOME"):
         store_session(store, session, (f"the word of {session}", []), agent="one")
     store_session(store, "plain", ("another", []), agent="other")
@@ -162,7 +162,7 @@ def test_the_shown_command_opens_the_session(store: Both) -> None:
         assert "the word of" in result.stdout
 
 
-def test_an_older_session_of_an_id_is_opened_by_its_number(store: Both) -> None:
+def test_an_older_session_of_an_id_is_opened_by_its_number(store: WholeStore) -> None:
     store_session(store, "s", ("the older word", []), at=EPOCH)
     store_session(store, "s", ("the newer word", []), at=EPOCH + 60)
     seen = on_terminal(store, "word", NO_COLOR="1", width=400)
@@ -172,7 +172,7 @@ def test_an_older_session_of_an_id_is_opened_by_its_number(store: Both) -> None:
 
 
 def test_a_terminal_shows_progress_and_the_newest_results_while_transcripts_are_read(
-    store: Both, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(12):
         store_session(store, f"s{number}", (f"word {number}", []), at=EPOCH + 60 * number)
@@ -187,7 +187,7 @@ def test_a_terminal_shows_progress_and_the_newest_results_while_transcripts_are_
     assert "Reading" not in later + run(store, "word").stderr
 
 
-def seen_in_process(store: Both, monkeypatch: pytest.MonkeyPatch) -> str:
+def seen_in_process(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> str:
     """What a terminal shows of a search in this process, stderr included."""
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "w") as written, monkeypatch.context() as patch:
@@ -203,7 +203,7 @@ def seen_in_process(store: Both, monkeypatch: pytest.MonkeyPatch) -> str:
     return b"".join(seen).decode()
 
 
-def test_a_disk_too_full_for_the_search_tables_is_reported(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_too_full_for_the_search_tables_is_reported(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store_session(store, "s", ("word", []))
     connect = sqlite3.connect
 
@@ -220,7 +220,7 @@ def test_a_disk_too_full_for_the_search_tables_is_reported(store: Both, monkeypa
     assert "Free some space and search again" in result.stderr
 
 
-def test_the_limit_is_reported_if_there_are_more_sessions(store: Both) -> None:
+def test_the_limit_is_reported_if_there_are_more_sessions(store: WholeStore) -> None:
     for number in range(12):
         store_session(store, f"s{number:02}", ("word", []), at=EPOCH + number)
     result = run(store, "word")
@@ -239,17 +239,17 @@ def test_further_turns_of_a_session_are_named() -> None:
         ([1, 2, 3, 9], "and turn 9\n"),
         (list(range(1, 20)), "and turns 4, 5, 6, 7, 8, 9, 10, 11, 12, 13 and 6 more\n"),
     ):
-        assert said in results.format_hit(Hit(listed(), timestamps.stamp(EPOCH), turns, excerpts), "show", look)
+        assert said in results.format_hit(Hit(a_row(), timestamps.stamp(EPOCH), turns, excerpts), "show", look)
 
 
-def listed() -> ListedSession:
+def a_row() -> ListedSession:
     return ListedSession("agent-0123456789abcdef", "s", "s", "/", "title", "", 1, 1, False, False, [], {}, 0, "")
 
 
 # Filters.
 
 
-def printing_session(store: Both) -> None:
+def printing_session(store: WholeStore) -> None:
     error = {
         "content": [{"type": "content", "content": {"type": "text", "text": "\x1b[31mImportError: no flask\x1b[0m"}}]
     }
@@ -263,7 +263,7 @@ def printing_session(store: Both) -> None:
     store_session(store, "printing", ("Run the tests", turn), ("And flask?", []))
 
 
-def test_what_tools_printed_is_found_on_request(store: Both) -> None:
+def test_what_tools_printed_is_found_on_request(store: WholeStore) -> None:
     printing_session(store)
     assert run(store, "wheel").exit_code == 1
     assert ids(store, "wheel", "--in", "output") == ["printing"]
@@ -281,14 +281,14 @@ def test_what_tools_printed_is_found_on_request(store: Both) -> None:
     )
 
 
-def test_why_a_call_failed_and_thoughts_are_found_without_asking(store: Both) -> None:
+def test_why_a_call_failed_and_thoughts_are_found_without_asking(store: WholeStore) -> None:
     printing_session(store)
     [line] = printed(store, "ImportError", "import", "fails").splitlines()
     assert line.split("\t")[-1].endswith("pytest · The import fails. · Perhaps a venv. · ImportError: no flask")
     assert ids(store, "venv") == ["printing"]
 
 
-def test_parts_may_be_combined_and_are_found_with_calls(store: Both) -> None:
+def test_parts_may_be_combined_and_are_found_with_calls(store: WholeStore) -> None:
     printing_session(store)
     assert ids(store, "flask", "--in", "user") == ids(store, "flask", "--in", "output", "--failed") == ["printing"]
     assert ids(store, "flask", "--in", "user", "--failed") == ids(store, "flask", "--in", "agent") == []
@@ -299,7 +299,7 @@ def test_parts_may_be_combined_and_are_found_with_calls(store: Both) -> None:
 # No match, and errors.
 
 
-def test_no_match_exits_with_1(store: Both) -> None:
+def test_no_match_exits_with_1(store: WholeStore) -> None:
     for words in (("nothing",), ("nothing", "--json"), ("login", "--agent", "one", "--since", "2999-01-01")):
         two_sessions(store)
         result = run(store, *words)
@@ -316,33 +316,35 @@ def test_no_match_exits_with_1(store: Both) -> None:
         (("logi", "--in", "user"), "No 'logi'; these begin with it:\n"),
     ],
 )
-def test_words_that_nothing_has_are_searched_as_beginnings(store: Both, words: tuple[str, ...], said: str) -> None:
+def test_words_that_nothing_has_are_searched_as_beginnings(
+    store: WholeStore, words: tuple[str, ...], said: str
+) -> None:
     two_sessions(store)
     result = run(store, *words)
     assert (result.exit_code, result.stderr) == (0, said)
     assert "first\t1\tMend the login page" in result.stdout
 
 
-def test_beginnings_are_searched_only_if_nothing_has_the_words_and_not_in_quotes(store: Both) -> None:
+def test_beginnings_are_searched_only_if_nothing_has_the_words_and_not_in_quotes(store: WholeStore) -> None:
     two_sessions(store)
     store_session(store, "third", ("Of a log", []))
     assert (run(store, "log").stderr, ids(store, "log")) == ("", ["third"])
     assert (run(store, '"logi"').exit_code, run(store, '"logi"').stdout) == (1, "")
 
 
-def test_on_a_terminal_the_pager_says_that_the_words_only_begin_so(store: Both) -> None:
+def test_on_a_terminal_the_pager_says_that_the_words_only_begin_so(store: WholeStore) -> None:
     two_sessions(store)
     assert on_terminal(store, "logi").startswith("No 'logi'; these begin with it:\n\n")
 
 
-def test_json_has_only_what_was_asked_for(store: Both) -> None:
+def test_json_has_only_what_was_asked_for(store: WholeStore) -> None:
     two_sessions(store)
     result = run(store, "logi", "--json")
     assert (result.exit_code, result.stdout) == (1, "[]\n")
     assert result.stderr == "Nothing matches as it is. Without --json, what comes near is shown.\n"
 
 
-def test_no_match_says_what_was_tried_and_how_to_search_output(store: Both) -> None:
+def test_no_match_says_what_was_tried_and_how_to_search_output(store: WholeStore) -> None:
     two_sessions(store)
     result = run(store, "logi pag", "x")
     output = shell_quote.joined(["acp-proxy", "search", "logi pag", "x", "--in", "output", "--store", str(store.root)])
@@ -354,7 +356,7 @@ def test_no_match_says_what_was_tried_and_how_to_search_output(store: Both) -> N
     assert ids(store, "logi*", "pag*") == ["first"]
 
 
-def test_a_misspelt_word_is_answered_with_the_one_that_is_there(store: Both) -> None:
+def test_a_misspelt_word_is_answered_with_the_one_that_is_there(store: WholeStore) -> None:
     two_sessions(store)
     with_store = ["--store", str(store.root)]
     for words, near in ((["logn"], ["login"]), (["cokie", "page"], ["cookie", "page"]), (["thnaks"], ["thanks"])):
@@ -367,19 +369,19 @@ def test_a_misspelt_word_is_answered_with_the_one_that_is_there(store: Both) -> 
     assert "Did you mean" not in run(store, "logn", "--json").stderr
 
 
-def test_operators_of_other_searches_are_said_to_be_words(store: Both) -> None:
+def test_operators_of_other_searches_are_said_to_be_words(store: WholeStore) -> None:
     two_sessions(store)
     told = run(store, "login", "OR", "nothing").stderr.splitlines()
     assert told[1] == "OR is searched as a word: there are no operators."
 
 
-def test_no_match_in_a_part_does_not_advise_to_search_another(store: Both) -> None:
+def test_no_match_in_a_part_does_not_advise_to_search_another(store: WholeStore) -> None:
     two_sessions(store)
     assert run(store, "logi", "--in", "output").stderr == "Nothing matches, not even as the beginning of a word.\n"
 
 
 @pytest.mark.parametrize("words", [("---",), ('"',), ("",)])
-def test_a_search_without_a_word_says_what_to_give(store: Both, words: tuple[str, ...]) -> None:
+def test_a_search_without_a_word_says_what_to_give(store: WholeStore, words: tuple[str, ...]) -> None:
     result = run(store, "--", *words)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "letters or digits" in result.stderr
@@ -396,16 +398,16 @@ def test_a_search_without_a_word_says_what_to_give(store: Both, words: tuple[str
         ("--failed", "--in", "user"),
     ],
 )
-def test_wrong_usage_exits_with_2(store: Both, words: tuple[str, ...]) -> None:
+def test_wrong_usage_exits_with_2(store: WholeStore, words: tuple[str, ...]) -> None:
     assert run(store, *words).exit_code == 2
 
 
 @pytest.mark.parametrize("is_written", [True, False])
 def test_an_interrupted_search_says_whether_its_work_is_kept(
-    store: Both, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_written: bool
+    store: WholeStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_written: bool
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: is_written)
-    with pytest.raises(typer.Exit) as ended, command._handle_interrupt(Both(store.root, make=False)):
+    with pytest.raises(typer.Exit) as ended, command._handle_interrupt(WholeStore(store.root, make=False)):
         raise KeyboardInterrupt
     assert ended.value.exit_code == 130
     assert ("continues where this one stopped" in capsys.readouterr().err) == is_written
@@ -414,7 +416,7 @@ def test_an_interrupted_search_says_whether_its_work_is_kept(
 # Hostile text.
 
 
-def test_control_sequences_are_not_printed(store: Both) -> None:
+def test_control_sequences_are_not_printed(store: WholeStore) -> None:
     words = f"Mend{STEERING} it"
     for number in range(2):
         store_session(
@@ -432,13 +434,13 @@ def test_control_sequences_are_not_printed(store: Both) -> None:
     assert not NEVER_PRINTED & set(seen.replace("\x1b[0m", "").replace("\x1b[1m", "").replace("\x1b[2m", ""))
 
 
-def test_on_a_terminal_titles_and_excerpts_have_no_marks_of_markdown(store: Both) -> None:
+def test_on_a_terminal_titles_and_excerpts_have_no_marks_of_markdown(store: WholeStore) -> None:
     store_session(store, "marked", ("## Use **the** `zebra` command", []))
     assert on_terminal(store, "zebra", NO_COLOR="1").count("Use the ") == 2
     assert "`" not in on_terminal(store, "zebra")
 
 
-def test_on_a_terminal_paths_of_the_directory_are_short(store: Both) -> None:
+def test_on_a_terminal_paths_of_the_directory_are_short(store: WholeStore) -> None:
     turn = [begun("c", title="Edit /one/src/zebra.py and /one/b.py"), ended("c")]
     store_session(store, "s", ("Look", turn), cwd="/one")
     shown = on_terminal(store, "zebra", NO_COLOR="1")
@@ -449,7 +451,7 @@ def test_on_a_terminal_paths_of_the_directory_are_short(store: Both) -> None:
 # Tool calls.
 
 
-def three_with_calls(store: Both) -> None:
+def three_with_calls(store: WholeStore) -> None:
     made = edited("c1", "src/login.py", None, "new\n")
     ran = [begun("c2", kind="execute", title="Run tests", rawInput={"command": "make TEST"}), ended("c2", "failed")]
     read = [begun("c3", kind="read", title="Read", name="view", locations=[{"path": "/home/ann/notes/a.md"}])]
@@ -480,21 +482,21 @@ def three_with_calls(store: Both) -> None:
     ],
 )
 def test_calls_are_found_by_file_tool_command_and_failure(
-    store: Both, words: tuple[str, ...], found: list[str]
+    store: WholeStore, words: tuple[str, ...], found: list[str]
 ) -> None:
     three_with_calls(store)
     store_session(store, "elsewhere", ("login", []), agent="other", at=EPOCH)
     assert ids(store, *words) == found
 
 
-def test_calls_are_found_in_turns_of_the_given_time(store: Both) -> None:
+def test_calls_are_found_in_turns_of_the_given_time(store: WholeStore) -> None:
     three_with_calls(store)
     day = datetime.fromtimestamp(EPOCH + 2 * DAY).astimezone().strftime("%Y-%m-%d")
     assert ids(store, "--file", "/", "--since", day) == ["reads"]
     assert ids(store, "--failed", "--since", day) == []
 
 
-def test_a_file_below_the_home_is_found_below_another_home(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_below_the_home_is_found_below_another_home(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     three_with_calls(store)
     monkeypatch.setenv("HOME", "/Users/ann")
     assert ids(store, "--file", "/Users/ann/notes") == ["reads"]
@@ -502,7 +504,7 @@ def test_a_file_below_the_home_is_found_below_another_home(store: Both, monkeypa
     assert ids(store, "--file", "/srv/ann/notes") == []
 
 
-def test_json_has_the_calls_with_their_files_and_results(store: Both) -> None:
+def test_json_has_the_calls_with_their_files_and_results(store: WholeStore) -> None:
     three_with_calls(store)
     [hit] = json.loads(printed(store, "--failed", "--json"))
     [found] = hit["found"]
@@ -524,12 +526,12 @@ def test_json_has_the_calls_with_their_files_and_results(store: Both) -> None:
     assert found["calls"][0]["files"] == [{"action": "create", "path": "/one/src/login.py"}]
 
 
-def test_a_pipe_gets_a_line_per_turn_with_the_files(store: Both) -> None:
+def test_a_pipe_gets_a_line_per_turn_with_the_files(store: WholeStore) -> None:
     three_with_calls(store)
     assert printed(store, "--file", "/one").split("\t")[-1] == "create /one/src/login.py\n"
 
 
-def test_a_file_that_no_call_names_is_told_with_its_path(store: Both) -> None:
+def test_a_file_that_no_call_names_is_told_with_its_path(store: WholeStore) -> None:
     three_with_calls(store)
     path = os.path.abspath("docs/x.py")
     for words, said in (
@@ -541,7 +543,7 @@ def test_a_file_that_no_call_names_is_told_with_its_path(store: Both) -> None:
 
 
 @pytest.mark.parametrize(("name", "found"), [("login.py", "/one/src/login.py"), ("src/", "/one/src/login.py")])
-def test_a_name_without_a_directory_is_found_elsewhere(store: Both, name: str, found: str) -> None:
+def test_a_name_without_a_directory_is_found_elsewhere(store: WholeStore, name: str, found: str) -> None:
     three_with_calls(store)
     result = run(store, "--file", name)
     path = os.path.abspath(name)
@@ -553,7 +555,7 @@ def test_a_name_without_a_directory_is_found_elsewhere(store: Both, name: str, f
     )
 
 
-def test_no_matching_call_exits_with_1(store: Both) -> None:
+def test_no_matching_call_exits_with_1(store: WholeStore) -> None:
     three_with_calls(store)
     result = run(store, "--tool", "nothing")
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", "No tool call matches. Try fewer options.\n")

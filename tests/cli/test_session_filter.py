@@ -10,9 +10,9 @@ from acp_proxy.protocol import acp, timestamps
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.tools.browse.store_worker import Library
 from acp_proxy.transcript.file_format import GitHead
-from tests.cli.commands import printed, run, told
+from tests.cli.commands import parsed_json, printed, run
 from tests.cli.terminal import on_terminal
-from tests.stored import EPOCH, Both, chunk, message, store_session
+from tests.stored import EPOCH, WholeStore, chunk, message, store_session
 
 DAY = 24 * 60 * 60
 SEVERAL = [
@@ -29,11 +29,11 @@ SEVERAL = [
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Both:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WholeStore:
     here = tmp_path / "here"
     (here / "below").mkdir(parents=True)
     monkeypatch.chdir(here)
-    store = Both(tmp_path / "store")
+    store = WholeStore(tmp_path / "store")
     store_session(store, "old", ("Mend the login", [chunk("words")]), agent="one", cwd="/project", at=EPOCH)
     words, topic = [chunk("words")], GitHead("topic", "0123456789" * 4)
     store_session(store, "mid", ("Mend the index", words), agent="one", cwd="/project", at=EPOCH + DAY, git=topic)
@@ -44,14 +44,14 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Both:
 
 @pytest.mark.parametrize(("options", "left"), SEVERAL)
 def test_the_same_options_leave_the_same_sessions_everywhere(
-    store: Both, tmp_path: Path, options: tuple[str, ...], left: list[str]
+    store: WholeStore, tmp_path: Path, options: tuple[str, ...], left: list[str]
 ) -> None:
-    assert [row["sessionId"] for row in told(store, "list", *options)] == left
-    assert [row["sessionId"] for row in told(store, "search", "the", *options)] == left
+    assert [row["sessionId"] for row in parsed_json(store, "list", *options)] == left
+    assert [row["sessionId"] for row in parsed_json(store, "search", "the", *options)] == left
     out = tmp_path / "out"
     printed(store, "export", "--all", *options, "--format", "jsonl", "--output", f"{out}/")
     assert {json.loads(path.read_bytes().splitlines()[0])["sessionId"] for path in out.iterdir()} == set(left)
-    assert told(store, "stats", *options)["total"]["sessions"] == len(left)
+    assert parsed_json(store, "stats", *options)["total"]["sessions"] == len(left)
     given = dict(zip(options[::2], options[1::2], strict=True))
     names = ("--agent", "--cwd", "--since", "--until", "--branch")
     agent, cwd, since, until, branch = (given.get(name, "") for name in names)
@@ -59,27 +59,27 @@ def test_the_same_options_leave_the_same_sessions_everywhere(
     assert [row.session for row in Library(store.root, wanted).list_rows(archived=False)] == left
 
 
-def test_the_branch_where_a_session_began_is_shown(store: Both) -> None:
-    [row] = told(store, "list", "index")
+def test_the_branch_where_a_session_began_is_shown(store: WholeStore) -> None:
+    [row] = parsed_json(store, "list", "index")
     assert (row["branch"], row["commit"]) == ("topic", "0123456789" * 4)
     assert "branch topic at 01234567" in printed(store, "show", "mid")
-    [row] = told(store, "list", "--cwd", "/project", "login")
+    [row] = parsed_json(store, "list", "--cwd", "/project", "login")
     assert (row["branch"], row["commit"]) == (None, None)
-    assert told(store, "list", "--branch", "top") == []
+    assert parsed_json(store, "list", "--branch", "top") == []
 
 
-def test_here_means_this_directory_and_those_below_in_each_command(store: Both, tmp_path: Path) -> None:
+def test_here_means_this_directory_and_those_below_in_each_command(store: WholeStore, tmp_path: Path) -> None:
     for command in (("list",), ("search", "the")):
-        assert [row["sessionId"] for row in told(store, *command, "--here")] == ["new"]
-    assert told(store, "stats", "--here")["total"]["sessions"] == 1
+        assert [row["sessionId"] for row in parsed_json(store, *command, "--here")] == ["new"]
+    assert parsed_json(store, "stats", "--here")["total"]["sessions"] == 1
     printed(store, "export", "--here", "--output", f"{tmp_path / 'out'}/")
     assert len(list((tmp_path / "out").iterdir())) == 1
     assert [row.session for row in Library(store.root, make_filter(here=True)).list_rows(archived=False)] == ["new"]
 
 
-def test_a_list_has_the_sessions_whose_title_or_directory_has_all_words(store: Both) -> None:
-    assert [row["sessionId"] for row in told(store, "list", "LOGIN")] == ["new", "old"]
-    assert [row["sessionId"] for row in told(store, "list", "login", "project")] == ["old"]
+def test_a_list_has_the_sessions_whose_title_or_directory_has_all_words(store: WholeStore) -> None:
+    assert [row["sessionId"] for row in parsed_json(store, "list", "LOGIN")] == ["new", "old"]
+    assert [row["sessionId"] for row in parsed_json(store, "list", "login", "project")] == ["old"]
     result = run(store, "list", "nothing", "such")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "To look in what was said: acp-proxy search nothing such" in result.stderr
@@ -95,18 +95,18 @@ def test_a_list_has_the_sessions_whose_title_or_directory_has_all_words(store: B
         ("turns", ["new", "mid", "old"]),
     ],
 )
-def test_a_list_is_sorted_and_then_limited(store: Both, order: str, found: list[str]) -> None:
-    assert [row["sessionId"] for row in told(store, "list", "--sort", order)] == found
-    assert [row["sessionId"] for row in told(store, "list", "--sort", order, "--limit", "1")] == found[:1]
+def test_a_list_is_sorted_and_then_limited(store: WholeStore, order: str, found: list[str]) -> None:
+    assert [row["sessionId"] for row in parsed_json(store, "list", "--sort", order)] == found
+    assert [row["sessionId"] for row in parsed_json(store, "list", "--sort", order, "--limit", "1")] == found[:1]
 
 
-def test_a_long_list_has_tokens_and_cost(store: Both) -> None:
+def test_a_long_list_has_tokens_and_cost(store: WholeStore) -> None:
     update = {"sessionUpdate": "usage_update", "used": 10, "size": 100, "cost": {"amount": 1.5, "currency": "USD"}}
     path = store_session(store, "used", ("Count it", [update]), at=EPOCH + 3 * DAY)
     result = {"stopReason": "end_turn", "usage": {"totalTokens": 12345}}
     with path.open("ab") as file:
         file.write(message(timestamps.stamp(EPOCH + 3 * DAY), Peer.AGENT, {"id": 9, "result": result}, acp.PROMPT))
-    first, second, *_ = told(store, "list", "--long")
+    first, second, *_ = parsed_json(store, "list", "--long")
     assert (first["tokens"], first["cost"]) == (12345, {"USD": 1.5})
     assert (second["tokens"], second["cost"]) == (None, {})
     line = printed(store, "list", "--long").splitlines()[0].split("\t")
@@ -117,7 +117,7 @@ def test_a_long_list_has_tokens_and_cost(store: Both) -> None:
     assert "1.50 USD" in shown
 
 
-def test_one_turn_is_exported(store: Both, tmp_path: Path) -> None:
+def test_one_turn_is_exported(store: WholeStore, tmp_path: Path) -> None:
     store_session(store, "long", *((f"Prompt {number}", []) for number in (1, 2, 3)), at=EPOCH + 3 * DAY)
     for turn, left in (("2", "2"), ("-1", "3"), ("2-", "23"), ("1-2", "12")):
         text = printed(store, "export", "long", "--turn", turn)

@@ -1,6 +1,5 @@
 """Which session a word means, how to delete one, and that no output can control the terminal."""
 
-import json
 import re
 import sqlite3
 from typing import Any
@@ -10,7 +9,7 @@ from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
 from acp_proxy.store.store import Store
-from tests.cli.commands import printed, run
+from tests.cli.commands import ids, printed, run
 from tests.cli.terminal import on_terminal
 from tests.stored import EPOCH, chunk, contents, running, store_session
 
@@ -18,10 +17,6 @@ ESC, BEL, CSI, RIGHT_TO_LEFT = "\x1b", "\x07", "\u009b", "\u202e"
 STEERING = f"{ESC}[2J{BEL}{CSI}31m{RIGHT_TO_LEFT}\r\x00\u2066\u200b\u2028\u061c\x9d\x85\x7f"
 NEVER_PRINTED = set(STEERING) - set("[2J31m")
 COLOUR = re.compile("\x1b\\[[0-9;]*m")
-
-
-def ids(store: Store, *words: str) -> list[str]:
-    return [row["sessionId"] for row in json.loads(printed(store, "list", "--json", *words))]
 
 
 def three_sessions(store: Store) -> None:

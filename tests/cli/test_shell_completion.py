@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
 from tests.client import TIMEOUT
-from tests.stored import EPOCH, Both, store_session
+from tests.stored import EPOCH, WholeStore, store_session
 
 LINE = "fpath+=~/.zfunc; autoload -Uz compinit; compinit\n"
 SECONDS = TIMEOUT
@@ -94,7 +94,7 @@ def test_bash_gets_a_function_and_one_line(home: Path, monkeypatch: pytest.Monke
 def test_a_list_in_bash_shows_titles_that_do_not_get_into_the_line(
     home: Path, monkeypatch: pytest.MonkeyPatch, line: str, kind: int, words: list[str]
 ) -> None:
-    store = Both(home / "store")
+    store = WholeStore(home / "store")
     names = ("aaa-1", "Mend it * now"), ("aab-2", "Break it?"), ("a:bb:3", "Paint it"), ("a:bb:4", "Paint it")
     for number, (session, title) in enumerate(names):
         store_session(store, session, (title, []), agent="one", at=EPOCH + 60 * number)

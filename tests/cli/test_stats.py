@@ -13,7 +13,7 @@ import pytest
 from acp_proxy.run import output
 from acp_proxy.store.store import Store
 from tests import forked
-from tests.cli.commands import printed, run, told
+from tests.cli.commands import parsed_json, printed, run
 from tests.cli.terminal import pager
 from tests.posix import pty
 from tests.stored import EPOCH, chunk, store_session
@@ -92,16 +92,16 @@ all  3 sessions  4 turns  2,400 context  0.0010 EUR + 1.25 USD  2.0 MB
 @pytest.mark.parametrize(("by", "expected"), [("day", BY_DAY), ("project", BY_PROJECT), ("agent", BY_AGENT)])
 def test_the_usage_may_be_by_day_project_or_agent(store: Store, by: str, expected: str) -> None:
     assert printed(store, "stats", "--by", by) == expected
-    assert told(store, "stats", "--by", by)["total"] == told(store, "stats")["total"]
+    assert parsed_json(store, "stats", "--by", by)["total"] == parsed_json(store, "stats")["total"]
 
 
 def test_json_by_day_project_or_agent_has_every_figure(store: Store) -> None:
-    [day, _] = told(store, "stats", "--by", "day")["days"]
+    [day, _] = parsed_json(store, "stats", "--by", "day")["days"]
     assert (day.pop("day"), day["turns"], day["cost"]) == ("2023-12-14", 1, {"EUR": 0.001})
-    [project] = told(store, "stats", "--by", "project")["projects"]
+    [project] = parsed_json(store, "stats", "--by", "project")["projects"]
     assert (project.pop("cwd"), project["sessions"]) == ("/project", 3)
     assert set(project) == set(day)
-    agents = told(store, "stats", "--by", "agent")["agents"]
+    agents = parsed_json(store, "stats", "--by", "agent")["agents"]
     assert [(agent["agentName"], agent["total"]["turns"]) for agent in agents] == [("claude", 3), ("agent", 1)]
 
 
@@ -114,7 +114,7 @@ def test_a_long_directory_leaves_room_for_the_figures(tmp_path: Path) -> None:
 
 
 def test_json_has_every_figure(store: Store) -> None:
-    value = told(store, "stats")
+    value = parsed_json(store, "stats")
     assert [agent["agent"].rsplit("-", 1)[0] for agent in value["agents"]] == ["agent", "claude"]
     assert value["agents"][1]["months"][1] == {
         "month": "2023-11",
@@ -127,14 +127,14 @@ def test_json_has_every_figure(store: Store) -> None:
     }
     assert value["total"]["turns"] == 4
     assert value["total"]["cost"] == {"USD": 1.25, "EUR": 0.001}
-    assert told(store, "stats", "--agent", "cl")["total"]["turns"] == 3
+    assert parsed_json(store, "stats", "--agent", "cl")["total"]["turns"] == 3
 
 
 def test_the_rows_are_all_that_is_in_the_total(store: Store) -> None:
     [path] = store.root.glob("transcripts/*/a-*.jsonl")
     store.set_title(path.parent.name, "a", "Another title")
     store_session(store, "silent", agent="claude", at=EPOCH)
-    value = told(store, "stats")
+    value = parsed_json(store, "stats")
     months = [month for agent in value["agents"] for month in agent["months"]]
     assert sum(month["bytes"] for month in months) == value["total"]["bytes"]
     assert {month["month"] for month in months} == {"2023-11", "2023-12"}

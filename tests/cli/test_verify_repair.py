@@ -11,18 +11,18 @@ import pytest
 from acp_proxy.store import folder_changes
 from tests.cli.commands import run
 from tests.cli.terminal import with_stderr_on_terminal
-from tests.stored import Both, chunk, store_session
+from tests.stored import WholeStore, chunk, store_session
 
 LONG_AGO = 1_000_000_000
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Both:
+def store(tmp_path: Path) -> WholeStore:
     os.umask(0o077)
-    return Both(tmp_path / "store")
+    return WholeStore(tmp_path / "store")
 
 
-def damaged(store: Both, session: str = "s") -> Path:
+def damaged(store: WholeStore, session: str = "s") -> Path:
     path = store_session(store, session, ("Mend it", [chunk("one"), chunk("\x1b[2Jtwo")]))
     lines = path.read_bytes().split(b"\n")
     lines.insert(2, b"\0" * 300)
@@ -32,7 +32,7 @@ def damaged(store: Both, session: str = "s") -> Path:
     return path
 
 
-def test_a_store_without_damage_is_reported_as_such(store: Both) -> None:
+def test_a_store_without_damage_is_reported_as_such(store: WholeStore) -> None:
     store_session(store, "s", ("Mend it", []))
     store.list_all()
     result = run(store, "verify")
@@ -41,7 +41,7 @@ def test_a_store_without_damage_is_reported_as_such(store: Both) -> None:
     assert (run(store, "repair").exit_code, run(store, "repair").stdout) == (0, "Nothing to repair.\n")
 
 
-def test_damage_is_reported_with_its_place_and_what_to_do(store: Both) -> None:
+def test_damage_is_reported_with_its_place_and_what_to_do(store: WholeStore) -> None:
     path = damaged(store)
     result = run(store, "verify")
     assert result.exit_code == 1
@@ -52,7 +52,7 @@ def test_damage_is_reported_with_its_place_and_what_to_do(store: Both) -> None:
     assert "acp-proxy repair" in result.stderr
 
 
-def test_json_lines_report_the_same_damage(store: Both) -> None:
+def test_json_lines_report_the_same_damage(store: WholeStore) -> None:
     path = damaged(store)
     [found] = [json.loads(line) for line in run(store, "verify", "--json").stdout.splitlines()]
     assert (found["file"], found["transcript"], found["mend"]) == (str(path), path.stem, "repair")
@@ -60,7 +60,7 @@ def test_json_lines_report_the_same_damage(store: Both) -> None:
     assert found["where"]["next"]["what"] == "agent agent_message_chunk"
 
 
-def test_a_dry_run_changes_nothing(store: Both) -> None:
+def test_a_dry_run_changes_nothing(store: WholeStore) -> None:
     path = damaged(store)
     before = path.read_bytes()
     result = run(store, "repair", "--dry-run")
@@ -69,7 +69,7 @@ def test_a_dry_run_changes_nothing(store: Both) -> None:
     assert not (store.root / "backups").exists()
 
 
-def test_a_repair_names_the_copy_of_the_old_file(store: Both) -> None:
+def test_a_repair_names_the_copy_of_the_old_file(store: WholeStore) -> None:
     path = damaged(store)
     before = path.read_bytes()
     result = run(store, "repair")
@@ -80,7 +80,7 @@ def test_a_repair_names_the_copy_of_the_old_file(store: Both) -> None:
     assert run(store, "verify").exit_code == 0
 
 
-def test_only_the_given_sessions_are_checked_and_repaired(store: Both) -> None:
+def test_only_the_given_sessions_are_checked_and_repaired(store: WholeStore) -> None:
     damaged(store, "s")
     damaged(store, "t")
     assert run(store, "repair", "s").exit_code == 0
@@ -88,7 +88,9 @@ def test_only_the_given_sessions_are_checked_and_repaired(store: Both) -> None:
     assert run(store, "verify", "nobody").exit_code == 1
 
 
-def test_sessions_of_two_agents_with_one_id_are_both_repaired(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_of_two_agents_with_one_id_are_both_repaired(
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(folder_changes, "_GRANULE_SECONDS", -1.0)  # the folders count as seen, although they are new
     for agent in ("one", "two"):
         store_session(store, "s", ("Mend it", []), agent=agent)
@@ -102,7 +104,7 @@ def test_sessions_of_two_agents_with_one_id_are_both_repaired(store: Both, monke
     assert run(store, "verify").exit_code == 0
 
 
-def test_damage_that_cannot_be_repaired_exits_with_1(store: Both) -> None:
+def test_damage_that_cannot_be_repaired_exits_with_1(store: WholeStore) -> None:
     path = damaged(store)
     path.write_bytes(b"\0" * 99)
     os.utime(path, (LONG_AGO, LONG_AGO))
@@ -113,14 +115,14 @@ def test_damage_that_cannot_be_repaired_exits_with_1(store: Both) -> None:
     assert path.read_bytes() == b"\0" * 99
 
 
-def test_a_transcript_cannot_control_the_terminal(store: Both) -> None:
+def test_a_transcript_cannot_control_the_terminal(store: WholeStore) -> None:
     path = damaged(store)
     path.write_bytes(path.read_bytes().replace(b'"at":"2023', b'"at":"\\u001b'))
     os.utime(path, (LONG_AGO, LONG_AGO))
     assert "\x1b" not in run(store, "verify").stdout
 
 
-def test_progress_is_on_stderr_and_results_are_on_stdout(store: Both) -> None:
+def test_progress_is_on_stderr_and_results_are_on_stdout(store: WholeStore) -> None:
     for session in ("a", "b", "c"):
         damaged(store, session)
     results, told = with_stderr_on_terminal("sessions", "verify", "--store", str(store.root), status=1)

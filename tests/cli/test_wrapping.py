@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from acp_proxy.cli.wrapping import wrap
 from tests.cli.commands import run
 from tests.cli.terminal import on_terminal
-from tests.stored import Both
+from tests.stored import WholeStore
 
 
 @pytest.mark.parametrize(
@@ -55,5 +55,5 @@ def test_a_terminal_gets_long_messages_in_whole_words(
 
 
 def test_other_outputs_get_messages_on_one_line(tmp_path: Path) -> None:
-    result = run(Both(tmp_path), "show", "a-session-with-a-name-that-is-longer-than-a-terminal-is-wide")
+    result = run(WholeStore(tmp_path), "show", "a-session-with-a-name-that-is-longer-than-a-terminal-is-wide")
     assert result.stderr.count("\n") == 1

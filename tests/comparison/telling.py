@@ -1,7 +1,7 @@
 """Short forms for transcripts and for an agent's replays of them.
 
-past = laid("> mend it", "It is mended.", "> thanks", "You are welcome.")
-decision = choose_replay(told(past, "> mend it", "It is mended."))
+past = transcript("> mend it", "It is mended.", "> thanks", "You are welcome.")
+decision = choose_replay(compared_replay(past, "> mend it", "It is mended."))
 """
 
 import json
@@ -45,7 +45,7 @@ def line(update: Update) -> bytes:
     return jsonrpc.notification(acp.UPDATE, {"sessionId": "s", "update": update})
 
 
-def told_by(said: str | Update) -> Update:
+def expand(said: str | Update) -> Update:
     """The update of a short form: ``> x`` is a user message, ``~ x`` a thought, any other text an agent message."""
     if not isinstance(said, str):
         return said
@@ -54,7 +54,7 @@ def told_by(said: str | Update) -> Update:
     return thought(said[2:]) if said.startswith("~ ") else agent(said)
 
 
-def laid(*said: str | Update, answered: bool = True) -> TranscriptText:
+def transcript(*said: str | Update, answered: bool = True) -> TranscriptText:
     """A transcript from short forms: ``> x`` is a prompt, and its answer comes before the next prompt."""
     builder, prompts = TextBuilder(), 0
     for each in said:
@@ -64,7 +64,7 @@ def laid(*said: str | Update, answered: bool = True) -> TranscriptText:
             prompts += 1
             builder.add(prompt(each[2:]))
         else:
-            builder.add(updated(told_by(each)))
+            builder.add(updated(expand(each)))
     if prompts and answered:
         builder.add(answer())
     return builder.finish()
@@ -102,12 +102,12 @@ def _entry(peer: Peer, message: dict[str, Any], of: str | None = None) -> Entry:
     return Entry("", "", peer, of, json.dumps(message).encode(), message)
 
 
-def told(past: TranscriptText, *said: str | Update, late: Iterable[str | Update] = ()) -> Comparison:
+def compared_replay(past: TranscriptText, *said: str | Update, late: Iterable[str | Update] = ()) -> Comparison:
     """The comparison of a replay with the past; ``late``: updates after the answer to the load."""
     comparison = Comparison(past)
     for is_late, all_said in ((False, said), (True, late)):
         for each in all_said:
-            update = told_by(each)
+            update = expand(each)
             comparison.add(line(update), update, late=is_late)
     comparison.end_message()
     return comparison

@@ -15,13 +15,13 @@ from tests.comparison.telling import (
     agent,
     answer,
     call,
-    laid,
+    compared_replay,
+    expand,
     line,
     new,
     prompt,
     thought,
-    told,
-    told_by,
+    transcript,
     updated,
     updates,
     user,
@@ -36,27 +36,27 @@ class Late:
     """What comes before the next prompt, and its comparison."""
 
     def __init__(self, past: TranscriptText, *before: str | Update, ours: bool, shows_replay: bool = True) -> None:
-        self.comparison: Comparison = told(past, *before)
+        self.comparison: Comparison = compared_replay(past, *before)
         self.late = LateUpdates(self.comparison, shows_transcript=ours, shows_replay=shows_replay)
 
-    def told(self, *said: str | Update) -> list[Update]:
+    def outcome(self, *said: str | Update) -> list[Update]:
         """What passes to the client at once."""
-        return updates(out for update in map(told_by, said) for out in self.late.add(line(update), update))
+        return updates(out for update in map(expand, said) for out in self.late.add(line(update), update))
 
     def rest(self) -> list[Update]:
         return updates(self.late.release())
 
 
 def expected(said: Iterable[str | Update]) -> list[Update]:
-    return list(map(told_by, said))
+    return list(map(expand, said))
 
 
 @pytest.mark.parametrize(("ours", "id"), [(True, "c"), (False, "n")])
 def test_the_end_of_an_unfinished_call_has_the_id_that_the_client_knows(ours: bool, id: str) -> None:
-    past = laid("> run it", call("c", "Run", "in_progress"), answered=False)
+    past = transcript("> run it", call("c", "Run", "in_progress"), answered=False)
     late = Late(past, "> run it", call("n", "Run", "in_progress"), ours=ours)
     ended = call("n", "Run", "completed")
-    assert late.told("> run it", ended) == [{**ended, "toolCallId": id}]
+    assert late.outcome("> run it", ended) == [{**ended, "toolCallId": id}]
 
 
 def test_calls_of_a_turn_in_which_prompts_were_queued_are_its_own() -> None:
@@ -67,15 +67,15 @@ def test_calls_of_a_turn_in_which_prompts_were_queued_are_its_own() -> None:
     past = builder.finish()
     replay: list[str | Update] = ["> mend it", call("c", "Look"), "> test it", "Tested.", "> and ship it"]
     for count in (0, 1):
-        comparison = told(past)
+        comparison = compared_replay(past)
         late = LateUpdates(comparison, shows_transcript=True)
-        for each in map(told_by, replay[:count]):
+        for each in map(expand, replay[:count]):
             late.add(line(each), each)
         late.release()
         turn = ReplayInTurn(comparison, shows_transcript=True)
         recorded = [
             one
-            for each in [*map(told_by, replay[count:]), agent("Now.")]
+            for each in [*map(expand, replay[count:]), agent("Now.")]
             for one in turn.add(line(each), each, ["now?"])
             if one.is_recorded
         ]
@@ -83,8 +83,8 @@ def test_calls_of_a_turn_in_which_prompts_were_queued_are_its_own() -> None:
 
 
 def test_thoughts_that_come_once_more_behind_a_repeated_message_are_dropped() -> None:
-    late = Late(laid("> mend it", "~ Let me think."), "> mend it", "~ Let me think.", ours=False)
-    assert late.told("> mend it", "~ Let me think.") == []
+    late = Late(transcript("> mend it", "~ Let me think."), "> mend it", "~ Let me think.", ours=False)
+    assert late.outcome("> mend it", "~ Let me think.") == []
     assert (late.rest(), new(late.comparison)) == ([], [])
 
 
@@ -93,34 +93,34 @@ def test_thoughts_that_come_once_more_behind_a_repeated_message_are_dropped() ->
 
 @pytest.mark.parametrize("before", [[], ONE[:1], ONE, [*ONE, "> thanks"]])
 def test_updates_that_the_client_has_seen_are_dropped(before: list[str | Update]) -> None:
-    late = Late(laid(*TALK), *before, ours=True)
-    assert late.told(*TALK[len(before) :]) == []
+    late = Late(transcript(*TALK), *before, ours=True)
+    assert late.outcome(*TALK[len(before) :]) == []
     assert late.rest() == []
     assert new(late.comparison) == []
 
 
 def test_new_updates_pass_at_once_and_are_recorded() -> None:
-    late = Late(laid(*TALK), *TALK, ours=True)
-    assert late.told(GREETING) == expected([GREETING])
+    late = Late(transcript(*TALK), *TALK, ours=True)
+    assert late.outcome(GREETING) == expected([GREETING])
     assert (late.rest(), new(late.comparison)) == ([], expected([GREETING]))
 
 
 def test_a_client_that_gets_no_replay_sees_none_after_the_answer_either_and_it_is_recorded() -> None:
-    past = laid(*ONE, "> thanks", call("c", "Look", "in_progress"), answered=False)
+    past = transcript(*ONE, "> thanks", call("c", "Look", "in_progress"), answered=False)
     late = Late(past, ours=True, shows_replay=False)
-    assert late.told(GREETING) == expected([GREETING])
+    assert late.outcome(GREETING) == expected([GREETING])
     elsewhere = ["> and now", "Now it is done."]
-    assert late.told(*ONE, "> thanks", call("c", None, "completed", "tool_call_update"), *elsewhere) == []
+    assert late.outcome(*ONE, "> thanks", call("c", None, "completed", "tool_call_update"), *elsewhere) == []
     assert late.rest() == []
-    assert [told_by(each) for each in elsewhere] == new(late.comparison)[-2:]
+    assert [expand(each) for each in elsewhere] == new(late.comparison)[-2:]
 
 
 def test_what_the_agent_says_behind_the_whole_past_reaches_a_client_that_gets_no_replay() -> None:
     for past in (TALK, TALK[:3]):
-        late = Late(laid(*past), ours=True, shows_replay=False)
-        assert late.told(*past, user("<context>", messageId="c")) == []
-        late = Late(laid(*past), ours=True, shows_replay=False)
-        assert late.told(*past, GREETING) == expected([GREETING])
+        late = Late(transcript(*past), ours=True, shows_replay=False)
+        assert late.outcome(*past, user("<context>", messageId="c")) == []
+        late = Late(transcript(*past), ours=True, shows_replay=False)
+        assert late.outcome(*past, GREETING) == expected([GREETING])
         assert (late.rest(), new(late.comparison)) == ([], expected([GREETING]))
 
 
@@ -133,168 +133,168 @@ def test_what_the_agent_says_behind_the_whole_past_reaches_a_client_that_gets_no
     ],
 )
 def test_only_the_rest_of_a_message_that_was_cut_passes(said: list[str | Update], rest: list[str | Update]) -> None:
-    late = Late(laid("> mend it", "~ hm", "It is", answered=False), ours=True)
-    assert late.told("> mend it", *said) == expected(rest)
+    late = Late(transcript("> mend it", "~ hm", "It is", answered=False), ours=True)
+    assert late.outcome("> mend it", *said) == expected(rest)
     assert (late.rest(), new(late.comparison, is_open_elsewhere=False)) == ([], expected(rest))
 
 
 def test_a_message_that_only_the_agent_has_shown_passes_whole() -> None:
-    late = Late(laid("> mend it", "It is", answered=False), ours=False)
-    assert late.told("> mend it", "It is mended.") == expected(["> mend it", "It is mended."])
+    late = Late(transcript("> mend it", "It is", answered=False), ours=False)
+    assert late.outcome("> mend it", "It is mended.") == expected(["> mend it", "It is mended."])
 
 
 def test_a_greeting_right_after_a_known_message_without_an_id_passes_alone() -> None:
-    late = Late(laid(*TALK), *ONE, "> thanks", ours=True)
-    assert late.told("You are ", "welcome, any time.") == []
-    assert late.told(GREETING) == expected([GREETING])
+    late = Late(transcript(*TALK), *ONE, "> thanks", ours=True)
+    assert late.outcome("You are ", "welcome, any time.") == []
+    assert late.outcome(GREETING) == expected([GREETING])
     assert new(late.comparison) == expected([GREETING])
 
 
 def test_the_agents_text_waits_only_while_it_equals_the_transcripts() -> None:
-    late = Late(laid(*TALK), *ONE, "> thanks", ours=True)
-    assert late.told("You are ") == []
+    late = Late(transcript(*TALK), *ONE, "> thanks", ours=True)
+    assert late.outcome("You are ") == []
     pieces = ["not ", "alone."]
-    assert late.told(pieces[0]) == expected(["You are ", "not "])
-    assert late.told(pieces[1]) == expected(["alone."])
+    assert late.outcome(pieces[0]) == expected(["You are ", "not "])
+    assert late.outcome(pieces[1]) == expected(["alone."])
 
 
 @pytest.mark.parametrize("before", [[], ONE])
 def test_an_answer_in_other_words_is_dropped(before: list[str]) -> None:
-    late = Late(laid(*TALK), *before, ours=True)
+    late = Late(transcript(*TALK), *before, ours=True)
     asked, answer, *rest = TALK[len(before) :]
-    assert late.told(asked, "~ hm", f"[Thought: true]{answer}") == []
-    assert late.told(*rest) == []
+    assert late.outcome(asked, "~ hm", f"[Thought: true]{answer}") == []
+    assert late.outcome(*rest) == []
     assert late.rest() == []
     assert new(late.comparison) == []
 
 
 def test_what_follows_an_answer_in_other_words_is_new() -> None:
-    late = Late(laid(*TALK), ours=True)
-    assert late.told("> thanks", f"[Thought: true]{TALK[3]}") == []
-    assert late.told(GREETING, TALK[3]) == expected([GREETING, TALK[3]])
+    late = Late(transcript(*TALK), ours=True)
+    assert late.outcome("> thanks", f"[Thought: true]{TALK[3]}") == []
+    assert late.outcome(GREETING, TALK[3]) == expected([GREETING, TALK[3]])
 
 
 def test_unknown_words_behind_an_earlier_message_of_the_users_wait_for_what_is_known() -> None:
-    late = Late(laid(*TALK), ours=True)
-    assert late.told("> mend it", "I have mended it.") == []
-    assert late.told("> thanks", "You are welcome, any time.") == []
-    assert late.told(GREETING) == expected([GREETING])
-    late = Late(laid(*TALK), "> mend it", ours=True)
-    assert late.told(GREETING) == []
+    late = Late(transcript(*TALK), ours=True)
+    assert late.outcome("> mend it", "I have mended it.") == []
+    assert late.outcome("> thanks", "You are welcome, any time.") == []
+    assert late.outcome(GREETING) == expected([GREETING])
+    late = Late(transcript(*TALK), "> mend it", ours=True)
+    assert late.outcome(GREETING) == []
     assert late.rest() == expected([GREETING])
 
 
 @pytest.mark.parametrize("answer", ["known", "new"])
 def test_a_user_message_passes_or_not_with_the_agents_next_words(answer: str) -> None:
-    late = Late(laid(*TALK), *ONE, ours=True)
+    late = Late(transcript(*TALK), *ONE, ours=True)
     if answer == "known":
-        assert late.told(*TWO) == []
+        assert late.outcome(*TWO) == []
         assert late.rest() == []
     else:
-        assert late.told("> and test it", "~ hm") == []
-        assert late.told("All the tests pass.") == expected(["> and test it", "~ hm", "All the tests pass."])
+        assert late.outcome("> and test it", "~ hm") == []
+        assert late.outcome("All the tests pass.") == expected(["> and test it", "~ hm", "All the tests pass."])
         assert new(late.comparison) == expected(["> and test it", "~ hm", "All the tests pass."])
 
 
 @pytest.mark.parametrize("ours", [True, False])
 def test_a_user_message_that_follows_the_transcripts_last_turn_passes_at_once(ours: bool) -> None:
-    late = Late(laid(*TALK), *TALK, ours=ours)
-    assert late.told("> and test it", "~ hm") == expected(["> and test it", "~ hm"])
+    late = Late(transcript(*TALK), *TALK, ours=ours)
+    assert late.outcome("> and test it", "~ hm") == expected(["> and test it", "~ hm"])
     assert (late.rest(), new(late.comparison)) == ([], expected(["> and test it", "~ hm"]))
 
 
 def test_a_user_message_before_the_answer_to_the_last_prompt_waits_until_nothing_follows() -> None:
-    late = Late(laid(*TALK), ours=True)
+    late = Late(transcript(*TALK), ours=True)
     more = user("and test it", messageId="m")
-    assert late.told(*ONE, "> thanks", more) == []
+    assert late.outcome(*ONE, "> thanks", more) == []
     assert (late.rest(), new(late.comparison)) == ([more], [more])
-    late = Late(laid(*TALK), ours=True)
-    assert late.told(*ONE, "> thanks", user("for what?", messageId="m"), *TWO[1:]) == []
+    late = Late(transcript(*TALK), ours=True)
+    assert late.outcome(*ONE, "> thanks", user("for what?", messageId="m"), *TWO[1:]) == []
     assert (late.rest(), new(late.comparison)) == ([], [])
 
 
 def test_a_known_user_message_without_an_answer_does_not_come_again_with_what_follows() -> None:
-    late = Late(laid("> mend it", "> thanks"), ours=True)
-    assert late.told("> mend it", "> thanks", "> and test it") == expected(["> and test it"])
-    late = Late(laid("> mend it", answered=False), ours=True)
-    assert late.told("> mend it", ONE[1]) == expected(ONE[1:])
-    late = Late(laid("> mend it", call("c", "Mend")), ours=True)
-    assert late.told("> mend it", "> thanks") == expected(["> thanks"])
+    late = Late(transcript("> mend it", "> thanks"), ours=True)
+    assert late.outcome("> mend it", "> thanks", "> and test it") == expected(["> and test it"])
+    late = Late(transcript("> mend it", answered=False), ours=True)
+    assert late.outcome("> mend it", ONE[1]) == expected(ONE[1:])
+    late = Late(transcript("> mend it", call("c", "Mend")), ours=True)
+    assert late.outcome("> mend it", "> thanks") == expected(["> thanks"])
 
 
 def test_a_known_thought_does_not_come_again_with_what_follows() -> None:
-    late = Late(laid("> mend it", "~ hm"), "> mend it", ours=True)
-    assert (late.told("~ hm"), late.told(GREETING)) == ([], expected([GREETING]))
+    late = Late(transcript("> mend it", "~ hm"), "> mend it", ours=True)
+    assert (late.outcome("~ hm"), late.outcome(GREETING)) == ([], expected([GREETING]))
 
 
 def test_a_user_message_that_comes_again_alone_is_not_shown_twice() -> None:
     for said in ["> mend it"], ["> mend it", "> thanks"], ["> mend it", "~ hm"]:
-        late = Late(laid(*said), *said, ours=False)
+        late = Late(transcript(*said), *said, ours=False)
         late.comparison.end_replay()  # the agent has answered
-        assert (late.told(*said), late.rest()) == ([], [])
+        assert (late.outcome(*said), late.rest()) == ([], [])
 
 
 def test_a_user_message_that_equals_the_first_one_passes_at_once_where_the_transcript_has_it() -> None:
-    late = Late(laid("> /undo", "> mend it", "> /undo"), "> /undo", ours=False)
-    assert late.told("> /undo") == expected(["> /undo"])
+    late = Late(transcript("> /undo", "> mend it", "> /undo"), "> /undo", ours=False)
+    assert late.outcome("> /undo") == expected(["> /undo"])
 
 
 def test_an_unanswered_user_message_before_the_last_turn_passes_at_once_only_if_the_agents_replay_is_shown() -> None:
     for ours, at_once, rest in ((True, [], ["> Thank you!"]), (False, ["> Thank you!"], [])):
-        late = Late(laid(*TALK), *ONE, ours=ours)
-        assert late.told("> Thank you!") == expected(at_once)
+        late = Late(transcript(*TALK), *ONE, ours=ours)
+        assert late.outcome("> Thank you!") == expected(at_once)
         assert (late.rest(), new(late.comparison)) == (expected(rest), expected(["> Thank you!"]))
 
 
 def test_a_user_message_that_may_begin_the_agents_replay_again_waits() -> None:
-    late = Late(laid(*TALK), *TALK, ours=False)
-    assert late.told("> mend", user(" it")) == []
-    assert late.told(*TALK[1:]) == []
-    late = Late(laid(*TALK), *TALK, ours=False)
-    assert late.told("> mend") == []
-    assert late.told(user(" the other")) == expected(["> mend", user(" the other")])
+    late = Late(transcript(*TALK), *TALK, ours=False)
+    assert late.outcome("> mend", user(" it")) == []
+    assert late.outcome(*TALK[1:]) == []
+    late = Late(transcript(*TALK), *TALK, ours=False)
+    assert late.outcome("> mend") == []
+    assert late.outcome(user(" the other")) == expected(["> mend", user(" the other")])
 
 
 def test_updates_that_waited_at_the_answer_pass_with_the_agents_next_words() -> None:
     more = user("and test it", messageId="m")
-    late = Late(laid(*ONE), "> mend it", more, ours=True)
-    assert late.told("All the tests pass.") == expected([more, "All the tests pass."])
+    late = Late(transcript(*ONE), "> mend it", more, ours=True)
+    assert late.outcome("All the tests pass.") == expected([more, "All the tests pass."])
 
 
 def test_a_call_that_the_client_has_seen_is_dropped_and_its_end_passes() -> None:
-    past = laid("> a", call("1", "look"), call("2", "mend", "pending"), answered=False)
+    past = transcript("> a", call("1", "look"), call("2", "mend", "pending"), answered=False)
     late = Late(past, "> a", ours=True)
-    assert late.told(call("1", "look"), call("2", "mend", "pending")) == []
+    assert late.outcome(call("1", "look"), call("2", "mend", "pending")) == []
     end = call("2", status="completed", kind="tool_call_update")
-    assert late.told(end) == [end]
+    assert late.outcome(end) == [end]
     assert new(late.comparison) == [end]
     late = Late(past, "> a", ours=True)
-    assert late.told(call("one", "look"), call("two", "mend", "completed")) == [call("2", "mend", "completed")]
+    assert late.outcome(call("one", "look"), call("two", "mend", "completed")) == [call("2", "mend", "completed")]
 
 
 def test_the_users_words_before_a_call_that_ends_are_not_shown_again() -> None:
-    late = Late(laid("> run it", call("c1", "Run", "in_progress"), answered=False), ours=True)
+    late = Late(transcript("> run it", call("c1", "Run", "in_progress"), answered=False), ours=True)
     ends = call("c1", "Run")
-    assert late.told("> run it", ends) == [ends]
+    assert late.outcome("> run it", ends) == [ends]
     assert (late.rest(), new(late.comparison)) == ([], [ends])
 
 
 def test_a_second_replay_of_a_turn_without_words_is_dropped() -> None:
-    late = Late(laid("> run it", call("c1", "Run")), "> run it", call("c1", "Run"), ours=False)
-    assert late.told("> run it", call("c1", "Run")) == []
+    late = Late(transcript("> run it", call("c1", "Run")), "> run it", call("c1", "Run"), ours=False)
+    assert late.outcome("> run it", call("c1", "Run")) == []
     assert late.rest() == []
 
 
 def test_an_update_of_another_kind_is_dropped_only_if_it_is_equal() -> None:
     odd = {"sessionUpdate": "odd", "n": 1}
-    late = Late(laid(*TALK, odd), *TALK, ours=True)
-    assert late.told(odd) == []
-    assert late.told(odd | {"n": 2}) == [odd | {"n": 2}]
+    late = Late(transcript(*TALK, odd), *TALK, ours=True)
+    assert late.outcome(odd) == []
+    assert late.outcome(odd | {"n": 2}) == [odd | {"n": 2}]
 
 
 def test_known_messages_next_to_unknown_ones_are_dropped_and_only_what_follows_all_of_them_is_recorded() -> None:
-    late = Late(laid(*TALK), ours=True)
-    assert late.told(TALK[1], GREETING, TALK[3], "A warning of it.") == expected([GREETING, "A warning of it."])
+    late = Late(transcript(*TALK), ours=True)
+    assert late.outcome(TALK[1], GREETING, TALK[3], "A warning of it.") == expected([GREETING, "A warning of it."])
     assert (late.rest(), new(late.comparison)) == ([], expected(["A warning of it."]))
 
 
@@ -302,31 +302,31 @@ def test_known_messages_next_to_unknown_ones_are_dropped_and_only_what_follows_a
 
 
 def test_the_rest_of_the_agents_replay_is_shown_once() -> None:
-    late = Late(laid(*TALK), *ONE, ours=False)
-    assert [*late.told(*TWO), *late.rest()] == expected(TWO)
-    assert late.told(*TALK) == []
+    late = Late(transcript(*TALK), *ONE, ours=False)
+    assert [*late.outcome(*TWO), *late.rest()] == expected(TWO)
+    assert late.outcome(*TALK) == []
     assert late.rest() == []
     assert new(late.comparison) == []
 
 
 def test_waiting_text_over_the_limit_passes() -> None:
     text = "word " * (UNDECIDED_LIMIT // 16)
-    late = Late(laid("> a", text * 5), "> a", ours=True)
-    out = late.told(*[agent(text)] * 5)
+    late = Late(transcript("> a", text * 5), "> a", ours=True)
+    out = late.outcome(*[agent(text)] * 5)
     assert out
     assert len(out) < 5
 
 
 def test_other_words_than_an_answer_do_not_wait_for_a_prompt_without_one() -> None:
     for last, waits in (([], False), (["You are welcome."], True)):
-        late = Late(laid("> mend it", "It is mended.", "> thanks", *last), "> mend it", ours=True)
-        assert late.told(GREETING) == ([] if waits else expected([GREETING]))
+        late = Late(transcript("> mend it", "It is mended.", "> thanks", *last), "> mend it", ours=True)
+        assert late.outcome(GREETING) == ([] if waits else expected([GREETING]))
         assert late.rest() == (expected([GREETING]) if waits else [])
 
 
 def test_a_user_message_that_the_agent_repeats_is_dropped_also_before_new_words() -> None:
-    late = Late(laid("> mend it"), "> mend it", ours=False)
-    assert late.told("> mend it", GREETING) == expected([GREETING])
+    late = Late(transcript("> mend it"), "> mend it", ours=False)
+    assert late.outcome("> mend it", GREETING) == expected([GREETING])
     assert new(late.comparison) == expected([GREETING])
 
 
@@ -346,13 +346,13 @@ class Turn:
     ) -> None:
         """``loading``: the agent is asked for a replay in the turn."""
         self.prompts, self.loading = [letters(prompt) for prompt in prompts], loading
-        comparison = told(past, *before)
+        comparison = compared_replay(past, *before)
         comparison.end_message()
         self.replay = ReplayInTurn(comparison, shows_transcript=ours, expects_replay=loading)
 
-    def told(self, *said: str | Update) -> tuple[list[Update], list[Update]]:
+    def outcome(self, *said: str | Update) -> tuple[list[Update], list[Update]]:
         """What is sent to the client at once, and what is recorded."""
-        updates = map(told_by, said)
+        updates = map(expand, said)
         return _parted(
             out
             for update in updates
@@ -364,7 +364,7 @@ class Turn:
 
     def all(self, *said: str | Update) -> tuple[list[Update], list[Update]]:
         """What is sent and what is recorded until the turn is over."""
-        (sent, recorded), (more, late) = self.told(*said), self.rest()
+        (sent, recorded), (more, late) = self.outcome(*said), self.rest()
         return [*sent, *more], [*recorded, *late]
 
 
@@ -388,8 +388,8 @@ def test_everything_in_a_turn_is_sent_and_recorded_at_once(before: list[str | Up
         "As you like, it is done.",
         {"sessionUpdate": "odd"},
     ]
-    turn = Turn(laid(*TALK), *before)
-    assert (turn.told(*said), turn.rest()) == (both(*said), both())
+    turn = Turn(transcript(*TALK), *before)
+    assert (turn.outcome(*said), turn.rest()) == (both(*said), both())
     assert turn.prompts == []
 
 
@@ -399,38 +399,38 @@ def test_an_answer_that_equals_what_the_agent_did_not_replay_is_sent_at_once_and
     number: int, ours: bool
 ) -> None:
     for said in (TALK[1], TALK[3]):
-        turn = Turn(laid(*TALK), *TALK[:number], ours=ours)
+        turn = Turn(transcript(*TALK), *TALK[:number], ours=ours)
         pieces = [agent(word + " ") for word in said.split(" ")]
         recorded: list[Update] = []
         for piece in pieces:
-            sent, now = turn.told(piece)
+            sent, now = turn.outcome(piece)
             assert sent == [piece]
             recorded += now
         assert turn.rest()[0] == []
-        turn = Turn(laid(*TALK), *TALK[:number], ours=ours)
+        turn = Turn(transcript(*TALK), *TALK[:number], ours=ours)
         assert turn.all(*pieces) == (pieces, pieces)
 
 
 def test_a_known_call_and_known_words_are_sent_and_recorded_if_no_user_message_proves_a_replay() -> None:
-    past = laid("> a", "Some words of it.", call("1", "look"), "Let me look at the code first.", "ok", *TWO)
+    past = transcript("> a", "Some words of it.", call("1", "look"), "Let me look at the code first.", "ok", *TWO)
     said: list[str | Update] = [call("1", "look"), "Let me look at the code first.", "ok"]
     assert Turn(past, "> a", "Some words of it.").all(*said) == both(*said)
     assert Turn(past, "> a").all(*said) == both(*said)
 
 
 def test_the_end_of_a_turn_that_a_replay_has_begun_is_sent_and_recorded_only_if_no_user_message_follows() -> None:
-    turn = Turn(laid(*TALK), *TALK[:1])
-    assert turn.told(TALK[1]) == (expected(TALK[1:2]), [])
-    assert turn.told(*TWO) == both()
+    turn = Turn(transcript(*TALK), *TALK[:1])
+    assert turn.outcome(TALK[1]) == (expected(TALK[1:2]), [])
+    assert turn.outcome(*TWO) == both()
     assert turn.all("As you like.") == both("As you like.")
-    turn = Turn(laid(*TALK), *TALK[:1])
-    assert turn.told(TALK[1], "As you like.") == both(TALK[1], "As you like.")
+    turn = Turn(transcript(*TALK), *TALK[:1])
+    assert turn.outcome(TALK[1], "As you like.") == both(TALK[1], "As you like.")
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 @pytest.mark.parametrize("ours", [True, False])
 def test_a_replay_that_runs_into_a_turn_is_not_recorded_again(number: int, ours: bool) -> None:
-    turn = Turn(laid(*TALK), *TALK[:number], ours=ours)
+    turn = Turn(transcript(*TALK), *TALK[:number], ours=ours)
     said = ["> go on", "As you like."]
     sent, recorded = turn.all(*TALK[number:], *said)
     assert recorded == expected(said)
@@ -440,31 +440,31 @@ def test_a_replay_that_runs_into_a_turn_is_not_recorded_again(number: int, ours:
 
 @pytest.mark.parametrize("before", [[], TALK])
 def test_a_replay_that_begins_in_a_turn_is_neither_sent_nor_recorded(before: list[str | Update]) -> None:
-    turn = Turn(laid(*TALK), *before)
-    assert turn.told(*TALK) == both()
+    turn = Turn(transcript(*TALK), *before)
+    assert turn.outcome(*TALK) == both()
     assert turn.all("> go on", "As you like.") == both("> go on", "As you like.")
 
 
 def test_words_behind_a_proved_replay_are_new_if_they_do_not_go_on_in_order() -> None:
     for said in (["> mend it", "Let me see."], ["> mend it", TALK[3]], ["> mend it", "It is mended"]):
-        assert Turn(laid(*TALK)).all(*said) == both(*said)
-    assert Turn(laid(*TALK)).all(*ONE, TALK[3]) == both(TALK[3])
+        assert Turn(transcript(*TALK)).all(*said) == both(*said)
+    assert Turn(transcript(*TALK)).all(*ONE, TALK[3]) == both(TALK[3])
 
 
 def test_a_user_message_that_is_neither_next_nor_first_begins_no_replay() -> None:
-    assert Turn(laid(*TALK)).told(*TWO) == both(*TWO)
-    assert Turn(laid(*TALK), *TALK).told(*TWO) == both(*TWO)
+    assert Turn(transcript(*TALK)).outcome(*TWO) == both(*TWO)
+    assert Turn(transcript(*TALK), *TALK).outcome(*TWO) == both(*TWO)
 
 
 def test_a_user_message_without_an_answer_in_the_transcript_is_followed_by_the_next_one() -> None:
-    past = laid("> mend it", "> thanks", "You are welcome.")
+    past = transcript("> mend it", "> thanks", "You are welcome.")
     assert Turn(past).all("> mend it", user("thanks"), "You are welcome.", "Well.") == both("Well.")
     assert Turn(past).all("> mend it") == both()
 
 
 def test_an_echo_equal_to_the_first_prompt_begins_no_replay() -> None:
-    turn = Turn(laid(*TALK), *TALK, prompts=["mend it"])
-    assert turn.told("> mend it", "It is mended, all of it.") == both(*ONE)
+    turn = Turn(transcript(*TALK), *TALK, prompts=["mend it"])
+    assert turn.outcome("> mend it", "It is mended, all of it.") == both(*ONE)
     assert turn.prompts == []
 
 
@@ -475,13 +475,13 @@ def test_an_echo_in_other_words_is_new_although_a_replay_may_still_be_running() 
         builder.add_update(user(f"{text} [a file]"))
         builder.add(answer())
     turn = Turn(builder.finish(), "> /undo [a file]", prompts=["/undo"])
-    assert turn.told("> /undo [a file]", "Undone.") == both("> /undo [a file]", "Undone.")
+    assert turn.outcome("> /undo [a file]", "Undone.") == both("> /undo [a file]", "Undone.")
     assert turn.prompts == []
 
 
 def test_an_echo_in_pieces_is_new() -> None:
-    turn = Turn(laid(*TALK), *TALK)
-    assert turn.told(user("go "), user("on"), "Well.") == both(user("go "), user("on"), "Well.")
+    turn = Turn(transcript(*TALK), *TALK)
+    assert turn.outcome(user("go "), user("on"), "Well.") == both(user("go "), user("on"), "Well.")
 
 
 GO = ["> go", "It is done."]
@@ -491,26 +491,26 @@ GO = ["> go", "It is done."]
 def test_a_first_prompt_with_which_an_open_one_begins_is_the_past_unless_the_rest_of_that_follows(
     replay: list[str | Update],
 ) -> None:
-    turn = Turn(laid(*GO), *GO, prompts=["goon"])
-    assert turn.told(*replay) == both()
+    turn = Turn(transcript(*GO), *GO, prompts=["goon"])
+    assert turn.outcome(*replay) == both()
     assert turn.prompts == ["goon"]
     assert turn.all("> go on", "As you like.") == both("> go on", "As you like.")
 
 
 @pytest.mark.parametrize("before", [[], GO, [*GO, "> and", "Yes."]])
 def test_an_echo_that_comes_in_pieces_and_begins_like_the_first_prompt_is_new(before: list[str | Update]) -> None:
-    turn = Turn(laid(*GO, "> and", "Yes."), prompts=["goon"])
-    assert turn.told(*before, user("go"), user(" on"), "Well.")[1] == expected([user("go"), user(" on"), "Well."])
+    turn = Turn(transcript(*GO, "> and", "Yes."), prompts=["goon"])
+    assert turn.outcome(*before, user("go"), user(" on"), "Well.")[1] == expected([user("go"), user(" on"), "Well."])
     assert turn.prompts == []
 
 
 def test_a_user_message_in_pieces_passes_as_soon_as_it_is_another_than_the_first() -> None:
-    turn = Turn(laid(*TALK), *TALK)
-    assert turn.told(user("mend ")) == both()
-    assert turn.told(user("the other")) == both(user("mend "), user("the other"))
-    assert turn.told("Well.", user("mend ")) == both("Well.")
+    turn = Turn(transcript(*TALK), *TALK)
+    assert turn.outcome(user("mend ")) == both()
+    assert turn.outcome(user("the other")) == both(user("mend "), user("the other"))
+    assert turn.outcome("Well.", user("mend ")) == both("Well.")
     assert turn.replay.may_be_replay
-    assert turn.told("Well.") == both(user("mend "), "Well.")
+    assert turn.outcome("Well.") == both(user("mend "), "Well.")
     assert not turn.replay.may_be_replay
 
 
@@ -519,21 +519,21 @@ PLAN: Update = {"sessionUpdate": "plan", "entries": []}
 
 def test_known_thoughts_plans_and_calls_of_a_running_replay_are_not_new() -> None:
     said: list[str | Update] = ["> a", "~ hm hm", call("1", "look"), "The answer to it, whole."]
-    turn = Turn(laid(*said, *TWO))
+    turn = Turn(transcript(*said, *TWO))
     again: list[str | Update] = ["> a", PLAN, thought("hm hm"), call("1", "look"), call("1", kind="tool_call_update")]
-    assert turn.told(*again) == both()
-    assert turn.told(call("9", "look")) == both(call("9", "look"))
+    assert turn.outcome(*again) == both()
+    assert turn.outcome(call("9", "look")) == both(call("9", "look"))
 
 
 @pytest.mark.parametrize("past", [["> a", "~ hm hm"], ["> a", "Well.", "~ hm hm"], [*TALK, "> a", "~ hm hm"]])
 def test_a_thought_that_ends_the_past_is_not_new_behind_the_message_that_proves_a_replay(past: list[str]) -> None:
-    turn = Turn(laid(*past, answered=False))
-    assert turn.told(*past[:-1], "~ hm ", "~ hm") == both()
+    turn = Turn(transcript(*past, answered=False))
+    assert turn.outcome(*past[:-1], "~ hm ", "~ hm") == both()
     assert turn.all("~ hm hm") == both("~ hm hm")
 
 
 def test_a_known_thought_from_before_the_last_words_is_new_behind_them() -> None:
-    turn = Turn(laid("> a", "~ hm hm", "Well."))
+    turn = Turn(transcript("> a", "~ hm hm", "Well."))
     assert turn.all("> a", "Well.", "~ hm hm", "So.") == both("~ hm hm", "So.")
 
 
@@ -542,24 +542,24 @@ def test_a_known_thought_from_before_the_last_words_is_new_behind_them() -> None
 def test_a_plan_or_a_known_thought_that_begins_the_turn_is_sent_and_recorded_with_what_follows(
     before: list[str], following: str | Update | None
 ) -> None:
-    turn = Turn(laid("> mend it", "~ hm hm", *TALK[1:]), *before)
+    turn = Turn(transcript("> mend it", "~ hm hm", *TALK[1:]), *before)
     said = [PLAN, "~ hm hm", *([following] if following is not None else [])]
-    assert turn.told(*said)[0] == expected(said)
-    turn = Turn(laid("> mend it", "~ hm hm", *TALK[1:]), *before)
+    assert turn.outcome(*said)[0] == expected(said)
+    turn = Turn(transcript("> mend it", "~ hm hm", *TALK[1:]), *before)
     assert turn.all(*said) == both(*said)
 
 
 @pytest.mark.parametrize("past", [TWO, ["> mend it", call("1", "look")], ["> mend it", "~ hm hm"]])
 @pytest.mark.parametrize("loading", [False, True])
 def test_a_replay_that_the_agent_is_asked_for_may_begin_anywhere(past: list[str | Update], *, loading: bool) -> None:
-    turn = Turn(laid("> /status", "All is well.", *past), prompts=(), ours=False, loading=loading)
+    turn = Turn(transcript("> /status", "All is well.", *past), prompts=(), ours=False, loading=loading)
     _, recorded = turn.all(*past, "As you like.")
     assert recorded == (expected(["As you like."]) if loading else expected([*past, "As you like."]))
 
 
 def test_a_user_message_of_such_a_replay_is_known_whatever_follows_the_answer() -> None:
-    turn = Turn(laid("> mend it", "It is mended.", answered=False), prompts=(), ours=False, loading=True)
-    assert turn.told("> mend it") == (expected(["> mend it"]), [])
+    turn = Turn(transcript("> mend it", "It is mended.", answered=False), prompts=(), ours=False, loading=True)
+    assert turn.outcome("> mend it") == (expected(["> mend it"]), [])
     turn.loading = False
     assert turn.all(GREETING) == both(GREETING)
 
@@ -567,17 +567,17 @@ def test_a_user_message_of_such_a_replay_is_known_whatever_follows_the_answer() 
 def test_a_replay_that_the_agent_is_asked_for_may_lack_what_it_has_said_outside_turns() -> None:
     said: list[Update] = [agent("Hello!", messageId="h"), agent("It is mended.", messageId="m")]
     words = [{**said[1], "content": {"type": "text", "text": each}} for each in ("It is ", "mended.")]
-    turn = Turn(laid("> mend it", *said, answered=False), prompts=(), ours=False, loading=True)
+    turn = Turn(transcript("> mend it", *said, answered=False), prompts=(), ours=False, loading=True)
     replay: list[str | Update] = ["> mend it", *words]
     assert turn.all(*replay, GREETING) == (expected([*replay, GREETING]), expected([GREETING]))
-    joined = laid("> mend it", "It is mended.", "Hello!", answered=False)
+    joined = transcript("> mend it", "It is mended.", "Hello!", answered=False)
     turn = Turn(joined, prompts=(), ours=False, loading=True)
     assert turn.all(*replay, GREETING) == (expected([*replay, GREETING]), expected([GREETING]))
 
 
 def test_words_before_the_first_prompt_begin_a_replay_that_the_agent_is_asked_for() -> None:
     for behind, recorded in (["> mend it"], []), (["Something else."], [GREETING, "Something else."]):
-        turn = Turn(laid(GREETING, "> mend it", answered=False), prompts=(), ours=False, loading=True)
+        turn = Turn(transcript(GREETING, "> mend it", answered=False), prompts=(), ours=False, loading=True)
         assert turn.all(GREETING, *behind) == (expected([GREETING, *behind]), expected(recorded))
 
 
@@ -585,23 +585,23 @@ def test_calls_with_new_ids_are_known_by_their_titles_in_a_replay_that_the_agent
     past: list[str | Update] = ["> mend it", call("1", "look"), call("2", "look"), "Found it."]
     replay: list[str | Update] = ["> mend it", call("7", "look"), call("8", "look"), "Found it."]
     for loading in (False, True):
-        turn = Turn(laid(*past), prompts=(), ours=False, loading=loading)
+        turn = Turn(transcript(*past), prompts=(), ours=False, loading=loading)
         sent, recorded = turn.all(*replay, call("9", "look"))
         assert sent == expected([*replay, call("9", "look")])
         assert recorded == expected([call("9", "look")] if loading else [*replay, call("9", "look")])
 
 
 def test_calls_with_new_ids_are_known_by_their_titles_before_the_running_turn() -> None:
-    past = laid("> look", call("1", "look"), "> again", call("2", "look"), answered=False)
+    past = transcript("> look", call("1", "look"), "> again", call("2", "look"), answered=False)
     turn = Turn(past, prompts=(), ours=False)
     replay: list[str | Update] = ["> look", call("7", "look"), "> again", call("8", "look")]
     assert turn.all(*replay) == (expected(replay), expected(replay[2:])), "a turn may call a tool again"
 
 
 def test_updates_over_the_limit_do_not_wait() -> None:
-    turn = Turn(laid(*TALK))
+    turn = Turn(transcript(*TALK))
     long: Update = {**PLAN, "entries": ["x" * UNDECIDED_LIMIT]}
-    assert turn.told("> mend it", PLAN, long) == both("> mend it", PLAN, long)
+    assert turn.outcome("> mend it", PLAN, long) == both("> mend it", PLAN, long)
 
 
 @given(
@@ -610,7 +610,7 @@ def test_updates_over_the_limit_do_not_wait() -> None:
     st.booleans(),
 )
 def test_nothing_is_lost_doubled_or_reordered(said: list[str], number: int, ours: bool) -> None:
-    sent, recorded = Turn(laid(*TALK), *TALK[:number], ours=ours).all(*said)
+    sent, recorded = Turn(transcript(*TALK), *TALK[:number], ours=ours).all(*said)
     left = iter(expected(said))
     assert all(each in left for each in sent), "in order, each at most once"
     assert ours or sent == expected(said)
@@ -618,8 +618,8 @@ def test_nothing_is_lost_doubled_or_reordered(said: list[str], number: int, ours
     assert all(each in left for each in recorded), "what is recorded was sent"
     if not any(each in TALK[::2] for each in said):
         assert sent == expected(said), "no user message proves a replay"
-    late = Late(laid(*TALK), *TALK[:number], ours=True)
-    passed = [*late.told(*said), *late.rest()]
+    late = Late(transcript(*TALK), *TALK[:number], ours=True)
+    passed = [*late.outcome(*said), *late.rest()]
     left = iter(expected(said))
     assert all(each in left for each in passed), "in order, each at most once"
     recorded = [each for each in new(late.comparison) if each["sessionUpdate"] == "agent_message_chunk"]
@@ -627,12 +627,12 @@ def test_nothing_is_lost_doubled_or_reordered(said: list[str], number: int, ours
 
 
 def test_a_second_replay_in_other_words_is_dropped_where_the_agents_was_shown() -> None:
-    late = Late(laid(*TALK), *TALK, ours=False)
-    assert late.told("> mend it", "[Thought: true]It is mended, all of it.", *TWO) == []
+    late = Late(transcript(*TALK), *TALK, ours=False)
+    assert late.outcome("> mend it", "[Thought: true]It is mended, all of it.", *TWO) == []
     assert (late.rest(), new(late.comparison)) == ([], [])
 
 
 def test_a_call_that_the_agent_sends_first_after_its_last_words_again_goes_out() -> None:
-    past = laid("> mend it", "I am looking at all of it.", call("1", "look"))
+    past = transcript("> mend it", "I am looking at all of it.", call("1", "look"))
     late = Late(past, "> mend it", "I am looking at all of it.", ours=False)
-    assert late.told("I am looking at all of it.", call("1", "look"))[-1:] == [call("1", "look")]
+    assert late.outcome("I am looking at all of it.", call("1", "look"))[-1:] == [call("1", "look")]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, block_letters, digest, letters, takes_back
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.file_format import Entry
-from tests.comparison.telling import agent, answer, call, cancel, laid, opened, prompt, thought, updated, user
+from tests.comparison.telling import agent, answer, call, cancel, opened, prompt, thought, transcript, updated, user
 from tests.strategies import values
 
 
@@ -23,13 +23,13 @@ def forms(past: TranscriptText) -> list[list[str]]:
 
 
 def test_words_and_thoughts_are_letters_in_order_however_they_are_chunked() -> None:
-    past = laid("> a", "It is\n", " mended.", "~ h m", "All of it.", "> b", "Yes.")
+    past = transcript("> a", "It is\n", " mended.", "~ h m", "All of it.", "> b", "Yes.")
     assert (past.words, past.thoughts) == ("Itismended.Allofit.Yes.", "hm")
     assert [past.words[slice(*past.span_of(turn))] for turn in range(3)] == ["", "Itismended.Allofit.", "Yes."]
 
 
 def test_text_before_the_first_prompt_is_a_turn_of_its_own() -> None:
-    past = laid("Welcome", call("1", "look"), "> a", "b", call("2", "mend"))
+    past = transcript("Welcome", call("1", "look"), "> a", "b", call("2", "mend"))
     assert past.span_of(0) == (0, 7)
     assert (list(past.calls_of(0)), list(past.calls_of(1))) == ([0], [1])
 
@@ -119,7 +119,7 @@ def test_a_prompt_is_queued_as_long_as_the_echo_that_its_agent_sends_is_missing(
 
 
 def test_updates_of_a_call_are_one_call_and_its_id_in_another_turn_is_another() -> None:
-    past = laid(
+    past = transcript(
         "> a", call("1", "look", "pending"), call("1", status="completed", kind="tool_call_update"),
         "> b", call("1", "mend", "pending"),
     )  # fmt: skip
@@ -131,13 +131,15 @@ def test_updates_of_a_call_are_one_call_and_its_id_in_another_turn_is_another() 
 
 
 def test_an_update_in_a_later_turn_belongs_to_the_call_with_its_id() -> None:
-    past = laid("> a", call("1", "look", "pending"), "> b", call("1", status="completed", kind="tool_call_update"))
+    past = transcript(
+        "> a", call("1", "look", "pending"), "> b", call("1", status="completed", kind="tool_call_update")
+    )
     assert [(each.turn, each.status) for each in past.calls] == [(1, "completed")]
 
 
 def test_an_image_from_the_agent_counts_as_a_finished_call() -> None:
     image = {"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "data": "aGk="}}
-    past = laid("> a", image, "b")
+    past = transcript("> a", image, "b")
     assert [each.status for each in past.calls] == ["completed"]
     assert past.words == "b"
 
@@ -162,7 +164,7 @@ def test_an_image_from_the_agent_counts_as_a_finished_call() -> None:
 )
 def test_some_commands_take_something_back(text: str) -> None:
     assert takes_back(text)
-    past = laid("> a", "b", f"> {text}", "Done.")
+    past = transcript("> a", "b", f"> {text}", "Done.")
     assert [user.takes_back for user in past.users] == [False, True]
     assert past.taken_back_at == 2
 
@@ -170,29 +172,29 @@ def test_some_commands_take_something_back(text: str) -> None:
 @pytest.mark.parametrize("text", ["/newest", "undo", "/model", "please /clear", ""])
 def test_other_texts_take_nothing_back(text: str) -> None:
     assert not takes_back(text)
-    assert laid("> a", "b", f"> {text}", "Done.").taken_back_at == 0
+    assert transcript("> a", "b", f"> {text}", "Done.").taken_back_at == 0
 
 
 def test_a_compaction_takes_back_everything_before_it() -> None:
-    assert laid("> a", "b", {"sessionUpdate": "compaction_update", "status": "completed"}).taken_back_at == 1
+    assert transcript("> a", "b", {"sessionUpdate": "compaction_update", "status": "completed"}).taken_back_at == 1
 
 
 # Other lookups, and any values.
 
 
 def test_the_next_user_message_with_given_letters_is_found_from_any_place_on() -> None:
-    past = laid("> ok", "a", "> no", "b", "> ok", "c")
+    past = transcript("> ok", "a", "> no", "b", "> ok", "c")
     assert [past.find_user("ok", start) for start in range(4)] == [0, 2, 2, None]
 
 
 def test_states_and_plans_do_not_count() -> None:
-    past = laid({"sessionUpdate": "plan", "entries": []}, {"sessionUpdate": "usage_update"})
+    past = transcript({"sessionUpdate": "plan", "entries": []}, {"sessionUpdate": "usage_update"})
     assert past.is_empty
     assert past.others == set()
 
 
 def test_an_update_of_another_kind_is_known_by_its_value() -> None:
-    past = laid("> a", {"sessionUpdate": "odd", "a": 1, "b": 2})
+    past = transcript("> a", {"sessionUpdate": "odd", "a": 1, "b": 2})
     assert past.others == {digest({"b": 2, "sessionUpdate": "odd", "a": 1})}
 
 
@@ -203,10 +205,10 @@ def test_letters_are_the_same_however_a_text_is_cut(text: str) -> None:
 
 
 @given(st.lists(values), st.lists(st.dictionaries(st.sampled_from(["sessionUpdate", "content", "toolCallId"]), values)))
-def test_entries_of_any_shape_can_be_laid_out(blocks: list[object], told: list[dict[str, object]]) -> None:
+def test_entries_of_any_shape_can_be_laid_out(blocks: list[object], updates: list[dict[str, object]]) -> None:
     builder = TextBuilder()
     builder.add(Entry("", "", Peer.CLIENT, None, b"", {"method": "session/prompt", "params": {"prompt": blocks}}))
-    for update in told:
+    for update in updates:
         builder.add_update(update)
     past = builder.finish()
     assert all(past.span_of(turn) for turn in range(len(past.users) + 1))

@@ -119,6 +119,9 @@ class Editor(Client):
         assert isinstance(listed, list)
         return listed
 
+    def list_ids(self, **params: Any) -> list[str]:
+        return [one["sessionId"] for one in self.sessions(**params)]
+
     def answers_to(self, request_id: Any) -> list[dict[str, Any]]:
         """Every answer to a request; there should be one."""
         return [one for one in self.messages() if one.get("id") == request_id and "method" not in one]

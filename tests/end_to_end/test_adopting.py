@@ -12,7 +12,7 @@ from acp_proxy.protocol import timestamps
 from tests import forked
 from tests.cli.commands import printed
 from tests.end_to_end.proxied import NOT_FOUND, PROXY, Editor, Proxied, conversation, texts
-from tests.stored import Both
+from tests.stored import WholeStore
 from tests.tools.adopt.listing_agent import ListingAgent, entry, told
 
 ALL = ("--capabilities", "resume,list,load,delete,close")
@@ -98,7 +98,7 @@ def test_an_adopted_session_is_listed_loaded_continued_and_deleted_like_any_othe
         assert texts(loaded.updates, "user_message_chunk") == ["first", "second"]
         editor.prompt(session, "third")
         assert editor.end() == 0
-    store = Both(proxied.store)
+    store = WholeStore(proxied.store)
     [row] = [row for row in store.list_all() if row.session == session]
     assert (row.title, row.prompts) == ("first", 3)
     turns = json.loads(printed(store, "export", session, "--format", "json"))["turns"]
@@ -121,7 +121,7 @@ def test_the_proxy_shows_an_adopted_session_when_the_agent_has_forgotten_its_wor
 def test_an_agent_of_the_official_sdk_has_its_history_adopted(proxied: Proxied) -> None:
     command = [sys.executable, "-c", SDK_AGENT, str(proxied.project)]
     assert adopt(proxied.store, command) == "sdk: 3 adopted\n"
-    rows = Both(proxied.store).list_all()
+    rows = WholeStore(proxied.store).list_all()
     assert {row.session: row.title for row in rows} == {f"sdk-{number}": f"Question {number}" for number in range(3)}
     assert {row.updated for row in rows} == {"2026-01-02T03:04:05.000Z"}
     with Editor([*PROXY, "run", "--store", str(proxied.store), "--load", "store", "--", *command]) as editor:

@@ -19,7 +19,7 @@ def started(proxied: Proxied, script: Any = TURN, agent: list[str] | None = None
     return proxied.started(script, options=UNSTABLE, agent=agent or [])
 
 
-def listed(editor: Editor, **params: Any) -> dict[str, bool]:
+def archived_by_id(editor: Editor, **params: Any) -> dict[str, bool]:
     """Whether each listed session is archived."""
     return {row["sessionId"]: row["archived"] for row in editor.sessions(**params)}
 
@@ -79,17 +79,17 @@ def test_archived_sessions_are_hidden_shown_and_marked(proxied: Proxied, agent: 
         for session in (kept, put_away):
             editor.prompt(session, "mend it")
         assert editor.request("session/archive", {"sessionId": put_away}) == {}
-        assert listed(editor) == listed(editor, archived="exclude") == {kept: False}
-        assert listed(editor, archived="only") == {put_away: True}
-        assert listed(editor, archived="include") == {kept: False, put_away: True}
+        assert archived_by_id(editor) == archived_by_id(editor, archived="exclude") == {kept: False}
+        assert archived_by_id(editor, archived="only") == {put_away: True}
+        assert archived_by_id(editor, archived="include") == {kept: False, put_away: True}
         assert refused(editor, "session/list", archived="some")[0] == INVALID_PARAMS
         assert put_away not in proxied.run("list", "--json")
         assert put_away in proxied.run("list", "--archived", "--json")
         assert editor.end() == 0
     with started(proxied, agent=agent) as editor:
-        assert listed(editor) == {kept: False}
+        assert archived_by_id(editor) == {kept: False}
         assert editor.request("session/unarchive", {"sessionId": put_away}) == {}
-        assert listed(editor) == {kept: False, put_away: False}
+        assert archived_by_id(editor) == {kept: False, put_away: False}
         assert editor.end() == 0
     proxied.run("verify")
 
@@ -105,7 +105,7 @@ def test_an_open_session_is_cancelled_and_closed_before_it_is_archived(proxied: 
         assert editor.request("session/archive", {"sessionId": session}) == {}
         assert editor.wait_for_result(number) == {"stopReason": "cancelled"}
         assert editor.request("session/status", {"sessionId": session}) == {"status": "saved"}
-        assert listed(editor, archived="only") == {session: True}
+        assert archived_by_id(editor, archived="only") == {session: True}
         assert editor.end() == 0
         assert f"heard close of {session}" in editor.read_stderr()
     assert [entry["note"]["type"] for entry in entries(proxied.transcript(session)) if "note" in entry] == [
@@ -122,13 +122,13 @@ def test_a_session_of_the_agents_list_that_was_not_recorded_can_have_a_title_and
         assert editor.end() == 0
     with started(proxied, agent=WITH_LIST) as editor:
         assert refused(editor, "session/archive", sessionId=session)[0] == NOT_FOUND
-        assert listed(editor) == {session: False}
+        assert archived_by_id(editor) == {session: False}
         editor.request("session/set_title", {"sessionId": session, "title": "mine"})
         editor.request("session/archive", {"sessionId": session})
         assert editor.request("session/status", {"sessionId": session}) == {"status": "saved"}
         [row] = editor.sessions(archived="only")
         assert (row["sessionId"], row["title"], row["archived"]) == (session, "mine", True)
-        assert listed(editor) == {}
+        assert archived_by_id(editor) == {}
         assert editor.end() == 0
     proxied.run("verify")
 

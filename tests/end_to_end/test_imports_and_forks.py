@@ -7,7 +7,7 @@ import pytest
 
 from acp_proxy.store.store import Store
 from acp_proxy.tools.demo.display import ShownItem, list_items
-from tests.cli.commands import printed, told
+from tests.cli.commands import parsed_json, printed
 from tests.end_to_end.proxied import (
     Editor,
     Loaded,
@@ -105,11 +105,11 @@ def test_an_imported_session_is_listed_shown_exported_searched_and_deleted_befor
         assert (listed["sessionId"], listed["title"]) == (session, "said elsewhere")
         assert editor.end() == 0
     store = Store(proxied.store)
-    [row] = told(store, "list")
+    [row] = parsed_json(store, "list")
     assert (row["sessionId"], row["title"], row["turns"], row["messageCount"]) == (session, "said elsewhere", 1, 2)
     assert "answered elsewhere" in printed(store, "show", session)
     assert "answered elsewhere" in printed(store, "export", session)
-    [found] = told(store, "search", "answered")
+    [found] = parsed_json(store, "search", "answered")
     assert (found["sessionId"], [one["turn"] for one in found["found"]]) == (session, [1])
     printed(store, "delete", session, "--yes")
     assert proxied.transcripts() == []

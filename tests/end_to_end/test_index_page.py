@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from acp_proxy.cli.app import app
 from acp_proxy.tools.export.index_page import IndexEntry, WordIndex, collect_words, render_index
 from tests.end_to_end.browser_page import FAINT, OUTSIDE, SCREENS, SMALL, Open, find_violations
-from tests.stored import EPOCH, Both, chunk, store_session
+from tests.stored import EPOCH, WholeStore, chunk, store_session
 from tests.views.turns import EVIL, said, turn
 
 DAY = 24 * 60 * 60
@@ -23,7 +23,7 @@ SHOWN = "() => [...document.querySelectorAll('.sessions li:not([hidden]) a')].ma
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of four sessions of two projects, exported by the usual command."""
     folder = tmp_path_factory.mktemp("index")
-    store = Both(folder / "store")
+    store = WholeStore(folder / "store")
     store_session(store, "one", ("Mend the login", [chunk("The **cookie** expi"), chunk("red.")]), at=EPOCH)
     store_session(store, "two", ("Write the tests", [chunk("Größe über alles")]), at=EPOCH + 60, agent="other")
     store_session(store, "three", ("Mend the build", [chunk("login again")]), at=EPOCH + DAY)

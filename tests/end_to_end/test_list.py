@@ -41,10 +41,6 @@ def prompted(editor: Editor, *prompts: Blocks, **params: Any) -> str:
     return session
 
 
-def listed(editor: Editor, **params: Any) -> list[str]:
-    return [one["sessionId"] for one in editor.sessions(**params)]
-
-
 def code_of(editor: Editor, **params: Any) -> tuple[Any, Any]:
     with pytest.raises(RequestFailed) as refusal:
         editor.request("session/list", params)
@@ -104,7 +100,7 @@ def test_a_cursor_of_another_filter_or_agent_is_refused(proxied: Proxied) -> Non
     assert code_of(editor, cursor=filtered) == (-32602, "Invalid cursor")
     assert code_of(editor, cursor=filtered, cwd="/elsewhere") == (-32602, "Invalid cursor")
     assert code_of(started(proxied, SILENT, "--name", "another"), cursor=cursor) == (-32602, "Invalid cursor")
-    assert len(listed(editor, cursor=cursor)) == len(listed(editor, cursor=filtered, cwd="/project")) == 1
+    assert len(editor.list_ids(cursor=cursor)) == len(editor.list_ids(cursor=filtered, cwd="/project")) == 1
 
 
 # Agents.

@@ -18,7 +18,7 @@ from tests.end_to_end.proxied import (
     say,
     texts,
 )
-from tests.stored import Both
+from tests.stored import WholeStore
 
 COMMANDS = "available_commands_update"
 
@@ -118,7 +118,7 @@ def test_a_session_known_only_to_the_agent_opens_empty_and_is_recorded_from_then
 
 def test_a_lost_transcript_is_an_error_before_the_agent_is_asked(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
-    assert Both(proxied.store).list_all()  # it is in the index, however slow its proxy was
+    assert WholeStore(proxied.store).list_all()  # it is in the index, however slow its proxy was
     proxied.transcript(session).unlink()
     editor = proxied.started({"methods": {"session/resume": {"before": [{"stderr": "asked to resume"}]}}})
     loaded = editor.load(session)

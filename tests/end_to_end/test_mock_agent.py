@@ -13,16 +13,25 @@ from acp_proxy.transcript.appender import Transcript
 from tests import forked
 from tests.client import NO_ANSWER, TIMEOUT, RequestFailed
 from tests.end_to_end.proxied import INVALID_REQUEST, NOT_FOUND, PROXY, Editor, Proxied, prompt, texts
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.tools.mock_agent import recording
 from tests.tools.mock_agent.recording import MODES, REFUSED, SELECTED, asked, call, decided
 
 NIGHT = 10 * 3600  # seconds
 METHOD_NOT_FOUND, PARSE_ERROR, INVALID_PARAMS, INTERNAL_ERROR = -32601, -32700, -32602, -32603
 CANCELLED = {"stopReason": "cancelled"}
-COMMANDS = talk.update(update_kinds.AVAILABLE_COMMANDS, availableCommands=[{"name": "review", "description": "Review"}])
-TURN = [talk.prompt("Fix the login"), talk.said("Look"), talk.said("ing."), call("pending"), asked(), decided()]
-TURN += [call("completed"), talk.said("Done."), talk.answer()]
+COMMANDS = transcript_lines.update(
+    update_kinds.AVAILABLE_COMMANDS, availableCommands=[{"name": "review", "description": "Review"}]
+)
+TURN = [
+    transcript_lines.prompt("Fix the login"),
+    transcript_lines.said("Look"),
+    transcript_lines.said("ing."),
+    call("pending"),
+    asked(),
+    decided(),
+]
+TURN += [call("completed"), transcript_lines.said("Done."), transcript_lines.answer()]
 
 Start = Callable[..., Editor]
 
@@ -45,8 +54,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
         editor.close()
 
 
-def written(path: Path, *lines: bytes, session: str = talk.SESSION) -> Path:
-    transcript = Transcript(path, talk.header(session))
+def written(path: Path, *lines: bytes, session: str = transcript_lines.SESSION) -> Path:
+    transcript = Transcript(path, transcript_lines.header(session))
     transcript.append(b"".join(lines))
     transcript.close()
     return path
@@ -54,7 +63,7 @@ def written(path: Path, *lines: bytes, session: str = talk.SESSION) -> Path:
 
 def raw(line: bytes) -> bytes:
     """The message of an entry, as it was on the wire."""
-    found = talk.entry(line).raw
+    found = transcript_lines.entry(line).raw
     assert found is not None
     return found + b"\n"
 
@@ -79,20 +88,20 @@ def test_a_turn_is_played_unchanged_except_for_the_session_id(start: Start) -> N
     session = editor.open()
     lines, answer = prompted(editor, session, "Fix the login")
     recorded = [raw(line) for line in TURN[1:-1] if b'"from":"agent"' in line]
-    assert lines == [line.replace(talk.SESSION.encode(), session.encode()) for line in recorded]
+    assert lines == [line.replace(transcript_lines.SESSION.encode(), session.encode()) for line in recorded]
     assert answer["result"] == {"stopReason": "end_turn"}
 
 
 def test_a_loaded_session_is_played_byte_for_byte(start: Start) -> None:
     editor = start(*TURN)
     editor.initialize()
-    assert texts(editor.load(talk.SESSION).updates) == ["Looking.", "Done."]
-    lines, _ = prompted(editor, talk.SESSION, "Fix the login")
+    assert texts(editor.load(transcript_lines.SESSION).updates) == ["Looking.", "Done."]
+    lines, _ = prompted(editor, transcript_lines.SESSION, "Fix the login")
     assert lines == [raw(line) for line in TURN[1:-1] if b'"from":"agent"' in line]
 
 
 def test_the_commands_follow_the_answer_to_a_new_session(start: Start) -> None:
-    editor = start(talk.note("opened", modes=MODES), COMMANDS, *TURN)
+    editor = start(transcript_lines.note("opened", modes=MODES), COMMANDS, *TURN)
     editor.initialize()
     opened = editor.request("session/new", {"cwd": "/x", "mcpServers": []})
     assert opened == {"sessionId": "mock-session-1", "modes": MODES}
@@ -101,14 +110,21 @@ def test_the_commands_follow_the_answer_to_a_new_session(start: Start) -> None:
 
 def test_a_failed_turn_fails_again(start: Start) -> None:
     error = {"code": -32000, "message": "Authentication required"}
-    editor = start(talk.prompt("go"), talk.answer(error=error), talk.prompt("on"), talk.said("half"))
+    editor = start(
+        transcript_lines.prompt("go"),
+        transcript_lines.answer(error=error),
+        transcript_lines.prompt("on"),
+        transcript_lines.said("half"),
+    )
     session = editor.open()
     assert prompted(editor, session, "go")[1]["error"] == error
     assert prompted(editor, session, "on")[1]["error"]["code"] == INTERNAL_ERROR
 
 
 def test_prompts_of_one_session_are_answered_in_turn(start: Start) -> None:
-    editor = start(*TURN, talk.prompt("And then?"), talk.said("Nothing."), talk.answer())
+    editor = start(
+        *TURN, transcript_lines.prompt("And then?"), transcript_lines.said("Nothing."), transcript_lines.answer()
+    )
     session = editor.open()
     first, second = editor.start_prompt(session, "Fix the login"), editor.start_prompt(session, "And then?")
     editor.wait_for_result(first)
@@ -154,7 +170,13 @@ def test_a_cancelled_permission_ends_the_turn(start: Start) -> None:
 
 
 def test_a_pause_has_its_recorded_length_and_a_cancel_ends_it(start: Start) -> None:
-    editor = start(talk.prompt("go"), talk.said("Look"), talk.said("late", at=NIGHT), talk.answer(at=NIGHT), options=())
+    editor = start(
+        transcript_lines.prompt("go"),
+        transcript_lines.said("Look"),
+        transcript_lines.said("late", at=NIGHT),
+        transcript_lines.answer(at=NIGHT),
+        options=(),
+    )
     session = editor.open()
     number = editor.start_prompt(session, "go")
     editor.wait_for_text("Look")
@@ -166,8 +188,10 @@ def test_a_pause_has_its_recorded_length_and_a_cancel_ends_it(start: Start) -> N
 
 
 def test_a_cancel_ends_waiting_turns_and_the_next_prompt_is_played(start: Start) -> None:
-    slow = [talk.prompt("slow"), talk.said("Look"), talk.answer(at=NIGHT)]
-    editor = start(*slow, talk.prompt("fast"), talk.said("ok"), talk.answer(), options=())
+    slow = [transcript_lines.prompt("slow"), transcript_lines.said("Look"), transcript_lines.answer(at=NIGHT)]
+    editor = start(
+        *slow, transcript_lines.prompt("fast"), transcript_lines.said("ok"), transcript_lines.answer(), options=()
+    )
     session = editor.open()
     first, second = editor.start_prompt(session, "slow"), editor.start_prompt(session, "fast")
     editor.wait_for_text("Look")
@@ -177,7 +201,9 @@ def test_a_cancel_ends_waiting_turns_and_the_next_prompt_is_played(start: Start)
 
 
 def test_a_cancelled_request_ends_as_a_cancelled_turn(start: Start) -> None:
-    editor = start(talk.prompt("go"), talk.said("Look"), talk.answer(at=NIGHT), options=())
+    editor = start(
+        transcript_lines.prompt("go"), transcript_lines.said("Look"), transcript_lines.answer(at=NIGHT), options=()
+    )
     number = editor.start_prompt(editor.open(), "go")
     editor.wait_for_text("Look")
     editor.notify("$/cancel_request", {"requestId": str(number)})
@@ -186,7 +212,7 @@ def test_a_cancelled_request_ends_as_a_cancelled_turn(start: Start) -> None:
 
 
 def test_open_prompts_are_answered_without_pauses_when_the_input_ends(start: Start) -> None:
-    lines = [*TURN[:-1], talk.said("late", at=NIGHT), talk.answer(at=NIGHT)]
+    lines = [*TURN[:-1], transcript_lines.said("late", at=NIGHT), transcript_lines.answer(at=NIGHT)]
     editor = start(*lines, options=(), on_request=answering(NO_ANSWER))
     session = editor.open()
     number = editor.start_prompt(session, "Fix the login")
@@ -199,7 +225,13 @@ def test_open_prompts_are_answered_without_pauses_when_the_input_ends(start: Sta
 
 
 def test_a_permission_after_the_end_of_the_input_counts_as_cancelled(start: Start) -> None:
-    lines = [talk.prompt("go"), talk.said("Look"), asked(at=NIGHT), decided(at=NIGHT), talk.answer(at=NIGHT)]
+    lines = [
+        transcript_lines.prompt("go"),
+        transcript_lines.said("Look"),
+        asked(at=NIGHT),
+        decided(at=NIGHT),
+        transcript_lines.answer(at=NIGHT),
+    ]
     editor = start(*lines, options=())
     number = editor.start_prompt(editor.open(), "go")
     editor.wait_for_text("Look")
@@ -236,11 +268,17 @@ def test_recorded_sessions_are_listed_loaded_and_deleted(start: Start, tmp_path:
 
 
 def session_lines(id: str) -> list[bytes]:
-    return [talk.prompt(f"Who is {id}?", session=id), talk.said(f"I am {id}", session=id), talk.answer()]
+    return [
+        transcript_lines.prompt(f"Who is {id}?", session=id),
+        transcript_lines.said(f"I am {id}", session=id),
+        transcript_lines.answer(),
+    ]
 
 
 def test_a_delete_ends_the_sessions_turn(start: Start) -> None:
-    editor = start(talk.prompt("go"), talk.said("Look"), talk.answer(at=NIGHT), options=())
+    editor = start(
+        transcript_lines.prompt("go"), transcript_lines.said("Look"), transcript_lines.answer(at=NIGHT), options=()
+    )
     number = editor.start_prompt(session := editor.open(), "go")
     editor.wait_for_text("Look")
     assert editor.request("session/delete", {"sessionId": session}) == {}
@@ -250,9 +288,9 @@ def test_a_delete_ends_the_sessions_turn(start: Start) -> None:
 def test_a_session_continues_after_a_load_and_is_replayed_with_its_new_turns(start: Start) -> None:
     editor = start(*TURN)
     editor.initialize()
-    before = editor.load(talk.SESSION).updates
-    live = editor.prompt(talk.SESSION, "Fix the login")
-    told = editor.load(talk.SESSION).updates
+    before = editor.load(transcript_lines.SESSION).updates
+    live = editor.prompt(transcript_lines.SESSION, "Fix the login")
+    told = editor.load(transcript_lines.SESSION).updates
     assert told[: len(before)] == before
     assert texts(told, "user_message_chunk") == ["Fix the login"] * 2
     assert "".join(texts(told[len(before) :])) == "".join(texts(live))
@@ -260,9 +298,9 @@ def test_a_session_continues_after_a_load_and_is_replayed_with_its_new_turns(sta
 
 def test_a_played_terminal_is_replayed_as_its_output(start: Start) -> None:
     content = [{"type": "terminal", "terminalId": "term-1"}]
-    played = talk.update("tool_call", toolCallId="t", title="Test", status="completed", content=content)
-    noted = talk.note("terminal", terminalId="term-1", output="1 passed")
-    editor = start(talk.prompt("go"), played, noted, talk.answer())
+    played = transcript_lines.update("tool_call", toolCallId="t", title="Test", status="completed", content=content)
+    noted = transcript_lines.note("terminal", terminalId="term-1", output="1 passed")
+    editor = start(transcript_lines.prompt("go"), played, noted, transcript_lines.answer())
     session = editor.open()
     assert editor.prompt(session, "go")[0]["content"] == content
     [_, told] = editor.load(session).updates
@@ -272,10 +310,10 @@ def test_a_played_terminal_is_replayed_as_its_output(start: Start) -> None:
 def test_a_resumed_session_is_not_replayed_and_can_be_prompted(start: Start) -> None:
     editor = start(*TURN, options=("--speed", "0", "--capabilities", "resume-only"))
     assert offered(editor) == {"resume"}
-    assert editor.request("session/resume", editor.place(talk.SESSION)) == {}
-    assert texts(editor.prompt(talk.SESSION, "Fix the login"))[-1] == "Done."
+    assert editor.request("session/resume", editor.place(transcript_lines.SESSION)) == {}
+    assert texts(editor.prompt(transcript_lines.SESSION, "Fix the login"))[-1] == "Done."
     for method in ("session/list", "session/load", "session/delete"):
-        assert error_of(editor, method, editor.place(talk.SESSION)) == METHOD_NOT_FOUND
+        assert error_of(editor, method, editor.place(transcript_lines.SESSION)) == METHOD_NOT_FOUND
 
 
 def test_an_agent_without_capabilities_plays_turns_in_new_sessions(start: Start) -> None:
@@ -290,7 +328,7 @@ def error_of(editor: Editor, method: str, params: Any) -> Any:
 
 def test_only_recorded_modes_and_options_can_be_chosen(start: Start) -> None:
     sound = {"id": "sound", "name": "Sound", "type": "boolean", "currentValue": False}
-    editor = start(talk.note("opened", modes=MODES, configOptions=[sound]), *TURN)
+    editor = start(transcript_lines.note("opened", modes=MODES, configOptions=[sound]), *TURN)
     session = editor.open()
     assert editor.request("session/set_mode", {"sessionId": session, "modeId": "code"}) == {}
     chosen = {"sessionId": session, "configId": "sound", "type": "boolean", "value": True}
@@ -311,7 +349,7 @@ NONSENSE: list[tuple[str, Any, int]] = [
     ("session/load", PLACE, INVALID_PARAMS),
     ("session/load", {**PLACE, "sessionId": "x"}, NOT_FOUND),
     ("session/prompt", prompt("x", "go"), NOT_FOUND),
-    ("session/prompt", prompt(talk.SESSION, "go"), NOT_FOUND),  # it was not opened
+    ("session/prompt", prompt(transcript_lines.SESSION, "go"), NOT_FOUND),  # it was not opened
     ("session/prompt", {"sessionId": "mock-session-1", "prompt": "go"}, INVALID_PARAMS),
     ("session/list", {"cwd": "here"}, INVALID_PARAMS),
     ("session/list", {"cursor": "x"}, INVALID_PARAMS),
@@ -350,9 +388,9 @@ def test_a_session_of_the_store_is_named_by_its_id_or_as_the_last(proxied: Proxi
 def test_the_mock_agent_behaves_the_same_behind_the_proxy(start: Start, tmp_path: Path) -> None:
     def said(editor: Editor) -> list[Any]:
         editor.initialize()
-        told = editor.load(talk.SESSION)
+        told = editor.load(transcript_lines.SESSION)
         session = editor.new_session()
-        played = [editor.prompt(id, "Fix the login") for id in (talk.SESSION, session)]
+        played = [editor.prompt(id, "Fix the login") for id in (transcript_lines.SESSION, session)]
         return [told.answer, told.updates, session, played, editor.load(session).updates, editor.sessions()]
 
     file = written(tmp_path / "t.jsonl", COMMANDS, *TURN)

@@ -129,28 +129,24 @@ def test_store_modes_record_a_turn_made_elsewhere_and_only_a_load_shows_it(proxi
 # --list.
 
 
-def listed(editor: Editor) -> list[str]:
-    return [one["sessionId"] for one in editor.sessions()]
-
-
 def test_list_store_shows_only_recorded_sessions(proxied: Proxied) -> None:
     with Editor(proxied.bare_agent(agent=["--capabilities", "list"])) as direct:
         direct.project = proxied.project
         unseen = direct.open()
     session, _ = recorded(proxied, "list")
     with with_options(proxied, "--list", "store", can="list") as editor:
-        assert listed(editor) == [session]
+        assert editor.list_ids() == [session]
     with with_options(proxied, can="list") as editor:
-        assert set(listed(editor)) == {session, unseen}
+        assert set(editor.list_ids()) == {session, unseen}
 
 
 def test_list_agent_shows_sessions_deleted_here(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "list")
     with with_options(proxied, can="list") as editor:
         editor.request("session/delete", {"sessionId": session})
-        assert listed(editor) == []
+        assert editor.list_ids() == []
     editor = with_options(proxied, "--list", "agent", "--delete", "agent", can="list")
-    assert listed(editor) == [session]
+    assert editor.list_ids() == [session]
     with pytest.raises(RequestFailed, match="-32601"):
         editor.request("session/delete", {"sessionId": session})
 
@@ -163,7 +159,7 @@ def test_delete_store_keeps_the_agents_session(proxied: Proxied) -> None:
     session, _ = recorded(proxied, can)
     with with_options(proxied, "--delete", "store", can=can) as editor:
         assert editor.request("session/delete", {"sessionId": session}) == {}
-        assert listed(editor) == []
+        assert editor.list_ids() == []
         assert editor.load(session).answer["error"]["code"] == NOT_FOUND
         assert len(list(proxied.memory.glob("*.json"))) == 1
     assert proxied.transcripts() == []
@@ -174,7 +170,7 @@ def test_delete_agent_deletes_our_transcript_too(proxied: Proxied) -> None:
     session, _ = recorded(proxied, can)
     with with_options(proxied, can=can) as editor:
         assert editor.request("session/delete", {"sessionId": session}) == {}
-        assert listed(editor) == []
+        assert editor.list_ids() == []
         assert list(proxied.memory.glob("*.json")) == []
         assert editor.end() == 0
     assert proxied.transcripts() == []

@@ -12,7 +12,7 @@ import pytest
 from acp_proxy.cli.app import SessionsGroup
 from acp_proxy.store.compress import CompressionOptions
 from tests.end_to_end.proxied import PROXY, UNPRIVILEGED, Editor, without_writing
-from tests.stored import Both, chunk, store_session
+from tests.stored import WholeStore, chunk, store_session
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 
@@ -87,9 +87,9 @@ every_way = pytest.mark.parametrize("protect", [by_modes, by_the_mode_of_its_dir
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Both]:
+def store(tmp_path: Path) -> Iterator[WholeStore]:
     """A store with an index and search tables, and a compressed, a softly deleted and an unindexed session."""
-    store = Both(tmp_path / "store")
+    store = WholeStore(tmp_path / "store")
     for at, session in enumerate(("plain", "compressed", "gone")):
         store_session(store, session, (f"Mend the {session}", [chunk("The cookie was it")]), at=1_700_000_000 + at)
     run(store, [("sessions", "search", "cookie")])
@@ -104,7 +104,7 @@ def store(tmp_path: Path) -> Iterator[Both]:
         path.chmod(0o700 if path.is_dir() else 0o600)
 
 
-def run(store: Both, commands: Sequence[Words], before: Sequence[str] = ()) -> dict[Words, Said]:
+def run(store: WholeStore, commands: Sequence[Words], before: Sequence[str] = ()) -> dict[Words, Said]:
     """The output and exit code of each command; ``before``: words before the process that runs them."""
     given = json.dumps([[*words[:2], "--store", str(store.root), *words[2:]] for words in commands])
     command = [*before, sys.executable, "-c", _RUN, given]
@@ -127,7 +127,7 @@ def test_every_command_on_sessions_is_tested_here() -> None:
 
 
 @every_way
-def test_reading_commands_print_the_same_and_change_nothing(store: Both, protect: Protect) -> None:
+def test_reading_commands_print_the_same_and_change_nothing(store: WholeStore, protect: Protect) -> None:
     copy = store.root.with_name("copy")
     shutil.copytree(store.root, copy)
     usual = run(store, READING)
@@ -145,7 +145,7 @@ def test_reading_commands_print_the_same_and_change_nothing(store: Both, protect
 
 
 @every_way
-def test_the_mock_agent_plays_a_session(store: Both, protect: Protect) -> None:
+def test_the_mock_agent_plays_a_session(store: WholeStore, protect: Protect) -> None:
     before_us = protect(store.root)
     before = files(store.root)
     with Editor([*before_us, *PROXY, "mock-agent", "last", "--store", str(store.root)]) as editor:
@@ -156,7 +156,7 @@ def test_the_mock_agent_plays_a_session(store: Both, protect: Protect) -> None:
 
 
 @every_way
-def test_verify_says_what_it_skips(store: Both, protect: Protect) -> None:
+def test_verify_says_what_it_skips(store: WholeStore, protect: Protect) -> None:
     before_us = protect(store.root)
     before = files(store.root)
     [(status, out, _)] = run(store, [VERIFY], before_us).values()
@@ -172,7 +172,7 @@ def test_verify_says_what_it_skips(store: Both, protect: Protect) -> None:
 
 
 @every_way
-def test_changing_commands_report_the_reason_and_change_nothing(store: Both, protect: Protect) -> None:
+def test_changing_commands_report_the_reason_and_change_nothing(store: WholeStore, protect: Protect) -> None:
     shutil.copy(next(store.root.glob("transcripts/*/plain*.jsonl")), store.root.with_name("exported.jsonl"))
     before_us = protect(store.root)
     before = files(store.root)

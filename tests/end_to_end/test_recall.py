@@ -12,7 +12,7 @@ from scripts.real_agents import Bench
 from tests import agents
 from tests.client import Client
 from tests.end_to_end.proxied import PROXY, Proxied
-from tests.stored import Both, chunk, store_session
+from tests.stored import WholeStore, chunk, store_session
 from tests.tools.recall.asking import asked, texts
 
 ABLE: dict[str, Any] = {"loadSession": True, "sessionCapabilities": {"resume": {}, "fork": {}}}
@@ -49,7 +49,7 @@ def without_mcp(folder: Path) -> dict[str, str]:
 
 
 def test_the_agent_gets_a_server_that_finds_what_was_said_to_another_agent(proxied: Proxied) -> None:
-    store_session(Both(proxied.store), "old", (SAID, [chunk("I will.")]), agent="other", cwd=str(proxied.project))
+    store_session(WholeStore(proxied.store), "old", (SAID, [chunk("I will.")]), agent="other", cwd=str(proxied.project))
     given, said = opened(proxied, "--recall")
     assert said == b""
     assert [servers[:-1] for servers in given] == [[USERS]] * 4

@@ -28,7 +28,7 @@ def loaded_anew(proxied: Proxied, session: str) -> Loaded:
         return editor.load(session)
 
 
-def listed(editor: Editor) -> dict[str, Any]:
+def only_session(editor: Editor) -> dict[str, Any]:
     [session] = editor.sessions()
     return session
 
@@ -110,7 +110,7 @@ def test_a_cancelled_turn_is_recorded_with_its_cancel_and_later_updates(proxied:
         editor.wait_for_text("I am searching.")
         editor.notify("session/cancel", {"sessionId": session})
         assert editor.wait_for_result(turn) == {"stopReason": "cancelled"}
-        assert listed(editor)["_meta"] == {"messageCount": 2, "hasErrors": False}
+        assert only_session(editor)["_meta"] == {"messageCount": 2, "hasErrors": False}
         editor.kill()
     told = list_items(loaded_anew(proxied, session).updates)
     assert [(one.kind, one.text) for one in told] == [
@@ -135,7 +135,7 @@ def test_a_turn_interrupted_by_the_agents_crash_is_recorded_as_failed(
         assert editor.wait() == status
     with proxied.editor() as editor:
         editor.initialize()
-        assert listed(editor)["_meta"] == {"messageCount": 4, "hasErrors": True}
+        assert only_session(editor)["_meta"] == {"messageCount": 4, "hasErrors": True}
         assert texts(editor.load(session).updates) == ["You said: one", "I am about to"]
 
 
@@ -144,11 +144,11 @@ def test_a_turn_interrupted_by_a_kill_of_the_proxy_counts_as_failed(proxied: Pro
         session = editor.open()
         editor.start_prompt(session, "search")
         editor.wait_for_text("I am searching.")
-        assert listed(editor)["_meta"]["hasErrors"] is False
+        assert only_session(editor)["_meta"]["hasErrors"] is False
         editor.kill()
     with proxied.editor() as editor:
         editor.initialize()
-        assert listed(editor)["_meta"] == {"messageCount": 2, "hasErrors": True}
+        assert only_session(editor)["_meta"] == {"messageCount": 2, "hasErrors": True}
 
 
 # What is never recorded.
@@ -232,7 +232,7 @@ def test_no_file_of_the_store_has_a_secret(proxied: Proxied) -> None:
         editor.request("_vendor/login", {"key": secret("vendor-params")})
         session = editor.new_session(mcpServers=[local, remote], _meta={"key": secret("session-meta")})
         editor.prompt(session, "a word to be found")
-        assert listed(editor)["title"] == "a word to be found"
+        assert only_session(editor)["title"] == "a word to be found"
         loaded = editor.load(session, mcpServers=[later], _meta={"key": secret("session-meta")})
         assert loaded.answer["result"] == {}
         editor.wait_for_update("session_info_update")

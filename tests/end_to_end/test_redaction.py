@@ -11,8 +11,8 @@ import pytest
 from acp_proxy.tools.demo.display import list_items
 from tests import forked
 from tests.end_to_end.proxied import PROXY, Proxied, entries, list_said, say
+from tests.redaction.made_up_secrets import planted
 from tests.stored import contents
-from torture.planted import planted
 
 TOKEN = planted("GitHub token", random.Random(0)).secret
 MASK = "[redacted]" + "*" * (len(TOKEN) - 10)

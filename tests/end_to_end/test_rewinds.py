@@ -7,7 +7,7 @@ import pytest
 from acp_proxy.store.store import Store
 from acp_proxy.tools.demo.client import RequestFailed
 from acp_proxy.tools.demo.display import list_items
-from tests.cli.commands import printed, told
+from tests.cli.commands import parsed_json, printed
 from tests.end_to_end.proxied import Editor, Proxied, conversation, entries
 
 LOADS = ("--capabilities", "load,resume")
@@ -97,7 +97,7 @@ def test_what_was_taken_back_stays_in_the_transcript_with_a_remark(proxied: Prox
     for command in ("show", "export"):
         told_by = printed(store, command, session)
         assert all(word in told_by for word in ("done a", "done b", "done c", "Rewound", "done d"))
-    [found] = told(store, "search", "done b")
+    [found] = parsed_json(store, "search", "done b")
     assert [one["turn"] for one in found["found"]] == [2]
 
 

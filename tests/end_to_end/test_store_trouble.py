@@ -33,10 +33,6 @@ def listing(editor: Editor) -> Any:
     return editor.request("session/list", {})
 
 
-def listed(editor: Editor) -> list[str]:
-    return [one["sessionId"] for one in editor.sessions()]
-
-
 def notes(path: Path) -> list[dict[str, Any]]:
     return [entry["note"] for entry in entries(path) if "note" in entry]
 
@@ -187,7 +183,7 @@ def test_a_missing_store_is_created(proxied: Proxied) -> None:
     proxied.store = proxied.base / "not" / "yet" / "there"
     session = recorded_session(proxied)
     with initialized(proxied) as editor:
-        assert listed(editor) == [session]
+        assert editor.list_ids() == [session]
     if sys.platform != "win32":
         assert (proxied.base / "not").stat().st_mode & 0o777 == USUAL
 
@@ -223,11 +219,11 @@ def test_every_file_of_a_store_is_private_under_an_open_umask(proxied: Proxied) 
         editor.prompt(kept, "one")
         gone = editor.new_session()
         editor.prompt(gone, "two")
-        assert listed(editor) == [gone, kept]
+        assert editor.list_ids() == [gone, kept]
         check()
         editor.request("session/delete", {"sessionId": gone})
         (proxied.store / "index.sqlite3").unlink()
-        assert listed(editor) == [kept]
+        assert editor.list_ids() == [kept]
         editor.load(kept)
         check()
         assert editor.end() == 0
@@ -311,10 +307,10 @@ def test_a_delete_that_cannot_be_recorded_is_refused(proxied: Proxied) -> None:
                 editor.request("session/delete", {"sessionId": session})
             assert refusal.value.code == -32603
             assert "EFBIG" in refusal.value.message
-        assert listed(editor) == [session]
+        assert editor.list_ids() == [session]
         assert "_meta" not in listing(editor)
         assert editor.request("session/delete", {"sessionId": session}) == {}
-        assert listed(editor) == []
+        assert editor.list_ids() == []
 
 
 @LINUX_ONLY
@@ -330,7 +326,7 @@ def test_a_store_that_becomes_read_only_gives_one_warning_and_a_gap(proxied: Pro
         assert [one["sessionId"] for one in result["sessions"]] == [first]
         assert result["_meta"]["acp-proxy"]["recording"] is False
         directory.chmod(USUAL)
-        prompt_until(editor, session, lambda: session in listed(editor))
+        prompt_until(editor, session, lambda: session in editor.list_ids())
         assert "_meta" not in listing(editor)
         assert editor.end() == 0
     assert len(warnings(editor)) == 1
@@ -364,18 +360,18 @@ def test_a_lost_index_is_rebuilt_by_a_running_proxy_and_deleted_sessions_stay_de
         for session in (kept, gone):
             editor.prompt(session, "one")
         editor.request("session/delete", {"sessionId": gone})
-        assert listed(editor) == [kept]
+        assert editor.list_ids() == [kept]
         damage(proxied.store / "index.sqlite3")
-        assert listed(editor) == [kept]
+        assert editor.list_ids() == [kept]
         assert texts(editor.prompt(kept, "two")) == ["I heard: two"]
         new = editor.new_session()
         editor.prompt(new, "three")
-        assert listed(editor) == [new, kept]
+        assert editor.list_ids() == [new, kept]
         assert editor.end() == 0
     assert warnings(editor) == []
     # A connection with everything in memory and in the log may continue with a broken file; the next one repairs it.
     with initialized(proxied) as later:
-        assert listed(later) == [new, kept]
+        assert later.list_ids() == [new, kept]
         assert later.end() == 0
     database = sqlite3.connect(proxied.store / "index.sqlite3")
     assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -417,7 +413,7 @@ def test_a_damaged_transcript_is_replayed_as_far_as_intact_and_continued(
     path.write_bytes(damage(without_the_last_answer(whole)))
     for _ in range(2):
         with initialized(proxied) as editor:
-            assert listed(editor) == [session]
+            assert editor.list_ids() == [session]
             assert texts(editor.load(session).updates) == told
             assert texts(editor.prompt(session, "more")) == ["I heard: more"]
             told = [*told, "I heard: more"]
@@ -437,10 +433,10 @@ def test_an_empty_transcript_hides_no_other_session_and_is_begun_again(proxied: 
     proxied.transcript(emptied).write_bytes(b"")
     (proxied.store / "index.sqlite3").unlink()
     with initialized(proxied) as editor:
-        assert listed(editor) == [kept]
+        assert editor.list_ids() == [kept]
         assert editor.load(emptied).answer["result"] == {}
         editor.prompt(emptied, "more")
-        assert listed(editor) == [emptied, kept]
+        assert editor.list_ids() == [emptied, kept]
         assert texts(editor.load(emptied).updates) == ["I heard: more"]
 
 
@@ -509,15 +505,15 @@ def test_a_store_removed_from_a_running_proxy_is_created_again_at_the_next_promp
     with proxied.editor("echo") as editor:
         session = editor.open()
         editor.prompt(session, "one")
-        assert listed(editor) == [session]
+        assert editor.list_ids() == [session]
         shutil.rmtree(proxied.store)
         assert editor.sessions() == []
         assert texts(editor.prompt(session, "two")) == ["I heard: two"]
-        assert listed(editor) == [session]
+        assert editor.list_ids() == [session]
         assert texts(editor.load(session).updates) == ["I heard: two"]
         new = editor.new_session()
         editor.prompt(new, "three")
-        assert listed(editor) == [new, session]
+        assert editor.list_ids() == [new, session]
         assert editor.end() == 0
     assert len(warnings(editor)) == 1
     assert not is_complete(proxied, session)

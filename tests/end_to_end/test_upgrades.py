@@ -13,7 +13,7 @@ from acp_proxy.store.compress import CompressionOptions
 from tests.client import RequestFailed
 from tests.end_to_end.proxied import INTERNAL_ERROR, Editor, Proxied, conversation, texts
 from tests.scripted.agent import NAME
-from tests.stored import Both, chunk, store_session
+from tests.stored import WholeStore, chunk, store_session
 
 SUPERVISED = "it is supervised"
 # The command line of this copy of the package. Once a certain file exists, only the standard library can be imported;
@@ -67,7 +67,7 @@ def copy(proxied: Proxied) -> Copy:
 
 def compressed_session(proxied: Proxied, session: str) -> None:
     """Store a compressed session."""
-    store = Both(proxied.store)
+    store = WholeStore(proxied.store)
     path = store_session(store, session, ("long ago", [chunk(f"said in {session}")]), agent=NAME)
     assert store.list_all()  # only indexed sessions are compressed
     assert store.compress(path.parent.name, path.stem, CompressionOptions(min_size=0, older_than=0)) is not None
@@ -76,7 +76,7 @@ def compressed_session(proxied: Proxied, session: str) -> None:
 def test_a_conversation_continues_after_the_proxys_files_were_removed(proxied: Proxied, copy: Copy) -> None:
     compressed_session(proxied, "compressed")
     compressed_session(proxied, "also-compressed")
-    damaged = store_session(Both(proxied.store), "damaged", ("long ago", [chunk("intact")]), agent=NAME)
+    damaged = store_session(WholeStore(proxied.store), "damaged", ("long ago", [chunk("intact")]), agent=NAME)
     damaged.write_bytes(b"{" + damaged.read_bytes())
     with copy.editor("--capabilities", "close", "--ignore-eof") as editor:
         session = editor.open()

@@ -24,7 +24,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.tools.web.access import COOKIE
 from tests.end_to_end.browser_page import FAINT, OUTSIDE, SCREENS, SMALL, UNFOLD, find_violations
 from tests.end_to_end.served_pages import COMMAND, ServedPages, serve
-from tests.stored import EPOCH, Both, chunk, message, store_session
+from tests.stored import EPOCH, WholeStore, chunk, message, store_session
 from tests.views.turns import EVIL
 
 LONG = "a_very_long_word_without_any_space_" * 12
@@ -35,8 +35,8 @@ def call(number: int) -> dict[str, object]:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Both:
-    store = Both(tmp_path_factory.mktemp("web") / "store")
+def store(tmp_path_factory: pytest.TempPathFactory) -> WholeStore:
+    store = WholeStore(tmp_path_factory.mktemp("web") / "store")
     for number in range(120):
         store_session(store, f"s{number}", (f"Title {number}", [chunk("x")]), at=EPOCH + number)
     diff = {"type": "diff", "path": "/project/a.py", "oldText": "old\n", "newText": "new\n"}
@@ -51,7 +51,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Both:
 
 
 @pytest.fixture(scope="module")
-def served(store: Both) -> Iterator[ServedPages]:
+def served(store: WholeStore) -> Iterator[ServedPages]:
     with serve(store.root) as pages:
         pages.redeem()
         yield pages
@@ -104,7 +104,7 @@ def open_session(page: Page, served: ServedPages, title: str) -> None:
     page.wait_for_url("**/session/**")
 
 
-def test_the_link_opens_the_list_and_leaves_no_token_in_the_address(browser: Browser, store: Both) -> None:
+def test_the_link_opens_the_list_and_leaves_no_token_in_the_address(browser: Browser, store: WholeStore) -> None:
     with serve(store.root) as other:
         context = browser.new_context()
         page = context.new_page()
@@ -120,7 +120,7 @@ def test_the_link_opens_the_list_and_leaves_no_token_in_the_address(browser: Bro
         context.close()
 
 
-def test_the_link_opens_the_session_that_is_named(browser: Browser, store: Both) -> None:
+def test_the_link_opens_the_session_that_is_named(browser: Browser, store: WholeStore) -> None:
     with serve(store.root, "Long") as other:
         context = browser.new_context()
         page = context.new_page()
@@ -132,7 +132,7 @@ def test_the_link_opens_the_session_that_is_named(browser: Browser, store: Both)
 
 
 @pytest.mark.parametrize(("name", "told"), [("nothing", "no session matches"), ("8080", "For a port: --port 8080")])
-def test_a_session_that_is_not_there_is_an_error(store: Both, name: str, told: str) -> None:
+def test_a_session_that_is_not_there_is_an_error(store: WholeStore, name: str, told: str) -> None:
     ended = subprocess.run([*COMMAND, "--store", str(store.root), name], capture_output=True, text=True)
     assert (ended.returncode, ended.stdout, told in ended.stderr) == (1, "", True)
 
@@ -291,7 +291,7 @@ def test_it_works_without_scripts(pages: object, served: ServedPages) -> None:
 
 
 def test_lists_and_conversations_grow_as_sessions_do(browser: Browser, tmp_path: Path) -> None:
-    store = Both(tmp_path / "store")
+    store = WholeStore(tmp_path / "store")
     store_session(store, "one", ("First", [chunk("begun"), call(1)]))
     with serve(store.root) as other:
         other.redeem()
@@ -316,7 +316,7 @@ def test_lists_and_conversations_grow_as_sessions_do(browser: Browser, tmp_path:
 
 
 def test_a_page_says_that_its_server_has_ended(browser: Browser, tmp_path: Path) -> None:
-    store = Both(tmp_path / "store")
+    store = WholeStore(tmp_path / "store")
     store_session(store, "one", ("First", [chunk("begun")]))
     with serve(store.root) as other:
         other.redeem()
@@ -482,7 +482,7 @@ def test_the_server_listens_on_one_address_alone(served: ServedPages) -> None:
         socket.create_connection(("127.0.0.2", served.port), timeout=60)
 
 
-def test_ctrl_c_ends_it_without_a_word(store: Both) -> None:
+def test_ctrl_c_ends_it_without_a_word(store: WholeStore) -> None:
     words = [*COMMAND, "--store", str(store.root)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -498,7 +498,7 @@ def test_ctrl_c_ends_it_without_a_word(store: Both) -> None:
         assert process.stderr.read() == "Ctrl-C ends it.\n"
 
 
-def test_a_port_that_is_taken_is_explained(store: Both) -> None:
+def test_a_port_that_is_taken_is_explained(store: WholeStore) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         words = [*COMMAND, "--port", str(port), "--store", str(store.root)]
@@ -509,7 +509,9 @@ def test_a_port_that_is_taken_is_explained(store: Both) -> None:
 
 
 @pytest.mark.parametrize("package", ["starlette", "uvicorn"])
-def test_without_the_packages_one_sentence_says_what_to_install(store: Both, tmp_path: Path, package: str) -> None:
+def test_without_the_packages_one_sentence_says_what_to_install(
+    store: WholeStore, tmp_path: Path, package: str
+) -> None:
     (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules[{package!r}] = None\n")
     paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     words = [*COMMAND, "--store", str(store.root)]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.proxied import PROXY
-from tests.stored import Both, running
+from tests.stored import WholeStore, running
 
 pytestmark = pytest.mark.skipif(sys.platform != "win32", reason="tests what only Windows has")
 
@@ -68,7 +68,7 @@ def in_console(source: str, *command: str) -> Any:
 
 
 def test_a_command_shows_all_characters_and_colours_and_ends_at_ctrl_c(tmp_path: Path) -> None:
-    store = Both(tmp_path / "store")
+    store = WholeStore(tmp_path / "store")
     with running(store, "busy", "Work on Grüße 漢字"):
         command = [*PROXY, "sessions", "show", "busy", "--follow", "--store", str(store.root)]
         told = in_console(SHOWS, *command)

@@ -17,7 +17,7 @@ from tests.conversation import (
     RESUMES,
     CoreConversation,
     Said,
-    Stored,
+    SimulatedSession,
     cancel,
     chunk,
     commands,
@@ -214,7 +214,9 @@ def test_nothing_is_lost_doubled_or_crossed_while_sessions_are_loaded(
     talk = CoreConversation().initialize(RESUMES)
     if opened:
         talk.open("s")
-    talk.stored.update({session: Stored(says=(prompt("said", session), chunk(session, "hello"))) for session in "st"})
+    talk.stored.update(
+        {session: SimulatedSession(says=(prompt("said", session), chunk(session, "hello"))) for session in "st"}
+    )
     before = len(talk.all.to_client)
     pretender = Pretender(talk)
     for doing, which in doings:
@@ -261,7 +263,7 @@ def test_updates_during_a_replay_follow_its_answer_in_order(
     doings: list[tuple[str, str]],
 ) -> None:
     talk = CoreConversation().initialize(RESUMES)
-    talk.stored.update(s=Stored())
+    talk.stored.update(s=SimulatedSession())
     talk.client.say(load(1, "s"))
     talk.agent.say(result(1, {}))
     said: dict[str, list[bytes]] = {"s": [], "t": []}

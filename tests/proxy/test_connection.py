@@ -16,7 +16,7 @@ from tests.conversation import (
     RESUMES,
     CoreConversation,
     Said,
-    Stored,
+    SimulatedSession,
     cancel,
     chunk,
     commands,
@@ -228,7 +228,7 @@ def test_the_clients_initialize_passes_unchanged() -> None:
 @pytest.mark.parametrize("version", [3, 0, "1", "2", 2.0, None, "2026-01-01"])
 def test_with_another_protocol_version_everything_passes_and_nothing_is_recorded(version: object) -> None:
     talk = CoreConversation()
-    talk.stored["s"] = Stored()
+    talk.stored["s"] = SimulatedSession()
     talk.client.say(request(0, "initialize"), new(1))
     talk.agent.say(commands("s", "x"))
     answer = spaced(initialized(0, RESUMES, protocolVersion=version))
@@ -278,7 +278,7 @@ def test_only_requests_advertised_in_initialize_are_answered_here(
     talk = CoreConversation(**how).initialize({"loadSession": load_is_native, "sessionCapabilities": native})
     told = json.loads(talk.all.to_client)["result"]["agentCapabilities"]
     serves = told.get("_meta", {}).get("acp-proxy", {}).get("serves", [])
-    talk.stored["s"] = Stored()
+    talk.stored["s"] = SimulatedSession()
     passes = {
         "list": talk.client.say(request(1, "session/list")).to_agent != b"",
         "delete": talk.client.say(delete(2, "t")).to_agent != b"",
@@ -385,7 +385,7 @@ def listing(id: object, *sessions: str) -> dict[str, Any]:
 
 def test_sessions_deleted_here_are_removed_from_the_agents_list() -> None:
     talk = serving({"sessionCapabilities": {"list": {}}})
-    talk.stored["gone"] = Stored(deleted=True)
+    talk.stored["gone"] = SimulatedSession(deleted=True)
     asked = request(1, "session/list", {"cursor": "agent's", "cwd": "relative"})
     assert talk.client.say(asked).to_agent == line(asked)
     step = talk.agent.say(listing(1, "a", "gone", "b"))

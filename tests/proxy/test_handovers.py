@@ -21,8 +21,8 @@ from tests.conversation import (
     RESUMES,
     CoreConversation,
     Said,
+    SimulatedSession,
     Step,
-    Stored,
     cancel,
     chunk,
     commands,
@@ -51,14 +51,14 @@ BRIEF = "# what was said\nüber “all” of it"
 
 
 def about_to_load(
-    stored: Stored | None = None, capabilities: object = None, modes: Modes = AS_USUAL
+    stored: SimulatedSession | None = None, capabilities: object = None, modes: Modes = AS_USUAL
 ) -> CoreConversation:
     talk = CoreConversation(modes=modes).initialize(capabilities)
-    talk.stored["s"] = stored or Stored()
+    talk.stored["s"] = stored or SimulatedSession()
     return talk
 
 
-def opening(stored: Stored | None = None) -> CoreConversation:
+def opening(stored: SimulatedSession | None = None) -> CoreConversation:
     """The agent was asked for a new session and has not answered."""
     talk = about_to_load(stored)
     talk.client.say(load(1, "s"))
@@ -136,12 +136,12 @@ def test_the_parameters_of_the_new_session_are_those_of_the_load_byte_for_byte()
 
 
 def test_an_unrecorded_session_is_refused_without_asking_the_agent() -> None:
-    step = about_to_load(Stored(has_transcript=False)).client.say(load(1, "s"))
+    step = about_to_load(SimulatedSession(has_transcript=False)).client.say(load(1, "s"))
     assert (step.to_agent, step.refusals) == (b"", [(1, -32002)])
 
 
 def test_an_incomplete_transcript_is_handed_over_too() -> None:
-    talk = opening(Stored(complete=False))
+    talk = opening(SimulatedSession(complete=False))
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [
         StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True)
     ]
@@ -167,7 +167,7 @@ def test_an_answer_without_a_session_is_an_error(answer: object) -> None:
 
 def test_each_handover_has_its_own_request_id() -> None:
     talk = about_to_load()
-    talk.stored["t"] = Stored()
+    talk.stored["t"] = SimulatedSession()
     first, second = talk.client.say(load(1, "s")), talk.client.say(load(2, "t"))
     assert [json.loads(step.to_agent)["id"] for step in (first, second)] == ["acp-proxy/1", "acp-proxy/2"]
     talk.agent.say(result("acp-proxy/2", {"sessionId": "m"}), result("acp-proxy/1", {"sessionId": "n"}))
@@ -502,7 +502,7 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
 
 
 def test_the_refusal_of_an_unrecorded_session_passes() -> None:
-    talk = about_to_load(Stored(has_transcript=False), RESUMES, Modes(handover=ALWAYS))
+    talk = about_to_load(SimulatedSession(has_transcript=False), RESUMES, Modes(handover=ALWAYS))
     talk.client.say(load(1, "s"))
     assert talk.agent.say(error(1, -32603)).to_client == line(error(1, -32603))
 
@@ -533,7 +533,7 @@ def test_a_load_in_a_turn_after_a_handover_shows_the_transcript_and_leaves_the_a
 @pytest.mark.parametrize("is_in_turn", [True, False])
 def test_a_session_that_another_windows_agent_gave_an_id_is_asked_for_by_the_one_open_here(is_in_turn: bool) -> None:
     talk = CoreConversation().initialize(RESUMES).open("s")
-    talk.stored["s"] = Stored(alias="other", moved=True)
+    talk.stored["s"] = SimulatedSession(alias="other", moved=True)
     talk.client.say(*([prompt(5, "s")] if is_in_turn else []))
     assert talk.client.say(resume(1, "s")).to_agent == line(resume(1, "other"))
     refused = talk.agent.say(error(1, -32602, "session not found: other"))
@@ -546,7 +546,7 @@ def test_a_session_that_was_closed_here_is_asked_for_by_the_id_from_before_anoth
     talk = CoreConversation().initialize(RESUMES).open("s")
     talk.client.say(request(4, "session/close", {"sessionId": "s"}))
     talk.agent.say(result(4, {}))
-    talk.stored["s"] = Stored(alias="other", moved=True)
+    talk.stored["s"] = SimulatedSession(alias="other", moved=True)
     talk.client.say(resume(1, "s"))
     refused = talk.agent.say(error(1, -32600, "No sessions directory found"))
     assert (refused.to_agent, refused.to_client) == (line(resume(1, "s")), b"")
@@ -555,7 +555,7 @@ def test_a_session_that_was_closed_here_is_asked_for_by_the_id_from_before_anoth
 
 def test_a_session_that_the_agent_refuses_by_both_ids_is_refused_once() -> None:
     talk = CoreConversation().initialize(RESUMES).open("s")
-    talk.stored["s"] = Stored(alias="other", moved=True)
+    talk.stored["s"] = SimulatedSession(alias="other", moved=True)
     talk.client.say(resume(1, "s"))
     talk.agent.say(error(1, -32602, "session not found: other"))
     last = error(1, -32602, "session not found: s")
@@ -566,7 +566,7 @@ def test_a_session_that_the_agent_refuses_by_both_ids_is_refused_once() -> None:
 def asked_by_another_windows_id(*loads: dict[str, Any]) -> CoreConversation:
     """A session that was opened here, and that another window has handed over, is loaded here."""
     talk = CoreConversation().initialize(LOADS).open("s")
-    talk.stored["s"] = Stored(alias="other", moved=True)
+    talk.stored["s"] = SimulatedSession(alias="other", moved=True)
     talk.client.say(*loads)
     assert line(load(1, "other")) in talk.all.to_agent
     return talk
@@ -599,7 +599,7 @@ def test_the_load_behind_a_cancelled_one_is_asked_for_by_the_earlier_id_too() ->
 
 
 def test_a_session_that_was_not_opened_here_is_asked_for_by_the_latest_id_only() -> None:
-    talk = about_to_load(Stored(alias="other", moved=True), RESUMES)
+    talk = about_to_load(SimulatedSession(alias="other", moved=True), RESUMES)
     talk.client.say(resume(1, "s"))
     last = error(1, -32602, "session not found: other")
     step = talk.agent.say(last)
@@ -615,7 +615,7 @@ def test_a_cancelled_load_is_not_handed_over() -> None:
 
 def test_updates_of_one_load_do_not_wait_for_another_sessions_handover() -> None:
     talk = about_to_load(capabilities=RESUMES, modes=Modes(handover=ALWAYS))
-    talk.stored["t"] = Stored(has_transcript=False)
+    talk.stored["t"] = SimulatedSession(has_transcript=False)
     talk.client.say(load(1, "s"), load(2, "t"))
     talk.agent.say(error(1, -32603))
     talk.agent.say(update("t", "plan"), result(2, {}))
@@ -689,7 +689,7 @@ def test_the_agents_words_in_other_sessions_do_not_end_an_echo_of_the_record() -
 
 
 def test_a_beginning_of_the_record_that_may_be_the_past_is_compared_and_then_shown_before_what_follows() -> None:
-    talk = about_to_load(Stored(says=(prompt(9, "s", "earlier"),), behind=True), RESUMES)
+    talk = about_to_load(SimulatedSession(says=(prompt(9, "s", "earlier"),), behind=True), RESUMES)
     talk.client.say(load(1, "s"))
     talk.agent.say(result(1, {}))
     talk.end_replay(1, brief=BRIEF)
@@ -788,7 +788,7 @@ OLD_RECORD = f"{INTRODUCTION}\n\nUser:\n> mend it\n\n{{attached}}{END}\n"
 def reopened(capabilities: Any = LOADS) -> CoreConversation:
     """A handed-over session, which is loaded or resumed in a later process."""
     talk = CoreConversation().initialize(capabilities)
-    talk.stored["s"] = Stored(says=(prompt(1, "s", "mend it"), stopped(1)), alias="new", moved=True)
+    talk.stored["s"] = SimulatedSession(says=(prompt(1, "s", "mend it"), stopped(1)), alias="new", moved=True)
     talk.client.say(load(2, "s") if capabilities is LOADS else resume(2, "s"))
     return talk
 
@@ -842,7 +842,7 @@ def test_what_the_user_typed_is_shown_although_it_begins_like_a_record(said: str
 
 def test_in_a_session_that_was_not_handed_over_a_record_is_the_users_words() -> None:
     talk = CoreConversation().initialize(RESUMES)
-    talk.stored["s"] = Stored()
+    talk.stored["s"] = SimulatedSession()
     talk.client.say(resume(2, "s"))
     said = user_chunk("s", OLD_RECORD.format(attached=""))
     assert line(said) in talk.agent.say(said, result(2, {})).to_client
@@ -850,7 +850,7 @@ def test_in_a_session_that_was_not_handed_over_a_record_is_the_users_words() -> 
 
 def test_after_the_first_turn_updates_pass_unparsed_again() -> None:
     talk = CoreConversation().initialize(LOADS)
-    talk.stored["s"] = Stored(moved=True)
+    talk.stored["s"] = SimulatedSession(moved=True)
     talk.client.say(load(2, "s"))
     talk.agent.say(result(2, {}))
     talk.end_replay(2)

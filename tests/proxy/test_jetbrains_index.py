@@ -13,7 +13,7 @@ from tests.conversation import (
     AS_USUAL,
     CoreConversation,
     Said,
-    Stored,
+    SimulatedSession,
     error,
     initialized,
     line,
@@ -125,7 +125,7 @@ def test_with_the_agents_list_rows_pass_but_changes_are_noted() -> None:
 def test_rows_have_the_users_titles_and_archive_state_and_no_deleted_sessions(is_looked_up: bool) -> None:
     talk = indexing()
     talk.titles, talk.archived = {"s": "Mine"}, frozenset({"s"})
-    talk.stored["t"] = Stored(deleted=True)
+    talk.stored["t"] = SimulatedSession(deleted=True)
     if is_looked_up:
         talk.client.say(LOOK_UP)
     step = talk.agent.say(FOUND if is_looked_up else CHANGED)
@@ -183,7 +183,7 @@ NAMING = [
 def handed_over_before() -> CoreConversation:
     """A session was handed over by an earlier process: the agent's id of it is ``n``."""
     talk = indexing()
-    talk.stored["old"] = Stored(alias="n", moved=True)
+    talk.stored["old"] = SimulatedSession(alias="n", moved=True)
     talk.aliases["n"] = "old"
     return talk
 
@@ -221,7 +221,7 @@ def test_what_the_agent_says_of_such_a_session_has_the_id_that_the_client_used()
 
 def test_an_unarchive_of_a_session_that_only_acp_proxy_has_archived_is_answered_here() -> None:
     talk = indexing()
-    talk.stored["s"] = Stored()
+    talk.stored["s"] = SimulatedSession()
     talk.archived = frozenset({"s"})
     step = talk.client.say(request(1, "_session/unarchive", {"sessionId": "s"}))
     assert (step.to_agent, step.to_client) == (b"", line(result(1, {})))
@@ -232,7 +232,7 @@ def test_an_unarchive_of_a_session_that_only_acp_proxy_has_archived_is_answered_
 
 def test_an_unarchive_of_a_session_that_the_agent_has_archived_reaches_the_agent() -> None:
     talk = indexing()
-    talk.stored["s"] = Stored()
+    talk.stored["s"] = SimulatedSession()
     talk.client.say(CHANGES[1][0])
     talk.agent.say(result(1, {}))
     assert talk.archived == {"s"}
@@ -285,7 +285,7 @@ def test_a_page_without_archived_sessions_is_followed_by_the_next_one() -> None:
 def test_sessions_that_only_acp_proxy_lists_are_renamed_and_archived_here() -> None:
     id = proxy_ids.id_of("another-agent", "s")
     talk = indexing()
-    talk.stored[id] = Stored()
+    talk.stored[id] = SimulatedSession()
     step = talk.client.say(request(1, "_session/rename", {"sessionId": id, "title": "Mine"}))
     assert (step.to_agent, talk.titles) == (b"", {id: "Mine"})
     assert talk.client.say(request(2, "_session/archive", {"sessionId": id})).to_agent == b""

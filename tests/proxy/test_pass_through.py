@@ -17,7 +17,7 @@ from tests.conversation import (
     RESUMES,
     CoreConversation,
     Said,
-    Stored,
+    SimulatedSession,
     chunk,
     delete,
     error,
@@ -40,7 +40,7 @@ SAID = line(chunk("s", "one"), chunk("s", "two"))
 def talking(*, records: bool = True) -> CoreConversation:
     """A session whose first update has passed."""
     talk = CoreConversation(records=records).initialize(RESUMES)
-    talk.stored["s"] = Stored()
+    talk.stored["s"] = SimulatedSession()
     talk.open("s")
     talk.agent.say(chunk("s", "before"))
     return talk
@@ -92,7 +92,7 @@ def terminal(talk: CoreConversation) -> None:
 
 
 def load_in_the_making(talk: CoreConversation) -> None:
-    talk.stored["s"] = Stored(slow=True)
+    talk.stored["s"] = SimulatedSession(slow=True)
     talk.client.say(load(7, "s"))
     talk.agent.say(chunk("s", "meanwhile"))
     assert talk.core.pass_through.handle_updates(SAID) == "s"
@@ -154,7 +154,7 @@ def test_in_one_read_each_session_gets_its_updates_around_what_must_be_parsed() 
 def test_in_the_turn_after_a_load_updates_pass_once_the_echo_of_the_prompt_is_complete() -> None:
     past = [chunk("s", "hello", "user_message_chunk"), chunk("s", "Hi there.")]
     talk = CoreConversation().initialize(LOADS)
-    talk.stored["s"] = Stored(says=(prompt(1, "s"), past[1], stopped(1)))
+    talk.stored["s"] = SimulatedSession(says=(prompt(1, "s"), past[1], stopped(1)))
     talk.client.say(load(7, "s"))
     talk.agent.say(*past, result(7, {}))
     talk.end_replay(7)
@@ -168,7 +168,7 @@ def test_in_the_turn_after_a_load_updates_pass_once_the_echo_of_the_prompt_is_co
 
 def test_after_a_handover_only_the_updates_of_its_own_session_are_parsed() -> None:
     talk = CoreConversation().initialize().open("other")
-    talk.stored["s"] = Stored()
+    talk.stored["s"] = SimulatedSession()
     talk.client.say(load(7, "s"))
     talk.agent.say(result("acp-proxy/1", {"sessionId": "new"}))
     talk.end_replay(7, brief="record")

@@ -23,7 +23,7 @@ from tests.conversation import (
     resume,
     spaced,
 )
-from tests.conversation import Stored as RecordedSession
+from tests.conversation import SimulatedSession as RecordedSession
 from tests.strategies import values
 
 COMMAND = ("/python", "-m", "acp_proxy", "mcp")

@@ -33,7 +33,7 @@ class Row:
     machine: str = ""
 
 
-def listed(*rows: Row, cursor: str | None = None, directories: bool = False, recording: bool = True) -> Any:
+def page_of(*rows: Row, cursor: str | None = None, directories: bool = False, recording: bool = True) -> Any:
     answer = session_list.encode_page(RequestId("7"), rows, cursor, directories=directories, recording=recording)
     assert answer.endswith(b"}\n")
     assert answer.count(b"\n") == 1
@@ -47,7 +47,7 @@ def listed(*rows: Row, cursor: str | None = None, directories: bool = False, rec
 
 def test_a_listed_session_has_every_known_field() -> None:
     row = Row(title="Mend it", prompts=2, replies=1, failed=True, directories=["/x"], meta={"agent.example": 1})
-    assert listed(row, directories=True) == {
+    assert page_of(row, directories=True) == {
         "sessions": [
             {
                 "sessionId": "s",
@@ -62,12 +62,12 @@ def test_a_listed_session_has_every_known_field() -> None:
 
 
 def test_a_session_that_was_begun_on_another_machine_names_it() -> None:
-    [session] = listed(Row(machine="desktop"))["sessions"]
+    [session] = page_of(Row(machine="desktop"))["sessions"]
     assert session["_meta"] == {"messageCount": 2, "hasErrors": False, "acp-proxy": {"machine": "desktop"}}
 
 
 def test_unknown_fields_are_left_out() -> None:
-    [session] = listed(Row(), directories=True)["sessions"]
+    [session] = page_of(Row(), directories=True)["sessions"]
     assert session == {
         "sessionId": "s",
         "cwd": "/w",
@@ -77,27 +77,27 @@ def test_unknown_fields_are_left_out() -> None:
 
 
 def test_directories_are_listed_only_if_the_agent_supports_them() -> None:
-    [session] = listed(Row(directories=["/x"]), directories=False)["sessions"]
+    [session] = page_of(Row(directories=["/x"]), directories=False)["sessions"]
     assert "additionalDirectories" not in session
 
 
 def test_the_agents_metadata_overrides_ours() -> None:
-    [session] = listed(Row(meta={"messageCount": 40, "hasErrors": None}))["sessions"]
+    [session] = page_of(Row(meta={"messageCount": 40, "hasErrors": None}))["sessions"]
     assert session["_meta"] == {"messageCount": 40, "hasErrors": None}
 
 
 def test_a_page_keeps_the_order_and_the_cursor() -> None:
-    page = listed(Row("b"), Row("a"), Row("c"), cursor="next")
+    page = page_of(Row("b"), Row("a"), Row("c"), cursor="next")
     assert [session["sessionId"] for session in page["sessions"]] == ["b", "a", "c"]
     assert page["nextCursor"] == "next"
 
 
 def test_the_last_page_has_no_cursor() -> None:
-    assert listed() == {"sessions": []}
+    assert page_of() == {"sessions": []}
 
 
 def test_a_list_says_when_nothing_is_recorded() -> None:
-    assert listed(recording=False) == {"sessions": [], "_meta": {"acp-proxy": {"recording": False}}}
+    assert page_of(recording=False) == {"sessions": [], "_meta": {"acp-proxy": {"recording": False}}}
 
 
 @given(texts, texts, st.dictionaries(texts, values, max_size=3))

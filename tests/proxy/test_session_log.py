@@ -26,7 +26,7 @@ from tests.conversation import (
     RESUMES,
     CoreConversation,
     Said,
-    Stored,
+    SimulatedSession,
     chunk,
     commands,
     delete,
@@ -457,7 +457,7 @@ def test_unclaimed_updates_begin_their_own_transcript(answer: dict[str, Any]) ->
 
 def test_waiting_updates_are_kept_after_the_last_open_answer() -> None:
     talk = CoreConversation().initialize(RESUMES)
-    talk.stored["old"] = talk.stored["older"] = Stored()
+    talk.stored["old"] = talk.stored["older"] = SimulatedSession()
     talk.client.say(new(1), load(2, "old"), load(3, "older"))
     talk.agent.say(chunk("s", "a"))
     talk.agent.say(error(1, -32603), error(2, -32603))
@@ -550,7 +550,7 @@ def test_the_agents_replay_is_not_recorded_and_later_updates_are(capabilities: A
     assert (step.kept, step.to_client) == ([], b"".join(told))
     talk.agent.say(result(1, {}))
     assert talk.agent.say(spelling(chunk("s", "live"))).kept == []
-    talk.stored["s"] = Stored(says=tuple(told))
+    talk.stored["s"] = SimulatedSession(says=tuple(told))
     assert talk.client.say(prompt(2, "s")).kept == [
         agent_kept("s", spelling(chunk("s", "live"))),
         EndTurn("s"),

@@ -14,8 +14,8 @@ from tests.conversation import (
     LOADS,
     RESUMES,
     CoreConversation,
+    SimulatedSession,
     Step,
-    Stored,
     chunk,
     error,
     initialized,
@@ -152,7 +152,7 @@ def test_a_deleted_session_is_not_found(asked: dict[str, Any]) -> None:
 @pytest.mark.parametrize("asked", REQUESTS)
 def test_a_session_need_not_be_open(asked: dict[str, Any]) -> None:
     editor = talk()
-    editor.stored["s"] = Stored()
+    editor.stored["s"] = SimulatedSession()
     assert "result" in told(editor.client.say(asked))[0]
 
 
@@ -263,7 +263,7 @@ def test_an_agent_without_close_is_asked_to_cancel_only() -> None:
 
 def test_a_session_that_is_not_open_is_neither_cancelled_nor_closed() -> None:
     editor = talk(LISTS)
-    editor.stored["s"] = Stored()
+    editor.stored["s"] = SimulatedSession()
     step = editor.client.say(archive(1, "s"))
     assert (step.to_agent, step.asked[-1]) == (b"", SetArchived(requested(1), "s", False, True))
 
@@ -351,7 +351,7 @@ def test_an_agent_whose_pages_never_end_is_asked_for_a_limited_number(monkeypatc
 
 def test_status_tells_open_and_saved_without_asking_the_agent() -> None:
     editor = talk(LISTS).open("s")
-    editor.stored["old"] = Stored()
+    editor.stored["old"] = SimulatedSession()
     said = [told(editor.client.say(status(n, session)))[0]["result"] for n, session in enumerate(("s", "old"))]
     assert said == [{"status": "open"}, {"status": "saved"}]
     editor.client.say(request(9, "session/close", {"sessionId": "s"}))

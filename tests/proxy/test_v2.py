@@ -14,7 +14,7 @@ from acp_proxy.transcript.file_format import NoteType
 from tests.conversation import (
     AS_USUAL,
     CoreConversation,
-    Stored,
+    SimulatedSession,
     chunk,
     delete,
     error,
@@ -270,7 +270,7 @@ def test_the_agents_list_is_filtered_by_archive_state() -> None:
 
 def opened_again(modes: Modes = AS_USUAL, **stored: Any) -> Second:
     second = talk(modes)
-    second.stored["s"] = Stored(**stored)
+    second.stored["s"] = SimulatedSession(**stored)
     return second
 
 
@@ -383,7 +383,7 @@ def test_without_handovers_an_unknown_session_is_the_agents_error() -> None:
 
 def test_an_agent_without_sessions_is_asked_for_none() -> None:
     second = Second().initialize_second({})
-    second.stored["s"] = Stored()
+    second.stored["s"] = SimulatedSession()
     asked = resume(1, "s", replayFrom=START)
     assert second.client.say(asked).to_agent == line(asked)
     assert second.agent.say(NOT_FOUND).to_client == line(NOT_FOUND)

@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.store.store import Store
-from tests.recording.notes import SECONDS, Notes
+from tests.recording.recorder_harness import SECONDS, RecorderHarness
 
 
 @pytest.fixture
-def notes(tmp_path: Path) -> Iterator[Notes]:
-    made = Notes(Store(tmp_path / "store"))
+def notes(tmp_path: Path) -> Iterator[RecorderHarness]:
+    made = RecorderHarness(Store(tmp_path / "store"))
     yield made
     made.recorder.end(SECONDS)

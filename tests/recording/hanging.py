@@ -12,7 +12,7 @@ from acp_proxy.store.store import Store
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.reader import Reading
-from tests.recording.notes import SECONDS, Notes
+from tests.recording.recorder_harness import SECONDS, RecorderHarness
 
 
 class HangingStore(Store):
@@ -61,7 +61,7 @@ class _Hanging(Transcript):
         super().append(*parts)
 
 
-def hang(notes: Notes, store: HangingStore, *effects: TranscriptEffect) -> None:
+def hang(notes: RecorderHarness, store: HangingStore, *effects: TranscriptEffect) -> None:
     """The writer hangs in the store with these effects, and somebody has waited for it."""
     store.hangs.set()
     for effect in effects:

@@ -12,28 +12,28 @@ from acp_proxy.recording import writer_jobs
 from acp_proxy.store import fork
 from acp_proxy.store.store import Store
 from acp_proxy.transcript import file_format
-from tests.recording.notes import NAME, SECONDS, Notes, clock_at, full_disk, prompted, said
+from tests.recording.recorder_harness import NAME, SECONDS, RecorderHarness, clock_at, full_disk, prompted, said
 from tests.run.sides import RelayConversation, chunk, is_complete
-from tests.stored import Both
+from tests.stored import WholeStore
 
 
 @pytest.fixture
-def notes(tmp_path: Path) -> Notes:
+def notes(tmp_path: Path) -> RecorderHarness:
     """A recorder that has recorded one prompt in the session "s"."""
-    notes = Notes(Both(tmp_path / "store"))
+    notes = RecorderHarness(WholeStore(tmp_path / "store"))
     notes.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", [], file_format.RECORDED))
     notes.put(*prompted("one"))
     return notes
 
 
-def test_a_fork_has_its_parents_past_before_its_own_entries(notes: Notes) -> None:
+def test_a_fork_has_its_parents_past_before_its_own_entries(notes: RecorderHarness) -> None:
     notes.put(BeginTranscript("f", "/project", [], "partial", "s"), said("two", "f"))
     assert notes.said("f") == ["copied", "one", "two"]
     assert notes.is_complete("f")
 
 
 def test_a_fork_that_could_not_be_begun_later_gets_the_past_that_its_parent_had_then(
-    notes: Notes, monkeypatch: pytest.MonkeyPatch
+    notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = clock_at(monkeypatch)
     with full_disk():
@@ -46,7 +46,7 @@ def test_a_fork_that_could_not_be_begun_later_gets_the_past_that_its_parent_had_
 
 
 def test_a_copy_that_fails_is_one_warning_and_a_gap_and_is_made_later(
-    notes: Notes, monkeypatch: pytest.MonkeyPatch
+    notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:
         raise OSError(errno.EIO, "broken")
@@ -87,6 +87,6 @@ def test_lines_pass_before_a_long_copy_is_made(tmp_path: Path, monkeypatch: pyte
     assert not goes_on.is_set()
     goes_on.set()
     talk.end()
-    assert talk.told("f")[:3] == ["copied", "opened", "one"]
-    assert talk.told() == ["opened", "one", "two"]
+    assert talk.transcript_items("f")[:3] == ["copied", "opened", "one"]
+    assert talk.transcript_items() == ["opened", "one", "two"]
     assert is_complete(talk)

@@ -16,7 +16,7 @@ from acp_proxy.recording.writer_jobs import Progress, Stalled
 from acp_proxy.store.store import Reading, Store
 from tests.opened import open_below
 from tests.recording.hanging import HangingStore, come_back, hang
-from tests.recording.notes import SECONDS, Notes, prompted, said
+from tests.recording.recorder_harness import SECONDS, RecorderHarness, prompted, said
 from tests.run.sides import RelayConversation, chunk, is_complete
 
 
@@ -28,8 +28,8 @@ def hanging(tmp_path: Path) -> Iterator[HangingStore]:
 
 
 @pytest.fixture
-def recording(hanging: HangingStore) -> Notes:
-    notes = Notes(hanging)
+def recording(hanging: HangingStore) -> RecorderHarness:
+    notes = RecorderHarness(hanging)
     notes.begin()
     return notes
 
@@ -43,7 +43,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_entries_wait_in_memory_while_the_store_hangs_and_are_kept_when_it_returns(
-    recording: Notes, hanging: HangingStore
+    recording: RecorderHarness, hanging: HangingStore
 ) -> None:
     hang(recording, hanging, said("stuck"))
     recording.put(said("1"))
@@ -58,7 +58,7 @@ def test_entries_wait_in_memory_while_the_store_hangs_and_are_kept_when_it_retur
 
 
 def test_nobody_waits_again_until_the_writer_moves(
-    recording: Notes, hanging: HangingStore, monkeypatch: pytest.MonkeyPatch
+    recording: RecorderHarness, hanging: HangingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hang(recording, hanging, said("stuck"))
     monkeypatch.setattr(writer_jobs, "STALL_SECONDS", 1000.0)
@@ -69,7 +69,7 @@ def test_nobody_waits_again_until_the_writer_moves(
 
 
 def test_too_many_entries_while_the_store_hangs_become_a_gap_in_their_place(
-    recording: Notes, hanging: HangingStore
+    recording: RecorderHarness, hanging: HangingStore
 ) -> None:
     hang(recording, hanging, said("stuck"))
     recording.put(said("lost"))
@@ -87,7 +87,9 @@ def test_too_many_entries_while_the_store_hangs_become_a_gap_in_their_place(
     assert len(recording.warnings) == 1
 
 
-def test_a_session_begun_while_the_store_hung_is_recorded_with_a_gap(recording: Notes, hanging: HangingStore) -> None:
+def test_a_session_begun_while_the_store_hung_is_recorded_with_a_gap(
+    recording: RecorderHarness, hanging: HangingStore
+) -> None:
     hang(recording, hanging, said("stuck"))
     recording.put(BeginTranscript("b", "/project", [], "recorded"), said("x" * WAITING_BYTES, "b"))
     come_back(recording.recorder, hanging)
@@ -119,7 +121,7 @@ class Moving(Progress):
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_slow_store_is_waited_for_while_it_moves(recording: Notes, hanging: HangingStore) -> None:
+def test_a_slow_store_is_waited_for_while_it_moves(recording: RecorderHarness, hanging: HangingStore) -> None:
     recording.recorder._progress = recording.recorder.jobs._progress = moving = Moving()
     hanging.hangs.set()
     recording.recorder.add(said("1"))
@@ -145,7 +147,7 @@ def test_slow_masking_does_not_count_as_a_hanging_store(tmp_path: Path) -> None:
         assert goes_on.wait(SECONDS)
         return data
 
-    notes = Notes(Store(tmp_path / "store"), mask=mask)
+    notes = RecorderHarness(Store(tmp_path / "store"), mask=mask)
     notes.begin()
     notes.recorder.add(said("1"))
     waiting = threading.Thread(target=notes.recorder.flush)
@@ -160,7 +162,7 @@ def test_slow_masking_does_not_count_as_a_hanging_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_what_is_refused_is_not_done_later(recording: Notes, hanging: HangingStore) -> None:
+def test_what_is_refused_is_not_done_later(recording: RecorderHarness, hanging: HangingStore) -> None:
     hanging.hangs.set()
     recording.recorder.add(said("stuck"))
     with pytest.raises(Stalled):
@@ -170,7 +172,7 @@ def test_what_is_refused_is_not_done_later(recording: Notes, hanging: HangingSto
 
 
 @pytest.mark.usefixtures("impatient")
-def test_what_comes_too_late_is_discarded(recording: Notes, hanging: HangingStore) -> None:
+def test_what_comes_too_late_is_discarded(recording: RecorderHarness, hanging: HangingStore) -> None:
     before = open_below(hanging.root)
     hanging.hangs.set()
     with pytest.raises(Stalled):
@@ -181,7 +183,7 @@ def test_what_comes_too_late_is_discarded(recording: Notes, hanging: HangingStor
 
 
 @pytest.mark.usefixtures("impatient")
-def test_nothing_is_decided_after_a_look_up_was_refused(recording: Notes, hanging: HangingStore) -> None:
+def test_nothing_is_decided_after_a_look_up_was_refused(recording: RecorderHarness, hanging: HangingStore) -> None:
     hanging.hangs.set()
     with pytest.raises(Stalled):
         recording.recorder.run_when_written(threading.Lock(), hanging.wait, lambda: pytest.fail("too late"))
@@ -215,7 +217,7 @@ def test_both_directions_continue_without_a_hanging_store_and_recording_resumes_
 
     come_back(talk.recorder, hanging)
     talk.turn("four")
-    told = talk.told()
+    told = talk.transcript_items()
     assert told[:3] == ["opened", "one", "two"]  # what was being written when it hung is written when it is back
     assert told[3:] == ["three", "four"]
     assert is_complete(talk)

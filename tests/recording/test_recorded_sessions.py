@@ -20,9 +20,9 @@ from acp_proxy.store.journal import DELETED, Journal
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.store import Store
 from tests.opened import open_below
-from tests.recording.notes import (
+from tests.recording.recorder_harness import (
     NAME,
-    Notes,
+    RecorderHarness,
     clock_at,
     full_disk,
     prompted,
@@ -34,7 +34,7 @@ from tests.recording.notes import (
 
 
 def test_a_new_session_has_the_branch_of_its_directory_and_a_known_one_keeps_it(
-    notes: Notes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    notes: RecorderHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acp_proxy.recording.git_head._SECONDS", 20.0)
     (tmp_path / "project/.git").mkdir(parents=True)
@@ -46,14 +46,14 @@ def test_a_new_session_has_the_branch_of_its_directory_and_a_known_one_keeps_it(
     assert [head.get("git") for head in heads] == [{"branch": "topic"}, None]
 
 
-def test_a_known_session_is_continued(notes: Notes) -> None:
+def test_a_known_session_is_continued(notes: RecorderHarness) -> None:
     notes.begin()
     notes.put(said("1"), BeginTranscript("s", "/elsewhere", [], "partial"), said("2"))
     assert notes.said() == ["1", "2"]
     assert notes.is_complete()
 
 
-def test_an_imported_session_is_marked_for_the_index_without_a_prompt(notes: Notes) -> None:
+def test_an_imported_session_is_marked_for_the_index_without_a_prompt(notes: RecorderHarness) -> None:
     notes.begin(origin="imported")
     notes.put(said("1"))
     assert [path.name for path in notes.store.root.glob("unindexed/*/*")] == [notes.path().stem]
@@ -64,7 +64,7 @@ def test_an_imported_session_is_marked_for_the_index_without_a_prompt(notes: Not
 
 
 def test_two_processes_that_import_a_session_at_once_record_its_replay_once(tmp_path: Path) -> None:
-    first, second = (Notes(Store(tmp_path / "store")) for _ in range(2))
+    first, second = (RecorderHarness(Store(tmp_path / "store")) for _ in range(2))
     for window, words in ((first, "new"), (second, "newer")):
         window.begin(origin="imported")
         window.put(said("replayed"))
@@ -72,7 +72,9 @@ def test_two_processes_that_import_a_session_at_once_record_its_replay_once(tmp_
     assert first.said() == ["replayed", "replayed too", "opened", "new", "opened", "newer"]
 
 
-def test_a_title_in_a_turn_lets_no_turns_of_another_machine_in(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_title_in_a_turn_lets_no_turns_of_another_machine_in(
+    notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[str] = []
     monkeypatch.setattr(notes.store, "has_remote_turns", lambda agent, session: asked.append(session))
 
@@ -88,7 +90,7 @@ def test_a_title_in_a_turn_lets_no_turns_of_another_machine_in(notes: Notes, mon
     assert asked == ["s"]
 
 
-def test_a_repeated_id_begins_a_new_transcript(notes: Notes) -> None:
+def test_a_repeated_id_begins_a_new_transcript(notes: RecorderHarness) -> None:
     notes.begin()
     notes.put(said("old"), BeginTranscript("s", "/project", [], "recorded"), said("new"))
     assert notes.said() == ["new"]
@@ -96,7 +98,7 @@ def test_a_repeated_id_begins_a_new_transcript(notes: Notes) -> None:
 
 
 def test_two_windows_whose_agents_give_the_same_id_keep_their_sessions_apart(tmp_path: Path) -> None:
-    first, second = (Notes(Store(tmp_path / "store")) for _ in range(2))
+    first, second = (RecorderHarness(Store(tmp_path / "store")) for _ in range(2))
     for window, words in ((first, "mine"), (second, "yours")):
         window.begin()
         window.put(*prompted(words))
@@ -108,9 +110,9 @@ def test_two_windows_whose_agents_give_the_same_id_keep_their_sessions_apart(tmp
 
 
 def test_a_session_is_open_elsewhere_only_in_another_process_and_not_known_in_a_turn(tmp_path: Path) -> None:
-    first, second = (Notes(Store(tmp_path / "store")) for _ in range(2))
+    first, second = (RecorderHarness(Store(tmp_path / "store")) for _ in range(2))
 
-    def is_open(window: Notes) -> bool | None:
+    def is_open(window: RecorderHarness) -> bool | None:
         return window.recorder.run_on_writer(lambda: window.recorder.is_open_elsewhere("s"))
 
     first.begin()
@@ -123,7 +125,7 @@ def test_a_session_is_open_elsewhere_only_in_another_process_and_not_known_in_a_
     assert first.said() == ["hello", "hello again"]
 
 
-def test_a_forgotten_session_continues_in_its_transcript(notes: Notes) -> None:
+def test_a_forgotten_session_continues_in_its_transcript(notes: RecorderHarness) -> None:
     notes.begin()
     notes.put(said("one"), ForgetSession("s"), said("unheard"))
     notes.put(BeginTranscript("s", None, [], "partial"), said("two"))
@@ -131,7 +133,7 @@ def test_a_forgotten_session_continues_in_its_transcript(notes: Notes) -> None:
     assert notes.is_complete()
 
 
-def test_without_a_mark_entries_are_kept_and_the_mark_is_made_later(notes: Notes) -> None:
+def test_without_a_mark_entries_are_kept_and_the_mark_is_made_later(notes: RecorderHarness) -> None:
     notes.begin()
     directory = notes.store.root / "unindexed"
     directory.rmdir()
@@ -145,7 +147,9 @@ def test_without_a_mark_entries_are_kept_and_the_mark_is_made_later(notes: Notes
     assert [path.name for path in directory.glob("*/*")] == [notes.path().stem]
 
 
-def test_recording_that_resumes_within_a_turn_makes_a_mark(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recording_that_resumes_within_a_turn_makes_a_mark(
+    notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = clock_at(monkeypatch)
     notes.begin()
     with full_disk():
@@ -157,7 +161,7 @@ def test_recording_that_resumes_within_a_turn_makes_a_mark(notes: Notes, monkeyp
     assert [path.name for path in notes.store.root.glob("unindexed/*/*")] == [notes.path().stem]
 
 
-def test_entries_after_a_delete_are_not_kept_until_the_next_prompt(notes: Notes) -> None:
+def test_entries_after_a_delete_are_not_kept_until_the_next_prompt(notes: RecorderHarness) -> None:
     notes.begin()
     notes.put(*prompted("first"), said("1"))
     notes.delete("s")
@@ -169,7 +173,7 @@ def test_entries_after_a_delete_are_not_kept_until_the_next_prompt(notes: Notes)
     assert notes.store.read_deleted(notes.recorder.agent) == frozenset()
 
 
-def test_only_a_prompt_revives_a_session_that_another_process_deleted(notes: Notes) -> None:
+def test_only_a_prompt_revives_a_session_that_another_process_deleted(notes: RecorderHarness) -> None:
     notes.begin()
     notes.put(*prompted("first"), said("1"))
     Store(notes.store.root).delete(notes.recorder.agent, "s")
@@ -180,7 +184,7 @@ def test_only_a_prompt_revives_a_session_that_another_process_deleted(notes: Not
     assert notes.warnings == []
 
 
-def test_updates_of_a_session_deleted_in_an_earlier_run_create_no_file(notes: Notes) -> None:
+def test_updates_of_a_session_deleted_in_an_earlier_run_create_no_file(notes: RecorderHarness) -> None:
     notes.begin("other")
     notes.store.delete(notes.recorder.agent, "s")
     notes.put(BeginTranscript("s", None, [], "partial"), said("1"))
@@ -191,18 +195,20 @@ def test_updates_of_a_session_deleted_in_an_earlier_run_create_no_file(notes: No
     assert notes.said() == ["again"]
 
 
-def test_updates_of_a_deleted_session_in_a_later_process_are_not_recorded_before_a_prompt(notes: Notes) -> None:
+def test_updates_of_a_deleted_session_in_a_later_process_are_not_recorded_before_a_prompt(
+    notes: RecorderHarness,
+) -> None:
     notes.begin()
     notes.put(said("one"))
     notes.delete("s")
-    later = Notes(notes.store)
+    later = RecorderHarness(notes.store)
     later.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", None, [], "partial"), said("late"))
     assert list(notes.store.root.glob("transcripts/*/s-*")) == []
     later.put(BeginTurn("s"), said("anew"))
     assert later.said() == ["anew"]
 
 
-def test_a_prompt_after_an_interrupted_delete_brings_nothing_back(notes: Notes) -> None:
+def test_a_prompt_after_an_interrupted_delete_brings_nothing_back(notes: RecorderHarness) -> None:
     notes.begin()
     notes.put(*prompted("first"), said("1"))
     path = notes.path()
@@ -213,7 +219,7 @@ def test_a_prompt_after_an_interrupted_delete_brings_nothing_back(notes: Notes) 
     assert b"first" not in path.read_bytes()
 
 
-def test_a_failed_delete_leaves_the_entries_and_a_gap(notes: Notes) -> None:
+def test_a_failed_delete_leaves_the_entries_and_a_gap(notes: RecorderHarness) -> None:
     notes.begin()
     notes.put(*prompted("first"), said("1"))
     with full_disk(), pytest.raises(OSError):
@@ -228,7 +234,7 @@ def test_a_failed_delete_leaves_the_entries_and_a_gap(notes: Notes) -> None:
 
 
 def test_a_full_disk_suspends_a_session_with_one_warning_and_free_space_ends_it_with_a_note(
-    notes: Notes, monkeypatch: pytest.MonkeyPatch
+    notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = clock_at(monkeypatch)
     notes.begin()
@@ -249,7 +255,7 @@ def test_a_full_disk_suspends_a_session_with_one_warning_and_free_space_ends_it_
     assert gap["since"]
 
 
-def test_a_failing_store_is_not_tried_for_every_entry(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_store_is_not_tried_for_every_entry(notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     now = clock_at(monkeypatch)
     notes.begin()
     with full_disk(after=notes.path().stat().st_size):
@@ -263,7 +269,7 @@ def test_a_failing_store_is_not_tried_for_every_entry(notes: Notes, monkeypatch:
 
 @pytest.mark.parametrize("room", [0, 20])
 def test_a_transcript_that_could_not_be_begun_is_begun_when_there_is_space(
-    notes: Notes, monkeypatch: pytest.MonkeyPatch, room: int
+    notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     now = clock_at(monkeypatch)
     notes.put(IdentifyAgent(NAME, "1.0"))
@@ -283,7 +289,7 @@ def test_a_transcript_that_could_not_be_begun_is_begun_when_there_is_space(
     assert len(notes.warnings) == 1
 
 
-def test_one_session_in_trouble_does_not_stop_the_others(notes: Notes) -> None:
+def test_one_session_in_trouble_does_not_stop_the_others(notes: RecorderHarness) -> None:
     notes.begin("a")
     notes.put(BeginTranscript("b", "/project", [], "recorded"))
     notes.put(said("x" * 2000, "a"))
@@ -294,7 +300,7 @@ def test_one_session_in_trouble_does_not_stop_the_others(notes: Notes) -> None:
     assert len(notes.warnings) == 1
 
 
-def test_a_removed_store_is_created_again_at_the_next_prompt(notes: Notes) -> None:
+def test_a_removed_store_is_created_again_at_the_next_prompt(notes: RecorderHarness) -> None:
     notes.begin()
     notes.put(*prompted("first"), said("1"))
     shutil.rmtree(notes.store.root)
@@ -306,7 +312,9 @@ def test_a_removed_store_is_created_again_at_the_next_prompt(notes: Notes) -> No
     assert len(notes.warnings) == 1
 
 
-def test_a_gap_is_noted_with_the_next_entry_of_any_session(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gap_is_noted_with_the_next_entry_of_any_session(
+    notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = clock_at(monkeypatch)
     notes.begin("a")
     notes.put(BeginTranscript("b", "/project", [], "recorded"), said("x" * 2000, "a"))
@@ -324,7 +332,7 @@ def test_a_gap_is_noted_with_the_next_entry_of_any_session(notes: Notes, monkeyp
 
 
 def test_a_gap_at_the_end_is_tried_once_more_however_recent_it_is(
-    notes: Notes, monkeypatch: pytest.MonkeyPatch
+    notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock_at(monkeypatch)
     notes.begin()
@@ -336,7 +344,7 @@ def test_a_gap_at_the_end_is_tried_once_more_however_recent_it_is(
     assert notes.said() == ["gap"]
 
 
-def test_a_fork_of_a_session_with_a_gap_has_the_gap(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fork_of_a_session_with_a_gap_has_the_gap(notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     clock_at(monkeypatch)
     notes.begin()
     notes.put(*prompted("hello"))
@@ -346,7 +354,9 @@ def test_a_fork_of_a_session_with_a_gap_has_the_gap(notes: Notes, monkeypatch: p
     assert notes.said("fork") == ["copied", "hello", "gap", "new"]
 
 
-def test_a_gap_ends_when_another_process_deletes_its_session(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gap_ends_when_another_process_deletes_its_session(
+    notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = clock_at(monkeypatch)
     notes.begin("a")
     notes.put(BeginTranscript("b", "/project", [], "recorded"), *prompted("hello", "a"))
@@ -360,7 +370,7 @@ def test_a_gap_ends_when_another_process_deletes_its_session(notes: Notes, monke
     assert list(notes.store.root.glob("transcripts/*/a-*.jsonl")) == []
 
 
-def test_a_gap_outlives_the_forgetting_of_its_session(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gap_outlives_the_forgetting_of_its_session(notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     now = clock_at(monkeypatch)
     notes.begin()
     notes.put(said("one"))

@@ -21,11 +21,11 @@ from acp_proxy.recording.recorder import Recorder
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.store import Store
 from tests.opened import open_below
-from tests.recording.notes import (
+from tests.recording.recorder_harness import (
     MOST_OPEN_FILES,
     NAME,
     SECONDS,
-    Notes,
+    RecorderHarness,
     prompted,
     said,
     text_of,
@@ -35,7 +35,7 @@ from tests.recording.notes import (
 # Entries and their files.
 
 
-def test_entries_of_several_sessions_go_to_their_own_files_in_order(notes: Notes) -> None:
+def test_entries_of_several_sessions_go_to_their_own_files_in_order(notes: RecorderHarness) -> None:
     notes.begin("a")
     notes.put(BeginTranscript("b", "/project", [], "recorded"))
     notes.put(said("1", "a"), said("2", "b"), said("3", "a"), said("4", "a"), said("5", "b"))
@@ -44,7 +44,7 @@ def test_entries_of_several_sessions_go_to_their_own_files_in_order(notes: Notes
     assert notes.warnings == []
 
 
-def test_the_header_names_the_session_and_its_agent(notes: Notes) -> None:
+def test_the_header_names_the_session_and_its_agent(notes: RecorderHarness) -> None:
     notes.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", ["/more"], "recorded"), said("1"))
     reading = notes.store.read(notes.recorder.agent, "s")
     header = reading.header
@@ -54,7 +54,7 @@ def test_the_header_names_the_session_and_its_agent(notes: Notes) -> None:
     assert header.agent == {"id": notes.recorder.agent, "name": NAME, "version": "1.0"}
 
 
-def test_an_answer_names_the_method_of_its_request_and_a_note_has_no_peer(notes: Notes) -> None:
+def test_an_answer_names_the_method_of_its_request_and_a_note_has_no_peer(notes: RecorderHarness) -> None:
     notes.begin()
     notes.put(
         RecordLine("s", Peer.AGENT, b'{"id":1,"result":{}}', "session/prompt"), RecordNote("s", {"type": "closed"})
@@ -64,13 +64,13 @@ def test_an_answer_names_the_method_of_its_request_and_a_note_has_no_peer(notes:
     assert (note["peer"], note["note"]) == (None, {"type": "closed"})
 
 
-def test_unread_updates_are_kept_line_by_line(notes: Notes) -> None:
+def test_unread_updates_are_kept_line_by_line(notes: RecorderHarness) -> None:
     notes.begin()
     notes.put(RecordUpdates("s", update("1") + b"\n" + update("2") + b"\n"), said("3"))
     assert notes.said() == ["1", "2", "3"]
 
 
-def test_a_line_that_is_not_strict_json_is_kept_byte_for_byte(notes: Notes) -> None:
+def test_a_line_that_is_not_strict_json_is_kept_byte_for_byte(notes: RecorderHarness) -> None:
     raw = b'{"method":"session/update","params":{"a":"\\ud800","n":1.0, "b":\xff"\xff"}}'
     notes.begin()
     notes.put(RecordLine("s", Peer.AGENT, raw))
@@ -81,13 +81,13 @@ def test_a_line_that_is_not_strict_json_is_kept_byte_for_byte(notes: Notes) -> N
     assert line.entry.raw == raw
 
 
-def test_nothing_stays_in_a_buffer_after_a_flush(notes: Notes) -> None:
+def test_nothing_stays_in_a_buffer_after_a_flush(notes: RecorderHarness) -> None:
     notes.begin()
     notes.put(said("1"))
     assert text_of(json.loads(notes.path().read_bytes().split(b"\n")[1])["message"]) == "1"
 
 
-def test_a_prompt_marks_its_transcript_for_the_index_and_the_end_of_a_turn_is_reported(notes: Notes) -> None:
+def test_a_prompt_marks_its_transcript_for_the_index_and_the_end_of_a_turn_is_reported(notes: RecorderHarness) -> None:
     ended: queue.SimpleQueue[str] = queue.SimpleQueue()
     notes.recorder.on_turn_end = ended.put
     notes.begin()
@@ -99,7 +99,7 @@ def test_a_prompt_marks_its_transcript_for_the_index_and_the_end_of_a_turn_is_re
     assert ended.get(timeout=SECONDS) == "s"
 
 
-def test_what_comes_between_turns_is_in_the_next_list_as_in_a_rebuilt_index(notes: Notes) -> None:
+def test_what_comes_between_turns_is_in_the_next_list_as_in_a_rebuilt_index(notes: RecorderHarness) -> None:
     title = {"sessionUpdate": "session_info_update", "title": "Renamed by the agent"}
     info = json.dumps({"method": "session/update", "params": {"sessionId": "s", "update": title}}).encode()
     late = RecordUpdates("s", update("late") + b"\n"), RecordLine("s", Peer.AGENT, info)
@@ -119,7 +119,7 @@ def test_what_comes_between_turns_is_in_the_next_list_as_in_a_rebuilt_index(note
     assert Sessions(notes.store.root).list_all() == [row]
 
 
-def test_updates_of_a_turn_are_written_without_another_mark(notes: Notes) -> None:
+def test_updates_of_a_turn_are_written_without_another_mark(notes: RecorderHarness) -> None:
     notes.begin()
     notes.put(*prompted("hello"))
     [mark] = notes.store.root.glob("unindexed/*/*")
@@ -128,7 +128,7 @@ def test_updates_of_a_turn_are_written_without_another_mark(notes: Notes) -> Non
     assert list(notes.store.root.glob("unindexed/*/*")) == []
 
 
-def test_more_sessions_than_files_may_be_open_are_all_recorded(notes: Notes) -> None:
+def test_more_sessions_than_files_may_be_open_are_all_recorded(notes: RecorderHarness) -> None:
     names = [f"s{number}" for number in range(100)]
     notes.begin("first")
     for turn in ("1", "2"):
@@ -138,14 +138,14 @@ def test_more_sessions_than_files_may_be_open_are_all_recorded(notes: Notes) -> 
     assert all(notes.said(name) == ["1", "2"] for name in names)
 
 
-def test_a_delete_includes_entries_added_before_it(notes: Notes) -> None:
+def test_a_delete_includes_entries_added_before_it(notes: RecorderHarness) -> None:
     notes.begin()
     notes.recorder.add(said("1"))
     notes.delete("s")
     assert list(notes.store.root.glob("transcripts/*/s-*.jsonl")) == []
 
 
-def test_settled_acts_once_everything_added_is_in_the_files(notes: Notes) -> None:
+def test_settled_acts_once_everything_added_is_in_the_files(notes: RecorderHarness) -> None:
     lock = threading.Lock()
     notes.begin()
     notes.recorder.add(said("1"))
@@ -159,7 +159,7 @@ def test_settled_acts_once_everything_added_is_in_the_files(notes: Notes) -> Non
 def test_entries_are_forced_to_the_disk_one_by_one_only_on_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: str, times: int
 ) -> None:
-    notes = Notes(Store(tmp_path / "store"), fsync=fsync)
+    notes = RecorderHarness(Store(tmp_path / "store"), fsync=fsync)
     notes.begin()
     forced: list[int] = []
     monkeypatch.setattr(os, "fsync", forced.append)
@@ -168,7 +168,7 @@ def test_entries_are_forced_to_the_disk_one_by_one_only_on_request(
     assert len(forced) == times
 
 
-def test_a_long_agent_name_does_not_fill_every_header(notes: Notes) -> None:
+def test_a_long_agent_name_does_not_fill_every_header(notes: RecorderHarness) -> None:
     notes.put(IdentifyAgent("x" * 1024 * 1024, "1" * 1024 * 1024), BeginTranscript("s", None, [], "recorded"))
     assert notes.path().stat().st_size < 4096
 
@@ -176,7 +176,7 @@ def test_a_long_agent_name_does_not_fill_every_header(notes: Notes) -> None:
 # Masking.
 
 
-def test_every_entry_is_masked_as_it_is_written_and_the_header_is_not(notes: Notes) -> None:
+def test_every_entry_is_masked_as_it_is_written_and_the_header_is_not(notes: RecorderHarness) -> None:
     recorder = Recorder(notes.store, ["agent"], None, "turn", notes.warnings.append, lambda data: data.upper())
     recorder.start()
     for effect in (

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from acp_proxy.recording.writer_jobs import Wakeup
-from tests.recording.notes import SECONDS, Notes
+from tests.recording.recorder_harness import SECONDS, RecorderHarness
 
 
 def _find_no_pipe() -> tuple[int, int]:
@@ -31,7 +31,7 @@ def test_a_wakeup_sent_before_the_wait_ends_one_wait_however_often_it_was_sent(
     assert not wakeup.wait(0)
 
 
-def test_a_wakeup_for_an_earlier_job_does_not_end_the_wait_for_a_later_one(notes: Notes) -> None:
+def test_a_wakeup_for_an_earlier_job_does_not_end_the_wait_for_a_later_one(notes: RecorderHarness) -> None:
     is_asked_again = threading.Event()
 
     class Late(Wakeup):

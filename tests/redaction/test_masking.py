@@ -14,8 +14,8 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.redaction.masking import PROTECTED, DecodedText, Masking, apply_changes
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header
+from tests.redaction.made_up_secrets import RULES, planted
 from tests.strategies import spelled, values
-from torture.planted import RULES, planted
 
 ROOT = Path(__file__).parents[2]
 AT, RUN = "2026-11-20T09:15:02.123Z", "k3f9a1"

@@ -7,8 +7,8 @@ import pytest
 
 from acp_proxy.redaction.masking import Masking, Span
 from acp_proxy.redaction.secret_rules import RULES, RUNS, SecretRule
-from torture.planted import RULES as PLANTED
-from torture.planted import planted
+from tests.redaction.made_up_secrets import RULES as PLANTED
+from tests.redaction.made_up_secrets import planted
 
 BY_NAME = {rule.name: rule for rule in RULES}
 PLAIN = (" ", "\n", '"', "'", "=", ":", ",", "(", "`", "")

@@ -14,8 +14,8 @@ from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.redaction.masking import Masking, apply_changes
 from acp_proxy.redaction.split_secrets import OVERLAP, WINDOW, SplitSecretFinder
-from tests.store import talk
-from torture.planted import RULES, planted
+from tests.redaction.made_up_secrets import RULES, planted
+from tests.store import transcript_lines
 
 MASKING = Masking()
 TOKEN = planted("GitHub token", random.Random(0)).secret
@@ -24,8 +24,8 @@ TOKEN = planted("GitHub token", random.Random(0)).secret
 def chunk(text: str, kind: str = update_kinds.AGENT_CHUNK, message: str | None = None) -> bytes:
     content = {"type": "text", "text": text}
     if message is None:
-        return talk.update(kind, content=content)
-    return talk.update(kind, content=content, messageId=message)
+        return transcript_lines.update(kind, content=content)
+    return transcript_lines.update(kind, content=content, messageId=message)
 
 
 def redacted(lines: Iterable[bytes], masking: Masking = MASKING) -> list[bytes]:
@@ -82,12 +82,12 @@ def test_a_secret_cut_at_any_place_is_masked() -> None:
 @pytest.mark.parametrize(
     "between",
     [
-        talk.update("usage_update", used=1),
-        talk.update("tool_call_update", toolCallId="1", status="completed"),
-        talk.info(title="a title"),
-        talk.note("closed"),
+        transcript_lines.update("usage_update", used=1),
+        transcript_lines.update("tool_call_update", toolCallId="1", status="completed"),
+        transcript_lines.info(title="a title"),
+        transcript_lines.note("closed"),
         b"garbage\n",
-        talk.message({"id": 7, "method": acp.REQUEST_PERMISSION, "params": {"sessionId": "s"}}, Peer.AGENT),
+        transcript_lines.message({"id": 7, "method": acp.REQUEST_PERMISSION, "params": {"sessionId": "s"}}, Peer.AGENT),
     ],
 )
 def test_other_entries_may_come_between_the_chunks(between: bytes) -> None:
@@ -103,7 +103,11 @@ def test_messages_with_ids_of_their_own_may_be_interleaved() -> None:
     first, second = TOKEN[:12], TOKEN[12:]
     lines = [
         *(chunk(first, message="1"), chunk("word ", message="2"), chunk("w", update_kinds.THOUGHT_CHUNK, "3")),
-        *(talk.update(update_kinds.TOOL_CALL, toolCallId="1"), chunk(second, message="1"), chunk("end", message="2")),
+        *(
+            transcript_lines.update(update_kinds.TOOL_CALL, toolCallId="1"),
+            chunk(second, message="1"),
+            chunk("end", message="2"),
+        ),
     ]
     assert texts(redacted(lines)) == ["[redacted]**", "word ", "w", "*" * len(second), "end"]
 
@@ -112,8 +116,8 @@ def test_messages_with_ids_of_their_own_may_be_interleaved() -> None:
     "between",
     [
         chunk("I think", update_kinds.THOUGHT_CHUNK),
-        talk.update(update_kinds.TOOL_CALL, toolCallId="1"),
-        talk.prompt("go on"),
+        transcript_lines.update(update_kinds.TOOL_CALL, toolCallId="1"),
+        transcript_lines.prompt("go on"),
     ],
 )
 def test_chunks_that_are_not_one_message_are_not_joined(between: bytes) -> None:
@@ -126,7 +130,7 @@ def test_messages_of_two_sessions_or_kinds_or_ids_are_not_joined() -> None:
     for second in (
         chunk(halves[1], message="2"),
         chunk(halves[1], update_kinds.THOUGHT_CHUNK, "1"),
-        talk.update(
+        transcript_lines.update(
             update_kinds.AGENT_CHUNK, session="other", content={"type": "text", "text": halves[1]}, messageId="1"
         ),
     ):
@@ -152,8 +156,10 @@ def test_the_rest_of_a_secret_that_was_masked_live_may_contain_dots() -> None:
 
 
 def test_chunks_that_are_not_text_or_are_truncated_are_skipped() -> None:
-    image = talk.update(update_kinds.AGENT_CHUNK, content={"type": "image", "data": "aaaa", "mimeType": "image/png"})
-    odd = talk.update(update_kinds.AGENT_CHUNK, content={"type": "text", "text": 3})
+    image = transcript_lines.update(
+        update_kinds.AGENT_CHUNK, content={"type": "image", "data": "aaaa", "mimeType": "image/png"}
+    )
+    odd = transcript_lines.update(update_kinds.AGENT_CHUNK, content={"type": "text", "text": 3})
     lines = [chunk(TOKEN[:12]), image, odd, b'{"at":"x","_chunk":\n', chunk(TOKEN[12:])]
     assert texts([redacted(lines)[-1]]) == ["*" * (len(TOKEN) - 12)]
 

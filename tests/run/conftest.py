@@ -5,13 +5,13 @@ import pytest
 
 from acp_proxy.store.store import Store
 from tests.recording.hanging import HangingStore
-from tests.recording.notes import Notes
+from tests.recording.recorder_harness import RecorderHarness
 from tests.run.sides import RelayConversation
 
 
 @pytest.fixture
-def notes(tmp_path: Path) -> Notes:
-    return Notes(Store(tmp_path / "store"))
+def notes(tmp_path: Path) -> RecorderHarness:
+    return RecorderHarness(Store(tmp_path / "store"))
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ class Side:
     """An editor or an agent: what it sends, and what it gets."""
 
     def __init__(self) -> None:
-        self.reads, self.told_by = os.pipe()
-        self.heard_from, self.writes = os.pipe()
+        self.test_reads_from, self.relay_writes_to = os.pipe()
+        self.relay_reads_from, self.test_writes_to = os.pipe()
         self.lines: list[bytes] = []
         self.begun = b""
         """The beginning of a line whose end has not come."""
@@ -35,7 +35,7 @@ class Side:
         self._thread.start()
 
     def say(self, message: Any) -> None:
-        os.write(self.writes, message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n")
+        os.write(self.test_writes_to, message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n")
 
     def hear(self, **wanted: Any) -> Any:
         """The first message with these members; waits until it comes."""
@@ -53,7 +53,7 @@ class Side:
             assert self._changed.wait_for(lambda: self.begun, SECONDS), self.lines
 
     def end(self) -> None:
-        os.close(self.writes)
+        os.close(self.test_writes_to)
 
     def heard_the_end(self) -> bool:
         self._thread.join(SECONDS)
@@ -61,12 +61,12 @@ class Side:
 
     def close(self) -> None:
         """Close the ends that the relay used, once it has finished."""
-        os.close(self.told_by)
-        os.close(self.heard_from)
+        os.close(self.relay_writes_to)
+        os.close(self.relay_reads_from)
         self._thread.join(SECONDS)
 
     def _listen(self) -> None:
-        with open(self.reads, "rb", buffering=0) as stream:
+        with open(self.test_reads_from, "rb", buffering=0) as stream:
             while data := stream.read(65536):
                 with self._changed:
                     *lines, self.begun = (self.begun + data).split(b"\n")
@@ -82,7 +82,7 @@ class Side:
 
     def is_written_to(self) -> bool:
         """Whether data that it does not read arrives in time."""
-        return bool(select.select([self.reads], [], [], SECONDS)[0])
+        return bool(select.select([self.test_reads_from], [], [], SECONDS)[0])
 
 
 class RelayConversation:
@@ -102,10 +102,10 @@ class RelayConversation:
         self.relay = Relay(
             connection or Connection(SETTINGS),
             self.recorder,
-            from_client=self.editor.heard_from,
-            to_client=self.editor.told_by,
-            from_agent=self.agent.heard_from,
-            to_agent=self.agent.told_by,
+            from_client=self.editor.relay_reads_from,
+            to_client=self.editor.relay_writes_to,
+            from_agent=self.agent.relay_reads_from,
+            to_agent=self.agent.relay_writes_to,
             warn=self.warnings.append,
             replay=ReplayOptions("compact", TOOL_LIMIT),
             idle_seconds=idle_seconds,
@@ -138,7 +138,7 @@ class RelayConversation:
         prompt = [{"type": "text", "text": text}]
         self.exchange("session/prompt", {"sessionId": session, "prompt": prompt}, {"stopReason": "end_turn"})
 
-    def told(self, session: str = "s") -> list[str]:
+    def transcript_items(self, session: str = "s") -> list[str]:
         """The content of the transcript: the texts of the prompts, and the types of the notes."""
         reading = self.store.read(self.recorder.agent, session)
         try:

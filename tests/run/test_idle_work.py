@@ -18,7 +18,7 @@ from acp_proxy.transcript.file_names import compressed_path, unfinished_path
 from tests.client import until
 from tests.run.sides import SECONDS, RelayConversation, chunk
 from tests.store.cold import AGENT, age, content, kept
-from tests.stored import Both
+from tests.stored import WholeStore
 
 NICE = idle_work._NICENESS
 
@@ -30,17 +30,17 @@ def as_quick_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def cold(store: Both) -> Path:
+def cold(store: WholeStore) -> Path:
     return _made_cold(store)
 
 
-def _made_cold(store: Both, session: str = "cold") -> Path:
+def _made_cold(store: WholeStore, session: str = "cold") -> Path:
     path = kept(store, session)
     age(path, 8)
     return path
 
 
-def in_a_thread(store: Both, goes_on: bool) -> None:
+def in_a_thread(store: WholeStore, goes_on: bool) -> None:
     """Compress in a thread of its own: a lowered priority is not restored."""
     thread = threading.Thread(target=compress, args=(store.root, lambda: goes_on))
     thread.start()
@@ -48,7 +48,7 @@ def in_a_thread(store: Both, goes_on: bool) -> None:
     assert not thread.is_alive()
 
 
-def test_cold_transcripts_are_compressed_once_a_day(store: Both, cold: Path) -> None:
+def test_cold_transcripts_are_compressed_once_a_day(store: WholeStore, cold: Path) -> None:
     warm = kept(store, "warm")
     in_a_thread(store, True)
     assert (cold.exists(), compressed_path(cold).exists(), warm.exists()) == (False, True, True)
@@ -60,7 +60,7 @@ def test_cold_transcripts_are_compressed_once_a_day(store: Both, cold: Path) -> 
     assert not later.exists()
 
 
-def test_interrupted_compression_is_done_in_the_next_idle_minutes(store: Both, cold: Path) -> None:
+def test_interrupted_compression_is_done_in_the_next_idle_minutes(store: WholeStore, cold: Path) -> None:
     in_a_thread(store, False)
     assert cold.exists()
     in_a_thread(store, True)
@@ -70,7 +70,7 @@ def test_interrupted_compression_is_done_in_the_next_idle_minutes(store: Both, c
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread has no priority of its own")
 @pytest.mark.parametrize(("before", "then"), [(0, NICE), (NICE + 5, NICE + 5)])
 def test_the_compressing_thread_lowers_its_priority_and_never_raises_it(
-    store: Both, monkeypatch: pytest.MonkeyPatch, before: int, then: int
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch, before: int, then: int
 ) -> None:
     monkeypatch.setattr(idle_work, "_NICENESS", NICE)
     found: list[int] = []
@@ -87,13 +87,13 @@ def test_the_compressing_thread_lowers_its_priority_and_never_raises_it(
     assert found == [max(then, usual)]
 
 
-def test_a_failing_store_is_left_alone(store: Both, cold: Path) -> None:
+def test_a_failing_store_is_left_alone(store: WholeStore, cold: Path) -> None:
     os.mkdir(store.root / "compressed")
     in_a_thread(store, True)
     assert cold.exists()
 
 
-def test_an_idle_relay_compresses_cold_transcripts_and_continues(store: Both, cold: Path) -> None:
+def test_an_idle_relay_compresses_cold_transcripts_and_continues(store: WholeStore, cold: Path) -> None:
     before = content(cold)
     talk = RelayConversation(store, idle_seconds=0.01)
     talk.open()
@@ -106,14 +106,14 @@ def test_an_idle_relay_compresses_cold_transcripts_and_continues(store: Both, co
     talk.agent.say(chunk("two"))
     talk.editor.hear(**chunk("two"))
     talk.end()
-    assert talk.told() == ["opened", "one"]
+    assert talk.transcript_items() == ["opened", "one"]
     assert talk.warnings == []
 
 
-def test_the_bin_is_emptied_in_idle_minutes(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bin_is_emptied_in_idle_minutes(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for session, days in (("over", 1), ("stays", 365_000)):
         kept(store, session)
-        Both(store.root, bin_days=days).delete(AGENT, session, soft=True)
+        WholeStore(store.root, bin_days=days).delete(AGENT, session, soft=True)
     monkeypatch.setattr(journal, "stamp_now", lambda: "2999-01-01T00:00:00.000Z")
     talk = RelayConversation(store, idle_seconds=0.01)
     talk.open()
@@ -123,7 +123,7 @@ def test_the_bin_is_emptied_in_idle_minutes(store: Both, monkeypatch: pytest.Mon
     assert len(store.layout.list_soft_deleted_names(AGENT)) == 1
 
 
-def test_a_relay_without_an_idle_time_compresses_nothing(store: Both, cold: Path) -> None:
+def test_a_relay_without_an_idle_time_compresses_nothing(store: WholeStore, cold: Path) -> None:
     talk = RelayConversation(store)
     talk.open()
     talk.turn("one")
@@ -173,7 +173,7 @@ def idle() -> Iterator[Idle]:
 
 
 @pytest.fixture
-def two_cold(store: Both) -> list[Path]:
+def two_cold(store: WholeStore) -> list[Path]:
     """Two cold transcripts, in the order in which they are compressed."""
     return sorted(_made_cold(store, session) for session in ("one", "two"))
 
@@ -182,7 +182,7 @@ def is_under_way(path: Path) -> bool:
     return unfinished_path(compressed_path(path)).exists()
 
 
-def test_nothing_is_compressed_while_a_replay_runs(idle: Idle, store: Both, two_cold: list[Path]) -> None:
+def test_nothing_is_compressed_while_a_replay_runs(idle: Idle, store: WholeStore, two_cold: list[Path]) -> None:
     ended = threading.Event()
     idle(store.root, SOON, lambda: not ended.is_set())
     for _ in range(10):
@@ -192,7 +192,7 @@ def test_nothing_is_compressed_while_a_replay_runs(idle: Idle, store: Both, two_
     until(lambda: not any(path.exists() for path in two_cold))
 
 
-def test_a_line_ends_the_running_compression(idle: Idle, store: Both, two_cold: list[Path]) -> None:
+def test_a_line_ends_the_running_compression(idle: Idle, store: WholeStore, two_cold: list[Path]) -> None:
     with Layout(store.root).get_journal(AGENT).lock():  # it can begin, but not end
         running = idle(store.root)
         until(lambda: is_under_way(two_cold[0]))
@@ -203,7 +203,7 @@ def test_a_line_ends_the_running_compression(idle: Idle, store: Both, two_cold: 
     assert two_cold[1].exists()
 
 
-def test_a_meaningless_line_of_the_editor_ends_the_running_compression(store: Both, two_cold: list[Path]) -> None:
+def test_a_meaningless_line_of_the_editor_ends_the_running_compression(store: WholeStore, two_cold: list[Path]) -> None:
     talk = RelayConversation(store, idle_seconds=SOON)
     with Layout(store.root).get_journal(AGENT).lock():
         until(lambda: is_under_way(two_cold[0]))

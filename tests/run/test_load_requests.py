@@ -11,7 +11,7 @@ from acp_proxy.proxy.capabilities import STORE, Modes
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.store.store import Store
 from acp_proxy.transcript.reader import AlikeLines, Line, Reading
-from tests.recording.notes import full_disk
+from tests.recording.recorder_harness import full_disk
 from tests.run.sides import SECONDS, SETTINGS, RelayConversation, chunk
 
 NOT_FOUND, CANCELLED = -32002, -32800

@@ -23,7 +23,7 @@ from acp_proxy.store.index import Page
 from acp_proxy.store.store import Store
 from tests.client import until
 from tests.pipes import MORE_THAN_A_PIPE_HOLDS
-from tests.recording.notes import full_disk
+from tests.recording.recorder_harness import full_disk
 from tests.run.sides import SECONDS, SETTINGS, RelayConversation, chunk, is_complete
 
 
@@ -47,7 +47,7 @@ def test_a_gap_at_the_end_is_noted_before_we_end(talk: RelayConversation) -> Non
         talk.editor.hear(**chunk("lost"))
         talk.ask("session/list", {})  # waits for what has been forwarded
     talk.end()
-    assert talk.told() == ["opened", "one", "gap"]
+    assert talk.transcript_items() == ["opened", "one", "gap"]
     assert not is_complete(talk)
 
 
@@ -100,7 +100,7 @@ def test_a_bug_in_the_check_of_a_meaningless_line_is_a_warning_and_the_line_is_d
 
     monkeypatch.setattr(PassThrough, "handle_simple_lines", stumbles)
     talk.turn("stumble")
-    assert talk.told() == ["opened", "stumble"]
+    assert talk.transcript_items() == ["opened", "stumble"]
     assert len(talk.warnings) == 1
 
 
@@ -132,7 +132,7 @@ def test_a_bug_in_deciding_is_a_warning_and_the_lines_pass_unchanged(tmp_path: P
     talk.editor.hear(method="session/trip")
     assert odd in talk.editor.lines
     talk.turn("afterwards")
-    assert talk.told() == ["opened", "afterwards"]
+    assert talk.transcript_items() == ["opened", "afterwards"]
     assert len(talk.warnings) == 2
     talk.end()
 
@@ -149,7 +149,7 @@ def test_a_bug_in_a_look_up_is_a_warning_and_the_load_is_answered(
     assert answer["error"]["code"] == -32603
     assert talk.warnings == ["internal error: ValueError: stumbled"]
     talk.turn("afterwards")
-    assert talk.told() == ["opened", "one", "afterwards"]
+    assert talk.transcript_items() == ["opened", "one", "afterwards"]
 
 
 # Limits on memory.
@@ -168,7 +168,7 @@ def test_an_agent_is_not_read_while_too_much_is_held_for_a_replay(
     talk.agent.say(chunk("w" * 1000))
     until(lambda: talk.relay.pauses_agent)
     talk.agent.say(chunk("afterwards"))
-    assert select.select([talk.agent.heard_from], [], [], SECONDS)[0]
+    assert select.select([talk.agent.relay_reads_from], [], [], SECONDS)[0]
     talk.editor.reads_on.set()
     talk.editor.hear(**chunk("afterwards"))
     assert not talk.relay.pauses_agent
@@ -285,7 +285,7 @@ def test_when_the_agent_ends_open_requests_are_answered_and_the_prompt_is_record
     assert talk.relay.agent.ended.wait(SECONDS)
     talk.relay.finish("agent exited with status 17")
     assert talk.editor.hear(id="p")["error"] == {"code": -32603, "message": "agent exited with status 17"}
-    assert talk.told() == ["opened", "one", "failed"]
+    assert talk.transcript_items() == ["opened", "one", "failed"]
     talk.editor.end()
     assert talk.relay.client.ended.wait(SECONDS)
     talk.relay.finish_work(SECONDS)
@@ -373,7 +373,7 @@ def test_a_line_beyond_the_limit_passes_and_is_a_gap_and_a_warning(
     talk.agent.say(long[900:])
     talk.turn("two")
     assert long in talk.editor.lines
-    assert talk.told() == ["opened", "one", "gap", "two"]
+    assert talk.transcript_items() == ["opened", "one", "gap", "two"]
     assert not is_complete(talk)
     assert len(talk.warnings) == 1
 

@@ -19,15 +19,19 @@ from acp_proxy.run.replay_thread import ReplayThread
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.reader import Reading
 from tests.pipes import held_by, make_hold, needs_wide_pipes
-from tests.store import talk
+from tests.store import transcript_lines
 
 SECONDS = 20.0
 OWN_RUN = "run002"
 WANTED = StartReplay(RequestId("1"))
 WORDS = [f" word{number}" for number in range(300)]
-ANSWER = [talk.said(word) for word in WORDS]
-TERMINAL = talk.update("tool_call", toolCallId="t", title="T", content=[{"type": "terminal", "terminalId": "1"}])
-LACKED = talk.update("agent_message_chunk", content={"type": "text", "text": "What we lack."}, messageId="m")
+ANSWER = [transcript_lines.said(word) for word in WORDS]
+TERMINAL = transcript_lines.update(
+    "tool_call", toolCallId="t", title="T", content=[{"type": "terminal", "terminalId": "1"}]
+)
+LACKED = transcript_lines.update(
+    "agent_message_chunk", content={"type": "text", "text": "What we lack."}, messageId="m"
+)
 
 
 @pytest.fixture
@@ -50,13 +54,15 @@ def replay_of(
         ended.append(what)
         return not (what.is_unread and must_compare_again)
 
-    return ReplayThread(talk.SESSION, Reading(path), to_client, end, warnings.append, run=OWN_RUN, mode=mode)
+    return ReplayThread(
+        transcript_lines.SESSION, Reading(path), to_client, end, warnings.append, run=OWN_RUN, mode=mode
+    )
 
 
 def replayed(
     path: Path, lines: list[bytes], mode: Mode, wanted: StartReplay = WANTED, *, must_compare_again: bool = False
 ) -> tuple[list[bytes], ReplayEnded]:
-    path.write_bytes(file_format.encode_header(talk.header()) + b"".join(lines))
+    path.write_bytes(file_format.encode_header(transcript_lines.header()) + b"".join(lines))
     reads, writes = os.pipe()
     heard: list[bytes] = []
 
@@ -87,7 +93,7 @@ def compared_with(theirs: list[bytes]) -> StartReplay:
 
 
 def test_every_update_is_replayed_with_its_own_bytes(path: Path) -> None:
-    heard, ended = replayed(path, [talk.prompt("q"), *ANSWER, talk.answer()], "full")
+    heard, ended = replayed(path, [transcript_lines.prompt("q"), *ANSWER, transcript_lines.answer()], "full")
     assert heard[1:] == messages(ANSWER)
     assert ended.decision.rule is Rule.NOTHING_REPLAYED
 
@@ -95,11 +101,13 @@ def test_every_update_is_replayed_with_its_own_bytes(path: Path) -> None:
 @pytest.mark.parametrize("before", [[], [TERMINAL]], ids=["at once", "held back for a terminal"])
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_the_agents_replay_in_pieces_is_found_in_the_transcript(path: Path, mode: Mode, before: list[bytes]) -> None:
-    ours = [talk.prompt("q"), *before, *ANSWER, talk.answer()]
+    ours = [transcript_lines.prompt("q"), *before, *ANSWER, transcript_lines.answer()]
     heard, _ = replayed(path, ours, mode)
     again, ended = replayed(path, ours, mode, compared_with(messages(ANSWER[3:30])))
     assert (again, ended.decision.rule) == (heard, Rule.LESS)
-    theirs = messages([talk.update("user_message_chunk", content={"type": "text", "text": "q"}), *before, *ANSWER])
+    theirs = messages(
+        [transcript_lines.update("user_message_chunk", content={"type": "text", "text": "q"}), *before, *ANSWER]
+    )
     again, ended = replayed(path, ours, mode, compared_with(theirs))
     assert (again, ended.decision.rule) == ([], Rule.SAME)
     again, ended = replayed(path, ours, mode, compared_with(messages([LACKED, *ANSWER])))
@@ -110,7 +118,7 @@ def test_the_agents_replay_in_pieces_is_found_in_the_transcript(path: Path, mode
 def test_a_replay_is_compared_only_if_something_that_waits_may_repeat_it(
     path: Path, *, must_compare_again: bool
 ) -> None:
-    ours = [talk.prompt("q"), *ANSWER, talk.answer()]
+    ours = [transcript_lines.prompt("q"), *ANSWER, transcript_lines.answer()]
     heard, ended = replayed(path, ours, "full", must_compare_again=must_compare_again)
     assert heard[1:] == messages(ANSWER)
     assert (ended.decision.rule, ended.is_unread) == (Rule.NOTHING_REPLAYED, not must_compare_again)
@@ -119,7 +127,7 @@ def test_a_replay_is_compared_only_if_something_that_waits_may_repeat_it(
 
 @pytest.mark.parametrize("must_compare_again", [False, True])
 def test_a_replay_that_is_not_shown_is_compared_if_something_waits(path: Path, *, must_compare_again: bool) -> None:
-    ours = [talk.prompt("q"), *ANSWER, talk.answer()]
+    ours = [transcript_lines.prompt("q"), *ANSWER, transcript_lines.answer()]
     wanted = replace(WANTED, shows_replay=False, fixed_rule=Rule.ASKED_FOR)
     heard, ended = replayed(path, ours, "full", wanted, must_compare_again=must_compare_again)
     assert heard == []
@@ -127,7 +135,7 @@ def test_a_replay_that_is_not_shown_is_compared_if_something_waits(path: Path, *
 
 
 def test_a_given_rule_is_not_decided_again(path: Path) -> None:
-    ours = [talk.prompt("q"), *ANSWER, talk.answer()]
+    ours = [transcript_lines.prompt("q"), *ANSWER, transcript_lines.answer()]
     wanted = replace(compared_with(messages([LACKED, *ANSWER])), fixed_rule=Rule.ASKED_FOR)
     heard, ended = replayed(path, ours, "full", wanted)
     assert (heard[1:], ended.decision.rule) == (messages(ANSWER), Rule.ASKED_FOR)
@@ -137,7 +145,7 @@ def test_a_given_rule_is_not_decided_again(path: Path) -> None:
 def test_a_replay_that_is_not_shown_is_still_compared(path: Path, mode: Mode) -> None:
     new = messages([LACKED])
     wanted = replace(compared_with(messages(ANSWER) + new), shows_replay=False, fixed_rule=Rule.ASKED_FOR)
-    heard, ended = replayed(path, [talk.prompt("q"), *ANSWER, talk.answer()], mode, wanted)
+    heard, ended = replayed(path, [transcript_lines.prompt("q"), *ANSWER, transcript_lines.answer()], mode, wanted)
     assert (heard, ended.states) == ([], [])
     assert ended.comparison is not None
     assert ended.comparison.split_tail()[0] == new
@@ -145,7 +153,7 @@ def test_a_replay_that_is_not_shown_is_still_compared(path: Path, mode: Mode) ->
 
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
-    ours = [talk.prompt("q"), TERMINAL, *ANSWER, talk.answer()]
+    ours = [transcript_lines.prompt("q"), TERMINAL, *ANSWER, transcript_lines.answer()]
     heard, ended = replayed(path, ours, mode, replace(WANTED, makes_record=True, fixed_rule=Rule.HANDED_OVER))
     assert "".join(WORDS) in ended.record
     assert ended.record == make_record(heard)
@@ -153,7 +161,13 @@ def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
 
 def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> None:
     """A prompt of another process may have the same id."""
-    ours = [talk.prompt("q"), *ANSWER, talk.answer(), talk.prompt("again", run=OWN_RUN), talk.said("never said")]
+    ours = [
+        transcript_lines.prompt("q"),
+        *ANSWER,
+        transcript_lines.answer(),
+        transcript_lines.prompt("again", run=OWN_RUN),
+        transcript_lines.said("never said"),
+    ]
     wanted = replace(WANTED, makes_record=True, fixed_rule=Rule.HANDED_OVER, shows_replay=False, before=RequestId("1"))
     heard, ended = replayed(path, ours, "compact", wanted)
     assert heard == []
@@ -164,7 +178,7 @@ def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> Non
 
 @pytest.mark.parametrize(("titles", "told"), [(True, ["q"]), (False, [])])
 def test_the_title_made_from_prompts_is_sent_if_the_list_shows_it(path: Path, *, titles: bool, told: list[str]) -> None:
-    ours = [talk.prompt("q"), *ANSWER, talk.answer()]
+    ours = [transcript_lines.prompt("q"), *ANSWER, transcript_lines.answer()]
     _, ended = replayed(path, ours, "compact", replace(WANTED, titles=titles))
     updates = [json.loads(state)["params"]["update"] for state in ended.states]
     assert [update["title"] for update in updates if "title" in update] == told
@@ -173,7 +187,7 @@ def test_the_title_made_from_prompts_is_sent_if_the_list_shows_it(path: Path, *,
 @needs_wide_pipes
 @pytest.mark.parametrize(("words", "is_widened"), [(10, False), (WIDE // 100, True)])
 def test_a_long_replay_enlarges_the_pipe(path: Path, words: int, is_widened: bool) -> None:
-    path.write_bytes(file_format.encode_header(talk.header()) + talk.said("word") * words)
+    path.write_bytes(file_format.encode_header(transcript_lines.header()) + transcript_lines.said("word") * words)
     reads, writes = os.pipe()
     make_hold(writes, before := 64 * 1024)
     with open(reads, "rb") as heard:

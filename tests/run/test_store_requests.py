@@ -52,7 +52,7 @@ def begun(store: Store, version: int = 2) -> RelayConversation:
     return talk
 
 
-def listed(talk: RelayConversation, *rows: Any) -> Any:
+def amended(talk: RelayConversation, *rows: Any) -> Any:
     return talk.exchange("session/list", {}, {"sessions": list(rows)})["result"]["sessions"]
 
 
@@ -60,8 +60,8 @@ def test_sessions_without_a_title_get_the_indexs_with_one_question_a_page(tmp_pa
     store = AskedStore(tmp_path / "store")
     talk = begun(store)
     unknown = {"sessionId": "unknown", "cwd": "/project"}
-    assert listed(talk, UNTITLED, TITLED, unknown) == [{**UNTITLED, "title": "mend it"}, TITLED, unknown]
-    assert listed(talk, TITLED) == [TITLED]
+    assert amended(talk, UNTITLED, TITLED, unknown) == [{**UNTITLED, "title": "mend it"}, TITLED, unknown]
+    assert amended(talk, TITLED) == [TITLED]
     assert store.asked == [["s", "unknown"]]
     talk.end()
 
@@ -69,14 +69,14 @@ def test_sessions_without_a_title_get_the_indexs_with_one_question_a_page(tmp_pa
 def test_the_users_title_wins(tmp_path: Path) -> None:
     talk = begun(Store(tmp_path / "store"))
     talk.store.set_title(talk.recorder.agent, "s", "Mine")
-    assert listed(talk, UNTITLED, TITLED) == [{**UNTITLED, "title": "Mine"}, TITLED]
+    assert amended(talk, UNTITLED, TITLED) == [{**UNTITLED, "title": "Mine"}, TITLED]
     talk.end()
 
 
 def test_in_version_1_nothing_is_asked_or_changed(tmp_path: Path) -> None:
     store = AskedStore(tmp_path / "store")
     talk = begun(store, version=1)
-    assert listed(talk, UNTITLED) == [UNTITLED]
+    assert amended(talk, UNTITLED) == [UNTITLED]
     assert store.asked == []
     talk.end()
 
@@ -85,7 +85,7 @@ def test_in_version_1_nothing_is_asked_or_changed(tmp_path: Path) -> None:
 def test_an_index_that_fails_or_hangs_leaves_the_list_as_it_is(tmp_path: Path, make: type[Store]) -> None:
     store = make(tmp_path / "store")
     talk = begun(store)
-    assert listed(talk, UNTITLED) == [UNTITLED]
+    assert amended(talk, UNTITLED) == [UNTITLED]
     if isinstance(store, SlowStore):
         store.goes_on.set()
     talk.end()

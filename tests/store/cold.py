@@ -6,33 +6,33 @@ from pathlib import Path
 from acp_proxy.store.compress import CompressionOptions, CompressionResult
 from acp_proxy.transcript.file_names import compressed_path, file_name
 from acp_proxy.transcript.reader import Reading
-from tests.store import talk
-from tests.stored import Both
+from tests.store import transcript_lines
+from tests.stored import WholeStore
 
 AGENT = "agent"
 AT_ONCE = CompressionOptions(min_size=1, older_than=0.0)
 
 
-def kept(store: Both, session: str = talk.SESSION, chunks: int = 2000, text: str = "word") -> Path:
+def kept(store: WholeStore, session: str = transcript_lines.SESSION, chunks: int = 2000, text: str = "word") -> Path:
     """Record a session with one turn of so many chunks, and index it. Its path."""
-    lines = [talk.prompt("hello", session=session)]
-    lines += [talk.said(f" {text}{number}", session=session) for number in range(chunks)]
-    talk.keep(store, AGENT, session, *lines, talk.answer())
+    lines = [transcript_lines.prompt("hello", session=session)]
+    lines += [transcript_lines.said(f" {text}{number}", session=session) for number in range(chunks)]
+    transcript_lines.keep(store, AGENT, session, *lines, transcript_lines.answer())
     store.list_all()
     return path(store, session)
 
 
-def path(store: Both, session: str = talk.SESSION) -> Path:
+def path(store: WholeStore, session: str = transcript_lines.SESSION) -> Path:
     return store.root / "transcripts" / AGENT / f"{file_name(session)}.jsonl"
 
 
 def compress(
-    store: Both, session: str = talk.SESSION, options: CompressionOptions = AT_ONCE
+    store: WholeStore, session: str = transcript_lines.SESSION, options: CompressionOptions = AT_ONCE
 ) -> CompressionResult | None:
     return store.compress(AGENT, file_name(session), options)
 
 
-def compressed_now(store: Both, session: str = talk.SESSION) -> Path:
+def compressed_now(store: WholeStore, session: str = transcript_lines.SESSION) -> Path:
     """Compress a session's transcript; the path of the compressed file."""
     assert compress(store, session) is not None
     assert not path(store, session).exists()

@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.store import folder_changes
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.store.shelf import Shelf
-from tests.store.talk import answer, prompt
+from tests.store.transcript_lines import answer, prompt
 from tests.store.writing import AGENT
-from tests.stored import Both
+from tests.stored import WholeStore
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
 
 
 @pytest.fixture
-def parent(store: Both) -> Both:
+def parent(store: WholeStore) -> WholeStore:
     """A store with the session "p"."""
-    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    transcript_lines.keep(store, AGENT, "p", prompt("one", session="p"), answer())
     return store

@@ -9,13 +9,13 @@ from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_names import file_name, fork_path
 from acp_proxy.transcript.reader import Reading
-from tests.store import talk
-from tests.store.talk import answer, prompt
+from tests.store import transcript_lines
+from tests.store.transcript_lines import answer, prompt
 from tests.store.writing import AGENT
 
 
 def fork(store: Store, parent: str, session: str, *lines: bytes, at: int = 1) -> None:
-    header = talk.header(session, cwd="/elsewhere", at=at, origin=file_format.PARTIAL)
+    header = transcript_lines.header(session, cwd="/elsewhere", at=at, origin=file_format.PARTIAL)
     transcript = store.open_to_append(AGENT, header, fresh=False, parent=parent)
     store.mark(AGENT, session)
     transcript.append(b"".join(lines))
@@ -50,7 +50,7 @@ def is_complete(store: Store, session: str) -> bool:
 
 
 def begun(store: Store, parent: str = "p", session: str = "f", *, until: int | None = None) -> Transcript:
-    header = talk.header(session, at=1, origin=file_format.PARTIAL)
+    header = transcript_lines.header(session, at=1, origin=file_format.PARTIAL)
     return store.open_to_append(AGENT, header, fresh=False, parent=parent, until=until)
 
 
@@ -62,16 +62,12 @@ def left_by_a_crash(store: Store, session: str = "f", *lines: bytes, parent: str
     with closing(Reading(store.layout.transcript_path(AGENT, file_name(parent)))) as source:
         assert source.header is not None
         created, size = source.header.created_at, source.size - source.entries_at
-    header = talk.header(session, at=1, forked_from=[parent])
+    header = transcript_lines.header(session, at=1, forked_from=[parent])
     note = {"type": "copied", "transcript": file_name(parent), "createdAt": created, "size": size}
-    head = file_format.encode_header(header) + file_format.encode_note(talk.time(1), "forked", note)
+    head = file_format.encode_header(header) + file_format.encode_note(transcript_lines.time(1), "forked", note)
     path = store.layout.transcript_path(AGENT, file_name(session))
     own = b"".join(lines) or prompt("two", session=session) + answer()
     fork_path(path).touch(mode=0o600)
     fork_path(path).write_bytes(head + b"\0" * size + own)
     store.mark(AGENT, session)
     return path
-
-
-def listed(store: Store) -> list[str]:
-    return sorted(row.session for row in store.list_page(AGENT, None, None, "").rows)

@@ -16,9 +16,9 @@ from acp_proxy.store.journal import DELETED, Journal
 from acp_proxy.tools.export.import_file import import_transcript
 from acp_proxy.transcript.appender import Transcript
 from tests.posix import resource
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.store.writing import AGENT, ROOT, SECONDS
-from tests.stored import Both
+from tests.stored import WholeStore
 
 _MORE_THAN_FIT = 10_000
 
@@ -58,16 +58,16 @@ def append(path: Path, size: int) -> None:
     transcript: Transcript | None = None
     with no_file_past(size):
         try:
-            begun = transcript = Transcript(path, talk.header())
+            begun = transcript = Transcript(path, transcript_lines.header())
         except OSError as problem:
             print("none", errno.errorcode[problem.errno or 0])
         else:
-            until_it_fails(lambda number: begun.append(talk.said(f"{number} ä")))
+            until_it_fails(lambda number: begun.append(transcript_lines.said(f"{number} ä")))
             for _ in range(3):  # still no room
                 with contextlib.suppress(OSError):
-                    begun.append(talk.said("never"))
-    transcript = transcript or Transcript(path, talk.header())
-    transcript.append(talk.said("room again"))
+                    begun.append(transcript_lines.said("never"))
+    transcript = transcript or Transcript(path, transcript_lines.header())
+    transcript.append(transcript_lines.said("room again"))
     transcript.close()
 
 
@@ -75,20 +75,20 @@ def delete(path: Path, size: int) -> None:
     """Append numbered deletes to a journal until one fails, then one more once there is room."""
     journal = Journal(path)
     with no_file_past(size):
-        until_it_fails(lambda number: journal.append(DELETED, str(number), talk.time(number)))
-    journal.append(DELETED, "room again", talk.time(0))
+        until_it_fails(lambda number: journal.append(DELETED, str(number), transcript_lines.time(number)))
+    journal.append(DELETED, "room again", transcript_lines.time(0))
 
 
 def show(path: Path, size: int) -> None:
     """Print the sessions of a store."""
     with no_file_past(size):
-        for row in Both(path).list_page(AGENT, None, None, "").rows:
+        for row in WholeStore(path).list_page(AGENT, None, None, "").rows:
             print(row.session)
 
 
 def take_in(path: Path, size: int, *, as_stream: bool = False) -> None:
     """Import the file "exported.jsonl" beside a store."""
-    store = Both(path)
+    store = WholeStore(path)
     exported = path.parent / "exported.jsonl"
     with no_file_past(size), exported.open("rb") as stream:
         try:

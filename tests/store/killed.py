@@ -15,8 +15,8 @@ from typing import Any
 
 from acp_proxy.store.store import Store
 from acp_proxy.transcript import file_format
-from tests.store import talk
-from tests.store.talk import answer, prompt
+from tests.store import transcript_lines
+from tests.store.transcript_lines import answer, prompt
 from tests.store.writing import AGENT, ROOT, SECONDS
 
 _CHANGING = ("write", "pwrite", "copy_file_range", "truncate", "link", "unlink", "rename", "replace", "fsync", "mkdir")
@@ -46,7 +46,7 @@ def forking(folder: Path) -> Iterator[Killed]:
 
 def fork(store: Store, keeps: Callable[[str], None]) -> None:
     transcript = store.open_to_append(
-        AGENT, talk.header("f", at=1, origin=file_format.PARTIAL), fresh=False, parent="p"
+        AGENT, transcript_lines.header("f", at=1, origin=file_format.PARTIAL), fresh=False, parent="p"
     )
     for words in OWN:
         transcript.append(prompt(words, session="f") + answer())
@@ -91,7 +91,7 @@ def main() -> None:
     while not got_through:
         number += 1
         root = folder / str(number)
-        talk.keep(Store(root), AGENT, "p", *(prompt(words, session="p") for words in PARENTS))
+        transcript_lines.keep(Store(root), AGENT, "p", *(prompt(words, session="p") for words in PARENTS))
         heard, said = os.pipe()
         process = os.fork()
         if not process:

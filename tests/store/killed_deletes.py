@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from acp_proxy.store.layout import Layout
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.store.killed import kill_before
 from tests.store.writing import AGENT, ROOT, SECONDS
-from tests.stored import Both
+from tests.stored import WholeStore
 
 SECRET = "secret"
 """Is in the transcript, the title and the backup of the only session whose fate is tried."""
@@ -27,32 +27,32 @@ def deleting(folder: Path, case: str) -> Iterator[Path]:
     yield from (Path(line) for line in done.stdout.decode().splitlines())
 
 
-def _remove(store: Both, *, soft: bool = False) -> None:
+def _remove(store: WholeStore, *, soft: bool = False) -> None:
     [row] = [row for row in store.list_all() if SECRET in (row.title or "")]
     store.delete_listed(row, soft=soft)
 
 
-def _soft(store: Both) -> None:
+def _soft(store: WholeStore) -> None:
     _remove(store, soft=True)
 
 
-def _restore(store: Both) -> None:
+def _restore(store: WholeStore) -> None:
     store.restore(store.list_deleted()[0])
 
 
-def _remove_kept(store: Both) -> None:
+def _remove_kept(store: WholeStore) -> None:
     store.delete_permanently(store.list_deleted()[0])
 
 
-def _newer(store: Both) -> None:
-    talk.keep(store, AGENT, "s", at=60)
+def _newer(store: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, "s", at=60)
 
 
-def _nothing(store: Both) -> None:
+def _nothing(store: WholeStore) -> None:
     pass
 
 
-_Step = Callable[[Both], None]
+_Step = Callable[[WholeStore], None]
 CASES: dict[str, tuple[_Step, _Step, _Step]] = {
     "hard": (_nothing, _nothing, _remove),
     "soft": (_nothing, _nothing, _soft),
@@ -68,11 +68,13 @@ CASES: dict[str, tuple[_Step, _Step, _Step]] = {
 
 
 def _made(root: Path, *steps: _Step) -> None:
-    store = Both(root)
-    talk.keep(store, AGENT, "s", talk.prompt(f"{SECRET} words", session="s") + talk.answer())
+    store = WholeStore(root)
+    transcript_lines.keep(
+        store, AGENT, "s", transcript_lines.prompt(f"{SECRET} words", session="s") + transcript_lines.answer()
+    )
     [row] = store.list_all()
     store.set_listed_title(row, f"{SECRET} title")
-    copy = Layout(root).backup_path(AGENT, row.name, talk.time(1))
+    copy = Layout(root).backup_path(AGENT, row.name, transcript_lines.time(1))
     copy.parent.mkdir(parents=True)
     copy.write_text(f"{SECRET} backup")
     for step in steps:
@@ -88,7 +90,7 @@ def main() -> None:
         _made(root, first, second)
         process = os.fork()
         if not process:
-            store = Both(root)
+            store = WholeStore(root)
             kill_before(number)
             last(store)
             os._exit(0)

@@ -8,9 +8,9 @@ from acp_proxy.protocol import acp
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.reader import Line, Reading
-from tests.store import talk
+from tests.store import transcript_lines
 
-HEADER = file_format.encode_header(talk.header())
+HEADER = file_format.encode_header(transcript_lines.header())
 
 
 @contextmanager

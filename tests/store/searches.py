@@ -5,37 +5,39 @@ from pathlib import Path
 from acp_proxy.tools.search import query
 from acp_proxy.tools.search.search import SearchRequest, SearchResult, search_store
 from acp_proxy.transcript.file_names import file_name
-from tests.store import talk
-from tests.store.talk import answer, prompt
+from tests.store import transcript_lines
+from tests.store.transcript_lines import answer, prompt
 from tests.store.writing import AGENT
-from tests.stored import Both, contents
+from tests.stored import WholeStore, contents
 
 SECRET = "z9q7x5w3v1t8r6p4n2"
 
 
-def keep(store: Both, session: str, *words: str, at: int = 0, agent: str = AGENT, cwd: str = talk.CWD) -> None:
+def keep(
+    store: WholeStore, session: str, *words: str, at: int = 0, agent: str = AGENT, cwd: str = transcript_lines.CWD
+) -> None:
     """Record a session with a turn for each prompt, a minute apart."""
     lines = [
         line
         for number, text in enumerate(words)
         for line in (prompt(text, at=at + 60 * number, session=session), answer(at=at + 60 * number))
     ]
-    talk.keep(store, agent, session, *lines, at=at, cwd=cwd)
+    transcript_lines.keep(store, agent, session, *lines, at=at, cwd=cwd)
 
 
-def append(store: Both, session: str, *lines: bytes) -> None:
-    transcript = store.open_to_append(AGENT, talk.header(session), fresh=False)
+def append(store: WholeStore, session: str, *lines: bytes) -> None:
+    transcript = store.open_to_append(AGENT, transcript_lines.header(session), fresh=False)
     store.mark(AGENT, session)
     transcript.append(b"".join(lines))
     transcript.close()
 
 
-def search(store: Both, *words: str, agents: tuple[str, ...] | None = None, **wanted: object) -> SearchResult:
+def search(store: WholeStore, *words: str, agents: tuple[str, ...] | None = None, **wanted: object) -> SearchResult:
     chosen = store.list_agents() if agents is None else agents
     return search_store(store, SearchRequest(query.make_query(words), chosen, **wanted))  # type: ignore[arg-type]
 
 
-def found(store: Both, *words: str, **wanted: object) -> list[tuple[str, list[int]]]:
+def found(store: WholeStore, *words: str, **wanted: object) -> list[tuple[str, list[int]]]:
     return [(hit.session.session, hit.turns) for hit in search(store, *words, **wanted).hits]  # type: ignore[arg-type]
 
 
@@ -49,27 +51,27 @@ def left(root: Path, word: str = SECRET) -> list[str]:
     return [path.relative_to(root).as_posix() for path, data in contents(root) if half in data]
 
 
-def deleted(store: Both) -> None:
+def deleted(store: WholeStore) -> None:
     store.delete(AGENT, "s")
     store.remove_from_index(AGENT, "s")
 
 
-def removed(store: Both) -> None:
+def removed(store: WholeStore) -> None:
     [row] = [row for row in store.list_all() if row.session == "s"]
     store.delete_listed(row)
 
 
-def removed_by_hand(store: Both) -> None:
+def removed_by_hand(store: WholeStore) -> None:
     for path in (store.root / "transcripts" / AGENT).glob(f"{file_name('s')}.*"):
         path.unlink()
     store.mark(AGENT, "s")
     store.list_all()
 
 
-def deleted_by_a_process_that_then_died(store: Both) -> None:
+def deleted_by_a_process_that_then_died(store: WholeStore) -> None:
     known = store.layout.get_journal(AGENT)
-    known.append("deleted", "s", talk.time(0))
-    Both(store.root).list_all()
+    known.append("deleted", "s", transcript_lines.time(0))
+    WholeStore(store.root).list_all()
 
 
 DELETES = [deleted, removed, removed_by_hand, deleted_by_a_process_that_then_died]

@@ -9,8 +9,8 @@ from acp_proxy.tools.maintenance.verify import matches_index
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import Reading
-from tests.store import talk
-from tests.store.talk import answer, prompt
+from tests.store import transcript_lines
+from tests.store.transcript_lines import answer, prompt
 
 AGENT = "agent"
 
@@ -41,7 +41,7 @@ class Shelf:
             reading.close()
 
     def write(self, session: str, *lines: bytes, header: file_format.Header | None = None) -> bool:
-        header = header or talk.header(session)
+        header = header or transcript_lines.header(session)
         self.path(session).write_bytes(file_format.encode_header(header) + b"".join(lines))
         return self.add(session)
 
@@ -50,14 +50,14 @@ class Shelf:
             file.write(b"".join(lines))
         return self.add(session)
 
-    def session(self, session: str, *, at: int = 0, cwd: str | None = talk.CWD) -> None:
+    def session(self, session: str, *, at: int = 0, cwd: str | None = transcript_lines.CWD) -> None:
         """Write a session with one turn."""
-        self.write(session, prompt("x", at=at), answer(at=at), header=talk.header(session, cwd))
+        self.write(session, prompt("x", at=at), answer(at=at), header=transcript_lines.header(session, cwd))
 
     def page(self, cwd: str | None = None, cursor: str | None = None, size: int = 500) -> list[str]:
-        return [row.session for row in self.index.select_page(AGENT, cwd, cursor, talk.RUN, size).rows]
+        return [row.session for row in self.index.select_page(AGENT, cwd, cursor, transcript_lines.RUN, size).rows]
 
-    def row(self, session: str = talk.SESSION, run: str = talk.RUN) -> ListedSession:
+    def row(self, session: str = transcript_lines.SESSION, run: str = transcript_lines.RUN) -> ListedSession:
         [row] = [row for row in self.index.select_page(AGENT, None, None, run).rows if row.session == session]
         return row
 
@@ -68,7 +68,7 @@ class Shelf:
     def pages(self, size: int, cwd: str | None = None) -> Iterator[list[str]]:
         cursor = None
         while True:
-            page = self.index.select_page(AGENT, cwd, cursor, talk.RUN, size)
+            page = self.index.select_page(AGENT, cwd, cursor, transcript_lines.RUN, size)
             yield [row.session for row in page.rows]
             if page.next is None:
                 return

@@ -11,15 +11,15 @@ from acp_proxy.store.agent_folder import HEADERS_READ
 from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.store.store import Store
 from acp_proxy.transcript.file_names import compressed_path, file_name
-from tests.store import talk
+from tests.store import transcript_lines
 
 
 def keep(store: Store, told: str | None, command: str, session: str = "s") -> Path:
     """Record a session of an agent that sends this name, or none. The transcript's path."""
     agent = store.choose_agent(None, told, command)
-    header = replace(talk.header(session), agent={"id": agent, "name": told, "version": None})
+    header = replace(transcript_lines.header(session), agent={"id": agent, "name": told, "version": None})
     transcript = store.open_to_append(agent, header, fresh=True)
-    transcript.append(talk.prompt("hello", session=session) + talk.answer())
+    transcript.append(transcript_lines.prompt("hello", session=session) + transcript_lines.answer())
     transcript.close()
     return transcript.path
 
@@ -112,8 +112,8 @@ def test_only_a_few_of_many_transcripts_are_opened(store: Store, monkeypatch: py
 
 
 def test_the_folder_of_an_agents_name_wins_over_that_of_its_command(store: Store) -> None:
-    talk.keep(store, file_name("@scope/acme"), "s")
-    talk.keep(store, file_name("acme"), "s")
+    transcript_lines.keep(store, file_name("@scope/acme"), "s")
+    transcript_lines.keep(store, file_name("acme"), "s")
     assert store.choose_agent(None, "@scope/acme", "acme") == file_name("@scope/acme")
 
 

@@ -19,8 +19,8 @@ from acp_proxy.store import journal, soft_deleted
 from acp_proxy.store.index import ListedSession
 from acp_proxy.store.soft_deleted import DeletedSession
 from acp_proxy.transcript.file_names import name_before_delete
-from tests.store import talk
-from tests.stored import Both, contents
+from tests.store import transcript_lines
+from tests.stored import WholeStore, contents
 
 AGENT, DAY = "agent", timedelta(days=1)
 CHANGING = ("write", "unlink", "rename", "replace", "link", "mkdir")
@@ -68,7 +68,7 @@ class Bin(RuleBasedStateMachine):
         self.patches.enter_context(patch.object(journal, "stamp_now", self._stamp))
         self.patches.enter_context(patch.object(os, "fsync", lambda fd: None))  # nothing here loses its power
         self.root = Path(tempfile.mkdtemp())
-        self.store = Both(self.root)
+        self.store = WholeStore(self.root)
         self.live, self.gone = set[str](), set[str]()
         self.kept: dict[str, datetime | None] = {}
         self.count = 0
@@ -81,7 +81,7 @@ class Bin(RuleBasedStateMachine):
         self.now += timedelta(milliseconds=1)
         return f"{self.now:%Y-%m-%dT%H:%M:%S}.{self.now.microsecond // 1000:03}Z"
 
-    def _store(self, days: int | None = None) -> Both:
+    def _store(self, days: int | None = None) -> WholeStore:
         """The store, as a process with this setting has it."""
         self.store.layout.bin_days = days
         return self.store
@@ -89,7 +89,7 @@ class Bin(RuleBasedStateMachine):
     def _reopen(self, kill: int | None) -> None:
         """After a kill, another process goes on."""
         if kill is not None:
-            self.store = Both(self.root)
+            self.store = WholeStore(self.root)
 
     def _words_on_disk(self) -> set[str]:
         data = b"".join(
@@ -111,7 +111,13 @@ class Bin(RuleBasedStateMachine):
         words = f"words {self.count:04}"
         store = self._store()
         store.lift_delete(AGENT, session)
-        talk.keep(store, AGENT, session, talk.prompt(words, session=session) + talk.answer(), at=self.count)
+        transcript_lines.keep(
+            store,
+            AGENT,
+            session,
+            transcript_lines.prompt(words, session=session) + transcript_lines.answer(),
+            at=self.count,
+        )
         self.live.add(words)
 
     def _choose(self, pick: int) -> ListedSession:
@@ -201,26 +207,30 @@ def test_nothing_comes_back_that_was_removed_and_nothing_is_removed_early() -> N
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Both:
-    return Both(tmp_path / "store", bin_days=30)
+def store(tmp_path: Path) -> WholeStore:
+    return WholeStore(tmp_path / "store", bin_days=30)
 
 
-def _delete(store: Both, session: str) -> None:
-    talk.keep(store, AGENT, session)
+def _delete(store: WholeStore, session: str) -> None:
+    transcript_lines.keep(store, AGENT, session)
     store.delete(AGENT, session, soft=True)
 
 
-def test_another_setting_later_changes_nothing_about_an_earlier_delete(store: Both) -> None:
+def test_another_setting_later_changes_nothing_about_an_earlier_delete(store: WholeStore) -> None:
     _delete(store, "s")
-    Both(store.root, bin_days=0).empty_bin()
+    WholeStore(store.root, bin_days=0).empty_bin()
     assert [each.session for each in store.list_deleted()] == ["s"]
 
 
-def test_what_is_removed_leaves_no_backup_title_or_search_table(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
-    talk.keep(store, AGENT, "s", talk.prompt("secret words", session="s") + talk.answer())
+def test_what_is_removed_leaves_no_backup_title_or_search_table(
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transcript_lines.keep(
+        store, AGENT, "s", transcript_lines.prompt("secret words", session="s") + transcript_lines.answer()
+    )
     [row] = store.list_all()
     store.set_listed_title(row, "secret title")
-    backup = store.layout.backup_path(AGENT, row.name, talk.time(1))
+    backup = store.layout.backup_path(AGENT, row.name, transcript_lines.time(1))
     backup.parent.mkdir(parents=True)
     backup.write_text("secret backup")
     store.delete_listed(row, soft=True)
@@ -229,9 +239,9 @@ def test_what_is_removed_leaves_no_backup_title_or_search_table(store: Both, mon
     assert not any(b"secret" in data for _, data in contents(store.root))
 
 
-def test_a_session_that_somebody_has_open_is_removed_later(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
-    talk.keep(store, AGENT, "s")
-    opened = store.open_to_append(AGENT, talk.header("s"), fresh=False)
+def test_a_session_that_somebody_has_open_is_removed_later(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    transcript_lines.keep(store, AGENT, "s")
+    opened = store.open_to_append(AGENT, transcript_lines.header("s"), fresh=False)
     store.delete(AGENT, "s", soft=True)
     monkeypatch.setattr(journal, "stamp_now", lambda: "2999-01-01T00:00:00.000Z")
     store.empty_bin()
@@ -242,7 +252,7 @@ def test_a_session_that_somebody_has_open_is_removed_later(store: Both, monkeypa
     assert store.layout.list_soft_deleted_names(AGENT) == []
 
 
-def test_an_older_version_skips_what_it_does_not_know_of_a_delete(store: Both) -> None:
+def test_an_older_version_skips_what_it_does_not_know_of_a_delete(store: WholeStore) -> None:
     _delete(store, "s")
     [line] = store.layout.transcript_path(AGENT, "state").read_bytes().splitlines()
     [event] = journal.find_events(line)

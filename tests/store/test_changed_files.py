@@ -15,36 +15,36 @@ from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.store.index import Index
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.transcript.file_names import compressed_path, file_name
-from tests.store import talk
-from tests.store.talk import answer, prompt, said
-from tests.stored import Both
+from tests.store import transcript_lines
+from tests.store.transcript_lines import answer, prompt, said
+from tests.stored import WholeStore
 
 AGENT = "agent"
 _touched: list[list[str]] = []
 """The list that collects opened paths, or None."""
 
 
-def listed(store: Both) -> list[str]:
+def listed_anew(store: WholeStore) -> list[str]:
     """The sessions in the list for an editor, by a new process. The list for users must be the same."""
-    served = [row.session for row in Both(store.root).list_page(AGENT, None, None, talk.RUN).rows]
-    assert [row.session for row in Both(store.root).list_newest(AGENT)] == served
+    served = [row.session for row in WholeStore(store.root).list_page(AGENT, None, None, transcript_lines.RUN).rows]
+    assert [row.session for row in WholeStore(store.root).list_newest(AGENT)] == served
     return served
 
 
-def path_of(store: Both, session: str) -> Path:
+def path_of(store: WholeStore, session: str) -> Path:
     return store.root / "transcripts" / AGENT / f"{file_name(session)}.jsonl"
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> Both:
+def other(tmp_path: Path) -> WholeStore:
     """The store of another machine, with three sessions."""
-    other = Both(tmp_path / "other")
+    other = WholeStore(tmp_path / "other")
     for at, session in enumerate(("a", "b", "c")):
-        talk.keep(other, AGENT, session, at=at)
+        transcript_lines.keep(other, AGENT, session, at=at)
     return other
 
 
-def sent(other: Both, store: Both, session: str) -> None:
+def sent(other: WholeStore, store: WholeStore, session: str) -> None:
     """Copy a transcript like rsync: beside the old file, then in its place, with its times."""
     path = path_of(store, session)
     path.parent.mkdir(exist_ok=True)
@@ -78,96 +78,96 @@ def looked_at(folder: Path) -> Iterator[list[str]]:
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_copied_transcript_is_in_the_next_list(store: Both, other: Both) -> None:
-    talk.keep(store, AGENT, "own")
-    assert listed(store) == ["own"]
+def test_a_copied_transcript_is_in_the_next_list(store: WholeStore, other: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, "own")
+    assert listed_anew(store) == ["own"]
     sent(other, store, "b")
-    assert listed(store) == ["b", "own"]
+    assert listed_anew(store) == ["b", "own"]
     sent(other, store, "c")
-    assert listed(store) == ["c", "b", "own"]
+    assert listed_anew(store) == ["c", "b", "own"]
     assert list(verify_store(store)) == []
 
 
-def test_a_copied_agent_is_in_the_next_list(store: Both, other: Both) -> None:
-    talk.keep(store, "another", "own")
+def test_a_copied_agent_is_in_the_next_list(store: WholeStore, other: WholeStore) -> None:
+    transcript_lines.keep(store, "another", "own")
     assert [row.session for row in store.list_all()] == ["own"]
     shutil.copytree(other.root / "transcripts" / AGENT, store.root / "transcripts" / AGENT)
     assert [row.session for row in store.list_all()] == ["c", "b", "own", "a"]
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_transcript_replaced_by_a_longer_one_is_in_the_next_list(store: Both, other: Both) -> None:
+def test_a_transcript_replaced_by_a_longer_one_is_in_the_next_list(store: WholeStore, other: WholeStore) -> None:
     for session in ("a", "b"):
         sent(other, store, session)
-    assert listed(store) == ["b", "a"]
-    talk.keep(other, AGENT, "a", prompt("more", at=7), said("yes", at=8), answer(at=9), fresh=False)
+    assert listed_anew(store) == ["b", "a"]
+    transcript_lines.keep(other, AGENT, "a", prompt("more", at=7), said("yes", at=8), answer(at=9), fresh=False)
     sent(other, store, "a")
-    [row, _] = store.list_page(AGENT, None, None, talk.RUN).rows
-    assert (row.session, row.prompts, row.updated) == ("a", 2, talk.time(9))
+    [row, _] = store.list_page(AGENT, None, None, transcript_lines.RUN).rows
+    assert (row.session, row.prompts, row.updated) == ("a", 2, transcript_lines.time(9))
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_transcript_removed_by_hand_is_not_listed(store: Both, other: Both) -> None:
+def test_a_transcript_removed_by_hand_is_not_listed(store: WholeStore, other: WholeStore) -> None:
     for session in ("a", "b", "c"):
         sent(other, store, session)
-    assert listed(store) == ["c", "b", "a"]
+    assert listed_anew(store) == ["c", "b", "a"]
     path_of(store, "b").unlink()
-    assert listed(store) == ["c", "a"]
+    assert listed_anew(store) == ["c", "a"]
     assert not store.is_indexed(AGENT, "b")
     shutil.rmtree(store.root / "transcripts" / AGENT)
-    assert listed(store) == []
+    assert listed_anew(store) == []
     assert not store.is_indexed(AGENT, "a")
 
 
 @pytest.mark.usefixtures("settled")
-def test_an_index_restored_from_a_backup_is_updated(store: Both, tmp_path: Path) -> None:
-    talk.keep(store, AGENT, "a")
-    assert listed(store) == ["a"]
+def test_an_index_restored_from_a_backup_is_updated(store: WholeStore, tmp_path: Path) -> None:
+    transcript_lines.keep(store, AGENT, "a")
+    assert listed_anew(store) == ["a"]
     index, backup = store.root / "index.sqlite3", tmp_path / "backup.sqlite3"
     with closing(sqlite3.connect(index)) as database:
         database.execute("VACUUM INTO ?", (str(backup),))
-    talk.keep(store, AGENT, "a", prompt("more", at=3), answer(at=3), fresh=False)
-    assert listed(store) == ["a"]
+    transcript_lines.keep(store, AGENT, "a", prompt("more", at=3), answer(at=3), fresh=False)
+    assert listed_anew(store) == ["a"]
     put_back(Path(shutil.copy(backup, tmp_path / "copy")), index)  # the folder's times in it are still correct
-    [row] = Both(store.root).list_page(AGENT, None, None, talk.RUN).rows
+    [row] = WholeStore(store.root).list_page(AGENT, None, None, transcript_lines.RUN).rows
     assert row.prompts == 2
-    talk.keep(store, AGENT, "b", at=5)
-    assert listed(store) == ["b", "a"]
+    transcript_lines.keep(store, AGENT, "b", at=5)
+    assert listed_anew(store) == ["b", "a"]
     put_back(backup, index)
-    assert listed(store) == ["b", "a"]
+    assert listed_anew(store) == ["b", "a"]
 
 
 @pytest.mark.usefixtures("settled")
-def test_an_unchanged_folder_is_not_read(store: Both, other: Both) -> None:
+def test_an_unchanged_folder_is_not_read(store: WholeStore, other: WholeStore) -> None:
     for session in ("a", "b", "c"):
         sent(other, store, session)
-    talk.keep(store, AGENT, "own")
+    transcript_lines.keep(store, AGENT, "own")
     assert store.compress(AGENT, file_name("c"), CompressionOptions(min_size=1, older_than=0.0)) is not None
     assert compressed_path(path_of(store, "c")).exists()
-    before = listed(store)
+    before = listed_anew(store)
     with looked_at(store.root / "transcripts" / AGENT) as touched:
-        assert listed(store) == before
+        assert listed_anew(store) == before
     assert touched == []
     sent(other, store, "b")
     with looked_at(store.root / "transcripts" / AGENT) as touched:
-        assert listed(store) == before
+        assert listed_anew(store) == before
     assert touched == [str(store.root / "transcripts" / AGENT)]
 
 
 def test_a_transcript_copied_within_one_clock_tick_is_in_the_next_list(
-    store: Both, other: Both, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, other: WholeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = folder_changes._read_folder_state
     sent(other, store, "a")
     stands_still = state(store.layout, AGENT)
     monkeypatch.setattr(folder_changes, "_read_folder_state", lambda layout, agent: stands_still)
-    assert listed(store) == ["a"]
+    assert listed_anew(store) == ["a"]
     sent(other, store, "b")
-    assert listed(store) == ["b", "a"]
+    assert listed_anew(store) == ["b", "a"]
 
 
-def test_a_transcript_being_copied_is_read_until_it_is_whole(store: Both, other: Both) -> None:
-    talk.keep(other, AGENT, "a", prompt("more", at=7), said("yes", at=8), answer(at=9), fresh=False)
+def test_a_transcript_being_copied_is_read_until_it_is_whole(store: WholeStore, other: WholeStore) -> None:
+    transcript_lines.keep(other, AGENT, "a", prompt("more", at=7), said("yes", at=8), answer(at=9), fresh=False)
     whole = path_of(other, "a").read_bytes()
     half = whole.index(b"\n", len(whole) // 2) + 1
     path = path_of(store, "a")
@@ -175,18 +175,18 @@ def test_a_transcript_being_copied_is_read_until_it_is_whole(store: Both, other:
     path.write_bytes(whole[:half])
     long_ago = path.parent.stat().st_mtime - 60.0
     os.utime(path.parent, (long_ago, long_ago))
-    assert listed(store) == ["a"]
+    assert listed_anew(store) == ["a"]
     with path.open("ab") as file:
         file.write(whole[half:])
-    [row] = store.list_page(AGENT, None, None, talk.RUN).rows
+    [row] = store.list_page(AGENT, None, None, transcript_lines.RUN).rows
     assert (row.prompts, row.size) == (2, len(whole))
 
 
 @pytest.mark.usefixtures("settled")
 def test_a_row_removed_while_its_folder_is_read_comes_back(
-    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    talk.keep(store, AGENT, "s")
+    transcript_lines.keep(store, AGENT, "s")
     remember = Index.remember_folder
 
     def overtaken(index: Index, agent: str, seen: str, removals: int) -> None:
@@ -197,31 +197,31 @@ def test_a_row_removed_while_its_folder_is_read_comes_back(
 
     monkeypatch.setattr(Index, "remember_folder", overtaken)
     assert [row.session for row in store.list_all()] == []  # the row was removed before the query
-    assert listed(store) == ["s"]
+    assert listed_anew(store) == ["s"]
 
 
 @pytest.mark.usefixtures("settled")
 def test_reading_an_unchanged_folder_does_not_wait_for_a_writer_of_the_index(
-    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    talk.keep(store, AGENT, "s")
-    assert [row.session for row in store.list_page(AGENT, None, None, talk.RUN).rows] == ["s"]
+    transcript_lines.keep(store, AGENT, "s")
+    assert [row.session for row in store.list_page(AGENT, None, None, transcript_lines.RUN).rows] == ["s"]
     (root / "transcripts" / AGENT / "notes.txt").touch()
     asked: list[Path] = []
     monkeypatch.setattr(Index, "copy_from", lambda index, path: asked.append(path))
     with closing(sqlite3.connect(root / "index.sqlite3", isolation_level=None)) as writer:
         writer.execute("BEGIN IMMEDIATE")
-        assert [row.session for row in store.list_page(AGENT, None, None, talk.RUN).rows] == ["s"]
+        assert [row.session for row in store.list_page(AGENT, None, None, transcript_lines.RUN).rows] == ["s"]
     assert asked == []
-    assert listed(store) == ["s"]
+    assert listed_anew(store) == ["s"]
     with looked_at(root / "transcripts" / AGENT) as touched:
-        assert listed(store) == ["s"]
+        assert listed_anew(store) == ["s"]
     assert touched == []
 
 
-def test_a_read_only_store_shows_copied_transcripts(store: Both, other: Both) -> None:
+def test_a_read_only_store_shows_copied_transcripts(store: WholeStore, other: WholeStore) -> None:
     sent(other, store, "a")
-    reading = Both(store.root, make=False)
+    reading = WholeStore(store.root, make=False)
     reading.layout.is_only_read = True
     assert [row.session for row in reading.list_all()] == ["a"]
     sent(other, store, "b")

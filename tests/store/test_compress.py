@@ -14,18 +14,18 @@ from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_names import COMPRESSED_SUFFIX, compressed_path, file_name, unfinished_path
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.store.cold import AGENT, AT_ONCE, age, compress, compressed_now, content, kept, path
-from tests.stored import Both
+from tests.stored import WholeStore
 
 SECONDS = 20.0
 
 
-def files(store: Both) -> list[str]:
-    return sorted(at.name.removeprefix(file_name(talk.SESSION)) for at in path(store).parent.iterdir())
+def files(store: WholeStore) -> list[str]:
+    return sorted(at.name.removeprefix(file_name(transcript_lines.SESSION)) for at in path(store).parent.iterdir())
 
 
-def test_a_compressed_transcript_has_the_same_content_and_index_row(store: Both) -> None:
+def test_a_compressed_transcript_has_the_same_content_and_index_row(store: WholeStore) -> None:
     at = kept(store)
     before, rows, modified = at.read_bytes(), store.list_all(), at.stat().st_mtime_ns
     made = compress(store)
@@ -41,47 +41,47 @@ def test_a_compressed_transcript_has_the_same_content_and_index_row(store: Both)
     assert list(verify_store(store, (AGENT, at.stem))) == []
 
 
-def test_a_rebuilt_index_has_compressed_transcripts(store: Both) -> None:
+def test_a_rebuilt_index_has_compressed_transcripts(store: WholeStore) -> None:
     kept(store)
     rows = store.list_all()
     compressed_now(store)
     for part in store.root.glob("index.sqlite3*"):
         part.unlink()
-    assert Both(store.root).list_all() == rows
+    assert WholeStore(store.root).list_all() == rows
 
 
 @pytest.mark.parametrize("options", [CompressionOptions(older_than=0.0), CompressionOptions(min_size=1)])
-def test_small_and_recent_transcripts_are_not_compressed(store: Both, options: CompressionOptions) -> None:
+def test_small_and_recent_transcripts_are_not_compressed(store: WholeStore, options: CompressionOptions) -> None:
     at = kept(store, chunks=10)
     assert compress(store, options=options) is None
     age(at, 8)
     assert (compress(store, options=options) is None) == (options.min_size > 1)
 
 
-def test_a_transcript_with_a_mark_is_not_compressed(store: Both) -> None:
+def test_a_transcript_with_a_mark_is_not_compressed(store: WholeStore) -> None:
     kept(store)
-    store.mark(AGENT, talk.SESSION)
+    store.mark(AGENT, transcript_lines.SESSION)
     assert compress(store) is None
 
 
-def test_a_mark_that_nobody_needs_prevents_no_compression(store: Both) -> None:
+def test_a_mark_that_nobody_needs_prevents_no_compression(store: WholeStore) -> None:
     kept(store)
-    store.mark(AGENT, talk.SESSION)
+    store.mark(AGENT, transcript_lines.SESSION)
     assert [compress(store) is not None for _ in store.find_compressible()] == [True]
 
 
-def test_a_turn_begun_during_the_compression_stops_it(store: Both) -> None:
+def test_a_turn_begun_during_the_compression_stops_it(store: WholeStore) -> None:
     kept(store)
 
     def go_on() -> bool:
-        store.mark(AGENT, talk.SESSION)
+        store.mark(AGENT, transcript_lines.SESSION)
         return True
 
     assert compress(store, options=CompressionOptions(min_size=1, older_than=0.0, go_on=go_on)) is None
     assert files(store) == [".jsonl", "state.jsonl"]
 
 
-def test_an_open_transcript_is_not_compressed(store: Both) -> None:
+def test_an_open_transcript_is_not_compressed(store: WholeStore) -> None:
     at = kept(store)
     transcript = Transcript(at)
     assert compress(store) is None
@@ -90,7 +90,7 @@ def test_an_open_transcript_is_not_compressed(store: Both) -> None:
     assert compress(store) is not None
 
 
-def test_a_dry_run_reports_what_would_be_saved(store: Both) -> None:
+def test_a_dry_run_reports_what_would_be_saved(store: WholeStore) -> None:
     at = kept(store)
     would = compress(store, options=CompressionOptions(min_size=1, older_than=0.0, dry=True))
     assert files(store) == [".jsonl"]
@@ -100,7 +100,7 @@ def test_a_dry_run_reports_what_would_be_saved(store: Both) -> None:
     assert (would.before, would.after) == (made.before, made.after) == (made.before, compressed_path(at).stat().st_size)
 
 
-def test_a_compression_can_be_stopped(store: Both) -> None:
+def test_a_compression_can_be_stopped(store: WholeStore) -> None:
     at = kept(store, chunks=20_000)
     calls = at.stat().st_size // 2**20
     for number in range(2 * calls):
@@ -114,37 +114,37 @@ def test_a_compression_can_be_stopped(store: Both) -> None:
         assert files(store) == [".jsonl"]
 
 
-def test_continuing_a_session_decompresses_its_transcript(store: Both) -> None:
+def test_continuing_a_session_decompresses_its_transcript(store: WholeStore) -> None:
     at = kept(store)
-    before, header = at.read_bytes(), talk.header()
+    before, header = at.read_bytes(), transcript_lines.header()
     compressed_now(store)
     transcript = store.open_to_append(AGENT, header, fresh=False)
     assert not transcript.is_begun
-    transcript.append(talk.said("more"))
+    transcript.append(transcript_lines.said("more"))
     transcript.close()
-    assert at.read_bytes() == before + talk.said("more")
+    assert at.read_bytes() == before + transcript_lines.said("more")
     assert files(store) == [".jsonl", "state.jsonl"]
     assert len(store.list_all()) == 1
     assert list(verify_store(store)) == []
 
 
-def test_a_transcript_compressed_in_the_meantime_can_be_reopened(store: Both) -> None:
+def test_a_transcript_compressed_in_the_meantime_can_be_reopened(store: WholeStore) -> None:
     at = kept(store)
     transcript = Transcript(at)
     identity = transcript.identity
     transcript.close()
     compressed_now(store)
-    transcript = store.reopen(AGENT, talk.SESSION, identity)
-    transcript.append(talk.said("late"))
+    transcript = store.reopen(AGENT, transcript_lines.SESSION, identity)
+    transcript.append(transcript_lines.said("late"))
     transcript.close()
-    assert content(at).endswith(talk.said("late"))
+    assert content(at).endswith(transcript_lines.said("late"))
 
 
-def test_a_new_session_of_the_same_id_supersedes_a_compressed_one(store: Both) -> None:
+def test_a_new_session_of_the_same_id_supersedes_a_compressed_one(store: WholeStore) -> None:
     at = kept(store)
     before = at.read_bytes()
     compressed_now(store)
-    talk.keep(store, AGENT, talk.SESSION)
+    transcript_lines.keep(store, AGENT, transcript_lines.SESSION)
     assert files(store) == [".jsonl", "state.jsonl", f"~1{COMPRESSED_SUFFIX}"]
     assert content(at.with_stem(f"{at.stem}~1")) == before
     assert len(store.list_all()) == 2
@@ -153,43 +153,43 @@ def test_a_new_session_of_the_same_id_supersedes_a_compressed_one(store: Both) -
     assert files(store) == ["state.jsonl"]
 
 
-def test_a_compressed_session_can_be_forked(store: Both) -> None:
+def test_a_compressed_session_can_be_forked(store: WholeStore) -> None:
     kept(store)
     compressed_now(store)
-    store.open_to_append(AGENT, talk.header("fork"), fresh=False, parent=talk.SESSION).close()
+    store.open_to_append(AGENT, transcript_lines.header("fork"), fresh=False, parent=transcript_lines.SESSION).close()
     assert content(path(store, "fork")).count(b" word") == 2000
     assert not path(store).exists()
 
 
-def test_a_delete_removes_compressed_and_unfinished_files(store: Both) -> None:
+def test_a_delete_removes_compressed_and_unfinished_files(store: WholeStore) -> None:
     at = kept(store)
     compressed_now(store)
     for left in (at, unfinished_path(at), unfinished_path(compressed_path(at))):
         left.write_bytes(compressed_path(at).read_bytes())
-    store.delete(AGENT, talk.SESSION)
+    store.delete(AGENT, transcript_lines.SESSION)
     assert files(store) == ["state.jsonl"]
     assert store.list_all() == []
     with pytest.raises(Deleted):
-        store.open_to_append(AGENT, talk.header(), fresh=False)
+        store.open_to_append(AGENT, transcript_lines.header(), fresh=False)
 
 
-def test_an_interrupted_delete_is_finished(store: Both) -> None:
+def test_an_interrupted_delete_is_finished(store: WholeStore) -> None:
     at = kept(store)
     compressed_now(store)
     data = compressed_path(at).read_bytes()
-    store.delete(AGENT, talk.SESSION)
+    store.delete(AGENT, transcript_lines.SESSION)
     compressed_path(at).write_bytes(data)
-    assert Both(store.root).list_all() == []
+    assert WholeStore(store.root).list_all() == []
     assert files(store) == ["state.jsonl"]
 
 
-def test_a_delete_during_the_compression_wins(store: Both) -> None:
+def test_a_delete_during_the_compression_wins(store: WholeStore) -> None:
     kept(store)
     chunks: list[None] = []
 
     def go_on() -> bool:
         if not chunks:
-            Both(store.root).delete(AGENT, talk.SESSION)
+            WholeStore(store.root).delete(AGENT, transcript_lines.SESSION)
         chunks.append(None)
         return True
 
@@ -199,27 +199,27 @@ def test_a_delete_during_the_compression_wins(store: Both) -> None:
 
 
 @pytest.mark.parametrize("stays_open", [False, True])
-def test_a_prompt_during_the_compression_wins_without_waiting(store: Both, stays_open: bool) -> None:
+def test_a_prompt_during_the_compression_wins_without_waiting(store: WholeStore, stays_open: bool) -> None:
     at, opened = kept(store), list[Transcript]()
     before = at.read_bytes()
 
     def go_on() -> bool:
         if not opened:
-            opened.append(Both(store.root).open_to_append(AGENT, talk.header(), fresh=False))
+            opened.append(WholeStore(store.root).open_to_append(AGENT, transcript_lines.header(), fresh=False))
             if not stays_open:
-                opened[0].append(talk.said("more"))
+                opened[0].append(transcript_lines.said("more"))
                 opened[0].close()
         return True
 
     assert compress(store, options=CompressionOptions(min_size=1, older_than=0.0, go_on=go_on)) is None
     if stays_open:
-        opened[0].append(talk.said("more"))
+        opened[0].append(transcript_lines.said("more"))
         opened[0].close()
-    assert at.read_bytes() == before + talk.said("more")
+    assert at.read_bytes() == before + transcript_lines.said("more")
     assert files(store) == [".jsonl", "state.jsonl"]
 
 
-def test_concurrent_writes_compressions_and_reads_lose_nothing(store: Both) -> None:
+def test_concurrent_writes_compressions_and_reads_lose_nothing(store: WholeStore) -> None:
     at, ended = kept(store, chunks=50), threading.Event()
     said: dict[str, list[bytes]] = {"a": [], "b": []}
 
@@ -231,17 +231,17 @@ def test_concurrent_writes_compressions_and_reads_lose_nothing(store: Both) -> N
             more.wait_for(lambda: len(compressions) >= count, SECONDS)
 
     def write(who: str) -> None:
-        own = Both(store.root)
+        own = WholeStore(store.root)
         for turn in range(1, 4):
             for _ in range(100):
-                transcript = own.open_to_append(AGENT, talk.header(), fresh=False)
-                said[who].append(talk.said(f"{who}{len(said[who])}"))
+                transcript = own.open_to_append(AGENT, transcript_lines.header(), fresh=False)
+                said[who].append(transcript_lines.said(f"{who}{len(said[who])}"))
                 transcript.append(said[who][-1])
                 transcript.close()
             wait_for_compressions(turn)  # with both writers waiting, nothing prevents a compression
 
     def compress() -> None:
-        own = Both(store.root)
+        own = WholeStore(store.root)
         while not ended.wait(0.002):
             with contextlib.suppress(FileNotFoundError):  # a mark would prevent the compression
                 (store.root / "unindexed" / AGENT / at.stem).unlink()
@@ -266,7 +266,7 @@ def test_concurrent_writes_compressions_and_reads_lose_nothing(store: Both) -> N
     assert len(compressions) >= 3
 
 
-def test_a_damaged_compression_is_reported_and_repaired_as_far_as_possible(store: Both) -> None:
+def test_a_damaged_compression_is_reported_and_repaired_as_far_as_possible(store: WholeStore) -> None:
     at = kept(store, chunks=20_000)
     before, frame = at.read_bytes(), compressed_now(store)
     damaged = bytearray(frame.read_bytes())
@@ -278,29 +278,29 @@ def test_a_damaged_compression_is_reported_and_repaired_as_far_as_possible(store
     assert files(store) == [".jsonl", "state.jsonl"]
     data = at.read_bytes()
     assert before.startswith(data[:100_000])
-    assert not store.read(AGENT, talk.SESSION).is_complete
+    assert not store.read(AGENT, transcript_lines.SESSION).is_complete
     assert [one for one in verify_store(store) if one.is_damage] == []
     [backup] = (store.root / "backups" / AGENT).glob(f"*{COMPRESSED_SUFFIX}")
     assert backup.read_bytes() == damaged
-    store.delete(AGENT, talk.SESSION)
+    store.delete(AGENT, transcript_lines.SESSION)
     assert list((store.root / "backups" / AGENT).iterdir()) == []
 
 
-def test_continuing_a_damaged_compression_adds_a_gap(store: Both) -> None:
+def test_continuing_a_damaged_compression_adds_a_gap(store: WholeStore) -> None:
     kept(store, chunks=20_000)
     frame = compressed_now(store)
     os.truncate(frame, frame.stat().st_size // 2)
-    transcript = store.open_to_append(AGENT, talk.header(), fresh=False)
-    transcript.append(talk.said("more"))
+    transcript = store.open_to_append(AGENT, transcript_lines.header(), fresh=False)
+    transcript.append(transcript_lines.said("more"))
     transcript.close()
-    reading = store.read(AGENT, talk.SESSION)
+    reading = store.read(AGENT, transcript_lines.SESSION)
     assert [line.entry.note for line in reading.read_lines() if line.entry is not None and line.entry.note] == [
         {"type": "gap", "reason": "repair"}
     ]
     reading.close()
 
 
-def test_an_unreadable_compression_is_left_to_the_user(store: Both) -> None:
+def test_an_unreadable_compression_is_left_to_the_user(store: WholeStore) -> None:
     kept(store)
     frame = compressed_now(store)
     frame.write_bytes(b"no frame")
@@ -308,7 +308,7 @@ def test_an_unreadable_compression_is_left_to_the_user(store: Both) -> None:
     assert (finding.kind, finding.todo) == ("damaged compression", "by hand")
 
 
-def test_compressed_transcripts_are_redacted_and_without_a_secret_stay_compressed(store: Both) -> None:
+def test_compressed_transcripts_are_redacted_and_without_a_secret_stay_compressed(store: WholeStore) -> None:
     secret = "INTERN-4711"
     at, other = kept(store, chunks=100, text=secret), kept(store, "other")
     compressed_now(store)
@@ -328,7 +328,7 @@ def test_compressed_transcripts_are_redacted_and_without_a_secret_stay_compresse
     assert not other.exists()
 
 
-def test_leftovers_of_a_crash_are_removed(store: Both) -> None:
+def test_leftovers_of_a_crash_are_removed(store: WholeStore) -> None:
     at = kept(store)
     before = at.read_bytes()
     for left in (compressed_path(at), unfinished_path(compressed_path(at)), unfinished_path(at)):
@@ -339,8 +339,8 @@ def test_leftovers_of_a_crash_are_removed(store: Both) -> None:
     assert at.read_bytes() == before
 
 
-def test_one_process_compresses_once_a_day(store: Both) -> None:
-    with store.claim_daily_compression() as first, Both(store.root).claim_daily_compression() as second:
+def test_one_process_compresses_once_a_day(store: WholeStore) -> None:
+    with store.claim_daily_compression() as first, WholeStore(store.root).claim_daily_compression() as second:
         assert (first, second) == (True, False)
     with store.claim_daily_compression() as third:
         assert not third
@@ -353,7 +353,7 @@ def test_one_process_compresses_once_a_day(store: Both) -> None:
 
 
 def test_a_transcript_too_large_to_decompress_quickly_is_not_compressed(
-    store: Both, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept(store)
     monkeypatch.setattr(store_compress, "MAX_BYTES", 1000)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.errors import InvalidCursor
 from acp_proxy.store.index import Index
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.store.shelf import AGENT, Shelf
 from tests.strategies import texts, values
 
@@ -19,7 +19,7 @@ from tests.strategies import texts, values
 def cursor_of(shelf: Shelf, cwd: str | None = None) -> str:
     for number in range(3):
         shelf.session(f"s{number}", at=number, cwd="/x")
-    found = shelf.index.select_page(AGENT, cwd, None, talk.RUN, 1).next
+    found = shelf.index.select_page(AGENT, cwd, None, transcript_lines.RUN, 1).next
     assert found is not None
     return found
 
@@ -30,7 +30,7 @@ def test_a_cursor_is_bound_to_its_filter_and_agent(shelf: Shelf) -> None:
     foreign = [(AGENT, "/x", unfiltered), (AGENT, None, filtered), (AGENT, "/y", filtered), ("other", None, unfiltered)]
     for agent, cwd, cursor in foreign:
         with pytest.raises(InvalidCursor):
-            shelf.index.select_page(agent, cwd, cursor, talk.RUN)
+            shelf.index.select_page(agent, cwd, cursor, transcript_lines.RUN)
 
 
 def test_a_cursor_needs_no_quoting(shelf: Shelf) -> None:
@@ -101,7 +101,7 @@ def test_any_other_text_is_an_invalid_cursor(data: st.DataObject | None, cursor:
     index = Index(None)
     try:
         with pytest.raises(InvalidCursor):
-            index.select_page(AGENT, None, cursor, talk.RUN)
+            index.select_page(AGENT, None, cursor, transcript_lines.RUN)
     finally:
         index.close()
 

@@ -20,40 +20,40 @@ from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
 from acp_proxy.transcript.appender import Transcript, lock_unused
 from acp_proxy.transcript.file_names import compressed_path, file_name, unfinished_path
 from tests.posix import fcntl
-from tests.store import cold, killed_deletes, talk
-from tests.stored import EPOCH, Both, contents, store_session
+from tests.store import cold, killed_deletes, transcript_lines
+from tests.stored import EPOCH, WholeStore, contents, store_session
 
 AGENT = "agent"
 
 
 @pytest.fixture
-def layout(store: Both) -> Layout:
+def layout(store: WholeStore) -> Layout:
     return Layout(store.root)
 
 
-def files(store: Both) -> set[str]:
+def files(store: WholeStore) -> set[str]:
     return {str(path.relative_to(store.root)) for path in store.root.rglob("*") if path.is_file()}
 
 
-def holding(store: Both, words: str) -> set[str]:
+def holding(store: WholeStore, words: str) -> set[str]:
     """The files that contain these words."""
     return {str(path.relative_to(store.root)) for path, data in contents(store.root) if words.encode() in data}
 
 
-def rename(store: Both, session: str, title: str | None) -> None:
+def rename(store: WholeStore, session: str, title: str | None) -> None:
     [found] = [row for row in store.list_all() if row.session == session and "~" not in row.name]
     store.set_listed_title(found, title)
 
 
-def kept(store: Both) -> list[tuple[str, str]]:
+def kept(store: WholeStore) -> list[tuple[str, str]]:
     return [(each.session, store.summarize_deleted(each).title or "") for each in store.list_deleted()]
 
 
 # Soft deletes.
 
 
-def test_a_soft_delete_keeps_the_transcript_byte_for_byte(store: Both) -> None:
-    talk.keep(store, AGENT, "s")
+def test_a_soft_delete_keeps_the_transcript_byte_for_byte(store: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, "s")
     before = store.read(AGENT, "s").path.read_bytes()
     [listed] = store.list_all()
     store.delete(AGENT, "s", soft=True)
@@ -62,7 +62,7 @@ def test_a_soft_delete_keeps_the_transcript_byte_for_byte(store: Both) -> None:
     with pytest.raises(FileNotFoundError):
         store.read(AGENT, "s")
     with pytest.raises(Deleted):
-        store.open_to_append(AGENT, talk.header("s"), fresh=False)
+        store.open_to_append(AGENT, transcript_lines.header("s"), fresh=False)
     [one] = store.list_deleted()
     assert (one.session, store.summarize_deleted(one).title) == ("s", "hello")
     restored = store.restore(one)
@@ -72,11 +72,11 @@ def test_a_soft_delete_keeps_the_transcript_byte_for_byte(store: Both) -> None:
     assert store.list_deleted() == []
 
 
-def test_a_soft_delete_keeps_a_compressed_transcript_compressed(store: Both) -> None:
+def test_a_soft_delete_keeps_a_compressed_transcript_compressed(store: WholeStore) -> None:
     path = cold.kept(store)
     said = cold.content(path)
     frame = cold.compressed_now(store).read_bytes()
-    store.delete(cold.AGENT, talk.SESSION, soft=True)
+    store.delete(cold.AGENT, transcript_lines.SESSION, soft=True)
     assert not compressed_path(path).exists()
     [one] = store.list_deleted()
     assert compressed_path(Layout(store.root).soft_deleted_path(one.agent, one.name)).read_bytes() == frame
@@ -85,8 +85,8 @@ def test_a_soft_delete_keeps_a_compressed_transcript_compressed(store: Both) -> 
     assert cold.content(path) == said
 
 
-def test_a_second_soft_delete_changes_nothing(store: Both) -> None:
-    talk.keep(store, AGENT, "s")
+def test_a_second_soft_delete_changes_nothing(store: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)
     before = files(store)
     store.delete(AGENT, "s", soft=True)
@@ -95,10 +95,10 @@ def test_a_second_soft_delete_changes_nothing(store: Both) -> None:
     assert len(store.list_deleted()) == 1
 
 
-def test_a_hard_delete_removes_every_softly_deleted_transcript_of_the_id(store: Both) -> None:
+def test_a_hard_delete_removes_every_softly_deleted_transcript_of_the_id(store: WholeStore) -> None:
     for text in ("first secret", "second secret"):
         store.lift_delete(AGENT, "s")
-        talk.keep(store, AGENT, "s", talk.prompt(text, session="s"), fresh=False)
+        transcript_lines.keep(store, AGENT, "s", transcript_lines.prompt(text, session="s"), fresh=False)
         rename(store, "s", f"titled {text}")
         store.delete(AGENT, "s", soft=True)
     assert kept(store) == [("s", "titled second secret"), ("s", "titled first secret")]
@@ -108,40 +108,40 @@ def test_a_hard_delete_removes_every_softly_deleted_transcript_of_the_id(store: 
     assert holding(store, "secret") == set()
 
 
-def test_only_the_id_the_time_and_the_uid_stay_after_a_permanent_delete(store: Both) -> None:
-    empty = Both(store.root.with_name("empty"))
-    talk.keep(empty, AGENT, "other")
+def test_only_the_id_the_time_and_the_uid_stay_after_a_permanent_delete(store: WholeStore) -> None:
+    empty = WholeStore(store.root.with_name("empty"))
+    transcript_lines.keep(empty, AGENT, "other")
     empty.delete(AGENT, "other")
     assert empty.list_all() == []
-    talk.keep(store, AGENT, "s", talk.prompt("a secret", session="s"))
+    transcript_lines.keep(store, AGENT, "s", transcript_lines.prompt("a secret", session="s"))
     rename(store, "s", "My title")
     store.delete(AGENT, "s")
     assert store.list_all() == []
     journal = store.root / "transcripts" / AGENT / "state.jsonl"
     left = [json.loads(line) for line in journal.read_bytes().splitlines() if line.strip()]
     assert [each.keys() for each in left] == [{"at", "event", "sessionId", "uid"}]
-    assert (left[0]["event"], left[0]["sessionId"], left[0]["uid"]) == ("deleted", "s", talk.UID)
+    assert (left[0]["event"], left[0]["sessionId"], left[0]["uid"]) == ("deleted", "s", transcript_lines.UID)
     assert files(store) == files(empty)
 
 
-def test_a_softly_deleted_session_can_be_deleted_permanently_by_itself(store: Both) -> None:
-    talk.keep(store, AGENT, "s", talk.prompt("a secret", session="s"))
+def test_a_softly_deleted_session_can_be_deleted_permanently_by_itself(store: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, "s", transcript_lines.prompt("a secret", session="s"))
     rename(store, "s", "secret title")
     store.delete(AGENT, "s", soft=True)
     store.lift_delete(AGENT, "s")
-    talk.keep(store, AGENT, "s", fresh=False)
+    transcript_lines.keep(store, AGENT, "s", fresh=False)
     [one] = store.list_deleted()
     store.delete_permanently(one)
     assert [row.title for row in store.list_all()] == ["hello"]
     assert holding(store, "secret") == set()
 
 
-def test_a_session_is_restored_beside_a_newer_one_of_its_id(store: Both) -> None:
-    talk.keep(store, AGENT, "s", talk.prompt("first", session="s"))
+def test_a_session_is_restored_beside_a_newer_one_of_its_id(store: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, "s", transcript_lines.prompt("first", session="s"))
     rename(store, "s", "The first")
     store.delete(AGENT, "s", soft=True)
     store.lift_delete(AGENT, "s")
-    talk.keep(store, AGENT, "s", talk.prompt("second", at=1, session="s"), fresh=False)
+    transcript_lines.keep(store, AGENT, "s", transcript_lines.prompt("second", at=1, session="s"), fresh=False)
     rename(store, "s", "The second")
     [one] = store.list_deleted()
     assert store.restore(one).name == f"{file_name('s')}~1"
@@ -149,7 +149,7 @@ def test_a_session_is_restored_beside_a_newer_one_of_its_id(store: Both) -> None
     assert [row.title for row in store.list_page(AGENT, None, None, "").rows] == ["The second"]
 
 
-def test_a_superseded_session_is_restored_to_its_place(store: Both) -> None:
+def test_a_superseded_session_is_restored_to_its_place(store: WholeStore) -> None:
     store_session(store, "s", ("first", []), agent="one", at=EPOCH)
     store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
     [older] = [row for row in store.list_all() if row.title == "first"]
@@ -162,47 +162,47 @@ def test_a_superseded_session_is_restored_to_its_place(store: Both) -> None:
     assert sorted(row.title or "" for row in store.list_all()) == ["The first", "second"]
 
 
-def test_backups_are_deleted_and_restored_with_their_transcript(store: Both, layout: Layout) -> None:
-    talk.keep(store, AGENT, "s")
-    copy = layout.backup_path(AGENT, file_name("s"), talk.time(1))
+def test_backups_are_deleted_and_restored_with_their_transcript(store: WholeStore, layout: Layout) -> None:
+    transcript_lines.keep(store, AGENT, "s")
+    copy = layout.backup_path(AGENT, file_name("s"), transcript_lines.time(1))
     copy.parent.mkdir(parents=True)
     copy.write_text("as it was")
     store.delete(AGENT, "s", soft=True)
     assert not copy.exists()
     store.lift_delete(AGENT, "s")
-    talk.keep(store, AGENT, "s", fresh=False)
+    transcript_lines.keep(store, AGENT, "s", fresh=False)
     store.delete(AGENT, "s", soft=True)
     _, first = store.list_deleted()
     store.delete_permanently(first)
     assert holding(store, "as it was") == set()
     store.lift_delete(AGENT, "s")
-    talk.keep(store, AGENT, "s", fresh=False)
+    transcript_lines.keep(store, AGENT, "s", fresh=False)
     copy.write_text("as it was")
     store.delete(AGENT, "s", soft=True)
     store.restore(store.list_deleted()[0])
     assert copy.read_text() == "as it was"
 
 
-def test_sessions_are_moved_without_hard_links(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_are_moved_without_hard_links(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_links(before: object, after: object) -> None:
         if not os.path.lexists(str(before)):
             raise FileNotFoundError
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", no_links)
-    talk.keep(store, AGENT, "s")
+    transcript_lines.keep(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)
     store.lift_delete(AGENT, "s")
-    talk.keep(store, AGENT, "s", fresh=False)
+    transcript_lines.keep(store, AGENT, "s", fresh=False)
     [one] = store.list_deleted()
     assert store.restore(one).name == f"{file_name('s')}~1"
     assert len(store.list_all()) == 2
 
 
-def test_deleting_a_superseded_session_deletes_its_backups(store: Both, layout: Layout) -> None:
+def test_deleting_a_superseded_session_deletes_its_backups(store: WholeStore, layout: Layout) -> None:
     store_session(store, "s", ("first", []), agent="one", at=EPOCH)
     [older] = store.list_all()
-    copy = layout.backup_path(older.agent, older.name, talk.time(1))
+    copy = layout.backup_path(older.agent, older.name, transcript_lines.time(1))
     copy.parent.mkdir(parents=True)
     copy.write_text("as it was")
     store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
@@ -211,8 +211,10 @@ def test_deleting_a_superseded_session_deletes_its_backups(store: Both, layout: 
     assert holding(store, "as it was") == set()
 
 
-def test_the_next_compression_removes_leftovers_beside_a_softly_deleted_session(store: Both, layout: Layout) -> None:
-    talk.keep(store, AGENT, "s")
+def test_the_next_compression_removes_leftovers_beside_a_softly_deleted_session(
+    store: WholeStore, layout: Layout
+) -> None:
+    transcript_lines.keep(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)
     [one] = store.list_deleted()
     path = layout.soft_deleted_path(AGENT, one.name)
@@ -223,14 +225,14 @@ def test_the_next_compression_removes_leftovers_beside_a_softly_deleted_session(
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
-def test_a_link_in_place_of_the_softly_deleted_sessions_is_refused(store: Both, tmp_path: Path) -> None:
-    talk.keep(store, AGENT, "s")
+def test_a_link_in_place_of_the_softly_deleted_sessions_is_refused(store: WholeStore, tmp_path: Path) -> None:
+    transcript_lines.keep(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)
     folder = store.root / "deleted" / AGENT
     folder.rename(tmp_path / "outside")
     folder.symlink_to(tmp_path / "outside")
     with pytest.raises(StoreRefused, match="is a link"):
-        Both(store.root)
+        WholeStore(store.root)
 
 
 # Crashes.
@@ -263,14 +265,14 @@ STEPS = [
 
 @pytest.mark.parametrize(("owner", "name", "after"), STEPS)
 def test_an_interrupted_soft_delete_is_finished_by_the_next_list(
-    store: Both, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, after: bool
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, after: bool
 ) -> None:
-    talk.keep(store, AGENT, "s")
+    transcript_lines.keep(store, AGENT, "s")
     rename(store, "s", "Mine")
     crashing(monkeypatch, owner, name, after=after)
     with pytest.raises(Crash):
         store.delete(AGENT, "s", soft=True)
-    other = Both(store.root)
+    other = WholeStore(store.root)
     assert other.list_all() == []
     assert kept(other) == [("s", "Mine")]
     other.restore(other.list_deleted()[0])
@@ -282,15 +284,15 @@ def test_an_interrupted_soft_delete_is_finished_by_the_next_list(
     [(delete, "move_transcript", False), (delete, "move_transcript", True), (os, "link", True)],
 )
 def test_an_interrupted_restore_is_finished_by_the_next_list(
-    store: Both, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, after: bool
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, after: bool
 ) -> None:
-    talk.keep(store, AGENT, "s")
+    transcript_lines.keep(store, AGENT, "s")
     rename(store, "s", "Mine")
     store.delete(AGENT, "s", soft=True)
     crashing(monkeypatch, owner, name, after=after)
     with pytest.raises(Crash):
         store.restore(store.list_deleted()[0])
-    other = Both(store.root)
+    other = WholeStore(store.root)
     assert [(row.name, row.title) for row in other.list_all()] == [(file_name("s"), "Mine")]
     assert other.list_deleted() == []
 
@@ -301,7 +303,7 @@ def test_a_crash_at_any_moment_leaves_the_session_before_or_after(tmp_path: Path
     """A listed or restorable session has its title and backup; a deleted one leaves none of its words."""
     outcomes = []
     for root in killed_deletes.deleting(tmp_path, case):
-        store = Both(root)
+        store = WholeStore(root)
         found = [("listed", row.name, row.title) for row in store.list_all() if row.title != "hello"]
         found += [("kept", one.name, one.title) for one in store.list_deleted()]
         if found:
@@ -328,17 +330,17 @@ def test_a_crash_at_any_moment_leaves_the_session_before_or_after(tmp_path: Path
     ("owner", "name"), [(Layout, "erase_titles"), (Layout, "remove_transcript"), (Layout, "remove_soft_deleted")]
 )
 def test_an_interrupted_hard_delete_is_finished_by_the_next_list(
-    store: Both, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
 ) -> None:
     for _ in range(2):
         store.lift_delete(AGENT, "s")
-        talk.keep(store, AGENT, "s", talk.prompt("a secret", session="s"), fresh=False)
+        transcript_lines.keep(store, AGENT, "s", transcript_lines.prompt("a secret", session="s"), fresh=False)
         rename(store, "s", "secret title")
         store.delete(AGENT, "s", soft=True)
     crashing(monkeypatch, owner, name, after=False)
     with pytest.raises(Crash):
         store.delete(AGENT, "s")
-    other = Both(store.root)
+    other = WholeStore(store.root)
     assert other.list_all() == []
     assert other.list_deleted() == []
     assert holding(other, "secret") == set()
@@ -347,11 +349,11 @@ def test_an_interrupted_hard_delete_is_finished_by_the_next_list(
 # Titles.
 
 
-def test_a_title_belongs_to_its_transcript_even_if_the_id_is_reused(store: Both) -> None:
+def test_a_title_belongs_to_its_transcript_even_if_the_id_is_reused(store: WholeStore) -> None:
     store_session(store, "s", ("first", []), agent="one", at=EPOCH)
     [row] = store.list_all()
     store.set_listed_title(row, "The first")
-    other = Both(store.root)
+    other = WholeStore(store.root)
     assert [row.title for row in other.list_all()] == ["The first"]
     store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
     assert [row.title for row in other.list_all()] == ["second", "The first"]
@@ -360,17 +362,17 @@ def test_a_title_belongs_to_its_transcript_even_if_the_id_is_reused(store: Both)
     assert holding(store, "The first") == set()
 
 
-def test_a_new_session_of_a_deleted_id_has_no_user_title(store: Both) -> None:
-    talk.keep(store, AGENT, "s")
+def test_a_new_session_of_a_deleted_id_has_no_user_title(store: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, "s")
     rename(store, "s", "Mine")
     store.delete(AGENT, "s")
     store.lift_delete(AGENT, "s")
-    talk.keep(store, AGENT, "s", fresh=False)
+    transcript_lines.keep(store, AGENT, "s", fresh=False)
     assert [row.title for row in store.list_all()] == ["hello"]
 
 
-def test_a_deleted_session_cannot_be_renamed(store: Both) -> None:
-    talk.keep(store, AGENT, "s")
+def test_a_deleted_session_cannot_be_renamed(store: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, "s")
     [row] = store.list_all()
     store.delete(AGENT, "s")
     with pytest.raises(FileNotFoundError):
@@ -378,9 +380,9 @@ def test_a_deleted_session_cannot_be_renamed(store: Both) -> None:
     assert holding(store, "Mine") == set()
 
 
-def test_backups_of_the_journal_are_deleted_with_the_titles_in_them(store: Both, layout: Layout) -> None:
-    talk.keep(store, AGENT, "s")
-    talk.keep(store, AGENT, "other")
+def test_backups_of_the_journal_are_deleted_with_the_titles_in_them(store: WholeStore, layout: Layout) -> None:
+    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.keep(store, AGENT, "other")
     rename(store, "s", "secret title")
     state = layout.transcript_path(AGENT, "state")
     state.write_bytes(b"\0\0\0\n" + state.read_bytes())
@@ -396,15 +398,15 @@ def test_backups_of_the_journal_are_deleted_with_the_titles_in_them(store: Both,
 # Sessions in use.
 
 
-def test_a_transcript_open_for_appending_is_in_use(store: Both, layout: Layout) -> None:
+def test_a_transcript_open_for_appending_is_in_use(store: WholeStore, layout: Layout) -> None:
     path = layout.transcript_path(AGENT, file_name("s"))
-    talk.keep(store, AGENT, "s")
+    transcript_lines.keep(store, AGENT, "s")
     with lock_unused(path) as is_unused:
         assert is_unused
     transcript = Transcript(path)
     with lock_unused(path) as is_unused:
         assert not is_unused
-    transcript.append(talk.said("still"))
+    transcript.append(transcript_lines.said("still"))
     transcript.close()
     with lock_unused(path) as is_unused:
         assert is_unused
@@ -415,9 +417,9 @@ def test_a_transcript_open_for_appending_is_in_use(store: Both, layout: Layout) 
 
 
 def test_without_locks_a_transcript_written_today_may_be_in_use(
-    store: Both, layout: Layout, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    talk.keep(store, AGENT, "s")
+    transcript_lines.keep(store, AGENT, "s")
     path = layout.transcript_path(AGENT, file_name("s"))
     monkeypatch.setattr("acp_proxy.transcript.appender.lock", lambda fd, **how: False)
     with lock_unused(path) as is_unused:
@@ -427,9 +429,9 @@ def test_without_locks_a_transcript_written_today_may_be_in_use(
         assert is_unused
 
 
-def test_an_unreadable_transcript_is_not_listed_as_restorable(store: Both, layout: Layout) -> None:
-    talk.keep(store, AGENT, "s")
-    talk.keep(store, AGENT, "broken")
+def test_an_unreadable_transcript_is_not_listed_as_restorable(store: WholeStore, layout: Layout) -> None:
+    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.keep(store, AGENT, "broken")
     for session in ("s", "broken"):
         store.delete(AGENT, session, soft=True)
     [broken] = [each for each in store.list_deleted() if each.session == "broken"]
@@ -452,9 +454,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def full_store(small_disk: Path) -> Both:
+def full_store(small_disk: Path) -> WholeStore:
     """A store with the sessions a and b on a full disk."""
-    store = Both(small_disk / "store")
+    store = WholeStore(small_disk / "store")
     for session in ("a", "b"):
         store_session(store, session, ("one" * 60_000, []))
     assert [row.session for row in store.list_all()] == ["b", "a"]
@@ -464,19 +466,19 @@ def full_store(small_disk: Path) -> Both:
     return store
 
 
-def free_bytes(store: Both) -> int:
+def free_bytes(store: WholeStore) -> int:
     return shutil.disk_usage(store.root).free
 
 
-def test_a_delete_works_on_a_full_disk(full_store: Both) -> None:
+def test_a_delete_works_on_a_full_disk(full_store: WholeStore) -> None:
     [row] = [row for row in full_store.list_all() if row.session == "a"]
     with suppress(Unreadable):  # there may be no room to update the index
         full_store.delete_listed(row)
-    assert [row.session for row in Both(full_store.root).list_all()] == ["b"]
+    assert [row.session for row in WholeStore(full_store.root).list_all()] == ["b"]
     assert full_store.read_deleted(row.agent) == {"a"}
 
 
-def test_an_open_session_on_a_full_disk_is_not_deleted_and_stays_whole(full_store: Both) -> None:
+def test_an_open_session_on_a_full_disk_is_not_deleted_and_stays_whole(full_store: WholeStore) -> None:
     [row] = [row for row in full_store.list_all() if row.session == "a"]
     path = full_store.root / "transcripts" / row.agent / f"{row.name}.jsonl"
     before = path.read_bytes()
@@ -487,7 +489,7 @@ def test_an_open_session_on_a_full_disk_is_not_deleted_and_stays_whole(full_stor
     assert (path.read_bytes(), full_store.read_deleted(row.agent)) == (before, frozenset())
 
 
-def test_a_prune_works_on_a_full_disk(full_store: Both) -> None:
+def test_a_prune_works_on_a_full_disk(full_store: WholeStore) -> None:
     chosen = [one for one in find_candidates(full_store) if one.session == "a"]
     before, reasons = free_bytes(full_store), list[str | None]()
     with suppress(Unreadable):  # there may be no room to update the index
@@ -501,11 +503,11 @@ def test_a_prune_works_on_a_full_disk(full_store: Both) -> None:
 # Archived sessions.
 
 
-def archived(store: Both) -> list[str | None]:
+def archived(store: WholeStore) -> list[str | None]:
     return [row.title for row in store.list_newest(archived=True)]
 
 
-def test_an_archived_session_is_in_no_page_and_stays_archived_when_the_index_is_rebuilt(store: Both) -> None:
+def test_an_archived_session_is_in_no_page_and_stays_archived_when_the_index_is_rebuilt(store: WholeStore) -> None:
     for number, session in enumerate("abc"):
         store_session(store, session, (session, []), agent=AGENT, at=EPOCH + number)
     [_, row, _] = store.list_all()
@@ -513,7 +515,7 @@ def test_an_archived_session_is_in_no_page_and_stays_archived_when_the_index_is_
     store.set_listed_archived(row, True)
     for path in store.root.glob("index*"):
         path.unlink()
-    other = Both(store.root)
+    other = WholeStore(store.root)
     folder = row.agent
     assert [one.session for one in other.list_page(folder, None, None, "").rows] == ["c", "a"]
     assert [one.session for one in other.list_newest(archived=False)] == ["c", "a"]
@@ -522,7 +524,7 @@ def test_an_archived_session_is_in_no_page_and_stays_archived_when_the_index_is_
     assert [one.session for one in store.list_page(folder, None, None, "").rows] == ["c", "b", "a"]
 
 
-def test_pages_are_full_without_archived_sessions(store: Both) -> None:
+def test_pages_are_full_without_archived_sessions(store: WholeStore) -> None:
     for number, session in enumerate("abcdef"):
         store_session(store, session, (session, []), agent=AGENT, at=EPOCH + number)
     for row in store.list_all()[1:4]:
@@ -535,7 +537,7 @@ def test_pages_are_full_without_archived_sessions(store: Both) -> None:
     assert ([row.session for row in page.rows], page.next) == (["a"], None)
 
 
-def test_an_archived_session_stays_archived_when_its_id_is_used_again(store: Both) -> None:
+def test_an_archived_session_stays_archived_when_its_id_is_used_again(store: WholeStore) -> None:
     store_session(store, "s", ("first", []), agent="one", at=EPOCH)
     store.set_listed_archived(store.list_all()[0], True)
     store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
@@ -547,8 +549,8 @@ def test_an_archived_session_stays_archived_when_its_id_is_used_again(store: Bot
 
 
 @pytest.mark.parametrize("soft", [True, False])
-def test_a_deleted_session_is_not_archived(store: Both, soft: bool) -> None:
-    talk.keep(store, AGENT, "s")
+def test_a_deleted_session_is_not_archived(store: WholeStore, soft: bool) -> None:
+    transcript_lines.keep(store, AGENT, "s")
     [row] = store.list_all()
     store.set_listed_archived(row, True)
     store.delete_listed(row, soft=soft)

@@ -20,27 +20,27 @@ from acp_proxy.transcript.file_names import file_name, fork_path
 from acp_proxy.transcript.private_files import lock, lock_folder
 from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.rewinds import Point
-from tests.store import killed, talk
-from tests.store.forked import begun, header, is_complete, left_by_a_crash, listed, spoken
-from tests.store.talk import answer, prompt
+from tests.store import killed, transcript_lines
+from tests.store.forked import begun, header, is_complete, left_by_a_crash, spoken
+from tests.store.transcript_lines import answer, prompt
 from tests.store.writing import AGENT, ROOT
-from tests.stored import Both
+from tests.stored import WholeStore, listed_ids
 
 TOKEN = "ghp_" + "a1B2" * 9
 
 
-def names(store: Both) -> list[str]:
+def names(store: WholeStore) -> list[str]:
     return sorted(path.name for path in (store.root / "transcripts" / AGENT).iterdir() if "state" not in path.name)
 
 
 @pytest.mark.parametrize("shares", [True, False], ids=["by the kernel", "by reading and writing"])
 @pytest.mark.parametrize("size", [0, 1, 4096, 3_000_000])
 def test_a_fork_has_the_parents_exact_bytes(
-    parent: Both, monkeypatch: pytest.MonkeyPatch, size: int, *, shares: bool
+    parent: WholeStore, monkeypatch: pytest.MonkeyPatch, size: int, *, shares: bool
 ) -> None:
     if not shares:
         monkeypatch.setattr(os, "copy_file_range", refuse, raising=False)
-    talk.keep(parent, AGENT, "p", prompt("x" * size, session="p"), fresh=False)
+    transcript_lines.keep(parent, AGENT, "p", prompt("x" * size, session="p"), fresh=False)
     [path] = parent.root.glob("transcripts/*/p-*.jsonl")
     entries = path.read_bytes().partition(b"\n")[2]
     transcript = begun(parent)
@@ -51,8 +51,8 @@ def test_a_fork_has_the_parents_exact_bytes(
     assert names(parent) == [transcript.path.name, path.name]
 
 
-def test_a_long_copy_begins_where_it_can_share_the_parents_blocks(parent: Both) -> None:
-    talk.keep(parent, AGENT, "p", prompt("x" * 2_000_000, session="p"), fresh=False)
+def test_a_long_copy_begins_where_it_can_share_the_parents_blocks(parent: WholeStore) -> None:
+    transcript_lines.keep(parent, AGENT, "p", prompt("x" * 2_000_000, session="p"), fresh=False)
     begun(parent).close()
     [source] = parent.root.glob("transcripts/*/p-*.jsonl")
     [copy] = parent.root.glob("transcripts/*/f-*.jsonl")
@@ -60,23 +60,23 @@ def test_a_long_copy_begins_where_it_can_share_the_parents_blocks(parent: Both) 
     assert copy.read_bytes().index(entries) % 4096 == source.read_bytes().index(entries) % 4096
 
 
-def test_entries_added_to_the_parent_later_are_not_in_the_fork(parent: Both) -> None:
+def test_entries_added_to_the_parent_later_are_not_in_the_fork(parent: WholeStore) -> None:
     transcript = begun(parent)
-    talk.keep(parent, AGENT, "p", prompt("later", session="p"), answer(), fresh=False)
+    transcript_lines.keep(parent, AGENT, "p", prompt("later", session="p"), answer(), fresh=False)
     assert spoken(parent, "f") == ["one"]
     transcript.close()
 
 
-def say_three_turns(store: Both) -> None:
+def say_three_turns(store: WholeStore) -> None:
     """A parent of three turns, in which the agent says ``a``, ``b`` and ``c``."""
     for number, id in enumerate("abc"):
         content = {"type": "text", "text": "x" * 70_000}
-        update = talk.update("agent_message_chunk", session="p", content=content, messageId=id)
-        talk.keep(store, AGENT, "p", prompt(id, session="p"), update, answer(), fresh=not number)
+        update = transcript_lines.update("agent_message_chunk", session="p", content=content, messageId=id)
+        transcript_lines.keep(store, AGENT, "p", prompt(id, session="p"), update, answer(), fresh=not number)
 
 
 @pytest.mark.parametrize("is_compressed", [False, True])
-def test_a_fork_at_a_message_has_what_came_up_to_it(store: Both, *, is_compressed: bool) -> None:
+def test_a_fork_at_a_message_has_what_came_up_to_it(store: WholeStore, *, is_compressed: bool) -> None:
     say_three_turns(store)
     if is_compressed:
         store.update_index(AGENT, "p")
@@ -86,14 +86,14 @@ def test_a_fork_at_a_message_has_what_came_up_to_it(store: Both, *, is_compresse
     assert store.find_fork_end(AGENT, "p", Point("nobody")) is None
 
 
-def test_a_fork_begun_late_has_the_entries_of_the_time_of_the_fork(parent: Both) -> None:
+def test_a_fork_begun_late_has_the_entries_of_the_time_of_the_fork(parent: WholeStore) -> None:
     until = parent.find_fork_end(AGENT, "p", None)
-    talk.keep(parent, AGENT, "p", prompt("later", session="p"), answer(), fresh=False)
+    transcript_lines.keep(parent, AGENT, "p", prompt("later", session="p"), answer(), fresh=False)
     begun(parent, until=until).close()
     assert spoken(parent, "f") == ["one"]
 
 
-def test_a_torn_line_of_the_parent_ends_before_the_forks_entries(parent: Both) -> None:
+def test_a_torn_line_of_the_parent_ends_before_the_forks_entries(parent: WholeStore) -> None:
     [path] = parent.root.glob("transcripts/*/p-*.jsonl")
     with path.open("ab") as file:
         file.write(b'{"at":"torn')
@@ -104,8 +104,8 @@ def test_a_torn_line_of_the_parent_ends_before_the_forks_entries(parent: Both) -
     transcript.close()
 
 
-def test_a_secret_that_is_masked_in_the_parent_is_masked_in_the_fork(parent: Both) -> None:
-    talk.keep(parent, AGENT, "p", prompt(f"it is {TOKEN}", session="p"), answer(), fresh=False)
+def test_a_secret_that_is_masked_in_the_parent_is_masked_in_the_fork(parent: WholeStore) -> None:
+    transcript_lines.keep(parent, AGENT, "p", prompt(f"it is {TOKEN}", session="p"), answer(), fresh=False)
     [path] = parent.find_redactable(None)
     assert redact_stored(parent, path, Masking(), dry=False)
     transcript = begun(parent)
@@ -113,12 +113,14 @@ def test_a_secret_that_is_masked_in_the_parent_is_masked_in_the_fork(parent: Bot
     transcript.close()
 
 
-def test_forks_with_the_same_id_in_two_processes_are_separate(parent: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forks_with_the_same_id_in_two_processes_are_separate(
+    parent: WholeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     create = fork.create
 
     def create_behind_another(*args: Any) -> bool:
         monkeypatch.setattr(fork, "create", create)
-        other = begun(Both(parent.root))
+        other = begun(WholeStore(parent.root))
         other.append(prompt("two", session="f") + answer())
         other.close()
         return create(*args)
@@ -132,7 +134,7 @@ def test_forks_with_the_same_id_in_two_processes_are_separate(parent: Both, monk
 
 
 def test_a_fork_that_another_process_sets_aside_at_once_begins_again(
-    parent: Both, monkeypatch: pytest.MonkeyPatch
+    parent: WholeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create = fork.create
 
@@ -151,7 +153,7 @@ def test_a_fork_that_another_process_sets_aside_at_once_begins_again(
 @pytest.mark.parametrize("call", ["write", "copy_file_range", "close"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 def test_a_copy_that_fails_leaves_nothing(
-    parent: Both, monkeypatch: pytest.MonkeyPatch, call: str, number: int
+    parent: WholeStore, monkeypatch: pytest.MonkeyPatch, call: str, number: int
 ) -> None:
     before = names(parent)
     with monkeypatch.context() as failing:
@@ -169,9 +171,9 @@ def test_a_copy_that_fails_leaves_nothing(
 
 
 def test_a_parent_that_becomes_shorter_meanwhile_is_copied_by_the_next_attempt(
-    parent: Both, monkeypatch: pytest.MonkeyPatch
+    parent: WholeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    talk.keep(parent, AGENT, "p", prompt("lost", session="p"), fresh=False)
+    transcript_lines.keep(parent, AGENT, "p", prompt("lost", session="p"), fresh=False)
     [path] = parent.root.glob("transcripts/*/p-*.jsonl")
     until, copy = parent.find_fork_end(AGENT, "p", None), Reading.copy_entries
 
@@ -188,7 +190,7 @@ def test_a_parent_that_becomes_shorter_meanwhile_is_copied_by_the_next_attempt(
 
 
 def test_a_fork_is_complete_if_the_copys_own_name_cannot_be_removed(
-    parent: Both, monkeypatch: pytest.MonkeyPatch
+    parent: WholeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse_new(path: Path, *, missing_ok: bool = False) -> None:
         if path.name.endswith(".new"):
@@ -208,7 +210,7 @@ def test_a_fork_is_complete_if_the_copys_own_name_cannot_be_removed(
     assert spoken(parent, "f") == ["one", "two"]
 
 
-def test_without_hard_links_a_fork_is_renamed(parent: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_hard_links_a_fork_is_renamed(parent: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "link", refuse)
     begun(parent).close()
     assert spoken(parent, "f") == ["one"]
@@ -218,8 +220,8 @@ def test_without_hard_links_a_fork_is_renamed(parent: Both, monkeypatch: pytest.
 def test_a_kill_at_any_moment_leaves_a_whole_fork_or_none(tmp_path: Path) -> None:
     last = None
     for last in killed.forking(tmp_path):
-        store = Both(last.root)
-        assert listed(store) in (["p"], ["f", "p"])
+        store = WholeStore(last.root)
+        assert sorted(listed_ids(store)) in (["p"], ["f", "p"])
         store_compress.remove_leftovers(store.layout)
         assert not list(last.root.glob("transcripts/*/*.new"))
         assert spoken(store, "p") == killed.PARENTS
@@ -259,7 +261,7 @@ def close_first(number: int) -> Any:
 
 
 @pytest.fixture
-def unfinished(store: Both) -> Both:
+def unfinished(store: WholeStore) -> WholeStore:
     """A store as an older version left it: "p", its fork "f", and "g", a fork of that; nothing was copied."""
     folder = store.root / "transcripts" / AGENT
     store.layout.make_folder(folder)
@@ -268,7 +270,7 @@ def unfinished(store: Both) -> Both:
     return store
 
 
-def test_a_load_finishes_a_fork_and_the_fork_that_it_was_made_from(unfinished: Both) -> None:
+def test_a_load_finishes_a_fork_and_the_fork_that_it_was_made_from(unfinished: WholeStore) -> None:
     assert spoken(unfinished, "g") == ["one", "two", "three"]
     assert spoken(unfinished, "f") == ["one", "two"]
     assert is_complete(unfinished, "g")
@@ -276,15 +278,15 @@ def test_a_load_finishes_a_fork_and_the_fork_that_it_was_made_from(unfinished: B
     assert not list(unfinished.root.glob("transcripts/*/*.fork"))
 
 
-def test_a_list_finishes_a_fork_after_a_crash(parent: Both) -> None:
+def test_a_list_finishes_a_fork_after_a_crash(parent: WholeStore) -> None:
     path = left_by_a_crash(parent)
     assert not path.exists()
-    assert listed(Both(parent.root)) == ["f", "p"]
+    assert sorted(listed_ids(WholeStore(parent.root))) == ["f", "p"]
     assert spoken(parent, "f") == ["one", "two"]
     assert is_complete(parent, "f")
 
 
-def test_a_fork_that_an_older_version_still_writes_to_gets_its_entries(parent: Both) -> None:
+def test_a_fork_that_an_older_version_still_writes_to_gets_its_entries(parent: WholeStore) -> None:
     path = left_by_a_crash(parent)
     with fork_path(path).open("ab") as other:
         assert spoken(parent, "f") == ["one", "two"]
@@ -292,14 +294,16 @@ def test_a_fork_that_an_older_version_still_writes_to_gets_its_entries(parent: B
     assert spoken(parent, "f") == ["one", "two", "three"]
 
 
-def test_a_fork_is_finished_before_it_is_continued(parent: Both) -> None:
+def test_a_fork_is_finished_before_it_is_continued(parent: WholeStore) -> None:
     left_by_a_crash(parent)
-    talk.keep(parent, AGENT, "f", prompt("three", session="f"), fresh=False)
+    transcript_lines.keep(parent, AGENT, "f", prompt("three", session="f"), fresh=False)
     assert spoken(parent, "f") == ["one", "two", "three"]
 
 
-def test_a_fork_is_finished_before_it_is_forked(parent: Both) -> None:
-    message = talk.update("agent_message_chunk", session="f", content={"type": "text", "text": "x"}, messageId="m")
+def test_a_fork_is_finished_before_it_is_forked(parent: WholeStore) -> None:
+    message = transcript_lines.update(
+        "agent_message_chunk", session="f", content={"type": "text", "text": "x"}, messageId="m"
+    )
     path = left_by_a_crash(parent, "f", message, prompt("three", session="f"))
     end = parent.find_fork_end(AGENT, "f", Point("m"))
     assert end is not None
@@ -308,46 +312,46 @@ def test_a_fork_is_finished_before_it_is_forked(parent: Both) -> None:
     assert spoken(parent, "g") == ["one", "three"]
 
 
-def test_without_its_parent_an_unfinished_fork_has_only_a_gap(parent: Both) -> None:
+def test_without_its_parent_an_unfinished_fork_has_only_a_gap(parent: WholeStore) -> None:
     secret = prompt("secret", session="p")
-    talk.keep(parent, AGENT, "p", secret, answer(), fresh=False)
+    transcript_lines.keep(parent, AGENT, "p", secret, answer(), fresh=False)
     path = left_by_a_crash(parent)
     with fork_path(path).open("r+b") as file:  # half of the parent was copied
         data = file.read()
         file.seek(data.index(b"\0"))
         file.write(secret)
     parent.delete(AGENT, "p")
-    assert listed(Both(parent.root)) == ["f"]
+    assert sorted(listed_ids(WholeStore(parent.root))) == ["f"]
     assert spoken(parent, "f") == ["two"]
     assert not is_complete(parent, "f")
     assert b"secret" not in path.read_bytes()
     assert not [finding for finding in verify_store(parent) if finding.is_damage]
 
 
-def test_a_later_session_of_the_parents_id_is_not_the_parent(parent: Both) -> None:
+def test_a_later_session_of_the_parents_id_is_not_the_parent(parent: WholeStore) -> None:
     left_by_a_crash(parent)
     parent.delete(AGENT, "p")
-    talk.keep(parent, AGENT, "p", prompt("another", session="p"), answer(), at=9)
-    listed(parent)
+    transcript_lines.keep(parent, AGENT, "p", prompt("another", session="p"), answer(), at=9)
+    listed_ids(parent)
     assert spoken(parent, "f") == ["two"]
 
 
-def test_a_superseded_parent_is_still_found(parent: Both) -> None:
+def test_a_superseded_parent_is_still_found(parent: WholeStore) -> None:
     left_by_a_crash(parent)
-    talk.keep(parent, AGENT, "p", prompt("another", session="p"), answer(), at=9)
-    listed(parent)
+    transcript_lines.keep(parent, AGENT, "p", prompt("another", session="p"), answer(), at=9)
+    listed_ids(parent)
     assert spoken(parent, "f") == ["one", "two"]
 
 
-def test_a_half_deleted_parent_is_not_copied(parent: Both) -> None:
+def test_a_half_deleted_parent_is_not_copied(parent: WholeStore) -> None:
     left_by_a_crash(parent)
     layout = Layout(parent.root)
-    layout.get_journal(AGENT).append(DELETED, "p", talk.time(5))
+    layout.get_journal(AGENT).append(DELETED, "p", transcript_lines.time(5))
     old_forks.finish(layout, AGENT, file_name("f"))
     assert spoken(parent, "f") == ["two"]
 
 
-def test_a_redaction_finishes_forks_first(parent: Both) -> None:
+def test_a_redaction_finishes_forks_first(parent: WholeStore) -> None:
     path = left_by_a_crash(parent, "f", prompt(f"it is {TOKEN}", session="f"))
     assert path in parent.find_redactable(None)
     assert redact_stored(parent, path, Masking(), dry=False)
@@ -355,16 +359,18 @@ def test_a_redaction_finishes_forks_first(parent: Both) -> None:
     assert len(spoken(parent, "f")) == 2
 
 
-def test_a_list_does_not_wait_until_a_fork_can_be_finished(parent: Both) -> None:
+def test_a_list_does_not_wait_until_a_fork_can_be_finished(parent: WholeStore) -> None:
     path = left_by_a_crash(parent)
     with lock_folder(path.parent):
-        assert listed(parent) == ["p"]
+        assert sorted(listed_ids(parent)) == ["p"]
         with pytest.raises(BlockingIOError):
             old_forks.finish(Layout(parent.root), AGENT, path.stem, wait=False)
-    assert listed(parent) == ["f", "p"]
+    assert sorted(listed_ids(parent)) == ["f", "p"]
 
 
-def test_a_full_disk_while_a_fork_is_finished_loses_no_entry(parent: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_while_a_fork_is_finished_loses_no_entry(
+    parent: WholeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     left_by_a_crash(parent)
     with monkeypatch.context() as failing:
         failing.setattr(os, "copy_file_range", refuse, raising=False)
@@ -374,9 +380,9 @@ def test_a_full_disk_while_a_fork_is_finished_loses_no_entry(parent: Both, monke
     assert spoken(parent, "f") == ["one", "two"]
 
 
-def test_a_finished_fork_ignores_leftovers_of_a_crash(parent: Both) -> None:
+def test_a_finished_fork_ignores_leftovers_of_a_crash(parent: WholeStore) -> None:
     path = left_by_a_crash(parent)
-    listed(parent)
+    listed_ids(parent)
     os.link(path, fork_path(path))
     parent.delete(AGENT, "p")
     old_forks.finish(parent.layout, AGENT, path.stem)
@@ -385,32 +391,32 @@ def test_a_finished_fork_ignores_leftovers_of_a_crash(parent: Both) -> None:
 
 
 @pytest.mark.parametrize("soft", [True, False])
-def test_an_unfinished_fork_can_be_deleted(parent: Both, *, soft: bool) -> None:
+def test_an_unfinished_fork_can_be_deleted(parent: WholeStore, *, soft: bool) -> None:
     left_by_a_crash(parent)
     parent.delete(AGENT, "f", soft=soft)
     assert not list(parent.root.glob("transcripts/*/f-*"))
     for kept in parent.list_deleted():
         parent.restore(kept)
-    assert listed(parent) == (["f", "p"] if soft else ["p"])
+    assert sorted(listed_ids(parent)) == (["f", "p"] if soft else ["p"])
 
 
-def test_a_new_session_of_an_unfinished_forks_id_supersedes_the_finished_fork(parent: Both) -> None:
+def test_a_new_session_of_an_unfinished_forks_id_supersedes_the_finished_fork(parent: WholeStore) -> None:
     path = left_by_a_crash(parent)
-    talk.keep(parent, AGENT, "f", prompt("new", session="f"), answer(), at=5)
+    transcript_lines.keep(parent, AGENT, "f", prompt("new", session="f"), answer(), at=5)
     assert spoken(parent, "f") == ["new"]
     aside = path.with_stem(path.stem + "~1").read_bytes()
     assert aside.count(b'"session/prompt"') == 4  # two prompts, two answers
 
 
 @pytest.mark.parametrize("size", [0, 20, 400])
-def test_a_half_written_head_is_removed(parent: Both, size: int) -> None:
+def test_a_half_written_head_is_removed(parent: WholeStore, size: int) -> None:
     path = left_by_a_crash(parent)
     os.truncate(fork_path(path), min(size, fork_path(path).read_bytes().index(b"\0") - 1))
-    assert listed(parent) == ["p"]
+    assert sorted(listed_ids(parent)) == ["p"]
     assert not list(path.parent.glob("f-*"))
 
 
-def test_a_head_that_is_being_written_is_kept(parent: Both) -> None:
+def test_a_head_that_is_being_written_is_kept(parent: WholeStore) -> None:
     path = left_by_a_crash(parent)
     os.truncate(fork_path(path), 20)
     with fork_path(path).open("rb") as making:
@@ -420,24 +426,24 @@ def test_a_head_that_is_being_written_is_kept(parent: Both) -> None:
     assert fork_path(path).exists()
 
 
-def test_a_fork_that_names_itself_as_parent_hides_no_other_session(parent: Both) -> None:
+def test_a_fork_that_names_itself_as_parent_hides_no_other_session(parent: WholeStore) -> None:
     path = left_by_a_crash(parent)
     lines = fork_path(path).read_bytes()
     fork_path(path).write_bytes(lines.replace(file_name("p").encode(), path.stem.encode()))
-    assert listed(parent) == ["f", "p"]
+    assert sorted(listed_ids(parent)) == ["f", "p"]
     assert spoken(parent, "f") == ["two"]
 
 
-def test_verify_reports_an_unfinished_fork_but_no_damage(parent: Both) -> None:
+def test_verify_reports_an_unfinished_fork_but_no_damage(parent: WholeStore) -> None:
     path = left_by_a_crash(parent)
     assert [(finding.path, finding.kind, finding.is_damage) for finding in verify_store(parent)] == [
         (fork_path(path), UNFINISHED_FORK, False)
     ]
-    listed(parent)
+    listed_ids(parent)
     assert list(verify_store(parent)) == []
 
 
-def test_a_read_only_store_finishes_no_fork(parent: Both) -> None:
+def test_a_read_only_store_finishes_no_fork(parent: WholeStore) -> None:
     path = left_by_a_crash(parent)
     layout = Layout(parent.root)
     layout.is_only_read = True

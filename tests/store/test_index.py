@@ -11,37 +11,37 @@ import pytest
 from acp_proxy.store.index import SCHEMA, Index, ListedSession
 from acp_proxy.transcript.file_names import file_name
 from tests.opened import open_files
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.store.shelf import AGENT, Shelf
-from tests.store.talk import answer, info, note, prompt, said
+from tests.store.transcript_lines import answer, info, note, prompt, said
 
 # The fields of a row.
 
 
 def test_a_row_has_every_field_of_a_list(shelf: Shelf) -> None:
     shelf.write(
-        talk.SESSION,
+        transcript_lines.SESSION,
         prompt("Fix the login", at=1),
         said("a", at=2),
         info(at=3, _meta={"branch": "main"}),
         answer(at=4, error={"code": -32000}),
-        header=talk.header(cwd="/home/me/", more=("/more",)),
+        header=transcript_lines.header(cwd="/home/me/", more=("/more",)),
     )
     assert shelf.row() == ListedSession(
         agent=AGENT,
-        name=file_name(talk.SESSION),
-        session=talk.SESSION,
+        name=file_name(transcript_lines.SESSION),
+        session=transcript_lines.SESSION,
         cwd="/home/me/",
         title="Fix the login",
-        updated=talk.time(4),
+        updated=transcript_lines.time(4),
         prompts=1,
         replies=1,
         failed=True,
         is_running=False,
         directories=["/more"],
         meta={"branch": "main"},
-        size=shelf.path(talk.SESSION).stat().st_size,
-        created=talk.header().created_at,
+        size=shelf.path(transcript_lines.SESSION).stat().st_size,
+        created=transcript_lines.header().created_at,
     )
 
 
@@ -149,8 +149,8 @@ def test_between_pages_a_prompted_session_moves_to_the_first_page_and_no_other_i
 def test_an_exactly_full_last_page_has_no_next(shelf: Shelf) -> None:
     for number in range(4):
         shelf.session(f"s{number}")
-    page = shelf.index.select_page(AGENT, None, None, talk.RUN, 2)
-    last = shelf.index.select_page(AGENT, None, page.next, talk.RUN, 2)
+    page = shelf.index.select_page(AGENT, None, None, transcript_lines.RUN, 2)
+    last = shelf.index.select_page(AGENT, None, page.next, transcript_lines.RUN, 2)
     assert len(last.rows) == 2
     assert last.next is None
 
@@ -232,7 +232,7 @@ def test_only_new_entries_are_read(shelf: Shelf) -> None:
     shelf.path("s").write_bytes(before.replace(b'"first"', b'"other"'))  # nobody reads it again
     shelf.append("s", prompt("second", at=2), said("b", at=3), answer(at=4))
     row = shelf.row("s")
-    assert (row.title, row.prompts, row.replies, row.updated) == ("first", 2, 1, talk.time(4))
+    assert (row.title, row.prompts, row.replies, row.updated) == ("first", 2, 1, transcript_lines.time(4))
 
 
 def test_reading_line_by_line_gives_the_same_row(shelf: Shelf) -> None:
@@ -280,7 +280,7 @@ def test_a_line_written_in_two_parts_counts_once(shelf: Shelf) -> None:
 def test_an_entry_without_its_newline_counts_and_so_does_its_continuation(shelf: Shelf, behind: bytes) -> None:
     shelf.write("s", prompt("x", at=1), answer(at=1))
     assert not shelf.append("s", prompt("y", at=2)[:-1])
-    assert (shelf.row("s").prompts, shelf.row("s").updated) == (2, talk.time(2))
+    assert (shelf.row("s").prompts, shelf.row("s").updated) == (2, transcript_lines.time(2))
     assert shelf.agrees("s")
     assert not shelf.add("s")
     assert shelf.row("s").prompts == 2
@@ -318,14 +318,14 @@ def test_a_torn_line_does_not_hide_the_next_one(shelf: Shelf) -> None:
     shelf.write("s", prompt("x", at=1))
     shelf.append("s", prompt("torn", at=2)[:-20])
     shelf.append("s", b"\n" + prompt("whole", at=3))
-    assert (shelf.row("s").prompts, shelf.row("s").updated) == (2, talk.time(3))
+    assert (shelf.row("s").prompts, shelf.row("s").updated) == (2, transcript_lines.time(3))
 
 
 def test_a_shrunk_file_is_read_again(shelf: Shelf) -> None:
     shelf.write("s", prompt("one", at=1), answer(at=1), prompt("two", at=2))
     os.truncate(shelf.path("s"), shelf.path("s").stat().st_size - len(prompt("two", at=2)))
     assert shelf.add("s")
-    assert (shelf.row("s").prompts, shelf.row("s").updated) == (1, talk.time(1))
+    assert (shelf.row("s").prompts, shelf.row("s").updated) == (1, transcript_lines.time(1))
 
 
 def test_a_replaced_file_is_read_again(shelf: Shelf) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from acp_proxy.store.journal import ARCHIVED, DELETED, LIFTED, RESTORED, TITLED, UNARCHIVED, Journal
 from acp_proxy.transcript.file_names import file_name, make_soft_deleted_name
 from tests.opened import open_below
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.store.full_disk import on_full_disk
 from tests.store.writing import run_together
 from tests.strategies import texts
@@ -43,13 +43,13 @@ def journal(path: Path) -> Journal:
 
 def test_a_session_stays_deleted_until_it_is_lifted(journal: Journal) -> None:
     assert journal.read_deleted() == frozenset()
-    journal.append(DELETED, "a", talk.time(1))
-    journal.append(DELETED, "b", talk.time(2))
+    journal.append(DELETED, "a", transcript_lines.time(1))
+    journal.append(DELETED, "b", transcript_lines.time(2))
     assert journal.read_deleted() == {"a", "b"}
-    journal.append(LIFTED, "a", talk.time(3))
+    journal.append(LIFTED, "a", transcript_lines.time(3))
     assert journal.read_deleted() == {"b"}
-    journal.append(DELETED, "a", talk.time(4))
-    journal.append(DELETED, "a", talk.time(5))
+    journal.append(DELETED, "a", transcript_lines.time(4))
+    journal.append(DELETED, "a", transcript_lines.time(5))
     assert journal.read_deleted() == {"a", "b"}
 
 
@@ -73,7 +73,7 @@ def test_an_event_is_one_line_of_a_private_file(journal: Journal, path: Path) ->
 
 @pytest.mark.parametrize("session", ODD_IDS, ids=lambda session: ascii(session)[:12])
 def test_a_session_with_any_id_can_be_deleted(journal: Journal, path: Path, session: str) -> None:
-    journal.append(DELETED, session, talk.time(1))
+    journal.append(DELETED, session, transcript_lines.time(1))
     assert Journal(path).read_deleted() == {session}
     assert path.read_bytes().count(b"\n") == 1
 
@@ -81,35 +81,35 @@ def test_a_session_with_any_id_can_be_deleted(journal: Journal, path: Path, sess
 def test_journals_of_one_file_see_each_others_events(journal: Journal, path: Path) -> None:
     other = Journal(path)
     assert other.read_deleted() == frozenset()
-    journal.append(DELETED, "a", talk.time(1))
+    journal.append(DELETED, "a", transcript_lines.time(1))
     assert other.read_deleted() == {"a"}
-    other.append(LIFTED, "a", talk.time(2))
+    other.append(LIFTED, "a", transcript_lines.time(2))
     assert journal.read_deleted() == frozenset()
 
 
 def test_a_moved_or_replaced_file_is_read_again(journal: Journal, path: Path) -> None:
-    journal.append(DELETED, "a", talk.time(1))
+    journal.append(DELETED, "a", transcript_lines.time(1))
     assert journal.read_deleted() == {"a"}
     path.rename(path.with_name("aside"))
     assert journal.read_deleted() == frozenset()
-    Journal(path).append(DELETED, "b", talk.time(1))  # as long as the first event
+    Journal(path).append(DELETED, "b", transcript_lines.time(1))  # as long as the first event
     assert journal.read_deleted() == {"b"}
 
 
 @pytest.mark.parametrize("between", [b"", b"\0\0", b"*", b'{"at":"torn'])
 def test_several_events_on_one_line_are_all_read(journal: Journal, path: Path, between: bytes) -> None:
     for session in ("a", "b", "c"):
-        journal.append(DELETED, session, talk.time(0))
+        journal.append(DELETED, session, transcript_lines.time(0))
     path.write_bytes(path.read_bytes().replace(b"\n", between, 2))
     assert Journal(path).read_deleted() == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize("torn", [b'{"at":"', b'{"at":"x","event":"deleted","sessionId":"\xc3', b"\0" * 100, b"x"])
 def test_an_append_after_a_torn_line_begins_a_new_line(journal: Journal, path: Path, torn: bytes) -> None:
-    journal.append(DELETED, "a", talk.time(1))
+    journal.append(DELETED, "a", transcript_lines.time(1))
     with path.open("ab") as file:
         file.write(torn)
-    journal.append(DELETED, "b", talk.time(2))
+    journal.append(DELETED, "b", transcript_lines.time(2))
     assert journal.read_deleted() == {"a", "b"}
 
 
@@ -133,10 +133,10 @@ def test_an_append_after_a_torn_line_begins_a_new_line(journal: Journal, path: P
     ids=lambda line: repr(line)[2:30],
 )
 def test_unreadable_lines_are_skipped(journal: Journal, path: Path, line: bytes) -> None:
-    journal.append(DELETED, "a", talk.time(1))
+    journal.append(DELETED, "a", transcript_lines.time(1))
     with path.open("ab") as file:
         file.write(line + b"\n")
-    journal.append(DELETED, "b", talk.time(2))
+    journal.append(DELETED, "b", transcript_lines.time(2))
     assert journal.read_deleted() == {"a", "b"}
 
 
@@ -150,7 +150,7 @@ def test_damage_never_raises_and_keeps_earlier_events(
     expected: set[str] = set()
     journal = Journal(path)
     for deletes, session in events:
-        journal.append(DELETED if deletes else LIFTED, session, talk.time(1))
+        journal.append(DELETED if deletes else LIFTED, session, transcript_lines.time(1))
         (expected.add if deletes else expected.discard)(session)
     assert {ascii(session) for session in journal.read_deleted()} == {ascii(session) for session in expected}
     with path.open("ab") as file:
@@ -175,16 +175,16 @@ def test_a_full_disk_fails_one_delete_and_later_ones_are_whole(path: Path, size:
 def test_an_unusable_file_raises_an_oserror(path: Path) -> None:
     path.mkdir()
     with pytest.raises(OSError):
-        Journal(path).append(DELETED, "a", talk.time(1))
+        Journal(path).append(DELETED, "a", transcript_lines.time(1))
     with pytest.raises(OSError):
         Journal(path).read_deleted()
     with pytest.raises(FileNotFoundError):
-        Journal(path / "missing" / "state.jsonl").append(DELETED, "a", talk.time(1))
+        Journal(path / "missing" / "state.jsonl").append(DELETED, "a", transcript_lines.time(1))
     assert Journal(path / "missing" / "state.jsonl").read_deleted() == frozenset()
 
 
 def test_no_descriptor_stays_open(journal: Journal, tmp_path: Path) -> None:
-    journal.append(DELETED, "a", talk.time(0))
+    journal.append(DELETED, "a", transcript_lines.time(0))
     journal.read_deleted()
     assert open_below(tmp_path) == []
 
@@ -193,32 +193,32 @@ def test_no_descriptor_stays_open(journal: Journal, tmp_path: Path) -> None:
 
 
 def test_a_soft_delete_remembers_its_transcript(journal: Journal) -> None:
-    kept = make_soft_deleted_name(file_name("a"), talk.time(1))
-    journal.append(DELETED, "a", talk.time(1), transcript=kept)
-    journal.append(DELETED, "b", talk.time(1))
+    kept = make_soft_deleted_name(file_name("a"), transcript_lines.time(1))
+    journal.append(DELETED, "a", transcript_lines.time(1), transcript=kept)
+    journal.append(DELETED, "b", transcript_lines.time(1))
     assert journal.read_deleted() == {"a", "b"}
     assert journal.read_state().deleted == {"a": kept, "b": None}
-    journal.append(RESTORED, "a", talk.time(2))
+    journal.append(RESTORED, "a", transcript_lines.time(2))
     assert journal.read_deleted() == {"b"}
-    journal.append(DELETED, "a", talk.time(3), transcript=kept)
-    journal.append(DELETED, "a", talk.time(4))
+    journal.append(DELETED, "a", transcript_lines.time(3), transcript=kept)
+    journal.append(DELETED, "a", transcript_lines.time(4))
     assert journal.read_state().deleted == {"a": None, "b": None}
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "", "state", "a~x"])
 def test_an_event_with_an_invalid_transcript_name_is_ignored(journal: Journal, name: str) -> None:
-    journal.append(DELETED, "a", talk.time(1), transcript=name)
-    journal.append(TITLED, "a", talk.time(1), transcript=name, title="no")
+    journal.append(DELETED, "a", transcript_lines.time(1), transcript=name)
+    journal.append(TITLED, "a", transcript_lines.time(1), transcript=name, title="no")
     assert journal.read_deleted() == frozenset()
     assert journal.read_state().titles == {}
 
 
 @pytest.mark.parametrize("to", ["", f"{file_name('a')}~1"])
 def test_a_rename_or_removal_is_under_way_until_the_old_names_next_title(journal: Journal, to: str) -> None:
-    kept = make_soft_deleted_name(file_name("a"), talk.time(1))
+    kept = make_soft_deleted_name(file_name("a"), transcript_lines.time(1))
     for event in (RESTORED, TITLED):
         title(journal, "a", "Mine", transcript=kept)
-        journal.append(event, "a", talk.time(2), transcript=kept, to=to)
+        journal.append(event, "a", transcript_lines.time(2), transcript=kept, to=to)
         assert {name: moving.to for name, moving in journal.read_state().moving.items()} == {kept: to}
         assert journal.read_state().titles == {kept: "Mine"}
         title(journal, "a", None, transcript=kept)
@@ -227,30 +227,30 @@ def test_a_rename_or_removal_is_under_way_until_the_old_names_next_title(journal
 
 @pytest.mark.parametrize(("event", "more"), [(DELETED, {"to": ""}), (LIFTED, {"to": ""}), (TITLED, {"to": ""})])
 def test_a_new_name_without_an_old_one_means_nothing(journal: Journal, event: str, more: dict[str, str]) -> None:
-    journal.append(event, "a", talk.time(1), **more)
+    journal.append(event, "a", transcript_lines.time(1), **more)
     assert journal.read_state().moving == {}
 
 
 def test_a_new_name_that_is_none_means_nothing(journal: Journal) -> None:
-    kept = make_soft_deleted_name(file_name("a"), talk.time(1))
-    journal.append(RESTORED, "a", talk.time(1), transcript=kept, to="../../etc/passwd")
+    kept = make_soft_deleted_name(file_name("a"), transcript_lines.time(1))
+    journal.append(RESTORED, "a", transcript_lines.time(1), transcript=kept, to="../../etc/passwd")
     assert journal.read_state().moving == {}
 
 
 def test_what_a_holder_of_the_lock_appends_is_known_without_reading(
     journal: Journal, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal.append(DELETED, "a", talk.time(1))
+    journal.append(DELETED, "a", transcript_lines.time(1))
     with path.open("ab") as file:
         file.write(b'{"torn')
-    kept = make_soft_deleted_name(file_name("c"), talk.time(1))
+    kept = make_soft_deleted_name(file_name("c"), transcript_lines.time(1))
     with journal.lock():
         assert journal.read_deleted() == {"a"}
         monkeypatch.setattr(Journal, "_read_events", None)
-        journal.append(LIFTED, "a", talk.time(2))
-        journal.append(DELETED, "b", talk.time(2))
+        journal.append(LIFTED, "a", transcript_lines.time(2))
+        journal.append(DELETED, "b", transcript_lines.time(2))
         title(journal, "c", "text")
-        journal.append(TITLED, "c", talk.time(2), transcript=kept, to="")
+        journal.append(TITLED, "c", transcript_lines.time(2), transcript=kept, to="")
         known = journal.read_state()
     monkeypatch.undo()
     assert known == Journal(path).read_state()
@@ -258,11 +258,11 @@ def test_what_a_holder_of_the_lock_appends_is_known_without_reading(
 
 
 def test_what_others_append_meanwhile_is_read(journal: Journal, path: Path) -> None:
-    journal.append(DELETED, "a", talk.time(1))
+    journal.append(DELETED, "a", transcript_lines.time(1))
     assert journal.read_deleted() == {"a"}
-    Journal(path).append(DELETED, "b", talk.time(1))
+    Journal(path).append(DELETED, "b", transcript_lines.time(1))
     with journal.lock():
-        journal.append(DELETED, "c", talk.time(1))
+        journal.append(DELETED, "c", transcript_lines.time(1))
         assert journal.read_deleted() == {"a", "b", "c"}
 
 
@@ -270,7 +270,7 @@ def test_what_others_append_meanwhile_is_read(journal: Journal, path: Path) -> N
 
 
 def title(journal: Journal, session: str, text: str | None, **more: str) -> None:
-    journal.append(TITLED, session, talk.time(1), **more, title=text)
+    journal.append(TITLED, session, transcript_lines.time(1), **more, title=text)
 
 
 def test_the_last_title_counts_until_it_is_cleared_or_its_session_deleted(journal: Journal, path: Path) -> None:
@@ -288,8 +288,8 @@ def test_the_last_title_counts_until_it_is_cleared_or_its_session_deleted(journa
     )
     title(journal, "a", None)
     assert journal.read_state().find_title("a") is None
-    journal.append(DELETED, "b", talk.time(2))
-    journal.append(LIFTED, "b", talk.time(3))
+    journal.append(DELETED, "b", transcript_lines.time(2))
+    journal.append(LIFTED, "b", transcript_lines.time(3))
     assert Journal(path).read_state().titles == {}
 
 
@@ -297,7 +297,7 @@ def test_a_superseded_transcript_can_have_a_title(journal: Journal) -> None:
     aside = f"{file_name('a')}~1"
     title(journal, "a", "the older", transcript=aside)
     title(journal, "a", "the newer")
-    journal.append(DELETED, "a", talk.time(2))
+    journal.append(DELETED, "a", transcript_lines.time(2))
     assert journal.read_state().titles == {aside: "the older"}
 
 
@@ -311,10 +311,10 @@ def test_an_invalid_title_clears_the_title(journal: Journal, path: Path) -> None
 @pytest.mark.parametrize("between", [b"\n", b"", b"\0\0", b'{"at":"torn'])
 def test_erasing_titles_keeps_other_events_and_the_size(journal: Journal, path: Path, between: bytes) -> None:
     title(journal, "a", "the words")
-    journal.append(DELETED, "b", talk.time(1))
+    journal.append(DELETED, "b", transcript_lines.time(1))
     title(journal, "c", "others")
     title(journal, "a", "more words")
-    journal.append(DELETED, "a", talk.time(1))
+    journal.append(DELETED, "a", transcript_lines.time(1))
     path.write_bytes(path.read_bytes().replace(b"\n", between, 4))
     size = path.stat().st_size
     with journal.lock():
@@ -334,7 +334,7 @@ def test_a_torn_title_is_erased_too(journal: Journal, path: Path) -> None:
     title(journal, "a", "the words")
     with path.open("ab") as file:
         file.write(path.read_bytes()[:-4])
-    journal.append(DELETED, "a", talk.time(1))
+    journal.append(DELETED, "a", transcript_lines.time(1))
     assert path.read_bytes().count(b"the wo") == 2
     journal.erase_titles([file_name("a")])
     assert b"the wo" not in path.read_bytes()
@@ -352,44 +352,44 @@ def test_titles_are_erased_while_others_append(path: Path) -> None:
 
 def test_a_session_is_archived_until_it_is_unarchived_deleted_or_set_aside(journal: Journal, path: Path) -> None:
     aside = f"{file_name('b')}~1"
-    journal.append(ARCHIVED, "a", talk.time(1))
-    journal.append(ARCHIVED, "b", talk.time(2), transcript=aside)
-    journal.append(DELETED, "c", talk.time(3))
+    journal.append(ARCHIVED, "a", transcript_lines.time(1))
+    journal.append(ARCHIVED, "b", transcript_lines.time(2), transcript=aside)
+    journal.append(DELETED, "c", transcript_lines.time(3))
     assert journal.read_state().archived == {file_name("a"): "a", aside: "b"}
     assert journal.read_state().hidden == {"a", "c"}
-    journal.append(UNARCHIVED, "a", talk.time(4))
-    journal.append(TITLED, "b", talk.time(5), transcript=aside, title=None, to="")
+    journal.append(UNARCHIVED, "a", transcript_lines.time(4))
+    journal.append(TITLED, "b", transcript_lines.time(5), transcript=aside, title=None, to="")
     assert journal.read_state().archived == {}
     assert journal.read_state().hidden == {"c"}
     for event in (ARCHIVED, DELETED, LIFTED):
-        journal.append(event, "a", talk.time(6))
+        journal.append(event, "a", transcript_lines.time(6))
     assert Journal(path).read_state().archived == {}
     assert Journal(path).read_state().hidden == {"c"}
 
 
 def test_in_what_the_agent_sends_its_own_title_and_archive_state_count(journal: Journal) -> None:
-    journal.append(TITLED, "a", talk.time(1), title="Mine")
-    journal.append(ARCHIVED, "a", talk.time(2))
+    journal.append(TITLED, "a", transcript_lines.time(1), title="Mine")
+    journal.append(ARCHIVED, "a", transcript_lines.time(2))
     state = journal.read_state()
     assert (state.find_title("a"), state.find_title_for_agent("a")) == ("Mine", "Mine")
     assert state.archived_here == {"a"}
-    journal.append(TITLED, "a", talk.time(3), title="Given in the agent", by="agent")
-    journal.append(ARCHIVED, "a", talk.time(4), by="agent")
+    journal.append(TITLED, "a", transcript_lines.time(3), title="Given in the agent", by="agent")
+    journal.append(ARCHIVED, "a", transcript_lines.time(4), by="agent")
     state = journal.read_state()
     assert (state.find_title("a"), state.find_title_for_agent("a")) == ("Given in the agent", None)
     assert state.hidden == {"a"}
     assert state.archived_here == frozenset()
-    journal.append(TITLED, "a", talk.time(5), title="Mine again")
-    journal.append(UNARCHIVED, "a", talk.time(6))
-    journal.append(ARCHIVED, "a", talk.time(7))
+    journal.append(TITLED, "a", transcript_lines.time(5), title="Mine again")
+    journal.append(UNARCHIVED, "a", transcript_lines.time(6))
+    journal.append(ARCHIVED, "a", transcript_lines.time(7))
     state = Journal(journal._path).read_state()
     assert state.find_title_for_agent("a") == "Mine again"
     assert state.archived_here == {"a"}
 
 
 def test_a_delete_ends_what_the_agent_has_said(journal: Journal) -> None:
-    journal.append(TITLED, "a", talk.time(1), title="Given in the agent", by="agent")
-    journal.append(ARCHIVED, "a", talk.time(2), by="agent")
-    journal.append(DELETED, "a", talk.time(3))
+    journal.append(TITLED, "a", transcript_lines.time(1), title="Given in the agent", by="agent")
+    journal.append(ARCHIVED, "a", transcript_lines.time(2), by="agent")
+    journal.append(DELETED, "a", transcript_lines.time(3))
     state = journal.read_state()
     assert (state.titled_by_agent, state.archived_by_agent) == (frozenset(), frozenset())

@@ -4,32 +4,32 @@ import pytest
 
 from acp_proxy.store.store import Store
 from acp_proxy.transcript import file_format
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.store.forked import fork, header, is_complete, spoken
-from tests.store.talk import answer, prompt
+from tests.store.transcript_lines import answer, prompt
 from tests.store.writing import AGENT
 
 
 def test_a_fork_has_the_parents_entries_and_its_own_header(store: Store) -> None:
-    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    transcript_lines.keep(store, AGENT, "p", prompt("one", session="p"), answer())
     fork(store, "p", "f", prompt("two", session="f"), answer())
     assert spoken(store, "f") == ["one", "two"]
     assert spoken(store, "p") == ["one"]
     found = header(store, "f")
-    assert (found.session, found.cwd, found.created_at) == ("f", "/elsewhere", talk.time(1))
+    assert (found.session, found.cwd, found.created_at) == ("f", "/elsewhere", transcript_lines.time(1))
     assert (found.origin, found.forked_from) == (file_format.RECORDED, ["p"])
 
 
 def test_a_fork_and_its_parent_continue_separately(store: Store) -> None:
-    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    transcript_lines.keep(store, AGENT, "p", prompt("one", session="p"), answer())
     fork(store, "p", "f", prompt("two", session="f"), answer())
-    talk.keep(store, AGENT, "p", prompt("three", session="p"), answer(), fresh=False)
+    transcript_lines.keep(store, AGENT, "p", prompt("three", session="p"), answer(), fresh=False)
     assert (spoken(store, "p"), spoken(store, "f")) == (["one", "three"], ["one", "two"])
 
 
 @pytest.mark.parametrize(("gone", "left"), [("p", "f"), ("f", "p")])
 def test_deleting_a_fork_or_its_parent_keeps_the_other(store: Store, gone: str, left: str) -> None:
-    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    transcript_lines.keep(store, AGENT, "p", prompt("one", session="p"), answer())
     fork(store, "p", "f")
     store.delete(AGENT, gone)
     assert spoken(store, left) == ["one"]
@@ -39,7 +39,7 @@ def test_deleting_a_fork_or_its_parent_keeps_the_other(store: Store, gone: str, 
 
 
 def test_a_fork_of_a_fork_names_all_its_parents(store: Store) -> None:
-    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    transcript_lines.keep(store, AGENT, "p", prompt("one", session="p"), answer())
     fork(store, "p", "f", prompt("two", session="f"), answer())
     fork(store, "f", "g", prompt("three", session="g"), answer())
     assert spoken(store, "g") == ["one", "two", "three"]
@@ -49,7 +49,7 @@ def test_a_fork_of_a_fork_names_all_its_parents(store: Store) -> None:
 
 @pytest.mark.parametrize("origin", [file_format.RECORDED, file_format.IMPORTED, file_format.PARTIAL])
 def test_a_fork_is_as_complete_as_its_parent(store: Store, origin: str) -> None:
-    transcript = store.open_to_append(AGENT, talk.header("p", origin=origin), fresh=False)
+    transcript = store.open_to_append(AGENT, transcript_lines.header("p", origin=origin), fresh=False)
     transcript.append(prompt("one", session="p") + answer())
     transcript.close()
     fork(store, "p", "f")
@@ -58,7 +58,9 @@ def test_a_fork_is_as_complete_as_its_parent(store: Store, origin: str) -> None:
 
 
 def test_a_fork_of_a_parent_with_a_gap_is_incomplete(store: Store) -> None:
-    talk.keep(store, AGENT, "p", prompt("one", session="p"), talk.note("gap", since="x", reason="ENOSPC"))
+    transcript_lines.keep(
+        store, AGENT, "p", prompt("one", session="p"), transcript_lines.note("gap", since="x", reason="ENOSPC")
+    )
     fork(store, "p", "f")
     assert not is_complete(store, "f")
 
@@ -70,8 +72,8 @@ def test_a_fork_of_an_unknown_parent_is_partial(store: Store) -> None:
 
 
 def test_a_fork_revives_a_deleted_id(store: Store) -> None:
-    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
-    talk.keep(store, AGENT, "f", prompt("old", session="f"), answer())
+    transcript_lines.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    transcript_lines.keep(store, AGENT, "f", prompt("old", session="f"), answer())
     store.delete(AGENT, "f")
     fork(store, "p", "f")
     assert "f" not in store.read_deleted(AGENT)
@@ -79,8 +81,8 @@ def test_a_fork_revives_a_deleted_id(store: Store) -> None:
 
 
 def test_a_fork_with_a_used_id_supersedes_the_older_session(store: Store) -> None:
-    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
-    talk.keep(store, AGENT, "f", prompt("old", session="f"), answer())
+    transcript_lines.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    transcript_lines.keep(store, AGENT, "f", prompt("old", session="f"), answer())
     fork(store, "p", "f")
     assert spoken(store, "f") == ["one"]
     assert len(list(store.root.glob("transcripts/*/*-*.jsonl"))) == 3

@@ -3,14 +3,14 @@
 import pytest
 
 from acp_proxy.protocol import proxy_ids
-from tests.stored import Both, store_session
+from tests.stored import WholeStore, store_session
 
 
-def folder(store: Both, name: str) -> str:
+def folder(store: WholeStore, name: str) -> str:
     return store.choose_agent(None, name, "")
 
 
-def pages(store: Both, agent: str, others: list[str], cwd: str | None = None) -> list[list[str]]:
+def pages(store: WholeStore, agent: str, others: list[str], cwd: str | None = None) -> list[list[str]]:
     found, cursor = list[list[str]](), None
     while not found or cursor is not None:
         page = store.list_page(agent, cwd, cursor, "run", others=others)
@@ -19,7 +19,7 @@ def pages(store: Both, agent: str, others: list[str], cwd: str | None = None) ->
     return found
 
 
-def test_pages_have_every_session_once_newest_first(store: Both) -> None:
+def test_pages_have_every_session_once_newest_first(store: WholeStore) -> None:
     agents = ["mine", "theirs", "others"]
     for number in range(750):
         name = agents[number % 3 if number < 600 else 0]
@@ -32,7 +32,7 @@ def test_pages_have_every_session_once_newest_first(store: Both) -> None:
     assert [proxy_ids.original(id) for id in first[:3]] == [None, (theirs, "s1"), (others, "s2")]
 
 
-def test_one_id_of_two_agents_is_two_rows_on_the_border_of_pages_too(store: Both) -> None:
+def test_one_id_of_two_agents_is_two_rows_on_the_border_of_pages_too(store: WholeStore) -> None:
     for number in range(500):
         store_session(store, f"s{number:03}", ("go", []), agent="mine", at=1000.0)
     store_session(store, "s000", ("go", []), agent="theirs", at=1000.0)
@@ -41,7 +41,7 @@ def test_one_id_of_two_agents_is_two_rows_on_the_border_of_pages_too(store: Both
     assert sum(map(len, found)) == 501
 
 
-def test_only_the_directory_asked_for_counts(store: Both) -> None:
+def test_only_the_directory_asked_for_counts(store: WholeStore) -> None:
     for name, cwd in (("mine", "/a"), ("theirs", "/a"), ("theirs", "/b")):
         store_session(store, f"{name}{cwd[-1]}", ("go", []), agent=name, cwd=cwd)
     mine, theirs = folder(store, "mine"), folder(store, "theirs")
@@ -52,7 +52,7 @@ def test_only_the_directory_asked_for_counts(store: Both) -> None:
     ]
 
 
-def test_the_users_own_title_of_a_row_wins(store: Both) -> None:
+def test_the_users_own_title_of_a_row_wins(store: WholeStore) -> None:
     store_session(store, "s", ("go", []), agent="theirs")
     mine, theirs = folder(store, "mine"), folder(store, "theirs")
     store.set_title(mine, proxy_ids.id_of(theirs, "s"), "Mine")
@@ -62,7 +62,7 @@ def test_the_users_own_title_of_a_row_wins(store: Both) -> None:
     assert not store.has_transcript(mine, proxy_ids.id_of(theirs, "unknown"))
 
 
-def test_a_row_that_is_archived_here_is_in_no_list(store: Both) -> None:
+def test_a_row_that_is_archived_here_is_in_no_list(store: WholeStore) -> None:
     store_session(store, "s", ("go", []), agent="theirs")
     mine, theirs = folder(store, "mine"), folder(store, "theirs")
     store.set_archived(mine, proxy_ids.id_of(theirs, "s"), True)
@@ -71,13 +71,13 @@ def test_a_row_that_is_archived_here_is_in_no_list(store: Both) -> None:
 
 
 @pytest.mark.parametrize("id", ["acp-proxy.../x", "acp-proxy.x", "acp-proxy.a/b.c", "other.a.b", ""])
-def test_an_id_that_names_no_session_of_another_agent_is_not_found(store: Both, id: str) -> None:
+def test_an_id_that_names_no_session_of_another_agent_is_not_found(store: WholeStore, id: str) -> None:
     assert proxy_ids.original(id) is None
     with pytest.raises(FileNotFoundError):
         store.read_original(id, ["a/b", "..", "x"])
 
 
-def test_only_listed_agents_can_be_read(store: Both) -> None:
+def test_only_listed_agents_can_be_read(store: WholeStore) -> None:
     store_session(store, "s", ("go", []), agent="theirs")
     theirs = folder(store, "theirs")
     with pytest.raises(FileNotFoundError):
@@ -85,7 +85,7 @@ def test_only_listed_agents_can_be_read(store: Both) -> None:
     store.read_original(proxy_ids.id_of(theirs, "s"), [theirs]).close()
 
 
-def test_rows_are_found_by_their_ids_however_old_they_are(store: Both) -> None:
+def test_rows_are_found_by_their_ids_however_old_they_are(store: WholeStore) -> None:
     for number in range(510):
         store_session(store, f"s{number}", ("go", []), agent="theirs", at=1_000_000.0 - number)
     store_session(store, "m", ("go", []), agent="mine", at=1.0)

@@ -11,9 +11,9 @@ from acp_proxy.store import index as index_module
 from acp_proxy.store import queries as newest_module
 from acp_proxy.store.index import Index
 from acp_proxy.transcript.file_names import file_name
-from tests.store import talk
-from tests.store.talk import keep
-from tests.stored import Both
+from tests.store import transcript_lines
+from tests.store.transcript_lines import keep
+from tests.stored import WholeStore
 
 AGENTS = ("claude", "codex", "vibe")
 
@@ -39,7 +39,7 @@ def selects(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-def fill(store: Both, count: int, cwd: Callable[[int], str | None] = lambda _: "/project") -> list[str]:
+def fill(store: WholeStore, count: int, cwd: Callable[[int], str | None] = lambda _: "/project") -> list[str]:
     """Sessions of all agents in turn, some of the same time. Their ids, newest first."""
     for number in range(count):
         keep(store, AGENTS[number % 3], f"s{number:02}", at=number // 2, cwd=cwd(number))
@@ -47,24 +47,24 @@ def fill(store: Both, count: int, cwd: Callable[[int], str | None] = lambda _: "
 
 
 @pytest.mark.usefixtures("small_pages")
-def test_sessions_of_all_agents_are_newest_first_across_pages(store: Both) -> None:
+def test_sessions_of_all_agents_are_newest_first_across_pages(store: WholeStore) -> None:
     ids = fill(store, 25, lambda number: None if number % 4 == 0 else "/project")
     assert [row.session for row in store.list_newest()] == ids
     assert [row.session for row in store.list_newest(agent="CO")] == [id for id in ids if int(id[1:]) % 3 == 1]
-    assert [row.session for row in store.list_newest(since=talk.time(10))] == ids[:5]
+    assert [row.session for row in store.list_newest(since=transcript_lines.time(10))] == ids[:5]
     assert list(store.list_newest(agent="nobody")) == []
 
 
 @pytest.mark.usefixtures("small_pages")
-def test_a_directory_matches_in_any_spelling(store: Both, tmp_path: Path) -> None:
+def test_a_directory_matches_in_any_spelling(store: WholeStore, tmp_path: Path) -> None:
     real, link = tmp_path / "real", tmp_path / "link"
     real.mkdir()
     link.symlink_to(real)
     ids = fill(store, 12, lambda number: str(real if number % 2 else f"{real}/inside"))
     inside = [id for id in ids if int(id[1:]) % 2]
     assert [row.session for row in store.list_newest(cwd=str(link))] == inside
-    assert [row.session for row in store.list_newest(cwd=f"{real}/", since=talk.time(3))] == inside[:3]
-    assert [row.session for row in store.list_newest(cwd=f"{real}/", until=talk.time(3))] == inside[3:]
+    assert [row.session for row in store.list_newest(cwd=f"{real}/", since=transcript_lines.time(3))] == inside[:3]
+    assert [row.session for row in store.list_newest(cwd=f"{real}/", until=transcript_lines.time(3))] == inside[3:]
 
 
 @pytest.mark.usefixtures("small_pages")
@@ -78,7 +78,7 @@ def test_a_directory_matches_in_any_spelling(store: Both, tmp_path: Path) -> Non
         ("c:\\", ["C:\\Users\\me", "c:/users/ME/deep/er", "C:\\Users\\me2"]),
     ],
 )
-def test_directories_below_count_if_wanted(store: Both, cwd: str, found: list[str]) -> None:
+def test_directories_below_count_if_wanted(store: WholeStore, cwd: str, found: list[str]) -> None:
     unix = ["p", "p/a", "p/a/b", "p a", "pa"]
     windows = ["C:\\Users\\me", "c:/users/ME/deep/er", "C:\\Users\\me2"]
     for at, path in enumerate([*unix, *windows]):
@@ -86,7 +86,7 @@ def test_directories_below_count_if_wanted(store: Both, cwd: str, found: list[st
     assert [row.session for row in store.list_newest(cwd=cwd, below=True)] == found
 
 
-def test_a_directory_below_a_link_is_found_through_the_link_and_its_target(store: Both, tmp_path: Path) -> None:
+def test_a_directory_below_a_link_is_found_through_the_link_and_its_target(store: WholeStore, tmp_path: Path) -> None:
     (tmp_path / "real" / "inside").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "real")
     keep(store, "claude", "s", cwd=str(tmp_path / "link" / "inside"))
@@ -97,7 +97,7 @@ def test_a_directory_below_a_link_is_found_through_the_link_and_its_target(store
 
 
 @pytest.mark.usefixtures("settled")
-def test_reading_the_newest_sessions_reads_few_rows(store: Both, selects: list[int]) -> None:
+def test_reading_the_newest_sessions_reads_few_rows(store: WholeStore, selects: list[int]) -> None:
     for number in range(150):
         keep(store, "claude", f"s{number:03}", at=number)
     assert len(store.list_all()) == 150
@@ -107,17 +107,19 @@ def test_reading_the_newest_sessions_reads_few_rows(store: Both, selects: list[i
 
 
 @pytest.mark.usefixtures("small_pages")
-def test_new_sessions_during_a_list_hide_or_repeat_no_others(store: Both) -> None:
+def test_new_sessions_during_a_list_hide_or_repeat_no_others(store: WholeStore) -> None:
     ids = fill(store, 12)
     rows = store.list_newest()
     before = [next(rows).session for _ in range(3)]
     keep(store, "claude", "new", at=100)
-    keep(store, "claude", ids[0], talk.prompt("again", at=101), at=101, fresh=False)
+    keep(store, "claude", ids[0], transcript_lines.prompt("again", at=101), at=101, fresh=False)
     assert before + [row.session for row in rows] == ids
 
 
 @pytest.mark.usefixtures("small_pages")
-def test_a_locked_index_is_rebuilt_in_memory_once_for_all_pages(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_index_is_rebuilt_in_memory_once_for_all_pages(
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ids = fill(store, 12)
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
     assert store.list_all()
@@ -132,17 +134,17 @@ def test_a_locked_index_is_rebuilt_in_memory_once_for_all_pages(store: Both, mon
     other = sqlite3.connect(store.root / "index.sqlite3", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     keep(store, "claude", "new", at=100)
-    assert [row.session for row in Both(store.root).list_newest()] == ["new", *ids]
+    assert [row.session for row in WholeStore(store.root).list_newest()] == ["new", *ids]
     assert made.count(None) == 1
     other.execute("ROLLBACK")
     other.close()
 
 
-def test_a_complete_id_wins_over_a_longer_one(store: Both) -> None:
+def test_a_complete_id_wins_over_a_longer_one(store: WholeStore) -> None:
     for at, session in enumerate(("abc", "abcd", "abd", "b", "aé", "a\udcff")):
         keep(store, "claude", session, at=at)
     keep(store, "codex", "abc", at=9)
-    keep(store, "codex", "abx", talk.said("never prompted"))
+    keep(store, "codex", "abx", transcript_lines.said("never prompted"))
 
     def meant(beginning: str, agent: str = "") -> list[str]:
         return [row.session for row in store.find_named(beginning, agent)]
@@ -156,22 +158,22 @@ def test_a_complete_id_wins_over_a_longer_one(store: Both) -> None:
     assert meant("abx") == meant("c") == []
 
 
-def test_an_older_session_of_an_id_is_named_by_its_number_or_transcript(store: Both) -> None:
+def test_an_older_session_of_an_id_is_named_by_its_number_or_transcript(store: WholeStore) -> None:
     for at, session in enumerate(("abc", "abc", "abd~1", "abc~1~1", "abc")):
         keep(store, "claude", session, at=at)
 
     def meant(given: str) -> list[str]:
         return [row.updated for row in store.find_named(given)]
 
-    assert meant("abc") == [talk.time(4)]
-    assert meant("abc~1") == meant("ab~1") == meant(f"{file_name('abc')}~1") == [talk.time(0)]
-    assert meant("abc~2") == meant(f"{file_name('abc')}~2") == [talk.time(1)]
-    assert meant("abd~1") == meant("abd") == meant(file_name("abd~1")) == [talk.time(2)]
-    assert meant("abc~1~1") == [talk.time(3)]
+    assert meant("abc") == [transcript_lines.time(4)]
+    assert meant("abc~1") == meant("ab~1") == meant(f"{file_name('abc')}~1") == [transcript_lines.time(0)]
+    assert meant("abc~2") == meant(f"{file_name('abc')}~2") == [transcript_lines.time(1)]
+    assert meant("abd~1") == meant("abd") == meant(file_name("abd~1")) == [transcript_lines.time(2)]
+    assert meant("abc~1~1") == [transcript_lines.time(3)]
     assert meant("abc~3") == meant("~1") == meant(file_name("abc")[:8]) == []
 
 
-def test_a_former_id_is_not_taken_as_a_prefix(store: Both) -> None:
+def test_a_former_id_is_not_taken_as_a_prefix(store: WholeStore) -> None:
     for at, session in enumerate(("s1", "s10", "s1", "s2", "s20")):
         keep(store, "claude", session, at=at)
 
@@ -185,13 +187,13 @@ def test_a_former_id_is_not_taken_as_a_prefix(store: Both) -> None:
     assert meant("s1~2") == []
     store.delete("claude", "s2", soft=True)
     assert meant("s2") == []
-    keep(store, "claude", "s20", talk.said("never prompted"))
+    keep(store, "claude", "s20", transcript_lines.said("never prompted"))
     assert meant("s20") == []
     assert meant("s20~") == []
     assert sorted(meant("s")) == ["s10"]
 
 
-def test_ids_with_the_same_beginning_are_found(store: Both) -> None:
+def test_ids_with_the_same_beginning_are_found(store: WholeStore) -> None:
     for session in ("12345678-a", "12345678-b", "12345679", "1234567", "éééééééé-1", "éééééééé-2"):
         keep(store, "claude", session)
     keep(store, "codex", "12345678-b")

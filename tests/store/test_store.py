@@ -18,17 +18,13 @@ from acp_proxy.store.open_session import Deleted
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import Reading
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.store.searches import found, keep
-from tests.store.talk import answer, prompt
+from tests.store.transcript_lines import answer, prompt
 from tests.store.writing import AGENT, run_together
-from tests.stored import Both
+from tests.stored import WholeStore, listed_ids
 
 PAGE = 500
-
-
-def listed(store: Both, agent: str = AGENT, cwd: str | None = None) -> list[str]:
-    return [row.session for row in store.list_page(agent, cwd, None, talk.RUN).rows]
 
 
 def spoken(reading: Reading) -> list[str | None]:
@@ -52,26 +48,26 @@ def files(root: Path) -> list[str]:
 def test_a_store_may_have_a_long_path(tmp_path: Path) -> None:
     """Windows finds no file with such a path in its usual form."""
     root = tmp_path / ("a" * 150) / ("b" * 150)
-    store = Both(root)
+    store = WholeStore(root)
     keep(store, "s", "hello")
-    assert listed(store) == ["s"]
+    assert listed_ids(store) == ["s"]
     assert found(store, "hello") == [("s", [1])]
     assert [seen.selector for seen in CompletionQuery(root).find_sessions("")] == ["s"]
     store.delete(AGENT, "s")
     assert found(store, "hello") == []
-    assert listed(store) == []
+    assert listed_ids(store) == []
 
 
 def test_every_file_is_private_under_an_open_umask(root: Path) -> None:
     before = os.umask(0)
     try:
-        store = Both(root)
-        talk.keep(store, AGENT, "s")
-        talk.keep(store, AGENT, "s")  # one is superseded
-        talk.keep(store, AGENT, "deleted")
-        assert listed(store)
+        store = WholeStore(root)
+        transcript_lines.keep(store, AGENT, "s")
+        transcript_lines.keep(store, AGENT, "s")  # one is superseded
+        transcript_lines.keep(store, AGENT, "deleted")
+        assert listed_ids(store)
         store.delete(AGENT, "deleted")
-        talk.keep(store, AGENT, "marked")
+        transcript_lines.keep(store, AGENT, "marked")
         modes = {path: stat.S_IMODE(path.lstat().st_mode) for path in [root, *root.rglob("*")]}
     finally:
         os.umask(before)
@@ -81,10 +77,10 @@ def test_every_file_is_private_under_an_open_umask(root: Path) -> None:
 
 
 def test_a_store_that_others_can_write_to_is_refused(root: Path) -> None:
-    Both(root)
+    WholeStore(root)
     root.chmod(0o777)
     with pytest.raises(StoreRefused, match="chmod 700"):
-        Both(root)
+        WholeStore(root)
 
 
 @pytest.mark.parametrize("name", ["transcripts", "unindexed"])
@@ -92,13 +88,13 @@ def test_a_file_in_place_of_a_directory_is_refused(root: Path, name: str) -> Non
     root.mkdir(0o700)
     (root / name).touch()
     with pytest.raises(StoreRefused, match=f"{name} is not a directory. Move it away"):
-        Both(root)
+        WholeStore(root)
 
 
 def test_a_directory_that_cannot_be_looked_at_for_now_is_neither_removed_nor_something_else(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = Both(root)
+    store = WholeStore(root)
     look = os.stat
 
     def fail(path: Any, **how: Any) -> os.stat_result:
@@ -109,28 +105,28 @@ def test_a_directory_that_cannot_be_looked_at_for_now_is_neither_removed_nor_som
     monkeypatch.setattr(os, "stat", fail)
     assert store.is_there
     with pytest.raises(StoreRefused, match="cannot be used: ") as refused:
-        Both(root)
+        WholeStore(root)
     assert refused.value.is_temporary
 
 
 def test_a_store_below_a_file_is_refused(root: Path) -> None:
     root.touch()
     with pytest.raises(StoreRefused, match=f"{re.escape(str(root))} is not a directory|: Not a directory"):
-        Both(root / "store")
+        WholeStore(root / "store")
 
 
 def test_an_unusable_file_in_the_store_is_named(root: Path) -> None:
-    Both(root)
+    WholeStore(root)
     (root / "format").unlink()
     (root / "format").mkdir(0o700)
     with pytest.raises(StoreRefused, match=f"{re.escape(str(root / 'format'))} cannot be used: "):
-        Both(root)
+        WholeStore(root)
 
 
 def test_a_store_has_a_format_file(root: Path) -> None:
-    Both(root)
+    WholeStore(root)
     assert (root / "format").read_text() == "1\n"
-    Both(root)
+    WholeStore(root)
     assert (root / "format").read_text() == "1\n"
 
 
@@ -139,81 +135,81 @@ def cannot_be_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_read_only_store_can_only_be_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    talk.keep(Both(root), AGENT, "s")
+    transcript_lines.keep(WholeStore(root), AGENT, "s")
     shutil.rmtree(root / "unindexed")
     (root / "format").unlink()
     before = sorted(root.rglob("*"))
     cannot_be_written_to(monkeypatch)
     with pytest.raises(StoreRefused, match="cannot be written to"):
-        Both(root)
-    store = Both(root, make=False)
+        WholeStore(root)
+    store = WholeStore(root, make=False)
     assert "cannot be written to" in str(store.read_only_reason)
-    assert listed(store) == ["s"]
+    assert listed_ids(store) == ["s"]
     assert sorted(root.rglob("*")) == before
 
 
 def test_a_read_only_store_is_checked_like_any_other(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Both(root)
+    WholeStore(root)
     cannot_be_written_to(monkeypatch)
     (root / "transcripts" / AGENT).mkdir(mode=0o700)
     (root / "transcripts" / AGENT).chmod(0o770)
     with pytest.raises(StoreRefused, match="other users can write to"):
-        Both(root, make=False)
+        WholeStore(root, make=False)
     (root / "transcripts" / AGENT).chmod(0o700)
     (root / "format").write_text("99\n")
     with pytest.raises(StoreRefused, match="newer"):
-        Both(root, make=False)
+        WholeStore(root, make=False)
 
 
 @pytest.mark.parametrize("version", ["2", "2\n", " 17 ", "9" * 30, "1" * 9000])
 def test_a_store_of_a_newer_format_is_refused_and_unchanged(root: Path, version: str) -> None:
-    Both(root)
+    WholeStore(root)
     (root / "format").write_text(version)
     with pytest.raises(StoreRefused, match="Upgrade"):
-        Both(root)
+        WholeStore(root)
     assert (root / "format").read_text() == version
 
 
 @pytest.mark.parametrize("text", [b"", b"1", b"0", b"garbage", b"\xff\xfe", b"\0", "²".encode(), "٢".encode(), b"-2"])
 def test_an_unreadable_format_counts_as_ours(root: Path, text: bytes) -> None:
-    talk.keep(Both(root), AGENT, "s")
+    transcript_lines.keep(WholeStore(root), AGENT, "s")
     (root / "format").write_bytes(text)
-    assert listed(Both(root)) == ["s"]
+    assert listed_ids(WholeStore(root)) == ["s"]
 
 
 # Agents.
 
 
-def test_the_users_name_for_an_agent_wins_over_its_own_and_its_command(store: Both) -> None:
+def test_the_users_name_for_an_agent_wins_over_its_own_and_its_command(store: WholeStore) -> None:
     assert store.choose_agent("mine", "told", "command") == file_name("mine")
     assert store.choose_agent(None, "told", "command") == file_name("told")
     assert store.choose_agent(None, None, "command") == file_name("command")
     assert store.choose_agent(None, "", "command") == file_name("command")
 
 
-def test_choosing_an_agent_creates_nothing(store: Both) -> None:
+def test_choosing_an_agent_creates_nothing(store: WholeStore) -> None:
     store.choose_agent(None, "told", "command")
     assert store.list_agents() == []
 
 
 @pytest.mark.parametrize("name", ["../../evil", "/etc", "..", "CON", "x" * 4000, "nul\0", "\ud800", "@scope/x"])
-def test_any_name_stays_inside_the_store(store: Both, root: Path, name: str) -> None:
+def test_any_name_stays_inside_the_store(store: WholeStore, root: Path, name: str) -> None:
     for agent in (store.choose_agent(name, None, "x"), store.choose_agent(None, name, "x")):
-        talk.keep(store, agent, name)
-        assert listed(store, agent) == [name]
+        transcript_lines.keep(store, agent, name)
+        assert listed_ids(store, agent) == [name]
         assert spoken(store.read(agent, name)) == ["hello"]
     assert store.list_agents() == [agent]
     assert [path.name for path in root.parent.iterdir()] == [root.name]
 
 
-def test_sessions_of_two_agents_with_equal_ids_are_separate(store: Both) -> None:
-    talk.keep(store, "one", "same", prompt("of one"), answer())
-    talk.keep(store, "two", "same", prompt("of two"), answer())
-    assert listed(store, "one") == listed(store, "two") == ["same"]
+def test_sessions_of_two_agents_with_equal_ids_are_separate(store: WholeStore) -> None:
+    transcript_lines.keep(store, "one", "same", prompt("of one"), answer())
+    transcript_lines.keep(store, "two", "same", prompt("of two"), answer())
+    assert listed_ids(store, "one") == listed_ids(store, "two") == ["same"]
     assert [row.title for row in store.list_page("one", None, None, "").rows] == ["of one"]
     store.delete("one", "same")
-    assert listed(store, "one") == []
-    assert listed(store, "two") == ["same"]
+    assert listed_ids(store, "one") == []
+    assert listed_ids(store, "two") == ["same"]
     assert spoken(store.read("two", "same")) == ["of two"]
     assert {row.agent for row in store.list_all()} == {"two"}
 
@@ -221,10 +217,10 @@ def test_sessions_of_two_agents_with_equal_ids_are_separate(store: Both) -> None
 # Beginning and continuing a session.
 
 
-def test_a_session_continues_in_its_transcript(store: Both) -> None:
-    talk.keep(store, AGENT, "s", prompt("one"), answer())
-    talk.keep(store, AGENT, "s", prompt("two"), answer(), fresh=False)
-    began = store.open_to_append(AGENT, talk.header("s"), fresh=False)
+def test_a_session_continues_in_its_transcript(store: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, "s", prompt("one"), answer())
+    transcript_lines.keep(store, AGENT, "s", prompt("two"), answer(), fresh=False)
+    began = store.open_to_append(AGENT, transcript_lines.header("s"), fresh=False)
     transcript = store.reopen(AGENT, "s", began.identity)
     began.close()
     transcript.append(prompt("three"))
@@ -232,12 +228,12 @@ def test_a_session_continues_in_its_transcript(store: Both) -> None:
     assert spoken(store.read(AGENT, "s")) == ["one", "two", "three"]
 
 
-def test_a_deleted_session_is_not_reopened(store: Both) -> None:
-    began = store.open_to_append(AGENT, talk.header("s"), fresh=True)
+def test_a_deleted_session_is_not_reopened(store: WholeStore) -> None:
+    began = store.open_to_append(AGENT, transcript_lines.header("s"), fresh=True)
     identity = began.identity
     began.close()
     store.delete(AGENT, "s")
-    talk.keep(store, AGENT, "s", at=1)  # by another window, with the same id
+    transcript_lines.keep(store, AGENT, "s", at=1)  # by another window, with the same id
     with pytest.raises(FileNotFoundError):
         store.reopen(AGENT, "s", identity)
     store.delete(AGENT, "s")
@@ -245,13 +241,13 @@ def test_a_deleted_session_is_not_reopened(store: Both) -> None:
         store.read(AGENT, "s")
 
 
-def test_a_new_session_of_a_used_id_supersedes_the_old_one(store: Both, root: Path) -> None:
+def test_a_new_session_of_a_used_id_supersedes_the_old_one(store: WholeStore, root: Path) -> None:
     for at, word in enumerate(("first", "second", "third")):
-        talk.keep(store, AGENT, "1", prompt(word, at=at), answer(at=at))
+        transcript_lines.keep(store, AGENT, "1", prompt(word, at=at), answer(at=at))
         if at == 0:
-            assert listed(store) == ["1"]
+            assert listed_ids(store) == ["1"]
     assert spoken(store.read(AGENT, "1")) == ["third"]
-    [row] = store.list_page(AGENT, None, None, talk.RUN).rows
+    [row] = store.list_page(AGENT, None, None, transcript_lines.RUN).rows
     assert (row.title, row.prompts) == ("third", 1)
     rows = store.list_all()
     assert [(row.session, row.title) for row in rows] == [("1", "third"), ("1", "second"), ("1", "first")]
@@ -265,19 +261,19 @@ def test_a_new_session_of_a_used_id_supersedes_the_old_one(store: Both, root: Pa
     ]
 
 
-def test_a_new_session_without_a_prompt_hides_the_old_one_of_its_id(store: Both) -> None:
-    talk.keep(store, AGENT, "1", prompt("old"), answer())
-    assert listed(store) == ["1"]
-    store.open_to_append(AGENT, talk.header("1"), fresh=True).close()
-    assert listed(store) == []
+def test_a_new_session_without_a_prompt_hides_the_old_one_of_its_id(store: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, "1", prompt("old"), answer())
+    assert listed_ids(store) == ["1"]
+    store.open_to_append(AGENT, transcript_lines.header("1"), fresh=True).close()
+    assert listed_ids(store) == []
     assert [row.title for row in store.list_all()] == ["old"]
 
 
-def test_an_empty_transcript_is_not_kept_as_superseded(store: Both, root: Path) -> None:
-    talk.keep(store, AGENT, "1")
+def test_an_empty_transcript_is_not_kept_as_superseded(store: WholeStore, root: Path) -> None:
+    transcript_lines.keep(store, AGENT, "1")
     path = next(root.glob("transcripts/*/*.jsonl"))
     path.write_bytes(b"")
-    talk.keep(store, AGENT, "1", prompt("new"), answer())
+    transcript_lines.keep(store, AGENT, "1", prompt("new"), answer())
     assert [path.name for path in root.glob("transcripts/*/*")] == [path.name]
     assert spoken(store.read(AGENT, "1")) == ["new"]
 
@@ -300,11 +296,11 @@ INSIDE = [
 
 @pytest.mark.parametrize("name", INSIDE)
 def test_a_link_in_a_store_is_refused_with_the_command_to_fix_it(
-    store: Both, root: Path, tmp_path: Path, name: str
+    store: WholeStore, root: Path, tmp_path: Path, name: str
 ) -> None:
-    talk.keep(store, AGENT, "s")
+    transcript_lines.keep(store, AGENT, "s")
     store.delete(AGENT, "s")
-    assert listed(store) == []
+    assert listed_ids(store) == []
     path, outside = root / name, tmp_path / "outside"
     if path.exists():
         path.rename(outside)
@@ -313,39 +309,39 @@ def test_a_link_in_a_store_is_refused_with_the_command_to_fix_it(
     path.symlink_to(outside)
     before = contents(outside)
     with pytest.raises(StoreRefused, match=f"rm {path}"):
-        Both(root)
+        WholeStore(root)
     assert contents(outside) == before
     path.unlink()
-    Both(root)
+    WholeStore(root)
 
 
 @pytest.mark.parametrize("name", ["transcripts", f"transcripts/{AGENT}"])
 def test_a_link_created_while_the_store_is_open_is_not_followed(
-    store: Both, root: Path, tmp_path: Path, name: str
+    store: WholeStore, root: Path, tmp_path: Path, name: str
 ) -> None:
-    talk.keep(store, AGENT, "s")
+    transcript_lines.keep(store, AGENT, "s")
     path, outside = root / name, tmp_path / "outside"
     path.rename(outside)
     path.symlink_to(outside)
     before = contents(outside)
     with pytest.raises(OSError, match="is a link"):
-        store.open_to_append(AGENT, talk.header("new"), fresh=True)
+        store.open_to_append(AGENT, transcript_lines.header("new"), fresh=True)
     with pytest.raises(OSError, match="is a link"):
         store.delete(AGENT, "s")
     assert contents(outside) == before
 
 
 def test_a_transcript_that_is_a_link_is_not_written_to_and_a_delete_removes_only_the_link(
-    store: Both, root: Path, tmp_path: Path
+    store: WholeStore, root: Path, tmp_path: Path
 ) -> None:
-    talk.keep(store, AGENT, "s")
+    transcript_lines.keep(store, AGENT, "s")
     [path] = root.glob("transcripts/*/s-*")
     outside = tmp_path / "outside"
     path.rename(outside)
     path.symlink_to(outside)
     before = contents(outside)
     with pytest.raises(OSError):
-        store.open_to_append(AGENT, talk.header("s"), fresh=False)
+        store.open_to_append(AGENT, transcript_lines.header("s"), fresh=False)
     store.delete(AGENT, "s")
     assert not path.is_symlink()
     assert contents(outside) == before
@@ -354,21 +350,21 @@ def test_a_transcript_that_is_a_link_is_not_written_to_and_a_delete_removes_only
 @pytest.mark.parametrize("name", ["transcripts", "unindexed", f"transcripts/{AGENT}"])
 @pytest.mark.parametrize("mode", [0o770, 0o707])
 def test_a_directory_in_a_store_that_others_can_write_to_is_refused(
-    store: Both, root: Path, name: str, mode: int
+    store: WholeStore, root: Path, name: str, mode: int
 ) -> None:
-    talk.keep(store, AGENT, "s")
+    transcript_lines.keep(store, AGENT, "s")
     (root / name).chmod(mode)
     with pytest.raises(StoreRefused, match=f"chmod 700 {root / name}"):
-        Both(root)
+        WholeStore(root)
 
 
-def test_a_directory_that_replaces_an_open_store_is_not_written_to(store: Both, root: Path) -> None:
-    talk.keep(store, AGENT, "s")
+def test_a_directory_that_replaces_an_open_store_is_not_written_to(store: WholeStore, root: Path) -> None:
+    transcript_lines.keep(store, AGENT, "s")
     root.rename(root.with_name("aside"))
     root.mkdir()
     root.chmod(0o777)
     with pytest.raises(PermissionError):
-        store.open_to_append(AGENT, talk.header("new"), fresh=True)
+        store.open_to_append(AGENT, transcript_lines.header("new"), fresh=True)
     assert list(root.iterdir()) == []
 
 
@@ -378,7 +374,9 @@ def contents(path: Path) -> dict[Path, bytes]:
     return {one: one.read_bytes() if one.is_file() else b"" for one in found}
 
 
-def test_new_sessions_with_the_same_id_in_two_processes_have_separate_transcripts(store: Both, root: Path) -> None:
+def test_new_sessions_with_the_same_id_in_two_processes_have_separate_transcripts(
+    store: WholeStore, root: Path
+) -> None:
     times = 60
     run_together(("renew", root, "one", str(times)), ("renew", root, "two", str(times)))
     paths = list(root.glob("transcripts/*/*-*.jsonl"))
@@ -387,14 +385,14 @@ def test_new_sessions_with_the_same_id_in_two_processes_have_separate_transcript
     assert all(path.read_bytes().count(b"acp-transcript") == 1 for path in paths)
 
 
-def test_a_session_is_reopened_on_a_disk_that_cannot_be_read(store: Both, root: Path) -> None:
+def test_a_session_is_reopened_on_a_disk_that_cannot_be_read(store: WholeStore, root: Path) -> None:
     def unreadable(*_: Any) -> bytes:
         raise OSError(errno.EIO, "made up")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "pread", unreadable, raising=False)
         patch.setattr(os, "read", unreadable)
-        transcript = store.open_to_append(AGENT, talk.header("1"), fresh=True)
+        transcript = store.open_to_append(AGENT, transcript_lines.header("1"), fresh=True)
         identity = transcript.identity
         transcript.close()
     again = store.reopen(AGENT, "1", identity)
@@ -403,8 +401,8 @@ def test_a_session_is_reopened_on_a_disk_that_cannot_be_read(store: Both, root: 
     assert len(list(root.glob("transcripts/*/*.jsonl"))) == 1
 
 
-def test_a_transcript_superseded_during_the_reopening_is_found(store: Both, root: Path) -> None:
-    transcript = store.open_to_append(AGENT, talk.header("1"), fresh=True)
+def test_a_transcript_superseded_during_the_reopening_is_found(store: WholeStore, root: Path) -> None:
+    transcript = store.open_to_append(AGENT, transcript_lines.header("1"), fresh=True)
     identity, path = transcript.identity, transcript.path
     transcript.close()
     opened = os.open
@@ -425,21 +423,21 @@ def test_a_transcript_superseded_during_the_reopening_is_found(store: Both, root
 # Deletes.
 
 
-def test_a_deleted_session_is_in_no_file_and_no_list(store: Both, root: Path) -> None:
+def test_a_deleted_session_is_in_no_file_and_no_list(store: WholeStore, root: Path) -> None:
     secret = "a secret of the user"
-    talk.keep(store, AGENT, "s", prompt(secret), answer())
-    assert listed(store) == ["s"]
+    transcript_lines.keep(store, AGENT, "s", prompt(secret), answer())
+    assert listed_ids(store) == ["s"]
     assert secret.encode() in b"".join((root / file).read_bytes() for file in files(root))
     store.delete(AGENT, "s")
     store.remove_from_index(AGENT, "s")
-    assert listed(store) == []
+    assert listed_ids(store) == []
     assert store.read_deleted(AGENT) == {"s"}
     assert not store.is_indexed(AGENT, "s")
     assert secret.encode() not in b"".join((root / file).read_bytes() for file in files(root))
 
 
-def test_deleting_an_unknown_or_deleted_id_is_no_error(store: Both) -> None:
-    talk.keep(store, AGENT, "s")
+def test_deleting_an_unknown_or_deleted_id_is_no_error(store: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, "s")
     for _ in range(3):
         store.delete(AGENT, "s")
         store.remove_from_index(AGENT, "s")
@@ -449,77 +447,79 @@ def test_deleting_an_unknown_or_deleted_id_is_no_error(store: Both) -> None:
     assert store.read_deleted("an agent without a folder") == {"unknown"}
 
 
-def test_a_delete_survives_restarts_and_is_seen_by_other_proxies(store: Both, root: Path) -> None:
-    other = Both(root)
-    talk.keep(store, AGENT, "s")
-    assert listed(other) == ["s"]
+def test_a_delete_survives_restarts_and_is_seen_by_other_proxies(store: WholeStore, root: Path) -> None:
+    other = WholeStore(root)
+    transcript_lines.keep(store, AGENT, "s")
+    assert listed_ids(other) == ["s"]
     store.delete(AGENT, "s")
-    assert listed(other) == []
-    assert other.read_deleted(AGENT) == Both(root).read_deleted(AGENT) == {"s"}
+    assert listed_ids(other) == []
+    assert other.read_deleted(AGENT) == WholeStore(root).read_deleted(AGENT) == {"s"}
 
 
-def test_a_deleted_session_is_revived_by_a_lift_or_a_new_begin(store: Both) -> None:
+def test_a_deleted_session_is_revived_by_a_lift_or_a_new_begin(store: WholeStore) -> None:
     for session in ("lifted", "begun"):
-        talk.keep(store, AGENT, session)
+        transcript_lines.keep(store, AGENT, session)
         store.delete(AGENT, session)
     store.lift_delete(AGENT, "lifted")
     assert store.read_deleted(AGENT) == {"begun"}
-    talk.keep(store, AGENT, "lifted", at=2, fresh=False)
-    talk.keep(store, AGENT, "begun", at=1)
+    transcript_lines.keep(store, AGENT, "lifted", at=2, fresh=False)
+    transcript_lines.keep(store, AGENT, "begun", at=1)
     assert store.read_deleted(AGENT) == frozenset()
-    assert listed(store) == ["lifted", "begun"]
+    assert listed_ids(store) == ["lifted", "begun"]
 
 
-def test_lifting_a_session_that_is_not_deleted_writes_nothing(store: Both, root: Path) -> None:
-    talk.keep(store, AGENT, "s")
+def test_lifting_a_session_that_is_not_deleted_writes_nothing(store: WholeStore, root: Path) -> None:
+    transcript_lines.keep(store, AGENT, "s")
     store.lift_delete(AGENT, "s")
     assert not (root / "transcripts" / AGENT / "state.jsonl").exists()
 
 
-def test_a_delete_applies_to_one_agent(store: Both) -> None:
-    talk.keep(store, "two", "s")
+def test_a_delete_applies_to_one_agent(store: WholeStore) -> None:
+    transcript_lines.keep(store, "two", "s")
     store.delete("one", "s")
-    assert listed(store, "two") == ["s"]
+    assert listed_ids(store, "two") == ["s"]
 
 
-def test_a_superseded_session_is_removed_by_its_file(store: Both, root: Path) -> None:
-    talk.keep(store, AGENT, "1", prompt("old"), answer())
-    talk.keep(store, AGENT, "1", prompt("new", at=1), answer(at=1))
+def test_a_superseded_session_is_removed_by_its_file(store: WholeStore, root: Path) -> None:
+    transcript_lines.keep(store, AGENT, "1", prompt("old"), answer())
+    transcript_lines.keep(store, AGENT, "1", prompt("new", at=1), answer(at=1))
     new, old = store.list_all()
     store.delete_listed(old)
     assert [row.title for row in store.list_all()] == ["new"]
-    assert listed(store) == ["1"]
+    assert listed_ids(store) == ["1"]
     store.delete_listed(new)
     assert store.list_all() == []
     assert list(root.glob("transcripts/*/*~*")) == []
     assert store.read_deleted(AGENT) == {"1"}
 
 
-def test_a_deleted_session_gets_no_new_file(store: Both, root: Path) -> None:
-    talk.keep(store, AGENT, "s")
+def test_a_deleted_session_gets_no_new_file(store: WholeStore, root: Path) -> None:
+    transcript_lines.keep(store, AGENT, "s")
     store.delete(AGENT, "s")
     with pytest.raises(Deleted):
-        store.open_to_append(AGENT, talk.header("s"), fresh=False)
+        store.open_to_append(AGENT, transcript_lines.header("s"), fresh=False)
     assert not list(root.glob("transcripts/*/s-*"))
 
 
 @pytest.mark.parametrize("fresh", [False, True])
-def test_an_interrupted_delete_is_finished_before_the_session_is_revived(store: Both, root: Path, fresh: bool) -> None:
-    talk.keep(store, AGENT, "s", prompt("a secret of the user"), answer())
+def test_an_interrupted_delete_is_finished_before_the_session_is_revived(
+    store: WholeStore, root: Path, fresh: bool
+) -> None:
+    transcript_lines.keep(store, AGENT, "s", prompt("a secret of the user"), answer())
     [path] = root.glob("transcripts/*/s-*")
     kept = path.read_bytes()
     store.delete(AGENT, "s")
     path.write_bytes(kept)  # as if killed between the two steps
     if not fresh:
         store.lift_delete(AGENT, "s")
-    store.open_to_append(AGENT, talk.header("s"), fresh=fresh).close()
+    store.open_to_append(AGENT, transcript_lines.header("s"), fresh=fresh).close()
     assert b"secret" not in b"".join((root / file).read_bytes() for file in files(root))
     assert not list(root.glob("transcripts/*/*~*"))
 
 
-def test_a_delete_works_without_a_mark(store: Both, root: Path) -> None:
-    talk.keep(store, AGENT, "s")
-    assert listed(store) == ["s"]
+def test_a_delete_works_without_a_mark(store: WholeStore, root: Path) -> None:
+    transcript_lines.keep(store, AGENT, "s")
+    assert listed_ids(store) == ["s"]
     shutil.rmtree(root / "unindexed")
     (root / "unindexed").touch()
     store.delete(AGENT, "s")
@@ -530,18 +530,18 @@ def test_a_delete_works_without_a_mark(store: Both, root: Path) -> None:
 # Known sessions, and unreadable ones.
 
 
-def test_a_session_is_known_without_its_transcript(store: Both, root: Path) -> None:
-    talk.keep(store, AGENT, "s")
+def test_a_session_is_known_without_its_transcript(store: WholeStore, root: Path) -> None:
+    transcript_lines.keep(store, AGENT, "s")
     store.update_index(AGENT, "s")
     next(root.glob("transcripts/*/*.jsonl")).unlink()
-    assert Both(root).is_indexed(AGENT, "s")
+    assert WholeStore(root).is_indexed(AGENT, "s")
     assert not store.is_indexed(AGENT, "unheard of")
     assert not store.is_indexed("another", "s")
 
 
-def test_unreadable_transcripts_are_named_with_the_reason(store: Both, root: Path) -> None:
+def test_unreadable_transcripts_are_named_with_the_reason(store: WholeStore, root: Path) -> None:
     for session in ("newer", "a directory", "intact", "torn"):
-        talk.keep(store, AGENT, session)
+        transcript_lines.keep(store, AGENT, session)
     paths = {
         session: root / "transcripts" / AGENT / f"{file_name(session)}.jsonl" for session in ("newer", "a directory")
     }
@@ -555,8 +555,8 @@ def test_unreadable_transcripts_are_named_with_the_reason(store: Both, root: Pat
         store.read(AGENT, "newer")
 
 
-def test_a_sync_of_an_unknown_session_raises(store: Both) -> None:
-    talk.keep(store, AGENT, "s")
+def test_a_sync_of_an_unknown_session_raises(store: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, "s")
     store.sync(AGENT, "s")
     with pytest.raises(FileNotFoundError):
         store.sync(AGENT, "unknown")
@@ -569,24 +569,24 @@ def test_a_sync_of_an_unknown_session_raises(store: Both) -> None:
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with 1,200 sessions of one agent, and others that must not be listed."""
     root = tmp_path_factory.mktemp("many") / "store"
-    store = Both(root)
+    store = WholeStore(root)
     for number in range(1200):
         session = f"s{number:04}"
         turn = prompt("x", at=number // 3, session=session) + answer(at=number // 3)
-        talk.keep(store, AGENT, session, turn, cwd="/even" if number % 2 == 0 else "/odd")
+        transcript_lines.keep(store, AGENT, session, turn, cwd="/even" if number % 2 == 0 else "/odd")
     for number in range(0, 1200, 100):
-        talk.keep(store, "other", f"s{number:04}", at=5000)
-        talk.keep(store, AGENT, f"unprompted-{number}", talk.said("hello", at=5000))
-        talk.keep(store, AGENT, f"nowhere-{number}", at=5000, cwd=None)
-        talk.keep(store, AGENT, f"deleted-{number}", at=5000)
+        transcript_lines.keep(store, "other", f"s{number:04}", at=5000)
+        transcript_lines.keep(store, AGENT, f"unprompted-{number}", transcript_lines.said("hello", at=5000))
+        transcript_lines.keep(store, AGENT, f"nowhere-{number}", at=5000, cwd=None)
+        transcript_lines.keep(store, AGENT, f"deleted-{number}", at=5000)
         store.delete(AGENT, f"deleted-{number}")
     return root
 
 
-def pages(store: Both, cwd: str | None = None) -> Iterator[list[str]]:
+def pages(store: WholeStore, cwd: str | None = None) -> Iterator[list[str]]:
     cursor = None
     while True:
-        page = store.list_page(AGENT, cwd, cursor, talk.RUN)
+        page = store.list_page(AGENT, cwd, cursor, transcript_lines.RUN)
         yield [row.session for row in page.rows]
         if page.next is None:
             return
@@ -595,14 +595,14 @@ def pages(store: Both, cwd: str | None = None) -> Iterator[list[str]]:
 
 def test_1200_sessions_are_paged_completely_while_new_ones_arrive(many: Path) -> None:
     expected = [f"s{number:04}" for number in range(1199, -1, -1)]
-    reader, writer = Both(many), Both(many)
+    reader, writer = WholeStore(many), WholeStore(many)
     found: list[str] = []
     sizes: list[int] = []
     for count, page in enumerate(pages(reader)):
         found += page
         sizes.append(len(page))
         for number in range(3):
-            talk.keep(writer, AGENT, f"new-{count}-{number}", at=9000 + count)
+            transcript_lines.keep(writer, AGENT, f"new-{count}-{number}", at=9000 + count)
             writer.update_index(AGENT, f"new-{count}-{number}")
     assert sizes == [PAGE, PAGE, 200]
     assert found == expected
@@ -613,8 +613,8 @@ def test_1200_sessions_are_paged_completely_while_new_ones_arrive(many: Path) ->
 
 
 def test_other_cursors_are_invalid(many: Path) -> None:
-    store = Both(many)
-    cursor = store.list_page(AGENT, None, None, talk.RUN).next
+    store = WholeStore(many)
+    cursor = store.list_page(AGENT, None, None, transcript_lines.RUN).next
     assert cursor is not None
     for agent, cwd, given in (
         (AGENT, "/even", cursor),
@@ -623,26 +623,26 @@ def test_other_cursors_are_invalid(many: Path) -> None:
         (AGENT, None, ""),
     ):
         with pytest.raises(InvalidCursor):
-            store.list_page(agent, cwd, given, talk.RUN)
-    assert store.list_page(AGENT, None, cursor, talk.RUN).rows  # the cursor still works
+            store.list_page(agent, cwd, given, transcript_lines.RUN)
+    assert store.list_page(AGENT, None, cursor, transcript_lines.RUN).rows  # the cursor still works
 
 
 def test_a_cursor_works_in_another_process_and_after_a_rebuild_of_the_index(many: Path) -> None:
-    cursor = Both(many).list_page(AGENT, None, None, talk.RUN).next
+    cursor = WholeStore(many).list_page(AGENT, None, None, transcript_lines.RUN).next
     for path in many.glob("index.sqlite3*"):
         path.unlink()
-    rows = Both(many).list_page(AGENT, None, cursor, talk.RUN).rows
+    rows = WholeStore(many).list_page(AGENT, None, cursor, transcript_lines.RUN).rows
     assert rows[0].session == f"s{1199 - PAGE:04}"
 
 
-def test_a_session_without_a_header_is_listed_once_it_has_a_directory(store: Both, root: Path) -> None:
-    talk.keep(store, AGENT, "s", prompt("x", session="s"), answer())
+def test_a_session_without_a_header_is_listed_once_it_has_a_directory(store: WholeStore, root: Path) -> None:
+    transcript_lines.keep(store, AGENT, "s", prompt("x", session="s"), answer())
     path = next(root.glob("transcripts/*/*.jsonl"))
     path.write_bytes(b"\0" * 100 + path.read_bytes()[100:])
-    assert listed(store) == []
+    assert listed_ids(store) == []
     assert [(row.session, row.cwd) for row in store.list_all()] == [("s", None)]
-    transcript = store.open_to_append(AGENT, talk.header("s", origin=file_format.PARTIAL), fresh=False)
-    transcript.append(talk.note("opened", method="session/resume", cwd="/project"))
+    transcript = store.open_to_append(AGENT, transcript_lines.header("s", origin=file_format.PARTIAL), fresh=False)
+    transcript.append(transcript_lines.note("opened", method="session/resume", cwd="/project"))
     transcript.close()
     store.mark(AGENT, "s")
-    assert listed(store) == ["s"]
+    assert listed_ids(store) == ["s"]

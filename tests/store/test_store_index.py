@@ -28,18 +28,14 @@ from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import Reading
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.store.full_disk import on_full_disk
-from tests.store.talk import answer, prompt, said
+from tests.store.transcript_lines import answer, prompt, said
 from tests.store.writing import AGENT, SECONDS, run_together
-from tests.stored import Both, contents
+from tests.stored import WholeStore, contents, listed_ids
 
 MINUTE = 60
 DAY = 24 * 60 * MINUTE
-
-
-def listed(store: Both, agent: str = AGENT) -> list[str]:
-    return [row.session for row in store.list_page(agent, None, None, talk.RUN).rows]
 
 
 def marks(root: Path) -> set[str]:
@@ -63,30 +59,30 @@ def in_file(root: Path) -> list[str]:
 # Marks.
 
 
-def test_an_unindexed_transcript_is_in_the_next_list(store: Both, root: Path) -> None:
-    talk.keep(store, AGENT, "before")
-    assert listed(store) == ["before"]
-    talk.keep(store, AGENT, "killed", at=1)
+def test_an_unindexed_transcript_is_in_the_next_list(store: WholeStore, root: Path) -> None:
+    transcript_lines.keep(store, AGENT, "before")
+    assert listed_ids(store) == ["before"]
+    transcript_lines.keep(store, AGENT, "killed", at=1)
     assert marks(root) == {file_name("killed")}
-    assert listed(Both(root)) == ["killed", "before"]
+    assert listed_ids(WholeStore(root)) == ["killed", "before"]
     assert marks(root) == set()
 
 
-def test_a_mark_updates_a_known_session(store: Both, root: Path) -> None:
-    talk.keep(store, AGENT, "a", at=1)
-    talk.keep(store, AGENT, "b", at=2)
-    assert listed(store) == ["b", "a"]
-    talk.keep(store, AGENT, "a", prompt("again", at=3), answer(at=3), fresh=False)
-    assert listed(Both(root)) == ["a", "b"]
+def test_a_mark_updates_a_known_session(store: WholeStore, root: Path) -> None:
+    transcript_lines.keep(store, AGENT, "a", at=1)
+    transcript_lines.keep(store, AGENT, "b", at=2)
+    assert listed_ids(store) == ["b", "a"]
+    transcript_lines.keep(store, AGENT, "a", prompt("again", at=3), answer(at=3), fresh=False)
+    assert listed_ids(WholeStore(root)) == ["a", "b"]
 
 
 @pytest.mark.parametrize("soft", [False, True])
 def test_a_session_deleted_during_indexing_has_no_row(
-    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch, soft: bool
+    store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch, soft: bool
 ) -> None:
     """Even if only its file says so, because its id belongs to a newer session."""
-    talk.keep(store, AGENT, "s", prompt("a secret", session="s"), answer())
-    talk.keep(store, AGENT, "s", at=1)
+    transcript_lines.keep(store, AGENT, "s", prompt("a secret", session="s"), answer())
+    transcript_lines.keep(store, AGENT, "s", at=1)
     [_, older] = store.list_all()
     Layout(root).mark(AGENT, older.name)
 
@@ -103,16 +99,16 @@ def test_a_session_deleted_during_indexing_has_no_row(
 
 
 def test_a_transcript_compressed_during_indexing_is_indexed_correctly(
-    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    talk.keep(store, AGENT, "s", prompt("hello", session="s"), answer())
-    assert listed(store) == ["s"]
+    transcript_lines.keep(store, AGENT, "s", prompt("hello", session="s"), answer())
+    assert listed_ids(store) == ["s"]
     store.mark(AGENT, "s")
 
     def overtaken(path: Path) -> Reading:
         reading = Reading(path)
         monkeypatch.undo()
-        other = Both(root)
+        other = WholeStore(root)
         assert [row.session for row in other.list_all()] == ["s"]
         assert other.compress(AGENT, file_name("s"), CompressionOptions(min_size=1, older_than=0.0)) is not None
         return reading
@@ -124,14 +120,14 @@ def test_a_transcript_compressed_during_indexing_is_indexed_correctly(
     assert list(verify_store(store)) == []
 
 
-def test_a_session_revived_while_it_is_forgotten_is_listed(store: Both, root: Path) -> None:
-    talk.keep(store, AGENT, "s")
-    assert listed(store) == ["s"]
+def test_a_session_revived_while_it_is_forgotten_is_listed(store: WholeStore, root: Path) -> None:
+    transcript_lines.keep(store, AGENT, "s")
+    assert listed_ids(store) == ["s"]
     with closing(sqlite3.connect(root / "index.sqlite3", isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM transcripts").fetchone()
         store.remove_from_index(AGENT, "s")  # like the process that deleted it, after another one has restored it
-    assert listed(store) == ["s"]
+    assert listed_ids(store) == ["s"]
     assert marks(root) == set()
 
 
@@ -141,10 +137,10 @@ class Killed(BaseException):
 
 @pytest.mark.usefixtures("settled")
 def test_a_kill_after_the_removal_of_a_row_loses_no_revived_session(
-    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    talk.keep(store, AGENT, "s")
-    assert listed(store) == ["s"]
+    transcript_lines.keep(store, AGENT, "s")
+    assert listed_ids(store) == ["s"]
     remove = Index.remove_rows
 
     def killed(index: Index, agent: str, *names: str) -> bool:
@@ -156,38 +152,40 @@ def test_a_kill_after_the_removal_of_a_row_loses_no_revived_session(
         store.remove_from_index(AGENT, "s")  # like the process that deleted it, after another one has restored it
     assert in_file(root) == []
     monkeypatch.setattr(index_module.Index, "remove_rows", remove)
-    assert listed(Both(root)) == ["s"]
+    assert listed_ids(WholeStore(root)) == ["s"]
 
 
 @pytest.mark.usefixtures("settled")
 def test_a_row_removed_by_another_process_before_its_mark_comes_back(
-    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A session is revived and indexed before the process that deleted it forgets it."""
-    talk.keep(store, AGENT, "s")
-    assert listed(store) == ["s"]
-    talk.keep(store, AGENT, "s", prompt("more"), answer(), fresh=False)
+    transcript_lines.keep(store, AGENT, "s")
+    assert listed_ids(store) == ["s"]
+    transcript_lines.keep(store, AGENT, "s", prompt("more"), answer(), fresh=False)
     unmark = Layout.unmark
 
     def overtaken(layout: Layout, agent: str, name: str, is_needed: Callable[[], bool]) -> None:
         monkeypatch.setattr(Layout, "unmark", unmark)
-        Both(root).remove_from_index(AGENT, "s")
+        WholeStore(root).remove_from_index(AGENT, "s")
         unmark(layout, agent, name, is_needed)
 
     monkeypatch.setattr(Layout, "unmark", overtaken)
     store.update_index(AGENT, "s")
     assert marks(root) == set()
-    assert listed(Both(root)) == ["s"]
+    assert listed_ids(WholeStore(root)) == ["s"]
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_kill_during_the_removal_of_a_mark_keeps_it(store: Both, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    talk.keep(store, AGENT, "s")
-    assert listed(store) == ["s"]
-    talk.keep(store, AGENT, "s", prompt("more", at=1), answer(at=1), fresh=False)
+def test_a_kill_during_the_removal_of_a_mark_keeps_it(
+    store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transcript_lines.keep(store, AGENT, "s")
+    assert listed_ids(store) == ["s"]
+    transcript_lines.keep(store, AGENT, "s", prompt("more", at=1), answer(at=1), fresh=False)
 
     def killed(reading: Reading) -> None:
-        talk.keep(Both(root), AGENT, "s", prompt("and more", at=2), answer(at=2), fresh=False)
+        transcript_lines.keep(WholeStore(root), AGENT, "s", prompt("and more", at=2), answer(at=2), fresh=False)
         (root / "unindexed" / AGENT / file_name("s")).unlink()  # the mark came before the entries
         raise Killed
 
@@ -196,107 +194,107 @@ def test_a_kill_during_the_removal_of_a_mark_keeps_it(store: Both, root: Path, m
     with pytest.raises(Killed):
         store.update_index(AGENT, "s")
     monkeypatch.setattr(Reading, "measure", measure)
-    assert [row.prompts for row in Both(root).list_page(AGENT, None, None, talk.RUN).rows] == [3]
+    assert [row.prompts for row in WholeStore(root).list_page(AGENT, None, None, transcript_lines.RUN).rows] == [3]
     assert marks(root) == set()
 
 
 def test_a_session_restored_during_a_list_is_in_the_next_list(
-    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    talk.keep(store, AGENT, "s")
-    assert listed(store) == ["s"]
+    transcript_lines.keep(store, AGENT, "s")
+    assert listed_ids(store) == ["s"]
     store.delete(AGENT, "s", soft=True)
 
     def overtaken(index: Index, agent: str, *names: str) -> bool:
         if names == (file_name("s"),):
             monkeypatch.undo()
-            other = Both(root)
+            other = WholeStore(root)
             other.restore(other.list_deleted()[0])
         return Index.remove_rows(index, agent, *names)
 
     monkeypatch.setattr(index_module.Index, "remove_rows", overtaken)
     (root / "unindexed" / AGENT / file_name("s")).unlink()
-    listed(store)
-    assert listed(Both(root)) == ["s"]
+    listed_ids(store)
+    assert listed_ids(WholeStore(root)) == ["s"]
 
 
 @pytest.mark.usefixtures("settled")
 def test_a_transcript_that_grows_is_read_only_with_a_mark(
-    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    talk.keep(store, AGENT, "a", at=1)
-    talk.keep(store, AGENT, "b")
-    assert listed(store) == ["a", "b"]
-    unseen = store.open_to_append(AGENT, talk.header("b"), fresh=False)
+    transcript_lines.keep(store, AGENT, "a", at=1)
+    transcript_lines.keep(store, AGENT, "b")
+    assert listed_ids(store) == ["a", "b"]
+    unseen = store.open_to_append(AGENT, transcript_lines.header("b"), fresh=False)
     unseen.append(prompt("x", at=2, session="b"))
     unseen.close()
-    assert listed(store) == ["a", "b"]
+    assert listed_ids(store) == ["a", "b"]
     store.mark(AGENT, "b")
-    assert listed(store) == ["b", "a"]
+    assert listed_ids(store) == ["b", "a"]
 
 
-def test_an_open_turn_keeps_its_mark(store: Both, root: Path) -> None:
-    talk.keep(store, AGENT, "s", prompt("x", at=1))
+def test_an_open_turn_keeps_its_mark(store: WholeStore, root: Path) -> None:
+    transcript_lines.keep(store, AGENT, "s", prompt("x", at=1))
     for _ in range(2):
-        assert listed(store) == ["s"]
+        assert listed_ids(store) == ["s"]
         assert marks(root) == {file_name("s")}
-    going_on = store.open_to_append(AGENT, talk.header("s"), fresh=False)
+    going_on = store.open_to_append(AGENT, transcript_lines.header("s"), fresh=False)
     going_on.append(said("a", at=2) + answer(at=3))
     going_on.close()
-    [row] = store.list_page(AGENT, None, None, talk.RUN).rows
-    assert (row.replies, row.updated) == (1, talk.time(3))
+    [row] = store.list_page(AGENT, None, None, transcript_lines.RUN).rows
+    assert (row.replies, row.updated) == (1, transcript_lines.time(3))
     assert marks(root) == set()
 
 
-def test_a_replay_keeps_its_mark_for_a_minute(store: Both, root: Path) -> None:
-    transcript_of = store.open_to_append(AGENT, talk.header("s", origin=file_format.IMPORTED), fresh=False)
+def test_a_replay_keeps_its_mark_for_a_minute(store: WholeStore, root: Path) -> None:
+    transcript_of = store.open_to_append(AGENT, transcript_lines.header("s", origin=file_format.IMPORTED), fresh=False)
     store.mark(AGENT, "s")
     transcript_of.append(said("one"))
-    assert listed(store) == ["s"]
+    assert listed_ids(store) == ["s"]
     assert marks(root) == {file_name("s")}
     transcript_of.append(said("two"))
     transcript_of.close()
     written = transcript(root, "s").stat().st_mtime
     os.utime(transcript(root, "s"), (written - MINUTE - 1, written - MINUTE - 1))
-    assert listed(store) == ["s"]
+    assert listed_ids(store) == ["s"]
     assert marks(root) == set()
     assert store.list_all()[0].size == transcript(root, "s").stat().st_size
 
 
-def test_an_open_turn_keeps_its_mark_for_a_day(store: Both, root: Path) -> None:
-    talk.keep(store, AGENT, "s", prompt("x"))
+def test_an_open_turn_keeps_its_mark_for_a_day(store: WholeStore, root: Path) -> None:
+    transcript_lines.keep(store, AGENT, "s", prompt("x"))
     written = transcript(root, "s").stat().st_mtime
     os.utime(transcript(root, "s"), (written - DAY + 600, written - DAY + 600))
-    listed(store)
+    listed_ids(store)
     assert marks(root) == {file_name("s")}
     os.utime(transcript(root, "s"), (written - DAY - 600, written - DAY - 600))
-    assert listed(store) == ["s"]
+    assert listed_ids(store) == ["s"]
     assert marks(root) == set()
 
 
-def test_a_mark_without_a_transcript_is_removed_with_its_session(store: Both, root: Path) -> None:
-    talk.keep(store, AGENT, "s")
-    assert listed(store) == ["s"]
+def test_a_mark_without_a_transcript_is_removed_with_its_session(store: WholeStore, root: Path) -> None:
+    transcript_lines.keep(store, AGENT, "s")
+    assert listed_ids(store) == ["s"]
     store.mark(AGENT, "s")
     store.mark(AGENT, "never written")
     transcript(root, "s").unlink()
-    assert listed(store) == []
+    assert listed_ids(store) == []
     assert marks(root) == set()
 
 
-def test_an_unreadable_transcript_stays_marked_and_hides_no_other(store: Both, root: Path) -> None:
+def test_an_unreadable_transcript_stays_marked_and_hides_no_other(store: WholeStore, root: Path) -> None:
     for session in ("newer", "a directory", "intact"):
-        talk.keep(store, AGENT, session)
+        transcript_lines.keep(store, AGENT, session)
     transcript(root, "newer").write_bytes(b'{"acp-transcript":2}\n')
     transcript(root, "a directory").unlink()
     transcript(root, "a directory").mkdir()
-    assert listed(store) == ["intact"]
+    assert listed_ids(store) == ["intact"]
     assert marks(root) == {file_name("newer"), file_name("a directory")}
 
 
-def test_an_io_error_hides_no_other_session(store: Both, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    talk.keep(store, AGENT, "intact", at=1)
-    talk.keep(store, AGENT, "bad", *(said("x" * 1000) for _ in range(200)))
+def test_an_io_error_hides_no_other_session(store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    transcript_lines.keep(store, AGENT, "intact", at=1)
+    transcript_lines.keep(store, AGENT, "bad", *(said("x" * 1000) for _ in range(200)))
     bad, read = transcript(root, "bad").stat().st_ino, os.pread
 
     def pread(fd: int, size: int, at: int) -> bytes:
@@ -305,17 +303,17 @@ def test_an_io_error_hides_no_other_session(store: Both, root: Path, monkeypatch
         return read(fd, size, at)
 
     monkeypatch.setattr(os, "pread", pread)
-    assert listed(store) == ["intact"]
-    assert listed(Both(root)) == ["intact"]
+    assert listed_ids(store) == ["intact"]
+    assert listed_ids(WholeStore(root)) == ["intact"]
     assert marks(root) == {file_name("bad")}
 
 
-def test_a_list_reads_only_the_marks_of_its_agent(store: Both, root: Path) -> None:
-    talk.keep(store, "one", "a")
-    talk.keep(store, "two", "b")
-    assert listed(store, "one") == ["a"]  # the first list indexes everything
-    talk.keep(store, "two", "c", at=1)
-    assert listed(store, "one") == ["a"]
+def test_a_list_reads_only_the_marks_of_its_agent(store: WholeStore, root: Path) -> None:
+    transcript_lines.keep(store, "one", "a")
+    transcript_lines.keep(store, "two", "b")
+    assert listed_ids(store, "one") == ["a"]  # the first list indexes everything
+    transcript_lines.keep(store, "two", "c", at=1)
+    assert listed_ids(store, "one") == ["a"]
     assert marks(root) == {file_name("c")}
     assert [row.session for row in store.list_all()] == ["c", "b", "a"]
     assert marks(root) == set()
@@ -324,24 +322,26 @@ def test_a_list_reads_only_the_marks_of_its_agent(store: Both, root: Path) -> No
 @pytest.mark.parametrize(
     "damage", [b"\xff garbage \xff\n", b"\0" * 512 + b"\n", b'{"at":"2026-11-20T09:15:02.\xff23Z",']
 )
-def test_a_damaged_transcript_is_listed_and_hides_no_other(store: Both, root: Path, damage: bytes) -> None:
-    talk.keep(store, AGENT, "intact", at=1)
-    talk.keep(store, AGENT, "damaged", prompt("x", at=2), damage, answer(at=3).replace(b"Z", b"\xff"), answer(at=4))
-    assert listed(store) == ["damaged", "intact"]
+def test_a_damaged_transcript_is_listed_and_hides_no_other(store: WholeStore, root: Path, damage: bytes) -> None:
+    transcript_lines.keep(store, AGENT, "intact", at=1)
+    transcript_lines.keep(
+        store, AGENT, "damaged", prompt("x", at=2), damage, answer(at=3).replace(b"Z", b"\xff"), answer(at=4)
+    )
+    assert listed_ids(store) == ["damaged", "intact"]
 
 
-def test_checking_the_index_keeps_its_log_for_other_processes(store: Both, root: Path) -> None:
-    talk.keep(store, AGENT, "a")
-    assert listed(store) == ["a"]
+def test_checking_the_index_keeps_its_log_for_other_processes(store: WholeStore, root: Path) -> None:
+    transcript_lines.keep(store, AGENT, "a")
+    assert listed_ids(store) == ["a"]
     assert list(verify_store(store)) == []
     with closing(Index(root / "index.sqlite3")):
-        assert listed(Both(root)) == ["a"]
+        assert listed_ids(WholeStore(root)) == ["a"]
         leaves = "import sqlite3, sys; index = sqlite3.connect(sys.argv[1]); index.execute('PRAGMA user_version')"
         subprocess.run([sys.executable, "-c", leaves, str(root / "index.sqlite3")], check=True)
         assert (root / "index.sqlite3-wal").exists()
         assert (root / "index.sqlite3-shm").exists()
-    talk.keep(store, AGENT, "b", at=1)
-    assert listed(store) == ["b", "a"]
+    transcript_lines.keep(store, AGENT, "b", at=1)
+    assert listed_ids(store) == ["b", "a"]
     assert list(verify_store(store)) == []
 
 
@@ -349,15 +349,15 @@ def test_checking_the_index_keeps_its_log_for_other_processes(store: Both, root:
 
 
 @pytest.fixture
-def full(store: Both, root: Path) -> Iterator[Both]:
+def full(store: WholeStore, root: Path) -> Iterator[WholeStore]:
     """Three indexed sessions, one of them deleted."""
     for at, session in enumerate(("a", "b", "deleted")):
-        talk.keep(store, AGENT, session, at=at)
-    assert listed(store) == ["deleted", "b", "a"]
+        transcript_lines.keep(store, AGENT, session, at=at)
+    assert listed_ids(store) == ["deleted", "b", "a"]
     store.delete(AGENT, "deleted")
     store.remove_from_index(AGENT, "deleted")
     yield store
-    assert listed(store) == ["b", "a"]  # also in the process that has the index open
+    assert listed_ids(store) == ["b", "a"]  # also in the process that has the index open
 
 
 def missing(index: Path) -> None:
@@ -448,55 +448,55 @@ BROKEN = [
 
 @pytest.mark.parametrize("break_it", BROKEN)
 def test_a_broken_index_is_rebuilt_and_deleted_sessions_stay_deleted(
-    full: Both, root: Path, break_it: Callable[[Path], None]
+    full: WholeStore, root: Path, break_it: Callable[[Path], None]
 ) -> None:
     break_it(root / "index.sqlite3")
-    assert listed(Both(root)) == ["b", "a"]
+    assert listed_ids(WholeStore(root)) == ["b", "a"]
     assert in_file(root) == ["a", "b"]
 
 
 @pytest.mark.parametrize("break_it", BROKEN)
-def test_a_broken_open_index_is_rebuilt(full: Both, root: Path, break_it: Callable[[Path], None]) -> None:
+def test_a_broken_open_index_is_rebuilt(full: WholeStore, root: Path, break_it: Callable[[Path], None]) -> None:
     break_it(root / "index.sqlite3")
-    assert listed(full) == ["b", "a"]
+    assert listed_ids(full) == ["b", "a"]
 
 
-def test_rebuilding_an_index_reports_its_progress(full: Both, root: Path) -> None:
+def test_rebuilding_an_index_reports_its_progress(full: WholeStore, root: Path) -> None:
     told: list[tuple[int, int]] = []
     missing(root / "index.sqlite3")
-    store = Both(root)
+    store = WholeStore(root)
     store.show_progress = lambda: contextlib.nullcontext(lambda done, total: told.append((done, total)))
-    assert listed(store) == ["b", "a"]
+    assert listed_ids(store) == ["b", "a"]
     assert told == [(0, 2)]
-    assert listed(store) == ["b", "a"]
+    assert listed_ids(store) == ["b", "a"]
     assert told == [(0, 2)]
 
 
-def test_an_index_cut_at_any_size_is_rebuilt(full: Both, root: Path, tmp_path: Path) -> None:
+def test_an_index_cut_at_any_size_is_rebuilt(full: WholeStore, root: Path, tmp_path: Path) -> None:
     index = root / "index.sqlite3"
     data = whole(index)
     for size in (0, 1, 15, 16, 99, 100, 511, 4095, 4096, 4097, 8192, len(data) // 2, len(data) - 4096, len(data) - 1):
         copy = tmp_path / f"copy-{size}"
         shutil.copytree(root, copy)
         (copy / index.name).write_bytes(data[:size])
-        assert listed(Both(copy)) == ["b", "a"]
-        assert [row.session for row in Both(copy).list_all()] == ["b", "a"]
+        assert listed_ids(WholeStore(copy)) == ["b", "a"]
+        assert [row.session for row in WholeStore(copy).list_all()] == ["b", "a"]
 
 
-def test_a_half_deleted_session_never_comes_back(full: Both, root: Path) -> None:
+def test_a_half_deleted_session_never_comes_back(full: WholeStore, root: Path) -> None:
     kept = transcript(root, "a").read_bytes()
     full.delete(AGENT, "a")
     transcript(root, "a").write_bytes(kept)  # as if killed between the two steps
     missing(root / "index.sqlite3")
-    assert listed(Both(root)) == ["b"]
+    assert listed_ids(WholeStore(root)) == ["b"]
     assert not transcript(root, "a").exists()
-    assert [row.session for row in Both(root).list_all()] == ["b"]
-    assert listed(full) == ["b"]
-    talk.keep(full, AGENT, "a", at=0)
+    assert [row.session for row in WholeStore(root).list_all()] == ["b"]
+    assert listed_ids(full) == ["b"]
+    transcript_lines.keep(full, AGENT, "a", at=0)
 
 
-def test_a_session_half_deleted_during_a_turn_never_comes_back(full: Both, root: Path) -> None:
-    going_on = full.open_to_append(AGENT, talk.header("a"), fresh=False)
+def test_a_session_half_deleted_during_a_turn_never_comes_back(full: WholeStore, root: Path) -> None:
+    going_on = full.open_to_append(AGENT, transcript_lines.header("a"), fresh=False)
     full.mark(AGENT, "a")
     going_on.append(prompt("x", at=5, session="a"))
     going_on.close()
@@ -504,13 +504,13 @@ def test_a_session_half_deleted_during_a_turn_never_comes_back(full: Both, root:
     full.delete(AGENT, "a")
     transcript(root, "a").write_bytes(kept)
     for _ in range(2):
-        assert listed(Both(root)) == ["b"]
-        assert listed(full) == ["b"]
+        assert listed_ids(WholeStore(root)) == ["b"]
+        assert listed_ids(full) == ["b"]
     assert not transcript(root, "a").exists()
-    talk.keep(full, AGENT, "a", at=0)
+    transcript_lines.keep(full, AGENT, "a", at=0)
 
 
-def cut_short(store: Both, root: Path, session: str) -> Path:
+def cut_short(store: WholeStore, root: Path, session: str) -> Path:
     """A delete that was killed between the journal and the transcript. The transcript's path."""
     path = transcript(root, session)
     kept = path.read_bytes()
@@ -519,41 +519,41 @@ def cut_short(store: Both, root: Path, session: str) -> Path:
     return path
 
 
-def test_a_list_does_not_wait_for_a_delete_and_the_next_one_finishes_it(full: Both, root: Path) -> None:
+def test_a_list_does_not_wait_for_a_delete_and_the_next_one_finishes_it(full: WholeStore, root: Path) -> None:
     path = cut_short(full, root, "a")
-    other = Both(root)
+    other = WholeStore(root)
     with Journal(root / "transcripts" / AGENT / "state.jsonl").lock():
-        assert listed(other) == ["b"]
+        assert listed_ids(other) == ["b"]
         assert path.exists()
-    assert listed(other) == ["b"]
+    assert listed_ids(other) == ["b"]
     assert not path.exists()
-    talk.keep(full, AGENT, "a", at=0)
+    transcript_lines.keep(full, AGENT, "a", at=0)
 
 
 def test_a_read_only_store_hides_a_half_deleted_session(
-    full: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+    full: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = cut_short(full, root, "a")
     full.mark(AGENT, "gone")
     before = {each: each.stat().st_mtime_ns for each in [root, *root.rglob("*")]}
     with monkeypatch.context() as protected:
         protected.setattr(os, "access", lambda path, mode: False)
-        other = Both(root, make=False)
-    assert listed(other) == ["b"]
+        other = WholeStore(root, make=False)
+    assert listed_ids(other) == ["b"]
     assert [row.session for row in other.list_all()] == ["b"]
     assert other.find_named("a") == []
     assert {each: each.stat().st_mtime_ns for each in [root, *root.rglob("*")]} == before
-    assert listed(Both(root)) == ["b"]
+    assert listed_ids(WholeStore(root)) == ["b"]
     assert not path.exists()
-    talk.keep(full, AGENT, "a", at=0)
+    transcript_lines.keep(full, AGENT, "a", at=0)
 
 
-def test_a_revived_session_is_not_a_half_deleted_one(full: Both, root: Path) -> None:
+def test_a_revived_session_is_not_a_half_deleted_one(full: WholeStore, root: Path) -> None:
     full.delete(AGENT, "a")
-    other = Both(root)
-    assert listed(other) == ["b"]
-    talk.keep(full, AGENT, "a", at=0)
-    assert listed(other) == listed(Both(root)) == ["b", "a"]
+    other = WholeStore(root)
+    assert listed_ids(other) == ["b"]
+    transcript_lines.keep(full, AGENT, "a", at=0)
+    assert listed_ids(other) == listed_ids(WholeStore(root)) == ["b", "a"]
 
 
 def stored(root: Path) -> bytes:
@@ -561,33 +561,33 @@ def stored(root: Path) -> bytes:
 
 
 def test_a_log_read_by_another_process_is_cleared_by_the_next_list(
-    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "_CLEARING_MS", 1)
-    talk.keep(store, AGENT, "s", prompt("a secret of the user"), answer())
-    assert listed(store) == ["s"]
+    transcript_lines.keep(store, AGENT, "s", prompt("a secret of the user"), answer())
+    assert listed_ids(store) == ["s"]
     reader = sqlite3.connect(root / "index.sqlite3", isolation_level=None)
     reader.execute("BEGIN")
     assert reader.execute("SELECT count(*) FROM transcripts").fetchone() == (1,)
     store.delete(AGENT, "s")
     store.remove_from_index(AGENT, "s")
-    assert listed(store) == []
+    assert listed_ids(store) == []
     assert b"secret" in stored(root)
     assert marks(root) == {file_name("s")}
     reader.execute("COMMIT")
-    assert listed(Both(root)) == []
+    assert listed_ids(WholeStore(root)) == []
     assert b"secret" not in stored(root)
     assert marks(root) == set()
     reader.close()
 
 
 def test_the_next_list_removes_the_rows_that_a_delete_could_not(
-    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
     for _ in range(2):  # the second supersedes the first
-        talk.keep(store, AGENT, "s", prompt("a secret of the user"), answer())
-    store = Both(root)
+        transcript_lines.keep(store, AGENT, "s", prompt("a secret of the user"), answer())
+    store = WholeStore(root)
     new, old = store.list_all()
     with locked(root / "index.sqlite3"):
         for row in (old, new):
@@ -602,11 +602,11 @@ def test_the_next_list_removes_the_rows_that_a_delete_could_not(
 
 
 def test_a_locked_index_is_not_waited_for_at_every_turn(
-    full: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+    full: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
-    store, now = Both(root), [1000.0]
-    talk.keep(full, AGENT, "new", at=5)
+    store, now = WholeStore(root), [1000.0]
+    transcript_lines.keep(full, AGENT, "new", at=5)
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     with locked(root / "index.sqlite3"), pytest.raises(Unreadable):
         store.update_index(AGENT, "new")
@@ -619,13 +619,13 @@ def test_a_locked_index_is_not_waited_for_at_every_turn(
     full.delete(AGENT, "new")
 
 
-def test_a_directory_in_place_of_the_index_stays_and_lists_work(full: Both, root: Path) -> None:
+def test_a_directory_in_place_of_the_index_stays_and_lists_work(full: WholeStore, root: Path) -> None:
     missing(root / "index.sqlite3")
     (root / "index.sqlite3").mkdir()
-    talk.keep(full, AGENT, "unseen", at=5)
+    transcript_lines.keep(full, AGENT, "unseen", at=5)
     for _ in range(2):
-        assert listed(full) == ["unseen", "b", "a"]
-        assert listed(Both(root)) == ["unseen", "b", "a"]
+        assert listed_ids(full) == ["unseen", "b", "a"]
+        assert listed_ids(WholeStore(root)) == ["unseen", "b", "a"]
     assert marks(root) == {file_name("unseen")}  # nothing was written to a lasting index
     full.delete(AGENT, "unseen")
     (root / "index.sqlite3").rmdir()
@@ -642,58 +642,58 @@ def locked(path: Path) -> Iterator[None]:
         database.close()
 
 
-def test_a_list_works_without_a_locked_index(full: Both, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_works_without_a_locked_index(full: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
     before = (root / "index.sqlite3").stat().st_ino
-    impatient = Both(root)
-    assert listed(impatient) == ["b", "a"]
-    talk.keep(full, AGENT, "new", at=5)
+    impatient = WholeStore(root)
+    assert listed_ids(impatient) == ["b", "a"]
+    transcript_lines.keep(full, AGENT, "new", at=5)
     with locked(root / "index.sqlite3"):
-        assert listed(impatient) == ["new", "b", "a"]
-        assert listed(Both(root)) == ["new", "b", "a"]
+        assert listed_ids(impatient) == ["new", "b", "a"]
+        assert listed_ids(WholeStore(root)) == ["new", "b", "a"]
         assert marks(root) == {file_name("new")}
-    assert listed(impatient) == ["new", "b", "a"]
+    assert listed_ids(impatient) == ["new", "b", "a"]
     assert marks(root) == set()
     assert (root / "index.sqlite3").stat().st_ino == before
     full.delete(AGENT, "new")
 
 
 def test_with_a_locked_index_only_marked_transcripts_are_read(
-    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
-    talk.keep(store, AGENT, "old")
-    assert listed(store) == ["old"]
+    transcript_lines.keep(store, AGENT, "old")
+    assert listed_ids(store) == ["old"]
     [path] = root.glob("transcripts/*/old-*.jsonl")
     path.write_bytes(b"x" * path.stat().st_size)  # unmarked: reading every transcript would not find the session
-    talk.keep(store, AGENT, "new", at=5)
+    transcript_lines.keep(store, AGENT, "new", at=5)
     with locked(root / "index.sqlite3"):
-        assert listed(Both(root)) == ["new", "old"]
+        assert listed_ids(WholeStore(root)) == ["new", "old"]
 
 
-def test_a_list_works_if_the_disk_has_no_room_for_the_index(store: Both, root: Path) -> None:
+def test_a_list_works_if_the_disk_has_no_room_for_the_index(store: WholeStore, root: Path) -> None:
     for number in range(60):
-        talk.keep(store, AGENT, f"s{number:02}", prompt("x" * 200, at=number), answer(at=number))
+        transcript_lines.keep(store, AGENT, f"s{number:02}", prompt("x" * 200, at=number), answer(at=number))
     expected = [f"s{number:02}" for number in range(59, -1, -1)]
     assert on_full_disk("show", root, 8192) == expected
     assert len(marks(root)) == 60
-    assert listed(store) == expected
+    assert listed_ids(store) == expected
     assert marks(root) == set()
 
 
-def test_a_list_that_cannot_read_the_transcripts_names_the_errno(store: Both, root: Path) -> None:
+def test_a_list_that_cannot_read_the_transcripts_names_the_errno(store: WholeStore, root: Path) -> None:
     (root / "transcripts" / AGENT).mkdir()
     (root / "transcripts" / AGENT / "state.jsonl").mkdir()
     with pytest.raises(Unreadable) as problem:
-        listed(store)
+        listed_ids(store)
     assert problem.value.name == "EISDIR"
-    assert listed(store, "another") == []
+    assert listed_ids(store, "another") == []
 
 
-def test_a_removed_store_is_empty(full: Both, root: Path) -> None:
+def test_a_removed_store_is_empty(full: WholeStore, root: Path) -> None:
     aside = root.with_name("aside")
     root.rename(aside)
-    assert listed(full) == []
+    assert listed_ids(full) == []
     assert full.list_all() == []
     if root.exists():
         shutil.rmtree(root)
@@ -704,54 +704,54 @@ def test_a_removed_store_is_empty(full: Both, root: Path) -> None:
 
 
 def test_two_processes_can_index_at_once(root: Path) -> None:
-    Both(root)
+    WholeStore(root)
     run_together(("keep", root, "one", "40"), ("keep", root, "two", "40"))
     expected = {f"{name}-{number}" for name in ("one", "two") for number in range(40)}
-    assert set(listed(Both(root))) == expected
+    assert set(listed_ids(WholeStore(root))) == expected
     assert set(in_file(root)) == expected
     assert marks(root) == set()
 
 
-def test_two_stores_on_one_directory_see_each_others_changes(store: Both, root: Path) -> None:
-    other = Both(root)
-    assert listed(store) == listed(other) == []
+def test_two_stores_on_one_directory_see_each_others_changes(store: WholeStore, root: Path) -> None:
+    other = WholeStore(root)
+    assert listed_ids(store) == listed_ids(other) == []
     for at in range(20):
         one, two = (store, other) if at % 2 else (other, store)
-        talk.keep(one, AGENT, f"s{at:02}", at=at)
+        transcript_lines.keep(one, AGENT, f"s{at:02}", at=at)
         one.update_index(AGENT, f"s{at:02}")
-        assert listed(two)[0] == f"s{at:02}"
+        assert listed_ids(two)[0] == f"s{at:02}"
     store.delete(AGENT, "s19")
     store.remove_from_index(AGENT, "s19")
-    assert listed(other)[0] == "s18"
+    assert listed_ids(other)[0] == "s18"
     other.delete(AGENT, "s18")  # as if it died before it could forget it
-    assert listed(store)[0] == "s17"
+    assert listed_ids(store)[0] == "s17"
     assert len(in_file(root)) == 18
 
 
-def test_one_store_can_be_used_by_several_threads_in_turn(store: Both) -> None:
-    talk.keep(store, AGENT, "s")
-    assert listed(store) == ["s"]
+def test_one_store_can_be_used_by_several_threads_in_turn(store: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, "s")
+    assert listed_ids(store) == ["s"]
     with ThreadPoolExecutor() as threads:
-        assert threads.submit(listed, store).result(SECONDS) == ["s"]
+        assert threads.submit(listed_ids, store).result(SECONDS) == ["s"]
 
 
-def test_an_index_rebuilt_by_one_store_is_used_by_the_other(store: Both, root: Path) -> None:
-    other = Both(root)
-    talk.keep(store, AGENT, "a")
-    assert listed(store) == listed(other) == ["a"]
+def test_an_index_rebuilt_by_one_store_is_used_by_the_other(store: WholeStore, root: Path) -> None:
+    other = WholeStore(root)
+    transcript_lines.keep(store, AGENT, "a")
+    assert listed_ids(store) == listed_ids(other) == ["a"]
     missing(root / "index.sqlite3")
-    assert listed(store) == ["a"]
-    talk.keep(store, AGENT, "b", at=1)
+    assert listed_ids(store) == ["a"]
+    transcript_lines.keep(store, AGENT, "b", at=1)
     store.update_index(AGENT, "b")
     assert marks(root) == set()
-    assert listed(other) == ["b", "a"]
+    assert listed_ids(other) == ["b", "a"]
 
 
 def test_lists_do_not_wait_for_an_index_that_cannot_be_locked(
-    full: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+    full: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a network file system that has lost its locks: SQLite would try again for ten seconds each time."""
-    talk.keep(full, AGENT, "new", at=5)
+    transcript_lines.keep(full, AGENT, "new", at=5)
     fills: list[str] = []
     fill = StoreIndex._fill
 
@@ -760,15 +760,15 @@ def test_lists_do_not_wait_for_an_index_that_cannot_be_locked(
         fill(catalog, index)
 
     monkeypatch.setattr(StoreIndex, "_fill", counted)
-    opened = Both(root)
+    opened = WholeStore(root)
     with monkeypatch.context() as locks:
         locks.setattr(private_files, "has_record_locks", lambda path: False)
         locks.setattr(store_index, "Index", in_memory_only)
-        assert listed(opened) == ["new", "b", "a"]
-        talk.keep(full, AGENT, "newer", at=6)
-        assert listed(opened) == ["newer", "new", "b", "a"]
+        assert listed_ids(opened) == ["new", "b", "a"]
+        transcript_lines.keep(full, AGENT, "newer", at=6)
+        assert listed_ids(opened) == ["newer", "new", "b", "a"]
         assert fills == ["fill"], "the transcripts are read once"
-    assert listed(opened) == ["newer", "new", "b", "a"]
+    assert listed_ids(opened) == ["newer", "new", "b", "a"]
     assert marks(root) == set()
     for session in ("new", "newer"):
         full.delete(AGENT, session)
@@ -782,7 +782,7 @@ def in_memory_only(path: Path | None) -> Index:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
 def test_a_file_system_that_refuses_locks_is_told_from_one_where_somebody_holds_one(
-    root: Path, store: Both, monkeypatch: pytest.MonkeyPatch
+    root: Path, store: WholeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import fcntl
 
@@ -805,7 +805,9 @@ class Locked(sqlite3.Connection):
         raise AssertionError("it tries again for ever")
 
 
-def test_the_rows_of_a_locked_index_are_not_waited_for(full: Both, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rows_of_a_locked_index_are_not_waited_for(
+    full: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     index = Index(None)
     monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Locked))
     index.copy_from(root / "index.sqlite3")

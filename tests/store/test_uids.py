@@ -8,21 +8,21 @@ from acp_proxy.redaction.masking import Masking
 from acp_proxy.tools.redact.redact_files import redact_file
 from acp_proxy.transcript import file_format, file_names
 from acp_proxy.transcript.reader import Reading
-from tests.store import talk
-from tests.stored import Both, chunk, store_session
+from tests.store import transcript_lines
+from tests.stored import WholeStore, chunk, store_session
 
 
-def _uid(store: Both, session: str) -> str:
+def _uid(store: WholeStore, session: str) -> str:
     with closing(store.read(_agent(store), session)) as reading:
         assert reading.header is not None
         return reading.header.uid
 
 
-def _agent(store: Both) -> str:
+def _agent(store: WholeStore) -> str:
     return store.choose_agent(None, "agent", "")
 
 
-def test_each_new_transcript_has_a_uid_of_its_own(store: Both) -> None:
+def test_each_new_transcript_has_a_uid_of_its_own(store: WholeStore) -> None:
     path = store_session(store, "1", ("first", [chunk("a")]))
     before = _uid(store, "1")
     assert len(before) == 32
@@ -34,29 +34,29 @@ def test_each_new_transcript_has_a_uid_of_its_own(store: Both) -> None:
         assert aside.header.uid == before
 
 
-def test_a_session_that_continues_keeps_its_uid(store: Both) -> None:
+def test_a_session_that_continues_keeps_its_uid(store: WholeStore) -> None:
     store_session(store, "1", ("first", [chunk("a")]))
     before = _uid(store, "1")
-    store.open_to_append(_agent(store), talk.header("1"), fresh=False).close()
+    store.open_to_append(_agent(store), transcript_lines.header("1"), fresh=False).close()
     assert _uid(store, "1") == before
 
 
-def test_a_fork_has_a_uid_of_its_own(store: Both) -> None:
+def test_a_fork_has_a_uid_of_its_own(store: WholeStore) -> None:
     store_session(store, "1", ("first", [chunk("a")]))
-    store.open_to_append(_agent(store), talk.header("2"), fresh=True, parent="1").close()
+    store.open_to_append(_agent(store), transcript_lines.header("2"), fresh=True, parent="1").close()
     assert _uid(store, "2") not in ("", _uid(store, "1"))
 
 
-def test_a_session_begun_anew_after_its_delete_has_another_uid(store: Both) -> None:
+def test_a_session_begun_anew_after_its_delete_has_another_uid(store: WholeStore) -> None:
     store_session(store, "1", ("first", [chunk("a")]))
     before = _uid(store, "1")
     store.delete(_agent(store), "1")
     store.lift_delete(_agent(store), "1")
-    store.open_to_append(_agent(store), talk.header("1"), fresh=False).close()
+    store.open_to_append(_agent(store), transcript_lines.header("1"), fresh=False).close()
     assert _uid(store, "1") != before
 
 
-def test_redaction_leaves_the_uid(store: Both) -> None:
+def test_redaction_leaves_the_uid(store: WholeStore) -> None:
     path = store_session(store, "1", ("first", [chunk("a")]))
     before = _uid(store, "1")
     assert not redact_file(path, Masking(), dry=False)
@@ -64,7 +64,7 @@ def test_redaction_leaves_the_uid(store: Both) -> None:
 
 
 def test_the_uid_of_an_older_transcript_is_made_from_its_header() -> None:
-    line = file_format.encode_header(replace(talk.header(), uid=""))
+    line = file_format.encode_header(replace(transcript_lines.header(), uid=""))
     assert b'"uid"' not in line
     assert (
         file_names.derive_uid(line)

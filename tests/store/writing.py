@@ -12,7 +12,7 @@ from acp_proxy.store.store import Store
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import PARTIAL, Header
 from acp_proxy.transcript.file_names import file_name
-from tests.store import talk
+from tests.store import transcript_lines
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 60 if sys.platform != "win32" else 600  # for Wine
@@ -50,9 +50,9 @@ def text(writer: str, number: int) -> str:
 
 def append(path: Path, writer: str, count: int) -> None:
     """Append lines to a transcript."""
-    transcript = Transcript(path, Header(talk.SESSION, None, PARTIAL, talk.time(0)))
+    transcript = Transcript(path, Header(transcript_lines.SESSION, None, PARTIAL, transcript_lines.time(0)))
     for number in range(count):
-        transcript.append(talk.said(text(writer, number), run=writer))
+        transcript.append(transcript_lines.said(text(writer, number), run=writer))
     transcript.close()
 
 
@@ -60,7 +60,7 @@ def delete(path: Path, writer: str, count: int) -> None:
     """Append deletes to a journal."""
     journal = Journal(path)
     for number in range(count):
-        journal.append(DELETED, f"{writer}-{number}", talk.time(number))
+        journal.append(DELETED, f"{writer}-{number}", transcript_lines.time(number))
 
 
 def rename(path: Path, writer: str, count: int) -> None:
@@ -69,8 +69,8 @@ def rename(path: Path, writer: str, count: int) -> None:
     for number in range(count):
         session = f"{writer}-{number}"
         with journal.lock():
-            journal.append(TITLED, session, talk.time(number), title=f"secret {session}")
-        journal.append(DELETED, session, talk.time(number))
+            journal.append(TITLED, session, transcript_lines.time(number), title=f"secret {session}")
+        journal.append(DELETED, session, transcript_lines.time(number))
         with journal.lock():
             journal.erase_titles([file_name(session)])
 
@@ -79,7 +79,7 @@ def keep(path: Path, writer: str, count: int) -> None:
     """Record sessions in a store; index and list each."""
     store = Store(path)
     for number in range(count):
-        talk.keep(store, AGENT, f"{writer}-{number}", at=number)
+        transcript_lines.keep(store, AGENT, f"{writer}-{number}", at=number)
         store.update_index(AGENT, f"{writer}-{number}")
         store.list_page(AGENT, None, None, writer)
 
@@ -88,9 +88,9 @@ def renew(path: Path, writer: str, count: int) -> None:
     """Record new sessions in a store, all with the same id."""
     store = Store(path)
     for number in range(count):
-        transcript = store.open_to_append(AGENT, talk.header(at=number), fresh=True)
+        transcript = store.open_to_append(AGENT, transcript_lines.header(at=number), fresh=True)
         for part in range(2):
-            transcript.append(talk.prompt(f"{writer}-{number}.{part}", run=writer))
+            transcript.append(transcript_lines.prompt(f"{writer}-{number}.{part}", run=writer))
         transcript.close()
 
 

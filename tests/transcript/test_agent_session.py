@@ -8,21 +8,21 @@ from msgspec.structs import replace
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.reader import KINDS, AgentSession
-from tests.store import talk
+from tests.store import transcript_lines
 
 HERE, THERE = True, False
-MINE, TURN = talk.note("handover", to="mine"), talk.prompt("Hello") + talk.answer()
-THEIRS, OPENED = talk.note("handover", to="theirs"), talk.note("opened", method="session/load")
+MINE, TURN = transcript_lines.note("handover", to="mine"), transcript_lines.prompt("Hello") + transcript_lines.answer()
+THEIRS, OPENED = transcript_lines.note("handover", to="theirs"), transcript_lines.note("opened", method="session/load")
 
 
-def agents(*parts: tuple[bool, bytes], session: str = talk.SESSION) -> AgentSession:
+def agents(*parts: tuple[bool, bytes], session: str = transcript_lines.SESSION) -> AgentSession:
     """After reading these parts, each recorded here or elsewhere."""
     data, elsewhere = b"", []
     for is_here, lines in parts:
         if not is_here:
             elsewhere.append((len(data), len(data) + len(lines), "desktop"))
         data += lines
-    found = AgentSession(replace(talk.header(session), elsewhere=elsewhere))
+    found = AgentSession(replace(transcript_lines.header(session), elsewhere=elsewhere))
     at = 0
     for line in data.splitlines(keepends=True):
         for start, note in file_format.find_notes(line, KINDS):
@@ -43,7 +43,7 @@ def agents(*parts: tuple[bool, bytes], session: str = talk.SESSION) -> AgentSess
         ([(HERE, TURN), (THERE, TURN + THEIRS), (HERE, TURN)], None, True),
         ([(HERE, TURN), (THERE, TURN + THEIRS), (HERE, TURN + MINE)], "mine", False),
         ([(THERE, TURN), (HERE, TURN + MINE), (THERE, TURN + THEIRS)], "mine", True),
-        ([(HERE, TURN), (THERE, TURN), (HERE, TURN + talk.note("caught-up"))], None, False),
+        ([(HERE, TURN), (THERE, TURN), (HERE, TURN + transcript_lines.note("caught-up"))], None, False),
     ],
 )
 def test_ids_count_only_where_they_were_given_here(
@@ -54,7 +54,7 @@ def test_ids_count_only_where_they_were_given_here(
 
 
 def test_the_agent_has_nothing_of_a_session_that_came_from_another_machine_until_it_is_handed_over() -> None:
-    came = agents((THERE, TURN + THEIRS), session=proxy_ids.from_elsewhere(talk.UID))
+    came = agents((THERE, TURN + THEIRS), session=proxy_ids.from_elsewhere(transcript_lines.UID))
     continued = agents((THERE, TURN), (HERE, MINE))
     assert (came.is_none, came.is_behind, came.alias, came.was_handed_over) == (True, False, None, True)
     assert (continued.is_none, continued.is_behind, continued.alias) == (False, False, "mine")

@@ -10,7 +10,7 @@ import pytest
 from acp_proxy.transcript import private_files
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.reader import Reading
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.store.full_disk import on_full_disk
 from tests.store.one_file import HEADER, append, lines_of, reading, text_of, told
 from tests.store.writing import SECONDS, run_together
@@ -23,23 +23,23 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_new_transcript_is_private_and_begins_with_its_header(path: Path) -> None:
-    Transcript(path, talk.header()).close()
+    Transcript(path, transcript_lines.header()).close()
     assert path.read_bytes() == HEADER
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_an_existing_transcript_is_continued_with_its_header(path: Path) -> None:
-    Transcript(path, talk.header()).close()
-    transcript = Transcript(path, talk.header("another", "/elsewhere"))
-    transcript.append(talk.said("one"))
+    Transcript(path, transcript_lines.header()).close()
+    transcript = Transcript(path, transcript_lines.header("another", "/elsewhere"))
+    transcript.append(transcript_lines.said("one"))
     transcript.close()
-    append(path, talk.said("two"))
-    assert path.read_bytes() == HEADER + talk.said("one") + talk.said("two")
+    append(path, transcript_lines.said("two"))
+    assert path.read_bytes() == HEADER + transcript_lines.said("one") + transcript_lines.said("two")
 
 
 def test_an_empty_file_gets_a_header(path: Path) -> None:
     path.touch()
-    Transcript(path, talk.header()).close()
+    Transcript(path, transcript_lines.header()).close()
     assert path.read_bytes() == HEADER
 
 
@@ -50,31 +50,41 @@ def test_no_file_is_created_without_a_header(path: Path) -> None:
 
 
 def test_an_appended_line_can_be_read_at_once(path: Path) -> None:
-    transcript = Transcript(path, talk.header())
-    transcript.append(talk.said("one"))
-    assert path.read_bytes() == HEADER + talk.said("one")
+    transcript = Transcript(path, transcript_lines.header())
+    transcript.append(transcript_lines.said("one"))
+    assert path.read_bytes() == HEADER + transcript_lines.said("one")
     transcript.sync()
     transcript.close()
 
 
 @pytest.mark.parametrize(
     "torn",
-    [b"{", talk.said("torn")[:50], talk.said("ä€")[:-12], "é".encode()[:1], b"\0", b" ", talk.said("whole")[:-1]],
+    [
+        b"{",
+        transcript_lines.said("torn")[:50],
+        transcript_lines.said("ä€")[:-12],
+        "é".encode()[:1],
+        b"\0",
+        b" ",
+        transcript_lines.said("whole")[:-1],
+    ],
     ids=["brace", "half", "in a text", "half a character", "nul", "blank", "only its newline"],
 )
 def test_an_append_after_a_torn_line_begins_a_new_line(path: Path, torn: bytes) -> None:
-    path.write_bytes(HEADER + talk.said("one") + torn)
-    append(path, talk.said("two"), talk.said("three"))
-    assert path.read_bytes() == HEADER + talk.said("one") + torn + b"\n" + talk.said("two") + talk.said("three")
+    path.write_bytes(HEADER + transcript_lines.said("one") + torn)
+    append(path, transcript_lines.said("two"), transcript_lines.said("three"))
+    assert path.read_bytes() == HEADER + transcript_lines.said("one") + torn + b"\n" + transcript_lines.said(
+        "two"
+    ) + transcript_lines.said("three")
 
 
 def test_a_line_torn_by_another_process_does_not_damage_the_next(path: Path) -> None:
-    ours = Transcript(path, talk.header())
-    ours.append(talk.said("one"))
+    ours = Transcript(path, transcript_lines.header())
+    ours.append(transcript_lines.said("one"))
     with path.open("ab") as theirs:
-        theirs.write(talk.said("torn")[:-9])
-    ours.append(talk.said("two"))
-    ours.append(talk.said("three"))
+        theirs.write(transcript_lines.said("torn")[:-9])
+    ours.append(transcript_lines.said("two"))
+    ours.append(transcript_lines.said("three"))
     ours.close()
     assert told(path) == ["one", "two", "three"]
 
@@ -96,8 +106,8 @@ def test_a_half_written_header_is_waited_for(path: Path) -> None:
     os.write(fd, HEADER[:20])
 
     def append() -> None:
-        transcript = Transcript(path, talk.header())
-        transcript.append(talk.said("mine"))
+        transcript = Transcript(path, transcript_lines.header())
+        transcript.append(transcript_lines.said("mine"))
         transcript.close()
 
     other = threading.Thread(target=append)
@@ -106,19 +116,19 @@ def test_a_half_written_header_is_waited_for(path: Path) -> None:
     os.ftruncate(fd, 0)  # as if there were no room for the rest
     os.close(fd)
     other.join(SECONDS)
-    assert path.read_bytes() == HEADER + talk.said("mine")
+    assert path.read_bytes() == HEADER + transcript_lines.said("mine")
 
 
 def test_a_write_in_progress_is_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Transcript(path, talk.header()).close()
-    line = talk.said("theirs")
+    Transcript(path, transcript_lines.header()).close()
+    line = transcript_lines.said("theirs")
     with path.open("ab", buffering=0) as another:
         another.write(line[:20])
         monkeypatch.setattr("time.sleep", lambda seconds: another.write(line[20:]))
         transcript = Transcript(path)
-    transcript.append(talk.said("mine"))
+    transcript.append(transcript_lines.said("mine"))
     transcript.close()
-    assert path.read_bytes() == HEADER + line + talk.said("mine")
+    assert path.read_bytes() == HEADER + line + transcript_lines.said("mine")
 
 
 @pytest.mark.parametrize("size", [1000, 1001, 1050, 1101, 1150])
@@ -129,36 +139,36 @@ def test_a_full_disk_keeps_whole_lines_and_later_lines_are_whole(path: Path, siz
     assert problem == "EFBIG"
     kept = [text for text in told(path) if text is not None]
     assert kept == [*(f"{line} ä" for line in range(int(number))), "room again"]
-    assert path.read_bytes().endswith(b"\n" + talk.said("room again"))
+    assert path.read_bytes().endswith(b"\n" + transcript_lines.said("room again"))
 
 
 def test_a_line_that_exactly_fills_the_disk_is_kept(path: Path) -> None:
-    assert on_full_disk("append", path, len(HEADER + talk.said("0 ä"))) == ["1 EFBIG"]
-    assert path.read_bytes() == HEADER + talk.said("0 ä") + b"\n" + talk.said("room again")
+    assert on_full_disk("append", path, len(HEADER + transcript_lines.said("0 ä"))) == ["1 EFBIG"]
+    assert path.read_bytes() == HEADER + transcript_lines.said("0 ä") + b"\n" + transcript_lines.said("room again")
     assert told(path) == ["0 ä", "room again"]
 
 
 @pytest.mark.parametrize("size", [0, 1, len(HEADER) - 1])
 def test_a_header_that_does_not_fit_is_removed(path: Path, size: int) -> None:
     assert on_full_disk("append", path, size) == ["none EFBIG"]
-    assert path.read_bytes() == HEADER + talk.said("room again")
+    assert path.read_bytes() == HEADER + transcript_lines.said("room again")
 
 
 def test_a_deleted_file_has_lost_its_name(path: Path) -> None:
-    transcript = Transcript(path, talk.header())
+    transcript = Transcript(path, transcript_lines.header())
     assert transcript.has_its_name()
     path.unlink()
     assert not transcript.has_its_name()
-    transcript.append(talk.said("into the void"))
+    transcript.append(transcript_lines.said("into the void"))
     assert not path.exists()
     transcript.close()
 
 
 def test_a_replaced_file_has_lost_its_name(path: Path) -> None:
-    first = Transcript(path, talk.header())
+    first = Transcript(path, transcript_lines.header())
     path.rename(path.with_name("aside.jsonl"))
     assert not first.has_its_name()
-    second = Transcript(path, talk.header())
+    second = Transcript(path, transcript_lines.header())
     assert second.has_its_name()
     assert not first.has_its_name()
     first.close()
@@ -168,26 +178,26 @@ def test_a_replaced_file_has_lost_its_name(path: Path) -> None:
 def test_a_link_or_directory_in_place_of_a_transcript_raises_an_oserror(path: Path, tmp_path: Path) -> None:
     path.symlink_to(tmp_path / "target")
     with pytest.raises(OSError):
-        Transcript(path, talk.header())
+        Transcript(path, transcript_lines.header())
     assert not (tmp_path / "target").exists()
     path.unlink()
     path.mkdir()
     with pytest.raises(OSError):
-        Transcript(path, talk.header())
+        Transcript(path, transcript_lines.header())
     with pytest.raises(OSError):
         Reading(path)
 
 
 def test_a_pipe_in_place_of_a_transcript_raises_at_once(path: Path) -> None:
     os.mkfifo(path)
-    for opening in (lambda: Reading(path), lambda: Transcript(path, talk.header())):
+    for opening in (lambda: Reading(path), lambda: Transcript(path, transcript_lines.header())):
         with pytest.raises(OSError, match="Invalid argument"):
             opening()
 
 
 def test_a_part_of_any_size_is_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel may take a part of what it is given, for example when the disk is nearly full."""
-    one = Transcript(tmp_path / "s.jsonl", talk.header())
+    one = Transcript(tmp_path / "s.jsonl", transcript_lines.header())
     before = (tmp_path / "s.jsonl").read_bytes()
     monkeypatch.setattr(
         os, "writev", lambda fd, parts: os.write(fd, b"".join(parts)[: len(parts[0]) + 5]), raising=False

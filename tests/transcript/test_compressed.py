@@ -13,15 +13,15 @@ from acp_proxy.transcript.compressed import CHUNK, PIECE, Compressed, compress_c
 from acp_proxy.transcript.file_names import compressed_path
 from acp_proxy.transcript.private_files import open_private
 from acp_proxy.transcript.reader import Reading
-from tests.store import talk
+from tests.store import transcript_lines
 
-DATA = b"".join(talk.said(f"{number} and {number * 7919 % 1000}") for number in range(20_000))
+DATA = b"".join(transcript_lines.said(f"{number} and {number * 7919 % 1000}") for number in range(20_000))
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "transcript.jsonl"
-    transcript = Transcript(path, talk.header())
+    transcript = Transcript(path, transcript_lines.header())
     transcript.append(DATA)
     transcript.close()
     return path
@@ -79,9 +79,9 @@ def test_a_compressed_transcript_has_the_entries_of_the_plain_one(path: Path) ->
 def test_the_plain_file_wins_over_the_compressed_one(path: Path) -> None:
     data = path.read_bytes()
     compress(path)
-    path.write_bytes(data + talk.said("more"))
+    path.write_bytes(data + transcript_lines.said("more"))
     reading = Reading(path)
-    assert (reading.size, reading.compressed) == (len(data) + len(talk.said("more")), None)
+    assert (reading.size, reading.compressed) == (len(data) + len(transcript_lines.said("more")), None)
     reading.close()
 
 

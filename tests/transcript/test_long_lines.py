@@ -16,8 +16,8 @@ from acp_proxy.transcript import file_format, long_lines
 from acp_proxy.transcript.long_lines import LONG, Short, cut_short, shorten_line
 from acp_proxy.transcript.reader import Line
 from acp_proxy.transcript.summary import Summary
-from tests.store import one_file, talk
-from tests.store.talk import answer, info, prompt, said, update
+from tests.store import one_file, transcript_lines
+from tests.store.transcript_lines import answer, info, prompt, said, update
 from tests.strategies import values
 
 LARGE = "x" * (2 * LONG)
@@ -119,7 +119,7 @@ def test_memory_is_bounded_for_any_line() -> None:
         said(LARGE, at=5),
         update("tool_call", toolCallId="c", content=[{"a": n} for n in range(200_000)], at=5),
         info(title="Named", _meta={"large": LARGE, "small": 1}, at=5),
-        talk.message({"id": 1, "error": {"code": 1, "message": LARGE}}, Peer.AGENT, "session/prompt", at=5),
+        transcript_lines.message({"id": 1, "error": {"code": 1, "message": LARGE}}, Peer.AGENT, "session/prompt", at=5),
     ],
     ids=["images", "words", "said", "dense", "info", "error"],
 )
@@ -128,9 +128,9 @@ def test_a_shortened_line_gives_the_same_summary(tmp_path: Path, line: bytes, be
     path = tmp_path / "s.jsonl"
     lines = (prompt("/one"), said("a"), said("b"), line, *behind)
     path.write_bytes(one_file.HEADER + b"".join(lines))
-    whole, folded = Summary.begin(talk.header()), Summary.begin(talk.header())
+    whole, folded = Summary.begin(transcript_lines.header()), Summary.begin(transcript_lines.header())
     for each in lines:
-        whole.add(talk.entry(each))
+        whole.add(transcript_lines.entry(each))
     ends = []
     with one_file.reading(path) as reading:
         for found in reading.read_alike(short=True):

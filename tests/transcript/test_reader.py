@@ -21,7 +21,7 @@ from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.private_files import TooLarge
 from acp_proxy.transcript.reader import Line, Reading
 from tests.opened import open_below
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.store.one_file import HEADER, append, lines_of, reading, text_of, told
 from tests.strategies import messages
 
@@ -34,7 +34,14 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_line_has_a_number_and_an_end_to_continue_from(path: Path) -> None:
-    raws = [talk.said("ä"), b"\n", talk.said("two"), b"garbage\n", b" \t\n", talk.said("three")]
+    raws = [
+        transcript_lines.said("ä"),
+        b"\n",
+        transcript_lines.said("two"),
+        b"garbage\n",
+        b" \t\n",
+        transcript_lines.said("three"),
+    ]
     path.write_bytes(HEADER + b"".join(raws))
     found = lines_of(path)
     assert [(line.number, text_of(line)) for line in found] == [(1, "ä"), (3, "two"), (4, None), (6, "three")]
@@ -47,35 +54,37 @@ def test_a_line_has_a_number_and_an_end_to_continue_from(path: Path) -> None:
 
 def test_lines_longer_than_one_read_are_whole(path: Path) -> None:
     long = "é" * MORE_THAN_A_READ
-    path.write_bytes(HEADER + talk.said(long) + talk.said("short") + talk.said(long))
+    path.write_bytes(
+        HEADER + transcript_lines.said(long) + transcript_lines.said("short") + transcript_lines.said(long)
+    )
     assert told(path) == [long, "short", long]
 
 
 def test_a_header_longer_than_one_read_is_whole(path: Path) -> None:
     cwd = "/" + "x" * MORE_THAN_A_READ
-    Transcript(path, talk.header(cwd=cwd)).close()
+    Transcript(path, transcript_lines.header(cwd=cwd)).close()
     with reading(path) as opened:
-        assert opened.header == talk.header(cwd=cwd)
+        assert opened.header == transcript_lines.header(cwd=cwd)
 
 
 def test_later_lines_are_read_after_measuring_again(path: Path) -> None:
-    path.write_bytes(HEADER + talk.said("one"))
+    path.write_bytes(HEADER + transcript_lines.said("one"))
     with reading(path) as opened:
-        append(path, talk.said("two"))
+        append(path, transcript_lines.said("two"))
         assert [text_of(line) for line in opened.read_lines()] == ["one"]
         opened.measure()
         assert [text_of(line) for line in opened.read_lines()] == ["one", "two"]
 
 
 def test_reading_a_file_that_shrinks_ends_early(path: Path) -> None:
-    path.write_bytes(HEADER + talk.said("one") + talk.said("two"))
+    path.write_bytes(HEADER + transcript_lines.said("one") + transcript_lines.said("two"))
     with reading(path) as opened:
-        os.truncate(path, len(HEADER + talk.said("one")))
+        os.truncate(path, len(HEADER + transcript_lines.said("one")))
         assert [text_of(line) for line in opened.read_lines()] == ["one"]
 
 
 def test_an_open_file_is_read_to_its_end_after_its_deletion(path: Path) -> None:
-    path.write_bytes(HEADER + talk.said("one"))
+    path.write_bytes(HEADER + transcript_lines.said("one"))
     with reading(path) as opened:
         path.unlink()
         assert [text_of(line) for line in opened.read_lines()] == ["one"]
@@ -88,7 +97,7 @@ def test_the_age_counts_from_the_last_write(path: Path) -> None:
     os.utime(path, (1000, 1000))
     with reading(path) as opened:
         assert opened.measure_age(1060.5) == 60.5
-    append(path, talk.said("one"))
+    append(path, transcript_lines.said("one"))
     with reading(path) as opened:
         assert opened.measure_age(time.time()) < 1000
 
@@ -107,53 +116,71 @@ def test_a_newer_version_is_refused_and_no_descriptor_stays_open(path: Path) -> 
     ("start", "complete"),
     [
         (HEADER, True),
-        (file_format.encode_header(talk.header(origin=file_format.PARTIAL)), False),
-        (file_format.encode_header(talk.header(origin=file_format.IMPORTED)), False),
+        (file_format.encode_header(transcript_lines.header(origin=file_format.PARTIAL)), False),
+        (file_format.encode_header(transcript_lines.header(origin=file_format.IMPORTED)), False),
         (b"", False),
         (b"garbage\n", False),
     ],
     ids=["recorded", "partial", "imported", "no header", "damaged header"],
 )
 def test_only_a_transcript_recorded_from_the_beginning_is_complete(path: Path, start: bytes, complete: bool) -> None:
-    path.write_bytes(start + talk.prompt("one") + talk.said("two"))
+    path.write_bytes(start + transcript_lines.prompt("one") + transcript_lines.said("two"))
     with reading(path) as opened:
         assert opened.is_complete is complete
 
 
 @pytest.mark.parametrize("before", [0, 1, 65_000, 65_530, 65_536, 70_000, 131_060])
 def test_a_gap_note_is_found_anywhere(path: Path, before: int) -> None:
-    gap = talk.note(NoteType.GAP, since=talk.time(0), reason="ENOSPC")
-    at = before - len(HEADER) - len(talk.said(""))
-    path.write_bytes(HEADER + talk.said("x" * max(0, at)) + gap + talk.said("after"))
+    gap = transcript_lines.note(NoteType.GAP, since=transcript_lines.time(0), reason="ENOSPC")
+    at = before - len(HEADER) - len(transcript_lines.said(""))
+    path.write_bytes(HEADER + transcript_lines.said("x" * max(0, at)) + gap + transcript_lines.said("after"))
     with reading(path) as opened:
         assert not opened.is_complete
 
 
 @pytest.mark.parametrize("shift", range(30))
 def test_a_gap_note_is_found_across_two_reads(path: Path, shift: int) -> None:
-    gap = talk.note(NoteType.GAP)
-    fill = 65_536 - shift - gap.index(file_format.NOTE_BYTES) - len(HEADER) - len(talk.said(""))
-    path.write_bytes(HEADER + talk.said("x" * fill) + gap)
+    gap = transcript_lines.note(NoteType.GAP)
+    fill = 65_536 - shift - gap.index(file_format.NOTE_BYTES) - len(HEADER) - len(transcript_lines.said(""))
+    path.write_bytes(HEADER + transcript_lines.said("x" * fill) + gap)
     with reading(path) as opened:
         assert not opened.is_complete
 
 
 @pytest.mark.parametrize("before", [0, 3 * 1024 * 1024, 5 * 1024 * 1024, 9 * 1024 * 1024])
 def test_a_long_transcript_is_searched_in_steps(path: Path, before: int) -> None:
-    path.write_bytes(HEADER + talk.said("x" * before) + talk.said("y" * 4 * 1024 * 1024))
+    path.write_bytes(HEADER + transcript_lines.said("x" * before) + transcript_lines.said("y" * 4 * 1024 * 1024))
     with reading(path) as opened:
         assert opened.search()
-        append(path, talk.note(NoteType.GAP))
+        append(path, transcript_lines.note(NoteType.GAP))
         while opened.search():
             pass
         assert not opened.is_still_complete
 
 
-@pytest.mark.parametrize("end", [b"", talk.said("torn")[:-1], talk.said("torn")[:-20], b"\n\n", talk.note("opened")])
+@pytest.mark.parametrize(
+    "end",
+    [
+        b"",
+        transcript_lines.said("torn")[:-1],
+        transcript_lines.said("torn")[:-20],
+        b"\n\n",
+        transcript_lines.note("opened"),
+    ],
+)
 @pytest.mark.parametrize("header", [HEADER, HEADER[:-1], b"", b"garbage\n"])
 def test_streams_give_the_same_lines(path: Path, header: bytes, end: bytes) -> None:
-    chunks = [talk.said(f" word{number}", at=number) for number in range(2_000)]
-    middle = b"".join([talk.prompt("a"), b"\n", talk.said("torn")[:-30], talk.said("glued"), b"\r\n", talk.answer()])
+    chunks = [transcript_lines.said(f" word{number}", at=number) for number in range(2_000)]
+    middle = b"".join(
+        [
+            transcript_lines.prompt("a"),
+            b"\n",
+            transcript_lines.said("torn")[:-30],
+            transcript_lines.said("glued"),
+            b"\r\n",
+            transcript_lines.answer(),
+        ]
+    )
     path.write_bytes(header + b"".join(chunks[:1_000]) + middle + b"".join(chunks[1_000:]) + end)
     with reading(path) as opened:
         lines, known = list(opened.read_lines()), dict[tuple[int, int], list[Line]]()
@@ -176,7 +203,9 @@ def test_streams_give_the_same_lines(path: Path, header: bytes, end: bytes) -> N
 
 def test_text_that_looks_like_a_gap_is_none(path: Path) -> None:
     path.write_bytes(
-        HEADER + talk.said(file_format.NOTE_BYTES.decode() + 'gap"') + talk.note("other", of='"type":"gap"')
+        HEADER
+        + transcript_lines.said(file_format.NOTE_BYTES.decode() + 'gap"')
+        + transcript_lines.note("other", of='"type":"gap"')
     )
     with reading(path) as opened:
         assert opened.is_complete
@@ -186,18 +215,18 @@ def test_a_gap_written_during_the_reading_counts(path: Path) -> None:
     path.write_bytes(HEADER)
     with reading(path) as opened:
         assert opened.is_complete
-        append(path, talk.note(NoteType.GAP))
+        append(path, transcript_lines.note(NoteType.GAP))
         assert not opened.is_complete
 
 
 # Damage.
 
-LAST = [talk.prompt("größer"), talk.said("kleiner €")]
+LAST = [transcript_lines.prompt("größer"), transcript_lines.said("kleiner €")]
 
 
 def test_a_file_cut_in_its_last_lines_is_read_up_to_the_cut(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(appender, "_PAUSE_SECONDS", 0)  # nobody else writes
-    start = HEADER + talk.said("one") + talk.said("two")
+    start = HEADER + transcript_lines.said("one") + transcript_lines.said("two")
     data = start + b"".join(LAST)
     ends = [len(start) + len(LAST[0]), len(data)]
     for size in range(len(start) - 1, len(data) + 1):
@@ -207,7 +236,7 @@ def test_a_file_cut_in_its_last_lines_is_read_up_to_the_cut(path: Path, monkeypa
         assert len([line for line in found if line.entry is not None]) == intact
         assert all(line.whole for line in found[:-1])
         assert found[-1].whole is (data[size - 1 : size] == b"\n")
-        append(path, talk.said("more"))
+        append(path, transcript_lines.said("more"))
         assert told(path)[-1] == "more"
         assert len([line for line in lines_of(path) if line.entry is not None]) == intact + 1
 
@@ -223,7 +252,7 @@ def test_every_intact_line_is_read_between_damaged_ones(
     tmp_path: Path, intact: list[bool], data: st.DataObject
 ) -> None:
     path = tmp_path / "damaged.jsonl"
-    lines = [talk.said(str(at)) if good else data.draw(damage) + b"\n" for at, good in enumerate(intact)]
+    lines = [transcript_lines.said(str(at)) if good else data.draw(damage) + b"\n" for at, good in enumerate(intact)]
     path.write_bytes(HEADER + b"".join(lines))
     assert [text for text in told(path) if text is not None] == [str(at) for at, good in enumerate(intact) if good]
 
@@ -232,8 +261,8 @@ def test_every_intact_line_is_read_between_damaged_ones(
 @given(st.lists(messages, max_size=3), st.data())
 def test_no_damage_makes_reading_raise(tmp_path: Path, said: list[object], data: st.DataObject) -> None:
     path = tmp_path / "damaged.jsonl"
-    lines = [talk.message(value, Peer.AGENT) for value in said]
-    whole = bytearray(HEADER + b"".join(lines) + talk.note(NoteType.GAP))
+    lines = [transcript_lines.message(value, Peer.AGENT) for value in said]
+    whole = bytearray(HEADER + b"".join(lines) + transcript_lines.note(NoteType.GAP))
     for _ in range(data.draw(st.integers(1, 5))):
         at = data.draw(st.integers(0, len(whole) - 1))
         whole[at : at + data.draw(st.sampled_from([0, 1, 1, 40]))] = data.draw(st.binary(max_size=3))
@@ -248,27 +277,41 @@ def test_no_damage_makes_reading_raise(tmp_path: Path, said: list[object], data:
     ends = {line.number: line.end for line in found}
     assert list(ends.items()) == sorted({(line.number, line.end) for line in found})
     assert list(ends.values()) == sorted(set(ends.values()))
-    append(path, talk.said("more"))
+    append(path, transcript_lines.said("more"))
     assert told(path)[-1] == "more"
 
 
 def test_a_header_with_another_id_than_the_file_name_is_broken(tmp_path: Path) -> None:
-    path = tmp_path / f"{file_name(talk.SESSION)}~2.jsonl"
-    path.write_bytes(HEADER + talk.said("one"))
+    path = tmp_path / f"{file_name(transcript_lines.SESSION)}~2.jsonl"
+    path.write_bytes(HEADER + transcript_lines.said("one"))
     with reading(path) as opened:
-        assert opened.header == talk.header()
-    path.write_bytes(HEADER.replace(b"sess-1", b"sess-3") + talk.said("one") + talk.said("two", session="parent"))
+        assert opened.header == transcript_lines.header()
+    path.write_bytes(
+        HEADER.replace(b"sess-1", b"sess-3")
+        + transcript_lines.said("one")
+        + transcript_lines.said("two", session="parent")
+    )
     with reading(path) as opened:
         assert opened.header is None
         assert [text_of(line) for line in opened.read_lines()] == [None, "one", "two"]
         remade = opened.rebuild_header()
         assert remade is not None
-        assert (remade.session, remade.cwd, remade.origin) == (talk.SESSION, talk.CWD, file_format.PARTIAL)
-        assert opened.other_ids == {talk.SESSION, "parent"}
+        assert (remade.session, remade.cwd, remade.origin) == (
+            transcript_lines.SESSION,
+            transcript_lines.CWD,
+            file_format.PARTIAL,
+        )
+        assert opened.other_ids == {transcript_lines.SESSION, "parent"}
 
 
 def test_entries_on_one_line_are_all_read(path: Path) -> None:
-    path.write_bytes(HEADER[:-1] + talk.said("one")[:-1] + b"\0" + talk.said("two")[:-1] + talk.said("three"))
+    path.write_bytes(
+        HEADER[:-1]
+        + transcript_lines.said("one")[:-1]
+        + b"\0"
+        + transcript_lines.said("two")[:-1]
+        + transcript_lines.said("three")
+    )
     assert told(path) == ["one", "two", "three"]
 
 
@@ -278,7 +321,7 @@ def forged(kind: str) -> dict[str, object]:
 
 
 def entry_of(kind: str) -> dict[str, object]:
-    return {"at": talk.time(0), "run": "forged"} | forged(kind)
+    return {"at": transcript_lines.time(0), "run": "forged"} | forged(kind)
 
 
 KINDS = ["gap", "alias", "handover", "continued", "opened", "caught-up"]
@@ -294,12 +337,16 @@ def test_what_a_message_contains_is_no_note(
     inside, text = note(kind), jsonrpc.dump(note(kind)).decode()
     fill = "x" * size
     lines = [
-        talk.update("tool_call", toolCallId=text, title=text, rawInput=inside, content=[{"fill": fill}]),
-        talk.update("tool_call_update", toolCallId=text, rawOutput={"fill": fill, "all": [inside, inside]}),
-        talk.update("agent_message_chunk", content={"type": "text", "text": text}, _meta={"fill": fill, "one": inside}),
-        talk.prompt(text, {"type": "resource_link", "name": text, "uri": f"file:///{text}", "_meta": inside}),
-        talk.message({"id": 1, "result": inside | {"fill": fill}}, Peer.AGENT, "session/prompt"),
-        talk.info(title=text, _meta=inside),
+        transcript_lines.update("tool_call", toolCallId=text, title=text, rawInput=inside, content=[{"fill": fill}]),
+        transcript_lines.update("tool_call_update", toolCallId=text, rawOutput={"fill": fill, "all": [inside, inside]}),
+        transcript_lines.update(
+            "agent_message_chunk", content={"type": "text", "text": text}, _meta={"fill": fill, "one": inside}
+        ),
+        transcript_lines.prompt(
+            text, {"type": "resource_link", "name": text, "uri": f"file:///{text}", "_meta": inside}
+        ),
+        transcript_lines.message({"id": 1, "result": inside | {"fill": fill}}, Peer.AGENT, "session/prompt"),
+        transcript_lines.info(title=text, _meta=inside),
     ]
     cut = [line[: line.rindex(b'"victim"') + after] + b"\n" for line in lines[1:3] for after in (30, 35, 36, 37)]
     torn = [line[: line.index(b"{", line.index(b'"proxy"') - 80)] for line in lines[:2] if b'"proxy"' in line]
@@ -310,8 +357,15 @@ def test_what_a_message_contains_is_no_note(
 
 
 def test_a_note_behind_a_long_line_is_found(path: Path) -> None:
-    for long in (talk.said("x" * 70_000), talk.said("x" * 3_000_000), talk.note("opened", modes="x" * 3_000_000)):
-        for note in (talk.note("alias", to="theirs"), talk.note("alias", to="theirs", more="x" * 3_000_000)):
+    for long in (
+        transcript_lines.said("x" * 70_000),
+        transcript_lines.said("x" * 3_000_000),
+        transcript_lines.note("opened", modes="x" * 3_000_000),
+    ):
+        for note in (
+            transcript_lines.note("alias", to="theirs"),
+            transcript_lines.note("alias", to="theirs", more="x" * 3_000_000),
+        ):
             path.write_bytes(HEADER + long + long[:-9] + b"\n" + note)
             with reading(path) as opened:
                 assert opened.is_complete
@@ -341,17 +395,17 @@ def test_a_sparse_file_is_not_read(path: Path) -> None:
         Reading(path)
 
 
-HANDED_OVER = talk.note("handover", to="theirs")
+HANDED_OVER = transcript_lines.note("handover", to="theirs")
 
 
 @pytest.mark.parametrize(
     ("lines", "alias", "is_none"),
     [
         ([HANDED_OVER], "theirs", False),
-        ([HANDED_OVER, talk.note("continued", agent="a", session="s")], None, True),
-        ([HANDED_OVER, talk.note("continued", agent="a"), HANDED_OVER], "theirs", False),
-        ([HANDED_OVER, talk.note("opened", method="session/fork")], None, False),
-        ([HANDED_OVER, talk.note("opened", method="session/load")], "theirs", False),
+        ([HANDED_OVER, transcript_lines.note("continued", agent="a", session="s")], None, True),
+        ([HANDED_OVER, transcript_lines.note("continued", agent="a"), HANDED_OVER], "theirs", False),
+        ([HANDED_OVER, transcript_lines.note("opened", method="session/fork")], None, False),
+        ([HANDED_OVER, transcript_lines.note("opened", method="session/load")], "theirs", False),
     ],
 )
 def test_a_copy_and_a_fork_have_no_id_of_what_they_were_copied_from(

@@ -11,7 +11,7 @@ from acp_proxy.protocol import acp
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import IMPORTED, PARTIAL, RECORDED, Entry, Header
 from acp_proxy.transcript.reader import Line, Reading
-from tests.store import talk
+from tests.store import transcript_lines
 
 V1 = Path(__file__).parents[2] / "fixtures" / "transcripts" / "v1"
 DAMAGE = "(damage)"
@@ -183,7 +183,7 @@ def test_every_sample_can_be_continued_without_loss(tmp_path: Path, name: str) -
     path = tmp_path / "copy.jsonl"
     path.write_bytes(sample(name).read_bytes())
     transcript = Transcript(path)
-    transcript.append(talk.said("and on"))
+    transcript.append(transcript_lines.said("and on"))
     transcript.close()
     _, lines, _ = read(path)
     assert [in_words(line.entry) for line in lines] == [*SAMPLES[name].told, "agent agent_message_chunk and on"]

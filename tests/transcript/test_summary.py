@@ -12,8 +12,8 @@ from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.summary import Summary, merge
 from acp_proxy.transcript.titles import RECORD_BEGINNINGS, clean
-from tests.store import talk
-from tests.store.talk import answer, info, note, prompt, said, update
+from tests.store import transcript_lines
+from tests.store.transcript_lines import answer, info, note, prompt, said, update
 from tests.strategies import messages, texts, values
 
 OTHER = "run002"
@@ -22,13 +22,13 @@ OUR_FORM_OF_IT = "2026-11-20T09:15:02.500Z"
 
 
 def summary(*lines: bytes, header: file_format.Header | None = None) -> Summary:
-    folded = Summary.begin(header or talk.header())
+    folded = Summary.begin(header or transcript_lines.header())
     for line in lines:
-        folded.add(talk.entry(line))
+        folded.add(transcript_lines.entry(line))
     return folded
 
 
-def title(*blocks: talk.Block) -> str | None:
+def title(*blocks: transcript_lines.Block) -> str | None:
     return summary(prompt(*blocks)).title
 
 
@@ -88,7 +88,7 @@ def test_a_prompt_without_text_is_titled_by_its_first_resource() -> None:
 
 
 @pytest.mark.parametrize("blocks", [[], [""], [" \n\t"], [{"type": "image", "data": "AA"}], [{"type": "text"}], [{}]])
-def test_a_prompt_without_text_or_resource_has_no_title(blocks: list[talk.Block]) -> None:
+def test_a_prompt_without_text_or_resource_has_no_title(blocks: list[transcript_lines.Block]) -> None:
     assert title(*blocks) is None
 
 
@@ -96,7 +96,7 @@ def test_a_prompt_without_text_or_resource_has_no_title(blocks: list[talk.Block]
     "blocks", [None, "Fix", 7, {"text": "Fix"}, [7, None, ["x"], "Fix"], [{"type": "text", "text": 7}]]
 )
 def test_a_malformed_prompt_has_no_title_and_is_counted(blocks: object) -> None:
-    found = summary(talk.message({"method": "session/prompt", "params": {"prompt": blocks}}, Peer.CLIENT))
+    found = summary(transcript_lines.message({"method": "session/prompt", "params": {"prompt": blocks}}, Peer.CLIENT))
     assert (found.title, found.prompts) == (None, 1)
 
 
@@ -199,7 +199,9 @@ def test_the_time_is_the_last_activity() -> None:
         answer(at=5),
         said("late", at=6),
     ]
-    assert [summary(*lines[:count]).updated for count in range(7)] == [talk.time(count) for count in range(7)]
+    assert [summary(*lines[:count]).updated for count in range(7)] == [
+        transcript_lines.time(count) for count in range(7)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -214,30 +216,30 @@ def test_the_time_is_the_last_activity() -> None:
         note("opened", at=9, method="session/resume", cwd="/x"),
         note("closed", at=9),
         note("gap", at=9),
-        talk.message({"method": "session/request_permission", "id": 1}, Peer.AGENT, at=9),
-        talk.message({"method": "session/set_mode", "id": 1}, Peer.CLIENT, at=9),
-        talk.message({"id": 1, "result": {}}, Peer.AGENT, "session/set_mode", at=9),
+        transcript_lines.message({"method": "session/request_permission", "id": 1}, Peer.AGENT, at=9),
+        transcript_lines.message({"method": "session/set_mode", "id": 1}, Peer.CLIENT, at=9),
+        transcript_lines.message({"id": 1, "result": {}}, Peer.AGENT, "session/set_mode", at=9),
     ],
 )
 def test_updates_of_the_state_are_no_activity(line: bytes) -> None:
-    assert summary(prompt("x", at=1), line).updated == talk.time(1)
+    assert summary(prompt("x", at=1), line).updated == transcript_lines.time(1)
 
 
 def test_the_agents_time_counts_until_the_next_prompt() -> None:
     lines = [prompt("x", at=1), info(at=2, updatedAt=AGENTS_TIME), said("a", at=3), answer(at=4), prompt("y", at=5)]
     times = [summary(*lines[:count]).updated for count in (2, 3, 4, 5)]
-    assert times == [OUR_FORM_OF_IT] * 3 + [talk.time(5)]
+    assert times == [OUR_FORM_OF_IT] * 3 + [transcript_lines.time(5)]
     assert summary(*lines, info(at=6, updatedAt="2030-01-01")).updated == "2030-01-01T00:00:00.000Z"
 
 
 def test_only_null_clears_the_agents_time() -> None:
     lines = [prompt("x", at=1), info(at=2, updatedAt=AGENTS_TIME), info(at=3, title="x"), info(at=4, updatedAt=None)]
-    assert [summary(*lines[:count]).updated for count in (3, 4)] == [OUR_FORM_OF_IT, talk.time(1)]
+    assert [summary(*lines[:count]).updated for count in (3, 4)] == [OUR_FORM_OF_IT, transcript_lines.time(1)]
 
 
 @pytest.mark.parametrize("wrong", ["yesterday", "", 1795166102, True, [AGENTS_TIME], {}])
 def test_an_invalid_time_is_ignored(wrong: object) -> None:
-    assert summary(prompt("x", at=1), info(updatedAt=wrong)).updated == talk.time(1)
+    assert summary(prompt("x", at=1), info(updatedAt=wrong)).updated == transcript_lines.time(1)
     assert summary(prompt("x", at=1), info(updatedAt=AGENTS_TIME), info(updatedAt=wrong)).updated == OUR_FORM_OF_IT
 
 
@@ -296,7 +298,7 @@ def test_merging_is_idempotent_and_keeps_its_argument(old: dict[str, Any], new: 
 def test_deeply_nested_meta_does_no_harm(opening: bytes, closing: bytes, depth: int) -> None:
     raw = b'{"method":"session/update","params":{"update":{"sessionUpdate":"session_info_update","_meta":{"b":%s}}}}'
     nested_meta = raw % (opening * depth + b"1" + closing * depth)
-    line = file_format.encode_message(talk.time(1), talk.RUN, Peer.AGENT, nested_meta)
+    line = file_format.encode_message(transcript_lines.time(1), transcript_lines.RUN, Peer.AGENT, nested_meta)
     found = summary(info(_meta={"a": 1}), line, line, prompt("x"))
     assert found.meta["a"] == 1
     assert found.prompts == 1
@@ -317,11 +319,13 @@ def heard(text: str, *, at: int = 0) -> bytes:
     return update("user_message_chunk", at=at, content={"type": "text", "text": text})
 
 
-IMPORTED = talk.header(origin=file_format.IMPORTED)
+IMPORTED = transcript_lines.header(origin=file_format.IMPORTED)
 EARLIER = [heard("<context>"), heard("Fix it"), said("a"), said("b"), heard("and this"), update("tool_call"), said("c")]
 
 
-@pytest.mark.parametrize("header", [IMPORTED, talk.header(), talk.header(origin=file_format.PARTIAL)])
+@pytest.mark.parametrize(
+    "header", [IMPORTED, transcript_lines.header(), transcript_lines.header(origin=file_format.PARTIAL)]
+)
 def test_a_replay_before_the_first_prompt_has_turns_and_a_title(header: file_format.Header) -> None:
     found = summary(*EARLIER, header=header)
     assert (found.prompts, found.replies, found.title) == (2, 2, "Fix it")
@@ -338,7 +342,7 @@ def test_agent_messages_alone_are_a_turn_only_in_an_imported_session() -> None:
 
 
 def test_a_session_that_was_never_opened_has_no_turn() -> None:
-    unopened = talk.header(cwd=None, origin=file_format.PARTIAL)
+    unopened = transcript_lines.header(cwd=None, origin=file_format.PARTIAL)
     assert summary(*EARLIER, header=unopened).prompts == 0
     opened = note("opened", method="session/load", cwd="/project")
     assert summary(opened, *EARLIER, header=unopened).prompts == 2
@@ -370,11 +374,13 @@ def test_replies_are_turns_in_which_the_agent_said_something() -> None:
         info(title="x"),
         note("terminal"),
         answer(),
-        talk.message({"method": "session/update", "params": {"update": "wrong"}}, Peer.AGENT),
-        talk.message({"method": "session/update"}, Peer.AGENT),
-        talk.message({"method": "session/request_permission", "id": 1}, Peer.AGENT),
-        talk.message({"method": "session/prompt", "id": 1}, Peer.AGENT),
-        talk.message({"method": "session/update", "params": {"update": {"sessionUpdate": "plan"}}}, Peer.CLIENT),
+        transcript_lines.message({"method": "session/update", "params": {"update": "wrong"}}, Peer.AGENT),
+        transcript_lines.message({"method": "session/update"}, Peer.AGENT),
+        transcript_lines.message({"method": "session/request_permission", "id": 1}, Peer.AGENT),
+        transcript_lines.message({"method": "session/prompt", "id": 1}, Peer.AGENT),
+        transcript_lines.message(
+            {"method": "session/update", "params": {"update": {"sessionUpdate": "plan"}}}, Peer.CLIENT
+        ),
     ],
 )
 def test_other_messages_are_no_reply(line: bytes) -> None:
@@ -394,15 +400,15 @@ def test_a_failed_prompt_marks_the_session_as_failed_for_good() -> None:
     assert not summary(prompt("x"), answer()).failed
     assert not summary(prompt("x"), answer(error=None)).failed
     refused = {"id": 1, "result": {"stopReason": "refusal"}}
-    assert not summary(prompt("x"), talk.message(refused, Peer.AGENT, "session/prompt")).failed
+    assert not summary(prompt("x"), transcript_lines.message(refused, Peer.AGENT, "session/prompt")).failed
     assert summary(prompt("x"), answer(error={"code": -32000})).failed
     assert summary(prompt("x"), note("failed", method="session/prompt")).failed
     assert summary(prompt("x"), answer(error={}), prompt("y"), answer()).failed
 
 
 def test_an_error_of_another_request_is_no_failure() -> None:
-    assert not summary(talk.message({"id": 1, "error": {"code": 1}}, Peer.AGENT, "session/set_mode")).failed
-    assert not summary(talk.message({"id": 1, "error": {"code": 1}}, Peer.CLIENT, "session/prompt")).failed
+    assert not summary(transcript_lines.message({"id": 1, "error": {"code": 1}}, Peer.AGENT, "session/set_mode")).failed
+    assert not summary(transcript_lines.message({"id": 1, "error": {"code": 1}}, Peer.CLIENT, "session/prompt")).failed
 
 
 def test_open_turns_are_counted_by_run() -> None:
@@ -410,10 +416,10 @@ def test_open_turns_are_counted_by_run() -> None:
     open_runs = [summary(*lines[:count]).open for count in range(7)]
     assert open_runs == [
         {},
-        {talk.RUN: 1},
-        {talk.RUN: 1, OTHER: 1},
-        {talk.RUN: 1, OTHER: 2},
-        {talk.RUN: 1, OTHER: 1},
+        {transcript_lines.RUN: 1},
+        {transcript_lines.RUN: 1, OTHER: 1},
+        {transcript_lines.RUN: 1, OTHER: 2},
+        {transcript_lines.RUN: 1, OTHER: 1},
         {OTHER: 1},
         {OTHER: 1},
     ]
@@ -424,7 +430,7 @@ def test_open_turns_are_counted_by_run() -> None:
 
 
 def test_a_later_opening_changes_the_directory() -> None:
-    header = talk.header(cwd=None, more=("/more",))
+    header = transcript_lines.header(cwd=None, more=("/more",))
     assert (summary(header=header).cwd, summary(header=header).directories) == (None, ["/more"])
     opened = note("opened", method="session/resume", cwd="/project", additionalDirectories=["/a"])
     found = summary(opened, header=header)
@@ -434,15 +440,21 @@ def test_a_later_opening_changes_the_directory() -> None:
 
 
 def test_an_adopted_session_has_the_title_and_the_time_of_the_agents_list_until_it_is_prompted() -> None:
-    imported = talk.header(origin=file_format.IMPORTED)
-    replayed = [heard("hello"), talk.said("hi", at=1), talk.info(title="Before", updatedAt=talk.time(2))]
-    adopted = talk.note(NoteType.ADOPTED, at=90, title="ListedSession", updatedAt=talk.time(3))
+    imported = transcript_lines.header(origin=file_format.IMPORTED)
+    replayed = [
+        heard("hello"),
+        transcript_lines.said("hi", at=1),
+        transcript_lines.info(title="Before", updatedAt=transcript_lines.time(2)),
+    ]
+    adopted = transcript_lines.note(NoteType.ADOPTED, at=90, title="ListedSession", updatedAt=transcript_lines.time(3))
     found = summary(*replayed, adopted, header=imported)
-    assert (found.title, found.updated) == ("ListedSession", talk.time(3))
-    found = summary(*replayed, adopted, talk.prompt("more", at=100), header=imported)
-    assert (found.title, found.updated) == ("ListedSession", talk.time(100))
-    found = summary(*replayed, talk.note(NoteType.ADOPTED, at=90, title=None, updatedAt=None), header=imported)
-    assert (found.title, found.updated) == ("Before", talk.time(1))
+    assert (found.title, found.updated) == ("ListedSession", transcript_lines.time(3))
+    found = summary(*replayed, adopted, transcript_lines.prompt("more", at=100), header=imported)
+    assert (found.title, found.updated) == ("ListedSession", transcript_lines.time(100))
+    found = summary(
+        *replayed, transcript_lines.note(NoteType.ADOPTED, at=90, title=None, updatedAt=None), header=imported
+    )
+    assert (found.title, found.updated) == ("Before", transcript_lines.time(1))
 
 
 def test_gaps_are_counted_and_unknown_notes_ignored() -> None:
@@ -454,7 +466,7 @@ def test_gaps_are_counted_and_unknown_notes_ignored() -> None:
 # Step by step.
 
 moments = st.integers(0, 100)
-runs = st.sampled_from([talk.RUN, OTHER])
+runs = st.sampled_from([transcript_lines.RUN, OTHER])
 blocks = st.one_of(
     texts,
     st.sampled_from(["/review", "<x>", "Fix it", " \n", "x" * 200]),
@@ -485,7 +497,7 @@ entries: st.SearchStrategy[bytes] = st.one_of(
         st.sampled_from(["/x", None, 7]),
     ),
     st.builds(
-        lambda peer, value, of: talk.message(value, peer, of),
+        lambda peer, value, of: transcript_lines.message(value, peer, of),
         st.sampled_from(Peer),
         messages,
         st.sampled_from([None, "session/prompt"]),
@@ -499,7 +511,7 @@ def test_folding_can_continue_from_a_saved_state(lines: list[bytes], data: st.Da
     kept = json.dumps(summary(*lines[:cut]).dump_state())
     later = Summary.from_state(json.loads(kept))
     for line in lines[cut:]:
-        later.add(talk.entry(line))
+        later.add(transcript_lines.entry(line))
     assert later == summary(*lines)
 
 

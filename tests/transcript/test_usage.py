@@ -9,28 +9,30 @@ from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.summary import Summary
 from acp_proxy.transcript.usage import SessionUsage, Usage, find_quarter
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.strategies import values
 
 OCTOBER, NOVEMBER = -30 * 24 * 60 * 60, 0
-"""Seconds for ``talk.time``."""
+"""Seconds for ``transcript_lines.time``."""
 
 
 def usage(used: Any = 0, amount: Any = None, currency: Any = "USD", *, at: int = NOVEMBER) -> bytes:
     cost = {"amount": amount, "currency": currency} if amount is not None else None
-    return talk.update(update_kinds.USAGE, at=at, used=used, size=200_000, cost=cost)
+    return transcript_lines.update(update_kinds.USAGE, at=at, used=used, size=200_000, cost=cost)
 
 
-def answer(total: Any, output: int = 1, *, at: int = NOVEMBER, run: str = talk.RUN, stop: str = "end_turn") -> bytes:
+def answer(
+    total: Any, output: int = 1, *, at: int = NOVEMBER, run: str = transcript_lines.RUN, stop: str = "end_turn"
+) -> bytes:
     told = {"stopReason": stop, "usage": {"totalTokens": total, "inputTokens": total, "outputTokens": output}}
-    return talk.message({"id": 1, "result": told}, Peer.AGENT, acp.PROMPT, at=at, run=run)
+    return transcript_lines.message({"id": 1, "result": told}, Peer.AGENT, acp.PROMPT, at=at, run=run)
 
 
 def counted(*lines: bytes, since: int = 10 * OCTOBER) -> SessionUsage:
     summary = Summary()
-    summary.usage = SessionUsage(since=talk.time(since))
+    summary.usage = SessionUsage(since=transcript_lines.time(since))
     for line in lines:
-        summary.add(talk.entry(line))
+        summary.add(transcript_lines.entry(line))
     return summary.usage
 
 
@@ -40,12 +42,18 @@ def only(use: SessionUsage) -> Usage:
 
 
 def test_prompts_are_counted_as_turns() -> None:
-    use = counted(talk.prompt("a", at=OCTOBER), talk.prompt("b"), talk.said("hi"), talk.answer(), talk.prompt("c"))
+    use = counted(
+        transcript_lines.prompt("a", at=OCTOBER),
+        transcript_lines.prompt("b"),
+        transcript_lines.said("hi"),
+        transcript_lines.answer(),
+        transcript_lines.prompt("c"),
+    )
     assert {at: amount.turns for at, amount in use.quarters.items()} == {
-        find_quarter(talk.time(OCTOBER)): 1,
-        find_quarter(talk.time(NOVEMBER)): 2,
+        find_quarter(transcript_lines.time(OCTOBER)): 1,
+        find_quarter(transcript_lines.time(NOVEMBER)): 2,
     }
-    assert use.last == find_quarter(talk.time(NOVEMBER))
+    assert use.last == find_quarter(transcript_lines.time(NOVEMBER))
 
 
 def test_context_is_the_increase_of_the_highest_value() -> None:
@@ -87,12 +95,12 @@ def test_a_turn_cancelled_before_any_cost_does_not_decide_the_kind_of_total() ->
 
 
 def test_missing_figures_are_none() -> None:
-    assert only(counted(talk.prompt("a"), talk.answer())) == Usage(turns=1)
+    assert only(counted(transcript_lines.prompt("a"), transcript_lines.answer())) == Usage(turns=1)
 
 
 def test_the_copied_past_of_a_fork_is_not_counted() -> None:
-    before = (talk.prompt("a", at=1), usage(100, 1.0, at=1), answer(36, at=1))
-    use = counted(*before, talk.prompt("b", at=5), usage(150, 1.5, at=5), answer(54, at=5), since=3)
+    before = (transcript_lines.prompt("a", at=1), usage(100, 1.0, at=1), answer(36, at=1))
+    use = counted(*before, transcript_lines.prompt("b", at=5), usage(150, 1.5, at=5), answer(54, at=5), since=3)
     assert only(use) == Usage(1, 54, 18, 50, {"USD": 0.5})
 
 
@@ -100,7 +108,9 @@ def test_the_copied_past_of_a_fork_is_not_counted() -> None:
 def test_any_figures_are_counted_or_ignored_and_survive_the_index(
     used: Any, cost: Any, currency: Any, tokens: Any
 ) -> None:
-    found = counted(usage(used, cost, currency), answer(tokens), talk.update(update_kinds.USAGE), answer(tokens))
+    found = counted(
+        usage(used, cost, currency), answer(tokens), transcript_lines.update(update_kinds.USAGE), answer(tokens)
+    )
     assert all((each.context or 0) >= 0 and (each.turn_tokens or 0) >= 0 for each in found.quarters.values())
     kept: Any = jsonrpc.parse(jsonrpc.dump(found.dump_state()))
     assert SessionUsage.from_state(kept) == found

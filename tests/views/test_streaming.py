@@ -5,7 +5,7 @@ from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.views import formatting
 from acp_proxy.views.streaming import PLAIN, QUIET, USER, StreamedText, StreamPrinter
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.tools.mock_agent.recording import CANCELLED, asked, decided
 
 STEERING = "\x1b[2J\x07\x9b31m\u202e\r\x00\x7f"
@@ -13,7 +13,7 @@ STEERING = "\x1b[2J\x07\x9b31m\u202e\r\x00\x7f"
 
 def pieces(*lines: bytes, width: int | None = None) -> list[StreamedText]:
     streaming = StreamPrinter(width)
-    return [piece for line in lines for piece in streaming.take(talk.entry(line))] + streaming.end()
+    return [piece for line in lines for piece in streaming.take(transcript_lines.entry(line))] + streaming.end()
 
 
 def text(found: Iterable[StreamedText]) -> str:
@@ -26,36 +26,45 @@ def looks(found: Iterable[StreamedText]) -> dict[str, str]:
 
 
 def thought(words: str) -> bytes:
-    return talk.update(update_kinds.THOUGHT_CHUNK, content={"type": "text", "text": words})
+    return transcript_lines.update(update_kinds.THOUGHT_CHUNK, content={"type": "text", "text": words})
 
 
 def call(status: str | None = None, id: str = "t", kind: str = "tool_call_update", **fields: Any) -> bytes:
     told: dict[str, Any] = fields | ({"status": status} if status else {})
-    return talk.update(kind, toolCallId=id, **told)
+    return transcript_lines.update(kind, toolCallId=id, **told)
 
 
 def test_chunks_are_shown_as_they_came_with_each_speaker_apart() -> None:
-    found = pieces(talk.prompt("Fix it", at=60), thought("Hm"), thought("."), talk.said("Look"), talk.said("ing.\n"))
-    assert text(found) == f"Turn 1 · {formatting.format_local_time(talk.time(60))}\n> Fix it\n\nHm.\n\nLooking.\n"
+    found = pieces(
+        transcript_lines.prompt("Fix it", at=60),
+        thought("Hm"),
+        thought("."),
+        transcript_lines.said("Look"),
+        transcript_lines.said("ing.\n"),
+    )
+    assert (
+        text(found)
+        == f"Turn 1 · {formatting.format_local_time(transcript_lines.time(60))}\n> Fix it\n\nHm.\n\nLooking.\n"
+    )
     assert [piece.text for piece in found if piece.text.strip()][2:] == ["Hm", ".", "Look", "ing.\n"]
     assert {"> Fix it": USER, "Hm": QUIET, "Look": PLAIN}.items() <= looks(found).items()
 
 
 def test_ids_separate_messages_of_one_speaker() -> None:
     def said(words: str, id: str) -> bytes:
-        return talk.update(update_kinds.AGENT_CHUNK, content={"type": "text", "text": words}, messageId=id)
+        return transcript_lines.update(update_kinds.AGENT_CHUNK, content={"type": "text", "text": words}, messageId=id)
 
     assert text(pieces(said("One", "1"), said(" and", "1"), said("two", "2"))) == "One and\n\ntwo\n"
 
 
 def test_the_line_of_a_call_is_updated_with_its_status() -> None:
     found = pieces(
-        talk.said("See"),
+        transcript_lines.said("See"),
         call("pending", kind="tool_call", title="Edit"),
         call("in_progress"),
         call(rawOutput={"much": "more"}),
         call("completed"),
-        talk.said("Done"),
+        transcript_lines.said("Done"),
     )
     assert [piece for piece in found if piece.again] == [
         StreamedText("▸ in_progress: Edit", "yellow", again=True),
@@ -80,7 +89,9 @@ def test_the_line_of_a_call_fits_the_width() -> None:
 
 def test_only_changed_steps_of_a_plan_are_shown() -> None:
     def plan(*statuses: str) -> bytes:
-        return talk.update("plan", entries=[{"content": f"step {n}", "status": s} for n, s in enumerate(statuses)])
+        return transcript_lines.update(
+            "plan", entries=[{"content": f"step {n}", "status": s} for n, s in enumerate(statuses)]
+        )
 
     found = text(pieces(plan("in_progress", "pending"), plan("completed", "pending"), plan("completed", "pending")))
     assert found == "▸ step 0\n○ step 1\n✓ step 0\n"
@@ -89,57 +100,78 @@ def test_only_changed_steps_of_a_plan_are_shown() -> None:
 def test_a_permission_is_shown_with_the_decision() -> None:
     assert text(pieces(asked(), decided())) == "○ t\n? Yes / Always / No\n→ Yes\n"
     assert text(pieces(asked(), decided(CANCELLED))).endswith("→ cancelled\n")
-    refused = talk.message({"id": 0, "error": {"code": -1, "message": "x"}}, Peer.CLIENT, acp.REQUEST_PERMISSION)
+    refused = transcript_lines.message(
+        {"id": 0, "error": {"code": -1, "message": "x"}}, Peer.CLIENT, acp.REQUEST_PERMISSION
+    )
     assert text(pieces(asked(), refused)).endswith("→ refused\n")
 
 
 def test_an_interrupted_or_failed_turn_says_so() -> None:
-    stopped = talk.message({"id": 1, "result": {"stopReason": "max_tokens"}}, Peer.AGENT, acp.PROMPT)
-    cancel = talk.message({"method": acp.CANCEL, "params": {}}, Peer.CLIENT)
-    assert text(pieces(talk.said("So"), cancel, stopped)) == "So\ncancelled by the user\nstopped: max_tokens\n"
-    assert text(pieces(talk.answer())) == ""
-    assert text(pieces(talk.answer(error={"code": -32000, "message": "no login"}))) == "the prompt failed: no login\n"
-    assert "status 17" in text(pieces(talk.note("failed", message="agent exited with status 17")))
-    assert "ENOSPC" in text(pieces(talk.note("gap", reason="ENOSPC")))
+    stopped = transcript_lines.message({"id": 1, "result": {"stopReason": "max_tokens"}}, Peer.AGENT, acp.PROMPT)
+    cancel = transcript_lines.message({"method": acp.CANCEL, "params": {}}, Peer.CLIENT)
+    assert (
+        text(pieces(transcript_lines.said("So"), cancel, stopped)) == "So\ncancelled by the user\nstopped: max_tokens\n"
+    )
+    assert text(pieces(transcript_lines.answer())) == ""
+    assert (
+        text(pieces(transcript_lines.answer(error={"code": -32000, "message": "no login"})))
+        == "the prompt failed: no login\n"
+    )
+    assert "status 17" in text(pieces(transcript_lines.note("failed", message="agent exited with status 17")))
+    assert "ENOSPC" in text(pieces(transcript_lines.note("gap", reason="ENOSPC")))
 
 
 def test_an_echoed_prompt_is_shown_once_and_other_user_messages_are_kept() -> None:
     def user(words: str) -> bytes:
-        return talk.update(update_kinds.USER_CHUNK, content={"type": "text", "text": words})
+        return transcript_lines.update(update_kinds.USER_CHUNK, content={"type": "text", "text": words})
 
-    echoed = text(pieces(talk.prompt("Fix it now"), user("Fix it"), user(" now"), talk.said("ok")))
+    echoed = text(
+        pieces(transcript_lines.prompt("Fix it now"), user("Fix it"), user(" now"), transcript_lines.said("ok"))
+    )
     assert echoed.endswith("> Fix it now\n\nok\n")
-    assert text(pieces(user("Earlier"), talk.said("ok"))) == "Earlier\n\nok\n"
-    told = pieces(talk.prompt("Fix @a"), user("Fix a, written out"), user("Context"), talk.said("ok"), user("So?"))
+    assert text(pieces(user("Earlier"), transcript_lines.said("ok"))) == "Earlier\n\nok\n"
+    told = pieces(
+        transcript_lines.prompt("Fix @a"),
+        user("Fix a, written out"),
+        user("Context"),
+        transcript_lines.said("ok"),
+        user("So?"),
+    )
     assert text(told).endswith("> Fix @a\n\nContext\n\nok\n\nSo?\n")
 
 
 def test_content_that_is_not_text_is_named_and_unknown_updates_are_left_out() -> None:
     image = {"type": "image", "mimeType": "image/png", "data": "AA=="}
-    shown = talk.update(update_kinds.AGENT_CHUNK, content=image)
+    shown = transcript_lines.update(update_kinds.AGENT_CHUNK, content=image)
     assert text(pieces(shown)) == "[image: image/png]\n"
-    assert text(pieces(talk.said("See"), shown, shown, talk.said("Red."))) == (
+    assert text(pieces(transcript_lines.said("See"), shown, shown, transcript_lines.said("Red."))) == (
         "See\n\n[image: image/png]\n[image: image/png]\n\nRed.\n"
     )
     assert (
-        text(pieces(talk.update("something_new", content="x"), talk.update(update_kinds.AGENT_CHUNK, content=7))) == ""
+        text(
+            pieces(
+                transcript_lines.update("something_new", content="x"),
+                transcript_lines.update(update_kinds.AGENT_CHUNK, content=7),
+            )
+        )
+        == ""
     )
-    assert text(pieces(talk.update(update_kinds.CURRENT_MODE, currentModeId="code"))) == "mode: code\n"
+    assert text(pieces(transcript_lines.update(update_kinds.CURRENT_MODE, currentModeId="code"))) == "mode: code\n"
 
 
 def test_control_sequences_are_removed_everywhere() -> None:
     options = {"options": [{"optionId": "x", "name": STEERING}], "toolCall": {"toolCallId": STEERING}}
     found = pieces(
-        talk.prompt(STEERING),
-        talk.said(STEERING),
+        transcript_lines.prompt(STEERING),
+        transcript_lines.said(STEERING),
         thought(STEERING),
         call(STEERING, STEERING, title=STEERING),
-        talk.update("plan", entries=[{"content": STEERING, "status": STEERING}]),
-        talk.message({"id": 2, "method": acp.REQUEST_PERMISSION, "params": options}, Peer.AGENT),
-        talk.update(update_kinds.CURRENT_MODE, currentModeId=STEERING),
-        talk.note("failed", message=STEERING),
-        talk.note("gap", reason=STEERING),
-        talk.answer(error={"code": 1, "message": STEERING}),
+        transcript_lines.update("plan", entries=[{"content": STEERING, "status": STEERING}]),
+        transcript_lines.message({"id": 2, "method": acp.REQUEST_PERMISSION, "params": options}, Peer.AGENT),
+        transcript_lines.update(update_kinds.CURRENT_MODE, currentModeId=STEERING),
+        transcript_lines.note("failed", message=STEERING),
+        transcript_lines.note("gap", reason=STEERING),
+        transcript_lines.answer(error={"code": 1, "message": STEERING}),
         width=30,
     )
     assert len(found) > 10
@@ -147,9 +179,9 @@ def test_control_sequences_are_removed_everywhere() -> None:
 
 
 def test_a_repeated_turn_has_its_number_and_all_calls() -> None:
-    lines = [talk.prompt("go"), call("completed", title="Edit")]
+    lines = [transcript_lines.prompt("go"), call("completed", title="Edit")]
     streaming = StreamPrinter(None)
-    first = [piece for line in lines for piece in streaming.take(talk.entry(line))] + streaming.end()
+    first = [piece for line in lines for piece in streaming.take(transcript_lines.entry(line))] + streaming.end()
     streaming.rewind_to(1)
-    again = [piece for line in lines for piece in streaming.take(talk.entry(line))] + streaming.end()
+    again = [piece for line in lines for piece in streaming.take(transcript_lines.entry(line))] + streaming.end()
     assert text(again).strip() == text(first).strip()

@@ -18,8 +18,8 @@ from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_names import compressed_path
 from tests.end_to_end.proxied import PROXY, Proxied, say
-from tests.store import cold, talk
-from tests.stored import Both
+from tests.store import cold, transcript_lines
+from tests.stored import WholeStore
 from torture import faults
 from torture.faults import Disk
 from torture.outcome import Outcome, Scale
@@ -29,10 +29,10 @@ _COMPRESS = (*PROXY, "sessions", "compress", "--older-than", "0s", "--min-size",
 _GO_ON = """
 import sys
 from pathlib import Path
-from tests.stored import Both
-from tests.store import talk
-transcript = Both(Path(sys.argv[1])).begin("agent", talk.header(), fresh=False)
-transcript.append(talk.said("more"))
+from tests.stored import WholeStore
+from tests.store import transcript_lines
+transcript = WholeStore(Path(sys.argv[1])).begin("agent", transcript_lines.header(), fresh=False)
+transcript.append(transcript_lines.said("more"))
 transcript.close()
 """
 _MOST_CALLS = 40
@@ -54,7 +54,7 @@ def _killed(scale: Scale) -> Outcome:
     if scale.short:
         steps = scale.chance("steps").sample(steps[:40], 4)
     for number, (first, way) in enumerate(steps):
-        store = Both(scale.place / f"killed-{number}")
+        store = WholeStore(scale.place / f"killed-{number}")
         path = cold.kept(store, chunks=200)
         before = path.read_bytes()
         if way == "go on":
@@ -68,7 +68,7 @@ def _killed(scale: Scale) -> Outcome:
         died += disk.hit > 0
         said = f"killed before call {first} of {way}: "
         found = cold.content(path)
-        if found not in (before, before + talk.said("more")):
+        if found not in (before, before + transcript_lines.said("more")):
             trouble.append(f"{said}{len(found)} bytes of {len(before)}")
         if bad := [
             finding.kind for finding in verify_store(store) if finding.is_damage and not _is_index(finding.path)
@@ -134,7 +134,7 @@ def _in_that_moment(scale: Scale) -> Outcome:
             editor.end()
         ended.set()
         changing.join(_SECONDS)
-        store = Both(proxied.store)
+        store = WholeStore(proxied.store)
         rows = {row.session: row for row in store.list_all()}
         if rows.keys() != set(sessions) - deleted:
             trouble.append(f"{len(rows)} are listed")
@@ -159,7 +159,7 @@ def _says(path: Path, session: str) -> bool:
 
 
 def _change(root: Path, ended: threading.Event, changes: list[int]) -> None:
-    store, layout = Both(root), Layout(root)
+    store, layout = WholeStore(root), Layout(root)
     while not ended.is_set():
         for agent, name in store.find_compressible():
             if not layout.is_marked(agent, name) and store.compress(
@@ -173,7 +173,7 @@ def _change(root: Path, ended: threading.Event, changes: list[int]) -> None:
 def _damaged(scale: Scale) -> Outcome:
     """Bytes of a frame are changed or cut off; the part before is replayed, and the session continues."""
     trouble, tried, checked = list[str](), scale.of(300, 10), 0
-    store = Both(scale.place / "damaged")
+    store = WholeStore(scale.place / "damaged")
     path = cold.kept(store, chunks=5000)
     whole = cold.content(path)
     frame = cold.compressed_now(store).read_bytes()
@@ -189,14 +189,14 @@ def _damaged(scale: Scale) -> Outcome:
         lacks = cold.content(path) != whole  # some bits of a frame have no meaning
         if lacks and not any(one.kind == "damaged compression" for one in verify_store(store, (cold.AGENT, path.stem))):
             trouble.append(f"{number}: nothing is named, byte {at}")
-        transcript = store.open_to_append(cold.AGENT, talk.header(origin=file_format.PARTIAL), fresh=False)
-        transcript.append(talk.said("more"))
+        transcript = store.open_to_append(cold.AGENT, transcript_lines.header(origin=file_format.PARTIAL), fresh=False)
+        transcript.append(transcript_lines.said("more"))
         transcript.close()
-        reading = store.read(cold.AGENT, talk.SESSION)
+        reading = store.read(cold.AGENT, transcript_lines.SESSION)
         if lacks and reading.is_complete:
             trouble.append(f"{number}: taken for complete")
         reading.close()
-        if not path.read_bytes().endswith(talk.said("more")):
+        if not path.read_bytes().endswith(transcript_lines.said("more")):
             trouble.append(f"{number}: it does not go on")
         checked += 3
     return Outcome(

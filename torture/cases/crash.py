@@ -25,7 +25,7 @@ from tests.scripted.memory import Memory
 from torture import editor as editor_program
 from torture.outcome import Outcome, Scale
 from torture.processes import runs
-from torture.talk import Count, Turn, asked, is_told, path_of, told_by_turn, written
+from torture.turns import Count, Turn, asked, is_told, path_of, told_by_turn, written
 
 VICTIMS = {"proxy": (1,), "agent": (2,), "editor": (0,), "all": (0, 1, 2)}
 """Whom to kill, by depth in the process tree: the editor, its child, or that one's child."""

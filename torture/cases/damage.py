@@ -28,7 +28,7 @@ from acp_proxy.transcript.file_format import RECORDED, Header, encode_message, e
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import Reading
 from tests.end_to_end.proxied import PROXY, Proxied, texts
-from tests.stored import Both
+from tests.stored import WholeStore
 from torture import damaged
 from torture.damaged import OLD, SESSION, Damaged, expected, is_entry, told
 from torture.outcome import Outcome, Scale
@@ -143,7 +143,7 @@ ACCIDENTS: dict[str, Accidents] = {
 
 def mutated(scale: Scale, fault: str, accidents: Accidents, texts: dict[str, bytes]) -> Outcome:
     count, number = Count(), itertools.count()
-    store = Both(scale.place / f"store-{next(_stores)}")
+    store = WholeStore(scale.place / f"store-{next(_stores)}")
     for name, data in texts.items():
         for one in accidents(data, scale.chance(fault, name), scale):
             try:
@@ -157,7 +157,7 @@ def mutated(scale: Scale, fault: str, accidents: Accidents, texts: dict[str, byt
 _stores = itertools.count()
 
 
-def examine(store: Both, agent: str, one: Damaged, count: Count) -> None:
+def examine(store: WholeStore, agent: str, one: Damaged, count: Count) -> None:
     """Examine one damaged transcript from its first reading to its end."""
 
     def check(well: bool, what: str) -> None:
@@ -261,7 +261,7 @@ def journals(scale: Scale) -> Outcome:
     count = Count()
     for number in range(scale.of(5_000, 25)):
         chance = scale.chance("journal", number)
-        store = Both(scale.place / "journals")
+        store = WholeStore(scale.place / "journals")
         agent = f"a{number}"
         folder = store.root / "transcripts" / agent
         sessions = [f"s-{n}-\u00e4" for n in range(chance.randrange(2, 9))]
@@ -309,7 +309,7 @@ def indexes(scale: Scale) -> Outcome:
     """The list answers, and after a verify and a repair it matches the transcripts."""
     count = Count()
     root = scale.place / "indexed"
-    store = Both(root)
+    store = WholeStore(root)
     for number in range(40):
         kept(store, f"session-{number}", number)
     wanted = [row.session for row in store.list_page(AGENT, None, None, "").rows]
@@ -325,7 +325,7 @@ def indexes(scale: Scale) -> Outcome:
             (root / name).chmod(0o600)
         how = chance.choice(list(INDEX_ACCIDENTS))
         INDEX_ACCIDENTS[how](root, chance)
-        opened = Both(root)
+        opened = WholeStore(root)
         try:
             first = [row.session for row in opened.list_page(AGENT, None, None, "").rows]
             findings = list(verify_store(opened))
@@ -348,7 +348,7 @@ def indexes(scale: Scale) -> Outcome:
     return count.outcome("indexes damaged, old, or of another version", "listed sessions")
 
 
-def kept(store: Both, session: str, number: int) -> None:
+def kept(store: WholeStore, session: str, number: int) -> None:
     at = f"2026-11-20T09:{number:02d}:00.000Z"
     transcript = store.open_to_append(AGENT, Header(session, "/project", RECORDED, at), fresh=False)
     store.mark(AGENT, session)
@@ -433,7 +433,7 @@ def no_files(scale: Scale) -> Outcome:
     """A directory, a link, a pipe or a socket in place of a transcript, a journal or the index."""
     count = Count()
     for number, (place, what) in enumerate(itertools.product(("transcript", "journal", "index"), NO_FILES)):
-        store = Both(scale.place / f"no-files-{number}")
+        store = WholeStore(scale.place / f"no-files-{number}")
         kept(store, "session-0", 0)
         kept(store, "session-1", 1)
         folder = store.root / "transcripts" / AGENT
@@ -479,7 +479,7 @@ def while_appended_to(scale: Scale) -> Outcome:
     """Two processes append and tear lines while a third repairs: every whole line is there at the end."""
     count = Count()
     for number in range(scale.of(30, 1)):
-        store = Both(scale.place / f"appended-{number}")
+        store = WholeStore(scale.place / f"appended-{number}")
         kept(store, SESSION, 0)
         path = store.root / "transcripts" / AGENT / f"{NAME}.jsonl"
         lines = scale.of(2_000, 200)
@@ -506,7 +506,7 @@ def while_appended_to(scale: Scale) -> Outcome:
     return count.outcome("repairs while two processes append and tear lines", "appended entries")
 
 
-def repaired(store: Both) -> int:
+def repaired(store: WholeStore) -> int:
     findings = [finding for finding in verify_store(store, (AGENT, NAME)) if finding.stretch is not None]
     if findings:
         repair_finding(store, findings[0])

@@ -21,7 +21,7 @@ from typing import Any
 
 from tests.client import OutputEnded, RequestFailed
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, prompt, say
-from tests.stored import Both
+from tests.stored import WholeStore
 from torture import faults
 from torture.faults import Disk
 from torture.outcome import Outcome, Scale
@@ -274,7 +274,7 @@ def _at_random(scale: Scale) -> Outcome:
             thread.start()
         for thread in threads:
             thread.join()
-        alive = {row.session for row in Both(here.store).list_all()}
+        alive = {row.session for row in WholeStore(here.store).list_all()}
         # The first word names the session's directory, which a revived session still has.
         directories = [here.words[session][0] for session in alive]
         words = [word for word in gone if word not in directories]
@@ -318,7 +318,7 @@ def _killed(scale: Scale) -> Outcome:
                 with disk.kills(faults.CHANGES, faults.ALL_FILES, first):
                     _command(here, "sessions", "delete", session, "--permanent", "--yes", "--force", env=disk.env)
                 died += disk.hit > 0
-            store = Both(here.store)
+            store = WholeStore(here.store)
             listed = {row.session for row in store.list_all()}
             left = here.left(here.words[session])
             deleted = any(session in store.read_deleted(agent) for agent in store.list_agents())

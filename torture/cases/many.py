@@ -26,7 +26,7 @@ from acp_proxy.transcript.file_names import file_name
 from tests.end_to_end.proxied import AGENT, NOT_FOUND, PROXY, Editor, Loaded, prompt, texts
 from tests.scripted.agent import NAME
 from torture.outcome import Outcome, Scale
-from torture.talk import Count, Turn, asked, path_of, written
+from torture.turns import Count, Turn, asked, path_of, written
 
 TOGETHER = 4
 STARTING = 4  # at a time: a start takes a second of work, and two cores have sixty to do

@@ -27,9 +27,9 @@ from acp_proxy.redaction.masking import Masking
 from acp_proxy.tools.redact.redact_files import redact_file
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
-from tests.stored import Both
+from tests.redaction.made_up_secrets import RULES, planted
+from tests.stored import WholeStore
 from torture.outcome import Outcome, Scale
-from torture.planted import RULES, planted
 
 SESSION = "s"
 HERE = "\ue000"
@@ -67,7 +67,7 @@ def run(scale: Scale) -> Iterator[Outcome]:
 
 def _tried(scale: Scale, fault: str, trials: list[Trial], *, live: bool, later: bool) -> Outcome:
     masking = Masking()
-    path = _recorded(Both(scale.place / str(len(list(scale.place.iterdir())))), trials, masking if live else None)
+    path = _recorded(WholeStore(scale.place / str(len(list(scale.place.iterdir())))), trials, masking if live else None)
     size = path.stat().st_size
     caught, _ = _checked(path, trials)
     also = f"{caught:,} masked while recording" if live else ""
@@ -81,7 +81,7 @@ def _tried(scale: Scale, fault: str, trials: list[Trial], *, live: bool, later: 
     return Outcome(fault, len(trials), len(trials), "secrets", len(trials) - masked, 0, also, tuple(trouble))
 
 
-def _recorded(store: Both, trials: list[Trial], masking: Masking | None) -> Path:
+def _recorded(store: WholeStore, trials: list[Trial], masking: Masking | None) -> Path:
     """The transcript of all entries."""
     trouble: list[str] = []
     recorder = Recorder(store, ["agent"], None, "never", trouble.append, masking.mask_lines if masking else None)

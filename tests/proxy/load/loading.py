@@ -11,8 +11,8 @@ from tests.conversation import (
     RESUMES,
     CoreConversation,
     Said,
+    SimulatedSession,
     Step,
-    Stored,
     chunk,
     load,
     opened_note,
@@ -55,20 +55,20 @@ GREETING = chunk("s", "Welcome back! Something was updated.")
 """An update that is not in the transcript."""
 
 
-def about_to_load(stored: Stored | None = None, capabilities: object = None) -> CoreConversation:
+def about_to_load(stored: SimulatedSession | None = None, capabilities: object = None) -> CoreConversation:
     talk = CoreConversation().initialize(capabilities or RESUMES)
-    talk.stored["s"] = stored or Stored()
+    talk.stored["s"] = stored or SimulatedSession()
     return talk
 
 
-def loading(stored: Stored | None = None) -> CoreConversation:
+def loading(stored: SimulatedSession | None = None) -> CoreConversation:
     """The agent was asked and has not answered."""
     talk = about_to_load(stored)
     talk.client.say(load(1, "s"))
     return talk
 
 
-def replaying(stored: Stored | None = None) -> CoreConversation:
+def replaying(stored: SimulatedSession | None = None) -> CoreConversation:
     talk = loading(stored)
     talk.agent.say(result(1, {}))
     assert talk.replays_running == [ONE]

@@ -11,7 +11,7 @@ from acp_proxy.transcript.file_format import NoteType
 from tests.conversation import (
     LOADS,
     CoreConversation,
-    Stored,
+    SimulatedSession,
     chunk,
     error,
     line,
@@ -32,7 +32,7 @@ NOTE = RecordNote("s", {"type": NoteType.CAUGHT_UP})
 def loading(alias: str | None = None, method: str = "session/load", capabilities: Any = LOADS) -> CoreConversation:
     """The agent is asked for its own session."""
     talk = CoreConversation().initialize(capabilities)
-    talk.stored["s"] = Stored(alias=alias, moved=True, behind=True)
+    talk.stored["s"] = SimulatedSession(alias=alias, moved=True, behind=True)
     asked = request(1, method, {"sessionId": "s", "cwd": "/w", "mcpServers": []})
     step = talk.client.say(asked)
     assert json.loads(step.to_agent)["params"]["sessionId"] == (alias or "s")

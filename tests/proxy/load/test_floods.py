@@ -23,7 +23,7 @@ from tests.conversation import (
     LOADS,
     RESUMES,
     CoreConversation,
-    Stored,
+    SimulatedSession,
     cancel,
     chunk,
     commands,
@@ -163,7 +163,7 @@ def test_terminal_outputs_beyond_the_limit_are_not_kept() -> None:
 def test_too_many_loads_at_once_are_refused_until_one_ends() -> None:
     talk = CoreConversation().initialize(RESUMES)
     for number in range(AT_ONCE + 1):
-        talk.stored[f"s{number}"] = Stored()
+        talk.stored[f"s{number}"] = SimulatedSession()
         step = talk.client.say(load(number, f"s{number}"))
     assert (step.to_agent, step.refusals) == (b"", [(AT_ONCE, -32603)])
     assert len(talk.replays_left) == AT_ONCE, "no more transcripts are open than that"
@@ -174,7 +174,7 @@ def test_too_many_loads_at_once_are_refused_until_one_ends() -> None:
 def test_too_many_native_loads_at_once_pass_unchanged() -> None:
     talk = CoreConversation().initialize(LOADS)
     for number in range(AT_ONCE + 1):
-        talk.stored[f"s{number}"] = Stored()
+        talk.stored[f"s{number}"] = SimulatedSession()
         step = talk.client.say(load(number, f"s{number}"))
     assert step.to_agent == line(load(AT_ONCE, f"s{AT_ONCE}"))
     assert len(talk.replays_left) == AT_ONCE
@@ -190,14 +190,14 @@ def test_loads_that_only_pass_and_are_never_answered_do_not_count(cancels: bool)
         talk.client.say(load(number, f"unknown-{number}"))
         if cancels:
             talk.client.say(cancel(number))
-    talk.stored["s"] = Stored()
+    talk.stored["s"] = SimulatedSession()
     talk.client.say(load("last", "s"))
     assert any(isinstance(effect, StartReplay) for effect in talk.agent.say(result("last", {})).done)
 
 
 def test_a_cancelled_load_closes_its_transcript() -> None:
     talk = CoreConversation().initialize(RESUMES)
-    talk.stored["s"] = Stored()
+    talk.stored["s"] = SimulatedSession()
     talk.client.say(load(1, "s"))
     assert CloseTranscript(requested(1)) in talk.client.say(cancel(1)).done
     assert talk.replays_left == []
@@ -206,7 +206,7 @@ def test_a_cancelled_load_closes_its_transcript() -> None:
 
 def test_too_many_handovers_are_refused() -> None:
     talk = CoreConversation().initialize()
-    talk.stored["s"] = Stored()
+    talk.stored["s"] = SimulatedSession()
     for number in range(HANDOVERS):
         talk.client.say(load(number, "s"))
         talk.agent.say(error(f"acp-proxy/{number + 1}", -32603))
@@ -217,7 +217,7 @@ def test_too_many_handovers_are_refused() -> None:
 
 def test_state_updates_held_for_a_cancelled_load_are_limited() -> None:
     talk = CoreConversation().initialize(RESUMES)
-    talk.stored["s"] = Stored()
+    talk.stored["s"] = SimulatedSession()
     talk.client.say(load(1, "s"))
     talk.client.say(cancel(1))
     big = line(commands("s", "x")).replace(b"x", b"x" * (HELD_LIMIT // 4), 1)
@@ -236,7 +236,7 @@ def test_all_loads_together_hold_a_limited_amount(monkeypatch: pytest.MonkeyPatc
     said = []
     for number in range(4):
         session = f"s{number}"
-        talk.stored[session] = Stored()
+        talk.stored[session] = SimulatedSession()
         talk.client.say(load(number, session))
         said.append(talk.agent.say(line(update(session, "plan", x="?")).replace(b"?", big)).to_client)
     assert [bool(told) for told in said] == [False, False, True, True]
@@ -256,7 +256,7 @@ def test_the_oldest_aliases_are_forgotten() -> None:
 
 def test_a_replay_survives_answers_that_nobody_asked_for() -> None:
     talk = CoreConversation().initialize(RESUMES)
-    talk.stored["s"] = Stored()
+    talk.stored["s"] = SimulatedSession()
     talk.client.say(load(1, "s"))
     for id in ("acp-proxy/1", "1", 1.0, True, None, [1], {"id": 1}):
         assert talk.agent.say(result(id, {"sessionId": "s"})).to_client == line(result(id, {"sessionId": "s"}))

@@ -13,8 +13,8 @@ from tests.conversation import (
     RESUMES,
     STATES,
     CoreConversation,
+    SimulatedSession,
     Step,
-    Stored,
     cancel,
     chunk,
     commands,
@@ -150,7 +150,7 @@ def test_state_updates_are_held_until_the_answer_is_sent(kind: str, spelling: An
 
 @pytest.mark.parametrize("spelling", [line, spaced])
 def test_the_transcript_is_shown_if_the_agents_replay_lacks_something(spelling: Any) -> None:
-    talk = loading(Stored(says=PAST))
+    talk = loading(SimulatedSession(says=PAST))
     told = [spelling(said) for said in TURN_ONE]
     assert talk.agent.say(*told).to_client == b""
     step = talk.agent.say(result(1, {}))
@@ -161,7 +161,7 @@ def test_the_transcript_is_shown_if_the_agents_replay_lacks_something(spelling: 
 
 
 def test_the_tail_of_the_agents_replay_follows_the_transcript() -> None:
-    talk = loading(Stored(says=PAST))
+    talk = loading(SimulatedSession(says=PAST))
     talk.agent.say(*TURN_ONE, GREETING)
     talk.agent.say(result(1, {}))
     talk.send_replay(1, *PAST)
@@ -170,7 +170,7 @@ def test_the_tail_of_the_agents_replay_follows_the_transcript() -> None:
 
 @pytest.mark.parametrize("complete", [True, False])
 def test_an_agents_replay_that_lacks_nothing_is_shown(complete: bool) -> None:
-    talk = loading(Stored(complete=complete, says=PAST))
+    talk = loading(SimulatedSession(complete=complete, says=PAST))
     told = [*TURN_ONE, commands("s", "x"), *TURN_TWO]
     assert talk.agent.say(*told).to_client == b""
     step = talk.agent.say(result(1, {}))
@@ -185,7 +185,7 @@ def test_an_agents_replay_that_lacks_nothing_is_shown(complete: bool) -> None:
 
 @pytest.mark.parametrize("kind", CONVERSATION)
 def test_the_agents_replay_of_an_unrecorded_session_is_shown(kind: str) -> None:
-    talk = loading(Stored(has_transcript=False))
+    talk = loading(SimulatedSession(has_transcript=False))
     told = [update("s", kind, n=1), commands("s", "x"), update("s", kind, n=2)]
     assert talk.agent.say(*told).to_client == b""
     step = talk.agent.say(result(1, {}))
@@ -194,14 +194,14 @@ def test_the_agents_replay_of_an_unrecorded_session_is_shown(kind: str) -> None:
 
 
 def test_an_incomplete_transcript_is_shown_if_the_agent_replays_nothing() -> None:
-    talk = loading(Stored(complete=False))
+    talk = loading(SimulatedSession(complete=False))
     talk.agent.say(commands("s", "x"))
     assert talk.agent.say(result(1, {})).asked == [StartReplay(ONE)]
     assert talk.end_replay(1).kept == [shown("transcript", Rule.LESS)]
 
 
 def test_a_session_without_any_history_opens_empty_with_a_warning() -> None:
-    talk = loading(Stored(has_transcript=False))
+    talk = loading(SimulatedSession(has_transcript=False))
     step = talk.agent.say(result(1, None))
     assert step.to_client == line(result(1, {}))
     assert len(step.warnings) == 1
@@ -234,7 +234,7 @@ def test_an_agents_request_before_its_answer_passes_at_once() -> None:
 
 
 def test_updates_before_an_agents_request_pass_as_its_replay() -> None:
-    talk = loading(Stored(says=PAST))
+    talk = loading(SimulatedSession(says=PAST))
     asked = request(0, "fs/read_text_file", {"sessionId": "s", "path": "/w/AGENTS.md"})
     assert talk.agent.say(*TURN_ONE, asked).to_client == line(*TURN_ONE, asked)
     assert talk.agent.say(*TURN_TWO, result(1, {})).to_client == line(*TURN_TWO, result(1, {}))
@@ -276,8 +276,10 @@ def test_a_load_nested_too_deeply_to_rewrite_is_refused() -> None:
 # Refusals.
 
 
-@pytest.mark.parametrize("stored", [Stored(), Stored(complete=False), Stored(has_transcript=False)])
-def test_the_agents_error_is_passed_on_and_nothing_is_replayed(stored: Stored) -> None:
+@pytest.mark.parametrize(
+    "stored", [SimulatedSession(), SimulatedSession(complete=False), SimulatedSession(has_transcript=False)]
+)
+def test_the_agents_error_is_passed_on_and_nothing_is_replayed(stored: SimulatedSession) -> None:
     talk = loading(stored)
     talk.agent.say(chunk("s", "told"))
     refusal = b'{"id":1,"error":{"code":-32603,"message":"no", "data":1.0}}\r\n'
@@ -296,7 +298,7 @@ def test_state_updates_are_not_lost_with_the_agents_error() -> None:
 @pytest.mark.parametrize("ask", [load, resume])
 @pytest.mark.parametrize("capabilities", [RESUMES, {"loadSession": True, "sessionCapabilities": {"resume": {}}}])
 def test_a_deleted_session_is_not_found_and_the_agent_is_not_asked(ask: Any, capabilities: Any) -> None:
-    talk = about_to_load(Stored(deleted=True), capabilities)
+    talk = about_to_load(SimulatedSession(deleted=True), capabilities)
     step = talk.client.say(ask(1, "s"))
     assert step.to_agent == b""
     assert json.loads(step.to_client) == {
@@ -308,7 +310,7 @@ def test_a_deleted_session_is_not_found_and_the_agent_is_not_asked(ask: Any, cap
 
 @pytest.mark.parametrize("name", ["ENOENT", "EACCES", "EIO", "ETIMEDOUT"])
 def test_unreadable_history_refuses_the_load_without_asking_the_agent(name: str) -> None:
-    step = about_to_load(Stored(trouble=name)).client.say(load(1, "s"))
+    step = about_to_load(SimulatedSession(trouble=name)).client.say(load(1, "s"))
     assert step.to_agent == b""
     assert json.loads(step.to_client)["error"] == {
         "code": -32603,
@@ -317,7 +319,12 @@ def test_unreadable_history_refuses_the_load_without_asking_the_agent(name: str)
 
 
 def test_a_resume_passes_whatever_the_state_of_the_transcript() -> None:
-    for stored in (Stored(), Stored(has_transcript=False), Stored(trouble="EIO"), Stored(complete=False)):
+    for stored in (
+        SimulatedSession(),
+        SimulatedSession(has_transcript=False),
+        SimulatedSession(trouble="EIO"),
+        SimulatedSession(complete=False),
+    ):
         talk = about_to_load(stored)
         said = b'{"id":1, "method":"session/resume","params":{"sessionId":"s"}}'
         assert talk.client.say(said).to_agent == said
@@ -329,7 +336,7 @@ def test_a_resume_passes_whatever_the_state_of_the_transcript() -> None:
 
 def test_a_load_with_the_id_of_an_open_load_is_refused() -> None:
     talk = loading()
-    talk.stored["t"] = Stored()
+    talk.stored["t"] = SimulatedSession()
     assert talk.client.say(load(1, "t")).refusals == [(1, -32600)]
     talk.agent.say(result(1, {}))
     assert talk.end_replay(1).to_client == line(result(1, {}))
@@ -349,7 +356,7 @@ def test_a_load_with_the_id_of_an_open_load_is_refused() -> None:
 )
 def test_a_load_that_is_not_served_passes(begin: Callable[[], CoreConversation]) -> None:
     talk = begin()
-    talk.stored["s"] = Stored()
+    talk.stored["s"] = SimulatedSession()
     assert talk.client.say(load(1, "s")).to_agent == line(load(1, "s"))
     step = talk.agent.say(chunk("s", "told"), result(1, None))
     assert step.to_client == line(chunk("s", "told"), result(1, None))

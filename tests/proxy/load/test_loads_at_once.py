@@ -10,7 +10,7 @@ from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
 from tests.conversation import (
     LOADS,
     Said,
-    Stored,
+    SimulatedSession,
     cancel,
     chunk,
     commands,
@@ -48,7 +48,7 @@ from tests.proxy.load.loading import (
 
 
 def test_updates_of_a_resume_wait_for_the_replay_of_the_same_session() -> None:
-    talk = replaying(Stored(says=PAST))
+    talk = replaying(SimulatedSession(says=PAST))
     talk.client.say(resume(2, "s"))
     assert talk.agent.say(*TURN_ONE, commands("s", "x"), result(2, {})).to_client == line(result(2, {}))
     talk.send_replay(1, *PAST)
@@ -79,7 +79,7 @@ def test_updates_during_a_replay_follow_the_answer_in_order() -> None:
 
 
 def test_updates_during_a_replay_are_recorded_once_known_to_be_new() -> None:
-    talk = replaying(Stored(says=PAST))
+    talk = replaying(SimulatedSession(says=PAST))
     told = [*TURN_ONE, chunk("s", "rewritten"), *TURN_TWO, GREETING]
     step = talk.agent.say(permission(0, "s"), *told, commands("s", "x"))
     assert step.kept == [agent_kept("s", permission(0, "s")), agent_kept("s", commands("s", "x"))]
@@ -122,42 +122,42 @@ def test_a_cancel_read_together_with_its_load_counts() -> None:
 
 def test_loads_and_prompts_read_together_keep_their_order() -> None:
     talk = about_to_load().open("t")
-    talk.stored["u"] = Stored(deleted=True)
+    talk.stored["u"] = SimulatedSession(deleted=True)
     step = talk.client.say(prompt(1, "t"), load(2, "s"), prompt(3, "s"), load(4, "u"), load(5, "t"), prompt(6, "t"))
     assert step.to_agent == line(prompt(1, "t"), resume(2, "s"), prompt(3, "s"), prompt(6, "t"))
     assert step.refusals == [(4, -32002)]
 
 
 def test_lines_after_a_refused_load_go_to_the_agent() -> None:
-    step = about_to_load(Stored(trouble="EIO")).client.say(load(1, "s"), prompt(2, "s"))
+    step = about_to_load(SimulatedSession(trouble="EIO")).client.say(load(1, "s"), prompt(2, "s"))
     assert step.refusals == [(1, -32603)]
     assert step.to_agent == line(prompt(2, "s"))
 
 
 def test_other_lines_pass_while_the_store_looks_a_session_up() -> None:
-    talk = about_to_load(Stored(slow=True)).open("t")
+    talk = about_to_load(SimulatedSession(slow=True)).open("t")
     others: list[Said] = [prompt(3, "t"), result(0, {}), request(4, "authenticate"), b"no JSON\n"]
     assert talk.client.say(load(1, "s"), *others).to_agent == line(*others)
     assert talk.finish_lookup(1).to_agent == line(resume(1, "s"))
 
 
 def test_the_id_of_a_load_being_looked_up_is_in_use() -> None:
-    talk = about_to_load(Stored(slow=True))
+    talk = about_to_load(SimulatedSession(slow=True))
     talk.client.say(load(1, "s"))
     assert talk.client.say(load(1, "s")).refusals == [(1, -32600)]
     assert talk.client.say(resume(1, "s")).to_agent == line(resume(1, "s"))
 
 
 def test_a_repeated_answer_of_the_store_is_ignored() -> None:
-    talk = about_to_load(Stored(slow=True))
+    talk = about_to_load(SimulatedSession(slow=True))
     talk.client.say(load(1, "s"))
-    assert talk.finish_lookup(1, Stored(trouble="ETIMEDOUT")).refusals == [(1, -32603)]
+    assert talk.finish_lookup(1, SimulatedSession(trouble="ETIMEDOUT")).refusals == [(1, -32603)]
     assert talk.finish_lookup(1).done == []
 
 
 def test_two_sessions_are_loaded_at_once() -> None:
     talk = about_to_load()
-    talk.stored["t"] = Stored()
+    talk.stored["t"] = SimulatedSession()
     talk.client.say(load(1, "s"), load(2, "t"))
     assert talk.agent.say(result(2, {}), result(1, {})).asked == [StartReplay(requested(2)), StartReplay(ONE)]
     talk.agent.say(chunk("s", "s"), chunk("t", "t"))
@@ -195,28 +195,28 @@ def test_three_loads_of_a_session_are_replayed_one_after_another() -> None:
 def test_the_end_of_a_turn_that_two_loads_replay_under_other_ids_is_recorded_once() -> None:
     cut, user = prompt(90, "s", "mend it"), TURN_ONE[0]
     first, second = (update("s", "tool_call", toolCallId=id, title="Read") for id in ("a", "b"))
-    talk = about_to_load(Stored(says=(cut,), open=False), LOADS)
+    talk = about_to_load(SimulatedSession(says=(cut,), open=False), LOADS)
     talk.client.say(load(1, "s"), load(2, "s"))
     talk.agent.say(user, first, result(1, {}), user, second, result(2, {}))
     assert kept_lines(talk.end_replay(1)) == [agent_kept("s", first)]
     talk.end_replay(2)  # compared with the transcript as it was when it was looked up
-    talk.stored["s"] = Stored(says=(cut, first))
+    talk.stored["s"] = SimulatedSession(says=(cut, first))
     assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
 
 
 def test_what_another_process_has_recorded_since_a_load_is_not_recorded_again() -> None:
     words = chunk("s", "It is mended now.")
-    talk = about_to_load(Stored(says=(prompt(90, "s", "mend it"),), open=True), LOADS)
+    talk = about_to_load(SimulatedSession(says=(prompt(90, "s", "mend it"),), open=True), LOADS)
     talk.client.say(load(1, "s"))
     talk.agent.say(TURN_ONE[0], result(1, {}))
     talk.end_replay(1)
     assert talk.agent.say(words).to_client == line(words)
-    talk.stored["s"] = Stored(says=(prompt(90, "s", "mend it"), words))
+    talk.stored["s"] = SimulatedSession(says=(prompt(90, "s", "mend it"), words))
     assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
 
 
 def test_what_follows_the_answers_to_two_loads_belongs_to_the_last_one_whatever_was_asked_first() -> None:
-    talk = about_to_load(Stored(says=PAST, complete=False))
+    talk = about_to_load(SimulatedSession(says=PAST, complete=False))
     talk.client.say(load(1, "s"), load(2, "s"))
     talk.agent.say(result(2, {}), *TURN_ONE, *TURN_TWO)
     talk.end_replay(2, rule=Rule.MORE)
@@ -232,7 +232,7 @@ def test_the_rest_of_two_replays_is_shown_and_recorded_once_if_the_later_load_is
     elsewhere: list[Said] = [chunk("s", "elsewhere", "user_message_chunk"), chunk("s", "A turn made elsewhere.")]
     first, *rest = [*TURN_ONE, *TURN_TWO, *elsewhere]
     others = [line(each).replace(b'"content"', b'"messageId":"another","content"').strip() for each in rest]
-    talk = about_to_load(Stored(says=PAST), LOADS)
+    talk = about_to_load(SimulatedSession(says=PAST), LOADS)
     talk.client.say(load(1, "s"), load(2, "s"))
     talk.agent.say(first, first, result(2, {}))
     talk.end_replay(2, rule=Rule.LESS)
@@ -251,7 +251,7 @@ def test_the_rest_of_two_replays_is_shown_and_recorded_once_if_the_later_load_is
 def test_the_second_replay_is_in_order_if_the_rest_of_the_first_comes_before_its_beginning(
     cancels: bool, is_told: bool
 ) -> None:
-    talk = about_to_load(Stored(says=PAST), LOADS)
+    talk = about_to_load(SimulatedSession(says=PAST), LOADS)
     talk.client.say(load(1, "s"), *([cancel(1)] if cancels else []), load(2, "s"))
     first, *others = (*TURN_ONE, *TURN_TWO)
     talk.agent.say(first, result(1, {}))  # as gemini replays: one message before the answer, the rest after it
@@ -269,7 +269,7 @@ def test_the_second_replay_is_in_order_if_the_rest_of_the_first_comes_before_its
 
 
 def test_the_second_replay_is_compared_in_order_if_it_has_no_user_messages() -> None:
-    talk = about_to_load(Stored(says=PAST), LOADS)
+    talk = about_to_load(SimulatedSession(says=PAST), LOADS)
     talk.client.say(load(1, "s"), load(2, "s"))
     first, *others = (TURN_ONE[1], TURN_TWO[1], chunk("s", "And done."))
     talk.agent.say(first, result(1, {}))
@@ -283,7 +283,7 @@ def test_the_second_replay_is_compared_in_order_if_it_has_no_user_messages() -> 
 
 
 def test_what_came_for_a_cancelled_load_before_the_next_one_was_sent_is_not_the_replay_of_that() -> None:
-    talk = about_to_load(Stored(says=PAST), LOADS)
+    talk = about_to_load(SimulatedSession(says=PAST), LOADS)
     talk.client.say(load(1, "s"), cancel(1))
     talk.agent.say(*TURN_ONE)  # and then the first turn is taken back elsewhere
     talk.client.say(load(2, "s"))
@@ -292,7 +292,7 @@ def test_what_came_for_a_cancelled_load_before_the_next_one_was_sent_is_not_the_
 
 
 def test_what_came_for_a_cancelled_load_that_the_agent_answers_is_not_missing_in_the_next_replay() -> None:
-    talk = about_to_load(Stored(says=PAST), LOADS)
+    talk = about_to_load(SimulatedSession(says=PAST), LOADS)
     talk.client.say(load(1, "s"), cancel(1))
     talk.agent.say(*TURN_ONE)
     talk.client.say(load(2, "s"), cancel(2))
@@ -303,7 +303,7 @@ def test_what_came_for_a_cancelled_load_that_the_agent_answers_is_not_missing_in
 
 
 def test_a_second_load_that_shows_the_agents_replay_waits_for_the_first() -> None:
-    talk = replaying(Stored(complete=False))
+    talk = replaying(SimulatedSession(complete=False))
     talk.agent.say(chunk("s", "one"))
     talk.client.say(load(2, "s"))
     talk.agent.say(chunk("s", "history"))
@@ -411,7 +411,7 @@ def test_when_the_agent_ends_a_cancelled_load_is_not_answered_again() -> None:
 
 
 def test_when_the_agent_ends_a_load_being_looked_up_is_answered() -> None:
-    talk = about_to_load(Stored(slow=True))
+    talk = about_to_load(SimulatedSession(slow=True))
     talk.client.say(load(1, "s"))
     assert talk.end_agent().refusals == [(1, -32603)]
     step = talk.finish_lookup(1)
@@ -461,7 +461,7 @@ def test_updates_held_by_a_waiting_load_count_too(waits: str) -> None:
 
 
 def test_too_many_updates_before_the_agents_answer_pass_as_its_replay() -> None:
-    talk = loading(Stored(complete=False))
+    talk = loading(SimulatedSession(complete=False))
     said = big("agent_message_chunk")
     talk.agent.say(commands("s", "x"))
     for _ in range(7):

@@ -9,7 +9,7 @@ from acp_proxy.proxy.effects import BeginTurn, EndTurn, ReserveOutput, StartRepl
 from acp_proxy.proxy.events import ReplayEnded
 from tests.conversation import (
     Said,
-    Stored,
+    SimulatedSession,
     cancel,
     chunk,
     commands,
@@ -61,7 +61,7 @@ def test_the_agents_late_error_is_dropped_too() -> None:
 
 
 def test_after_a_cancel_the_agents_replay_is_dropped_and_state_updates_pass() -> None:
-    talk = loading(Stored(complete=False))
+    talk = loading(SimulatedSession(complete=False))
     talk.agent.say(chunk("s", "told"))
     talk.client.say(cancel(1))
     assert talk.agent.say(chunk("s", "told"), commands("s", "x")).to_client == line(commands("s", "x"))

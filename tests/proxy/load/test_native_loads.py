@@ -29,8 +29,8 @@ from tests.conversation import (
     RESUMES,
     CoreConversation,
     Said,
+    SimulatedSession,
     Step,
-    Stored,
     cancel,
     chunk,
     commands,
@@ -73,9 +73,11 @@ TOLD: list[Said] = [
 ]
 
 
-def loading(stored: Stored | None = None, modes: Modes = AS_USUAL, capabilities: object = None) -> CoreConversation:
+def loading(
+    stored: SimulatedSession | None = None, modes: Modes = AS_USUAL, capabilities: object = None
+) -> CoreConversation:
     talk = CoreConversation(modes=modes).initialize(capabilities or LOADS)
-    talk.stored["s"] = stored or Stored(says=PAST)
+    talk.stored["s"] = stored or SimulatedSession(says=PAST)
     talk.client.say(load(1, "s"))
     return talk
 
@@ -85,7 +87,7 @@ def loading(stored: Stored | None = None, modes: Modes = AS_USUAL, capabilities:
 
 def test_the_agents_replay_is_held_and_compared_after_its_answer() -> None:
     talk = CoreConversation().initialize(LOADS)
-    talk.stored["s"] = Stored()
+    talk.stored["s"] = SimulatedSession()
     step = talk.client.say(spaced(load(1, "s")))
     assert step.asked == [FindSession(ONE, "s", only_here=False)]
     assert step.to_agent == spaced(load(1, "s"))
@@ -253,7 +255,7 @@ def test_too_many_held_updates_pass_as_the_agents_replay() -> None:
 
 
 def test_a_load_passes_if_the_transcript_cannot_be_read() -> None:
-    talk = loading(Stored(trouble="EIO"))
+    talk = loading(SimulatedSession(trouble="EIO"))
     assert talk.all.to_agent.endswith(line(load(1, "s")))
     assert talk.agent.say(*TOLD).to_client == line(*TOLD)
     assert talk.agent.say(result(1, None)).to_client == line(result(1, None))
@@ -272,7 +274,7 @@ def test_a_load_during_a_turn_passes_at_once() -> None:
 @pytest.mark.parametrize("first", ["go", "mend it"])
 def test_a_replay_in_the_turn_of_a_prompt_that_begins_like_the_first_one_is_not_recorded_again(first: str) -> None:
     talk = CoreConversation().initialize({"loadSession": True, **RESUMES})
-    talk.stored["s"] = Stored(says=(prompt(90, "s", first), *PAST[1:]))
+    talk.stored["s"] = SimulatedSession(says=(prompt(90, "s", first), *PAST[1:]))
     talk.client.say(resume(1, "s"))
     talk.agent.say(result(1, {}))
     talk.client.say(prompt(5, "s", "go on"))
@@ -285,7 +287,7 @@ def test_a_replay_in_the_turn_of_a_prompt_that_begins_like_the_first_one_is_not_
 
 def test_the_echo_of_a_prompt_is_one_message_and_the_same_words_again_are_the_past() -> None:
     talk = CoreConversation().initialize({"loadSession": True, **RESUMES})
-    talk.stored["s"] = Stored(says=PAST)
+    talk.stored["s"] = SimulatedSession(says=PAST)
     talk.client.say(resume(1, "s"))
     talk.agent.say(result(1, {}))
     talk.client.say(prompt(5, "s", "mend it"))
@@ -295,7 +297,7 @@ def test_the_echo_of_a_prompt_is_one_message_and_the_same_words_again_are_the_pa
 
 def test_an_unanswered_cancelled_prompt_does_not_prevent_the_comparison() -> None:
     talk = CoreConversation().initialize(LOADS).open("s")
-    talk.stored["s"] = Stored(says=PAST)
+    talk.stored["s"] = SimulatedSession(says=PAST)
     talk.client.say(prompt(5, "s"), notification("session/cancel", {"sessionId": "s"}), load(1, "s"))
     assert talk.agent.say(*TURN_ONE, *TURN_TWO).to_client == b""
     talk.agent.say(result(1, {}))
@@ -372,7 +374,7 @@ def test_new_updates_are_recorded_if_the_next_load_comes_before_the_replay_ends(
     talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
     talk.client.say(load(2, "s"))
     talk.end_replay(1)
-    talk.stored["s"] = Stored(says=(*PAST, GREETING))
+    talk.stored["s"] = SimulatedSession(says=(*PAST, GREETING))
     told = [*TURN_ONE, *TURN_TWO, GREETING]
     talk.agent.say(*told, result(2, {}))
     assert talk.end_replay(2).to_client == line(*told, result(2, {}))
@@ -382,7 +384,7 @@ def test_new_updates_are_recorded_if_the_next_load_comes_before_the_replay_ends(
 
 def test_repeated_loads_record_nothing_twice() -> None:
     talk = CoreConversation().initialize(LOADS).open("s")
-    talk.stored["s"] = Stored(says=PAST)
+    talk.stored["s"] = SimulatedSession(says=PAST)
     for id in (1, 2, 3):
         talk.client.say(load(id, "s"))
         talk.agent.say(TURN_ONE[0], result(id, {}), TURN_ONE[1], *TURN_TWO)
@@ -393,7 +395,7 @@ def test_repeated_loads_record_nothing_twice() -> None:
 
 def test_after_a_delete_the_rest_of_a_replay_passes_and_is_not_recorded() -> None:
     talk = CoreConversation().initialize(LOADS).open("s")
-    talk.stored["s"] = Stored(says=PAST)
+    talk.stored["s"] = SimulatedSession(says=PAST)
     talk.client.say(load(1, "s"))
     talk.agent.say(TURN_ONE[0], result(1, {}))
     talk.end_replay(1)
@@ -420,7 +422,7 @@ def test_a_load_of_a_deleted_session_does_not_reach_the_agent() -> None:
 
 def test_a_forks_replay_of_its_parent_is_not_recorded() -> None:
     talk = CoreConversation().initialize(LOADS).open("s")
-    talk.stored["s"] = Stored(says=PAST)
+    talk.stored["s"] = SimulatedSession(says=PAST)
     talk.client.say(request(1, "session/fork", {"sessionId": "s", "cwd": "/w"}))
     told = [json.loads(line(said).replace(b'"s"', b'"f"')) for said in (*TURN_ONE, *TURN_TWO)]
     assert talk.agent.say(*told[:2]).to_client == line(*told[:2])
@@ -434,7 +436,7 @@ def test_a_forks_replay_of_its_parent_is_not_recorded() -> None:
 
 
 def importing() -> CoreConversation:
-    return loading(Stored(has_transcript=False))
+    return loading(SimulatedSession(has_transcript=False))
 
 
 def test_the_replay_of_an_unrecorded_session_passes_and_begins_its_transcript() -> None:
@@ -457,7 +459,7 @@ def test_a_session_is_imported_once() -> None:
     talk = importing()
     talk.agent.say(*TOLD, result(1, {}))
     before = len(talk.all.kept)
-    talk.stored["s"] = Stored(complete=False, says=tuple(TOLD))
+    talk.stored["s"] = SimulatedSession(complete=False, says=tuple(TOLD))
     talk.client.say(load(2, "s"))
     assert talk.agent.say(*TOLD).to_client == b""
     talk.agent.say(result(2, {}))
@@ -470,7 +472,7 @@ def test_updates_after_the_answer_are_imported_too() -> None:
     talk = importing()
     late = [chunk("s", "hm", "agent_thought_chunk"), chunk("s", "b"), *TURN_ONE]
     talk.agent.say(TOLD[0], result(1, {}), *late)
-    talk.stored["s"] = Stored(complete=False, says=(TOLD[0],))
+    talk.stored["s"] = SimulatedSession(complete=False, says=(TOLD[0],))
     kept = kept_lines(talk.client.say(prompt(2, "s")))
     assert kept == [*(agent_kept("s", said) for said in late), client_kept(prompt(2, "s"))]
 
@@ -479,10 +481,10 @@ def test_updates_after_the_answer_are_imported_too() -> None:
 @pytest.mark.parametrize("told", [[GREETING, *TURN_ONE], [*TURN_ONE, GREETING], [TURN_ONE[1], *TURN_TWO]])
 def test_a_replay_begins_a_transcript_wherever_the_answer_comes(capabilities: Any, told: Any) -> None:
     for number in range(len(told) + 1):
-        talk = loading(Stored(has_transcript=False), capabilities=capabilities)
+        talk = loading(SimulatedSession(has_transcript=False), capabilities=capabilities)
         talk.agent.say(*told[:number], result(1, {}))
         before = tuple(json.loads(each.raw) for each in kept_lines(talk.all))
-        talk.stored["s"] = Stored(complete=False, says=before)
+        talk.stored["s"] = SimulatedSession(complete=False, says=before)
         talk.agent.say(*told[number:])
         talk.client.say(prompt(2, "s"))
         assert kept_lines(talk.all) == [*(agent_kept("s", said) for said in told), client_kept(prompt(2, "s"))]
@@ -531,8 +533,10 @@ def test_on_request_a_load_is_sent_as_a_resume_if_possible() -> None:
     assert loading(modes=Modes(load=STORE), capabilities=both).all.to_agent.endswith(line(resume(1, "s")))
 
 
-@pytest.mark.parametrize("stored", [Stored(), Stored(complete=False), Stored(has_transcript=False)])
-def test_a_resume_served_by_a_native_load_shows_nothing(stored: Stored) -> None:
+@pytest.mark.parametrize(
+    "stored", [SimulatedSession(), SimulatedSession(complete=False), SimulatedSession(has_transcript=False)]
+)
+def test_a_resume_served_by_a_native_load_shows_nothing(stored: SimulatedSession) -> None:
     talk = CoreConversation(modes=Modes(resume=STORE)).initialize(LOADS)
     talk.stored["s"] = replace(stored, says=tuple(TOLD))
     assert talk.client.say(resume(1, "s")).to_agent == line(load(1, "s"))
@@ -557,7 +561,7 @@ UNANSWERED = chunk("s", "one more thing", "user_message_chunk")
 def resuming() -> CoreConversation:
     """A resume that the agent serves by a load; it has not answered."""
     talk = CoreConversation(modes=Modes(resume=STORE)).initialize(LOADS)
-    talk.stored["s"] = Stored(says=PAST)
+    talk.stored["s"] = SimulatedSession(says=PAST)
     talk.client.say(resume(1, "s"))
     return talk
 
@@ -635,7 +639,7 @@ def test_on_request_native_list_and_delete_are_served_from_the_store() -> None:
 
 def test_a_session_restored_under_another_id_keeps_the_clients_id() -> None:
     talk = CoreConversation().initialize(RESUMES)
-    talk.stored["s"] = Stored()
+    talk.stored["s"] = SimulatedSession()
     talk.client.say(load(1, "s"))
     talk.agent.say(b'{"id":1,"result":{"sessionId":"n","n":1.0}}\n')
     assert talk.end_replay(1).to_client == b'{"id":1,"result":{"sessionId":"s","n":1.0}}\n'
@@ -649,7 +653,7 @@ def test_a_session_restored_under_another_id_keeps_the_clients_id() -> None:
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])
 def test_a_replay_is_not_recorded_again_where_acp_proxy_adds_nothing(method: str) -> None:
     talk = CoreConversation(serves=False).initialize(LOADS)
-    talk.stored["s"] = Stored(says=PAST)
+    talk.stored["s"] = SimulatedSession(says=PAST)
     talk.client.say(load(1, "s") | {"method": method})
     step = talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}))
     assert step.to_client == line(*TURN_ONE, *TURN_TWO, result(1, {}))
@@ -665,7 +669,7 @@ REST = chunk("s", " have passed.")
 
 
 def test_the_rest_of_a_turn_that_was_cut_is_shown_and_recorded() -> None:
-    talk = loading(Stored(says=CUT, open=False))
+    talk = loading(SimulatedSession(says=CUT, open=False))
     talk.agent.say(*FINISHED, result(1, {}))
     step = talk.end_replay(1)
     assert step.to_client == line(REST, result(1, {}))
@@ -677,7 +681,7 @@ def test_the_rest_of_a_turn_that_was_cut_is_shown_and_recorded() -> None:
 
 
 def test_a_rest_that_was_recorded_is_known_at_the_next_load() -> None:
-    talk = loading(Stored(says=(*CUT, REST), open=False))
+    talk = loading(SimulatedSession(says=(*CUT, REST), open=False))
     talk.agent.say(*FINISHED, result(1, {}))
     assert talk.end_replay(1).to_client == line(result(1, {}))
     assert kept_lines(talk.client.say(prompt(2, "s"))) == [client_kept(prompt(2, "s"))]
@@ -685,17 +689,17 @@ def test_a_rest_that_was_recorded_is_known_at_the_next_load() -> None:
 
 @pytest.mark.parametrize("is_open", [True, None])
 def test_the_rest_of_a_turn_that_may_be_running_elsewhere_is_shown_and_not_recorded(is_open: bool | None) -> None:
-    talk = loading(Stored(says=CUT, open=is_open))
+    talk = loading(SimulatedSession(says=CUT, open=is_open))
     talk.agent.say(*FINISHED, result(1, {}))
     assert talk.end_replay(1).to_client == line(REST, result(1, {}))
     assert kept_lines(talk.client.say(prompt(2, "s"))) == [client_kept(prompt(2, "s"))]
 
 
 def test_a_turn_is_not_completed_by_a_second_load_in_a_process_which_has_the_transcript_open_itself() -> None:
-    talk = loading(Stored(says=CUT, open=True))
+    talk = loading(SimulatedSession(says=CUT, open=True))
     talk.agent.say(*FINISHED, result(1, {}))
     talk.end_replay(1)
-    talk.stored["s"] = Stored(says=CUT, open=False)
+    talk.stored["s"] = SimulatedSession(says=CUT, open=False)
     talk.client.say(load(2, "s"))
     talk.agent.say(*FINISHED, result(2, {}))
     talk.end_replay(2)

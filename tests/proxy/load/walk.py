@@ -48,8 +48,8 @@ from tests.conversation import (
     LOADS,
     RESUMES,
     CoreConversation,
+    SimulatedSession,
     Step,
-    Stored,
     cancel,
     chunk,
     commands,
@@ -81,7 +81,7 @@ class Kind:
     """A way in which a load is served. ``method``: of the client's request; ``sends``: what the agent gets."""
 
     capabilities: object
-    stored: Stored
+    stored: SimulatedSession
     modes: Modes = Modes()  # noqa: RUF009 - frozen
     method: str = "session/load"
     is_handover: bool = False
@@ -92,15 +92,15 @@ class Kind:
         return load(id, "s") if self.method == "session/load" else resume(id, "s")
 
 
-THERE = Stored(says=PAST)
+THERE = SimulatedSession(says=PAST)
 KINDS = {
     "load_compared": Kind(LOADS, THERE),
     "load_by_resume": Kind(RESUMES, THERE),
     "load_from_store": Kind(LOADS, THERE, Modes(load=capabilities.STORE)),
-    "load_moved": Kind(LOADS, Stored(says=PAST, moved=True, alias="n")),
-    "load_behind": Kind(LOADS, Stored(says=PAST, behind=True)),
+    "load_moved": Kind(LOADS, SimulatedSession(says=PAST, moved=True, alias="n")),
+    "load_behind": Kind(LOADS, SimulatedSession(says=PAST, behind=True)),
     "load_passing": Kind(LOADS, THERE, Modes(load=capabilities.AGENT)),
-    "load_imported": Kind(LOADS, Stored(has_transcript=False)),
+    "load_imported": Kind(LOADS, SimulatedSession(has_transcript=False)),
     "resume": Kind(RESUMES, THERE, method="session/resume"),
     "resume_by_load": Kind(LOADS, THERE, Modes(resume=capabilities.STORE), method="session/resume"),
     "handover": Kind({}, THERE, Modes(handover=capabilities.ALWAYS), is_handover=True),

@@ -11,7 +11,7 @@ from acp_proxy.tools.adopt import agent_loader
 from acp_proxy.tools.adopt.adopt import Adoption, Result
 from acp_proxy.tools.adopt.agent_loader import AgentLoader, CannotAdopt, StartWords
 from acp_proxy.tools.adopt.plan import Wanted
-from tests.stored import Both
+from tests.stored import WholeStore
 from tests.tools.adopt.listing_agent import ListingAgent, entry, told
 
 HELLO = {"before": told("Mend the login", "Mended.")}
@@ -29,7 +29,7 @@ def agent(tmp_path: Path) -> ListingAgent:
 
 
 def test_a_session_that_hangs_is_given_up_and_the_next_one_gets_a_new_process(
-    store: Both, agent: ListingAgent, tmp_path: Path
+    store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
     times = ("2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z")
     agent.plan(
@@ -47,7 +47,7 @@ def test_a_session_that_hangs_is_given_up_and_the_next_one_gets_a_new_process(
 
 
 def test_a_session_that_is_deleted_or_appears_meanwhile_is_not_adopted(
-    store: Both, agent: ListingAgent, tmp_path: Path
+    store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
     agent.plan([entry("gone", tmp_path), entry("come", tmp_path)], loads={"gone": HELLO, "come": HELLO})
     with Adoption(store, StartWords(agent.command), Wanted(), None) as adoption:
@@ -63,7 +63,7 @@ def test_a_session_that_is_deleted_or_appears_meanwhile_is_not_adopted(
 
 
 def test_a_replay_that_is_too_large_is_given_up(
-    store: Both, agent: ListingAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, agent: ListingAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_loader, "_LONGEST_REPLAY", 100)
     agent.plan([entry("s1", tmp_path)], loads={"s1": HELLO})
@@ -73,7 +73,7 @@ def test_a_replay_that_is_too_large_is_given_up(
 
 
 def test_an_agent_that_does_not_start_again_is_given_one_more_try(
-    store: Both, agent: ListingAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, agent: ListingAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loads: dict[str, dict[str, Any]] = {"s1": {"dies": 1}, "s2": HELLO, "s3": HELLO}
     agent.plan([entry(name, tmp_path) for name in loads], loads=loads)

@@ -14,45 +14,57 @@ from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.file_names import file_name
-from tests.store import talk
-from tests.stored import Both
+from tests.store import transcript_lines
+from tests.stored import WholeStore
 
 AGENT = file_name("my-agent")
-NOTE = {"type": NoteType.ADOPTED, "title": None, "updatedAt": talk.time(0)}
+NOTE = {"type": NoteType.ADOPTED, "title": None, "updatedAt": transcript_lines.time(0)}
 
 
 def replayed(*texts: str) -> bytes:
-    header = Header(talk.SESSION, talk.CWD, file_format.IMPORTED, talk.time(0), agent={"id": AGENT})
-    said = [talk.said(text) for text in texts]
-    return b"".join([file_format.encode_header(header), *said, file_format.encode_note(talk.time(9), talk.RUN, NOTE)])
+    header = Header(
+        transcript_lines.SESSION,
+        transcript_lines.CWD,
+        file_format.IMPORTED,
+        transcript_lines.time(0),
+        agent={"id": AGENT},
+    )
+    said = [transcript_lines.said(text) for text in texts]
+    return b"".join(
+        [
+            file_format.encode_header(header),
+            *said,
+            file_format.encode_note(transcript_lines.time(9), transcript_lines.RUN, NOTE),
+        ]
+    )
 
 
-def path(store: Both) -> Path:
-    return store.root / "transcripts" / AGENT / f"{file_name(talk.SESSION)}.jsonl"
+def path(store: WholeStore) -> Path:
+    return store.root / "transcripts" / AGENT / f"{file_name(transcript_lines.SESSION)}.jsonl"
 
 
-def left(store: Both) -> list[Path]:
+def left(store: WholeStore) -> list[Path]:
     """Everything in the agent's folder but its journal."""
     return [each for each in path(store).parent.iterdir() if each.name != "state.jsonl"]
 
 
-def test_a_session_is_unknown_then_adopted_then_recorded(store: Both) -> None:
-    assert look_up(store, AGENT, talk.SESSION) == KnownHere()
+def test_a_session_is_unknown_then_adopted_then_recorded(store: WholeStore) -> None:
+    assert look_up(store, AGENT, transcript_lines.SESSION) == KnownHere()
     assert write_adopted(store, replayed("hi")).is_new
-    assert look_up(store, AGENT, talk.SESSION) == KnownHere(is_here=True, note=NOTE)
+    assert look_up(store, AGENT, transcript_lines.SESSION) == KnownHere(is_here=True, note=NOTE)
     with closing(Transcript(path(store))) as opened:
-        opened.append(talk.note(NoteType.CLOSED))
-    assert look_up(store, AGENT, talk.SESSION) == KnownHere(is_here=True)
+        opened.append(transcript_lines.note(NoteType.CLOSED))
+    assert look_up(store, AGENT, transcript_lines.SESSION) == KnownHere(is_here=True)
     with pytest.raises(NotImported, match="something was recorded in it"):
         write_adopted(store, replayed("hi", "ho"))
-    store.delete(AGENT, talk.SESSION)
-    assert look_up(store, AGENT, talk.SESSION) == KnownHere(is_deleted=True)
+    store.delete(AGENT, transcript_lines.SESSION)
+    assert look_up(store, AGENT, transcript_lines.SESSION) == KnownHere(is_deleted=True)
     with pytest.raises(NotImported, match="it was deleted here"):
         write_adopted(store, replayed("hi", "ho"))
     assert left(store) == []
 
 
-def test_a_session_in_which_a_copy_continues_is_here(store: Both) -> None:
+def test_a_session_in_which_a_copy_continues_is_here(store: WholeStore) -> None:
     copy = id_of(file_name("other"), "s1")
     store.add_alias(AGENT, copy, "agents-own")
     assert look_up(store, AGENT, "agents-own") == KnownHere(is_here=True)
@@ -61,7 +73,7 @@ def test_a_session_in_which_a_copy_continues_is_here(store: Both) -> None:
     assert look_up(store, AGENT, "agents-own") == KnownHere(is_deleted=True)
 
 
-def test_a_newer_replay_replaces_the_older_one_in_lists_and_searches(store: Both) -> None:
+def test_a_newer_replay_replaces_the_older_one_in_lists_and_searches(store: WholeStore) -> None:
     write_adopted(store, replayed("one"))
     assert [row.size for row in store.list_all()] == [len(replayed("one"))]
     store.set_listed_title(store.list_all()[0], "Mine")
@@ -72,11 +84,11 @@ def test_a_newer_replay_replaces_the_older_one_in_lists_and_searches(store: Both
     assert left(store) == [path(store)]
 
 
-def test_an_empty_or_damaged_transcript_is_left_alone(store: Both) -> None:
+def test_an_empty_or_damaged_transcript_is_left_alone(store: WholeStore) -> None:
     write_adopted(store, replayed("hi"))
     for data in (b"", b"\0" * 100, replayed("hi")[:-5]):
         path(store).write_bytes(data)
-        assert look_up(store, AGENT, talk.SESSION) == KnownHere(is_here=True)
+        assert look_up(store, AGENT, transcript_lines.SESSION) == KnownHere(is_here=True)
         with pytest.raises(NotImported, match="something was recorded in it"):
             write_adopted(store, replayed("hi", "ho"))
         assert path(store).read_bytes() == data
@@ -88,7 +100,7 @@ def hold(place: Path, ready: Event, end: Event) -> None:
         end.wait(60)
 
 
-def test_a_session_that_is_open_elsewhere_is_not_replaced(store: Both) -> None:
+def test_a_session_that_is_open_elsewhere_is_not_replaced(store: WholeStore) -> None:
     write_adopted(store, replayed("hi"))
     context = multiprocessing.get_context("spawn")
     ready, end = context.Event(), context.Event()

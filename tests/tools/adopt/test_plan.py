@@ -17,7 +17,7 @@ from acp_proxy.transcript.file_format import NoteType
 OLD, LATER = "2026-01-02T03:04:05.000Z", "2026-01-03T00:00:00.000Z"
 
 
-def listed(session: str, updated: str | None = None, cwd: str | None = "/project") -> OfferedSession:
+def offered(session: str, updated: str | None = None, cwd: str | None = "/project") -> OfferedSession:
     return OfferedSession(session, cwd, None, updated)
 
 
@@ -56,7 +56,7 @@ def test_a_page_that_is_none_is_empty(result: object) -> None:
 
 
 def test_the_newest_come_first_and_those_without_a_time_last() -> None:
-    assert ids(listed("none"), listed("old", OLD), listed("new", LATER), listed("none2")) == [
+    assert ids(offered("none"), offered("old", OLD), offered("new", LATER), offered("none2")) == [
         "new",
         "old",
         "none",
@@ -65,13 +65,13 @@ def test_the_newest_come_first_and_those_without_a_time_last() -> None:
 
 
 def test_a_session_that_is_listed_twice_is_loaded_once() -> None:
-    found = choose_sessions([listed("s1"), listed("s1")], lambda session: KnownHere(), Wanted())
+    found = choose_sessions([offered("s1"), offered("s1")], lambda session: KnownHere(), Wanted())
     assert ([each.session for each in found.loads], found.listed) == (["s1"], 1)
 
 
 def test_a_limit_counts_only_sessions_to_load() -> None:
     known = {"new": KnownHere(is_here=True)}
-    sessions = [listed("old", OLD), listed("new", LATER), listed("older")]
+    sessions = [offered("old", OLD), offered("new", LATER), offered("older")]
     found = choose_sessions(sessions, lambda session: known.get(session, KnownHere()), Wanted(limit=1))
     assert ([each.session for each in found.loads], found.over) == (["old"], 1)
     assert found.left_out == {LeftOut.HERE: 1}
@@ -86,26 +86,28 @@ def test_a_limit_counts_only_sessions_to_load() -> None:
     ],
 )
 def test_what_is_known_is_left_out(known: KnownHere, why: LeftOut) -> None:
-    assert reason(listed("s1", OLD), known=known) == {why: 1}
+    assert reason(offered("s1", OLD), known=known) == {why: 1}
 
 
 @pytest.mark.parametrize(("updated", "note"), [(LATER, OLD), (OLD, None), (None, None), (None, OLD)])
 def test_an_adopted_session_is_loaded_again_unless_the_list_has_the_same_time(
     updated: str | None, note: str | None
 ) -> None:
-    found = choose_sessions([listed("s1", updated)], lambda session: adopted_at(note), Wanted())
+    found = choose_sessions([offered("s1", updated)], lambda session: adopted_at(note), Wanted())
     assert (len(found.loads), [*found.again]) == (1, ["s1"])
 
 
 @pytest.mark.parametrize("cwd", [None, "", "relative/path"])
 def test_a_session_without_a_directory_cannot_be_loaded(cwd: str | None) -> None:
-    assert reason(listed("s1", cwd=cwd)) == {LeftOut.NOWHERE: 1}
+    assert reason(offered("s1", cwd=cwd)) == {LeftOut.NOWHERE: 1}
 
 
 def test_a_filter_leaves_out_without_a_reason_except_for_a_missing_time() -> None:
     wanted = Wanted(lambda cwd: cwd == "/here", LATER)
-    assert ids(listed("s1", LATER, "/here"), listed("s2", OLD, "/here"), listed("s3", LATER), wanted=wanted) == ["s1"]
-    assert reason(listed("s1", OLD, "/here"), listed("s2", None, "/here"), listed("s3"), wanted=wanted) == {
+    assert ids(offered("s1", LATER, "/here"), offered("s2", OLD, "/here"), offered("s3", LATER), wanted=wanted) == [
+        "s1"
+    ]
+    assert reason(offered("s1", OLD, "/here"), offered("s2", None, "/here"), offered("s3"), wanted=wanted) == {
         LeftOut.UNTIMED: 1
     }
 

@@ -16,7 +16,7 @@ from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from tests.agents import answering_agent, asked, offering, python
 from tests.client import TIMEOUT
-from tests.stored import EPOCH, Both, chunk, store_session
+from tests.stored import EPOCH, WholeStore, chunk, store_session
 
 SECONDS = TIMEOUT
 LOADS = {"initialize": offering(loadSession=True), "session/load": {"result": {}}}
@@ -32,19 +32,23 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("acp_proxy.tools.doctor.probe.GRACE_SECONDS", 0.05)
 
 
-def wish(command: list[str], store: Both | None = None, off: str | None = None, seconds: float = SECONDS) -> AgentStart:
+def wish(
+    command: list[str], store: WholeStore | None = None, off: str | None = None, seconds: float = SECONDS
+) -> AgentStart:
     return AgentStart(command, Modes(), None, store, off, seconds)
 
 
-def looked_at(command: list[str], store: Both | None = None, **more: Any) -> tuple[AgentReport, list[Advice]]:
+def looked_at(command: list[str], store: WholeStore | None = None, **more: Any) -> tuple[AgentReport, list[Advice]]:
     return examine(wish(command, store, **more), lambda text: None)
 
 
-def keep(store: Both, cwd: Path, **more: Any) -> None:
+def keep(store: WholeStore, cwd: Path, **more: Any) -> None:
     store_session(store, "s", ("Mend it", ANSWER), agent="scripted", cwd=str(cwd), **more)
 
 
-def loaded(tmp_path: Path, store: Both, past: list[dict[str, Any]], answers: Mapping[str, Any] = LOADS) -> AgentReport:
+def loaded(
+    tmp_path: Path, store: WholeStore, past: list[dict[str, Any]], answers: Mapping[str, Any] = LOADS
+) -> AgentReport:
     found, _ = looked_at(answering_agent(tmp_path / "notes", answers, past), store)
     assert found.problem is None
     return found
@@ -55,7 +59,7 @@ def outcome(found: AgentReport) -> tuple[str, tuple[str, ...]]:
     return found.load.outcome, found.load.loses
 
 
-def test_the_offer_and_the_additions_are_reported(tmp_path: Path, store: Both) -> None:
+def test_the_offer_and_the_additions_are_reported(tmp_path: Path, store: WholeStore) -> None:
     keep(store, tmp_path)
     found = loaded(tmp_path, store, [], {"initialize": offering(sessionCapabilities={"resume": {}, "fork": {}})})
     assert found.offer is not None
@@ -78,13 +82,13 @@ def test_the_offer_and_the_additions_are_reported(tmp_path: Path, store: Both) -
     ],
 )
 def test_a_load_is_compared_with_the_transcript(
-    tmp_path: Path, store: Both, past: list[dict[str, Any]], expected: tuple[str, tuple[str, ...]]
+    tmp_path: Path, store: WholeStore, past: list[dict[str, Any]], expected: tuple[str, tuple[str, ...]]
 ) -> None:
     keep(store, tmp_path)
     assert outcome(loaded(tmp_path, store, past)) == expected
 
 
-def test_updates_of_another_session_do_not_count(tmp_path: Path, store: Both) -> None:
+def test_updates_of_another_session_do_not_count(tmp_path: Path, store: WholeStore) -> None:
     keep(store, tmp_path)
     source = """
 import json
@@ -123,7 +127,9 @@ for line in sys.stdin:
 
 
 @pytest.mark.parametrize(("said", "expected"), [(SAID, "whole"), (SAID[:20], "loses")])
-def test_an_agent_that_only_speaks_version_2_is_checked(tmp_path: Path, store: Both, said: str, expected: str) -> None:
+def test_an_agent_that_only_speaks_version_2_is_checked(
+    tmp_path: Path, store: WholeStore, said: str, expected: str
+) -> None:
     store_session(store, "s", ("Mend it", [chunk(SAID), CALL]), agent="scripted", cwd=str(tmp_path))
     found, todo = looked_at(python(SECOND, said), store)
     assert found.offer is not None
@@ -132,7 +138,7 @@ def test_an_agent_that_only_speaks_version_2_is_checked(tmp_path: Path, store: B
     assert outcome(found)[0] == expected
 
 
-def test_the_agent_gets_no_other_request(tmp_path: Path, store: Both) -> None:
+def test_the_agent_gets_no_other_request(tmp_path: Path, store: WholeStore) -> None:
     keep(store, tmp_path)
     loaded(tmp_path, store, [])
     assert [one["method"] for one in asked(tmp_path / "notes")] == ["initialize", "session/load"]
@@ -147,19 +153,19 @@ def test_the_agent_gets_no_other_request(tmp_path: Path, store: Both) -> None:
         {"error": {"code": -32000, "message": "no"}},
     ],
 )
-def test_an_incomplete_session_is_not_loaded(tmp_path: Path, store: Both, unfit: dict[str, Any]) -> None:
+def test_an_incomplete_session_is_not_loaded(tmp_path: Path, store: WholeStore, unfit: dict[str, Any]) -> None:
     keep(store, tmp_path, **unfit)
     assert outcome(loaded(tmp_path, store, [])) == ("not tried", ())
     assert [one["method"] for one in asked(tmp_path / "notes")] == ["initialize"]
 
 
-def test_a_session_without_its_directory_or_of_another_agent_is_not_loaded(tmp_path: Path, store: Both) -> None:
+def test_a_session_without_its_directory_or_of_another_agent_is_not_loaded(tmp_path: Path, store: WholeStore) -> None:
     keep(store, tmp_path / "gone")
     store_session(store, "other", ("Mend it", ANSWER), agent="other", cwd=str(tmp_path))
     assert outcome(loaded(tmp_path, store, [])) == ("not tried", ())
 
 
-def test_a_load_without_a_result_is_reported(tmp_path: Path, store: Both) -> None:
+def test_a_load_without_a_result_is_reported(tmp_path: Path, store: WholeStore) -> None:
     keep(store, tmp_path)
     refuses = {**LOADS, "session/load": {"error": {"code": -32603, "message": "Internal\x1b error"}}}
     found, [todo] = looked_at(answering_agent(tmp_path / "notes", refuses), store)
@@ -179,7 +185,7 @@ def replay_note(shown: str, rule: int) -> dict[str, Any]:
     return {"type": NoteType.REPLAY, "shown": shown, "rule": rule}
 
 
-def test_the_last_loads_of_the_newest_sessions_are_reported(tmp_path: Path, store: Both) -> None:
+def test_the_last_loads_of_the_newest_sessions_are_reported(tmp_path: Path, store: WholeStore) -> None:
     turn = ("Mend it", ANSWER)
     notes = [replay_note("agent", 5), replay_note("transcript", 4)]
     store_session(store, "old", turn, agent="scripted", at=EPOCH, notes=notes)
@@ -193,7 +199,7 @@ def test_the_last_loads_of_the_newest_sessions_are_reported(tmp_path: Path, stor
     )
 
 
-def test_other_notes_are_not_reported_as_loads(tmp_path: Path, store: Both) -> None:
+def test_other_notes_are_not_reported_as_loads(tmp_path: Path, store: WholeStore) -> None:
     words = f'"from":"proxy",{file_format.NOTE_BYTES.decode()}replay"' + ',"shown":"agent","rule":5}'
     store_session(store, "s", (words, [chunk(words)]), agent="scripted", cwd=str(tmp_path))
     assert loaded(tmp_path, store, []).shown == ()
@@ -266,6 +272,6 @@ def test_an_error_at_initialize_is_explained() -> None:
     assert "Log in with its own command" in advice(python(source))
 
 
-def test_a_copy_of_another_agents_session_is_not_loaded(tmp_path: Path, store: Both) -> None:
+def test_a_copy_of_another_agents_session_is_not_loaded(tmp_path: Path, store: WholeStore) -> None:
     store_session(store, proxy_ids.id_of("other", "s"), ("Mend it", ANSWER), agent="scripted", cwd=str(tmp_path))
     assert find_newest_session(store, store.list_agents("scripted")[0]) is None

@@ -12,7 +12,7 @@ from acp_proxy.tools.doctor import store_report as looking
 from acp_proxy.tools.doctor.advice import Advice
 from acp_proxy.tools.doctor.store_report import examine
 from acp_proxy.transcript.compressed import compress_chunks
-from tests.stored import Both, store_session
+from tests.stored import WholeStore, store_session
 
 
 def wrong(todo: list[Advice]) -> list[str]:
@@ -42,7 +42,7 @@ def test_the_check_tries_to_write_because_modes_do_not_say_enough() -> None:
 
 
 def test_a_store_in_order_is_measured(root: Path) -> None:
-    opened = Both(root)
+    opened = WholeStore(root)
     paths = [store_session(opened, each, ("one", []), agent=agent) for each, agent in (("a", "one"), ("b", "other"))]
     opened.list_all()
     found, todo = examine(root)
@@ -59,16 +59,16 @@ def test_a_store_in_order_is_measured(root: Path) -> None:
 
 
 def test_sessions_copied_into_a_store_are_counted(root: Path, tmp_path: Path) -> None:
-    store_session(Both(root), "a", ("one", []))
+    store_session(WholeStore(root), "a", ("one", []))
     assert examine(root)[0].sessions == 1
-    path = store_session(Both(tmp_path / "other"), "b", ("two", []))
+    path = store_session(WholeStore(tmp_path / "other"), "b", ("two", []))
     shutil.copy2(path, root / "transcripts" / path.parent.name)
     found, todo = examine(root)
     assert (found.sessions, wrong(todo)) == (2, [])
 
 
 def test_the_check_leaves_nothing_behind(root: Path) -> None:
-    store_session(Both(root), "a", ("one", []))
+    store_session(WholeStore(root), "a", ("one", []))
     examine(root)
     before = sorted(root.rglob("*"))
     examine(root)
@@ -76,7 +76,7 @@ def test_the_check_leaves_nothing_behind(root: Path) -> None:
 
 
 def test_an_unreadable_transcript_is_named(root: Path) -> None:
-    path = store_session(Both(root), "a", ("one", []))
+    path = store_session(WholeStore(root), "a", ("one", []))
     path.unlink()
     path.mkdir()
     found, todo = examine(root)
@@ -85,7 +85,7 @@ def test_an_unreadable_transcript_is_named(root: Path) -> None:
 
 
 def test_of_a_transcript_that_is_too_large_the_size_and_what_to_do_are_said(root: Path) -> None:
-    path = store_session(Both(root), "a", ("one", []))
+    path = store_session(WholeStore(root), "a", ("one", []))
     data = path.read_bytes() + bytes(2**28)
     path.unlink()
     bomb = path.with_suffix(".jsonl.zst")
@@ -97,7 +97,7 @@ def test_of_a_transcript_that_is_too_large_the_size_and_what_to_do_are_said(root
 
 
 def test_a_transcript_of_a_later_version_needs_an_upgrade(root: Path) -> None:
-    path = store_session(Both(root), "a", ("one", []))
+    path = store_session(WholeStore(root), "a", ("one", []))
     path.write_bytes(b'{"acp-transcript":2}\n')
     assert wrong(examine(root)[1]) == [
         f"{path} cannot be read: the file has format 2, and this version reads formats up to 1. Upgrade acp-proxy."
@@ -105,7 +105,7 @@ def test_a_transcript_of_a_later_version_needs_an_upgrade(root: Path) -> None:
 
 
 def test_a_full_disk_is_the_reason_for_no_recording(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Both(root)
+    WholeStore(root)
 
     def full(fd: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -118,7 +118,7 @@ def test_a_full_disk_is_the_reason_for_no_recording(root: Path, monkeypatch: pyt
 
 
 def test_an_unwritable_store_is_reported(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Both(root)
+    WholeStore(root)
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     found, todo = examine(root)
     assert f"{root} cannot be written to" in str(found.off)
@@ -126,7 +126,7 @@ def test_an_unwritable_store_is_reported(root: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_store_that_others_can_read_is_reported(root: Path) -> None:
-    Both(root)
+    WholeStore(root)
     root.chmod(0o755)
     assert any(f"chmod 700 {root}" in text for text in wrong(examine(root)[1]))
 

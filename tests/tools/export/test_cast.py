@@ -13,9 +13,17 @@ from acp_proxy.tools.export.hide_home import HomeHider
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.views.document import Head
-from tests.store import talk
+from tests.store import transcript_lines
 
-HEAD = Head("s", {"name": "agent"}, "In /home/ada/x", "/home/ada/x", talk.time(0), talk.time(9), "recorded")
+HEAD = Head(
+    "s",
+    {"name": "agent"},
+    "In /home/ada/x",
+    "/home/ada/x",
+    transcript_lines.time(0),
+    transcript_lines.time(9),
+    "recorded",
+)
 
 
 def recorded(*lines: bytes) -> tuple[dict[str, Any], list[list[Any]]]:
@@ -40,13 +48,14 @@ def screen(rest: list[list[Any]]) -> str:
 
 
 def call(status: str, at: int) -> bytes:
-    return talk.update("tool_call", at=at, toolCallId="1", title="Edit /home/ada/x/a.py", status=status)
+    return transcript_lines.update("tool_call", at=at, toolCallId="1", title="Edit /home/ada/x/a.py", status=status)
 
 
 def test_the_screen_is_that_of_a_replay_and_times_count_from_the_first_words() -> None:
     header, rest = recorded(
-        talk.prompt("Mend it", at=5), call("pending", 6), call("completed", 8), talk.said("do", at=9),
-        talk.said("ne", at=7), talk.answer(at=10),
+        transcript_lines.prompt("Mend it", at=5), call("pending", 6), call("completed", 8),
+        transcript_lines.said("do", at=9),
+        transcript_lines.said("ne", at=7), transcript_lines.answer(at=10),
     )  # fmt: skip
     assert (header["version"], header["width"], header["height"], header["idle_time_limit"]) == (2, 80, 24, 2)
     assert header["timestamp"] > 0
@@ -58,8 +67,9 @@ def test_the_screen_is_that_of_a_replay_and_times_count_from_the_first_words() -
 
 def test_home_directories_are_hidden_also_across_chunks() -> None:
     header, rest = recorded(
-        talk.prompt("see /home/ada/x", at=1), talk.said("in /ho", at=2), talk.said("me/ada/x and", at=3),
-        talk.said(" /home/me", at=4),
+        transcript_lines.prompt("see /home/ada/x", at=1), transcript_lines.said("in /ho", at=2),
+        transcript_lines.said("me/ada/x and", at=3),
+        transcript_lines.said(" /home/me", at=4),
     )  # fmt: skip
     assert "ada" not in json.dumps([header, rest])
     assert screen(rest).endswith("> see ~/x\n\nin ~/x and ~")
@@ -67,7 +77,7 @@ def test_home_directories_are_hidden_also_across_chunks() -> None:
 
 @pytest.mark.parametrize("text", ["\x1b[2J", "\x1b]0;title\a", "\r\x08", "\u202e"])
 def test_recorded_text_does_not_control_the_player(text: str) -> None:
-    _, rest = recorded(talk.prompt(text), talk.said(text))
+    _, rest = recorded(transcript_lines.prompt(text), transcript_lines.said(text))
     data = re.sub(r"\x1b\[[0-9;]*m|\r\n", "", "".join(event[2] for event in rest))
     assert data.isprintable()
 

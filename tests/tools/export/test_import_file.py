@@ -18,9 +18,9 @@ from acp_proxy.transcript import file_format
 from acp_proxy.transcript.compressed import compress_chunks
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import compressed_path, file_name, unfinished_path
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.store.full_disk import on_full_disk
-from tests.stored import Both
+from tests.stored import WholeStore
 
 SAMPLES = Path(__file__).parents[3] / "fixtures" / "transcripts" / "v1"
 AGENT = file_name("my-agent")
@@ -28,18 +28,24 @@ AGENT = file_name("my-agent")
 
 def exported(tmp_path: Path, *lines: bytes, header: Header | None = None, name: str = "exported.jsonl") -> Path:
     path = tmp_path / name
-    head = header or Header(talk.SESSION, talk.CWD, file_format.RECORDED, talk.time(0), agent={"id": AGENT})
-    turn = [talk.prompt("hello"), talk.said("hi"), talk.answer()]
+    head = header or Header(
+        transcript_lines.SESSION,
+        transcript_lines.CWD,
+        file_format.RECORDED,
+        transcript_lines.time(0),
+        agent={"id": AGENT},
+    )
+    turn = [transcript_lines.prompt("hello"), transcript_lines.said("hi"), transcript_lines.answer()]
     path.write_bytes(file_format.encode_header(head) + b"".join(lines or turn))
     return path
 
 
-def files(store: Both) -> list[Path]:
+def files(store: WholeStore) -> list[Path]:
     """Transcripts, and leftovers of imports."""
     return sorted(path for path in (store.root / "transcripts").rglob("*") if path.is_file() and path.stem != "state")
 
 
-def refused(store: Both, path: Path, *, damaged: bool = False) -> str:
+def refused(store: WholeStore, path: Path, *, damaged: bool = False) -> str:
     before = {file: file.read_bytes() for file in files(store)}
     with pytest.raises(NotImported) as problem:
         import_transcript(store, path, damaged=damaged)
@@ -47,42 +53,54 @@ def refused(store: Both, path: Path, *, damaged: bool = False) -> str:
     return str(problem.value)
 
 
-def test_an_import_has_the_exact_bytes_of_the_export(store: Both, tmp_path: Path) -> None:
+def test_an_import_has_the_exact_bytes_of_the_export(store: WholeStore, tmp_path: Path) -> None:
     path = exported(tmp_path)
     taken = import_transcript(store, path)
-    assert (taken.agent, taken.session, taken.prompts, taken.is_new) == (AGENT, talk.SESSION, 1, True)
+    assert (taken.agent, taken.session, taken.prompts, taken.is_new) == (AGENT, transcript_lines.SESSION, 1, True)
     [kept] = files(store)
-    assert kept == store.root / "transcripts" / AGENT / f"{file_name(talk.SESSION)}.jsonl"
+    assert kept == store.root / "transcripts" / AGENT / f"{file_name(transcript_lines.SESSION)}.jsonl"
     assert kept.read_bytes() == path.read_bytes()
     [row] = store.list_all()
-    assert (row.session, row.agent, row.title, row.cwd) == (talk.SESSION, AGENT, "hello", talk.CWD)
+    assert (row.session, row.agent, row.title, row.cwd) == (
+        transcript_lines.SESSION,
+        AGENT,
+        "hello",
+        transcript_lines.CWD,
+    )
 
 
 @pytest.mark.parametrize("end", [b"", b"torn"])
 @pytest.mark.parametrize(
-    "names", [talk.note("alias", to="theirs"), talk.note("handover", to="theirs"), b'"' + talk.note("alias", to="x")]
+    "names",
+    [
+        transcript_lines.note("alias", to="theirs"),
+        transcript_lines.note("handover", to="theirs"),
+        b'"' + transcript_lines.note("alias", to="x"),
+    ],
 )
 def test_an_imported_file_does_not_say_for_which_session_the_agent_is_asked(
-    store: Both, tmp_path: Path, names: bytes, end: bytes
+    store: WholeStore, tmp_path: Path, names: bytes, end: bytes
 ) -> None:
-    path = exported(tmp_path, talk.prompt("hello"), names, talk.said("hi"), talk.answer() + end)
+    path = exported(
+        tmp_path, transcript_lines.prompt("hello"), names, transcript_lines.said("hi"), transcript_lines.answer() + end
+    )
     assert import_transcript(store, path, damaged=True).is_new
     assert not import_transcript(store, path, damaged=True).is_new
-    with closing(store.read(AGENT, talk.SESSION)) as reading:
+    with closing(store.read(AGENT, transcript_lines.SESSION)) as reading:
         while reading.search():
             pass
         found = reading.agents
         assert (found.alias, found.is_none, found.was_handed_over) == (None, True, True)
     [kept] = files(store)
     with kept.open("ab") as file:
-        file.write(talk.note("handover", to="mine"))
-    with closing(store.read(AGENT, talk.SESSION)) as reading:
+        file.write(transcript_lines.note("handover", to="mine"))
+    with closing(store.read(AGENT, transcript_lines.SESSION)) as reading:
         while reading.search():
             pass
         assert (reading.agents.alias, reading.agents.is_none) == ("mine", False)
 
 
-def test_an_imported_file_is_private(store: Both, tmp_path: Path) -> None:
+def test_an_imported_file_is_private(store: WholeStore, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         import_transcript(store, exported(tmp_path))
@@ -93,7 +111,7 @@ def test_an_imported_file_is_private(store: Both, tmp_path: Path) -> None:
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
 
 
-def test_a_compressed_transcript_is_imported_uncompressed(store: Both, tmp_path: Path) -> None:
+def test_a_compressed_transcript_is_imported_uncompressed(store: WholeStore, tmp_path: Path) -> None:
     plain = exported(tmp_path)
     path = compressed_path(plain)
     path.write_bytes(b"".join(compress_chunks(iter([plain.read_bytes()]), plain.stat().st_size)))
@@ -106,7 +124,7 @@ def test_a_compressed_transcript_is_imported_uncompressed(store: Both, tmp_path:
 
 
 @pytest.mark.parametrize("cut", [-40, -1, 30])
-def test_a_damaged_compressed_transcript_is_refused(store: Both, tmp_path: Path, cut: int) -> None:
+def test_a_damaged_compressed_transcript_is_refused(store: WholeStore, tmp_path: Path, cut: int) -> None:
     plain = exported(tmp_path)
     path = compressed_path(plain)
     path.write_bytes(b"".join(compress_chunks(iter([plain.read_bytes()]), plain.stat().st_size))[:cut])
@@ -114,32 +132,38 @@ def test_a_damaged_compressed_transcript_is_refused(store: Both, tmp_path: Path,
     refused(store, path, damaged=True)
 
 
-def test_importing_a_session_again_changes_nothing(store: Both, tmp_path: Path) -> None:
+def test_importing_a_session_again_changes_nothing(store: WholeStore, tmp_path: Path) -> None:
     path = exported(tmp_path)
     import_transcript(store, path)
     assert not import_transcript(store, path).is_new
     with files(store)[0].open("ab") as file:
-        file.write(talk.prompt("more"))
+        file.write(transcript_lines.prompt("more"))
     assert not import_transcript(store, path).is_new
     assert len(files(store)) == 1
 
 
-def test_an_import_never_replaces_a_different_session(store: Both, tmp_path: Path) -> None:
+def test_an_import_never_replaces_a_different_session(store: WholeStore, tmp_path: Path) -> None:
     import_transcript(store, exported(tmp_path))
-    other = exported(tmp_path, talk.prompt("something else"), talk.answer())
+    other = exported(tmp_path, transcript_lines.prompt("something else"), transcript_lines.answer())
     assert "acp-proxy delete sess-1" in refused(store, other)
-    longer = exported(tmp_path, talk.prompt("hello"), talk.said("hi"), talk.answer(), talk.prompt("more"))
+    longer = exported(
+        tmp_path,
+        transcript_lines.prompt("hello"),
+        transcript_lines.said("hi"),
+        transcript_lines.answer(),
+        transcript_lines.prompt("more"),
+    )
     refused(store, longer)
 
 
-def test_an_import_revives_a_deleted_session(store: Both, tmp_path: Path) -> None:
+def test_an_import_revives_a_deleted_session(store: WholeStore, tmp_path: Path) -> None:
     path = exported(tmp_path)
     import_transcript(store, path)
     store.delete_listed(store.list_all()[0])
-    assert talk.SESSION in store.read_deleted(AGENT)
+    assert transcript_lines.SESSION in store.read_deleted(AGENT)
     assert import_transcript(store, path).is_new
     assert store.read_deleted(AGENT) == frozenset()
-    assert [row.session for row in store.list_all()] == [talk.SESSION]
+    assert [row.session for row in store.list_all()] == [transcript_lines.SESSION]
 
 
 @pytest.mark.parametrize(
@@ -159,19 +183,19 @@ def test_an_import_revives_a_deleted_session(store: Both, tmp_path: Path) -> Non
     ],
     ids=lambda data: str(data[:20]),
 )
-def test_a_file_that_is_not_a_transcript_is_refused(store: Both, tmp_path: Path, data: bytes) -> None:
+def test_a_file_that_is_not_a_transcript_is_refused(store: WholeStore, tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes(data)
     refused(store, path)
     refused(store, path, damaged=True)
 
 
-def left_of_streams(store: Both) -> list[str]:
+def left_of_streams(store: WholeStore) -> list[str]:
     usual = {"format", "transcripts", "unindexed"}
     return sorted({path.name for path in store.root.iterdir() if not path.name.startswith("index.")} - usual)
 
 
-def test_a_transcript_can_be_imported_from_a_pipe(store: Both, tmp_path: Path) -> None:
+def test_a_transcript_can_be_imported_from_a_pipe(store: WholeStore, tmp_path: Path) -> None:
     path = exported(tmp_path)
     for is_new in (True, False):
         ours, theirs = os.pipe()
@@ -184,10 +208,10 @@ def test_a_transcript_can_be_imported_from_a_pipe(store: Both, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("compress", [False, True])
-def test_a_long_stream_is_imported_compressed_or_not(store: Both, tmp_path: Path, compress: bool) -> None:
+def test_a_long_stream_is_imported_compressed_or_not(store: WholeStore, tmp_path: Path, compress: bool) -> None:
     chance = random.Random(0)
-    said = [talk.said(chance.randbytes(50_000).hex()) for _ in range(40)]
-    data = exported(tmp_path, talk.prompt("hello"), *said).read_bytes()
+    said = [transcript_lines.said(chance.randbytes(50_000).hex()) for _ in range(40)]
+    data = exported(tmp_path, transcript_lines.prompt("hello"), *said).read_bytes()
     given = b"".join(compress_chunks(iter([data]), len(data))) if compress else data
     assert len(given) > import_file._AT_ONCE
     assert import_transcript(store, BytesIO(given)).is_new
@@ -200,11 +224,11 @@ TAKES_IN = """
 import resource, sys
 from pathlib import Path
 from acp_proxy.tools.export.import_file import import_transcript
-from tests.stored import Both
+from tests.stored import WholeStore
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 root, one, other = map(Path, sys.argv[1:])
-store = Both(root)
+store = WholeStore(root)
 import_transcript(store, one)
 before = peak()
 import_transcript(store, other)
@@ -213,14 +237,14 @@ print(peak() - before)
 
 
 @pytest.mark.parametrize("compress", [False, True])
-def test_memory_does_not_grow_with_the_longest_line(store: Both, tmp_path: Path, compress: bool) -> None:
+def test_memory_does_not_grow_with_the_longest_line(store: WholeStore, tmp_path: Path, compress: bool) -> None:
     """Nor with a small compressed file that is large when decompressed."""
-    begins, ends = talk.prompt("Look: XX").split(b"XX")
+    begins, ends = transcript_lines.prompt("Look: XX").split(b"XX")
     line = [begins, *[b"x" * 1024 * 1024] * (LONG_LINE // 1024 // 1024), ends]
     header = file_format.encode_header(
-        Header("long", talk.CWD, file_format.RECORDED, talk.time(0), agent={"id": AGENT})
+        Header("long", transcript_lines.CWD, file_format.RECORDED, transcript_lines.time(0), agent={"id": AGENT})
     )
-    pieces = [header, talk.prompt("before"), *line, talk.answer()]
+    pieces = [header, transcript_lines.prompt("before"), *line, transcript_lines.answer()]
     long = tmp_path / "long"
     long.write_bytes(b"".join(compress_chunks(iter(pieces), sum(map(len, pieces))) if compress else pieces))
     small = exported(tmp_path)
@@ -239,17 +263,17 @@ class Endless(BytesIO):
 
 
 @pytest.mark.parametrize("data", [b"", b"# A page\n" * 1_000_000, b"\n"], ids=["bytes", "lines", "an empty line"])
-def test_a_stream_that_is_not_a_transcript_is_refused_before_its_end(store: Both, data: bytes) -> None:
+def test_a_stream_that_is_not_a_transcript_is_refused_before_its_end(store: WholeStore, data: bytes) -> None:
     with pytest.raises(NotImported):
         import_transcript(store, Endless(data))
     assert (files(store), left_of_streams(store)) == ([], [])
 
 
-def test_a_device_is_refused_with_what_to_do(store: Both) -> None:
+def test_a_device_is_refused_with_what_to_do(store: WholeStore) -> None:
     assert "to a file" in refused(store, Path("/dev/zero"))
 
 
-def test_a_transcript_of_a_later_version_is_refused(store: Both) -> None:
+def test_a_transcript_of_a_later_version_is_refused(store: WholeStore) -> None:
     with pytest.raises(NewerFormat):
         import_transcript(store, SAMPLES / "newer.jsonl")
     assert files(store) == []
@@ -258,7 +282,7 @@ def test_a_transcript_of_a_later_version_is_refused(store: Both) -> None:
 @pytest.mark.parametrize(
     "sample", ["torn-end", "nul-block", "garbage-line", "two-headers", "glued-behind-torn", "torn-character"]
 )
-def test_a_damaged_transcript_is_imported_only_on_request(store: Both, sample: str) -> None:
+def test_a_damaged_transcript_is_imported_only_on_request(store: WholeStore, sample: str) -> None:
     path = SAMPLES / f"{sample}.jsonl"
     assert "--damaged" in refused(store, path)
     assert import_transcript(store, path, damaged=True).is_new
@@ -272,7 +296,7 @@ def test_a_damaged_transcript_is_imported_only_on_request(store: Both, sample: s
         *("exact-bytes", "kept-as-string", "unknown-keys", "no-newline-at-end"),
     ],
 )
-def test_every_intact_transcript_is_imported(store: Both, sample: str) -> None:
+def test_every_intact_transcript_is_imported(store: WholeStore, sample: str) -> None:
     path = SAMPLES / f"{sample}.jsonl"
     assert import_transcript(store, path).is_new
     assert files(store)[0].read_bytes() == path.read_bytes()
@@ -283,14 +307,18 @@ EVIL += ["x" * 5000 + "-0123456789abcdef", "x-0123456789abcdef~1", "-0123456789a
 
 
 @pytest.mark.parametrize("evil", EVIL, ids=range(len(EVIL)))
-def test_a_header_cannot_write_outside_the_store(store: Both, tmp_path: Path, evil: str) -> None:
-    header = Header(evil, talk.CWD, file_format.RECORDED, talk.time(0), agent={"id": evil, "name": evil})
+def test_a_header_cannot_write_outside_the_store(store: WholeStore, tmp_path: Path, evil: str) -> None:
+    header = Header(
+        evil, transcript_lines.CWD, file_format.RECORDED, transcript_lines.time(0), agent={"id": evil, "name": evil}
+    )
     path = tmp_path / "evil.jsonl"
     raw = file_format.encode_header(
-        Header("SESSION", talk.CWD, file_format.RECORDED, talk.time(0), agent={"id": "AGENT"})
+        Header("SESSION", transcript_lines.CWD, file_format.RECORDED, transcript_lines.time(0), agent={"id": "AGENT"})
     )
     text = json.dumps(evil)
-    path.write_bytes(raw.replace(b'"SESSION"', text.encode()).replace(b'"AGENT"', text.encode()) + talk.prompt("hi"))
+    path.write_bytes(
+        raw.replace(b'"SESSION"', text.encode()).replace(b'"AGENT"', text.encode()) + transcript_lines.prompt("hi")
+    )
 
     def around() -> set[Path]:
         return {found for found in tmp_path.rglob("*") if store.root.name not in found.parts}
@@ -304,7 +332,7 @@ def test_a_header_cannot_write_outside_the_store(store: Both, tmp_path: Path, ev
     assert kept.read_bytes() == path.read_bytes()
 
 
-def test_the_header_decides_the_agents_folder(store: Both, tmp_path: Path) -> None:
+def test_the_header_decides_the_agents_folder(store: WholeStore, tmp_path: Path) -> None:
     agents: list[tuple[dict[str, object], str]] = [
         ({"id": AGENT, "name": "other"}, AGENT),
         ({"id": "My Agent"}, file_name("My Agent")),
@@ -312,19 +340,21 @@ def test_the_header_decides_the_agents_folder(store: Both, tmp_path: Path) -> No
         ({"id": 7}, file_name("agent")),
     ]
     for agent, folder in agents:
-        header = Header(talk.SESSION, talk.CWD, file_format.RECORDED, talk.time(0), agent=agent)
+        header = Header(
+            transcript_lines.SESSION, transcript_lines.CWD, file_format.RECORDED, transcript_lines.time(0), agent=agent
+        )
         assert import_transcript(store, exported(tmp_path, header=header)).agent == folder
 
 
-def test_a_full_disk_leaves_no_partial_import(store: Both, tmp_path: Path) -> None:
-    path = exported(tmp_path, *[talk.prompt("hello"), *[talk.said("hi " * 100)] * 200])
+def test_a_full_disk_leaves_no_partial_import(store: WholeStore, tmp_path: Path) -> None:
+    path = exported(tmp_path, *[transcript_lines.prompt("hello"), *[transcript_lines.said("hi " * 100)] * 200])
     for job in ("import", "import a stream"):
         assert on_full_disk(job, store.root, 8192) == ["EFBIG"]
         assert (files(store), left_of_streams(store)) == ([], [])
     assert import_transcript(store, path).is_new
 
 
-def test_leftovers_of_an_interrupted_import_do_not_matter(store: Both, tmp_path: Path) -> None:
+def test_leftovers_of_an_interrupted_import_do_not_matter(store: WholeStore, tmp_path: Path) -> None:
     path = exported(tmp_path)
     import_transcript(store, path)
     [kept] = files(store)
@@ -334,7 +364,7 @@ def test_leftovers_of_an_interrupted_import_do_not_matter(store: Both, tmp_path:
     assert files(store) == [kept]
 
 
-def test_a_session_that_begins_during_its_import_is_kept(store: Both, tmp_path: Path) -> None:
+def test_a_session_that_begins_during_its_import_is_kept(store: WholeStore, tmp_path: Path) -> None:
     """Another process begins the session just before the import names its file."""
     path = exported(tmp_path)
     begun: list[bytes] = []
@@ -342,16 +372,18 @@ def test_a_session_that_begins_during_its_import_is_kept(store: Both, tmp_path: 
     class Late(Layout):
         def mark(self, agent: str, name: str) -> str:
             mark = super().mark(agent, name)
-            talk.keep(store, AGENT, talk.SESSION)
+            transcript_lines.keep(store, AGENT, transcript_lines.SESSION)
             begun.append(self.transcript_path(agent, name).read_bytes())
             return mark
 
     with pytest.raises(NotImported):
-        import_file._import_or_find(Late(store.root), path, lambda folder: folder.mkdir(), talk.time(0), damaged=False)
+        import_file._import_or_find(
+            Late(store.root), path, lambda folder: folder.mkdir(), transcript_lines.time(0), damaged=False
+        )
     assert [kept.read_bytes() for kept in files(store)] == begun
 
 
-def test_a_small_file_that_would_become_huge_is_refused(store: Both, tmp_path: Path) -> None:
+def test_a_small_file_that_would_become_huge_is_refused(store: WholeStore, tmp_path: Path) -> None:
     head, zeros = exported(tmp_path).read_bytes(), bytes(2**20)
     path = tmp_path / "bomb.jsonl.zst"
     path.write_bytes(b"".join(compress_chunks(iter([head, *[zeros] * 256]), None)))

@@ -11,10 +11,10 @@ from acp_proxy.tools.maintenance import damage
 from acp_proxy.tools.maintenance.damage import DamagedRange, Neighbour
 from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.reader import Reading, cut
-from tests.store import talk
+from tests.store import transcript_lines
 
-HEADER = file_format.encode_header(talk.header())
-ONE, TWO, THREE = (talk.said(text, at=at) for at, text in enumerate(("one", "two", "three")))
+HEADER = file_format.encode_header(transcript_lines.header())
+ONE, TWO, THREE = (transcript_lines.said(text, at=at) for at, text in enumerate(("one", "two", "three")))
 
 
 def stretches(path: Path, data: bytes) -> list[DamagedRange]:
@@ -53,8 +53,8 @@ def test_an_intact_file_has_no_damage(path: Path, data: bytes) -> None:
     ],
 )
 def test_damage_is_reported_with_the_entries_around_it(path: Path, what: bytes, kind: str) -> None:
-    last = Neighbour(2, talk.time(1), "agent agent_message_chunk")
-    following = Neighbour(4, talk.time(2), "agent agent_message_chunk")
+    last = Neighbour(2, transcript_lines.time(1), "agent agent_message_chunk")
+    following = Neighbour(4, transcript_lines.time(2), "agent agent_message_chunk")
     [found] = stretches(path, HEADER + TWO + what + b"\n" + THREE)
     assert found == DamagedRange(3, len(HEADER + TWO), len(what), (kind,), last=last, next=following)
 
@@ -88,8 +88,14 @@ def test_a_file_without_an_intact_header_has_a_broken_header(path: Path) -> None
 
 
 def test_entries_are_named_by_sender_and_kind() -> None:
-    lines = [talk.prompt("x"), talk.answer(), talk.said("x"), talk.note("opened"), talk.message({"id": 1}, Peer.AGENT)]
-    assert [damage.describe_entry(talk.entry(line)) for line in lines] == [
+    lines = [
+        transcript_lines.prompt("x"),
+        transcript_lines.answer(),
+        transcript_lines.said("x"),
+        transcript_lines.note("opened"),
+        transcript_lines.message({"id": 1}, Peer.AGENT),
+    ]
+    assert [damage.describe_entry(transcript_lines.entry(line)) for line in lines] == [
         "client session/prompt",
         "agent answers session/prompt",
         "agent agent_message_chunk",
@@ -101,10 +107,10 @@ def test_entries_are_named_by_sender_and_kind() -> None:
 def test_damage_of_a_journal_is_found(tmp_path: Path) -> None:
     path = tmp_path / "state.jsonl"
     journal = Journal(path)
-    journal.append("deleted", "a", talk.time(0))
+    journal.append("deleted", "a", transcript_lines.time(0))
     with path.open("ab") as file:
         file.write(b"\0\0\0")
-    journal.append("deleted", "b", talk.time(0))
+    journal.append("deleted", "b", transcript_lines.time(0))
     with path.open("rb") as file:
         [found] = damage.find_in_journal(cut(partial(private_files.read_at, file.fileno()), 0, path.stat().st_size))
     assert (found.line, found.length) == (2, 3)

@@ -15,14 +15,14 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.tools.maintenance.prune import IN_USE, Candidate, Limits, find_candidates, prune_sessions, select_beyond
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_names import file_name
-from tests.store import cold, talk
-from tests.stored import Both, contents
+from tests.store import cold, transcript_lines
+from tests.stored import WholeStore, contents
 
 AGENT = "agent"
 
 
 def session(name: str, at: int, size: int = 10, *, counts: bool = True) -> Candidate:
-    return Candidate(AGENT, name, name, talk.time(at), size, None, counts=counts)
+    return Candidate(AGENT, name, name, transcript_lines.time(at), size, None, counts=counts)
 
 
 FOUR = [session("d", 4), session("c", 3), session("b", 2), session("a", 1)]
@@ -36,15 +36,15 @@ def gone(limits: Limits, candidates: list[Candidate] = FOUR) -> str:
     ("limits", "expected"),
     [
         (Limits(), ""),
-        (Limits(before=talk.time(3)), "ba"),
+        (Limits(before=transcript_lines.time(3)), "ba"),
         (Limits(keep=1), "cba"),
         (Limits(keep=0), "dcba"),
         (Limits(keep=9), ""),
         (Limits(size=40), ""),
         (Limits(size=39), "a"),
         (Limits(size=0), "dcba"),
-        (Limits(before=talk.time(2), keep=3), "a"),
-        (Limits(before=talk.time(2), keep=2, size=10), "cba"),
+        (Limits(before=transcript_lines.time(2), keep=3), "a"),
+        (Limits(before=transcript_lines.time(2), keep=2, size=10), "cba"),
     ],
 )
 def test_limits_select_the_oldest_sessions(limits: Limits, expected: str) -> None:
@@ -70,7 +70,7 @@ numbers = st.none() | st.integers(0, 60)
 def test_the_remaining_sessions_are_within_the_limits_and_the_newest(
     found: list[Candidate], second: int | None, keep: int | None, size: int | None
 ) -> None:
-    limits = Limits(talk.time(second) if second is not None else None, keep, size)
+    limits = Limits(transcript_lines.time(second) if second is not None else None, keep, size)
     count = len(found) - len(select_beyond(limits, found))
     left = found[:count]
     assert select_beyond(limits, found) == found[count:]
@@ -81,19 +81,21 @@ def test_the_remaining_sessions_are_within_the_limits_and_the_newest(
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Both:
-    store = Both(tmp_path / "store")
+def store(tmp_path: Path) -> WholeStore:
+    store = WholeStore(tmp_path / "store")
     for number, name in enumerate("abc"):
-        talk.keep(store, AGENT, name, talk.prompt(f"the words of {name}", session=name), at=number)
+        transcript_lines.keep(
+            store, AGENT, name, transcript_lines.prompt(f"the words of {name}", session=name), at=number
+        )
     return store
 
 
-def pruned(store: Both, *, deleted: bool = False, soft: bool = False) -> dict[str, str | None]:
+def pruned(store: WholeStore, *, deleted: bool = False, soft: bool = False) -> dict[str, str | None]:
     candidates = find_candidates(store, deleted=deleted)
     return {candidate.session: trouble for candidate, trouble in prune_sessions(store, candidates, soft=soft)}
 
 
-def test_a_pruned_session_is_in_no_file_and_stays_deleted(store: Both) -> None:
+def test_a_pruned_session_is_in_no_file_and_stays_deleted(store: WholeStore) -> None:
     assert [row.session for row in store.list_all()] == ["c", "b", "a"]
     assert pruned(store) == {"a": None, "b": None, "c": None}
     assert store.list_all() == []
@@ -104,7 +106,7 @@ def test_a_pruned_session_is_in_no_file_and_stays_deleted(store: Both) -> None:
 
 @pytest.mark.parametrize("soft", [False, True])
 def test_a_session_decompressed_and_opened_in_the_meantime_is_not_pruned(
-    store: Both, monkeypatch: pytest.MonkeyPatch, soft: bool
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch, soft: bool
 ) -> None:
     """It is compressed when it is chosen, and decompressed and open before it can be deleted."""
     cold.kept(store, "s")
@@ -115,32 +117,32 @@ def test_a_session_decompressed_and_opened_in_the_meantime_is_not_pruned(
     def quicker(journal: Journal) -> Iterator[None]:
         if not opened:
             monkeypatch.setattr(Journal, "lock", alone)
-            opened.append(Both(store.root).open_to_append(AGENT, talk.header("s"), fresh=False))
+            opened.append(WholeStore(store.root).open_to_append(AGENT, transcript_lines.header("s"), fresh=False))
         with alone(journal):
             yield
 
     [candidate] = [each for each in find_candidates(store) if each.session == "s"]
     monkeypatch.setattr(Journal, "lock", quicker)
     assert [trouble for _, trouble in prune_sessions(store, [candidate], soft=soft)] == [IN_USE]
-    opened[0].append(talk.said("more"))
+    opened[0].append(transcript_lines.said("more"))
     opened[0].close()
-    assert cold.content(cold.path(store, "s")).endswith(talk.said("more"))
+    assert cold.content(cold.path(store, "s")).endswith(transcript_lines.said("more"))
 
 
-def test_pruning_deleted_sessions_keeps_a_revived_one(store: Both) -> None:
+def test_pruning_deleted_sessions_keeps_a_revived_one(store: WholeStore) -> None:
     store.list_all()
     store.delete(AGENT, "a", soft=True)
     store.lift_delete(AGENT, "a")
-    talk.keep(store, AGENT, "a", fresh=False)
+    transcript_lines.keep(store, AGENT, "a", fresh=False)
     assert pruned(store, deleted=True) == {"a": None}
     assert not any(b"the words of a" in data for _, data in contents(store.root))
     assert len(store.list_all()) == 3
 
 
-def test_the_size_of_a_session_includes_its_backups(store: Both) -> None:
+def test_the_size_of_a_session_includes_its_backups(store: WholeStore) -> None:
     layout = Layout(store.root)
     path = cold.kept(store, "s")
-    copy = layout.backup_path(AGENT, path.stem, talk.time(1))
+    copy = layout.backup_path(AGENT, path.stem, transcript_lines.time(1))
     copy.parent.mkdir(parents=True)
     copy.write_bytes(b"x" * 1000)
     size = cold.compressed_now(store, "s").stat().st_size
@@ -148,46 +150,55 @@ def test_the_size_of_a_session_includes_its_backups(store: Both) -> None:
     assert sizes["s"] == size + 1000
 
 
-def test_sessions_without_a_prompt_are_candidates(store: Both) -> None:
-    talk.keep(store, AGENT, "silent", talk.said("hi", session="silent"))
+def test_sessions_without_a_prompt_are_candidates(store: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, "silent", transcript_lines.said("hi", session="silent"))
     assert "silent" not in {row.session for row in store.list_all()}
     assert [each.counts for each in find_candidates(store) if each.session == "silent"] == [False]
     assert pruned(store)["silent"] is None
 
 
-def test_the_age_of_a_session_ignores_the_agents_time(store: Both) -> None:
-    talk.keep(store, AGENT, talk.SESSION, talk.prompt("used", at=60), talk.info(updatedAt=talk.time(-60), at=61))
-    assert [row.session for row in store.list_all()][-1] == talk.SESSION
+def test_the_age_of_a_session_ignores_the_agents_time(store: WholeStore) -> None:
+    transcript_lines.keep(
+        store,
+        AGENT,
+        transcript_lines.SESSION,
+        transcript_lines.prompt("used", at=60),
+        transcript_lines.info(updatedAt=transcript_lines.time(-60), at=61),
+    )
+    assert [row.session for row in store.list_all()][-1] == transcript_lines.SESSION
     [first, *_] = find_candidates(store)
-    assert (first.session, first.at) == (talk.SESSION, talk.time(60))
-    assert talk.SESSION not in {
-        each.session for each in select_beyond(Limits(before=talk.time(30)), find_candidates(store))
+    assert (first.session, first.at) == (transcript_lines.SESSION, transcript_lines.time(60))
+    assert transcript_lines.SESSION not in {
+        each.session for each in select_beyond(Limits(before=transcript_lines.time(30)), find_candidates(store))
     }
 
 
-def test_a_session_continued_in_the_meantime_is_not_pruned(store: Both) -> None:
+def test_a_session_continued_in_the_meantime_is_not_pruned(store: WholeStore) -> None:
     candidates = find_candidates(store)
-    talk.keep(store, AGENT, "b", talk.prompt("not so old after all", session="b"), fresh=False)
+    transcript_lines.keep(store, AGENT, "b", transcript_lines.prompt("not so old after all", session="b"), fresh=False)
     gone = {candidate.session: trouble for candidate, trouble in prune_sessions(store, candidates, soft=False)}
     assert gone == {"a": None, "b": IN_USE, "c": None}
     assert [row.session for row in store.list_all()] == ["b"]
 
 
-def test_a_subagents_session_stays_and_goes_with_the_one_it_worked_for(store: Both) -> None:
+def test_a_subagents_session_stays_and_goes_with_the_one_it_worked_for(store: WholeStore) -> None:
     """It is older than both others, which have to go before it."""
-    talk.keep(store, AGENT, "part", talk.said("found it", session="part"))
+    transcript_lines.keep(store, AGENT, "part", transcript_lines.said("found it", session="part"))
     named = [
-        talk.update(update_kinds.SUBAGENT, sessionId=id, at=9, session="c") for id in ("part", "part", "elsewhere")
+        transcript_lines.update(update_kinds.SUBAGENT, sessionId=id, at=9, session="c")
+        for id in ("part", "part", "elsewhere")
     ]
-    talk.keep(store, AGENT, "c", *named, fresh=False)
+    transcript_lines.keep(store, AGENT, "c", *named, fresh=False)
     candidates = find_candidates(store)
     assert {each.session: each.parent for each in candidates} == {"a": None, "b": None, "c": None, "part": "c"}
     assert [each.session for each in select_beyond(Limits(keep=1), candidates)] == ["b", "a"]
     assert [each.session for each in select_beyond(Limits(size=0), candidates)] == ["c", "part", "b", "a"]
 
 
-def test_a_subagents_session_stays_if_the_one_it_worked_for_is_open(store: Both) -> None:
-    talk.keep(store, AGENT, "b", talk.update(update_kinds.SUBAGENT, sessionId="a", session="b"), fresh=False)
+def test_a_subagents_session_stays_if_the_one_it_worked_for_is_open(store: WholeStore) -> None:
+    transcript_lines.keep(
+        store, AGENT, "b", transcript_lines.update(update_kinds.SUBAGENT, sessionId="a", session="b"), fresh=False
+    )
     transcript = Transcript(Layout(store.root).transcript_path(AGENT, file_name("b")))
     chosen = select_beyond(Limits(keep=0), find_candidates(store))
     left = {candidate.session: trouble for candidate, trouble in prune_sessions(store, chosen, soft=False)}
@@ -205,5 +216,5 @@ def test_subagents_that_name_each_other_belong_to_nobody() -> None:
     both = [replace(first, parent="a"), replace(second, parent="b")]
     assert gone(Limits(keep=1), both) == "a"
     nested = [session("c", 3), replace(first, parent="c"), replace(second, parent="b")]
-    assert gone(Limits(before=talk.time(3)), nested) == ""
-    assert gone(Limits(before=talk.time(4)), nested) == "cba"
+    assert gone(Limits(before=transcript_lines.time(3)), nested) == ""
+    assert gone(Limits(before=transcript_lines.time(4)), nested) == "cba"

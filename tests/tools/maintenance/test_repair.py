@@ -13,17 +13,17 @@ from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import Reading
-from tests.store import talk
+from tests.store import transcript_lines
 
-HEADER = file_format.encode_header(talk.header())
-ONE, TWO, THREE = (talk.said(text, at=at) for at, text in enumerate(("one", "two", "three")))
+HEADER = file_format.encode_header(transcript_lines.header())
+ONE, TWO, THREE = (transcript_lines.said(text, at=at) for at, text in enumerate(("one", "two", "three")))
 LONG_AGO = 1_000_000_000
-GAP = file_format.encode_note(talk.time(0), "repair", {"type": "gap", "reason": "repair"})[:-1]
+GAP = file_format.encode_note(transcript_lines.time(0), "repair", {"type": "gap", "reason": "repair"})[:-1]
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / f"{file_name(talk.SESSION)}.jsonl"
+    return tmp_path / f"{file_name(transcript_lines.SESSION)}.jsonl"
 
 
 @pytest.fixture
@@ -61,11 +61,11 @@ def test_an_intact_file_is_neither_changed_nor_copied(path: Path, copy: Path, da
 
 
 def test_a_damaged_line_becomes_a_gap_note_with_the_time_of_the_entry_before(path: Path, copy: Path) -> None:
-    torn = talk.said("x" * 300)[:-9]
+    torn = transcript_lines.said("x" * 300)[:-9]
     write(path, HEADER + ONE + torn + b"\n" + TWO)
     assert repair_transcript(path, copy) == 1
     assert path.read_bytes() == HEADER + ONE + GAP.ljust(len(torn)) + b"\n" + TWO
-    assert read(path) == (talk.header(), ["one", "gap", "two"], False)
+    assert read(path) == (transcript_lines.header(), ["one", "gap", "two"], False)
 
 
 def test_the_backup_has_the_old_content_and_is_private(path: Path, copy: Path) -> None:
@@ -93,7 +93,7 @@ def test_entries_on_a_damaged_line_get_their_own_lines(path: Path, copy: Path, s
 def test_a_gap_note_that_does_not_fit_is_appended(path: Path, copy: Path) -> None:
     write(path, HEADER + ONE + b"{\n" + TWO + b"{")
     repair_transcript(path, copy)
-    at_end = file_format.encode_note(talk.time(1), "repair", {"type": "gap", "reason": "repair"})
+    at_end = file_format.encode_note(transcript_lines.time(1), "repair", {"type": "gap", "reason": "repair"})
     assert path.read_bytes() == HEADER + ONE + b" \n" + TWO + b"\n" + at_end
 
 
@@ -101,12 +101,12 @@ def test_a_torn_end_is_closed_before_another_process_appends(path: Path, copy: P
     write(path, HEADER + ONE)
     proxy = Transcript(path)
     with path.open("ab") as another:
-        another.write(talk.said("x" * 300)[:-9])
+        another.write(transcript_lines.said("x" * 300)[:-9])
     os.utime(path, (LONG_AGO, LONG_AGO))
     repair_transcript(path, copy)
     proxy.append(TWO)
     proxy.close()
-    assert read(path) == (talk.header(), ["one", "gap", "two"], False)
+    assert read(path) == (transcript_lines.header(), ["one", "gap", "two"], False)
 
 
 def test_a_damaged_gap_note_is_replaced_by_another(path: Path, copy: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_damaged_gap_note_is_replaced_by_another(path: Path, copy: Path) -> No
 def test_a_second_header_is_removed_without_a_gap(path: Path, copy: Path) -> None:
     write(path, HEADER + HEADER + ONE)
     assert repair_transcript(path, copy) == 1
-    assert read(path) == (talk.header(), ["one"], True)
+    assert read(path) == (transcript_lines.header(), ["one"], True)
 
 
 def test_a_very_long_damage_is_blanked_in_pieces(path: Path, copy: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_broken_header_is_remade_in_place(path: Path, copy: Path, old: bytes, 
     write(path, HEADER.replace(old, new) + ONE)
     repair_transcript(path, copy)
     header, said, complete = read(path)
-    assert header == talk.header(origin=file_format.PARTIAL)
+    assert header == transcript_lines.header(origin=file_format.PARTIAL)
     assert (said, complete) == (["one"], False)
     assert path.read_bytes().endswith(b"\n" + ONE)
 
@@ -150,12 +150,15 @@ def test_a_header_broken_into_several_lines_is_remade(path: Path, copy: Path) ->
     repair_transcript(path, copy)
     header, said, _ = read(path)
     assert header is not None
-    assert (header.session, header.cwd, said) == (talk.SESSION, None, ["one"])
+    assert (header.session, header.cwd, said) == (transcript_lines.SESSION, None, ["one"])
 
 
 def test_the_ids_of_a_forks_parents_come_from_its_entries(path: Path, copy: Path) -> None:
     write(
-        path, HEADER.replace(b'"acp', b'"\0cp').replace(b"}\n", b" " * 99 + b"}\n") + talk.said("x", session="p") + ONE
+        path,
+        HEADER.replace(b'"acp', b'"\0cp').replace(b"}\n", b" " * 99 + b"}\n")
+        + transcript_lines.said("x", session="p")
+        + ONE,
     )
     repair_transcript(path, copy)
     header, _, _ = read(path)
@@ -197,7 +200,7 @@ def test_a_proxy_recognises_its_file_after_the_repair_of_the_header(path: Path, 
 
 
 def test_a_long_line_being_written_is_no_damage(path: Path, copy: Path) -> None:
-    transcript = Transcript(path, talk.header())
+    transcript = Transcript(path, transcript_lines.header())
     transcript.append(ONE)
     assert private_files.lock(transcript._fd)  # as older versions do while they write a long line in pieces
     private_files.append_all(transcript._fd, TWO[:60])
@@ -205,4 +208,4 @@ def test_a_long_line_being_written_is_no_damage(path: Path, copy: Path) -> None:
     assert repair_transcript(path, copy) == 0
     private_files.append_all(transcript._fd, TWO[60:])
     transcript.close()
-    assert read(path) == (talk.header(), ["one", "two"], True)
+    assert read(path) == (transcript_lines.header(), ["one", "two"], True)

@@ -15,8 +15,8 @@ from acp_proxy.tools.maintenance.verify import BY_HAND, NOTHING, REPAIR, Finding
 from acp_proxy.tools.search.query import make_query
 from acp_proxy.tools.search.search import SearchRequest, search_store
 from acp_proxy.transcript.file_names import file_name
-from tests.store import talk
-from tests.stored import Both, contents
+from tests.store import transcript_lines
+from tests.stored import WholeStore, contents
 
 AGENT = "agent"
 LONG_AGO = 1_000_000_000
@@ -30,11 +30,13 @@ def root(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def store(root: Path) -> Both:
-    store = Both(root)
+def store(root: Path) -> WholeStore:
+    store = WholeStore(root)
     for at, session in enumerate(("a", "b")):
-        talk.keep(store, AGENT, session, at=at)
-    assert len(Both(root).list_all()) == 2  # this store's index stays closed: Windows removes no file that is open
+        transcript_lines.keep(store, AGENT, session, at=at)
+    assert (
+        len(WholeStore(root).list_all()) == 2
+    )  # this store's index stays closed: Windows removes no file that is open
     return store
 
 
@@ -52,27 +54,27 @@ def damage(path: Path, more: bytes = b"\0" * 200 + b"\n") -> None:
     os.utime(path, (LONG_AGO, LONG_AGO))
 
 
-def mend(store: Both) -> None:
+def mend(store: WholeStore) -> None:
     for finding in list(verify_store(store)):
         if finding.todo == REPAIR:
             repair_finding(store, finding)
 
 
-def test_an_intact_store_has_no_findings(store: Both) -> None:
+def test_an_intact_store_has_no_findings(store: WholeStore) -> None:
     store.delete(AGENT, "a")
     assert kinds(verify_store(store)) == []
 
 
-def test_a_turn_in_progress_is_no_finding(store: Both) -> None:
-    going_on = store.open_to_append(AGENT, talk.header("a"), fresh=False)
+def test_a_turn_in_progress_is_no_finding(store: WholeStore) -> None:
+    going_on = store.open_to_append(AGENT, transcript_lines.header("a"), fresh=False)
     store.mark(AGENT, "a")
-    going_on.append(talk.prompt("more", session="a", at=9))
+    going_on.append(transcript_lines.prompt("more", session="a", at=9))
     going_on.close()
-    talk.keep(store, AGENT, "new")
+    transcript_lines.keep(store, AGENT, "new")
     assert kinds(verify_store(store)) == []
 
 
-def test_a_damaged_transcript_is_reported_with_its_session_and_repaired(store: Both) -> None:
+def test_a_damaged_transcript_is_reported_with_its_session_and_repaired(store: WholeStore) -> None:
     damage(path_of(store.root, "a"))
     [found] = verify_store(store)
     assert (found.path, found.agent, found.name) == (path_of(store.root, "a"), AGENT, file_name("a"))
@@ -86,7 +88,7 @@ def test_a_damaged_transcript_is_reported_with_its_session_and_repaired(store: B
     assert repair_finding(store, found) is None  # nothing to repair, so no backup
 
 
-def test_a_delete_removes_the_backups_of_its_session(store: Both, root: Path) -> None:
+def test_a_delete_removes_the_backups_of_its_session(store: WholeStore, root: Path) -> None:
     for session in ("a", "b"):
         damage(path_of(root, session))
     mend(store)
@@ -95,9 +97,9 @@ def test_a_delete_removes_the_backups_of_its_session(store: Both, root: Path) ->
     assert left.name.startswith(file_name("b"))
 
 
-def test_a_line_being_written_is_waited_for(store: Both, root: Path) -> None:
+def test_a_line_being_written_is_waited_for(store: WholeStore, root: Path) -> None:
     path = path_of(root, "a")
-    line = talk.said("x" * 1000, session="a")
+    line = transcript_lines.said("x" * 1000, session="a")
     with path.open("ab") as file:
         file.write(line[:500])
     verifying = verify_store(store)
@@ -112,19 +114,19 @@ def test_a_line_being_written_is_waited_for(store: Both, root: Path) -> None:
         (b"", "empty", NOTHING),
         (b"\0" * 9, "broken header", BY_HAND),
         (b'{"acp-transcript":2}\n', "newer format", BY_HAND),
-        (talk.said("x", session="a"), "missing header", NOTHING),
-        (talk.note("opened"), "missing header", BY_HAND),
+        (transcript_lines.said("x", session="a"), "missing header", NOTHING),
+        (transcript_lines.note("opened"), "missing header", BY_HAND),
     ],
 )
 def test_unrepairable_damage_is_reported_with_what_to_do(
-    store: Both, root: Path, data: bytes, kind: str, todo: str
+    store: WholeStore, root: Path, data: bytes, kind: str, todo: str
 ) -> None:
     path_of(root, "a").write_bytes(data)
     os.utime(path_of(root, "a"), (LONG_AGO, LONG_AGO))
     assert [one for one in kinds(verify_store(store)) if "index" not in one[0]] == [(kind, todo)]
 
 
-def test_foreign_files_are_reported_and_kept(store: Both, root: Path) -> None:
+def test_foreign_files_are_reported_and_kept(store: WholeStore, root: Path) -> None:
     folder = root / "transcripts" / AGENT
     path_of(root, "a").unlink()
     os.mkfifo(path_of(root, "a"))
@@ -135,12 +137,12 @@ def test_foreign_files_are_reported_and_kept(store: Both, root: Path) -> None:
     assert sorted(kinds(verify_store(store))) == sorted([("foreign file", BY_HAND), *[("foreign file", NOTHING)] * 4])
 
 
-def test_a_mark_without_a_transcript_is_no_damage(store: Both) -> None:
+def test_a_mark_without_a_transcript_is_no_damage(store: WholeStore) -> None:
     store.mark(AGENT, "never there")
     assert kinds(verify_store(store)) == [("leftover", NOTHING)]
 
 
-def test_files_that_others_can_read_are_made_private(store: Both, root: Path) -> None:
+def test_files_that_others_can_read_are_made_private(store: WholeStore, root: Path) -> None:
     path_of(root, "a").chmod(0o644)
     (root / "transcripts" / AGENT).chmod(0o755)
     assert kinds(verify_store(store)) == [("mode", REPAIR)] * 2
@@ -150,14 +152,14 @@ def test_files_that_others_can_read_are_made_private(store: Both, root: Path) ->
     assert (root / "transcripts" / AGENT).stat().st_mode & 0o777 == 0o700
 
 
-def test_a_damaged_journal_is_repaired_and_keeps_its_events(store: Both, root: Path) -> None:
+def test_a_damaged_journal_is_repaired_and_keeps_its_events(store: WholeStore, root: Path) -> None:
     store.delete(AGENT, "a")
     damage(root / "transcripts" / AGENT / "state.jsonl", b"torn")
     store.delete(AGENT, "b")
     assert kinds(verify_store(store)) == [("damaged journal", REPAIR)]
     mend(store)
     assert kinds(verify_store(store)) == []
-    assert Both(root).read_deleted(AGENT) == {"a", "b"}
+    assert WholeStore(root).read_deleted(AGENT) == {"a", "b"}
 
 
 @pytest.mark.parametrize(
@@ -170,13 +172,13 @@ def test_a_damaged_journal_is_repaired_and_keeps_its_events(store: Both, root: P
     ],
 )
 def test_an_index_that_differs_from_the_transcripts_is_rebuilt(
-    store: Both, root: Path, accident: object, kind: str, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, root: Path, accident: object, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folder_changes, "_GRANULE_SECONDS", -1.0)  # the folder counts as seen, although it is new
-    rows = Both(root).list_all()
+    rows = WholeStore(root).list_all()
     assert callable(accident)
     accident(root / "index.sqlite3")
-    opened = Both(root)
+    opened = WholeStore(root)
     assert kinds(verify_store(opened)) == [(kind, REPAIR)]
     mend(opened)
     assert opened.list_all() == rows
@@ -195,45 +197,51 @@ def changed(path: Path, statement: str) -> None:
         database.execute(statement)
 
 
-def test_an_index_restored_from_a_copy_is_behind(store: Both, root: Path) -> None:
+def test_an_index_restored_from_a_copy_is_behind(store: WholeStore, root: Path) -> None:
     old = root / "index.sqlite3"
     changed(old, "PRAGMA wal_checkpoint(TRUNCATE)")
     shutil.copy(old, root.parent / "copy")
-    talk.keep(store, AGENT, "c", at=9)
-    assert len(Both(root).list_all()) == 3
+    transcript_lines.keep(store, AGENT, "c", at=9)
+    assert len(WholeStore(root).list_all()) == 3
     for path in root.glob("index.sqlite3*"):
         path.unlink()
     shutil.copy(root.parent / "copy", old)
     old.chmod(0o600)
-    assert kinds(verify_store(Both(root))) == [("index behind", NOTHING)]
-    assert len(Both(root).list_all()) == 3
-    assert kinds(verify_store(Both(root))) == []
+    assert kinds(verify_store(WholeStore(root))) == [("index behind", NOTHING)]
+    assert len(WholeStore(root).list_all()) == 3
+    assert kinds(verify_store(WholeStore(root))) == []
 
 
 # What the next list or search makes anew.
 
 
 @pytest.fixture
-def two_agents(root: Path) -> Both:
+def two_agents(root: Path) -> WholeStore:
     """Two agents with the same session ids, listed and searched."""
-    store = Both(root)
+    store = WholeStore(root)
     for agent in ("one", "two"):
         for session in ("a", "b"):
-            talk.keep(store, agent, session, talk.prompt(f"hello {agent}", session=session), talk.answer())
-    opened = Both(root)
+            transcript_lines.keep(
+                store,
+                agent,
+                session,
+                transcript_lines.prompt(f"hello {agent}", session=session),
+                transcript_lines.answer(),
+            )
+    opened = WholeStore(root)
     assert len(search_store(opened, SearchRequest(make_query(["hello"]), opened.list_agents())).hits) == 4
     return opened
 
 
-def test_a_copied_store_is_not_damaged(two_agents: Both, root: Path, tmp_path: Path) -> None:
+def test_a_copied_store_is_not_damaged(two_agents: WholeStore, root: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(root, copy, copy_function=shutil.copyfile)  # other inodes and times
     make_private(copy)
-    assert kinds(verify_store(Both(copy))) == []
-    assert [replace(row, agent="") for row in Both(copy).list_all()] == [
+    assert kinds(verify_store(WholeStore(copy))) == []
+    assert [replace(row, agent="") for row in WholeStore(copy).list_all()] == [
         replace(row, agent="") for row in two_agents.list_all()
     ]
-    assert kinds(verify_store(Both(copy))) == []
+    assert kinds(verify_store(WholeStore(copy))) == []
 
 
 def make_private(root: Path) -> None:
@@ -245,7 +253,7 @@ def make_private(root: Path) -> None:
     "step", ["the index removed", "a transcript added", "a folder removed", "a transcript removed"]
 )
 def test_what_the_next_list_and_search_notice_is_told_in_a_line_and_is_no_damage(
-    two_agents: Both, root: Path, step: str, monkeypatch: pytest.MonkeyPatch
+    two_agents: WholeStore, root: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folder_changes, "_GRANULE_SECONDS", -1.0)
     assert len(two_agents.list_all()) == 4
@@ -254,17 +262,17 @@ def test_what_the_next_list_and_search_notice_is_told_in_a_line_and_is_no_damage
         case "the index removed":
             replaced(root / "index.sqlite3", None)
         case "a transcript added":
-            talk.keep(two_agents, "two", "c")
+            transcript_lines.keep(two_agents, "two", "c")
             (root / "unindexed" / "two" / file_name("c")).unlink()
         case "a folder removed":
             shutil.rmtree(folder)
         case _:
             (folder / f"{file_name('a')}.jsonl").unlink()
-    [(_, todo)] = kinds(verify_store(Both(root)))
+    [(_, todo)] = kinds(verify_store(WholeStore(root)))
     assert todo == NOTHING
-    opened = Both(root)
+    opened = WholeStore(root)
     search_store(opened, SearchRequest(make_query(["hello"]), opened.list_agents()))
-    assert kinds(verify_store(Both(root))) == []
+    assert kinds(verify_store(WholeStore(root))) == []
     assert step.endswith(("added", "index removed")) or not words_in(root, step)
 
 

@@ -7,7 +7,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.tools.mock_agent import sessions
 from acp_proxy.tools.mock_agent.sessions import PlayedSession
 from acp_proxy.transcript.file_format import Entry
-from tests.store import talk
+from tests.store import transcript_lines
 
 OPTIONS = [
     {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
@@ -21,22 +21,22 @@ MODES = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}
 
 
 def asked(call: str = "t", *, id: object = 0, at: int = 0) -> bytes:
-    params = {"sessionId": talk.SESSION, "toolCall": {"toolCallId": call}, "options": OPTIONS}
-    return talk.message({"id": id, "method": acp.REQUEST_PERMISSION, "params": params}, Peer.AGENT, at=at)
+    params = {"sessionId": transcript_lines.SESSION, "toolCall": {"toolCallId": call}, "options": OPTIONS}
+    return transcript_lines.message({"id": id, "method": acp.REQUEST_PERMISSION, "params": params}, Peer.AGENT, at=at)
 
 
 def decided(result: object = SELECTED, *, id: object = 0, at: int = 0) -> bytes:
-    return talk.message({"id": id, "result": result}, Peer.CLIENT, acp.REQUEST_PERMISSION, at=at)
+    return transcript_lines.message({"id": id, "result": result}, Peer.CLIENT, acp.REQUEST_PERMISSION, at=at)
 
 
 def call(status: str, id: str = "t", *, at: int = 0) -> bytes:
     kind = "tool_call" if status == "pending" else "tool_call_update"
-    return talk.update(kind, toolCallId=id, title="Edit", status=status, at=at)
+    return transcript_lines.update(kind, toolCallId=id, title="Edit", status=status, at=at)
 
 
 def entries(lines: Iterable[bytes]) -> list[Entry]:
-    return [talk.entry(line) for line in lines]
+    return [transcript_lines.entry(line) for line in lines]
 
 
-def session(*lines: bytes, id: str = talk.SESSION) -> PlayedSession:
-    return sessions.read_session(talk.header(id), entries(lines))
+def session(*lines: bytes, id: str = transcript_lines.SESSION) -> PlayedSession:
+    return sessions.read_session(transcript_lines.header(id), entries(lines))

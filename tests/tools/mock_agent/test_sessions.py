@@ -10,7 +10,7 @@ from acp_proxy.tools.mock_agent.requests import RequestHandlers
 from acp_proxy.tools.mock_agent.sessions import PlayedSessions, read_session
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, Header
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.strategies import any_entries
 from tests.tools.mock_agent.recording import MODES, session
 
@@ -22,51 +22,62 @@ def ids(sessions: PlayedSessions, cwd: str | None = None) -> list[Any]:
 
 
 def test_recorded_sessions_are_listed_newest_first_with_title_and_time() -> None:
-    old = session(talk.prompt("Fix it", at=1), talk.answer(at=2), id="old")
-    new = session(talk.prompt("Go on", at=5), talk.info(title="A title", at=6), talk.answer(at=7), id="new")
-    never = session(talk.note("opened", cwd="/x"), talk.said("told by a load"), id="never prompted")
+    old = session(transcript_lines.prompt("Fix it", at=1), transcript_lines.answer(at=2), id="old")
+    new = session(
+        transcript_lines.prompt("Go on", at=5),
+        transcript_lines.info(title="A title", at=6),
+        transcript_lines.answer(at=7),
+        id="new",
+    )
+    never = session(
+        transcript_lines.note("opened", cwd="/x"), transcript_lines.said("told by a load"), id="never prompted"
+    )
     assert PlayedSessions([never, old, new]).list_as_acp(None) == [
-        {"sessionId": "new", "cwd": talk.CWD, "title": "A title", "updatedAt": talk.time(7)},
-        {"sessionId": "old", "cwd": talk.CWD, "title": "Fix it", "updatedAt": talk.time(2)},
-        {"sessionId": "never prompted", "cwd": "/x", "updatedAt": talk.time(0)},
+        {"sessionId": "new", "cwd": transcript_lines.CWD, "title": "A title", "updatedAt": transcript_lines.time(7)},
+        {"sessionId": "old", "cwd": transcript_lines.CWD, "title": "Fix it", "updatedAt": transcript_lines.time(2)},
+        {"sessionId": "never prompted", "cwd": "/x", "updatedAt": transcript_lines.time(0)},
     ]
 
 
 def test_the_list_can_be_limited_to_a_directory() -> None:
-    sessions = PlayedSessions([session(talk.prompt("go"), talk.answer())])
-    assert ids(sessions, talk.CWD + "/") == [talk.SESSION]
+    sessions = PlayedSessions([session(transcript_lines.prompt("go"), transcript_lines.answer())])
+    assert ids(sessions, transcript_lines.CWD + "/") == [transcript_lines.SESSION]
     assert ids(sessions, "/") == []
 
 
 def test_a_new_session_has_an_unused_id_and_is_listed_after_its_first_prompt() -> None:
-    sessions = PlayedSessions([session(talk.prompt("go"), talk.answer(), id="mock-session-1")])
+    sessions = PlayedSessions([session(transcript_lines.prompt("go"), transcript_lines.answer(), id="mock-session-1")])
     new = sessions.begin("/x", [])
     assert new.id == "mock-session-2"
     assert ids(sessions) == ["mock-session-1"]
-    new.take(talk.entry(talk.prompt("hi", at=3, session=new.id)))
-    assert sessions.list_as_acp("/x") == [{"sessionId": new.id, "cwd": "/x", "title": "hi", "updatedAt": talk.time(3)}]
+    new.take(transcript_lines.entry(transcript_lines.prompt("hi", at=3, session=new.id)))
+    assert sessions.list_as_acp("/x") == [
+        {"sessionId": new.id, "cwd": "/x", "title": "hi", "updatedAt": transcript_lines.time(3)}
+    ]
 
 
 def test_optional_updates_are_sent_only_to_clients_that_support_them() -> None:
-    compacted = talk.update("compaction_update", compactionId="c", status="completed")
-    methods = RequestHandlers(PlayedSessions([session(talk.prompt("go"), compacted, talk.answer())]), "full")
+    compacted = transcript_lines.update("compaction_update", compactionId="c", status="completed")
+    methods = RequestHandlers(
+        PlayedSessions([session(transcript_lines.prompt("go"), compacted, transcript_lines.answer())]), "full"
+    )
     cases: list[tuple[dict[str, Any], int]] = [({}, 1), ({"session": {"compaction": {}}}, 2)]
     for capabilities, count in cases:
         params = {"protocolVersion": 1, "clientCapabilities": capabilities}
         methods.answer(Request(b"", RequestId("0"), acp.INITIALIZE, params))
-        load = {"sessionId": talk.SESSION, "cwd": talk.CWD, "mcpServers": []}
+        load = {"sessionId": transcript_lines.SESSION, "cwd": transcript_lines.CWD, "mcpServers": []}
         assert len(methods.answer(Request(b"", RequestId("1"), acp.LOAD, load)).before) == count
 
 
 def test_a_new_session_begins_with_the_state_of_the_first_recorded_one() -> None:
     later = {"currentModeId": "code", "availableModes": []}
     first = session(
-        talk.note("opened", modes=MODES),
-        talk.update(update_kinds.AVAILABLE_COMMANDS, availableCommands=COMMANDS),
-        talk.update(update_kinds.USER_CHUNK, content={"type": "text", "text": "told by a load"}),
-        talk.prompt("go"),
-        talk.update(update_kinds.CURRENT_MODE, currentModeId="code"),
-        talk.note("opened", modes=later),
+        transcript_lines.note("opened", modes=MODES),
+        transcript_lines.update(update_kinds.AVAILABLE_COMMANDS, availableCommands=COMMANDS),
+        transcript_lines.update(update_kinds.USER_CHUNK, content={"type": "text", "text": "told by a load"}),
+        transcript_lines.prompt("go"),
+        transcript_lines.update(update_kinds.CURRENT_MODE, currentModeId="code"),
+        transcript_lines.note("opened", modes=later),
     )
     sessions = PlayedSessions([first])
     assert sessions.begin("/x", []).state.describe() == {"modes": MODES}
@@ -75,28 +86,41 @@ def test_a_new_session_begins_with_the_state_of_the_first_recorded_one() -> None
 
 
 def test_modes_come_from_the_first_session_that_has_any() -> None:
-    other = session(talk.note("opened", modes=MODES), id="other")
-    assert PlayedSessions([session(talk.prompt("go")), other]).begin("/x", []).state.describe() == {"modes": MODES}
+    other = session(transcript_lines.note("opened", modes=MODES), id="other")
+    assert PlayedSessions([session(transcript_lines.prompt("go")), other]).begin("/x", []).state.describe() == {
+        "modes": MODES
+    }
     assert PlayedSessions([]).begin("/x", []).state.describe() == {}
 
 
 def test_the_turns_of_a_deleted_session_can_still_be_played() -> None:
-    sessions = PlayedSessions([session(talk.prompt("go"), talk.answer())])
-    sessions.delete(talk.SESSION)
-    sessions.delete(talk.SESSION)
-    assert (ids(sessions), sessions.find(talk.SESSION), len(sessions.turns)) == ([], None, 1)
+    sessions = PlayedSessions([session(transcript_lines.prompt("go"), transcript_lines.answer())])
+    sessions.delete(transcript_lines.SESSION)
+    sessions.delete(transcript_lines.SESSION)
+    assert (ids(sessions), sessions.find(transcript_lines.SESSION), len(sessions.turns)) == ([], None, 1)
 
 
 def test_the_copied_part_of_a_fork_has_the_forks_id() -> None:
-    header = Header("fork", "/x", file_format.RECORDED, talk.time(0), forked_from=[talk.SESSION])
-    fork = read_session(header, map(talk.entry, [talk.prompt("go"), talk.said("ok"), talk.answer()]))
+    header = Header(
+        "fork", "/x", file_format.RECORDED, transcript_lines.time(0), forked_from=[transcript_lines.SESSION]
+    )
+    fork = read_session(
+        header,
+        map(
+            transcript_lines.entry,
+            [transcript_lines.prompt("go"), transcript_lines.said("ok"), transcript_lines.answer()],
+        ),
+    )
     lines, _ = fork.make_replay()
     assert [json.loads(line)["params"]["sessionId"] for line in lines] == ["fork", "fork"]
 
 
 def test_a_replay_ends_with_the_latest_state() -> None:
     told = session(
-        talk.prompt("go"), talk.update(update_kinds.USAGE, used=1, size=2), talk.said("ok"), talk.answer()
+        transcript_lines.prompt("go"),
+        transcript_lines.update(update_kinds.USAGE, used=1, size=2),
+        transcript_lines.said("ok"),
+        transcript_lines.answer(),
     ).make_replay()
     before, behind = ([json.loads(line)["params"]["update"] for line in lines] for lines in told)
     assert [update["sessionUpdate"] for update in before] == [update_kinds.USER_CHUNK, update_kinds.AGENT_CHUNK]

@@ -5,13 +5,13 @@ from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.tools.mock_agent.steps import NO_END, Answer, Ask, Await, Keep, RecordedTurn, Send, Step, cut
 from acp_proxy.transcript.file_format import Entry
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.strategies import any_entries
 from tests.tools.mock_agent.recording import SELECTED, asked, call, decided, entries
 
 
 def turns(*lines: bytes) -> list[RecordedTurn]:
-    return cut(talk.SESSION, entries(lines))
+    return cut(transcript_lines.SESSION, entries(lines))
 
 
 def shape(turn: RecordedTurn) -> list[tuple[type[Step], float | None]]:
@@ -20,25 +20,25 @@ def shape(turn: RecordedTurn) -> list[tuple[type[Step], float | None]]:
 
 def test_a_turn_has_the_steps_after_its_prompt_with_their_delays() -> None:
     [turn] = turns(
-        talk.said("before any prompt"),
-        talk.prompt("Fix it", at=10),
-        talk.said("Look", at=12),
-        talk.said("ing", at=12),
-        talk.answer(at=15),
+        transcript_lines.said("before any prompt"),
+        transcript_lines.prompt("Fix it", at=10),
+        transcript_lines.said("Look", at=12),
+        transcript_lines.said("ing", at=12),
+        transcript_lines.answer(at=15),
     )
     assert shape(turn) == [(Send, 2), (Send, 0), (Answer, 3)]
     assert turn.prompt == [{"type": "text", "text": "Fix it"}]
-    assert (turn.session, turn.at) == (talk.SESSION, talk.time(10))
+    assert (turn.session, turn.at) == (transcript_lines.SESSION, transcript_lines.time(10))
 
 
 def test_the_users_time_for_a_permission_is_not_a_delay() -> None:
     [turn] = turns(
-        talk.prompt("go", at=0),
+        transcript_lines.prompt("go", at=0),
         call("pending", at=1),
         asked(at=2),
         decided(at=1000),
         call("completed", at=1003),
-        talk.answer(at=1003),
+        transcript_lines.answer(at=1003),
     )
     assert shape(turn) == [(Send, 1), (Ask, 1), (Await, None), (Send, 3), (Answer, 0)]
     ask, awaited = turn.steps[1], turn.steps[2]
@@ -50,41 +50,68 @@ def test_the_users_time_for_a_permission_is_not_a_delay() -> None:
 
 def test_simultaneous_permissions_are_awaited_where_they_were_answered() -> None:
     [turn] = turns(
-        talk.prompt("go"), asked("a", id=7), asked("b", id="7"), decided(id="7"), decided(id=7), talk.answer()
+        transcript_lines.prompt("go"),
+        asked("a", id=7),
+        asked("b", id="7"),
+        decided(id="7"),
+        decided(id=7),
+        transcript_lines.answer(),
     )
     numbers = [step.number for step in turn.steps if isinstance(step, Ask | Await)]
     assert numbers == [0, 1, 1, 0]
 
 
 def test_an_unanswered_permission_is_awaited_where_it_was_requested() -> None:
-    [turn] = turns(talk.prompt("go"), asked(), talk.said("on"), talk.answer())
+    [turn] = turns(transcript_lines.prompt("go"), asked(), transcript_lines.said("on"), transcript_lines.answer())
     assert [type(step) for step in turn.steps] == [Ask, Await, Send, Answer]
 
 
 def test_late_updates_follow_the_answer() -> None:
-    first, second = turns(talk.prompt("one"), talk.answer(), talk.info(title="T"), talk.prompt("two"), talk.answer())
+    first, second = turns(
+        transcript_lines.prompt("one"),
+        transcript_lines.answer(),
+        transcript_lines.info(title="T"),
+        transcript_lines.prompt("two"),
+        transcript_lines.answer(),
+    )
     assert [type(step) for step in first.steps] == [Answer, Send]
     assert [type(step) for step in second.steps] == [Answer]
 
 
 def test_a_late_answer_ends_its_own_turn() -> None:
-    other = {"id": 2, "method": acp.PROMPT, "params": {"sessionId": talk.SESSION, "prompt": []}}
-    first, second = turns(talk.prompt("one"), talk.message(other, Peer.CLIENT), talk.answer(), talk.said("more"))
+    other = {"id": 2, "method": acp.PROMPT, "params": {"sessionId": transcript_lines.SESSION, "prompt": []}}
+    first, second = turns(
+        transcript_lines.prompt("one"),
+        transcript_lines.message(other, Peer.CLIENT),
+        transcript_lines.answer(),
+        transcript_lines.said("more"),
+    )
     assert [step.entry is None for step in first.steps if isinstance(step, Answer)] == [False]
     assert [step.entry is None for step in second.steps if isinstance(step, Answer)] == [True]
 
 
 def test_a_turn_without_a_recorded_end_ends_with_an_error() -> None:
-    [crashed] = turns(talk.prompt("go"), talk.said("Look"), talk.note("failed", message="agent exited with status 17"))
-    [cut_off] = turns(talk.prompt("go"), talk.said("Look"))
+    [crashed] = turns(
+        transcript_lines.prompt("go"),
+        transcript_lines.said("Look"),
+        transcript_lines.note("failed", message="agent exited with status 17"),
+    )
+    [cut_off] = turns(transcript_lines.prompt("go"), transcript_lines.said("Look"))
     ends = [step for turn in (crashed, cut_off) for step in turn.steps if isinstance(step, Answer)]
     assert [end.entry for end in ends] == [None, None]
     assert [end.problem for end in ends] == ["agent exited with status 17", NO_END]
 
 
 def test_terminal_notes_are_kept_and_messages_of_the_client_are_not_played() -> None:
-    cancel = talk.message({"method": acp.CANCEL, "params": {"sessionId": talk.SESSION}}, Peer.CLIENT, at=5)
-    [turn] = turns(talk.prompt("go"), talk.note("terminal", terminalId="1", output="x"), cancel, talk.answer(at=6))
+    cancel = transcript_lines.message(
+        {"method": acp.CANCEL, "params": {"sessionId": transcript_lines.SESSION}}, Peer.CLIENT, at=5
+    )
+    [turn] = turns(
+        transcript_lines.prompt("go"),
+        transcript_lines.note("terminal", terminalId="1", output="x"),
+        cancel,
+        transcript_lines.answer(at=6),
+    )
     assert shape(turn) == [(Keep, None), (Answer, 1)]
 
 

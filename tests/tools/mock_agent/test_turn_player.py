@@ -6,28 +6,35 @@ import pytest
 from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.tools.mock_agent.steps import Answer, Ask, Await, Send, cut
 from acp_proxy.tools.mock_agent.turn_player import TurnLines, Verdict
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.tools.mock_agent.recording import CANCELLED, REFUSED, SELECTED, asked, call, decided, entries
 
 ALWAYS = {"outcome": {"outcome": "selected", "optionId": "always"}}
 
 
 def steps(recorded: Any = SELECTED) -> tuple[Send, Ask, Await, Send, Send, Answer]:
-    lines = [talk.prompt("go"), call("pending"), asked(), decided(recorded), call("completed"), talk.said("Done")]
-    [turn] = cut(talk.SESSION, entries([*lines, talk.answer()]))
+    lines = [
+        transcript_lines.prompt("go"),
+        call("pending"),
+        asked(),
+        decided(recorded),
+        call("completed"),
+        transcript_lines.said("Done"),
+    ]
+    [turn] = cut(transcript_lines.SESSION, entries([*lines, transcript_lines.answer()]))
     return turn.steps  # type: ignore[return-value]
 
 
 def test_a_line_in_its_recorded_session_has_its_recorded_bytes() -> None:
     send, *_ = steps()
     assert send.entry.raw is not None
-    assert TurnLines(talk.SESSION).encode_line(send) == send.entry.raw + b"\n"
+    assert TurnLines(transcript_lines.SESSION).encode_line(send) == send.entry.raw + b"\n"
 
 
 def test_a_line_in_another_session_differs_only_in_the_session_id() -> None:
     send, *_ = steps()
     assert send.entry.raw is not None
-    wanted = send.entry.raw.replace(json.dumps(talk.SESSION).encode(), b'"a \\"new\\" one"') + b"\n"
+    wanted = send.entry.raw.replace(json.dumps(transcript_lines.SESSION).encode(), b'"a \\"new\\" one"') + b"\n"
     assert TurnLines('a "new" one').encode_line(send) == wanted
 
 
@@ -71,13 +78,13 @@ def test_the_verdict_on_an_answer_depends_on_the_recorded_one(recorded: Any, giv
 
 def test_only_the_failure_of_a_refused_call_is_sent() -> None:
     start, ask, awaited, done, said, _ = steps()
-    course = TurnLines(talk.SESSION)
+    course = TurnLines(transcript_lines.SESSION)
     assert course.encode_line(start) is not None
     course.judge_answer(ask, awaited, REFUSED)
     failed = course.fail_call(ask)
     assert failed is not None
     update = {"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "failed"}
-    assert json.loads(failed)["params"] == {"sessionId": talk.SESSION, "update": update}
+    assert json.loads(failed)["params"] == {"sessionId": transcript_lines.SESSION, "update": update}
     assert course.encode_line(done) is None
     assert course.encode_question(ask, RequestId("1")) is None
     assert course.encode_line(said) is not None

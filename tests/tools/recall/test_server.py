@@ -4,11 +4,11 @@ from pathlib import Path
 
 from acp_proxy.tools.recall.lookup import INTRODUCTION, RecallAnswers
 from acp_proxy.tools.recall.visible_sessions import EVERYWHERE
-from tests.stored import Both, chunk, store_session
+from tests.stored import WholeStore, chunk, store_session
 from tests.tools.recall.asking import asked, asked_here, texts
 
 
-def test_the_three_tools_only_read(store: Both) -> None:
+def test_the_three_tools_only_read(store: WholeStore) -> None:
     tools, _ = asked_here(RecallAnswers(store.root, EVERYWHERE))
     assert {tool.name for tool in tools} == {"search_history", "read_session", "list_sessions"}
     for tool in tools:
@@ -19,7 +19,7 @@ def test_the_three_tools_only_read(store: Both) -> None:
     assert required == {"search_history": ["query"], "read_session": ["id"], "list_sessions": []}
 
 
-def test_an_agent_finds_lists_and_reads_a_session(store: Both, tmp_path: Path) -> None:
+def test_an_agent_finds_lists_and_reads_a_session(store: WholeStore, tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "inner").mkdir()
     store_session(store, "one", ("Fix the login", [chunk("The cookie was late.")]), agent="claude", cwd=str(tmp_path))
@@ -42,7 +42,7 @@ def test_an_agent_finds_lists_and_reads_a_session(store: Both, tmp_path: Path) -
     assert "> The cookie was late." in read
 
 
-def test_everywhere_and_another_directory_are_options(store: Both, tmp_path: Path) -> None:
+def test_everywhere_and_another_directory_are_options(store: WholeStore, tmp_path: Path) -> None:
     store_session(store, "one", ("login", []), cwd=str(tmp_path / "one"))
     store_session(store, "other", ("login", []), cwd=str(tmp_path / "other"))
     for words, shown in ((["--everywhere"], {"one", "other"}), (["--cwd", str(tmp_path / "other")], {"other"})):
@@ -51,7 +51,7 @@ def test_everywhere_and_another_directory_are_options(store: Both, tmp_path: Pat
         assert {name for name in ("one", "other") if f"agent/{name}" in text} == shown
 
 
-def test_a_mistake_is_answered_with_what_to_do(store: Both) -> None:
+def test_a_mistake_is_answered_with_what_to_do(store: WholeStore) -> None:
     _, results = asked_here(
         RecallAnswers(store.root, EVERYWHERE),
         ("search_history", {"query": "…"}),

@@ -16,9 +16,9 @@ from acp_proxy.tools.redact.redact_files import redact_file, redact_stored
 from acp_proxy.transcript import private_files
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.reader import Reading
-from tests.store import talk
-from tests.stored import Both, contents
-from torture.planted import planted
+from tests.redaction.made_up_secrets import planted
+from tests.store import transcript_lines
+from tests.stored import WholeStore, contents
 
 AGENT = "agent"
 MASKING = Masking()
@@ -27,24 +27,32 @@ MASK = "[redacted]" + "*" * (len(TOKEN) - 10)
 SECONDS = 20.0
 
 
-def path(store: Both, session: str = "s") -> Path:
+def path(store: WholeStore, session: str = "s") -> Path:
     [found] = store.root.glob(f"transcripts/{AGENT}/{session}-*.jsonl")
     return found
 
 
-def holders(store: Both, text: str = TOKEN) -> list[str]:
+def holders(store: WholeStore, text: str = TOKEN) -> list[str]:
     """The files of the store that contain this text."""
     return [str(path.relative_to(store.root)) for path, data in contents(store.root) if text.encode() in data]
 
 
-def redact(store: Both) -> int:
+def redact(store: WholeStore) -> int:
     found = sum(redact_file(each, MASKING, dry=False).total() for each in store.find_redactable(None))
     store.reindex(None)
     return found
 
 
-def test_only_the_bytes_of_secrets_change(store: Both) -> None:
-    talk.keep(store, AGENT, "s", talk.prompt(f"use {TOKEN} please"), talk.said("no"), talk.said(f"a {TOKEN}"), b"torn")
+def test_only_the_bytes_of_secrets_change(store: WholeStore) -> None:
+    transcript_lines.keep(
+        store,
+        AGENT,
+        "s",
+        transcript_lines.prompt(f"use {TOKEN} please"),
+        transcript_lines.said("no"),
+        transcript_lines.said(f"a {TOKEN}"),
+        b"torn",
+    )
     before, found = path(store).stat(), path(store).read_bytes()
     assert redact_file(path(store), MASKING, dry=False) == {"GitHub token": 2}
     after = path(store).stat()
@@ -53,10 +61,12 @@ def test_only_the_bytes_of_secrets_change(store: Both) -> None:
 
 
 def test_the_original_includes_what_is_appended_while_the_file_is_masked(
-    store: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    talk.keep(store, AGENT, "s", talk.said(f"a {TOKEN} ."), talk.said(f"b {TOKEN} ."))
-    late = talk.said(f"c {TOKEN} .")
+    transcript_lines.keep(
+        store, AGENT, "s", transcript_lines.said(f"a {TOKEN} ."), transcript_lines.said(f"b {TOKEN} .")
+    )
+    late = transcript_lines.said(f"c {TOKEN} .")
     before = path(store).read_bytes()
 
     def write_and_append(fd: int, data: bytes, at: int) -> None:
@@ -74,8 +84,8 @@ def test_the_original_includes_what_is_appended_while_the_file_is_masked(
     assert holders(store) == []
 
 
-def test_a_compressed_transcript_has_a_plain_original(store: Both, tmp_path: Path) -> None:
-    talk.keep(store, AGENT, "s", talk.prompt(TOKEN), talk.answer())
+def test_a_compressed_transcript_has_a_plain_original(store: WholeStore, tmp_path: Path) -> None:
+    transcript_lines.keep(store, AGENT, "s", transcript_lines.prompt(TOKEN), transcript_lines.answer())
     plain, before = path(store), path(store).read_bytes()
     [row] = store.list_all()
     assert store.compress(row.agent, row.name, CompressionOptions(min_size=1, older_than=0))
@@ -84,23 +94,37 @@ def test_a_compressed_transcript_has_a_plain_original(store: Both, tmp_path: Pat
     assert TOKEN.encode() not in plain.read_bytes()
 
 
-def test_a_second_redaction_finds_and_writes_nothing(store: Both) -> None:
-    talk.keep(store, AGENT, "s", talk.said(f"a {TOKEN[:9]}"), talk.said(f"{TOKEN[9:]} b"), talk.said(TOKEN))
+def test_a_second_redaction_finds_and_writes_nothing(store: WholeStore) -> None:
+    transcript_lines.keep(
+        store,
+        AGENT,
+        "s",
+        transcript_lines.said(f"a {TOKEN[:9]}"),
+        transcript_lines.said(f"{TOKEN[9:]} b"),
+        transcript_lines.said(TOKEN),
+    )
     assert redact_file(path(store), MASKING, dry=False) == {"GitHub token": 2}
     found, before = path(store).read_bytes(), path(store).stat().st_mtime_ns
     assert redact_file(path(store), MASKING, dry=False) == {}
     assert (path(store).read_bytes(), path(store).stat().st_mtime_ns) == (found, before)
 
 
-def test_a_dry_run_reports_the_same_number_and_changes_nothing(store: Both) -> None:
-    talk.keep(store, AGENT, "s", talk.said(f"a {TOKEN[:9]}"), talk.said(f"{TOKEN[9:]} b"), talk.said(TOKEN))
+def test_a_dry_run_reports_the_same_number_and_changes_nothing(store: WholeStore) -> None:
+    transcript_lines.keep(
+        store,
+        AGENT,
+        "s",
+        transcript_lines.said(f"a {TOKEN[:9]}"),
+        transcript_lines.said(f"{TOKEN[9:]} b"),
+        transcript_lines.said(TOKEN),
+    )
     path(store).chmod(0o400)
     found = path(store).read_bytes()
     assert redact_file(path(store), MASKING, dry=True) == {"GitHub token": 2}
     assert path(store).read_bytes() == found
 
 
-def test_a_link_is_not_followed(store: Both, tmp_path: Path) -> None:
+def test_a_link_is_not_followed(store: WholeStore, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text(TOKEN)
     link = tmp_path / "link.jsonl"
@@ -110,8 +134,8 @@ def test_a_link_is_not_followed(store: Both, tmp_path: Path) -> None:
     assert elsewhere.read_text() == TOKEN
 
 
-def test_a_file_of_a_later_version_is_not_redacted(store: Both) -> None:
-    talk.keep(store, AGENT, "s", talk.said(TOKEN))
+def test_a_file_of_a_later_version_is_not_redacted(store: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, "s", transcript_lines.said(TOKEN))
     later = path(store).read_bytes().replace(b'{"acp-transcript":1', b'{"acp-transcript":2')
     path(store).write_bytes(later)
     with pytest.raises(NewerFormat):
@@ -119,10 +143,10 @@ def test_a_file_of_a_later_version_is_not_redacted(store: Both) -> None:
     assert path(store).read_bytes() == later
 
 
-def test_every_file_of_the_store_is_redacted(store: Both) -> None:
-    turn = talk.prompt(TOKEN), talk.said(TOKEN), talk.answer()
+def test_every_file_of_the_store_is_redacted(store: WholeStore) -> None:
+    turn = transcript_lines.prompt(TOKEN), transcript_lines.said(TOKEN), transcript_lines.answer()
     for session in ("s", "s", "partial"):
-        talk.keep(store, AGENT, session, *(turn if session == "s" else turn[1:]))
+        transcript_lines.keep(store, AGENT, session, *(turn if session == "s" else turn[1:]))
     with (store.root / "transcripts" / AGENT / "state.jsonl").open("a") as journal:
         journal.write(f'{{"at":"2026","event":"deleted","sessionId":"x","title":"{TOKEN}"}}\n')
     backup = store.root / "backups" / AGENT / "s.jsonl"
@@ -136,37 +160,41 @@ def test_every_file_of_the_store_is_redacted(store: Both) -> None:
     assert [row.title for row in store.list_page(AGENT, None, None, "").rows] == ["[redacted]"]
 
 
-def test_redacting_a_session_redacts_its_transcript_and_backups(store: Both) -> None:
+def test_redacting_a_session_redacts_its_transcript_and_backups(store: WholeStore) -> None:
     for session in ("s", "other"):
-        talk.keep(store, AGENT, session, talk.prompt(TOKEN), talk.answer())
+        transcript_lines.keep(store, AGENT, session, transcript_lines.prompt(TOKEN), transcript_lines.answer())
     [chosen] = [row for row in store.list_all() if row.session == "s"]
     name = path(store).stem
     backup = store.root / "backups" / AGENT / "2026" / f"{name}.1.jsonl"
     backup.parent.mkdir(parents=True)
-    backup.write_bytes(talk.said(TOKEN))
+    backup.write_bytes(transcript_lines.said(TOKEN))
     assert store.find_redactable([chosen]) == sorted([path(store), backup])
     redact_file(path(store), MASKING, dry=False)
     store.reindex([chosen])
     assert {row.session: row.title for row in store.list_all()} == {"s": "[redacted]", "other": TOKEN}
 
 
-def test_an_interrupted_renewal_does_not_unlist_a_session(store: Both) -> None:
-    talk.keep(store, AGENT, "s", talk.prompt(TOKEN), talk.answer())
+def test_an_interrupted_renewal_does_not_unlist_a_session(store: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, "s", transcript_lines.prompt(TOKEN), transcript_lines.answer())
     assert len(store.list_all()) == 1
     store.mark(AGENT, "s")
     store.remove_from_index(AGENT, "s")
     assert len(store.list_all()) == 1
 
 
-def test_entries_appended_during_the_redaction_stay_whole(store: Both) -> None:
-    talk.keep(store, AGENT, "s", talk.said(f"{TOKEN} ."))
+def test_entries_appended_during_the_redaction_stay_whole(store: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, "s", transcript_lines.said(f"{TOKEN} ."))
     count, ended = 400, threading.Event()
 
     def append() -> None:
         transcript = Transcript(path(store))
         for number in range(count):
             first, second = f"{number} {TOKEN[:7]}", f"{TOKEN[7:]} {'é' * (number * 37 % 3000)}"
-            transcript.append(talk.said(first) + talk.said(second) + talk.said(f"{number} {TOKEN} ."))
+            transcript.append(
+                transcript_lines.said(first)
+                + transcript_lines.said(second)
+                + transcript_lines.said(f"{number} {TOKEN} .")
+            )
         transcript.close()
         ended.set()
 

@@ -12,25 +12,25 @@ from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.tools.search.call_search import CallQuery, search_calls
 from acp_proxy.tools.search.search import SearchRequest
 from acp_proxy.transcript.file_names import file_name
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.store.searches import SECRET, append, left, search, tables
-from tests.store.talk import prompt
+from tests.store.transcript_lines import prompt
 from tests.store.writing import AGENT
-from tests.stored import Both
+from tests.stored import WholeStore
 
 
 def begin(id: str, command: str) -> bytes:
     call = {"sessionUpdate": "tool_call", "toolCallId": id, "kind": "execute", "rawInput": {"command": command}}
-    params = {"sessionId": talk.SESSION, "update": call}
-    return talk.message({"method": "session/update", "params": params}, Peer.AGENT)
+    params = {"sessionId": transcript_lines.SESSION, "update": call}
+    return transcript_lines.message({"method": "session/update", "params": params}, Peer.AGENT)
 
 
 def end(id: str, status: str = "completed") -> bytes:
     output = [{"type": "content", "content": {"type": "text", "text": "the output"}}]
-    return talk.update("tool_call_update", toolCallId=id, status=status, content=output)
+    return transcript_lines.update("tool_call_update", toolCallId=id, status=status, content=output)
 
 
-def find(store: Both, **wanted: object) -> list[tuple[str, list[int], list[str]]]:
+def find(store: WholeStore, **wanted: object) -> list[tuple[str, list[int], list[str]]]:
     """The sessions with their turns and the calls' results."""
     query = CallQuery(**wanted)  # type: ignore[arg-type]
     result, calls = search_calls(store, SearchRequest("", store.list_agents()), query)
@@ -44,46 +44,52 @@ def find(store: Both, **wanted: object) -> list[tuple[str, list[int], list[str]]
     ]
 
 
-def test_a_call_that_ends_in_a_later_turn_has_its_result_in_its_own(store: Both) -> None:
-    talk.keep(store, AGENT, talk.SESSION, prompt("first"), begin("c", "make"))
-    assert find(store, command="make") == [(talk.SESSION, [1], ["unfinished"])]
-    append(store, talk.SESSION, prompt("second", at=60), end("c", "failed"))
-    assert find(store, command="make") == [(talk.SESSION, [1], ["failed"])]
+def test_a_call_that_ends_in_a_later_turn_has_its_result_in_its_own(store: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, transcript_lines.SESSION, prompt("first"), begin("c", "make"))
+    assert find(store, command="make") == [(transcript_lines.SESSION, [1], ["unfinished"])]
+    append(store, transcript_lines.SESSION, prompt("second", at=60), end("c", "failed"))
+    assert find(store, command="make") == [(transcript_lines.SESSION, [1], ["failed"])]
 
 
-def test_the_tables_have_no_output(store: Both, root: Path) -> None:
-    talk.keep(store, AGENT, talk.SESSION, prompt("first"), begin("c", f"make {SECRET}"), end("c"))
+def test_the_tables_have_no_output(store: WholeStore, root: Path) -> None:
+    transcript_lines.keep(
+        store, AGENT, transcript_lines.SESSION, prompt("first"), begin("c", f"make {SECRET}"), end("c")
+    )
     assert find(store, command="make")
     assert any(".calls." in name for name in left(root, SECRET))
     assert not any(name.startswith("search/") for name in left(root, "the output"))
 
 
-def test_a_delete_removes_the_calls_and_the_next_search_finds_the_others(store: Both, root: Path) -> None:
-    talk.keep(store, AGENT, talk.SESSION, prompt("first"), begin("c", f"make {SECRET}"), end("c"))
-    talk.keep(store, AGENT, "other", prompt("x", session="other"), begin("c", "make all"), end("c"))
+def test_a_delete_removes_the_calls_and_the_next_search_finds_the_others(store: WholeStore, root: Path) -> None:
+    transcript_lines.keep(
+        store, AGENT, transcript_lines.SESSION, prompt("first"), begin("c", f"make {SECRET}"), end("c")
+    )
+    transcript_lines.keep(store, AGENT, "other", prompt("x", session="other"), begin("c", "make all"), end("c"))
     assert len(find(store, command="make")) == 2
-    store.delete(AGENT, talk.SESSION)
+    store.delete(AGENT, transcript_lines.SESSION)
     assert not any(name.startswith("search/") for name in left(root))
     assert [session for session, *_ in find(store, command="make")] == ["other"]
 
 
 @pytest.mark.parametrize("has_index", [True, False])
 def test_a_search_for_words_removes_the_calls_of_a_transcript_that_was_removed_by_hand(
-    store: Both, root: Path, has_index: bool
+    store: WholeStore, root: Path, has_index: bool
 ) -> None:
-    talk.keep(store, AGENT, talk.SESSION, prompt("word"), begin("c", f"make {SECRET}"), end("c"))
+    transcript_lines.keep(
+        store, AGENT, transcript_lines.SESSION, prompt("word"), begin("c", f"make {SECRET}"), end("c")
+    )
     assert find(store, command="make")
     assert search(store, "word").hits
-    Layout(root).transcript_path(AGENT, file_name(talk.SESSION)).unlink()
+    Layout(root).transcript_path(AGENT, file_name(transcript_lines.SESSION)).unlink()
     if not has_index:  # then only the tables know that it was there
         Layout(root).remove_index()
         shutil.rmtree(root / "unindexed")
-    assert not search(Both(root), "word").hits
+    assert not search(WholeStore(root), "word").hits
     assert left(root) == []
 
 
-def test_words_and_calls_have_tables_of_their_own(store: Both, root: Path) -> None:
-    talk.keep(store, AGENT, talk.SESSION, prompt("word"), begin("c", "make"), end("c"))
+def test_words_and_calls_have_tables_of_their_own(store: WholeStore, root: Path) -> None:
+    transcript_lines.keep(store, AGENT, transcript_lines.SESSION, prompt("word"), begin("c", "make"), end("c"))
     assert search(store, "word").hits
     words = tables(root)
     assert find(store, command="make")
@@ -92,8 +98,8 @@ def test_words_and_calls_have_tables_of_their_own(store: Both, root: Path) -> No
     assert list(verify_store(store)) == []
 
 
-def test_a_damaged_table_is_reported_and_made_anew(store: Both, root: Path) -> None:
-    talk.keep(store, AGENT, talk.SESSION, prompt("word"), begin("c", "make"), end("c"))
+def test_a_damaged_table_is_reported_and_made_anew(store: WholeStore, root: Path) -> None:
+    transcript_lines.keep(store, AGENT, transcript_lines.SESSION, prompt("word"), begin("c", "make"), end("c"))
     assert find(store, command="make")
     damaged = list(iterate_call_tables(root))
     for path in damaged:

@@ -18,11 +18,11 @@ from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.search import fts_table, query
 from acp_proxy.tools.search import search as search_search
 from acp_proxy.transcript.file_names import file_name, find_table_digit
-from tests.store import cold, talk
+from tests.store import cold, transcript_lines
 from tests.store.searches import DELETES, SECRET, append, deleted, found, keep, left, search, tables
-from tests.store.talk import prompt, said
+from tests.store.transcript_lines import prompt, said
 from tests.store.writing import AGENT
-from tests.stored import Both
+from tests.stored import WholeStore
 
 # Deletes and masks.
 
@@ -30,7 +30,7 @@ from tests.stored import Both
 @pytest.mark.parametrize("delete", DELETES)
 @pytest.mark.parametrize("compressed", [False, True])
 def test_a_deleted_word_is_in_no_file(
-    store: Both, root: Path, delete: Callable[[Both], None], compressed: bool
+    store: WholeStore, root: Path, delete: Callable[[WholeStore], None], compressed: bool
 ) -> None:
     keep(store, "s", f"My word is {SECRET}", f"and again {SECRET}")
     keep(store, "kept", "My word is another")
@@ -46,7 +46,7 @@ def test_a_deleted_word_is_in_no_file(
     assert left(root) == []
 
 
-def test_deleting_a_superseded_session_removes_its_words(store: Both, root: Path) -> None:
+def test_deleting_a_superseded_session_removes_its_words(store: WholeStore, root: Path) -> None:
     keep(store, "s", f"My word is {SECRET}")
     assert found(store, SECRET) == [("s", [1])]
     keep(store, "s", "another")
@@ -56,7 +56,7 @@ def test_deleting_a_superseded_session_removes_its_words(store: Both, root: Path
     assert found(store, "another") == [("s", [1])]
 
 
-def test_a_softly_deleted_session_is_not_found_and_its_words_are_in_no_table(store: Both, root: Path) -> None:
+def test_a_softly_deleted_session_is_not_found_and_its_words_are_in_no_table(store: WholeStore, root: Path) -> None:
     keep(store, "s", f"My word is {SECRET}")
     assert found(store, SECRET) == [("s", [1])]
     [row] = store.list_all()
@@ -70,7 +70,7 @@ def test_a_softly_deleted_session_is_not_found_and_its_words_are_in_no_table(sto
     assert left(root) == []
 
 
-def test_the_users_title_is_found_until_it_changes(store: Both, root: Path) -> None:
+def test_the_users_title_is_found_until_it_changes(store: WholeStore, root: Path) -> None:
     keep(store, "s", "hello")
     found(store, "hello")
     [row] = store.list_all()
@@ -83,7 +83,7 @@ def test_the_users_title_is_found_until_it_changes(store: Both, root: Path) -> N
     assert found(store, "another") == [("s", [])]
 
 
-def test_a_delete_causes_only_a_sixteenth_to_be_read_again(store: Both, root: Path) -> None:
+def test_a_delete_causes_only_a_sixteenth_to_be_read_again(store: WholeStore, root: Path) -> None:
     for number in range(64):
         keep(store, f"s{number}", "word")
     found(store, "word")
@@ -93,7 +93,7 @@ def test_a_delete_causes_only_a_sixteenth_to_be_read_again(store: Both, root: Pa
     assert len(found(store, "word", limit=100)) == 63
 
 
-def test_a_masked_word_is_in_no_file_and_not_found(store: Both, root: Path) -> None:
+def test_a_masked_word_is_in_no_file_and_not_found(store: WholeStore, root: Path) -> None:
     key = "sk-ant-api03-" + "Ab1-Cd2_Ef3" * 9 + "AA"
     keep(store, "s", f"My key is {key}")
     assert found(store, "key") == [("s", [1])]
@@ -105,7 +105,7 @@ def test_a_masked_word_is_in_no_file_and_not_found(store: Both, root: Path) -> N
     assert left(root, key) == []
 
 
-def test_a_search_after_masking_is_no_damage(store: Both) -> None:
+def test_a_search_after_masking_is_no_damage(store: WholeStore) -> None:
     key = "sk-ant-api03-" + "Ab1-Cd2_Ef3" * 9 + "AA"
     keep(store, "s", f"My key is {key}, and that is all")
     for path in store.find_redactable(None):
@@ -116,7 +116,7 @@ def test_a_search_after_masking_is_no_damage(store: Both) -> None:
 
 
 def test_words_read_before_a_delete_are_not_written_after_it(
-    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(store, "s", f"My word is {SECRET}")
     store.list_all()
@@ -124,7 +124,7 @@ def test_words_read_before_a_delete_are_not_written_after_it(
     def overtaken(*given: object) -> object:
         work = searching_work_on(*given)  # type: ignore[arg-type]
         monkeypatch.undo()
-        deleted(Both(root))
+        deleted(WholeStore(root))
         return work
 
     searching_work_on = search_search.read_addition
@@ -135,7 +135,7 @@ def test_words_read_before_a_delete_are_not_written_after_it(
 
 
 def test_a_delete_at_any_moment_of_writing_a_table_is_harmless(
-    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(store, "s", "word")
     assert found(store, "word") == [("s", [1])]
@@ -189,7 +189,7 @@ BROKEN = [cut_short, garbage, empty, of_a_later_version, without_words, Path.unl
 
 
 @pytest.mark.parametrize("break_it", BROKEN)
-def test_a_broken_table_is_rebuilt(store: Both, root: Path, break_it: Callable[[Path], None]) -> None:
+def test_a_broken_table_is_rebuilt(store: WholeStore, root: Path, break_it: Callable[[Path], None]) -> None:
     for number in range(20):
         keep(store, f"s{number}", f"a word {'x' * 5000}")
     assert len(found(store, "word", limit=100)) == 20
@@ -200,16 +200,16 @@ def test_a_broken_table_is_rebuilt(store: Both, root: Path, break_it: Callable[[
     assert len(tables(root)) == 16
 
 
-def test_a_rebuilt_index_keeps_the_tables(store: Both, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rebuilt_index_keeps_the_tables(store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(store, "s", "word")
     found(store, "word")
     for path in root.glob("index.sqlite3*"):
         path.unlink()
     monkeypatch.setattr(search_search, "TurnReader", None)
-    assert found(Both(root), "word") == [("s", [1])]
+    assert found(WholeStore(root), "word") == [("s", [1])]
 
 
-def test_a_file_in_place_of_the_tables_is_reported_and_a_delete_works(store: Both, root: Path) -> None:
+def test_a_file_in_place_of_the_tables_is_reported_and_a_delete_works(store: WholeStore, root: Path) -> None:
     (root / "search").write_text("of somebody else")
     (root / "search").chmod(0o644)  # verify reports the mode too
     keep(store, "s", f"My word is {SECRET}")
@@ -220,22 +220,22 @@ def test_a_file_in_place_of_the_tables_is_reported_and_a_delete_works(store: Bot
     assert left(root) == []
 
 
-def test_a_python_without_fts5_is_reported(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_python_without_fts5_is_reported(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(store, "s", "word")
     monkeypatch.setattr(Index, "select", lambda *given: [])
     with pytest.raises(NoFullText, match="FTS5"):
         found(store, "word")
 
 
-def test_only_a_search_creates_tables(store: Both, root: Path) -> None:
+def test_only_a_search_creates_tables(store: WholeStore, root: Path) -> None:
     keep(store, "s", "word")
-    store.list_page(AGENT, None, None, talk.RUN)
+    store.list_page(AGENT, None, None, transcript_lines.RUN)
     store.update_index(AGENT, "s")
     deleted(store)
     assert not (root / "search").exists()
 
 
-def test_tables_are_private(store: Both, root: Path) -> None:
+def test_tables_are_private(store: WholeStore, root: Path) -> None:
     keep(store, "s", "word")
     before = os.umask(0)
     try:
@@ -270,7 +270,7 @@ def without_its_turns(path: Path) -> None:
     ],
 )
 def test_a_wrong_table_is_reported_and_repaired(
-    store: Both, root: Path, break_it: Callable[[Path], None], kind: str
+    store: WholeStore, root: Path, break_it: Callable[[Path], None], kind: str
 ) -> None:
     keep(store, "s", "a word", "another word")
     found(store, "word")
@@ -285,7 +285,7 @@ def test_a_wrong_table_is_reported_and_repaired(
     assert found(store, "word") == [("s", [1, 2])]
 
 
-def test_a_table_behind_its_transcript_is_no_damage(store: Both) -> None:
+def test_a_table_behind_its_transcript_is_no_damage(store: WholeStore) -> None:
     keep(store, "s", "a word")
     append(store, "s", prompt("torn", at=5)[:-1])
     assert found(store, "torn") == [("s", [2])]
@@ -295,7 +295,7 @@ def test_a_table_behind_its_transcript_is_no_damage(store: Both) -> None:
     assert found(store, "third") == [("s", [3])]
 
 
-def test_foreign_files_among_the_tables_are_kept(store: Both, root: Path) -> None:
+def test_foreign_files_among_the_tables_are_kept(store: WholeStore, root: Path) -> None:
     keep(store, "s", "a word")
     found(store, "word")
     (root / "search" / "notes.txt").write_text("mine")
@@ -303,7 +303,7 @@ def test_foreign_files_among_the_tables_are_kept(store: Both, root: Path) -> Non
     assert found(store, "word") == [("s", [1])]
 
 
-def test_a_table_that_others_can_read_is_reported(store: Both, root: Path) -> None:
+def test_a_table_that_others_can_read_is_reported(store: WholeStore, root: Path) -> None:
     keep(store, "s", "a word")
     found(store, "word")
     os.chmod(next((root / "search").glob("*.sqlite3")), 0o644)

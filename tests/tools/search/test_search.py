@@ -10,37 +10,37 @@ from acp_proxy.tools.search import query, turn_text
 from acp_proxy.tools.search import search as search_search
 from acp_proxy.tools.search.search import Hit, SearchRequest, search_store
 from acp_proxy.transcript.file_names import file_name
-from tests.store import cold, talk
+from tests.store import cold, transcript_lines
 from tests.store.searches import append, found, keep, search, tables
-from tests.store.talk import answer, info, prompt, said
+from tests.store.transcript_lines import answer, info, prompt, said
 from tests.store.writing import AGENT
-from tests.stored import Both
+from tests.stored import WholeStore
 
 # Matches.
 
 
-def test_a_turn_with_all_words_is_found_with_their_positions(store: Both) -> None:
+def test_a_turn_with_all_words_is_found_with_their_positions(store: WholeStore) -> None:
     keep(store, "s", "Mend the login page", "Then the cookie of the login", "Thanks")
     [hit] = search(store, "COOKIE", "login").hits
     assert (hit.session.session, hit.session.title, hit.turns) == ("s", "Mend the login page", [2])
     [excerpt] = hit.excerpts
-    assert (excerpt.turn, excerpt.at, excerpt.text) == (2, talk.time(60), "Then the cookie of the login")
+    assert (excerpt.turn, excerpt.at, excerpt.text) == (2, transcript_lines.time(60), "Then the cookie of the login")
     assert [excerpt.text[start:end] for start, end in excerpt.marks] == ["cookie", "login"]
 
 
-def test_words_in_different_turns_do_not_match(store: Both) -> None:
+def test_words_in_different_turns_do_not_match(store: WholeStore) -> None:
     keep(store, "s", "one", "other")
     assert found(store, "one", "other") == []
 
 
-def test_a_phrase_is_found_across_chunks(store: Both) -> None:
-    talk.keep(
+def test_a_phrase_is_found_across_chunks(store: WholeStore) -> None:
+    transcript_lines.keep(
         store, AGENT, "s", prompt("x"), *(said(part) for part in ("it was the coo", "kie, as ", "I said")), answer()
     )
     assert found(store, "the cookie as I") == [("s", [1])]
 
 
-def test_sessions_are_ordered_by_their_newest_match_and_turns_by_number(store: Both) -> None:
+def test_sessions_are_ordered_by_their_newest_match_and_turns_by_number(store: WholeStore) -> None:
     keep(store, "old", "word", "word", at=0)
     keep(store, "new", "word", at=3600)
     keep(store, "goes-on", "word", "nothing", "word", at=3500)
@@ -50,7 +50,7 @@ def test_sessions_are_ordered_by_their_newest_match_and_turns_by_number(store: B
     assert search(store, "word", limit=3).is_all
 
 
-def test_each_match_is_told_at_once_and_the_search_may_end_early(store: Both) -> None:
+def test_each_match_is_told_at_once_and_the_search_may_end_early(store: WholeStore) -> None:
     for number in range(5):
         keep(store, f"s{number}", "word", at=number)
     told: list[str] = []
@@ -65,11 +65,11 @@ def test_each_match_is_told_at_once_and_the_search_may_end_early(store: Both) ->
     assert len(search_store(store, sought).hits) == 5
 
 
-def test_a_match_is_told_as_soon_as_no_newer_one_can_come(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_match_is_told_as_soon_as_no_newer_one_can_come(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_search, "_BATCH_SIZE", 0)  # a batch for each transcript
     for number in range(5):
         keep(store, f"s{number}", "word", at=10 * number)
-    talk.keep(store, AGENT, "continued", prompt("word", at=5), prompt("another", at=60))
+    transcript_lines.keep(store, AGENT, "continued", prompt("word", at=5), prompt("another", at=60))
     events: list[object] = []
 
     def tell(hit: Hit) -> bool:
@@ -83,7 +83,7 @@ def test_a_match_is_told_as_soon_as_no_newer_one_can_come(store: Both, monkeypat
 
 
 def test_a_search_that_has_its_results_leaves_the_rest_to_the_next_one(
-    store: Both, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search_search, "_BATCH_SIZE", 0)
     for number in range(20):
@@ -98,26 +98,26 @@ def test_a_search_that_has_its_results_leaves_the_rest_to_the_next_one(
 
     assert read(2) == (["s19", "s18"], False, 3)
     assert read(2) == (["s19", "s18"], False, 1)
-    assert read(None, since=talk.time(12))[1:] == (True, 4)
+    assert read(None, since=transcript_lines.time(12))[1:] == (True, 4)
     assert read(2) == (["s19", "s18"], False, 1)
     found, is_all, count = read(None)
     assert (found, is_all, count) == ([f"s{number}" for number in reversed(range(20))], True, 11)
 
 
-def test_all_turns_of_one_moment_are_found(store: Both) -> None:
-    talk.keep(store, AGENT, "s", *(prompt(f"word {number}", at=5) for number in range(1, 31)))
+def test_all_turns_of_one_moment_are_found(store: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, "s", *(prompt(f"word {number}", at=5) for number in range(1, 31)))
     assert found(store, "word") == [("s", list(range(1, 31)))]
     assert found(store, "17") == [("s", [17])]
 
 
-def test_the_number_of_excerpts_is_limited_on_request(store: Both) -> None:
+def test_the_number_of_excerpts_is_limited_on_request(store: WholeStore) -> None:
     keep(store, "s", *["word"] * 5)
     assert [one.turn for one in search(store, "word", each=2).hits[0].excerpts] == [1, 2]
     assert [one.turn for one in search(store, "word", each=0).hits[0].excerpts] == [1, 2, 3, 4, 5]
 
 
-def test_a_title_is_found_even_if_no_turn_has_it(store: Both) -> None:
-    talk.keep(store, AGENT, "s", prompt("x"), info(title="Mending the login"), answer())
+def test_a_title_is_found_even_if_no_turn_has_it(store: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, "s", prompt("x"), info(title="Mending the login"), answer())
     [hit] = search(store, "mending").hits
     assert (hit.turns, [(one.turn, one.text) for one in hit.excerpts]) == ([], [(0, "Mending the login")])
     append(store, "s", info(title="Another title"))
@@ -125,7 +125,7 @@ def test_a_title_is_found_even_if_no_turn_has_it(store: Both) -> None:
     assert found(store, "another title") == [("s", [])]
 
 
-def test_agent_directory_and_time_narrow_the_search(store: Both, tmp_path: Path) -> None:
+def test_agent_directory_and_time_narrow_the_search(store: WholeStore, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     keep(store, "a", "word", at=0, cwd=str(tmp_path / "real"))
@@ -135,63 +135,65 @@ def test_agent_directory_and_time_narrow_the_search(store: Both, tmp_path: Path)
     assert found(store, "word", agents=()) == []
     assert found(store, "word", cwd=str(tmp_path / "link")) == [("a", [1])]
     assert found(store, "word", cwd=str(tmp_path)) == []
-    assert found(store, "word", since=talk.time(3630)) == [("b", [2])]
-    assert found(store, "word", since=talk.time(7200)) == []
+    assert found(store, "word", since=transcript_lines.time(3630)) == [("b", [2])]
+    assert found(store, "word", since=transcript_lines.time(7200)) == []
 
 
-def test_sessions_of_two_agents_with_the_same_id_are_separate(store: Both) -> None:
+def test_sessions_of_two_agents_with_the_same_id_are_separate(store: WholeStore) -> None:
     keep(store, "s", "word one", at=0)
     keep(store, "s", "word other", at=60, agent="other")
     assert [hit.session.agent for hit in search(store, "word").hits] == ["other", AGENT]
 
 
-def test_of_a_session_and_its_copy_only_one_is_found_unless_both_went_on(store: Both) -> None:
+def test_of_a_session_and_its_copy_only_one_is_found_unless_both_went_on(store: WholeStore) -> None:
     keep(store, "s", "word", "Word again")
     copies = [store.continue_with(next(store.list_newest()), agent, {}) for agent in ("other", "third")]
     assert found(store, "word") == [("s", [1, 2])]
     assert found(store, "word", agents=("other",)) == [(copies[0], [1, 2])]
-    talk.keep(store, "other", copies[0], prompt("word there", at=600, session=copies[0]), answer(at=600), fresh=False)
+    transcript_lines.keep(
+        store, "other", copies[0], prompt("word there", at=600, session=copies[0]), answer(at=600), fresh=False
+    )
     assert found(store, "word") == [(copies[0], [1, 2, 3])]
-    talk.keep(store, AGENT, "s", prompt("word here", at=900, session="s"), answer(at=900), fresh=False)
+    transcript_lines.keep(store, AGENT, "s", prompt("word here", at=900, session="s"), answer(at=900), fresh=False)
     assert found(store, "word") == [("s", [1, 2, 3]), (copies[0], [1, 2, 3])]
 
 
-def test_a_title_of_a_session_and_its_copy_is_found_once(store: Both) -> None:
-    talk.keep(store, AGENT, "s", prompt("x"), info(title="Named word"), answer())
+def test_a_title_of_a_session_and_its_copy_is_found_once(store: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, "s", prompt("x"), info(title="Named word"), answer())
     store.continue_with(next(store.list_newest()), "other", {})
     store.continue_with(next(store.list_newest()), "other", {})
     assert found(store, "named") == [("s", [])]
 
 
-def test_a_masked_secret_is_short_in_a_title_and_in_an_excerpt(store: Both) -> None:
+def test_a_masked_secret_is_short_in_a_title_and_in_an_excerpt(store: WholeStore) -> None:
     keep(store, "s", f"use [redacted]{'*' * 90} for the login")
     [hit] = search(store, "login").hits
     assert hit.session.title == hit.excerpts[0].text == "use [redacted] for the login"
 
 
-def test_without_a_matching_agent_no_tables_are_made(store: Both, root: Path) -> None:
+def test_without_a_matching_agent_no_tables_are_made(store: WholeStore, root: Path) -> None:
     assert search(store, "login").hits == []
     keep(store, "s", "login")
     assert search(store, "login", agents=()).hits == []
     assert tables(root) == set()
 
 
-def test_a_session_without_a_prompt_is_not_found(store: Both) -> None:
-    talk.keep(store, AGENT, "s", said("word"))
+def test_a_session_without_a_prompt_is_not_found(store: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, "s", said("word"))
     assert found(store, "word") == []
     append(store, "s", prompt("hello"))
     assert found(store, "word") == [("s", [1])]
 
 
-def test_an_excerpt_separates_messages(store: Both) -> None:
-    call = talk.update("tool_call", toolCallId="t", title="Edit file.py")
-    talk.keep(store, AGENT, "s", prompt("Fix the flag\nin it"), call, said("Fixed: needle"))
+def test_an_excerpt_separates_messages(store: WholeStore) -> None:
+    call = transcript_lines.update("tool_call", toolCallId="t", title="Edit file.py")
+    transcript_lines.keep(store, AGENT, "s", prompt("Fix the flag\nin it"), call, said("Fixed: needle"))
     [excerpt] = search(store, "needle").hits[0].excerpts
     assert excerpt.text == "Fix the flag in it · Edit file.py · Fixed: needle"
     assert [excerpt.text[start:end] for start, end in excerpt.marks] == ["needle"]
 
 
-def test_an_excerpt_is_one_line_around_the_match(store: Both) -> None:
+def test_an_excerpt_is_one_line_around_the_match(store: WholeStore) -> None:
     before, behind = "a\tb\n" * 500, "\n日本語 c" * 500
     keep(store, "s", f"{before} the needle {behind}")
     [excerpt] = search(store, "needle").hits[0].excerpts
@@ -202,7 +204,7 @@ def test_an_excerpt_is_one_line_around_the_match(store: Both) -> None:
 
 
 @pytest.mark.parametrize("text", ["{0} needle {0}", "needle {0}", "{0} needle", "{0} needle {0} needle", "needle{0}"])
-def test_an_excerpt_of_very_long_words_is_bounded(store: Both, text: str) -> None:
+def test_an_excerpt_of_very_long_words_is_bounded(store: WholeStore, text: str) -> None:
     keep(store, "s", text.format("x" * 5000))
     [excerpt] = search(store, "needle*").hits[0].excerpts
     assert len(excerpt.text) <= 242
@@ -212,7 +214,9 @@ def test_an_excerpt_of_very_long_words_is_bounded(store: Both, text: str) -> Non
 # Updates.
 
 
-def test_only_new_turns_are_read_before_a_search(store: Both, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_new_turns_are_read_before_a_search(
+    store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     keep(store, "s", "first", "second")
     keep(store, "other", "first", at=10)
     assert len(found(store, "first")) == 2
@@ -237,8 +241,8 @@ def test_only_new_turns_are_read_before_a_search(store: Both, root: Path, monkey
     assert found(store, "first") == [("other", [1]), ("s", [1])]
 
 
-def test_a_compressed_transcript_is_read_again_only_if_it_continues(store: Both) -> None:
-    talk.keep(store, cold.AGENT, "s", prompt("word", session="s"), said("x" * 5000), answer())
+def test_a_compressed_transcript_is_read_again_only_if_it_continues(store: WholeStore) -> None:
+    transcript_lines.keep(store, cold.AGENT, "s", prompt("word", session="s"), said("x" * 5000), answer())
     assert found(store, "word") == [("s", [1])]
     cold.compressed_now(store, "s")
     assert found(store, "word") == [("s", [1])]
@@ -247,14 +251,14 @@ def test_a_compressed_transcript_is_read_again_only_if_it_continues(store: Both)
     assert found(store, "word") == [("s", [1])]
 
 
-def test_sessions_with_the_same_id_are_found_separately(store: Both) -> None:
+def test_sessions_with_the_same_id_are_found_separately(store: WholeStore) -> None:
     keep(store, "s", "first word")
     assert found(store, "word") == [("s", [1])]
     keep(store, "s", "second word", at=60)
     assert [hit.session.title for hit in search(store, "word").hits] == ["second word", "first word"]
 
 
-def test_a_shrunk_file_is_read_again(store: Both, root: Path) -> None:
+def test_a_shrunk_file_is_read_again(store: WholeStore, root: Path) -> None:
     keep(store, "s", "first", "second")
     assert found(store, "second") == [("s", [2])]
     path = root / "transcripts" / AGENT / f"{file_name('s')}.jsonl"
@@ -265,7 +269,7 @@ def test_a_shrunk_file_is_read_again(store: Both, root: Path) -> None:
 
 
 def test_the_next_search_continues_after_an_interruption(
-    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search_search, "_BATCH_SIZE", 0)
     for number in range(60):
@@ -287,12 +291,12 @@ def test_the_next_search_continues_after_an_interruption(
 
 
 @pytest.mark.parametrize("time", range(3))
-def test_simultaneous_searches_find_the_same(store: Both, root: Path, time: int) -> None:
+def test_simultaneous_searches_find_the_same(store: WholeStore, root: Path, time: int) -> None:
     for number in range(60):
         keep(store, f"s{number}", "word")
 
     def one(_: int) -> int:
-        return len(search(Both(root), "word", limit=1000).hits)
+        return len(search(WholeStore(root), "word", limit=1000).hits)
 
     with ThreadPoolExecutor(6) as at_once:
         assert list(at_once.map(one, range(6))) == [60] * 6

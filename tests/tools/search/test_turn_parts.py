@@ -19,11 +19,11 @@ from acp_proxy.tools.search.turn_parts import read_turn_parts
 from acp_proxy.views.conversation import read_parts
 from acp_proxy.views.passages import CallText, make_passages
 from acp_proxy.views.tool_calls import strip_fence
-from tests.store import cold, talk
+from tests.store import cold, transcript_lines
 from tests.store.searches import DELETES, SECRET, append, deleted, found, left, search, tables
-from tests.store.talk import answer, note, prompt, said, update
+from tests.store.transcript_lines import answer, note, prompt, said, update
 from tests.store.writing import AGENT
-from tests.stored import Both
+from tests.stored import WholeStore
 
 FIXTURE = Path(__file__).parents[3] / "fixtures/conversations/login.jsonl"
 OUTPUT = (TurnPart.OUTPUT,)
@@ -41,9 +41,9 @@ def end(*content: object, **fields: Any) -> bytes:
     return update("tool_call_update", toolCallId="c", status="completed", content=list(content), **fields)
 
 
-def keep_output(store: Both, words: str, session: str = talk.SESSION, agent: str = AGENT) -> None:
+def keep_output(store: WholeStore, words: str, session: str = transcript_lines.SESSION, agent: str = AGENT) -> None:
     call = [begin(session=session), end(text(words), session=session)]
-    talk.keep(store, agent, session, prompt("run it", session=session), *call, answer())
+    transcript_lines.keep(store, agent, session, prompt("run it", session=session), *call, answer())
 
 
 # What is found.
@@ -64,14 +64,14 @@ WORDS = {
 
 
 @pytest.mark.parametrize(("words", "part"), WORDS.items())
-def test_words_are_found_in_their_part_alone(store: Both, words: str, part: TurnPart) -> None:
+def test_words_are_found_in_their_part_alone(store: WholeStore, words: str, part: TurnPart) -> None:
     link = {"type": "resource_link", "name": "notes.txt", "uri": "file:///n"}
     given = {"command": ["make", "tests"], "env": [{"name": "tests", "value": "verbose"}]}
     diff = {"type": "diff", "path": "/p/other.py", "oldText": "same\nformer line", "newText": "same\nwritten line"}
-    talk.keep(
+    transcript_lines.keep(
         store,
         AGENT,
-        talk.SESSION,
+        transcript_lines.SESSION,
         prompt("Mend the login", link),
         said("The coo"),
         said("kie is old"),
@@ -81,29 +81,35 @@ def test_words_are_found_in_their_part_alone(store: Both, words: str, part: Turn
         answer(),
     )
     assert [each for each in TurnPart if found(store, words, parts=(each,))] == [part]
-    assert found(store, words, parts=tuple(TurnPart)) == [(talk.SESSION, [1])]
+    assert found(store, words, parts=tuple(TurnPart)) == [(transcript_lines.SESSION, [1])]
     assert not found(store, "secretly", parts=tuple(TurnPart))
     assert not found(store, "same", parts=tuple(TurnPart))
 
 
-def test_without_parts_output_and_input_are_neither_found_nor_stored(store: Both, root: Path) -> None:
-    talk.keep(store, AGENT, talk.SESSION, prompt("x"), begin(rawInput={"command": SECRET}), end(text(SECRET)))
-    assert found(store, "run") == [(talk.SESSION, [1])]
+def test_without_parts_output_and_input_are_neither_found_nor_stored(store: WholeStore, root: Path) -> None:
+    transcript_lines.keep(
+        store, AGENT, transcript_lines.SESSION, prompt("x"), begin(rawInput={"command": SECRET}), end(text(SECRET))
+    )
+    assert found(store, "run") == [(transcript_lines.SESSION, [1])]
     assert not found(store, SECRET)
     assert not any(name.startswith("search/") for name in left(root))
 
 
-def test_words_into_a_running_turn_are_the_users(store: Both) -> None:
-    params = {"sessionId": talk.SESSION, "prompt": [{"type": "text", "text": "use a needle"}]}
-    steering = talk.message({"id": 7, "method": acp.STEERING, "params": params}, Peer.CLIENT)
-    talk.keep(store, AGENT, talk.SESSION, prompt("begin"), said("I be"), steering, said("gin"), answer())
+def test_words_into_a_running_turn_are_the_users(store: WholeStore) -> None:
+    params = {"sessionId": transcript_lines.SESSION, "prompt": [{"type": "text", "text": "use a needle"}]}
+    steering = transcript_lines.message({"id": 7, "method": acp.STEERING, "params": params}, Peer.CLIENT)
+    transcript_lines.keep(
+        store, AGENT, transcript_lines.SESSION, prompt("begin"), said("I be"), steering, said("gin"), answer()
+    )
     assert [each for each in TurnPart if found(store, "needle", parts=(each,))] == [TurnPart.USER]
 
 
-def test_a_store_without_locks_is_searched_in_memory(store: Both, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_without_locks_is_searched_in_memory(
+    store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     keep_output(store, "needle")
     monkeypatch.setattr(Layout, "can_use_sqlite", False)
-    assert found(Both(root), "needle", parts=OUTPUT) == [(talk.SESSION, [1])]
+    assert found(WholeStore(root), "needle", parts=OUTPUT) == [(transcript_lines.SESSION, [1])]
     assert tables(root) == set()
 
 
@@ -129,8 +135,8 @@ PRINTED = {
 
 
 @pytest.mark.parametrize("printed", PRINTED.values(), ids=PRINTED)
-def test_what_a_tool_printed_is_found_wherever_agents_state_it(store: Both, printed: list[bytes]) -> None:
-    talk.keep(store, AGENT, talk.SESSION, prompt("x"), *printed, answer())
+def test_what_a_tool_printed_is_found_wherever_agents_state_it(store: WholeStore, printed: list[bytes]) -> None:
+    transcript_lines.keep(store, AGENT, transcript_lines.SESSION, prompt("x"), *printed, answer())
     [hit] = search(store, "the needle", parts=OUTPUT).hits
     assert hit.turns == [1]
     [excerpt] = hit.excerpts
@@ -138,35 +144,40 @@ def test_what_a_tool_printed_is_found_wherever_agents_state_it(store: Both, prin
     assert (excerpt.text[start:end], "\x1b" in excerpt.text) == ("the needle", False)
 
 
-def test_what_show_shows_of_tools_is_found(store: Both) -> None:
+def test_what_show_shows_of_tools_is_found(store: WholeStore) -> None:
     id = b"0d1f5a1e-7c0b-4f2e-9a44-5b1f3c8e2a10"
-    talk.keep(store, AGENT, talk.SESSION, FIXTURE.read_bytes().partition(b"\n")[2].replace(id, talk.SESSION.encode()))
+    transcript_lines.keep(
+        store,
+        AGENT,
+        transcript_lines.SESSION,
+        FIXTURE.read_bytes().partition(b"\n")[2].replace(id, transcript_lines.SESSION.encode()),
+    )
     [row] = store.list_all()
     with closing(store.open_listed(row)) as reading:
-        passages = make_passages(read_parts(reading, talk.SESSION), full=True)
+        passages = make_passages(read_parts(reading, transcript_lines.SESSION), full=True)
         shown = [passage.text for passage in passages if isinstance(passage, CallText) and passage.name != "input"]
     assert shown
     for words in shown:
         assert found(store, strip_fence(words).replace('"', " "), parts=OUTPUT), words
 
 
-def test_input_that_an_agent_repeats_in_the_raw_output_is_not_output(store: Both) -> None:
+def test_input_that_an_agent_repeats_in_the_raw_output_is_not_output(store: WholeStore) -> None:
     given = {"command": ["/bin/bash", "-lc", "make tests"], "cwd": "/project"}
     call = [begin(rawInput=given), end(rawOutput=given | {"aggregated_output": "3 passed\n"})]
-    talk.keep(store, AGENT, talk.SESSION, prompt("x"), *call, answer())
+    transcript_lines.keep(store, AGENT, transcript_lines.SESSION, prompt("x"), *call, answer())
     assert found(store, "make", parts=OUTPUT) == []
     assert found(store, "passed", parts=OUTPUT) == found(store, "make", parts=(TurnPart.TOOLS,))
 
 
-def test_of_long_output_the_beginning_and_the_end_are_found(store: Both) -> None:
+def test_of_long_output_the_beginning_and_the_end_are_found(store: WholeStore) -> None:
     lines = "a line\n" * 5000
     keep_output(store, f"first {lines} middle {lines} last")
     assert found(store, "first last", parts=OUTPUT) == []
-    assert found(store, "first", "last", parts=OUTPUT) == [(talk.SESSION, [1])]
+    assert found(store, "first", "last", parts=OUTPUT) == [(transcript_lines.SESSION, [1])]
     assert found(store, "middle", parts=OUTPUT) == []
 
 
-def test_an_excerpt_has_each_part_with_a_word(store: Both) -> None:
+def test_an_excerpt_has_each_part_with_a_word(store: WholeStore) -> None:
     keep_output(store, f"{'x' * 300} the needle {'y' * 300}")
     [hit] = search(store, "it", "needle", parts=(TurnPart.USER, TurnPart.OUTPUT)).hits
     [excerpt] = hit.excerpts
@@ -175,34 +186,44 @@ def test_an_excerpt_has_each_part_with_a_word(store: Both) -> None:
     assert len(excerpt.text) < 250
 
 
-def test_the_directory_and_the_time_narrow_a_search_in_parts(store: Both) -> None:
+def test_the_directory_and_the_time_narrow_a_search_in_parts(store: WholeStore) -> None:
     later = [prompt("y", at=3600), begin(), end(text("word again"))]
-    talk.keep(store, AGENT, talk.SESSION, prompt("x"), begin(), end(text("word")), *later, cwd="/here")
-    assert found(store, "word", parts=OUTPUT) == [(talk.SESSION, [1, 2])]
-    assert found(store, "word", parts=OUTPUT, since=talk.time(1800)) == [(talk.SESSION, [2])]
-    assert found(store, "word", parts=OUTPUT, until=talk.time(1800)) == [(talk.SESSION, [1])]
-    assert found(store, "word", parts=OUTPUT, cwd="/here") == [(talk.SESSION, [1, 2])]
+    transcript_lines.keep(
+        store, AGENT, transcript_lines.SESSION, prompt("x"), begin(), end(text("word")), *later, cwd="/here"
+    )
+    assert found(store, "word", parts=OUTPUT) == [(transcript_lines.SESSION, [1, 2])]
+    assert found(store, "word", parts=OUTPUT, since=transcript_lines.time(1800)) == [(transcript_lines.SESSION, [2])]
+    assert found(store, "word", parts=OUTPUT, until=transcript_lines.time(1800)) == [(transcript_lines.SESSION, [1])]
+    assert found(store, "word", parts=OUTPUT, cwd="/here") == [(transcript_lines.SESSION, [1, 2])]
     assert found(store, "word", parts=OUTPUT, cwd="/elsewhere") == []
 
 
-def test_of_a_session_and_its_copy_one_is_found(store: Both) -> None:
+def test_of_a_session_and_its_copy_one_is_found(store: WholeStore) -> None:
     keep_output(store, "the needle")
     store.continue_with(next(store.list_newest()), "other", {})
-    assert found(store, "needle", parts=OUTPUT) == [(talk.SESSION, [1])]
+    assert found(store, "needle", parts=OUTPUT) == [(transcript_lines.SESSION, [1])]
 
 
 # Updates.
 
 
-def test_output_that_comes_later_is_found_in_the_turn_that_printed_it(store: Both) -> None:
-    talk.keep(store, AGENT, talk.SESSION, prompt("x"), begin())
+def test_output_that_comes_later_is_found_in_the_turn_that_printed_it(store: WholeStore) -> None:
+    transcript_lines.keep(store, AGENT, transcript_lines.SESSION, prompt("x"), begin())
     assert found(store, "needle", parts=OUTPUT) == []
-    append(store, talk.SESSION, end(text("needle")), answer(), prompt("y", at=60), begin(), end(text("another needle")))
-    assert found(store, "needle", parts=OUTPUT) == [(talk.SESSION, [1, 2])]
-    assert found(store, "another", parts=OUTPUT) == [(talk.SESSION, [2])]
+    append(
+        store,
+        transcript_lines.SESSION,
+        end(text("needle")),
+        answer(),
+        prompt("y", at=60),
+        begin(),
+        end(text("another needle")),
+    )
+    assert found(store, "needle", parts=OUTPUT) == [(transcript_lines.SESSION, [1, 2])]
+    assert found(store, "another", parts=OUTPUT) == [(transcript_lines.SESSION, [2])]
 
 
-def test_tables_that_are_up_to_date_are_not_read_again(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_that_are_up_to_date_are_not_read_again(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_output(store, f"needle {'x' * 5000}", agent=cold.AGENT)
     assert found(store, "needle", parts=OUTPUT)
     cold.compressed_now(store)
@@ -215,7 +236,7 @@ def test_tables_that_are_up_to_date_are_not_read_again(store: Both, monkeypatch:
 
 
 @pytest.mark.parametrize("delete", DELETES)
-def test_deleted_output_is_in_no_file(store: Both, root: Path, delete: Callable[[Both], None]) -> None:
+def test_deleted_output_is_in_no_file(store: WholeStore, root: Path, delete: Callable[[WholeStore], None]) -> None:
     keep_output(store, f"my word is {SECRET}", "s")
     keep_output(store, "my word is another", "kept")
     assert len(found(store, "word", parts=OUTPUT)) == 2
@@ -227,7 +248,7 @@ def test_deleted_output_is_in_no_file(store: Both, root: Path, delete: Callable[
 
 
 @pytest.mark.parametrize("act", ["soft delete", "rename"])
-def test_a_soft_delete_and_a_rename_remove_the_table(store: Both, root: Path, act: str) -> None:
+def test_a_soft_delete_and_a_rename_remove_the_table(store: WholeStore, root: Path, act: str) -> None:
     keep_output(store, f"my word is {SECRET}")
     assert found(store, "word", parts=OUTPUT)
     [row] = store.list_all()
@@ -239,7 +260,7 @@ def test_a_soft_delete_and_a_rename_remove_the_table(store: Both, root: Path, ac
     assert bool(found(store, "word", parts=OUTPUT)) == (act == "rename")
 
 
-def test_masked_output_is_in_no_file(store: Both, root: Path) -> None:
+def test_masked_output_is_in_no_file(store: WholeStore, root: Path) -> None:
     key = "sk-ant-api03-" + "Ab1-Cd2_Ef3" * 9 + "AA"
     keep_output(store, f"my key is {key}")
     assert found(store, "key", parts=OUTPUT)
@@ -248,19 +269,19 @@ def test_masked_output_is_in_no_file(store: Both, root: Path) -> None:
         redact_stored(store, path, Masking(), dry=False)
     store.reindex(None)
     assert left(root, key) == []
-    assert found(store, "my key", parts=OUTPUT) == [(talk.SESSION, [1])]
+    assert found(store, "my key", parts=OUTPUT) == [(transcript_lines.SESSION, [1])]
     assert left(root, key) == []
 
 
 def test_output_read_before_a_delete_is_not_written_after_it(
-    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep_output(store, f"my word is {SECRET}", "s")
 
     def read_and_delete(*given: Any) -> object:
         addition = read_turn_parts(*given)
         monkeypatch.undo()
-        deleted(Both(root))
+        deleted(WholeStore(root))
         return addition
 
     monkeypatch.setattr(turn_parts, "read_turn_parts", read_and_delete)
@@ -268,7 +289,7 @@ def test_output_read_before_a_delete_is_not_written_after_it(
     assert left(root) == []
 
 
-def test_a_damaged_table_is_reported_and_made_anew(store: Both, root: Path) -> None:
+def test_a_damaged_table_is_reported_and_made_anew(store: WholeStore, root: Path) -> None:
     keep_output(store, "needle")
     assert found(store, "needle", parts=OUTPUT)
     assert list(verify_store(store)) == []

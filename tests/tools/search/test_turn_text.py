@@ -18,8 +18,8 @@ from acp_proxy.transcript.reader import Reading
 from acp_proxy.views import conversation
 from acp_proxy.views.passages import CallHeading, Heading, make_passages
 from tests import strategies  # noqa: F401 - no time limits
-from tests.store import talk
-from tests.store.talk import answer, prompt, said, update
+from tests.store import transcript_lines
+from tests.store.transcript_lines import answer, prompt, said, update
 
 THOUGHT, USER = "agent_thought_chunk", "user_message_chunk"
 
@@ -29,8 +29,8 @@ def text(words: str) -> dict[str, Any]:
 
 
 def write(folder: Path, *lines: bytes) -> Path:
-    path = folder / f"{file_name(talk.SESSION)}.jsonl"
-    path.write_bytes(file_format.encode_header(talk.header()) + b"".join(lines))
+    path = folder / f"{file_name(transcript_lines.SESSION)}.jsonl"
+    path.write_bytes(file_format.encode_header(transcript_lines.header()) + b"".join(lines))
     return path
 
 
@@ -74,7 +74,7 @@ def test_messages_are_joined_and_tool_calls_named(tmp_path: Path) -> None:
         "Thanks",
     ]
     assert [turn.texts[1] for turn in found] == ["secretly\x1ea plan", ""]
-    assert [(turn.number, turn.at) for turn in found] == [(1, talk.time(1)), (2, talk.time(20))]
+    assert [(turn.number, turn.at) for turn in found] == [(1, transcript_lines.time(1)), (2, transcript_lines.time(20))]
 
 
 def test_messages_with_different_ids_are_separate(tmp_path: Path) -> None:
@@ -91,8 +91,12 @@ def test_an_echoed_prompt_appears_once_and_other_user_messages_stay(tmp_path: Pa
 
 
 def test_a_permission_names_its_tool_call(tmp_path: Path) -> None:
-    params = {"sessionId": talk.SESSION, "toolCall": {"toolCallId": "1", "title": "rm -r build"}, "options": []}
-    asked = talk.message({"id": 7, "method": "session/request_permission", "params": params}, Peer.AGENT)
+    params = {
+        "sessionId": transcript_lines.SESSION,
+        "toolCall": {"toolCallId": "1", "title": "rm -r build"},
+        "options": [],
+    }
+    asked = transcript_lines.message({"id": 7, "method": "session/request_permission", "params": params}, Peer.AGENT)
     assert texts(write(tmp_path, prompt("x"), asked)) == ["x\x1erm -r build"]
 
 
@@ -133,7 +137,7 @@ _LINES = [
     update("usage_update", used=1),
     update("unknown", value=1),
     answer(),
-    talk.note("gap", reason="EIO"),
+    transcript_lines.note("gap", reason="EIO"),
     b"garbage\n",
     b"\n",
     prompt("glued")[:-1] + b"  \n",
@@ -150,10 +154,10 @@ def test_continuing_from_the_last_turn_gives_the_same_turns(
     whole = [(turn.number, turn.texts) for turn in turns(write(folder, *lines))[0]]
     known: dict[int, tuple[str, str]] = {}
     place, all_bytes = BEGINNING, write(folder, *lines).read_bytes()
-    header = len(file_format.encode_header(talk.header()))
+    header = len(file_format.encode_header(transcript_lines.header()))
     ends = sorted(data.draw(st.lists(st.integers(header, len(all_bytes)), max_size=4)))
     for end in [*ends, len(all_bytes)]:
-        path = folder / f"{file_name(talk.SESSION)}.jsonl"
+        path = folder / f"{file_name(transcript_lines.SESSION)}.jsonl"
         path.write_bytes(all_bytes[:end])
         found, made = turns(path, place)
         known = {number: words for number, words in known.items() if number <= place.turns}
@@ -171,7 +175,11 @@ def test_a_conversation_can_be_read_from_each_turn_on(
     lines = [line for line in lines if line != update(USER, **text("hello"))]
     path = write(tmp_path_factory.mktemp("turns"), *lines)
     reading = Reading(path)
-    whole = [each for piece in cut_turns(conversation.read_parts(reading, talk.SESSION)) for each in told(piece.turn)]
+    whole = [
+        each
+        for piece in cut_turns(conversation.read_parts(reading, transcript_lines.SESSION))
+        for each in told(piece.turn)
+    ]
     known = turns(path)[0]
     assume(
         {number for number, _ in whole} == {turn.number for turn in known}
@@ -181,7 +189,7 @@ def test_a_conversation_can_be_read_from_each_turn_on(
             continue
         start = turn.start
         rest = conversation.read_parts(
-            reading, talk.SESSION, lines=reading.read_alike(start.offset, start.line), turns=start.turns
+            reading, transcript_lines.SESSION, lines=reading.read_alike(start.offset, start.line), turns=start.turns
         )
         found = [each for piece in cut_turns(rest) for each in told(piece.turn) if each[0] >= turn.number]
         assert found == [each for each in whole if each[0] >= turn.number]
@@ -218,11 +226,11 @@ def test_turns_are_the_shown_turns_with_all_their_words(
     reading = Reading(path)
     shown = [
         (turn.number, set(re.findall(r"w\d+w", repr(turn.items))))
-        for turn in conversation.read_turns(reading, talk.SESSION)
+        for turn in conversation.read_turns(reading, transcript_lines.SESSION)
     ]
     divided = {
         turn.number: set(re.findall(r"w\d+w", turn.text))
-        for turn in divide_turns(conversation.read_parts(reading, talk.SESSION))
+        for turn in divide_turns(conversation.read_parts(reading, transcript_lines.SESSION))
     }
     reading.close()
     assert divided == {number: words for number, words in shown if words}
@@ -241,10 +249,10 @@ _SHOWN = _SAID | {
     ),
     "terminal": lambda word: (
         update("tool_call", toolCallId=word, content=[{"type": "terminal", "terminalId": word}], status="failed")
-        + talk.note("terminal", terminalId=word, output=f"{word}\n" * 20)
+        + transcript_lines.note("terminal", terminalId=word, output=f"{word}\n" * 20)
     ),
     "error": lambda word: answer(error={"code": 1, "message": word}),
-    "gone": lambda word: talk.note("failed", message=word),
+    "gone": lambda word: transcript_lines.note("failed", message=word),
 }
 
 
@@ -254,7 +262,7 @@ def test_all_that_show_shows_is_searched(tmp_path_factory: pytest.TempPathFactor
     path = write(tmp_path_factory.mktemp("turns"), *(_SHOWN[kind](f"w{at}w") for at, kind in enumerate(kinds)))
     reading = Reading(path)
     number, shown = 0, dict[int, set[str]]()
-    for passage in make_passages(conversation.read_parts(reading, talk.SESSION)):
+    for passage in make_passages(conversation.read_parts(reading, transcript_lines.SESSION)):
         number = passage.number if isinstance(passage, Heading) else number
         if not (isinstance(passage, CallHeading) and passage.goes_on):  # its title was told in an earlier turn
             shown.setdefault(number, set()).update(re.findall(r"w\d+w", repr(passage)))
@@ -268,5 +276,5 @@ def test_plans_do_not_separate_messages(tmp_path: Path) -> None:
     told = [update(USER, **text("first")), plan, update(USER, **text("more")), plan, said("one")]
     path = write(tmp_path, *told, plan, update(USER, **text("second")))
     reading = Reading(path)
-    assert len(list(conversation.read_turns(reading, talk.SESSION))) == len(texts(path)) == 2
+    assert len(list(conversation.read_turns(reading, transcript_lines.SESSION))) == len(texts(path)) == 2
     reading.close()

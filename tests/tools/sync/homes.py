@@ -11,8 +11,8 @@ from acp_proxy.tools.sync.object_store import SealedLogs
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_names import file_name
-from tests.store import talk
-from tests.stored import Both
+from tests.store import transcript_lines
+from tests.stored import WholeStore
 
 AGENT = file_name("agent")
 
@@ -21,7 +21,7 @@ class Home:
     """A machine: its store, and its part of the history."""
 
     def __init__(self, root: Path, url: str, key: HistoryKey, name: str) -> None:
-        self.store = Both(root)
+        self.store = WholeStore(root)
         self.joined = JoinedStore(root)
         self.joined.join(Membership(url, ""), name)
         self.logs = SealedLogs(url, key)
@@ -35,7 +35,7 @@ class Home:
         session, path = row.session, self.store.layout.transcript_path(AGENT, row.name)
         open_session.decompress(self.store.layout, AGENT, path)
         transcript = Transcript(path)
-        transcript.append(talk.prompt(text, session=session, run=text) + talk.answer(run=text))
+        transcript.append(transcript_lines.prompt(text, session=session, run=text) + transcript_lines.answer(run=text))
         transcript.close()
         self.store.mark(AGENT, session)
 

@@ -25,7 +25,7 @@ from acp_proxy.tools.sync.object_store import SealedLogs
 from acp_proxy.tools.sync.state_db import SyncState
 from acp_proxy.tools.sync.store_access import SharedStore
 from tests.store.writing import ROOT, SECONDS
-from tests.stored import Both, store_session
+from tests.stored import WholeStore, store_session
 from tests.tools.sync.homes import Home
 
 SECRET = "ghp_" + "a1B2" * 9
@@ -60,7 +60,7 @@ class Reopened(Home):
     """A machine that has joined."""
 
     def __init__(self, root: Path, url: str, key: HistoryKey) -> None:
-        self.store, self.joined, self.logs = Both(root), JoinedStore(root), SealedLogs(url, key)
+        self.store, self.joined, self.logs = WholeStore(root), JoinedStore(root), SealedLogs(url, key)
 
 
 def killed(folder: Path, url: str, shared: Path, *, commits: bool) -> Iterator[End]:

@@ -18,7 +18,7 @@ from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.membership import JoinedStore, Membership
 from acp_proxy.tools.sync.store_access import locked, open_private
 from tests.client import TIMEOUT, until
-from tests.stored import Both, store_session
+from tests.stored import WholeStore, store_session
 
 STARTS = """
 import ctypes, sys, time
@@ -45,7 +45,7 @@ class Laptop:
         self.pauses: list[float] = []
         self.place.mkdir()
         HistoryKey.create().write(self.key)
-        store_session(Both(self.root), "s", ("Hello", []))
+        store_session(WholeStore(self.root), "s", ("Hello", []))
         self.joined = JoinedStore(self.root)
         self.joined.join(Membership(self.place.as_uri(), str(self.key)), "laptop")
 

@@ -13,7 +13,7 @@ from acp_proxy.tools.sync import encryption, records
 from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.interfaces import BadRecord
 from acp_proxy.tools.sync.records import Death, InvalidRecord, Label, Mask, SegmentRecord
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.strategies import values
 
 if sys.version_info >= (3, 14):
@@ -22,14 +22,20 @@ else:
     from backports import zstd
 
 KEY = HistoryKey.create()
-HEADER = talk.header()
-SEGMENT = SegmentRecord(talk.UID, talk.UID, "agent", HEADER, talk.prompt("Hello") + talk.answer())
+HEADER = transcript_lines.header()
+SEGMENT = SegmentRecord(
+    transcript_lines.UID,
+    transcript_lines.UID,
+    "agent",
+    HEADER,
+    transcript_lines.prompt("Hello") + transcript_lines.answer(),
+)
 SAID = [
     SEGMENT,
-    Label(talk.UID, talk.UID, records.TITLE, "Hello", 1, "m"),
-    Death(talk.UID, "root", ("beside",)),
-    Mask(talk.UID, "segment", ((3, b"\xff***"),)),
-    records.BlankRecord(talk.UID, "id", "parent"),
+    Label(transcript_lines.UID, transcript_lines.UID, records.TITLE, "Hello", 1, "m"),
+    Death(transcript_lines.UID, "root", ("beside",)),
+    Mask(transcript_lines.UID, "segment", ((3, b"\xff***"),)),
+    records.BlankRecord(transcript_lines.UID, "id", "parent"),
     records.LogEnd("m", 3),
 ]
 
@@ -74,12 +80,12 @@ def test_data_after_the_end_or_a_cut_frame_is_refused(monkeypatch: pytest.Monkey
     "data",
     [
         b"no entry\n",
-        talk.prompt("of another", session="another"),
-        talk.prompt("torn").rstrip(b"\n"),
+        transcript_lines.prompt("of another", session="another"),
+        transcript_lines.prompt("torn").rstrip(b"\n"),
     ],
 )
 def test_every_line_must_be_an_entry_of_the_session(data: bytes) -> None:
-    said = SegmentRecord(talk.UID, talk.UID, "agent", HEADER, data)
+    said = SegmentRecord(transcript_lines.UID, transcript_lines.UID, "agent", HEADER, data)
     with pytest.raises(InvalidRecord):
         records.decode(records.encode(said, "m"))
 

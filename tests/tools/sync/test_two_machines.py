@@ -17,7 +17,7 @@ from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import Reading
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.stored import chunk, store_session
 from tests.tools.sync.homes import AGENT, Home
 
@@ -399,7 +399,9 @@ def test_an_agent_is_never_asked_for_an_id_that_an_agent_of_another_machine_gave
     with closing(two.store.open_listed(row)) as reading:
         reading.search()
         assert reading.agents.is_none
-    note = file_format.encode_note(talk.time(0), talk.RUN, {"type": NoteType.HANDOVER, "to": "2"})
+    note = file_format.encode_note(
+        transcript_lines.time(0), transcript_lines.RUN, {"type": NoteType.HANDOVER, "to": "2"}
+    )
     there = Transcript(two.store.layout.transcript_path(AGENT, row.name))
     there.append(note)
     there.close()

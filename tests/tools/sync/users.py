@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from acp_proxy.tools.sync.interfaces import Move
 from acp_proxy.transcript.file_format import RECORDED, Header
-from tests.store import talk
+from tests.store import transcript_lines
 from tests.tools.sync.world import AGENT, MASKED, Faults, Machine, MemoryFile, MemoryPlace, answered, asked
 
 _WORD = re.compile(rb"w\d{4}")
@@ -67,7 +67,7 @@ class Users:
         if id in machine.sessions.found or any(name.partition("~")[0] == id for name in machine.sessions.found):
             id = f"{id}-{next(self._numbers)}"
         uid = self.random()
-        machine.sessions.found[id] = MemoryFile(Header(id, "/p", RECORDED, talk.time(0), uid=uid), b"")
+        machine.sessions.found[id] = MemoryFile(Header(id, "/p", RECORDED, transcript_lines.time(0), uid=uid), b"")
         self.prompt(machine, id)
         return id
 

@@ -14,7 +14,7 @@ from acp_proxy.tools.sync.rejoin import move
 from acp_proxy.tools.sync.rounds import forget, synchronize
 from acp_proxy.tools.sync.state_db import SyncState
 from acp_proxy.transcript.file_format import Header
-from tests.store import talk
+from tests.store import transcript_lines
 
 AGENT = "agent-0123456789abcdef"
 MASKED = b"*****"
@@ -314,8 +314,8 @@ def turn(word: str, secret: str, session: str) -> bytes:
 
 
 def asked(word: str, secret: str, session: str) -> bytes:
-    return talk.prompt(f"{word} {secret}", session=session, run=word)
+    return transcript_lines.prompt(f"{word} {secret}", session=session, run=word)
 
 
 def answered(word: str) -> bytes:
-    return talk.answer(run=word)
+    return transcript_lines.answer(run=word)

@@ -15,7 +15,7 @@ from acp_proxy.tools.web.conversation_parts import (
     name_calls,
 )
 from acp_proxy.views.conversation import Part, SpokenMessage, ToolCall, TurnBegin, TurnEnd
-from tests.stored import Both, chunk, store_session
+from tests.stored import WholeStore, chunk, store_session
 
 
 def begin(number: int) -> TurnBegin:
@@ -102,7 +102,7 @@ def test_it_is_read_from_a_turn_not_far_before_it(end: tuple[int, int], offset: 
 
 @pytest.fixture
 def conversation(tmp_path: Path) -> OpenConversation:
-    store = Both(tmp_path / "store")
+    store = WholeStore(tmp_path / "store")
     store_session(store, "s", ("Mend it", [chunk("done")]))
     reader = Sessions(store.root, make=False)
     [row] = reader.list_all()

@@ -16,7 +16,7 @@ from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.web import site
 from acp_proxy.tools.web.access import Access
 from acp_proxy.transcript import private_files
-from tests.stored import EPOCH, Both, chunk, store_session
+from tests.stored import EPOCH, WholeStore, chunk, store_session
 from tests.views.turns import EVIL
 
 TITLE = re.compile(r'<li[^>]*><a href="([^"]*)" dir="auto">(.*?)</a>')
@@ -46,7 +46,7 @@ class Browser:
 
 
 @pytest.fixture
-def browser(store: Both) -> Browser:
+def browser(store: WholeStore) -> Browser:
     return Browser(store.root)
 
 
@@ -69,7 +69,7 @@ def test_an_empty_store_has_an_empty_list(browser: Browser) -> None:
 
 
 def test_the_list_shows_every_session_once_even_if_all_have_one_time(
-    store: Both, browser: Browser, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(site, "_ROWS", 3)
     for number in range(11):
@@ -81,7 +81,7 @@ def test_the_list_shows_every_session_once_even_if_all_have_one_time(
     assert set(shown[:3]) == {"Title 8", "Title 9", "Title 10"}
 
 
-def test_the_list_can_be_narrowed_to_an_agent_and_a_directory(store: Both, browser: Browser) -> None:
+def test_the_list_can_be_narrowed_to_an_agent_and_a_directory(store: WholeStore, browser: Browser) -> None:
     store_session(store, "one", ("One", []), agent="a", cwd="/project & more")
     store_session(store, "two", ("Two", []), agent="b", cwd="/project & more")
     store_session(store, "three", ("Three", []), agent="b", cwd="/other")
@@ -94,7 +94,7 @@ def test_the_list_can_be_narrowed_to_an_agent_and_a_directory(store: Both, brows
 
 
 def test_deleted_sessions_are_not_there_and_archived_ones_have_a_list_of_their_own(
-    store: Both, browser: Browser
+    store: WholeStore, browser: Browser
 ) -> None:
     for name in ("one", "two", "three"):
         store_session(store, name, (name, []), agent=name)
@@ -117,7 +117,7 @@ def test_deleted_sessions_are_not_there_and_archived_ones_have_a_list_of_their_o
         assert "deleted" in browser.read(path, 404)
 
 
-def test_the_state_of_the_list_changes_with_any_session(store: Both, browser: Browser) -> None:
+def test_the_state_of_the_list_changes_with_any_session(store: WholeStore, browser: Browser) -> None:
     store_session(store, "one", ("One", []))
     before = browser.read("state")
     assert before == browser.read("state")
@@ -129,7 +129,7 @@ def test_the_state_of_the_list_changes_with_any_session(store: Both, browser: Br
     assert browser.read("state") not in (before, after)
 
 
-def test_a_conversation_is_shown_as_the_export_shows_it(store: Both, browser: Browser) -> None:
+def test_a_conversation_is_shown_as_the_export_shows_it(store: WholeStore, browser: Browser) -> None:
     home = os.path.expanduser("~")
     store_session(store, "s", ("Mend it", [chunk(f"I **read** {home}/x"), call(1)]), ("Thanks", [chunk("You")]))
     page = browser.read(browser.find_session("Mend it"))
@@ -141,7 +141,7 @@ def test_a_conversation_is_shown_as_the_export_shows_it(store: Both, browser: Br
     assert f"<code>acp-proxy show s {place}</code> · <code>acp-proxy continue s --with AGENT {place}</code>" in page
 
 
-def test_a_long_conversation_comes_in_parts_without_a_gap(store: Both, browser: Browser) -> None:
+def test_a_long_conversation_comes_in_parts_without_a_gap(store: WholeStore, browser: Browser) -> None:
     store_session(store, "s", ("Long", [call(number) for number in range(450)]), ("Next", [chunk("the end")]))
     place = browser.find_session("Long")
     pages = follow(browser, place)
@@ -158,7 +158,7 @@ def test_a_long_conversation_comes_in_parts_without_a_gap(store: Both, browser: 
         browser.read(f"{place}{path}", 404)
 
 
-def test_a_long_conversation_is_read_back_from_its_end(store: Both, browser: Browser) -> None:
+def test_a_long_conversation_is_read_back_from_its_end(store: WholeStore, browser: Browser) -> None:
     turns = [(f"Turn {number}", [call(number * 100 + each) for each in range(90)]) for number in range(6)]
     store_session(store, "s", ("Long", [call(1000 + number) for number in range(450)]), *turns)
     place = browser.find_session("Long")
@@ -172,7 +172,7 @@ def test_a_long_conversation_is_read_back_from_its_end(store: Both, browser: Bro
     assert len(pages) == 4
 
 
-def test_the_next_part_is_of_the_file_that_is_there_now(store: Both, browser: Browser) -> None:
+def test_the_next_part_is_of_the_file_that_is_there_now(store: WholeStore, browser: Browser) -> None:
     path = store_session(store, "s", ("Long", [call(number) for number in range(450)]))
     place = browser.find_session("Long")
     browser.read(place)
@@ -182,7 +182,7 @@ def test_the_next_part_is_of_the_file_that_is_there_now(store: Both, browser: Br
     assert "Masked 30" in browser.read(f"{place}?turn=1&piece=1")
 
 
-def test_contents_name_the_turns_and_lead_to_them(store: Both, browser: Browser) -> None:
+def test_contents_name_the_turns_and_lead_to_them(store: WholeStore, browser: Browser) -> None:
     store_session(store, "s", ("# One\n\nmore", [chunk("x")]), ("Two <b>", [chunk("y")]))
     place = browser.find_session("One")
     contents = browser.read(f"{place}/contents")
@@ -192,7 +192,7 @@ def test_contents_name_the_turns_and_lead_to_them(store: Both, browser: Browser)
     ]
 
 
-def test_the_changed_files_have_a_page(store: Both, browser: Browser) -> None:
+def test_the_changed_files_have_a_page(store: WholeStore, browser: Browser) -> None:
     diff = {"type": "diff", "path": "/project/a.py", "oldText": "old\n", "newText": "new\n"}
     edit = {**call(1), "kind": "edit", "content": [diff]}
     store_session(store, "one", ("Edit", [edit]), at=EPOCH)
@@ -201,7 +201,7 @@ def test_the_changed_files_have_a_page(store: Both, browser: Browser) -> None:
     assert "changed no file" in browser.read(f"{browser.find_session('Talk')}/files")
 
 
-def test_a_session_that_grows_has_another_size(store: Both, browser: Browser) -> None:
+def test_a_session_that_grows_has_another_size(store: WholeStore, browser: Browser) -> None:
     path = store_session(store, "s", ("Mend it", [chunk("x")]))
     place = browser.find_session("Mend it")
     page, before = browser.read(place), browser.client.get(f"{place}/state").json()
@@ -211,7 +211,7 @@ def test_a_session_that_grows_has_another_size(store: Both, browser: Browser) ->
     assert browser.client.get(f"{place}/state").json()["size"] > before["size"]
 
 
-def test_the_search_marks_the_words_and_leads_to_the_turn(store: Both, browser: Browser) -> None:
+def test_the_search_marks_the_words_and_leads_to_the_turn(store: WholeStore, browser: Browser) -> None:
     store_session(store, "s", ("Mend it", [chunk("a b")]), ("Now <i>login</i> & more", [chunk("y")]))
     page = browser.read("search?q=login")
     assert "&lt;i&gt;<mark>login</mark>&lt;/i&gt; &amp; more" in page
@@ -227,7 +227,7 @@ def test_the_search_marks_the_words_and_leads_to_the_turn(store: Both, browser: 
     assert browser.list_titles("search?q=%22mend+it%22") == ["Mend it"]
 
 
-def test_the_search_looks_into_one_part_of_the_turns(store: Both, browser: Browser) -> None:
+def test_the_search_looks_into_one_part_of_the_turns(store: WholeStore, browser: Browser) -> None:
     printed = {**call(1), "title": "Run make", "rawInput": {"command": "make"}, "rawOutput": {"stdout": "no rule <b>"}}
     store_session(store, "s", ("Mend it", [chunk("I ran it"), printed]))
     [row] = store.list_all()
@@ -248,7 +248,7 @@ def test_the_search_looks_into_one_part_of_the_turns(store: Both, browser: Brows
     assert browser.list_titles("search?q=mend&in=%22%3Cb%3E") == ["Mend it"]
 
 
-def test_more_results_are_a_click_away(store: Both, browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_results_are_a_click_away(store: WholeStore, browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site, "_HITS", 2)
     monkeypatch.setattr(site, "_MOST_HITS", 8)
     for number in range(9):
@@ -259,7 +259,7 @@ def test_more_results_are_a_click_away(store: Both, browser: Browser, monkeypatc
 
 
 def test_a_long_search_shows_what_it_has_and_goes_on(
-    store: Both, browser: Browser, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(site, "_SEARCH_SECONDS", 0)
     monkeypatch.setattr(site, "time", SimpleNamespace(monotonic=itertools.count().__next__))
@@ -273,7 +273,7 @@ def test_a_long_search_shows_what_it_has_and_goes_on(
 
 
 def test_a_store_that_keeps_nothing_is_searched_at_once(
-    store: Both, browser: Browser, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(site, "_SEARCH_SECONDS", 0)
     for number in range(120):
@@ -282,7 +282,7 @@ def test_a_store_that_keeps_nothing_is_searched_at_once(
     assert browser.list_titles('search?q="word 3"') == ["word 3"]
 
 
-def test_the_statistics_show_turns_by_month_agent_and_project(store: Both, browser: Browser) -> None:
+def test_the_statistics_show_turns_by_month_agent_and_project(store: WholeStore, browser: Browser) -> None:
     store_session(store, "one", ("One", []), ("Two", []), agent="mine", cwd="/project")
     page = browser.read("stats")
     for text in ("2023-11", "mine", "/project", "<svg", "Turns"):
@@ -317,7 +317,7 @@ def test_the_statistics_show_turns_by_month_agent_and_project(store: Both, brows
         "%ff%fe",
     ],
 )
-def test_only_what_the_index_has_is_found(store: Both, browser: Browser, path: str) -> None:
+def test_only_what_the_index_has_is_found(store: WholeStore, browser: Browser, path: str) -> None:
     store_session(store, "s", ("Mend it", [chunk("x")]), agent="one")
     store_session(store, "t", ("Other", [chunk("x")]), agent="two")
     rows = {row.session: row for row in store.list_all()}
@@ -334,7 +334,7 @@ def test_only_what_the_index_has_is_found(store: Both, browser: Browser, path: s
 @pytest.mark.parametrize(
     "query", ["before=%00", "before=%ff&skip=-1", "skip=99999999999999999999", "skip=x&cwd=%00", "agent=%27%22%3C"]
 )
-def test_odd_queries_give_a_page(store: Both, browser: Browser, query: str) -> None:
+def test_odd_queries_give_a_page(store: WholeStore, browser: Browser, query: str) -> None:
     store_session(store, "s", ("Mend it", [chunk("x")]))
     browser.read(f"?{query}")
     browser.read(f"state?{query}")
@@ -343,7 +343,7 @@ def test_odd_queries_give_a_page(store: Both, browser: Browser, query: str) -> N
 
 
 @pytest.mark.parametrize("evil", EVIL)
-def test_hostile_words_are_text_everywhere(store: Both, browser: Browser, evil: str) -> None:
+def test_hostile_words_are_text_everywhere(store: WholeStore, browser: Browser, evil: str) -> None:
     words = evil.replace("\ud800", "")
     store_session(store, "s", (f"{words} word", [chunk(f"{words} word")]), cwd=f"/{words}".replace("\x00", ""))
     [row] = store.list_all()
@@ -362,7 +362,7 @@ def test_hostile_words_are_text_everywhere(store: Both, browser: Browser, evil: 
 
 
 def test_a_store_that_cannot_be_read_is_explained(
-    store: Both, browser: Browser, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*given: object, **more: object) -> None:
         raise PermissionError(13, "Permission denied", "/secret/place")

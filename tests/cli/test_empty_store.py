@@ -9,15 +9,15 @@ from acp_proxy import shell_quote
 from acp_proxy.cli.app import SessionsGroup, app
 from acp_proxy.cli.common import choose_session, shorten_ids
 from acp_proxy.store.sessions import find_default_root
-from tests.cli.commands import printed, refused, titles, told
+from tests.cli.commands import parsed_json, printed, refused, titles
 from tests.cli.commands import run as answered
-from tests.stored import EPOCH, Both, store_session
+from tests.stored import EPOCH, WholeStore, store_session
 
 NONE_YET = (
     "No sessions are recorded yet. To set up your editor: acp-proxy setup. To take over older ones: acp-proxy adopt\n"
 )
 NO_SESSION = "acp-proxy: no session is recorded yet. To set up your editor: acp-proxy setup\n"
-WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
+ON_EMPTY_STORE: dict[tuple[str, ...], tuple[int, str, str]] = {
     ("sessions", "list"): (0, "", NONE_YET),
     ("sessions", "list", "--json"): (0, "[]\n", ""),
     ("sessions", "show", "last"): (1, "", NO_SESSION),
@@ -63,7 +63,7 @@ WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
 }
 """For each command on an empty store: its exit code, stdout and stderr."""
 
-commands = pytest.mark.parametrize("words", WITHOUT_ANY, ids=" ".join)
+commands = pytest.mark.parametrize("words", ON_EMPTY_STORE, ids=" ".join)
 
 
 def run(*words: str) -> Result:
@@ -73,7 +73,7 @@ def run(*words: str) -> Result:
 
 
 def test_every_command_on_sessions_is_tested_here() -> None:
-    assert {words[1] for words in WITHOUT_ANY if words[0] == "sessions"} == set(SessionsGroup.table) - {
+    assert {words[1] for words in ON_EMPTY_STORE if words[0] == "sessions"} == set(SessionsGroup.table) - {
         "import",
         "adopt",
         "blame",  # asks for a file first
@@ -88,11 +88,11 @@ def test_a_missing_default_store_is_like_an_empty_one_and_not_created(
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.chdir(tmp_path)
     result = run(*words)
-    assert (result.exit_code, result.stdout, result.stderr) == WITHOUT_ANY[words]
+    assert (result.exit_code, result.stdout, result.stderr) == ON_EMPTY_STORE[words]
     assert list(tmp_path.iterdir()) == []
     find_default_root().mkdir(parents=True)
     result = run(*words)
-    assert (result.exit_code, result.stdout, result.stderr) == WITHOUT_ANY[words]
+    assert (result.exit_code, result.stdout, result.stderr) == ON_EMPTY_STORE[words]
     assert list(find_default_root().iterdir()) == []
 
 
@@ -101,9 +101,9 @@ def test_an_empty_store_is_not_a_missing_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Both(tmp_path / "store")
+    WholeStore(tmp_path / "store")
     result = run(*words, "--store", str(tmp_path / "store"))
-    assert (result.exit_code, result.stdout, result.stderr) == WITHOUT_ANY[words]
+    assert (result.exit_code, result.stdout, result.stderr) == ON_EMPTY_STORE[words]
 
 
 @commands
@@ -145,18 +145,18 @@ def test_a_file_in_place_of_a_store_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def counted(tmp_path: Path) -> Both:
+def counted(tmp_path: Path) -> WholeStore:
     """Three sessions with the same id, as an agent with a counter makes them."""
-    store = Both(tmp_path / "store")
+    store = WholeStore(tmp_path / "store")
     for number, said in enumerate(("first", "second", "third")):
         store_session(store, "s0", (f"the {said} words", []), at=EPOCH + number)
     return store
 
 
-def test_sessions_of_one_id_have_names_in_the_list(counted: Both) -> None:
+def test_sessions_of_one_id_have_names_in_the_list(counted: WholeStore) -> None:
     shown = [line.split("\t")[:2] for line in printed(counted, "list").splitlines()]
     assert shown == [["s0", "the third words"], ["s0~2", "the second words"], ["s0~1", "the first words"]]
-    for row, (name, title) in zip(told(counted, "list"), shown, strict=True):
+    for row, (name, title) in zip(parsed_json(counted, "list"), shown, strict=True):
         assert row["sessionId"] == "s0"
         for each in (name, row["transcript"]):
             assert printed(counted, "show", each).startswith(f"{title}\n{name}  ")
@@ -167,7 +167,7 @@ def test_sessions_of_one_id_have_names_in_the_list(counted: Both) -> None:
     assert refused(counted, "show", "s0~3")[0] == 1
 
 
-def test_deleting_an_id_twice_in_one_command_deletes_one_session(counted: Both) -> None:
+def test_deleting_an_id_twice_in_one_command_deletes_one_session(counted: WholeStore) -> None:
     printed(counted, "delete", "s0", "--yes")
     assert refused(counted, "delete", "s0", "--yes")[0] == 1
     assert titles(counted) == ["the second words", "the first words"]
@@ -176,7 +176,7 @@ def test_deleting_an_id_twice_in_one_command_deletes_one_session(counted: Both) 
 
 
 def test_a_terminal_shows_short_ids_with_their_numbers(tmp_path: Path) -> None:
-    store = Both(tmp_path / "store")
+    store = WholeStore(tmp_path / "store")
     for session, at in (("0123456789-a", 0), ("0123456789-a", 1), ("9876543210-b", 2)):
         store_session(store, session, ("words", []), at=EPOCH + at)
     rows = store.list_all()
@@ -185,18 +185,18 @@ def test_a_terminal_shows_short_ids_with_their_numbers(tmp_path: Path) -> None:
 
 
 def test_import_creates_a_store(tmp_path: Path) -> None:
-    path = store_session(Both(tmp_path / "store"), "s", ("Mend it", []))
+    path = store_session(WholeStore(tmp_path / "store"), "s", ("Mend it", []))
     other = tmp_path / "new" / "store"
     assert run("sessions", "import", str(path), "--store", str(other)).exit_code == 0
-    assert [row.session for row in Both(other).list_all()] == ["s"]
+    assert [row.session for row in WholeStore(other).list_all()] == ["s"]
 
 
 # Titles.
 
 
 @pytest.fixture
-def entitled(tmp_path: Path) -> Both:
-    store = Both(tmp_path / "store")
+def entitled(tmp_path: Path) -> WholeStore:
+    store = WholeStore(tmp_path / "store")
     for number, title in enumerate(("Fix the login", "Fix the login page", "Größe ändern", "Mend s9", "fix")):
         store_session(store, f"s{number}", (title, []), at=EPOCH + number)
     return store
@@ -212,7 +212,7 @@ def entitled(tmp_path: Path) -> Both:
         ("s1", "s1"),
     ],
 )
-def test_a_session_is_named_by_its_title_or_a_part_of_it(entitled: Both, given: str, session: str) -> None:
+def test_a_session_is_named_by_its_title_or_a_part_of_it(entitled: WholeStore, given: str, session: str) -> None:
     assert choose_session(entitled, given, "").session == session
     assert f"\n{session}  " in printed(entitled, "show", given)
 
@@ -221,14 +221,14 @@ def test_a_session_is_named_by_its_title_or_a_part_of_it(entitled: Both, given: 
     ("given", "more"),
     [("", ""), ("0af3", ""), ("no such title", ". To search in them: acp-proxy search 'no such title'")],
 )
-def test_a_word_that_is_in_no_title_is_refused(entitled: Both, given: str, more: str) -> None:
+def test_a_word_that_is_in_no_title_is_refused(entitled: WholeStore, given: str, more: str) -> None:
     assert refused(entitled, "show", given) == (
         1,
         f"acp-proxy: no session matches {given!r}. To see all sessions: acp-proxy list{more}\n",
     )
 
 
-def test_several_titles_are_listed(entitled: Both) -> None:
+def test_several_titles_are_listed(entitled: WholeStore) -> None:
     status, said = refused(entitled, "show", "the LOGIN")
     assert (status, said.splitlines()) == (
         1,
@@ -242,13 +242,13 @@ def test_several_titles_are_listed(entitled: Both) -> None:
 
 
 def test_the_same_title_of_sessions_with_one_id_is_no_name(tmp_path: Path) -> None:
-    store = Both(tmp_path / "store")
+    store = WholeStore(tmp_path / "store")
     for number in range(2):
         store_session(store, "s0", ("Mend it", []), at=EPOCH + number)
     assert "\n  s0~1  agent  Mend it\n" in refused(store, "show", "Mend it")[1]
 
 
-def test_yes_needs_more_than_a_part_of_a_title(entitled: Both) -> None:
+def test_yes_needs_more_than_a_part_of_a_title(entitled: WholeStore) -> None:
     for words in (("delete", "page", "--yes"), ("redact", "page", "--yes")):
         status, said = refused(entitled, *words)
         assert (status, "\n  s1  agent  Fix the login page\n" in said) == (1, True)
@@ -257,20 +257,20 @@ def test_yes_needs_more_than_a_part_of_a_title(entitled: Both) -> None:
     assert titles(entitled) == ["fix", "Mend s9", "Größe ändern"]
 
 
-def test_the_id_of_a_deleted_session_is_no_part_of_a_title(entitled: Both) -> None:
+def test_the_id_of_a_deleted_session_is_no_part_of_a_title(entitled: WholeStore) -> None:
     store_session(entitled, "s9", ("words", []))
     assert choose_session(entitled, "s9", "").session == "s9"
     printed(entitled, "delete", "s9", "--yes")
     assert refused(entitled, "show", "s9")[0] == 1
 
 
-def test_a_deleted_session_is_restored_by_its_title(entitled: Both) -> None:
+def test_a_deleted_session_is_restored_by_its_title(entitled: WholeStore) -> None:
     printed(entitled, "delete", "s1", "--soft", "--yes")
     printed(entitled, "restore", "LOGIN")
     assert "Fix the login page" in titles(entitled)
 
 
-def test_a_file_in_place_of_a_session_is_answered_with_what_reads_files(entitled: Both, tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_session_is_answered_with_what_reads_files(entitled: WholeStore, tmp_path: Path) -> None:
     file = tmp_path / "my session.jsonl"
     file.write_text("{}")
     result = CliRunner().invoke(app, ["sessions", "show", str(file), "--store", str(entitled.root)])

@@ -4,20 +4,20 @@ import json
 from pathlib import Path
 
 from acp_proxy.transcript.appender import Transcript
-from tests.store import talk
-from torture.talk import Turn, asked, is_told, told_by_turn, written
+from tests.store import transcript_lines
+from torture.turns import Turn, asked, is_told, told_by_turn, written
 
 ONE, OTHER = asked(1, 1), asked(1, 11)
 
 
-def line(text: str, session: str = talk.SESSION, kind: str = "agent_message_chunk") -> bytes:
+def line(text: str, session: str = transcript_lines.SESSION, kind: str = "agent_message_chunk") -> bytes:
     update = {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
     message = {"method": "session/update", "params": {"sessionId": session, "update": update}}
     return json.dumps(message, ensure_ascii=False).encode() + b"\n"
 
 
 def test_a_turn_takes_only_its_own_updates() -> None:
-    turn = Turn(talk.SESSION, ONE)
+    turn = Turn(transcript_lines.SESSION, ONE)
     mine = [line(f"{ONE} 0. "), line(f"{ONE} 1. ")]
     others = [line(f"{OTHER} 0. "), line(ONE, "another session"), line(ONE, kind="session_info_update"), b"{}\n"]
     assert turn.take([mine[0], *others, mine[1]]) == 2
@@ -26,8 +26,13 @@ def test_a_turn_takes_only_its_own_updates() -> None:
 
 def test_entries_are_assigned_to_turns_and_damage_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
-    transcript = Transcript(path, talk.header())
-    transcript.append(talk.prompt(ONE) + talk.said(f"{ONE} 0. ") + talk.prompt(OTHER) + talk.said(f"{OTHER} 0. "))
+    transcript = Transcript(path, transcript_lines.header())
+    transcript.append(
+        transcript_lines.prompt(ONE)
+        + transcript_lines.said(f"{ONE} 0. ")
+        + transcript_lines.prompt(OTHER)
+        + transcript_lines.said(f"{OTHER} 0. ")
+    )
     transcript.append(b'{"torn\n')
     transcript.close()
     found = written(path)
@@ -36,7 +41,7 @@ def test_entries_are_assigned_to_turns_and_damage_is_counted(tmp_path: Path) -> 
 
 
 def test_a_replay_must_contain_every_received_message() -> None:
-    turn = Turn(talk.SESSION, ONE)
+    turn = Turn(transcript_lines.SESSION, ONE)
     turn.take([line(f"{ONE} 0. "), line(f"{ONE} 1. ")])
 
     def is_enough(text: str) -> bool:

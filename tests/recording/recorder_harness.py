@@ -21,7 +21,7 @@ NAME = "some-agent"
 MOST_OPEN_FILES = 64
 
 
-class Notes:
+class RecorderHarness:
     """A recorder over a real store, and its warnings."""
 
     def __init__(self, store: Store, *, fsync: str = "turn", mask: Callable[[bytes], bytes] | None = None) -> None:
