@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer
@@ -208,6 +208,12 @@ DOINGS = st.sampled_from(
 
 
 @given(st.booleans(), st.lists(st.tuples(DOINGS, st.integers(0, 5)), max_size=30))
+@example(False, [("load", 0), ("load", 0), ("say", 0), ("restore", 0), ("say", 0), ("prompt", 0)])
+@example(False, [("load", 0), ("load", 0), ("say", 0), ("restore", 0), ("say", 0), ("refuse", 0)])
+@example(
+    False,
+    [("load", 0), ("load", 0), ("prompt", 0), ("restore", 1), ("stop", 0), ("restore", 0), ("say", 0)],
+)
 def test_nothing_is_lost_doubled_or_crossed_while_sessions_are_loaded(
     opened: bool, doings: list[tuple[str, int]]
 ) -> None:

@@ -95,11 +95,9 @@ class LoadMachine:
                 return [ReserveOutput(load.request.id)]
             case Action.BEGIN_PASSING:
                 load.decision = choose_replay(None, already_sent=True)
-                lines = load.uncompared.lines if load.plan.shows_replay else []
-                return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
+                return self._send_behind_earlier(load, load.uncompared.lines if load.plan.shows_replay else [])
             case Action.SEND_UNCOMPARED:
-                lines = [line for line, _ in load.uncompared.drain()]
-                return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
+                return self._send_behind_earlier(load, [line for line, _ in load.uncompared.drain()])
             case Action.DROP_UNCOMPARED:
                 load.uncompared.drain()
                 return []
@@ -498,7 +496,9 @@ class LoadMachine:
                 self.waiting_lines.remember(load, line, late=self.open_loads.follows(load))
                 return []
             case LoadState.QUEUED | LoadState.REPLAYING | LoadState.STOPPING:
-                load.behind_response.add(line, update)
+                # Behind the last load that holds lines, as all of the session: loads may be answered in another order.
+                holder = self.waiting_lines.find_holder(load.session) or load
+                holder.behind_response.add(line, update)
                 return []
             case LoadState.ANSWERED | LoadState.TURN:
                 return self.answered_loads.handle_update(load, line, update)
@@ -538,14 +538,15 @@ class LoadMachine:
         return [*self.answered_loads.send_late(session), Forward(Peer.CLIENT, line)]
 
     def send_request(self, session: str | None, line: bytes) -> list[Effect]:
-        """A request from the agent. If the agent has not answered the load, it passes at once, after what waited: the
-        agent may need the client's answer to give its own. Nothing comes before it if the client gets no replay."""
+        """A request from the agent. If the agent has not answered the load, it passes at once, after what waited and
+        after a replay under way: the agent may need the client's answer to give its own. Nothing else comes before it
+        if the client gets no replay."""
         load = self.waiting_lines.find_holder(session)
         if load is None or load.state is not LoadState.ASKED:
             return self.send(session, line)
         is_shown = load.uncompared and load.plan.shows_replay
         waited = self._move(load, LoadEvent.FLOODED) if is_shown else self._send_all_waiting(load)
-        return [*waited, Forward(Peer.CLIENT, line)]
+        return [*waited, *self._send_behind_earlier(load, [line])]
 
     def _send_behind(self, load: Load, line: bytes) -> list[Effect]:
         """Send an update, or hold it behind the answer to another load of its session."""
@@ -562,6 +563,15 @@ class LoadMachine:
     def _send_waiting(self, load: Load) -> list[Effect]:
         """Send what a load held, or let it wait behind an earlier request for the session."""
         return [] if self.waiting_lines.move_behind_earlier(load) else self._send_all_waiting(load)
+
+    def _send_behind_earlier(self, load: Load, lines: list[bytes]) -> list[Effect]:
+        """Send lines of a load, or let them wait for an earlier request of the session whose replay is not over."""
+        holder = self.waiting_lines.find_earlier_holder(load)
+        if holder is None or holder.awaits_agent:
+            return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
+        for line in lines:
+            holder.behind_response.add(line, None)
+        return []
 
     def _send_all_waiting(self, load: Load) -> list[Effect]:
         """Send the lines that waited for this load's answer, and for earlier ones of its session."""

@@ -35,11 +35,15 @@ class WaitingLines:
     def move_behind_earlier(self, load: Load) -> bool:
         """Let what waits for a load wait for an earlier one of its session that holds lines; returns whether there is
         one."""
-        holding = [other for other in self._open_loads.before(load) if other.holds_lines]
-        if holding:
+        holder = self.find_earlier_holder(load)
+        if holder is not None:
             for line, update in load.before_response.drain() + load.behind_response.drain():
-                holding[-1].behind_response.add(line, update)
-        return bool(holding)
+                holder.behind_response.add(line, update)
+        return holder is not None
+
+    def find_earlier_holder(self, load: Load) -> Load | None:
+        """The last load of its session before this one that holds lines."""
+        return next((other for other in reversed(self._open_loads.before(load)) if other.holds_lines), None)
 
     def take(self, load: Load) -> list[tuple[bytes, object]]:
         """Remove and return what waits for this load's answer, and for earlier ones of its session."""
