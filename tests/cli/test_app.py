@@ -116,7 +116,18 @@ def test_help_names_no_types_of_the_programming_language(words: list[str]) -> No
 
 
 @pytest.mark.parametrize(
-    "words", [["no-such-command"], ["help", "no-such-command"], ["--no-such-option"], ["doctor", "--no-such-option"]]
+    "words",
+    [
+        ["no-such-command"],
+        ["help", "no-such-command"],
+        ["--no-such-option"],
+        ["doctor", "--no-such-option"],
+        ["sessions", "list", "--no-such-option"],
+        ["sessions", "show"],
+        ["sessions", "delete"],
+        ["sessions", "no-such-command"],
+        ["sessions", "stats", "extra"],
+    ],
 )
 def test_wrong_usage_exits_with_2(words: list[str]) -> None:
     result = CliRunner().invoke(app, words)

@@ -25,7 +25,7 @@ from acp_proxy.tools.search.fts_table import Excerpt
 from acp_proxy.tools.search.search import Hit
 from acp_proxy.views import session_lines
 from tests import forked
-from tests.cli.test_sessions import NEVER_PRINTED, STEERING
+from tests.cli.test_control_characters import NEVER_PRINTED, STEERING
 from tests.posix import pty
 from tests.stored import EPOCH, WholeStore, chunk, store_session
 from tests.tools.changes.calls import begun, edited, ended

@@ -1,0 +1,109 @@
+"""No output of a command on sessions can control the terminal."""
+
+import re
+from typing import Any
+
+import pytest
+
+from acp_proxy.store.store import Store
+from tests.cli.commands import printed, run
+from tests.cli.terminal import on_terminal
+from tests.stored import EPOCH, chunk, store_session
+
+ESC, BEL, CSI, RIGHT_TO_LEFT = "\x1b", "\x07", "\u009b", "\u202e"
+STEERING = f"{ESC}[2J{BEL}{CSI}31m{RIGHT_TO_LEFT}\r\x00\u2066\u200b\u2028\u061c\x9d\x85\x7f"
+NEVER_PRINTED = set(STEERING) - set("[2J31m")
+COLOUR = re.compile("\x1b\\[[0-9;]*m")
+
+
+def spoiled(store: Store) -> None:
+    """A session with control sequences in every text that is shown."""
+    words = f"Mend{STEERING}it"
+    updates: list[dict[str, Any]] = [
+        chunk(words),
+        chunk(words, "agent_thought_chunk"),
+        {"sessionUpdate": "plan", "entries": [{"content": words, "status": words}]},
+        {"sessionUpdate": "tool_call", "toolCallId": words, "title": words, "status": words},
+        {"sessionUpdate": "agent_message_chunk", "content": {"type": words}},
+        {"sessionUpdate": "agent_message_chunk", "content": {"type": "resource_link", "name": words, "uri": words}},
+        {"sessionUpdate": "session_info_update", "title": words},
+    ]
+    for number in range(2):
+        store_session(
+            store,
+            f"id{number}{STEERING}",
+            (words, updates),
+            agent=words,
+            cwd=f"/{words}",
+            at=EPOCH + number,
+            error={"code": 1, "message": words},
+            notes=[{"type": "gap", "reason": words}, {"type": "failed", "message": words}],
+        )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list",),
+        ("list", "--json"),
+        ("show", "last"),
+        ("show", "last", "--json"),
+        ("show", "id"),
+        ("show", f"nobody{STEERING}"),
+        ("delete", "last", "--yes"),
+        ("delete", "last", "--soft", "--yes"),
+        ("delete", "id"),
+        ("rename", "last", "--clear"),
+        ("rename", "last", f"Mend{STEERING}it"),
+        ("restore", f"nobody{STEERING}"),
+        ("prune", "--keep", "0", "--dry-run"),
+        ("prune", "--keep", "0", "--dry-run", "--json"),
+        ("prune", "--keep", "0", "--yes"),
+        ("stats",),
+        ("stats", "--json"),
+    ],
+)
+def test_control_sequences_are_not_printed(store: Store, words: tuple[str, ...]) -> None:
+    spoiled(store)
+    result = run(store, *words)
+    text = result.stdout + result.stderr
+    assert text
+    assert not NEVER_PRINTED & set(text)
+    assert "Mend" in text or words[0] == "stats" or "--yes" in words or result.exit_code == 1
+
+
+def test_control_sequences_of_deleted_sessions_are_not_printed(store: Store) -> None:
+    spoiled(store)
+    printed(store, "rename", "last", f"Mend{STEERING}it")
+    assert "Mend" in printed(store, "delete", "last", "--soft", "--yes")
+    listed, told = printed(store, "restore"), printed(store, "restore", "--json")
+    asked = run(store, "delete", "id1", "--permanent", answer="n\n")
+    restored = run(store, "restore", "last").stderr
+    for text in (listed, told, asked.stderr, restored):
+        assert "Mend" in text
+        assert not NEVER_PRINTED & set(text)
+
+
+def test_removed_characters_leave_a_visible_mark(store: Store) -> None:
+    spoiled(store)
+    assert "\ufffd[2J\ufffd\ufffd31m\ufffd" in printed(store, "show", "last")
+
+
+@pytest.mark.parametrize("term", ["dumb", "xterm-256color"])
+@pytest.mark.parametrize("columns", [40, 200])
+@pytest.mark.parametrize("words", [("list",), ("show", "last"), ("delete", "last", "--yes"), ("show", "id")])
+def test_control_sequences_are_not_printed_to_a_real_terminal(
+    store: Store, words: tuple[str, ...], columns: int, term: str
+) -> None:
+    spoiled(store)
+    text = on_terminal(
+        "sessions",
+        *words,
+        "--store",
+        str(store.root),
+        columns=columns,
+        status=1 if words == ("show", "id") else 0,
+        settings={"TERM": term},
+    )
+    assert "Mend" in text or "matches several sessions" in text
+    assert not NEVER_PRINTED & set(text if term == "dumb" else COLOUR.sub("", text))

@@ -1,0 +1,87 @@
+"""Each limit that docs/reliability.md names is the one in the code."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.config.options import OPTIONS
+from acp_proxy.proxy import aliases, handovers, known_sessions, open_requests, terminal_notes
+from acp_proxy.proxy.load import open_loads, waiting_lines
+from acp_proxy.recording import recorded_sessions, recorder, writer_jobs
+from acp_proxy.replay import replayer
+from acp_proxy.run import agent_process, output, pump, serve, worker
+from acp_proxy.transcript import summary
+
+DOCS = Path(__file__).parent.parent / "docs"
+IN_WORDS = {0.75: "three quarters of a", 1: "a", 10: "ten", 15: "fifteen"}
+
+
+def size(count: int) -> str:
+    """Bytes as the docs write them."""
+    unit, name = (1024 * 1024, "MiB") if count >= 1024 * 1024 else (1024, "KiB")
+    assert count % unit == 0
+    return f"{count // unit} {name}"
+
+
+def seconds(count: float) -> str:
+    """A time as the docs write it in a sentence."""
+    return f"{IN_WORDS[count]} second" + "s" * (count > 1)
+
+
+LIMITS = {
+    "open requests": size(open_requests.OPEN_LIMIT),
+    "sessions of this process": size(known_sessions.KNOWN_LIMIT),
+    "transcripts of sessions that were not opened or prompted": f"{known_sessions.UNOPENED_LIMIT:,} a process",
+    "a turn that a load folds": size(replayer.FOLDED),
+    "loads at once": f"{open_loads.AT_ONCE:,}",
+    "waiting for loads": f"{size(waiting_lines.HELD_LIMIT)} each, {size(waiting_lines.ALL_HELD_LIMIT)} in all",
+    "lists and deletes waiting for the store": f"{worker.QUESTIONS:,}",
+    "answers that an editor does not read": size(output.POSTED),
+    "handovers": f"{handovers.AT_MOST:,} a process",
+    "ids that replace others": size(aliases.LIMIT),
+    "terminal output of running turns": size(terminal_notes.SHOWN_LIMIT),
+    "a line": size(pump.LINE_LIMIT),
+    "a session's `_meta` in lists": size(summary._META_LIMIT),
+}
+"""The first two columns of the table, without what is said in round numbers ("about ...")."""
+
+SENTENCES = [
+    ("reliability.md", f"{recorder.GATHER_SECONDS * 1000:g} ms, at most {size(recorder.GATHERED_BYTES)}"),
+    ("reliability.md", f"While the store hangs, up to {size(recorder.WAITING_BYTES)} wait in memory"),
+    ("reliability.md", f"at most {seconds(writer_jobs.PATIENCE_SECONDS)} for a slow store and"),
+    ("reliability.md", f"and {seconds(writer_jobs.STALL_SECONDS)} for a hanging one"),
+    ("reliability.md", f"A delete that itself hangs gets an error after {seconds(worker.ANSWER_SECONDS)}"),
+    ("reliability.md", f"less than a second, and a start by {IN_WORDS[serve._OPENING_SECONDS]};"),
+    ("reliability.md", f"Recording is retried after {seconds(recorded_sessions._RETRY_SECONDS)}"),
+    ("reliability.md", f"The answer to a fork waits for its copy, at most {seconds(writer_jobs.PATIENCE_SECONDS)}"),
+    ("reliability.md", f"`--grace` ({OPTIONS['grace'].default} s) SIGTERM"),
+    ("reliability.md", f"{agent_process.TERM_SECONDS:g} s later SIGKILL"),
+    ("reliability.md", f"After {size(pump.LINE_LIMIT)} of a message"),
+    ("architecture.md", f"{writer_jobs.STALL_SECONDS:g} s, or {writer_jobs.PATIENCE_SECONDS:g} s if it moves"),
+    ("architecture.md", f"{worker.ANSWER_SECONDS:g} s, then the editor gets an error"),
+    ("architecture.md", f"each direction waits once for {writer_jobs.STALL_SECONDS:g} s"),
+    ("architecture.md", f"nothing up to {size(recorder.WAITING_BYTES)}, which wait in"),
+    ("architecture.md", f"if it does not answer in {seconds(serve._OPENING_SECONDS)}"),
+]
+
+
+def read(page: str) -> str:
+    """The page as one line."""
+    return " ".join((DOCS / page).read_text(encoding="utf-8").split())
+
+
+def test_the_table_of_limits_is_that_of_the_code() -> None:
+    text = (DOCS / "reliability.md").read_text(encoding="utf-8")
+    table = text.partition("|what|limit|beyond it|\n|-|-|-|\n")[2].partition("\n\n")[0]
+    rows = dict(line.strip("|").split("|")[:2] for line in table.splitlines())
+    assert {what: re.sub(r" \(about .*\)", "", limit) for what, limit in rows.items()} == LIMITS
+
+
+@pytest.mark.parametrize(("page", "words"), SENTENCES)
+def test_a_sentence_names_the_limit_of_the_code(page: str, words: str) -> None:
+    assert words in read(page)
+
+
+def test_a_hanging_store_delays_a_direction_by_less_than_a_second() -> None:
+    assert writer_jobs.STALL_SECONDS < 1
