@@ -27,13 +27,16 @@ def when_imported() -> None:
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
-    """Where to import a command's function, or a group's app, from. ``brief``: what it does, for the list of all
-    commands, which imports none. ``in_front``: an agent's command follows it."""
+    """Where to import a command's function, or a group's app, from: an ``attribute`` of a ``module``.
+
+    ``brief``: what it does, for the list of all commands, which imports none. ``takes_agent_command``: an agent's
+    command follows it.
+    """
 
     module: str
-    name: str
+    attribute: str
     brief: str = ""
-    in_front: bool = False
+    takes_agent_command: bool = False
 
 
 @contextmanager
@@ -112,12 +115,12 @@ class _Commands(Mapping[str, TyperCommand | TyperGroup]):
 
 
 def _load(name: str, place: LazyCommand) -> TyperCommand | TyperGroup:
-    found = getattr(import_module(place.module), place.name)
+    found = getattr(import_module(place.module), place.attribute)
     when_imported()
     if isinstance(found, typer.Typer):
         return get_group(found)
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
-    if place.in_front:
+    if place.takes_agent_command:
         from acp_proxy.cli.run_help import CommandInFront
 
         settings = {"allow_interspersed_args": False, "ignore_unknown_options": False}
@@ -132,8 +135,8 @@ def _load(name: str, place: LazyCommand) -> TyperCommand | TyperGroup:
 # --- All commands, by what a user wants to do.
 
 
-def _command(module: str, name: str, brief: str, *, in_front: bool = False) -> LazyCommand:
-    return LazyCommand(f"acp_proxy.{module}", name, brief, in_front)
+def _command(module: str, attribute: str, brief: str, *, takes_agent_command: bool = False) -> LazyCommand:
+    return LazyCommand(f"acp_proxy.{module}", attribute, brief, takes_agent_command)
 
 
 OF_SESSIONS: Mapping[str, Mapping[str, LazyCommand]] = {
@@ -164,7 +167,7 @@ OF_SESSIONS: Mapping[str, Mapping[str, LazyCommand]] = {
         "export": _command("tools.export.command", "export", "as HTML, Markdown, JSON"),
         "import": _command("tools.export.import_command", "import_sessions", "an exported session"),
         "continue": _command("tools.continue_session.command", "continue_session", "with another agent"),
-        "adopt": _command("tools.adopt.command", "adopt", "an agent's old sessions", in_front=True),
+        "adopt": _command("tools.adopt.command", "adopt", "an agent's old sessions", takes_agent_command=True),
     },
 }
 """The commands on recorded sessions."""
@@ -183,14 +186,14 @@ GROUPS: Mapping[str, Mapping[str, LazyCommand]] = {
     },
     "Set up": {
         "setup": _command("tools.setup.command", "setup", "your editors"),
-        "run": _command("cli.run_help", "run", "in front of an agent", in_front=True),
-        "editor": _command("tools.editors.command", "editor", "print what to paste", in_front=True),
-        "doctor": _command("tools.doctor.command", "doctor", "check the setup", in_front=True),
+        "run": _command("cli.run_help", "run", "in front of an agent", takes_agent_command=True),
+        "editor": _command("tools.editors.command", "editor", "print what to paste", takes_agent_command=True),
+        "doctor": _command("tools.doctor.command", "doctor", "check the setup", takes_agent_command=True),
         "config": _command("cli.config", "config", "options in force"),
         "demo": _command("tools.demo.command", "demo", "see it in a minute"),
     },
     "For developers": {
-        "chain": _command("tools.chain.command", "chain", "in a chain of proxies", in_front=True),
+        "chain": _command("tools.chain.command", "chain", "in a chain of proxies", takes_agent_command=True),
         "mcp": _command("tools.recall.command", "mcp", "recall as an MCP server"),
         "mock-agent": _command("tools.mock_agent.command", "mock_agent", "plays recordings"),
     },

@@ -72,7 +72,7 @@ _KEYS: dict[str, Callable[[ListedSession], Any]] = {
     "title": lambda row: (row.title or "").casefold(),
     "agent": lambda row: row.agent,
     "directory": lambda row: row.cwd or "",
-    "turns": lambda row: -row.prompts,
+    "turns": lambda row: -row.prompt_count,
     "size": lambda row: -row.size,
 }
 """By the value of ``--sort``: what to sort by. Sessions with an equal key stay newest first."""

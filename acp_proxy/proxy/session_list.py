@@ -18,9 +18,9 @@ codex-acp 2.6."""
 class ListRow(Protocol):
     """What an answer needs to know about a stored session.
 
-    ``updated``: the time of its last change, as text. ``prompts``, ``replies``: how many. ``failed``: a turn failed.
-    ``directories``: additional ones. ``meta``: the agent's own ``_meta`` of the session. ``is_archived``: here.
-    ``machine``: the name of the one where it was begun; empty: here.
+    ``updated``: the time of its last change, as text. ``has_failed``: a turn failed. ``directories``:
+    additional ones. ``meta``: the agent's own ``_meta`` of the session. ``is_archived``: here. ``machine``: the name of
+    the one where it was begun; empty: here.
     """
 
     @property
@@ -32,11 +32,11 @@ class ListRow(Protocol):
     @property
     def updated(self) -> str: ...
     @property
-    def prompts(self) -> int: ...
+    def prompt_count(self) -> int: ...
     @property
-    def replies(self) -> int: ...
+    def reply_count(self) -> int: ...
     @property
-    def failed(self) -> bool: ...
+    def has_failed(self) -> bool: ...
     @property
     def directories(self) -> list[str]: ...
     @property
@@ -85,7 +85,7 @@ def session_info(
     if archived:
         info["archived"] = row.is_archived
     ours = {"acp-proxy": {"machine": row.machine}} if row.machine else {}
-    meta = {"messageCount": row.prompts + row.replies, "hasErrors": row.failed} | ours | row.meta
+    meta = {"messageCount": row.prompt_count + row.reply_count, "hasErrors": row.has_failed} | ours | row.meta
     info["_meta"] = _marked(meta, INDEX_MARK[1:], row.is_archived) if of_index else meta
     return info
 

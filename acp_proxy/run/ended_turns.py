@@ -63,7 +63,7 @@ class EndedTurns:
         self._sync()
         for ended in _take_all(self._unindexed):
             with contextlib.suppress(OSError, Unreadable, ImportError):  # then the next list does it: the mark stays
-                self._recorder.store.update_index(*ended)
+                self._recorder.store.index_session(*ended)
 
     def exchange(self) -> None:
         """Exchange sessions with other machines, in a process of its own, if the user has set up sync."""

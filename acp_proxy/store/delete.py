@@ -44,13 +44,13 @@ _DAY_SECONDS = 24 * 60 * 60.0
 
 
 def delete(
-    layout: Layout, agent: str, session: str, *, soft: bool, is_unused: bool = False, is_here: bool = False
+    layout: Layout, agent: str, session: str, *, soft: bool, is_unused: bool = False, only_on_this_machine: bool = False
 ) -> None:
     """Delete a session; it stays known as deleted. ``soft``: its transcript can be restored, for the layout's
     ``bin_days``. Raises OSError.
 
-    ``is_unused``: the caller holds ``lock_unused``, so no other process has the transcript open. ``is_here``: other
-    machines with the same history keep it.
+    ``is_unused``: the caller holds ``lock_unused``, so no other process has the transcript open.
+    ``only_on_this_machine``: other machines with the same history keep it.
     """
     name = file_name(session)
     layout.make_folder(layout.transcript_path(agent, name).parent)
@@ -58,7 +58,7 @@ def delete(
         layout.mark(agent, name)
     with lock_journal(layout, agent, deletes=True) as its_journal:
         at, uid = journal.stamp_now(), _read_uid(layout.transcript_path(agent, name))
-        more = journal.encode_about(uid, is_here=is_here)
+        more = journal.encode_about(uid, only_on_this_machine=only_on_this_machine)
         if not soft:
             _append_deleted(layout, agent, session, at, more, is_unused=is_unused)
         elif session not in its_journal.read_deleted():  # else its soft-deleted transcript stays as it is
@@ -172,34 +172,42 @@ def delete_transcript(
     *,
     soft: bool,
     is_unused: bool = False,
-    is_here: bool = False,
+    only_on_this_machine: bool = False,
 ) -> None:
     """Delete one transcript. If its id belongs to a newer session now, that one is left alone. Raises OSError.
 
-    ``soft``, ``is_unused``, ``is_here``: as for ``delete``.
+    ``soft``, ``is_unused``, ``only_on_this_machine``: as for ``delete``.
     """
     if name == file_name(session):
-        delete(layout, agent, session, soft=soft, is_unused=is_unused, is_here=is_here)
+        delete(layout, agent, session, soft=soft, is_unused=is_unused, only_on_this_machine=only_on_this_machine)
     else:
-        _delete_set_aside(layout, agent, session, name, soft=soft, is_here=is_here)
+        _delete_set_aside(layout, agent, session, name, soft=soft, only_on_this_machine=only_on_this_machine)
 
 
-def _delete_set_aside(layout: Layout, agent: str, session: str, name: str, *, soft: bool, is_here: bool) -> None:
+def _delete_set_aside(
+    layout: Layout, agent: str, session: str, name: str, *, soft: bool, only_on_this_machine: bool
+) -> None:
     layout.mark(agent, name)
     with lock_journal(layout, agent, deletes=True):
         at = journal.stamp_now()
         to, until = (
             (_choose_soft_deleted_name(layout, agent, name, at), _encode_until(layout, at)) if soft else ("", {})
         )
-        _move(layout, agent, Event(journal.TITLED, session, name, to=to, is_here=is_here), until)
+        _move(
+            layout, agent, Event(journal.TITLED, session, name, to=to, only_on_this_machine=only_on_this_machine), until
+        )
 
 
 def delete_permanently(
-    layout: Layout, agent: str, session: str, soft_deleted_name: str, *, is_here: bool = False
+    layout: Layout, agent: str, session: str, soft_deleted_name: str, *, only_on_this_machine: bool = False
 ) -> None:
-    """Delete a soft-deleted transcript permanently. ``is_here``: as for ``delete``. Raises OSError."""
+    """Delete a soft-deleted transcript permanently. ``only_on_this_machine``: as for ``delete``. Raises OSError."""
     with lock_journal(layout, agent, deletes=True):
-        _move(layout, agent, Event(journal.TITLED, session, soft_deleted_name, to="", is_here=is_here))
+        _move(
+            layout,
+            agent,
+            Event(journal.TITLED, session, soft_deleted_name, to="", only_on_this_machine=only_on_this_machine),
+        )
 
 
 def _encode_until(layout: Layout, at: str) -> dict[str, str]:
@@ -237,7 +245,7 @@ def remove_expired(layout: Layout) -> int:
                 with lock_unused(path) as is_unused:
                     if is_unused:
                         # Other machines do so at their own time: one that restores it first has it.
-                        delete_permanently(layout, agent, session, soft_deleted_name, is_here=True)
+                        delete_permanently(layout, agent, session, soft_deleted_name, only_on_this_machine=True)
                         count += 1
     return count
 
@@ -278,7 +286,9 @@ def _move(layout: Layout, agent: str, event: Event, more: Mapping[str, str] = Ma
     On a full disk, it is removed without an event. ``more``: other members of the event.
     """
     title: dict[str, str | bool | None] = {"title": None} if event.kind == journal.TITLED else {}
-    title |= journal.encode_about(_read_uid(layout.either_path(agent, event.name)), is_here=event.is_here)
+    title |= journal.encode_about(
+        _read_uid(layout.either_path(agent, event.name)), only_on_this_machine=event.only_on_this_machine
+    )
     with nullcontext() if event.to else _ignore_full_disk():
         layout.get_journal(agent).append(
             event.kind, event.session, journal.stamp_now(), transcript=event.transcript, **title, to=event.to, **more

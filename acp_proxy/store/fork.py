@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from acp_proxy.errors import NewerFormat
 from acp_proxy.store import layout as store_layout
 from acp_proxy.store.layout import Layout
-from acp_proxy.store.old_forks import finish
+from acp_proxy.store.old_forks import finish_old_fork
 from acp_proxy.transcript import file_format, file_names, private_files
 from acp_proxy.transcript.drop_rewound import find_fork_end
 from acp_proxy.transcript.file_format import Header, NoteType
@@ -45,7 +45,7 @@ def create(
     source_path = layout.transcript_path(parent_agent, parent)
     path = layout.transcript_path(agent, file_names.file_name(header.session))
     with ExitStack() as stack:
-        finish(layout, parent_agent, parent)
+        finish_old_fork(layout, parent_agent, parent)
         try:
             # Nobody masks a secret in the parent while it is copied, or removes the unfinished copy. In order, as
             # two agents' sessions may be copied to each other at the same time.
@@ -108,7 +108,7 @@ def find_end(layout: Layout, agent: str, name: str, point: Point | None, forked_
     ``point``: where the fork is made; None: at the end, or before the first entry later than ``forked_at``. Returns
     None if the transcript does not have that message. Raises OSError, NewerFormat.
     """
-    finish(layout, agent, name)
+    finish_old_fork(layout, agent, name)
     with closing(Reading(layout.transcript_path(agent, name))) as reading:
         if point is not None:
             return find_fork_end(reading, point)

@@ -96,12 +96,13 @@ CREATE TABLE folders(
 class ListedSession(Struct, frozen=True):
     """A session as a list shows it.
 
-    ``name``: its transcript's. ``updated``: when it was last active. ``size``: its transcript's, in bytes. ``prompts``:
-    the user's turns, including those that the agent reported when it first loaded the session here. ``replies``: the
-    turns with an answer. ``failed``: a turn failed, or another run left one unanswered. ``is_running``: another run's
-    turn has no answer yet, and a process has the transcript open. ``created``: when its transcript began; empty if
-    unknown. ``is_archived``, ``is_pinned``: set by ``queries.complete_rows``, not by the index. ``machine``: the name
-    of the one where it was begun; empty: here. ``git``: what the directory's work tree was at when it began.
+    ``name``: its transcript's. ``updated``: when it was last active. ``size``: its transcript's, in bytes.
+    ``prompt_count``: the user's turns, including those that the agent reported when it first loaded the session here.
+    ``reply_count``: the turns with an answer. ``has_failed``: a turn failed, or another run left one unanswered.
+    ``is_running``: another run's turn has no answer yet, and a process has the transcript open. ``created``: when its
+    transcript began; empty if unknown. ``is_archived``, ``is_pinned``: set by ``queries.complete_rows``, not by the
+    index. ``machine``: the name of the one where it was begun; empty: here. ``git``: what the directory's work tree was
+    at when it began.
     """
 
     agent: str
@@ -110,9 +111,9 @@ class ListedSession(Struct, frozen=True):
     cwd: str | None
     title: str | None
     updated: str
-    prompts: int
-    replies: int
-    failed: bool
+    prompt_count: int
+    reply_count: int
+    has_failed: bool
     is_running: bool
     directories: list[str]
     meta: dict[str, object]
@@ -169,8 +170,8 @@ class Index:
         """Close the connection; the index cannot be used any more."""
         self._database.close()
 
-    def update_row(self, agent: str, name: str, reading: Reading) -> bool:
-        """Bring one transcript's row up to date.
+    def put_row(self, agent: str, name: str, reading: Reading) -> bool:
+        """Write one transcript's row, or bring it up to date.
 
         Returns whether nothing is pending: no turn is unanswered and no line incomplete.
         """
@@ -500,9 +501,9 @@ def decode_row(row: tuple[str, str, bytes, str, str, str, str], run: str) -> Lis
         cwd=known["cwd"],
         title=known["title"],
         updated=updated,
-        prompts=known["prompts"],
-        replies=known["replies"],
-        failed=known["failed"] or bool(others - {last}),
+        prompt_count=known["prompts"],
+        reply_count=known["replies"],
+        has_failed=known["failed"] or bool(others - {last}),
         is_running=last in others,
         directories=known["directories"],
         meta=known["meta"],

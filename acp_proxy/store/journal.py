@@ -45,7 +45,7 @@ class Event(Struct, frozen=True):
     ``transcript``: of a title, or an archived or pinned session: its transcript's name, if that is not the session's
     own; of a soft delete: the new name; of a restore: the name while deleted. ``title``: None removes the user's title.
     ``to``: the transcript is being renamed to this; empty: removed. This is complete at the old name's next title, even
-    if that is None. ``is_here``: a delete that other machines with the same history do not follow.
+    if that is None. ``only_on_this_machine``: a delete that other machines with the same history do not follow.
     ``uid``: the transcript's; an id may be another session's by now. ``by_agent``: the agent has given the title, or
     archived the session, itself. ``alias``: the agent's id of the session. ``until``: of a soft delete: when the
     transcript is removed; None: never by itself.
@@ -56,7 +56,7 @@ class Event(Struct, frozen=True):
     transcript: str | None = None
     title: str | None = None
     to: str | None = None
-    is_here: bool = False
+    only_on_this_machine: bool = False
     uid: str | None = None
     by_agent: bool = False
     alias: str | None = None
@@ -73,10 +73,10 @@ def stamp_now() -> str:
     return timestamps.stamp(time.time())
 
 
-def encode_about(uid: str, *, is_here: bool) -> dict[str, str | bool | None]:
+def encode_about(uid: str, *, only_on_this_machine: bool) -> dict[str, str | bool | None]:
     """The members of a delete or a rename for other machines: whose it is, and whether only this machine does it."""
     members: dict[str, str | bool | None] = {"uid": uid} if uid else {}
-    return members | ({"here": True} if is_here else {})
+    return members | ({"here": True} if only_on_this_machine else {})
 
 
 class JournalState(Struct, frozen=True):

@@ -189,7 +189,7 @@ class Layout:
         """The path of a soft-deleted transcript."""
         return self.deleted / agent / (name + SUFFIX)
 
-    def remote_turns_path(self, agent: str, name: str) -> Path:
+    def waiting_turns_path(self, agent: str, name: str) -> Path:
         """Where turns of another machine wait until nobody has this transcript open."""
         return self.waiting_turns / agent / name
 
@@ -330,7 +330,7 @@ class Layout:
             path.unlink(missing_ok=True)
         for kept in self.list_soft_deleted_of(agent, name):
             self.remove_soft_deleted(agent, kept)
-        self.remote_turns_path(agent, name).unlink(missing_ok=True)
+        self.waiting_turns_path(agent, name).unlink(missing_ok=True)
         _remove_forms(self.transcript_path(agent, name))
         self.remove_search_tables(name)
 

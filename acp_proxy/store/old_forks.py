@@ -42,7 +42,7 @@ class _MissingCopy(Struct, frozen=True):
     note: tuple[int, int]
 
 
-def finish(layout: Layout, agent: str, name: str, *, wait: bool = True) -> None:
+def finish_old_fork(layout: Layout, agent: str, name: str, *, wait: bool = True) -> None:
     """Complete a fork that an older version began. Does nothing if there is none of this name, or in a read-only store.
 
     Raises OSError (BlockingIOError: another process works in the folder and ``wait`` is False).
@@ -54,7 +54,9 @@ def finish(layout: Layout, agent: str, name: str, *, wait: bool = True) -> None:
         with _open_to_overwrite(fork_path(path)) as fd:
             missing = _read_missing_copy(fd, agent)
         if missing is not None and (missing.agent, missing.parent) != (agent, name):
-            finish(layout, missing.agent, missing.parent, wait=wait)  # the parent may be an unfinished fork, too
+            finish_old_fork(
+                layout, missing.agent, missing.parent, wait=wait
+            )  # the parent may be an unfinished fork, too
         with private_files.lock_folder(path.parent, wait=wait):
             # The same file under both names: a crash came between the link and the unlink.
             is_done = os.path.lexists(path) and os.path.samefile(path, fork_path(path))

@@ -70,7 +70,7 @@ def open_copy(layout: Layout, agent: str, header: Header, parent_agent: str, par
     delete.lift_delete(layout, agent, header.session)
     layout.make_folder(path.parent)
     for _ in range(_TRIES):
-        old_forks.finish(layout, agent, name)
+        old_forks.finish_old_fork(layout, agent, name)
         if layout.has_transcript(agent, name):
             return _resume(layout, agent, path, header)
         with contextlib.suppress(FileExistsError):  # another process was faster
@@ -114,7 +114,7 @@ def _resume(layout: Layout, agent: str, path: Path, header: Header) -> Transcrip
     for _ in range(_TRIES):
         if header.session in layout.get_journal(agent).read_deleted():
             break
-        old_forks.finish(layout, agent, path.stem)
+        old_forks.finish_old_fork(layout, agent, path.stem)
         layout.make_folder(path.parent)
         decompress(layout, agent, path)
         with contextlib.suppress(FileNotFoundError):
@@ -124,7 +124,7 @@ def _resume(layout: Layout, agent: str, path: Path, header: Header) -> Transcrip
 
 def _set_aside(layout: Layout, agent: str, session: str, path: Path) -> None:
     """Rename an older session's transcript with this id, to a name that no other process takes. Raises OSError."""
-    old_forks.finish(layout, agent, path.stem)
+    old_forks.finish_old_fork(layout, agent, path.stem)
     if not _has_content(path) and not os.path.lexists(compressed_path(path)):
         return
     with delete.lock_journal(layout, agent):  # keeps others from compressing it

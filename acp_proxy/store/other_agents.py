@@ -17,7 +17,7 @@ from acp_proxy.store.fork import CONTINUED_RUN
 from acp_proxy.store.index import COLUMNS, PAGE_ROWS, Index, ListedSession, Page, decode_id, decode_row, encode_id
 from acp_proxy.store.journal import JournalState
 from acp_proxy.store.layout import Layout
-from acp_proxy.store.queries import COPIES, QueryIndex, match_directory
+from acp_proxy.store.queries import COPIES, CatchUpAndQuery, match_directory
 from acp_proxy.transcript.file_names import file_name, name_agent
 
 _MARK = " · "
@@ -27,7 +27,7 @@ _Position = tuple[str, bytes]
 
 def list_joining(
     layout: Layout,
-    ask: QueryIndex,
+    catch_up_and_query: CatchUpAndQuery,
     agent: str,
     cwd: str | None,
     run: str,
@@ -48,11 +48,16 @@ def list_joining(
         kept = [row for row in queries.complete_rows(layout, own) if archived is None or row.is_archived == archived]
         return [*kept, *rows.read_rows(index, others, cwd, None, PAGE_ROWS)]
 
-    return sorted(ask(read, agent, *others), key=_get_position, reverse=True)[:PAGE_ROWS]
+    return sorted(catch_up_and_query(read, agent, *others), key=_get_position, reverse=True)[:PAGE_ROWS]
 
 
 def list_by_ids(
-    layout: Layout, ask: QueryIndex, agent: str, run: str, sessions: Collection[str], others: Sequence[str]
+    layout: Layout,
+    catch_up_and_query: CatchUpAndQuery,
+    agent: str,
+    run: str,
+    sessions: Collection[str],
+    others: Sequence[str],
 ) -> list[ListedSession]:
     """The rows of these sessions, as ``Store.list_by_ids`` has them. Raises Unreadable."""
     rows = OtherAgentsRows(layout, agent, None)
@@ -61,12 +66,12 @@ def list_by_ids(
         own = _select_own(index, agent, None, run, map(file_name, sessions), copies=False)
         return [*queries.complete_rows(layout, own), *rows.read_rows(index, others, None, None, PAGE_ROWS, sessions)]
 
-    return sorted(ask(read, agent, *others), key=_get_position, reverse=True)
+    return sorted(catch_up_and_query(read, agent, *others), key=_get_position, reverse=True)
 
 
 def add_other_agents(
     layout: Layout,
-    ask: QueryIndex,
+    catch_up_and_query: CatchUpAndQuery,
     own: Page,
     agent: str,
     cwd: str | None,
@@ -84,7 +89,7 @@ def add_other_agents(
     def read(index: Index) -> list[ListedSession]:
         return list(rows.read_rows(index, others, cwd, before, PAGE_ROWS + 1))
 
-    merged = sorted([*own.rows, *ask(read, *others)], key=_get_position, reverse=True)
+    merged = sorted([*own.rows, *catch_up_and_query(read, *others)], key=_get_position, reverse=True)
     is_last = len(merged) <= PAGE_ROWS and own.next is None
     return Page(
         merged[:PAGE_ROWS],

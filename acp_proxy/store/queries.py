@@ -42,10 +42,16 @@ ON_BRANCH = "json_extract(info, '$.git.branch') = ?"
 T = TypeVar("T")
 
 
-class QueryIndex(Protocol):
-    """Asks the index, after what is marked for these agents was brought in. Raises Unreadable."""
+class CatchUpAndQuery(Protocol):
+    """``StoreIndex.catch_up_and_query``. Raises Unreadable."""
 
     def __call__(self, question: Callable[[Index], T], *agents: str) -> T: ...
+
+
+class QueryAsIs(Protocol):
+    """``StoreIndex.query_as_is``. Raises Unreadable."""
+
+    def __call__(self, question: Callable[[Index], T]) -> T: ...
 
 
 class ListFilter(Struct, frozen=True):
@@ -68,14 +74,19 @@ class _Stream(Struct, frozen=True):
     is_listed: bool
 
 
-def list_newest(ask: QueryIndex, scope: ListFilter) -> Iterator[ListedSession]:
-    """The matching sessions that have a turn, newest first. Raises Unreadable, also while iterating."""
+def list_newest(
+    catch_up_and_query: CatchUpAndQuery, query_as_is: QueryAsIs, scope: ListFilter
+) -> Iterator[ListedSession]:
+    """The matching sessions that have a turn, newest first. Raises Unreadable, also while iterating.
+
+    Only the first pages catch up: a list that a user looks at does not change below his eyes.
+    """
     streams = [_Stream(agent, is_listed) for agent in scope.agents for is_listed in (True, False)]
-    first = ask(
+    first = catch_up_and_query(
         lambda index: [_select_page(index, stream, scope, None, _FIRST_PAGE_ROWS) for stream in streams], *scope.agents
     )
-    whole = (_iterate_stream(ask, stream, scope, page) for stream, page in zip(streams, first, strict=True))
-    return (row for row in heapq.merge(*whole, key=_sort_key, reverse=True) if row.prompts)
+    whole = (_iterate_stream(query_as_is, stream, scope, page) for stream, page in zip(streams, first, strict=True))
+    return (row for row in heapq.merge(*whole, key=_sort_key, reverse=True) if row.prompt_count)
 
 
 def find_named(index: Index, scope: ListFilter, selector: str, deleted: Collection[str] = ()) -> list[ListedSession]:
@@ -146,7 +157,7 @@ def _select_prompted(index: Index, scope: ListFilter, test: str, values: Sequenc
         " ORDER BY listed DESC",
         [*values, *scope.agents],
     )
-    rows = [row for row in (decode_row(each, "") for each in found) if row.prompts]
+    rows = [row for row in (decode_row(each, "") for each in found) if row.prompt_count]
     return sorted(rows, key=_sort_key, reverse=True)
 
 
@@ -221,7 +232,7 @@ def complete_rows(layout: Layout, rows: Iterable[ListedSession]) -> Iterator[Lis
     states: dict[str, JournalState] = {}
     for row in rows:
         if row.is_running and not is_open(layout, row):
-            row = replace(row, is_running=False, failed=True)
+            row = replace(row, is_running=False, has_failed=True)
         if row.agent not in states:
             states[row.agent] = read_state(layout, row.agent)
         state = states[row.agent]
@@ -250,7 +261,7 @@ def is_open(layout: Layout, row: ListedSession) -> bool:
 
 
 def _iterate_stream(
-    ask: QueryIndex, stream: _Stream, scope: ListFilter, page: list[ListedSession]
+    query_as_is: QueryAsIs, stream: _Stream, scope: ListFilter, page: list[ListedSession]
 ) -> Iterator[ListedSession]:
     size = _FIRST_PAGE_ROWS
     while True:
@@ -258,7 +269,7 @@ def _iterate_stream(
         if len(page) != size:
             return
         last, size = _encode_cursor(page[-1]), PAGE_ROWS
-        page = ask(lambda index, last=last: _select_page(index, stream, scope, last, PAGE_ROWS))  # type: ignore[misc]
+        page = query_as_is(lambda index, last=last: _select_page(index, stream, scope, last, PAGE_ROWS))  # type: ignore[misc]
 
 
 def _select_page(

@@ -3,8 +3,8 @@
 A transcript is replaced by a longer one, under the locks that compression uses, so that at every moment there is one
 complete file. A process that opens it in this moment finds that the name leads elsewhere, and opens the new one.
 
-Turns for a transcript that somebody has open are kept in a file of their own (``keep_turns``). The next load adds
-them (``append_kept_turns``), unless sync does so before.
+Turns for a transcript that somebody has open wait in a file of their own (``store_waiting_turns``). The next load adds
+them (``append_waiting_turns``), unless sync does so before.
 """
 
 import os
@@ -38,17 +38,17 @@ def append_turns(
     layout: Layout,
     agent: str,
     name: str,
-    size: int,
+    expected_size: int,
     data: bytes,
     uid: str,
     elsewhere: list[ForeignPart],
     *,
     wait: bool = True,
 ) -> bool:
-    """Add entries. Returns False if somebody has the transcript open, or if its entries are not of this size any more.
+    """Add entries. Returns False if somebody has the transcript open, or it has not the size it should.
 
-    ``uid``: the transcript's. ``elsewhere``: as in the header, of the new entries. ``wait``: for another process that
-    replaces a transcript of this agent. Raises OSError, NewerFormat.
+    ``expected_size``: of its entries, in bytes. ``uid``: the transcript's. ``elsewhere``: as in the header, of the new
+    entries. ``wait``: for another process that replaces a transcript of this agent. Raises OSError, NewerFormat.
     """
     path = layout.transcript_path(agent, name)
     # Nobody compresses it meanwhile, or overwrites bytes in it.
@@ -60,39 +60,43 @@ def append_turns(
                     return False
                 with closing(Reading(path)) as reading:
                     header = reading.header
-                    if header is None or reading.size - reading.entries_at != size:  # the turns follow another end
+                    if (
+                        header is None or reading.size - reading.entries_at != expected_size
+                    ):  # the turns follow another end
                         return False
                     parts = _join_parts([*header.elsewhere, *elsewhere])
                     header = _add_names(replace(header, uid=header.uid or uid, elsewhere=parts), data)
-                    _replace(path, _chain_file(header, reading, data))
+                    _write_unfinished(path, _chain_file(header, reading, data))
                 layout.mark(agent, name)  # first: after a crash the index must not believe that it knows the file
-                is_there = _put(path)
-            if not (is_there or _put(path)):  # Windows replaces no open file, and this process had it open
+                is_there = _move_into_place(path)
+            if not (is_there or _move_into_place(path)):  # Windows replaces no open file, and this process had it open
                 unfinished_path(path).unlink(missing_ok=True)
                 return False
             layout.mark(agent, name)  # again: a process that read the old file may have removed the mark
     return True
 
 
-def keep_turns(
-    layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str, elsewhere: list[ForeignPart]
+def store_waiting_turns(
+    layout: Layout, agent: str, name: str, expected_size: int, data: bytes, uid: str, elsewhere: list[ForeignPart]
 ) -> None:
-    """Keep entries that ``append_turns`` could not add. Raises OSError."""
-    path = layout.remote_turns_path(agent, name)
+    """Store entries that ``append_turns`` could not add, for the next load. Raises OSError."""
+    path = layout.waiting_turns_path(agent, name)
     private_files.make_directory(path.parent)
-    _replace(path, iter([orjson.dumps({"uid": uid, "size": size, "elsewhere": elsewhere}), b"\n", data]))
+    _write_unfinished(
+        path, iter([orjson.dumps({"uid": uid, "size": expected_size, "elsewhere": elsewhere}), b"\n", data])
+    )
     unfinished_path(path).replace(path)
 
 
-def remove_kept_turns(layout: Layout) -> None:
-    """Forget everything that was kept."""
+def remove_waiting_turns(layout: Layout) -> None:
+    """Forget all turns that wait."""
     shutil.rmtree(layout.waiting_turns, ignore_errors=True)
 
 
-def append_kept_turns(layout: Layout, agent: str, name: str) -> bool:
-    """Add what was kept for a transcript. Returns False if that is impossible now. Raises OSError, NewerFormat."""
-    kept = layout.remote_turns_path(agent, name)
-    head, _, data = kept.read_bytes().partition(b"\n")
+def append_waiting_turns(layout: Layout, agent: str, name: str) -> bool:
+    """Add the turns that wait for a transcript. Returns False if it cannot be done now. Raises OSError, NewerFormat."""
+    waiting = layout.waiting_turns_path(agent, name)
+    head, _, data = waiting.read_bytes().partition(b"\n")
     info = orjson.loads(head)
     with closing(Reading(layout.transcript_path(agent, name))) as reading:
         # The name may belong to another session by now.
@@ -100,7 +104,7 @@ def append_kept_turns(layout: Layout, agent: str, name: str) -> bool:
             return False
     if not append_turns(layout, agent, name, info["size"], data, info["uid"], info["elsewhere"], wait=False):
         return False
-    kept.unlink(missing_ok=True)  # last: if a crash comes before, the size does not fit, and nothing is added twice
+    waiting.unlink(missing_ok=True)  # last: if a crash comes before, the size does not fit, and nothing is added twice
     return True
 
 
@@ -126,7 +130,7 @@ def create(layout: Layout, agent: str, header: Header, data: bytes, *, is_ours: 
                 raise FileExistsError(path)
             delete.lift_delete(layout, agent, header.session)  # it may have been here before
         header = replace(header, elsewhere=_join_parts(header.elsewhere))
-        _replace(path, iter([file_format.encode_header(_add_names(header, data)), data]))
+        _write_unfinished(path, iter([file_format.encode_header(_add_names(header, data)), data]))
         layout.mark(agent, path.stem)
         unfinished_path(path).replace(path)
         layout.mark(agent, path.stem)
@@ -181,8 +185,8 @@ def _join_parts(parts: list[ForeignPart]) -> list[ForeignPart]:
     return out
 
 
-def _put(path: Path) -> bool:
-    """Put the unfinished file in its place. False: on Windows, somebody has the old one open. Raises OSError."""
+def _move_into_place(path: Path) -> bool:
+    """Move the unfinished file into its place. False: on Windows, somebody has the old one open. Raises OSError."""
     try:
         unfinished_path(path).replace(path)
     except PermissionError:
@@ -192,7 +196,8 @@ def _put(path: Path) -> bool:
     return True
 
 
-def _replace(path: Path, chunks: Iterator[bytes]) -> None:
+def _write_unfinished(path: Path, chunks: Iterator[bytes]) -> None:
+    """Write the file that ``_move_into_place`` moves to ``path``. Raises OSError."""
     new = unfinished_path(path)
     fd = private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     try:

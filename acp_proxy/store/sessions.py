@@ -125,7 +125,9 @@ class Sessions(StoreBase):
         if archived:  # most have none, and reading 100,000 rows for nothing takes seconds
             agents = [each for each in agents if queries.read_state(self.layout, each).archived]
         wanted = queries.ListFilter(agents, cwd, since, until, below, branch)
-        rows = queries.complete_rows(self.layout, queries.list_newest(self.index.query, wanted))
+        rows = queries.complete_rows(
+            self.layout, queries.list_newest(self.index.catch_up_and_query, self.index.query_as_is, wanted)
+        )
         return rows if archived is None else (row for row in rows if row.is_archived == archived)
 
     def find_named(self, selector: str, agent: str = "") -> list[ListedSession]:
@@ -136,7 +138,9 @@ class Sessions(StoreBase):
         """
         wanted = queries.ListFilter(self.list_agents(agent), None, "")
         gone = {session for each in wanted.agents for session in self.read_deleted(each)}
-        found = self.index.query(lambda index: queries.find_named(index, wanted, selector, gone), *wanted.agents)
+        found = self.index.catch_up_and_query(
+            lambda index: queries.find_named(index, wanted, selector, gone), *wanted.agents
+        )
         return list(queries.complete_rows(self.layout, found))
 
     def find_titled(self, title_part: str, agent: str = "") -> list[ListedSession]:
@@ -150,13 +154,13 @@ class Sessions(StoreBase):
 
     def read_tokens_and_cost(self, rows: Sequence[ListedSession]) -> dict[tuple[str, str], TokensAndCost]:
         """What these sessions used, by agent and transcript name. Raises Unreadable."""
-        return self.index.query(
+        return self.index.query_as_is(
             lambda index: {(row.agent, row.name): _read_tokens_and_cost(index, row) for row in rows}
         )
 
     def find_ids_alike(self, sessions: Sequence[str], length: int) -> list[str]:
         """All session ids that share their first ``length`` bytes with one of ``sessions``. Raises Unreadable."""
-        return self.index.query(lambda index: queries.find_ids_alike(index, sessions, length))
+        return self.index.query_as_is(lambda index: queries.find_ids_alike(index, sessions, length))
 
     def open_listed(self, listed: ListedSession) -> Reading:
         """Open a session's transcript for reading. Raises OSError, NewerFormat."""
@@ -230,7 +234,7 @@ class Sessions(StoreBase):
         header = Header(listed.session, listed.cwd, PARTIAL, "", listed.directories)
         copy = create_copy(self.layout, (listed.agent, listed.name), header, agent, about, journal.stamp_now())
         with contextlib.suppress(Unreadable):  # then its mark stays
-            self.update_row(agent, file_name(copy), can_wait=True)
+            self.index_transcript(agent, file_name(copy), can_wait=True)
         return copy
 
     @contextlib.contextmanager
@@ -260,14 +264,14 @@ class Sessions(StoreBase):
         Raises Unreadable if the session is restored but the index learns of it only with the next list.
         """
         restored = soft_deleted.restore(self.layout, deleted)
-        self.update_row(restored.agent, restored.name)
+        self.index_transcript(restored.agent, restored.name)
         return restored
 
     def delete_permanently(self, deleted: DeletedSession) -> None:
         """Delete a soft-deleted session permanently. Raises OSError."""
         delete.delete_permanently(self.layout, deleted.agent, deleted.session, deleted.name)
         with contextlib.suppress(Unreadable):  # it has no row, but its row's bytes may still be in the file
-            self.index.query(lambda index: index.erase_removed_rows(), deleted.agent)
+            self.index.catch_up_and_query(lambda index: index.erase_removed_rows(), deleted.agent)
 
     # --- the whole store
 
@@ -312,9 +316,9 @@ class Sessions(StoreBase):
             except (OSError, NewerFormat) as problem:
                 yield private_files.explain_unreadable(path, problem)
 
-    def update_row(self, agent: str, name: str, *, can_wait: bool = False) -> None:
+    def index_transcript(self, agent: str, name: str, *, can_wait: bool = False) -> None:
         """Add a transcript to the index. ``can_wait``: its mark may stay instead. Raises Unreadable."""
-        self.index.write(lambda index: self.index.update(index, agent, name), can_wait=can_wait)
+        self.index.write(lambda index: self.index.bring_in(index, agent, name), can_wait=can_wait)
 
 
 def _read_tokens_and_cost(index: Index, row: ListedSession) -> TokensAndCost:

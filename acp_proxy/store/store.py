@@ -176,7 +176,7 @@ class StoreBase:
         """Remove the soft-deleted sessions whose time is over, and everything derived from them. Raises OSError."""
         if store_delete.remove_expired(self.layout):
             with contextlib.suppress(Unreadable):  # they have no rows, but their rows' bytes may still be in the file
-                self.index.query(lambda index: index.erase_removed_rows())
+                self.index.query_as_is(lambda index: index.erase_removed_rows())
 
     def read_state(self, agent: str) -> JournalState:
         """An agent's deleted and archived sessions, and the titles that users gave. Raises OSError."""
@@ -203,7 +203,7 @@ class StoreBase:
 
     def is_indexed(self, agent: str, session: str) -> bool:
         """Whether the index has a transcript of this session. Raises Unreadable."""
-        return self.index.query(lambda index: index.has_row(agent, file_name(session)))
+        return self.index.query_as_is(lambda index: index.has_row(agent, file_name(session)))
 
     def find_compressible(self, chosen: "list[ListedSession] | None" = None) -> list[tuple[str, str]]:
         """The agent and name of each chosen transcript, or of all if None.
@@ -216,7 +216,7 @@ class StoreBase:
         if chosen is not None:
             return [(listed.agent, listed.name) for listed in chosen]
         with contextlib.suppress(Unreadable):  # then the marked ones wait for another day
-            self.index.query(lambda index: None, *self.list_agents())
+            self.index.catch_up_and_query(lambda index: None, *self.list_agents())
         remove_leftovers(self.layout)
         return self.layout.list_all_names()
 
@@ -311,7 +311,7 @@ class Store(StoreBase):
         OSError.
         """
         if soft:  # of an unfinished fork there would be nothing to restore; a listed session has been finished
-            old_forks.finish(self.layout, agent, file_name(session))
+            old_forks.finish_old_fork(self.layout, agent, file_name(session))
         store_delete.delete(self.layout, agent, session, soft=soft)
 
     def sync_journal(self, agent: str) -> None:
@@ -390,7 +390,7 @@ class Store(StoreBase):
         try:
             return Reading(self._find_path(agent, session))
         except FileNotFoundError:
-            old_forks.finish(self.layout, agent, file_name(session))
+            old_forks.finish_old_fork(self.layout, agent, file_name(session))
             return Reading(self._find_path(agent, session))
 
     def is_in_use(self, agent: str, session: str) -> bool | None:
@@ -416,13 +416,13 @@ class Store(StoreBase):
         """Add the turns of another machine that wait until nobody has a session's transcript open. Returns whether the
         transcript was replaced. Raises OSError (FileNotFoundError: nothing waits), NewerFormat.
         """
-        from acp_proxy.store.remote_turns import append_kept_turns
+        from acp_proxy.store.remote_turns import append_waiting_turns
 
-        return append_kept_turns(self.layout, agent, file_name(session))
+        return append_waiting_turns(self.layout, agent, file_name(session))
 
     def has_remote_turns(self, agent: str, session: str) -> bool:
         """Whether turns of another machine wait for this session."""
-        return self.layout.remote_turns_path(agent, file_name(session)).exists()
+        return self.layout.waiting_turns_path(agent, file_name(session)).exists()
 
     def list_page(
         self,
@@ -444,7 +444,7 @@ class Store(StoreBase):
 
         names = read_state(self.layout, agent).archived
         hidden, only = (names if archived is False else ()), (names if archived else None)
-        page = self.index.query(
+        page = self.index.catch_up_and_query(
             lambda index: index.select_page(agent, cwd, cursor, run, hidden=hidden, only=only), agent
         )
         page.rows[:] = complete_rows(self.layout, page.rows)
@@ -453,7 +453,7 @@ class Store(StoreBase):
         from acp_proxy.store.other_agents import OtherAgentsRows, add_other_agents
 
         rows = OtherAgentsRows(self.layout, agent, archived)
-        return add_other_agents(self.layout, self.index.query, page, agent, cwd, cursor, rows, others)
+        return add_other_agents(self.layout, self.index.catch_up_and_query, page, agent, cwd, cursor, rows, others)
 
     def has_copies(self, agent: str) -> bool:
         """Whether an agent may have copies of other agents' sessions. Does not use the index."""
@@ -477,7 +477,9 @@ class Store(StoreBase):
         """
         from acp_proxy.store.other_agents import list_joining
 
-        return list_joining(self.layout, self.index.query, agent, cwd, run, archived, sessions, copies, others)
+        return list_joining(
+            self.layout, self.index.catch_up_and_query, agent, cwd, run, archived, sessions, copies, others
+        )
 
     def list_by_ids(
         self, agent: str, run: str, sessions: Collection[str], others: Sequence[str]
@@ -486,18 +488,18 @@ class Store(StoreBase):
         Raises Unreadable."""
         from acp_proxy.store.other_agents import list_by_ids
 
-        return list_by_ids(self.layout, self.index.query, agent, run, sessions, others)
+        return list_by_ids(self.layout, self.index.catch_up_and_query, agent, run, sessions, others)
 
     def find_titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
         """The titles of those of these sessions that have one, by id, without the user's titles. Raises Unreadable."""
         from acp_proxy.store.queries import find_titles
 
         names = [file_name(session) for session in sessions]
-        return self.index.query(lambda index: find_titles(index, agent, names), agent)
+        return self.index.catch_up_and_query(lambda index: find_titles(index, agent, names), agent)
 
-    def update_index(self, agent: str, session: str) -> None:
+    def index_session(self, agent: str, session: str) -> None:
         """Bring the index up to date with one session. If that fails, its mark stays. Raises Unreadable."""
-        self.index.write(lambda index: self.index.update(index, agent, file_name(session)), can_wait=True)
+        self.index.write(lambda index: self.index.bring_in(index, agent, file_name(session)), can_wait=True)
 
     def remove_from_index(self, agent: str, session: str) -> None:
         """Remove a deleted session from the index. If that fails, its mark stays. Raises Unreadable."""

@@ -5,13 +5,14 @@ same index.
 
 The index on disk is written
 
-- in each query that names agents (``query``, by way of ``_catch_up``), be it for an editor's list, a command or a
-  search: first all that is new of these agents is brought in, and interrupted deletes are completed. A query that names
-  none only reads, unless the index is new;
-- for one session: after its turn (``Store.update_index``), and when a command has made or brought back its transcript,
-  as restore, import, adopt and continue do (``Sessions.update_row``);
-- after a delete by an editor, a command, ``prune`` or sync (``remove``), and after the bin was emptied
-  (``StoreBase.empty_bin``);
+- by ``catch_up_and_query``, be it for an editor's list, a command or a search: first all that is new of the agents that
+  it names is brought in, and their interrupted deletes are completed. ``query_as_is`` only reads, unless the index is
+  new;
+- for one session: after its turn (``Store.index_session``), and when a command has made or brought back its transcript,
+  as restore, import, adopt and continue do (``Sessions.index_transcript``);
+- after a delete by an editor, a command, ``prune`` or sync (``remove``);
+- after the bin was emptied (``StoreBase.empty_bin``) or a session in it deleted (``Sessions.delete_permanently``): a
+  question to one of the two queries then erases what is left of removed rows;
 - after a repair, a redaction, or a mask of another machine (``reindex``), and after compressing (``set_inode``);
 - as a whole, when it is missing, broken or of another version, and by ``acp-proxy repair`` (``rebuild``).
 
@@ -84,8 +85,19 @@ class StoreIndex:
         self._write_again_at = 0.0
         self._completed: dict[str, tuple[frozenset[str], list[str]]] = {}
 
-    def query(self, question: Callable[[Index], T], *agents: str) -> T:
-        """Bring the index up to date for these agents, and return its answer to ``question``. Raises Unreadable.
+    def catch_up_and_query(self, question: Callable[[Index], T], *agents: str) -> T:
+        """Write all that is new of these agents to the index, and return its answer to ``question``. Raises Unreadable.
+
+        It also completes their interrupted deletes. Without agents, as ``query_as_is``.
+        """
+        return self._query(question, agents)
+
+    def query_as_is(self, question: Callable[[Index], T]) -> T:
+        """The answer of the index to ``question``, whatever is new since. A new index is filled. Raises Unreadable."""
+        return self._query(question, ())
+
+    def _query(self, question: Callable[[Index], T], agents: tuple[str, ...]) -> T:
+        """The answer on disk, or in memory. Raises Unreadable.
 
         An index that cannot be trusted is rebuilt. If that fails too, one in memory is used; if waiting for the one on
         disk took long, for a few seconds before it is tried again. If the index was busy for too long, the one in
@@ -126,18 +138,18 @@ class StoreIndex:
             self._write_again_at = time.monotonic() + _PAUSE_SECONDS
             raise Unreadable(errno_name(problem)) from problem
 
-    def update(self, index: Index, agent: str, *names: str) -> None:
-        """Bring transcripts' rows up to date; remove the rows of those that are gone.
+    def bring_in(self, index: Index, agent: str, *names: str) -> None:
+        """Bring transcripts into the index, with all that is new of them; remove the rows of those that are gone.
 
         A transcript's mark is removed once the index has all of it and no turn is unanswered.
         """
-        if gone := [name for name in names if not self._update_row(index, agent, name)]:
+        if gone := [name for name in names if not self._bring_in_one(index, agent, name)]:
             self._remove_rows(index, agent, gone)  # all at once, because erasing rewrites the whole index
 
-    def _update_row(self, index: Index, agent: str, name: str) -> bool:
+    def _bring_in_one(self, index: Index, agent: str, name: str) -> bool:
         """Returns False if the transcript no longer exists."""
         try:
-            old_forks.finish(self._layout, agent, name, wait=False)
+            old_forks.finish_old_fork(self._layout, agent, name, wait=False)
             reading = Reading(self._layout.transcript_path(agent, name))
         except FileNotFoundError:
             return False
@@ -145,7 +157,7 @@ class StoreIndex:
             return True  # it stays marked, and the other sessions are listed
         try:
             with index.transaction():  # a process that removes the transcript from here on also removes the row, later
-                finished = index.update_row(agent, name, reading) and not _may_be_imported_still(reading)
+                finished = index.put_row(agent, name, reading) and not _may_be_imported_still(reading)
                 finished = finished or reading.measure_age(time.time()) > _UNFINISHED_SECONDS
                 if not self._layout.has_transcript(agent, name):
                     raise FileNotFoundError(errno.ENOENT, "it was removed", name)
@@ -195,7 +207,7 @@ class StoreIndex:
                 index.erase_removed_rows()
 
         self.write(remove)
-        self.query(lambda index: None, agent)
+        self.catch_up_and_query(lambda index: None, agent)
 
     def set_inode(self, agent: str, name: str, inodes: tuple[int, int]) -> None:
         """Tell the index that a transcript is unchanged but in another file, so that it is not read again.
@@ -212,7 +224,7 @@ class StoreIndex:
         """Rebuild the index from all transcripts. Raises OSError, Unreadable."""
         self._close()
         self._layout.remove_index()
-        self.query(lambda index: None)
+        self.query_as_is(lambda index: None)
 
     def _answer(self, index: Index, agents: tuple[str, ...], question: Callable[[Index], T]) -> T:
         if index.is_new:
@@ -237,16 +249,16 @@ class StoreIndex:
             self._layout.restore_marks(agent)
         changes = find_changes(self._layout, index, agent)
         marked = self._layout.list_marked(agent)
-        self.update(index, agent, *marked, *changes.gone)
+        self.bring_in(index, agent, *marked, *changes.gone)
         unmarked = set(changes.come).difference(marked)  # do not write one twice: other processes wait meanwhile
-        self._update_many(index, [(agent, name) for name in changes.come if name in unmarked])
+        self._bring_in_many(index, [(agent, name) for name in changes.come if name in unmarked])
         changes.remember(index)
 
     def _fill(self, index: Index) -> None:
-        self._update_many(index, self._layout.list_all_names())
+        self._bring_in_many(index, self._layout.list_all_names())
         index.set_filled()
 
-    def _update_many(self, index: Index, transcripts: list[tuple[str, str]]) -> None:
+    def _bring_in_many(self, index: Index, transcripts: list[tuple[str, str]]) -> None:
         """Bring in many transcripts in few transactions."""
         left, total = deque(transcripts), len(transcripts)
         with self._show_progress() as progress:
@@ -255,7 +267,7 @@ class StoreIndex:
                 until = time.monotonic() + _TRANSACTION_SECONDS
                 with index.transaction():
                     while left and time.monotonic() < until:
-                        self.update(index, *left.popleft())
+                        self.bring_in(index, *left.popleft())
 
     def _complete_deletes(self, agent: str) -> list[str]:
         """The transcript names of an agent's deleted sessions; their files are gone when this returns."""

@@ -33,7 +33,15 @@ def format_tab_separated(row: ListedSession) -> str:
 
     The state is ``running`` or empty.
     """
-    texts = (row.full_selector, row.title or "", row.agent, row.cwd or "", row.updated, str(row.prompts), str(row.size))
+    texts = (
+        row.full_selector,
+        row.title or "",
+        row.agent,
+        row.cwd or "",
+        row.updated,
+        str(row.prompt_count),
+        str(row.size),
+    )
     return "\t".join(make_line(text) for text in (*texts, RUNNING if row.is_running else ""))
 
 
@@ -47,9 +55,9 @@ def encode_row(row: ListedSession) -> dict[str, Any]:
         "title": row.title,
         "createdAt": row.created or None,
         "updatedAt": row.updated or None,
-        "turns": row.prompts,
-        "messageCount": row.prompts + row.replies,
-        "hasErrors": row.failed,
+        "turns": row.prompt_count,
+        "messageCount": row.prompt_count + row.reply_count,
+        "hasErrors": row.has_failed,
         "isRunning": row.is_running,
         "isArchived": row.is_archived,
         "isPinned": row.is_pinned,

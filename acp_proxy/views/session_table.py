@@ -128,7 +128,7 @@ def _format_values(
         "agent": look.agents.get(row.agent) or name_agent(row.agent),
         "directory": formatting.shorten_home(row.cwd or "", look.home),
         "when": RUNNING if row.is_running else formatting.format_short_time(row.updated, look.now),
-        "turns": str(row.prompts),
+        "turns": str(row.prompt_count),
         "size": formatting.format_size(row.size),
         "tokens": formatting.format_count(use.tokens) if use.tokens is not None else "-",
         "cost": formatting.format_amounts(use.cost) or "-",

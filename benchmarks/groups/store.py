@@ -190,5 +190,5 @@ def deleted(store: WholeStore) -> Numbers:
     for row in rows:
         store.lift_delete(row.agent, row.session)
         stores.small(store, row.agent, int(row.session.rpartition("-")[2]))
-        store.update_index(row.agent, row.session)
+        store.index_session(row.agent, row.session)
     return {"each": spent}

@@ -70,7 +70,7 @@ def filled() -> Index:
             path.write_bytes(file_format.encode_header(Header(session, "/w", file_format.RECORDED, AT)) + prompt)
             reading = Reading(path)
             try:
-                index.update_row(AGENT, f"name-{number}", reading)
+                index.put_row(AGENT, f"name-{number}", reading)
             finally:
                 reading.close()
     return index

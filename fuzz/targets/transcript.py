@@ -40,7 +40,7 @@ def run(data: bytes) -> None:
         assert list(one_by_one(reading)) == lines
         assert reading.is_complete in (True, False)
         index = indexed()
-        index.update_row("agent", "name", reading)
+        index.put_row("agent", "name", reading)
         for row in index.select_page("agent", None, None, "k3f9a1").rows:
             json.dumps(row.meta)
         index.remove_rows("agent", "name")

@@ -176,7 +176,7 @@ def test_a_session_that_has_grown_replaces_what_was_adopted(
     agent.plan([entry("s1", tmp_path, LATER, title="Later")], loads={"s1": {"before": more}})
     assert adopted(store, agent) == "scripted: 0 adopted, 1 updated\n"
     [row] = rows(store)
-    assert (row.updated, row.title, row.prompts) == (LATER, "Later", 2)
+    assert (row.updated, row.title, row.prompt_count) == (LATER, "Later", 2)
     assert len([line for line in transcript(store, "s1") if "message" in line]) == 4
     assert adopted(store, agent) == "scripted: 0 adopted, 1 here already\n"
 
@@ -194,7 +194,7 @@ def test_a_compressed_session_that_has_grown_is_replaced_too(
     agent.plan([entry("s1", tmp_path, LATER)], loads={"s1": {"before": [*long, *told("More", "The end.")]}})
     assert adopted(store, agent) == "scripted: 0 adopted, 1 updated\n"
     [row] = rows(store)
-    assert (store.find_path(row).suffix, row.prompts) == (".jsonl", 2)
+    assert (store.find_path(row).suffix, row.prompt_count) == (".jsonl", 2)
     assert not list(store.root.rglob("*.zst"))
 
 

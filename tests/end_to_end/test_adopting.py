@@ -100,7 +100,7 @@ def test_an_adopted_session_is_listed_loaded_continued_and_deleted_like_any_othe
         assert editor.end() == 0
     store = WholeStore(proxied.store)
     [row] = [row for row in store.list_all() if row.session == session]
-    assert (row.title, row.prompts) == ("first", 3)
+    assert (row.title, row.prompt_count) == ("first", 3)
     turns = json.loads(printed(store, "export", session, "--format", "json"))["turns"]
     assert [turn["startedAt"] < since for turn in turns] == [True, True, False]
     assert adopt(proxied.store, proxied.bare_agent(agent=ALL)).endswith(": 0 adopted, 2 here already\n")

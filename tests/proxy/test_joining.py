@@ -15,9 +15,9 @@ class Row:
     updated: str
     cwd: str | None = "/w"
     title: str | None = None
-    prompts: int = 1
-    replies: int = 0
-    failed: bool = False
+    prompt_count: int = 1
+    reply_count: int = 0
+    has_failed: bool = False
     directories: list[str] = field(default_factory=list)
     meta: dict[str, object] = field(default_factory=dict)
     is_archived: bool = False

@@ -24,9 +24,9 @@ class Row:
     cwd: str | None = "/w"
     title: str | None = None
     updated: str = "2026-11-20T09:15:02.123Z"
-    prompts: int = 1
-    replies: int = 1
-    failed: bool = False
+    prompt_count: int = 1
+    reply_count: int = 1
+    has_failed: bool = False
     directories: list[str] = field(default_factory=list)
     meta: dict[str, object] = field(default_factory=dict)
     is_archived: bool = False
@@ -46,7 +46,9 @@ def page_of(*rows: Row, cursor: str | None = None, directories: bool = False, re
 
 
 def test_a_listed_session_has_every_known_field() -> None:
-    row = Row(title="Mend it", prompts=2, replies=1, failed=True, directories=["/x"], meta={"agent.example": 1})
+    row = Row(
+        title="Mend it", prompt_count=2, reply_count=1, has_failed=True, directories=["/x"], meta={"agent.example": 1}
+    )
     assert page_of(row, directories=True) == {
         "sessions": [
             {

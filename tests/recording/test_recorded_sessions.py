@@ -57,7 +57,7 @@ def test_an_imported_session_is_marked_for_the_index_without_a_prompt(notes: Rec
     notes.begin(origin="imported")
     notes.put(said("1"))
     assert [path.name for path in notes.store.root.glob("unindexed/*/*")] == [notes.path().stem]
-    assert [(row.session, row.prompts) for row in Sessions(notes.store.root).list_all()] == [("s", 1)]
+    assert [(row.session, row.prompt_count) for row in Sessions(notes.store.root).list_all()] == [("s", 1)]
     notes.begin("other")
     notes.put(RecordUpdates("other", update("hi", "other") + b"\n"))
     assert [row.session for row in Sessions(notes.store.root).list_all()] == ["s"]

@@ -108,7 +108,7 @@ def test_what_comes_between_turns_is_in_the_next_list_as_in_a_rebuilt_index(note
     notes.begin()
     notes.put(*prompted("hello"), answer, EndTurn("s"))
     for effects in ([late[0]], [late[1]], long, [said("later")]):
-        notes.store.update_index(notes.recorder.agent, "s")
+        notes.store.index_session(notes.recorder.agent, "s")
         assert list(notes.store.root.glob("unindexed/*/*")) == []
         notes.put(*effects)
         [mark] = notes.store.root.glob("unindexed/*/*")

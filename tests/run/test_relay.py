@@ -204,8 +204,8 @@ class Order(Store):
         self.done.put(f"sync {session}")
         return is_done
 
-    def update_index(self, agent: str, session: str) -> None:
-        super().update_index(agent, session)
+    def index_session(self, agent: str, session: str) -> None:
+        super().index_session(agent, session)
         self.done.put(f"index {session}")
 
 

@@ -1,7 +1,8 @@
 """Transcripts with an index, which is updated after each write."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from acp_proxy.store.index import Index, ListedSession
 from acp_proxy.store.queries import ListFilter, list_newest
@@ -13,6 +14,7 @@ from tests.store import transcript_lines
 from tests.store.transcript_lines import answer, prompt
 
 AGENT = "agent"
+T = TypeVar("T")
 
 
 class Shelf:
@@ -29,7 +31,7 @@ class Shelf:
         """Index a transcript as it is; whether it needs no mark."""
         reading = Reading(self.path(session))
         try:
-            return self.index.update_row(agent, name or file_name(session), reading)
+            return self.index.put_row(agent, name or file_name(session), reading)
         finally:
             reading.close()
 
@@ -63,7 +65,10 @@ class Shelf:
 
     def all(self) -> list[ListedSession]:
         """The list for users."""
-        return list(list_newest(lambda question, *_: question(self.index), ListFilter([AGENT])))
+        return list(list_newest(self._query, self._query, ListFilter([AGENT])))
+
+    def _query(self, question: Callable[[Index], T], *agents: str) -> T:
+        return question(self.index)
 
     def pages(self, size: int, cwd: str | None = None) -> Iterator[list[str]]:
         cursor = None

@@ -103,7 +103,7 @@ def test_a_transcript_replaced_by_a_longer_one_is_in_the_next_list(store: WholeS
     transcript_lines.keep(other, AGENT, "a", prompt("more", at=7), said("yes", at=8), answer(at=9), fresh=False)
     sent(other, store, "a")
     [row, _] = store.list_page(AGENT, None, None, transcript_lines.RUN).rows
-    assert (row.session, row.prompts, row.updated) == ("a", 2, transcript_lines.time(9))
+    assert (row.session, row.prompt_count, row.updated) == ("a", 2, transcript_lines.time(9))
 
 
 @pytest.mark.usefixtures("settled")
@@ -130,7 +130,7 @@ def test_an_index_restored_from_a_backup_is_updated(store: WholeStore, tmp_path:
     assert listed_anew(store) == ["a"]
     put_back(Path(shutil.copy(backup, tmp_path / "copy")), index)  # the folder's times in it are still correct
     [row] = WholeStore(store.root).list_page(AGENT, None, None, transcript_lines.RUN).rows
-    assert row.prompts == 2
+    assert row.prompt_count == 2
     transcript_lines.keep(store, AGENT, "b", at=5)
     assert listed_anew(store) == ["b", "a"]
     put_back(backup, index)
@@ -179,7 +179,7 @@ def test_a_transcript_being_copied_is_read_until_it_is_whole(store: WholeStore, 
     with path.open("ab") as file:
         file.write(whole[half:])
     [row] = store.list_page(AGENT, None, None, transcript_lines.RUN).rows
-    assert (row.prompts, row.size) == (2, len(whole))
+    assert (row.prompt_count, row.size) == (2, len(whole))
 
 
 @pytest.mark.usefixtures("settled")

@@ -79,7 +79,7 @@ def say_three_turns(store: WholeStore) -> None:
 def test_a_fork_at_a_message_has_what_came_up_to_it(store: WholeStore, *, is_compressed: bool) -> None:
     say_three_turns(store)
     if is_compressed:
-        store.update_index(AGENT, "p")
+        store.index_session(AGENT, "p")
         assert store.compress(AGENT, file_name("p"), CompressionOptions(min_size=1, older_than=0.0)) is not None
     begun(store, until=store.find_fork_end(AGENT, "p", Point("b"))).close()
     assert spoken(store, "f") == ["a", "b"]
@@ -347,7 +347,7 @@ def test_a_half_deleted_parent_is_not_copied(parent: WholeStore) -> None:
     left_by_a_crash(parent)
     layout = Layout(parent.root)
     layout.get_journal(AGENT).append(DELETED, "p", transcript_lines.time(5))
-    old_forks.finish(layout, AGENT, file_name("f"))
+    old_forks.finish_old_fork(layout, AGENT, file_name("f"))
     assert spoken(parent, "f") == ["two"]
 
 
@@ -364,7 +364,7 @@ def test_a_list_does_not_wait_until_a_fork_can_be_finished(parent: WholeStore) -
     with lock_folder(path.parent):
         assert sorted(listed_ids(parent)) == ["p"]
         with pytest.raises(BlockingIOError):
-            old_forks.finish(Layout(parent.root), AGENT, path.stem, wait=False)
+            old_forks.finish_old_fork(Layout(parent.root), AGENT, path.stem, wait=False)
     assert sorted(listed_ids(parent)) == ["f", "p"]
 
 
@@ -385,7 +385,7 @@ def test_a_finished_fork_ignores_leftovers_of_a_crash(parent: WholeStore) -> Non
     listed_ids(parent)
     os.link(path, fork_path(path))
     parent.delete(AGENT, "p")
-    old_forks.finish(parent.layout, AGENT, path.stem)
+    old_forks.finish_old_fork(parent.layout, AGENT, path.stem)
     assert spoken(parent, "f") == ["one", "two"]
     assert not fork_path(path).exists()
 
@@ -422,7 +422,7 @@ def test_a_head_that_is_being_written_is_kept(parent: WholeStore) -> None:
     with fork_path(path).open("rb") as making:
         assert lock(making.fileno())
         with pytest.raises(BlockingIOError):
-            old_forks.finish(parent.layout, AGENT, path.stem)
+            old_forks.finish_old_fork(parent.layout, AGENT, path.stem)
     assert fork_path(path).exists()
 
 
@@ -447,5 +447,5 @@ def test_a_read_only_store_finishes_no_fork(parent: WholeStore) -> None:
     path = left_by_a_crash(parent)
     layout = Layout(parent.root)
     layout.is_only_read = True
-    old_forks.finish(layout, AGENT, path.stem)
+    old_forks.finish_old_fork(layout, AGENT, path.stem)
     assert fork_path(path).exists()

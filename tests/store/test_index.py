@@ -34,9 +34,9 @@ def test_a_row_has_every_field_of_a_list(shelf: Shelf) -> None:
         cwd="/home/me/",
         title="Fix the login",
         updated=transcript_lines.time(4),
-        prompts=1,
-        replies=1,
-        failed=True,
+        prompt_count=1,
+        reply_count=1,
+        has_failed=True,
         is_running=False,
         directories=["/more"],
         meta={"branch": "main"},
@@ -93,7 +93,7 @@ def test_a_superseded_transcript_is_only_in_the_complete_list(shelf: Shelf) -> N
 
 def state(shelf: Shelf, run: str) -> tuple[bool, bool]:
     row = shelf.row("s", run=run)
-    return row.failed, row.is_running
+    return row.has_failed, row.is_running
 
 
 def test_an_open_turn_of_another_run_may_be_running_until_a_third_run_writes(shelf: Shelf) -> None:
@@ -232,7 +232,7 @@ def test_only_new_entries_are_read(shelf: Shelf) -> None:
     shelf.path("s").write_bytes(before.replace(b'"first"', b'"other"'))  # nobody reads it again
     shelf.append("s", prompt("second", at=2), said("b", at=3), answer(at=4))
     row = shelf.row("s")
-    assert (row.title, row.prompts, row.replies, row.updated) == ("first", 2, 1, transcript_lines.time(4))
+    assert (row.title, row.prompt_count, row.reply_count, row.updated) == ("first", 2, 1, transcript_lines.time(4))
 
 
 def test_reading_line_by_line_gives_the_same_row(shelf: Shelf) -> None:
@@ -253,12 +253,12 @@ def test_reading_line_by_line_gives_the_same_row(shelf: Shelf) -> None:
         shelf.append("bit by bit", line)
     shelf.write("at once", *lines)
     one, two = (shelf.row(session) for session in ("bit by bit", "at once"))
-    assert (one.title, one.updated, one.prompts, one.replies, one.failed, one.meta, one.cwd) == (
+    assert (one.title, one.updated, one.prompt_count, one.reply_count, one.has_failed, one.meta, one.cwd) == (
         two.title,
         two.updated,
-        two.prompts,
-        two.replies,
-        two.failed,
+        two.prompt_count,
+        two.reply_count,
+        two.has_failed,
         two.meta,
         two.cwd,
     )
@@ -270,9 +270,9 @@ def test_a_line_written_in_two_parts_counts_once(shelf: Shelf) -> None:
     shelf.write("s", prompt("x", at=1))
     for at in (1, line.index("ß".encode()) + 1, len(line) - 2):
         shelf.append("s", line[:at])
-        assert shelf.row("s").prompts == 1
+        assert shelf.row("s").prompt_count == 1
         shelf.append("s", line[at:])
-        assert shelf.row("s").prompts == 2
+        assert shelf.row("s").prompt_count == 2
         shelf.write("s", prompt("x", at=1))
 
 
@@ -280,15 +280,15 @@ def test_a_line_written_in_two_parts_counts_once(shelf: Shelf) -> None:
 def test_an_entry_without_its_newline_counts_and_so_does_its_continuation(shelf: Shelf, behind: bytes) -> None:
     shelf.write("s", prompt("x", at=1), answer(at=1))
     assert not shelf.append("s", prompt("y", at=2)[:-1])
-    assert (shelf.row("s").prompts, shelf.row("s").updated) == (2, transcript_lines.time(2))
+    assert (shelf.row("s").prompt_count, shelf.row("s").updated) == (2, transcript_lines.time(2))
     assert shelf.agrees("s")
     assert not shelf.add("s")
-    assert shelf.row("s").prompts == 2
+    assert shelf.row("s").prompt_count == 2
     with shelf.path("s").open("ab") as file:
         file.write(behind)
     assert shelf.agrees("s")
     shelf.append("s", note("closed"))
-    assert (shelf.row("s").prompts, shelf.row("s").replies) == (2, int(len(behind) > 10))
+    assert (shelf.row("s").prompt_count, shelf.row("s").reply_count) == (2, int(len(behind) > 10))
     assert shelf.agrees("s")
 
 
@@ -296,7 +296,7 @@ def test_a_session_whose_only_prompt_has_no_newline_is_listed(shelf: Shelf) -> N
     shelf.write("s", prompt("x", at=1)[:-1])
     assert shelf.page() == ["s"]
     shelf.append("s", b"\n" + answer(at=2))
-    assert shelf.row("s").prompts == 1
+    assert shelf.row("s").prompt_count == 1
 
 
 def test_a_row_that_lacks_a_turn_disagrees_with_its_transcript(shelf: Shelf) -> None:
@@ -318,28 +318,28 @@ def test_a_torn_line_does_not_hide_the_next_one(shelf: Shelf) -> None:
     shelf.write("s", prompt("x", at=1))
     shelf.append("s", prompt("torn", at=2)[:-20])
     shelf.append("s", b"\n" + prompt("whole", at=3))
-    assert (shelf.row("s").prompts, shelf.row("s").updated) == (2, transcript_lines.time(3))
+    assert (shelf.row("s").prompt_count, shelf.row("s").updated) == (2, transcript_lines.time(3))
 
 
 def test_a_shrunk_file_is_read_again(shelf: Shelf) -> None:
     shelf.write("s", prompt("one", at=1), answer(at=1), prompt("two", at=2))
     os.truncate(shelf.path("s"), shelf.path("s").stat().st_size - len(prompt("two", at=2)))
     assert shelf.add("s")
-    assert (shelf.row("s").prompts, shelf.row("s").updated) == (1, transcript_lines.time(1))
+    assert (shelf.row("s").prompt_count, shelf.row("s").updated) == (1, transcript_lines.time(1))
 
 
 def test_a_replaced_file_is_read_again(shelf: Shelf) -> None:
     shelf.write("s", prompt("old", at=1))
     shelf.path("s").rename(shelf.path("aside"))
     shelf.write("s", prompt("new", at=2), said("a" * 500, at=3))
-    assert (shelf.row("s").title, shelf.row("s").prompts) == ("new", 1)
+    assert (shelf.row("s").title, shelf.row("s").prompt_count) == ("new", 1)
 
 
 def test_a_transcript_without_a_header_is_listed_by_its_messages(shelf: Shelf) -> None:
     shelf.path("s").write_bytes(b"torn header\n" + note("opened", cwd="/x") + prompt("x", at=1, session="s"))
     shelf.add("s")
     shelf.append("s", prompt("y", at=2, session="s"))
-    assert (shelf.row("s").prompts, shelf.row("s").cwd) == (2, "/x")
+    assert (shelf.row("s").prompt_count, shelf.row("s").cwd) == (2, "/x")
 
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"\0" * 500, b"garbage\n", note("opened", cwd="/x")])

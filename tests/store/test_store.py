@@ -248,7 +248,7 @@ def test_a_new_session_of_a_used_id_supersedes_the_old_one(store: WholeStore, ro
             assert listed_ids(store) == ["1"]
     assert spoken(store.read(AGENT, "1")) == ["third"]
     [row] = store.list_page(AGENT, None, None, transcript_lines.RUN).rows
-    assert (row.title, row.prompts) == ("third", 1)
+    assert (row.title, row.prompt_count) == ("third", 1)
     rows = store.list_all()
     assert [(row.session, row.title) for row in rows] == [("1", "third"), ("1", "second"), ("1", "first")]
     assert [spoken(store.open_listed(row)) for row in rows] == [["third"], ["second"], ["first"]]
@@ -532,7 +532,7 @@ def test_a_delete_works_without_a_mark(store: WholeStore, root: Path) -> None:
 
 def test_a_session_is_known_without_its_transcript(store: WholeStore, root: Path) -> None:
     transcript_lines.keep(store, AGENT, "s")
-    store.update_index(AGENT, "s")
+    store.index_session(AGENT, "s")
     next(root.glob("transcripts/*/*.jsonl")).unlink()
     assert WholeStore(root).is_indexed(AGENT, "s")
     assert not store.is_indexed(AGENT, "unheard of")
@@ -603,7 +603,7 @@ def test_1200_sessions_are_paged_completely_while_new_ones_arrive(many: Path) ->
         sizes.append(len(page))
         for number in range(3):
             transcript_lines.keep(writer, AGENT, f"new-{count}-{number}", at=9000 + count)
-            writer.update_index(AGENT, f"new-{count}-{number}")
+            writer.index_session(AGENT, f"new-{count}-{number}")
     assert sizes == [PAGE, PAGE, 200]
     assert found == expected
     for count in range(3):

@@ -91,9 +91,9 @@ def test_a_session_deleted_during_indexing_has_no_row(
             monkeypatch.undo()
             delete.delete_transcript(Layout(root), AGENT, "s", name, soft=soft)
             (root / "unindexed" / AGENT / name).unlink()
-        return Index.update_row(index, agent, name, reading)
+        return Index.put_row(index, agent, name, reading)
 
-    monkeypatch.setattr(index_module.Index, "update_row", overtaken)
+    monkeypatch.setattr(index_module.Index, "put_row", overtaken)
     assert [row.name for row in store.list_all()] == [file_name("s")]
     assert not any(b"secret" in path.read_bytes() for path in root.glob("index.sqlite3*"))
 
@@ -171,7 +171,7 @@ def test_a_row_removed_by_another_process_before_its_mark_comes_back(
         unmark(layout, agent, name, is_needed)
 
     monkeypatch.setattr(Layout, "unmark", overtaken)
-    store.update_index(AGENT, "s")
+    store.index_session(AGENT, "s")
     assert marks(root) == set()
     assert listed_ids(WholeStore(root)) == ["s"]
 
@@ -192,9 +192,9 @@ def test_a_kill_during_the_removal_of_a_mark_keeps_it(
     measure = Reading.measure
     monkeypatch.setattr(Reading, "measure", killed)
     with pytest.raises(Killed):
-        store.update_index(AGENT, "s")
+        store.index_session(AGENT, "s")
     monkeypatch.setattr(Reading, "measure", measure)
-    assert [row.prompts for row in WholeStore(root).list_page(AGENT, None, None, transcript_lines.RUN).rows] == [3]
+    assert [row.prompt_count for row in WholeStore(root).list_page(AGENT, None, None, transcript_lines.RUN).rows] == [3]
     assert marks(root) == set()
 
 
@@ -242,7 +242,7 @@ def test_an_open_turn_keeps_its_mark(store: WholeStore, root: Path) -> None:
     going_on.append(said("a", at=2) + answer(at=3))
     going_on.close()
     [row] = store.list_page(AGENT, None, None, transcript_lines.RUN).rows
-    assert (row.replies, row.updated) == (1, transcript_lines.time(3))
+    assert (row.reply_count, row.updated) == (1, transcript_lines.time(3))
     assert marks(root) == set()
 
 
@@ -609,12 +609,12 @@ def test_a_locked_index_is_not_waited_for_at_every_turn(
     transcript_lines.keep(full, AGENT, "new", at=5)
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     with locked(root / "index.sqlite3"), pytest.raises(Unreadable):
-        store.update_index(AGENT, "new")
+        store.index_session(AGENT, "new")
     with pytest.raises(Unreadable):
-        store.update_index(AGENT, "new")
+        store.index_session(AGENT, "new")
     assert marks(root) == {file_name("new")}
     now[0] += 60.0
-    store.update_index(AGENT, "new")
+    store.index_session(AGENT, "new")
     assert marks(root) == set()
     full.delete(AGENT, "new")
 
@@ -718,7 +718,7 @@ def test_two_stores_on_one_directory_see_each_others_changes(store: WholeStore, 
     for at in range(20):
         one, two = (store, other) if at % 2 else (other, store)
         transcript_lines.keep(one, AGENT, f"s{at:02}", at=at)
-        one.update_index(AGENT, f"s{at:02}")
+        one.index_session(AGENT, f"s{at:02}")
         assert listed_ids(two)[0] == f"s{at:02}"
     store.delete(AGENT, "s19")
     store.remove_from_index(AGENT, "s19")
@@ -742,7 +742,7 @@ def test_an_index_rebuilt_by_one_store_is_used_by_the_other(store: WholeStore, r
     missing(root / "index.sqlite3")
     assert listed_ids(store) == ["a"]
     transcript_lines.keep(store, AGENT, "b", at=1)
-    store.update_index(AGENT, "b")
+    store.index_session(AGENT, "b")
     assert marks(root) == set()
     assert listed_ids(other) == ["b", "a"]
 

@@ -80,7 +80,7 @@ def keep(path: Path, writer: str, count: int) -> None:
     store = Store(path)
     for number in range(count):
         transcript_lines.keep(store, AGENT, f"{writer}-{number}", at=number)
-        store.update_index(AGENT, f"{writer}-{number}")
+        store.index_session(AGENT, f"{writer}-{number}")
         store.list_page(AGENT, None, None, writer)
 
 

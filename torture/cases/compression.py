@@ -139,8 +139,8 @@ def _in_that_moment(scale: Scale) -> Outcome:
         if rows.keys() != set(sessions) - deleted:
             trouble.append(f"{len(rows)} are listed")
         for number, session in enumerate(sessions):
-            if session in rows and rows[session].prompts != 1 + (number % 3 == 1):
-                trouble.append(f"{rows[session].prompts} prompts in {session}")
+            if session in rows and rows[session].prompt_count != 1 + (number % 3 == 1):
+                trouble.append(f"{rows[session].prompt_count} prompts in {session}")
         trouble += [f"{one.path.name}: {one.kind}" for one in verify_store(store) if one.is_damage]
     finally:
         ended.set()

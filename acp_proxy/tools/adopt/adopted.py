@@ -59,7 +59,7 @@ def write_adopted(store: Sessions, transcript: bytes) -> ImportedFile:
     ends so too. Raises NotImported, NewerFormat, OSError."""
     taken = _write(store.layout, transcript, store.layout.make_folder)
     with suppress(Unreadable):  # then its mark stays
-        store.update_row(taken.agent, file_names.file_name(taken.session), can_wait=True)
+        store.index_transcript(taken.agent, file_names.file_name(taken.session), can_wait=True)
     return taken
 
 

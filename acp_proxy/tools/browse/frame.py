@@ -174,7 +174,7 @@ def _format_divider(state: BrowseState, look: FrameLook) -> str:
     about = (
         [state.place]
         if state.place
-        else [name_agent(row.agent), row.selector, f"{row.prompts} turn{'' if row.prompts == 1 else 's'}"]
+        else [name_agent(row.agent), row.selector, f"{row.prompt_count} turn{'' if row.prompt_count == 1 else 's'}"]
     )
     text = _cut_end(_clean(" · ".join(about), look), look.width - 6)
     rest = "─".translate(look.forms) * max(look.width - cell_len(text) - 6, 0)

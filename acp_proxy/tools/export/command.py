@@ -358,7 +358,7 @@ class _Index:
             self._words.add(exported.collect_words())
         agent = self._agents[row.agent]
         entry = IndexEntry(
-            path.name, exported.title, agent, exported.cwd, row.updated, row.prompts, row.copy_of is not None
+            path.name, exported.title, agent, exported.cwd, row.updated, row.prompt_count, row.copy_of is not None
         )
         self._entries.append(entry)
 

@@ -95,7 +95,7 @@ def import_transcript(store: Sessions, given: Path | IO[bytes], *, damaged: bool
     )
     if taken.is_new:
         with suppress(Unreadable):  # then its mark stays
-            store.update_row(taken.agent, file_name(taken.session), can_wait=True)
+            store.index_transcript(taken.agent, file_name(taken.session), can_wait=True)
     return taken
 
 

@@ -50,7 +50,7 @@ class Candidate:
     size: int
     title: str | None
     counts: bool = True
-    is_kept: bool = False
+    is_in_bin: bool = False
     """It is soft-deleted."""
     parent: str | None = None
     """The id of the session whose subagent this is."""
@@ -61,7 +61,7 @@ class Candidate:
     @property
     def selector(self) -> str:
         """What selects it on a command line."""
-        name = name_before_delete(self.name) if self.is_kept else self.name
+        name = name_before_delete(self.name) if self.is_in_bin else self.name
         return make_selector(self.agent, name, self.session)
 
 
@@ -112,8 +112,8 @@ def find_candidates(store: Sessions, *, deleted: bool = False) -> list[Candidate
 
 def _find_listed(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
     """Every session, newest first. Raises OSError, Unreadable."""
-    rows = store_index.query(list_with_unprompted, *layout.list_agents())
-    parents = store_index.query(_find_parents)
+    rows = store_index.catch_up_and_query(list_with_unprompted, *layout.list_agents())
+    parents = store_index.query_as_is(_find_parents)
     sizes = {agent: layout.measure_sizes(agent) for agent in layout.list_agents()}
     return [
         Candidate(
@@ -123,7 +123,7 @@ def _find_listed(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
             row.updated,
             size,
             row.title,
-            counts=row.prompts > 0,
+            counts=row.prompt_count > 0,
             parent=parents.get((row.agent, row.session)),
             is_pinned=row.is_pinned,
             written=_read_version(layout.transcript_path(row.agent, row.name)),
@@ -144,26 +144,26 @@ def _find_parents(index: Index) -> dict[tuple[str, str], str]:
 
 def _find_soft_deleted(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
     """The soft-deleted sessions, last deleted first. Raises OSError, Unreadable."""
-    store_index.query(
+    store_index.catch_up_and_query(
         lambda index: None, *layout.list_agents()
     )  # brings the index up to date, so it has nothing of them
     sizes = {agent: layout.measure_sizes(agent) for agent in layout.list_agents()}
     return [
-        Candidate(each.agent, each.name, each.session, each.at, size, each.title, is_kept=True)
+        Candidate(each.agent, each.name, each.session, each.at, size, each.title, is_in_bin=True)
         for each in list_deleted(layout)
         if (size := sizes.get(each.agent, {}).get(each.name)) is not None
     ]
 
 
 def prune_sessions(
-    store: Sessions, candidates: Iterable[Candidate], *, soft: bool, is_here: bool = True
+    store: Sessions, candidates: Iterable[Candidate], *, soft: bool, only_on_this_machine: bool = True
 ) -> Iterator[tuple[Candidate, str | None]]:
     """Delete sessions one by one. Yields each with the reason it was not deleted, or None.
 
     Those of subagents come behind their sessions, and stay if those do.
 
-    ``is_here``: other machines with the same history keep them. The index is updated at the end. Raises Unreadable if
-    that fails; the next list then does it.
+    ``only_on_this_machine``: other machines with the same history keep them. The index is updated at the end. Raises
+    Unreadable if that fails; the next list then does it.
     """
     layout = store.layout
     gone: dict[str, list[str]] = {}
@@ -171,7 +171,7 @@ def prune_sessions(
     try:
         for candidate in candidates:
             trouble = left.get((candidate.agent, candidate.parent or "")) or _delete(
-                layout, candidate, soft=soft, is_here=is_here
+                layout, candidate, soft=soft, only_on_this_machine=only_on_this_machine
             )
             if trouble is None:
                 gone.setdefault(candidate.agent, []).append(candidate.name)
@@ -184,10 +184,10 @@ def prune_sessions(
             store.index.remove(agent, names)
 
 
-def _delete(layout: Layout, candidate: Candidate, *, soft: bool, is_here: bool) -> str | None:
+def _delete(layout: Layout, candidate: Candidate, *, soft: bool, only_on_this_machine: bool) -> str | None:
     """The reason for not deleting it: ``IN_USE`` or an errno's name; None if it was deleted."""
     agent, session, name = candidate.agent, candidate.session, candidate.name
-    path = layout.soft_deleted_path(agent, name) if candidate.is_kept else layout.transcript_path(agent, name)
+    path = layout.soft_deleted_path(agent, name) if candidate.is_in_bin else layout.transcript_path(agent, name)
     try:
         with (
             layout.get_journal(agent).lock(),
@@ -195,10 +195,12 @@ def _delete(layout: Layout, candidate: Candidate, *, soft: bool, is_here: bool) 
         ):  # keeps others from decompressing it
             if not is_unused or (candidate.written is not None and _read_version(path) != candidate.written):
                 return IN_USE
-            if candidate.is_kept:
-                delete.delete_permanently(layout, agent, session, name, is_here=is_here)
+            if candidate.is_in_bin:
+                delete.delete_permanently(layout, agent, session, name, only_on_this_machine=only_on_this_machine)
             else:
-                delete.delete_transcript(layout, agent, session, name, soft=soft, is_unused=True, is_here=is_here)
+                delete.delete_transcript(
+                    layout, agent, session, name, soft=soft, is_unused=True, only_on_this_machine=only_on_this_machine
+                )
     except OSError as problem:
         return errno_name(problem)
     return None

@@ -91,7 +91,7 @@ def prune(
             these = "this" if len(chosen) == 1 else "these"
             how = f"? Restorable for {formatting.format_days(opened.bin_days)}." if soft else " permanently?"
             ask_to_confirm(f"Delete {these} {_format_total(chosen)}{more}{how}")
-        trouble = _prune_all(opened, chosen, soft=soft, is_here=not everywhere)
+        trouble = _prune_all(opened, chosen, soft=soft, only_on_this_machine=not everywhere)
     _report(chosen, trouble, as_json, dry_run=False)
     if soft and not as_json:
         typer.echo("To bring one back: acp-proxy restore", err=True)
@@ -117,12 +117,14 @@ def _parse_limits(older_than: str | None, keep: int | None, max_size: str | None
 
 
 def _prune_all(
-    store: Sessions, chosen: Sequence[Candidate], *, soft: bool, is_here: bool
+    store: Sessions, chosen: Sequence[Candidate], *, soft: bool, only_on_this_machine: bool
 ) -> dict[tuple[str, str], str]:
     """The sessions that were not deleted, by agent and name, with the reason."""
     trouble: dict[tuple[str, str], str] = {}
     try:
-        for candidate, why in prune_sessions(store, show_progress(chosen, "Deleting"), soft=soft, is_here=is_here):
+        for candidate, why in prune_sessions(
+            store, show_progress(chosen, "Deleting"), soft=soft, only_on_this_machine=only_on_this_machine
+        ):
             if why is not None:
                 trouble[candidate.agent, candidate.name] = why
     except Unreadable:
@@ -168,8 +170,8 @@ def _encode_candidate(candidate: Candidate) -> dict[str, Any]:
         "agent": candidate.agent,
         "agentName": name_agent(candidate.agent),
         "title": candidate.title,
-        "updatedAt": None if candidate.is_kept else candidate.at,
-        "deletedAt": candidate.at if candidate.is_kept else None,
+        "updatedAt": None if candidate.is_in_bin else candidate.at,
+        "deletedAt": candidate.at if candidate.is_in_bin else None,
         "bytes": candidate.size,
         "transcript": candidate.name,
     }

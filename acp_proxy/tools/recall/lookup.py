@@ -160,7 +160,7 @@ def _format_hit(hit: Hit) -> str:
 
 
 def _format_row(row: ListedSession) -> str:
-    turns = f"{row.prompts} turn{'' if row.prompts == 1 else 's'}"
+    turns = f"{row.prompt_count} turn{'' if row.prompt_count == 1 else 's'}"
     about = f"Session {_format_citation(row)} · {turns} · last active {_format_time(_parse_stamp(row.updated))}"
     return "\n".join(
         [about, _quote_line(row.title or "(no title)"), *([_quote_line(row.cwd)] if row.cwd is not None else [])]

@@ -48,7 +48,7 @@ def redact_stored(
     """
     layout = store.layout
     if path.is_relative_to(layout.transcripts):
-        old_forks.finish(layout, path.parent.name, path.stem)
+        old_forks.finish_old_fork(layout, path.parent.name, path.stem)
     if dry:
         return redact_file(path, masking, dry=True)
     original = backup / path.relative_to(layout.root) if backup is not None else None

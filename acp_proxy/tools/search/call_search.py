@@ -78,7 +78,7 @@ def search_calls(
     Raises as ``search_store``.
     """
     matches, has_words = query.make_test(), bool(request.question)
-    calls, hits = store.index.query(
+    calls, hits = store.index.catch_up_and_query(
         lambda index: _search(store.layout, index, request, matches, progress, lists_hits=not has_words),
         *request.agents,
     )
@@ -98,7 +98,7 @@ def find_calls(
 ) -> FoundCalls:
     """The calls that match in all transcripts of these agents. Raises as ``search_store``."""
     request = SearchRequest("", agents)
-    calls, _ = store.index.query(
+    calls, _ = store.index.catch_up_and_query(
         lambda index: _search(store.layout, index, request, matches, progress, lists_hits=False), *agents
     )
     return calls
@@ -167,7 +167,7 @@ def _list_hits(tables: _CallTables, calls: FoundCalls, request: SearchRequest) -
         if (within is None or key in within)
         and (between := {turn: each for turn, each in by_turn.items() if _is_between(each[0], request)})
         and (row := tables.find_row(key)) is not None
-        and row.prompts
+        and row.prompt_count
     ]
     hits, seen = list[Hit](), SeenHits()
     for row, by_turn in sorted(rows, key=lambda each: each[0].copy_of is not None):

@@ -129,13 +129,15 @@ def search_store(
     perhaps more than once, as soon as it is found; the search ends if it returns False. Raises Unreadable,
     NoFullText.
     """
-    return store.index.query(lambda index: _search(store.layout, index, request, progress, report_hit), *request.agents)
+    return store.index.catch_up_and_query(
+        lambda index: _search(store.layout, index, request, progress, report_hit), *request.agents
+    )
 
 
 def correct_words(store: Sessions, request: SearchRequest, words: Sequence[str]) -> list[str] | None:
     """The words of a search without results, with those that are there in place of words that are not, if that finds
     something; None: nothing does. Raises as ``search_store``."""
-    found = store.index.query(
+    found = store.index.catch_up_and_query(
         lambda index: [_correct_word(store.layout, index, request, word) for word in words], *request.agents
     )
     if found == list(words):
@@ -432,7 +434,7 @@ class RunningSearch:
                 if key in self._known or key[0] not in self._request.agents:
                     continue
                 row = self._tables.find_row(key) if self._within is None or key in self._within else None
-                if row is not None and row.prompts:
+                if row is not None and row.prompt_count:
                     rows.append((at, row, digit, transcript))
             yield from sorted(rows, key=lambda found: found[1].copy_of is not None)
 

@@ -149,7 +149,7 @@ def measure_usage(
                 found[agent] = of_agent
         return found, failed
 
-    return store.index.query(sum_up, *agents)
+    return store.index.catch_up_and_query(sum_up, *agents)
 
 
 def measure_session(store: Sessions, listed: ListedSession) -> AgentUsage:
@@ -164,7 +164,7 @@ def measure_session(store: Sessions, listed: ListedSession) -> AgentUsage:
                 usage.add(parse_json(state), 0, _choose_project)
         return usage
 
-    return store.index.query(read_usage)
+    return store.index.query_as_is(read_usage)
 
 
 def _read_usage(layout: Layout, agent: str, name: str) -> tuple[UsageState, int]:

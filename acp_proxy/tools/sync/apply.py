@@ -26,7 +26,7 @@ from acp_proxy.transcript import file_format
 def apply_changes(context: SyncContext) -> None:
     """Apply what is new of every tree to the files. Raises Unavailable, OSError."""
     context.counts.open_here = 0
-    context.sessions.remove_kept_turns()  # it may be dead now; what still waits is left there again
+    context.sessions.remove_waiting_turns()  # it may be dead now; what still waits is left there again
     for uid in context.state.list_unsettled():
         waits = _apply_tree(context, uid)
         if not waits:

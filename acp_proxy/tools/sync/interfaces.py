@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.tools.sync.store_access import ForeignPart, Move, SeenFile
+from acp_proxy.tools.sync.store_access import ForeignPart, KnownHeader, Move, SeenFile
 from acp_proxy.transcript.file_format import Header
 
-__all__ = ["BadRecord", "ForeignPart", "Logs", "Move", "SeenFile", "SyncSessions", "Unavailable"]
+__all__ = ["BadRecord", "ForeignPart", "KnownHeader", "Logs", "Move", "SeenFile", "SyncSessions", "Unavailable"]
 
 
 class Unavailable(AcpProxyError):
@@ -49,7 +49,7 @@ class SyncSessions(Protocol):
     def list_files(self) -> Iterable[SeenFile]:
         """All sessions, soft-deleted ones included."""
 
-    def read_header(self, agent: str, name: str) -> tuple[str, Header] | None:
+    def read_header(self, agent: str, name: str) -> KnownHeader | None:
         """The uid and the header of a session; None if there is none, or no readable header."""
 
     def list_moves(self, agent: str, since: int) -> tuple[list[Move], int]:
@@ -74,11 +74,13 @@ class SyncSessions(Protocol):
         """Create a session. Returns its name. ``is_ours``: an agent gave its id on this machine. If not, or if the id
         is taken, it gets another, and the old one as its parent's. The header says what was recorded elsewhere."""
 
-    def append_turns(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[ForeignPart]) -> bool:
-        """Add to a session of this size. If it is open or has changed, return False; the next load tries again.
+    def append_turns(
+        self, agent: str, name: str, expected_size: int, data: bytes, elsewhere: list[ForeignPart]
+    ) -> bool:
+        """Add to a session of ``expected_size``. If it is open or has changed, return False; the next load tries again.
         ``elsewhere``: what of it was recorded on other machines."""
 
-    def remove_kept_turns(self) -> None:
+    def remove_waiting_turns(self) -> None:
         """Forget what ``append_turns`` left to the next load of each session."""
 
     def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:

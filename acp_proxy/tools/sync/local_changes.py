@@ -102,7 +102,7 @@ def _find_moved(context: SyncContext, agent: str, move: Move) -> list[LocalSessi
 
 
 def _note_move(context: SyncContext, local: LocalSession, move: Move) -> None:
-    if move.is_here:
+    if move.only_on_this_machine:
         if (
             context.sessions.is_soft_deleted(move.name) and not local.is_soft_deleted
         ):  # soft-deleted and removed since the last round
@@ -131,10 +131,10 @@ def _find_files(context: SyncContext) -> None:
 
 
 def _note_file(context: SyncContext, file: SeenFile, found: dict[tuple[str, str], SeenFile]) -> None:
-    looked = context.sessions.read_header(file.agent, file.name)
-    if looked is None:
+    known = context.sessions.read_header(file.agent, file.name)
+    if known is None:
         return
-    uid, header = looked
+    uid, header = known
     there = context.state.find_named(file.agent, file.name)
     if there is not None and not header.uid and there.uid != uid:  # its header was masked, which changes its hash
         uid = there.uid

@@ -211,10 +211,10 @@ class JoinedStore:
         """The sessions that would leave this machine with these settings: their agents and names. Raises OSError."""
         shared, found = SharedStore(self._root), set()
         for file in shared.list_files():
-            looked = None if shared.is_soft_deleted(file.name) else shared.read_header(file.agent, file.name)
-            if looked is None or not is_shared(file.agent, looked[1], settings):
+            known = None if shared.is_soft_deleted(file.name) else shared.read_header(file.agent, file.name)
+            if known is None or not is_shared(file.agent, known.header, settings):
                 continue
-            if has_prompt(shared.read(file.agent, file.name, 0, LARGEST_BYTES), looked[1]):
+            if has_prompt(shared.read(file.agent, file.name, 0, LARGEST_BYTES), known.header):
                 found.add((file.agent, file.name))
         return found
 

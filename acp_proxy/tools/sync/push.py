@@ -62,10 +62,10 @@ def _publish_segment(context: SyncContext, uid: str) -> bool:
     if local is None or not local.name or local.trouble:
         return False
     path = state.read_tree(local.tree).find_path(local.tip)
-    looked = context.sessions.read_header(local.agent, local.name)
-    if path is None or looked is None:  # a segment before it is still on its way, or the file is gone: the next round
+    known = context.sessions.read_header(local.agent, local.name)
+    if path is None or known is None:  # a segment before it is still on its way, or the file is gone: the next round
         return False
-    header = looked[1]
+    header = known.header
     was_deleted = (
         context.sessions.is_soft_deleted(local.name) and not local.is_soft_deleted
     )  # softly, before it was ever published

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from acp_proxy.errors import NewerFormat, Unreadable
 from acp_proxy.store import delete as store_delete
@@ -26,6 +27,7 @@ from acp_proxy.transcript.summary import Summary
 
 __all__ = [
     "ForeignPart",
+    "KnownHeader",
     "Move",
     "SeenFile",
     "SharedStore",
@@ -53,13 +55,20 @@ class SeenFile:
 class Move:
     """A session was soft-deleted or restored, so it has another name; or deleted for good (``to`` is empty).
 
-    ``is_here``: only this machine deletes it. ``uid``: of its transcript; empty if that is not known.
+    ``only_on_this_machine``: only this machine deletes it. ``uid``: of its transcript; empty if that is not known.
     """
 
     name: str
     to: str = ""
-    is_here: bool = False
+    only_on_this_machine: bool = False
     uid: str = ""
+
+
+class KnownHeader(NamedTuple):
+    """The header of a session here, and its uid (``Reading.uid``: an old header has none)."""
+
+    uid: str
+    header: Header
 
 
 class SharedStore(StoreBase):
@@ -72,11 +81,11 @@ class SharedStore(StoreBase):
                 if (stamp := self._read_stamp(self.layout.either_path(agent, name))) is not None:
                     yield SeenFile(agent, name, stamp)
 
-    def read_header(self, agent: str, name: str) -> tuple[str, Header] | None:
+    def read_header(self, agent: str, name: str) -> KnownHeader | None:
         """The uid and the header of a session; None if there is none, or no readable header."""
         try:
             with closing(Reading(self.layout.either_path(agent, name))) as reading:
-                return (reading.uid, reading.header) if reading.header is not None else None
+                return KnownHeader(reading.uid, reading.header) if reading.header is not None else None
         except (OSError, NewerFormat):
             return None
 
@@ -136,18 +145,22 @@ class SharedStore(StoreBase):
         """The agent's folder here. A name that acp-proxy cannot have made is never used as one."""
         return choose_folder(Header("", None, "", "", agent={"id": agent}))
 
-    def append_turns(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[ForeignPart]) -> bool:
-        """Add to a session of this size. If it is open or has changed, return False; the next load tries again.
+    def append_turns(
+        self, agent: str, name: str, expected_size: int, data: bytes, elsewhere: list[ForeignPart]
+    ) -> bool:
+        """Add to a session of ``expected_size``. If it is open or has changed, return False; the next load tries again.
         ``elsewhere``: what of it was recorded on other machines."""
-        looked = self.read_header(agent, name)
-        if looked is None or remote_turns.append_turns(self.layout, agent, name, size, data, looked[0], elsewhere):
-            return looked is not None
-        remote_turns.keep_turns(self.layout, agent, name, size, data, looked[0], elsewhere)
+        known = self.read_header(agent, name)
+        if known is None or remote_turns.append_turns(
+            self.layout, agent, name, expected_size, data, known.uid, elsewhere
+        ):
+            return known is not None
+        remote_turns.store_waiting_turns(self.layout, agent, name, expected_size, data, known.uid, elsewhere)
         return False
 
-    def remove_kept_turns(self) -> None:
+    def remove_waiting_turns(self) -> None:
         """Forget what ``append_turns`` left to the next load of each session."""
-        remote_turns.remove_kept_turns(self.layout)
+        remote_turns.remove_waiting_turns(self.layout)
 
     def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
         """Overwrite parts of entries."""
@@ -159,10 +172,10 @@ class SharedStore(StoreBase):
     def delete(self, agent: str, name: str, uid: str) -> None:
         """Delete a session for good, unless the name is another session's now."""
         with self.layout.get_journal(agent).lock():
-            looked = self.read_header(agent, name)
-            if looked is None or looked[0] != uid:
+            known = self.read_header(agent, name)
+            if known is None or known.uid != uid:
                 return
-            session = looked[1].session
+            session = known.header.session
             if file_names.is_soft_deleted_name(name):
                 store_delete.delete_permanently(self.layout, agent, session, name)
             else:
@@ -173,10 +186,10 @@ class SharedStore(StoreBase):
 
     def set_soft_deleted(self, agent: str, name: str, is_soft_deleted: bool) -> str:
         """Soft-delete or restore a session. Returns its new name."""
-        looked = self.read_header(agent, name)
-        if looked is None:
+        known = self.read_header(agent, name)
+        if known is None:
             return name
-        uid, session = looked[0], looked[1].session
+        uid, session = known.uid, known.header.session
         if not is_soft_deleted:
             return store_delete.restore(self.layout, agent, session, name)
         store_delete.delete_transcript(self.layout, agent, session, name, soft=True)
@@ -185,19 +198,19 @@ class SharedStore(StoreBase):
         kept = (
             each
             for each in self.layout.list_soft_deleted_of(agent, name)
-            if (self.read_header(agent, each) or ("",))[0] == uid
+            if (known := self.read_header(agent, each)) is not None and known.uid == uid
         )
         return next(kept, name)
 
     def set_title(self, agent: str, name: str, title: str | None) -> None:
         """Set the user's title."""
-        if (looked := self.read_header(agent, name)) is not None:
-            user_state.set_title(self.layout, agent, looked[1].session, name, title)
+        if (known := self.read_header(agent, name)) is not None:
+            user_state.set_title(self.layout, agent, known.header.session, name, title)
 
     def set_archived(self, agent: str, name: str, is_archived: bool) -> None:
         """Archive or unarchive a session."""
-        if (looked := self.read_header(agent, name)) is not None:
-            user_state.set_archived(self.layout, agent, looked[1].session, name, is_archived)
+        if (known := self.read_header(agent, name)) is not None:
+            user_state.set_archived(self.layout, agent, known.header.session, name, is_archived)
 
     def find_title(self, agent: str, name: str) -> str:
         """The title that a list shows."""
@@ -215,7 +228,7 @@ class SharedStore(StoreBase):
 def _decode_move(event: journal.Event) -> Move | None:
     if event.kind == journal.DELETED:
         name = file_names.file_name(event.session)
-        return Move(name, event.transcript or "", event.is_here, event.uid or "")
+        return Move(name, event.transcript or "", event.only_on_this_machine, event.uid or "")
     if event.to is not None:
-        return Move(event.name, event.to, event.is_here, event.uid or "")
+        return Move(event.name, event.to, event.only_on_this_machine, event.uid or "")
     return None

@@ -146,12 +146,12 @@ class Pages:
 
     def render_session(self, page: SessionPage) -> str:
         row, place = page.row, self._locate(page.row)
-        is_long = row.prompts > 1 or page.next is not None or page.first > (1, 0)
+        is_long = row.prompt_count > 1 or page.next is not None or page.first > (1, 0)
         links = f'<a href="{place}/files">Changed files</a>'
         links += f' · <a class="last" href="{place}?before=end#end">Last turn</a>' if is_long else ""
         commands = " · ".join(f"<code>{escape(join_lines(each))}</code>" for each in page.commands)
         links = f'<p class="links">{links}</p>\n<p class="links">In a terminal: {commands}</p>\n{_NEWS}'
-        head = render_head(page.head, row.prompts, is_shared=False).replace("</header>", f"{links}</header>")
+        head = render_head(page.head, row.prompt_count, is_shared=False).replace("</header>", f"{links}</header>")
         contents = (
             '<nav class="contents" aria-label="Contents">\n<details open><summary>Contents</summary>\n'
             f'<p><a class="load" href="{place}/contents">Show the turns</a></p>\n</details>\n</nav>\n'
@@ -163,7 +163,7 @@ class Pages:
         part = f"{place}{_make_place_query('turn', page.first)}"
         follow = f' data-session="{place}" data-part="{part}" data-size="{page.size}"'
         body = "".join([earlier if page.first > (1, 0) else "", *page.turns, end])
-        has_contents = row.prompts > 1
+        has_contents = row.prompt_count > 1
         return self._render(
             page.head.heading, head + (contents if has_contents else ""), body, follow, has_contents=has_contents
         )
@@ -306,7 +306,7 @@ class Pages:
 
     def _render_row(self, row: ListedSession, page: RowsPage) -> str:
         place = self._locate(row)
-        turns = f"{row.prompts} turn{'' if row.prompts == 1 else 's'}"
+        turns = f"{row.prompt_count} turn{'' if row.prompt_count == 1 else 's'}"
         facts = [
             format_clock_time(row.updated),
             self._link_list(page.agents.get(row.agent, row.agent), page.archived, agent=row.agent),

@@ -116,7 +116,8 @@ class _Site:
             narrowed = {"agent": agent, "cwd": cwd, "archived": "1" if archived else ""}
             more = make_address_query({"before": last, "skip": str(seen), **narrowed})
         facts = [
-            (row.agent, row.name, row.title, row.updated, row.prompts, row.is_running, row.is_pinned) for row in shown
+            (row.agent, row.name, row.title, row.updated, row.prompt_count, row.is_running, row.is_pinned)
+            for row in shown
         ]
         state = hashlib.sha256(repr(facts).encode("utf-8", "replace")).hexdigest()[:16]
         agents = name_agents(store.list_agents())

@@ -254,7 +254,7 @@ def test_memory_does_not_grow_with_the_longest_line(store: WholeStore, tmp_path:
     grown = int(subprocess.run(child, check=True, stdout=subprocess.PIPE).stdout)
     assert grown < LONG_LINE // 4
     row = next(row for row in store.list_all() if row.session == "long")
-    assert (row.title, row.prompts, row.size) == ("before", 2, sum(map(len, pieces)))
+    assert (row.title, row.prompt_count, row.size) == ("before", 2, sum(map(len, pieces)))
 
 
 class Endless(BytesIO):

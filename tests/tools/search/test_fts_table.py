@@ -230,7 +230,7 @@ def test_a_python_without_fts5_is_reported(store: WholeStore, monkeypatch: pytes
 def test_only_a_search_creates_tables(store: WholeStore, root: Path) -> None:
     keep(store, "s", "word")
     store.list_page(AGENT, None, None, transcript_lines.RUN)
-    store.update_index(AGENT, "s")
+    store.index_session(AGENT, "s")
     deleted(store)
     assert not (root / "search").exists()
 

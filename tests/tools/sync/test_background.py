@@ -101,7 +101,7 @@ def test_without_the_packages_the_user_is_told(laptop: Laptop, monkeypatch: pyte
     monkeypatch.setattr(open_place, "find_spec", lambda name: None)
     laptop.exchange()
     [told] = laptop.run()
-    assert told.startswith("sync failed: sync needs more packages (nacl, obstore). Install ")
+    assert told.startswith("sync failed: sync needs more packages (nacl, obstore). To install them, too: ")
 
 
 def test_it_waits_for_the_round_of_another_process(laptop: Laptop) -> None:

@@ -69,7 +69,7 @@ def waiting(homes: tuple[Home, Home]) -> tuple[Home, Home, Path]:
     for home in homes:
         home.sync()
     editor.close()
-    return one, two, two.store.layout.remote_turns_path(AGENT, row.name)
+    return one, two, two.store.layout.waiting_turns_path(AGENT, row.name)
 
 
 def test_a_load_adds_the_turns_that_waited_and_the_next_round_knows_them(waiting: tuple[Home, Home, Path]) -> None:

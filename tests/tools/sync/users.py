@@ -170,7 +170,7 @@ class Users:
             return  # those that have moved may not have it
         self.pruned.add(self.tree_of(machine, file))
         del machine.sessions.found[name]
-        machine.sessions.events.append(Move(name, is_here=True, uid=file.header.uid))
+        machine.sessions.events.append(Move(name, only_on_this_machine=True, uid=file.header.uid))
 
     def lose(self, machine: Machine, name: str) -> None:
         """A file is removed without a delete; nothing in it was unpublished."""

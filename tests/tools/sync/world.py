@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from acp_proxy.store.remote_turns import _add_names
 from acp_proxy.tools.sync.context import Counts, SyncContext
-from acp_proxy.tools.sync.interfaces import ForeignPart, Move, SeenFile, Unavailable
+from acp_proxy.tools.sync.interfaces import ForeignPart, KnownHeader, Move, SeenFile, Unavailable
 from acp_proxy.tools.sync.rejoin import move
 from acp_proxy.tools.sync.rounds import forget, synchronize
 from acp_proxy.tools.sync.state_db import SyncState
@@ -141,9 +141,9 @@ class MemorySessions:
     def list_files(self) -> Iterable[SeenFile]:
         return [SeenFile(AGENT, name, file.stamp) for name, file in self.found.items()]
 
-    def read_header(self, agent: str, name: str) -> tuple[str, Header] | None:
+    def read_header(self, agent: str, name: str) -> KnownHeader | None:
         file = self.found.get(name)
-        return (file.header.uid, file.header) if file is not None else None
+        return KnownHeader(file.header.uid, file.header) if file is not None else None
 
     def list_moves(self, agent: str, since: int) -> tuple[list[Move], int]:
         return self.events[since:], len(self.events)
@@ -180,11 +180,13 @@ class MemorySessions:
 
         return str(self.faults.step(create, remote=False))
 
-    def append_turns(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[ForeignPart]) -> bool:
+    def append_turns(
+        self, agent: str, name: str, expected_size: int, data: bytes, elsewhere: list[ForeignPart]
+    ) -> bool:
         def extend() -> bool:
-            if self.measure(agent, name) != size or self.is_open(agent, name):
+            if self.measure(agent, name) != expected_size or self.is_open(agent, name):
                 if name in self.found:
-                    self.turns[name] = self.found[name].header.uid, size, data
+                    self.turns[name] = self.found[name].header.uid, expected_size, data
                 return False
             file = self._file(name)
             self._set(name, file.data + data)
@@ -193,7 +195,7 @@ class MemorySessions:
 
         return bool(self.faults.step(extend, remote=False))
 
-    def remove_kept_turns(self) -> None:
+    def remove_waiting_turns(self) -> None:
         self.turns.clear()
 
     def load(self, name: str) -> None:
