@@ -1,8 +1,10 @@
-"""Completes forks that older versions began.
+"""Completes forks that development versions before 0.1.0 began, until 2026-11-24; ``store/fork.py`` begins no such one.
 
-They created the fork's file at once, under a name of its own (``file_names.fork_path``): a header, a note about the
-copy, space for it, then the fork's entries, which were appended while a thread filled the space. Such a process may
-still run, so the file must stay the same one; or a crash has ended it.
+Each list of an agent completes its forks (``StoreIndex.bring_in``), so this can go with the version after 0.1.0.
+
+Those versions created the fork's file at once, under a name of its own (``file_names.fork_path``): a header, a note
+about the copy, space for it, then the fork's entries, which were appended while a thread filled the space. Such a
+process may still run, so the file must stay the same one; or a crash has ended it.
 """
 
 import os
@@ -43,7 +45,7 @@ class _MissingCopy(Struct, frozen=True):
 
 
 def finish_old_fork(layout: Layout, agent: str, name: str, *, wait: bool = True) -> None:
-    """Complete a fork that an older version began. Does nothing if there is none of this name, or in a read-only store.
+    """Complete a fork that an old version began. Does nothing if there is none of this name, or in a read-only store.
 
     Raises OSError (BlockingIOError: another process works in the folder and ``wait`` is False).
     """

@@ -270,6 +270,7 @@ class Sessions(StoreBase):
     def delete_permanently(self, deleted: DeletedSession) -> None:
         """Delete a soft-deleted session permanently. Raises OSError."""
         delete.delete_permanently(self.layout, deleted.agent, deleted.session, deleted.name)
+        self.layout.get_journal(deleted.agent).sync()
         with contextlib.suppress(Unreadable):  # it has no row, but its row's bytes may still be in the file
             self.index.catch_up_and_query(lambda index: index.erase_removed_rows(), deleted.agent)
 

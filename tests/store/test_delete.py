@@ -136,6 +136,30 @@ def test_a_softly_deleted_session_can_be_deleted_permanently_by_itself(store: Wh
     assert holding(store, "secret") == set()
 
 
+@pytest.mark.parametrize("in_bin", [False, True])
+def test_a_delete_is_forced_to_the_disk_before_it_returns(
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch, in_bin: bool
+) -> None:
+    transcript_lines.keep(store, AGENT, "s")
+    journal, forced = store.root / "transcripts" / AGENT / "state.jsonl", list[tuple[int, int]]()
+    [row] = store.list_all()
+    if in_bin:
+        store.delete_listed(row, soft=True)
+    [*deleted] = store.list_deleted()
+
+    def fsync(fd: int) -> None:
+        found = os.fstat(fd)
+        forced.append((found.st_ino, found.st_size))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    if in_bin:
+        store.delete_permanently(deleted[0])
+    else:
+        store.delete_listed(row)
+    found = journal.stat()
+    assert (found.st_ino, found.st_size) in forced  # with all its lines
+
+
 def test_a_session_is_restored_beside_a_newer_one_of_its_id(store: WholeStore) -> None:
     transcript_lines.keep(store, AGENT, "s", transcript_lines.prompt("first", session="s"))
     rename(store, "s", "The first")

@@ -276,6 +276,15 @@ def _extend_session(context: SyncContext, tree: Tree, local: LocalSession, leaf:
             return False
         state.put_local_session(replace(local, tip=leaf))
         return True
+    local = _create_branch_file(context, tree, local, leaf)
+    if local.uid != tree.uid:
+        _title_branch(context, tree, local)
+    return True
+
+
+def _create_branch_file(context: SyncContext, tree: Tree, local: LocalSession, leaf: str) -> LocalSession:
+    """Create the file of a session, with its branch up to ``leaf``. Raises Unavailable, OSError."""
+    state, path = context.state, tree.find_path(leaf) or []
     head = state.find_head(tree.uid)
     header = file_format.decode_header(head[1].rstrip(b"\n")) if head is not None else None
     if header is None:
@@ -287,15 +296,18 @@ def _extend_session(context: SyncContext, tree: Tree, local: LocalSession, leaf:
         header, uid=local.uid, elsewhere=_list_foreign_parts(context, 0, parts), branch_of=branch_of
     )
     name = context.sessions.create(local.agent, header, b"".join(data for _, data in parts), is_ours=is_ours)
-    local = state.put_local_session(replace(local, name=name, tip=leaf, stamp="", title=None, is_archived=False))
-    if local.uid != tree.uid and local.title is None:
-        tips = [other.tip for other in state.list_local_sessions(tree.uid) if other.uid != local.uid]
-        anchor = tree.find_anchor(leaf, tips) or leaf
-        machine = tree.segments[anchor].machine if anchor in tree.segments else context.machine
-        title = f"{context.sessions.find_title(local.agent, name)} ({context.find_name(machine)})"
-        context.sessions.set_title(local.agent, name, title)
-        state.put_local_session(replace(local, title=title))
-    return True
+    return state.put_local_session(replace(local, name=name, tip=leaf, stamp="", title=None, is_archived=False))
+
+
+def _title_branch(context: SyncContext, tree: Tree, local: LocalSession) -> None:
+    """Give a further session of a tree a title that tells it from the others: with the machine that began its branch.
+    Raises OSError."""
+    tips = [other.tip for other in context.state.list_local_sessions(tree.uid) if other.uid != local.uid]
+    anchor = tree.find_anchor(local.tip, tips) or local.tip
+    machine = tree.segments[anchor].machine if anchor in tree.segments else context.machine
+    title = f"{context.sessions.find_title(local.agent, local.name)} ({context.find_name(machine)})"
+    context.sessions.set_title(local.agent, local.name, title)
+    context.state.put_local_session(replace(local, title=title))
 
 
 def _append(context: SyncContext, local: LocalSession, size: int, parts: list[tuple[Segment, bytes]]) -> bool:
