@@ -73,7 +73,7 @@ def test_a_full_disk_is_reported_for_the_written_file() -> None:
         ("sessions", "show", "last", "--raw"),
         ("sessions", "export", "last"),
         ("replay", "last", "--speed", "0"),
-        ("editor", "zed", "agent"),
+        ("editor", "zed", "cat"),
     ],
 )
 def test_a_full_output_is_not_blamed_on_the_store(tmp_path: Path, words: tuple[str, ...]) -> None:

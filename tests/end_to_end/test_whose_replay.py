@@ -192,7 +192,9 @@ def test_doctor_reports_whose_replay_was_shown_and_by_which_rule(proxied: Proxie
             editor.load(session)
             assert editor.end() == 0
         told = CliRunner().invoke(app, ["doctor", "--store", str(proxied.store), "--", *agent]).stdout
-        assert f"{session}: {said}" in told
+        [last] = [line for line in told.splitlines() if line.startswith("  last load")]
+        assert said in last
+        assert last.endswith(f", of session {session}")
 
 
 # A turn whose proxy was killed, and that the agent finished.

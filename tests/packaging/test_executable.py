@@ -49,7 +49,7 @@ def test_without_a_path_an_agent_gets_none() -> None:
 
 
 def test_settings_get_the_executable_itself() -> None:
-    command = [sys.executable, "-I", "-c", START, "editor", "zed", "agent"]
+    command = [sys.executable, "-I", "-c", START, "editor", "zed", "cat"]
     environment = os.environ | {"PYAPP": "/home/user/acp-proxy"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=True)
     assert '"command": "/home/user/acp-proxy"' in done.stdout
