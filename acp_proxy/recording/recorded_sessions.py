@@ -185,17 +185,17 @@ class RecordedSessions(dict[str, RecordedSession]):
             self.close(recorded)
             del self[session]
 
-    def append_remote_turns(self, agent: str, session: str) -> None:
+    def append_waiting_turns(self, agent: str, session: str) -> None:
         """Add the turns of another machine that wait for a session, unless it is in a turn. Never raises."""
         recorded = self.get(session)
         is_busy = recorded is not None and (recorded.in_turn or session in self.gaps)
-        if is_busy or not self._store.has_remote_turns(agent, session):
+        if is_busy or not self._store.has_waiting_turns(agent, session):
             return
         if recorded is not None:
             self.close(recorded)
         # To write a long transcript anew does not mean that the store hangs.
         with self._progress.long_work(), contextlib.suppress(OSError, NewerFormat, ImportError, ValueError):
-            if self._store.append_remote_turns(agent, session) and recorded is not None:
+            if self._store.append_waiting_turns(agent, session) and recorded is not None:
                 # The file that takes its place is opened as that of a session begun elsewhere.
                 recorded.has_file = False
 

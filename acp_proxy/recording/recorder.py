@@ -239,9 +239,9 @@ class Recorder:
         """As ``RecordedSessions.is_open_elsewhere``. Only for an action of ``run_on_writer``. Raises OSError."""
         return self._sessions.is_open_elsewhere(self.agent, session)
 
-    def append_remote_turns(self, session: str) -> None:
+    def append_waiting_turns(self, session: str) -> None:
         """Add the turns of another machine that wait for a session. Only for an action of ``run_on_writer``."""
-        self._sessions.append_remote_turns(self.agent, session)
+        self._sessions.append_waiting_turns(self.agent, session)
 
     def list_other_agents(self) -> list[str]:
         """The folders of the other agents whose sessions are listed too. Raises OSError."""

@@ -222,7 +222,7 @@ def look_up(
     request, session = wanted.request, wanted.session
 
     def look() -> SessionFound | OpenedTranscript:
-        recorder.append_remote_turns(session)
+        recorder.append_waiting_turns(session)
         if (continued := recorder.store.find_by_alias(recorder.agent, session)) is not None:
             return SessionFound(request, continued=continued)
         state = recorder.store.read_state(recorder.agent)

@@ -412,7 +412,7 @@ class Store(StoreBase):
             time.sleep(_PAUSE_SECONDS)
         return self.read(agent, session)
 
-    def append_remote_turns(self, agent: str, session: str) -> bool:
+    def append_waiting_turns(self, agent: str, session: str) -> bool:
         """Add the turns of another machine that wait until nobody has a session's transcript open. Returns whether the
         transcript was replaced. Raises OSError (FileNotFoundError: nothing waits), NewerFormat.
         """
@@ -420,7 +420,7 @@ class Store(StoreBase):
 
         return append_waiting_turns(self.layout, agent, file_name(session))
 
-    def has_remote_turns(self, agent: str, session: str) -> bool:
+    def has_waiting_turns(self, agent: str, session: str) -> bool:
         """Whether turns of another machine wait for this session."""
         return self.layout.waiting_turns_path(agent, file_name(session)).exists()
 

@@ -76,10 +76,10 @@ def test_a_title_in_a_turn_lets_no_turns_of_another_machine_in(
     notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(notes.store, "has_remote_turns", lambda agent, session: asked.append(session))
+    monkeypatch.setattr(notes.store, "has_waiting_turns", lambda agent, session: asked.append(session))
 
     def add_turns() -> None:
-        notes.recorder.run_on_writer(lambda: notes.recorder.append_remote_turns("s"))
+        notes.recorder.run_on_writer(lambda: notes.recorder.append_waiting_turns("s"))
 
     notes.begin()
     notes.put(*prompted("hello"), IndexSession("s"))
