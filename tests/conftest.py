@@ -24,9 +24,9 @@
 
 The grammar. The methods of these classes are verbs if they do something. A small function that makes a value is called
 after the value: a message or a line (`prompt`, `answer`, `update`), a transcript (`transcript`), a comparison
-(`compared_replay`), and so are those that read one back (`said`, `texts`, `kinds`). A participle says what became of
-the value: `told` are updates that were sent, `kept` what is recorded. What only one file needs is defined there, beside
-its tests.
+(`compared_replay`), and so are those that read one back (`said`, `texts`, `kinds`). A participle says
+what became of the value: `told` was said to somebody, `kept` is recorded, `listed` is in a list. What only one file
+needs is defined there, beside its tests.
 
 A subject has one home. What is decided is tested where it is decided, and what a command says where its words are;
 tests with processes try each kind once, for what only they show: that it reaches both sides, the disk and the next

@@ -17,11 +17,11 @@ from acp_proxy.transcript.file_format import NoteType
 from tests.cli.commands import parsed_json, printed, run, words_in
 from tests.end_to_end.proxied import entries
 from tests.stored import WholeStore, chunk, store_session
-from tests.tools.adopt.listing_agent import ListingAgent, entry, told
+from tests.tools.adopt.listing_agent import ListingAgent, entry, replay_of
 
 OLD, LATER = "2026-01-02T03:04:05.000Z", "2026-01-03T00:00:00.000Z"
 LOGIN = {"code": -32000, "message": "Authentication required"}
-HELLO = {"before": told("Mend the login", "Mended.")}
+HELLO = {"before": replay_of("Mend the login", "Mended.")}
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +102,7 @@ def test_a_session_is_kept_with_the_time_the_title_and_the_directory_of_the_list
 def test_lists_and_searches_use_the_time_of_the_agents_list(
     store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
-    loads = {"s1": HELLO, "s2": {"before": told("Now the logout")}}
+    loads = {"s1": HELLO, "s2": {"before": replay_of("Now the logout")}}
     agent.plan([entry("s1", tmp_path, OLD), entry("s2", tmp_path, LATER)], loads=loads)
     adopted(store, agent)
     store_session(store, "recorded", ("Mend the login too", [chunk("yes")]))
@@ -139,7 +139,7 @@ def test_all_pages_are_read_and_the_newest_session_is_loaded_first(
 
 def test_secrets_are_masked_also_if_they_are_spread(store: WholeStore, agent: ListingAgent, tmp_path: Path) -> None:
     key = "sk-ant-api03-" + "a1B2c3D4" * 12
-    past = [*told("My key", f"It is {key}."), chunk(f"again {key[:20]}"), chunk(key[20:])]
+    past = [*replay_of("My key", f"It is {key}."), chunk(f"again {key[:20]}"), chunk(key[20:])]
     agent.plan([entry("s1", tmp_path, OLD, title=f"About {key}")], loads={"s1": {"before": past}})
     adopted(store, agent, "--redact", "keys")
     [row] = rows(store)
@@ -172,7 +172,7 @@ def test_a_session_that_has_grown_replaces_what_was_adopted(
 ) -> None:
     agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": HELLO})
     adopted(store, agent)
-    more = [*HELLO["before"], *told("And now?", "Now too.")]
+    more = [*HELLO["before"], *replay_of("And now?", "Now too.")]
     agent.plan([entry("s1", tmp_path, LATER, title="Later")], loads={"s1": {"before": more}})
     assert adopted(store, agent) == "scripted: 0 adopted, 1 updated\n"
     [row] = rows(store)
@@ -184,21 +184,21 @@ def test_a_session_that_has_grown_replaces_what_was_adopted(
 def test_a_compressed_session_that_has_grown_is_replaced_too(
     store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
-    long = told("Tell", "a long story " * 50_000)
+    long = replay_of("Tell", "a long story " * 50_000)
     agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": {"before": long}})
     adopted(store, agent)
     os.utime(store.find_path(rows(store)[0]), (0, 0))  # else the agent might still be replaying it
     printed(store, "list")
     printed(store, "compress", "--older-than", "0s")
     assert store.find_path(rows(store)[0]).suffix == ".zst"
-    agent.plan([entry("s1", tmp_path, LATER)], loads={"s1": {"before": [*long, *told("More", "The end.")]}})
+    agent.plan([entry("s1", tmp_path, LATER)], loads={"s1": {"before": [*long, *replay_of("More", "The end.")]}})
     assert adopted(store, agent) == "scripted: 0 adopted, 1 updated\n"
     [row] = rows(store)
     assert (store.find_path(row).suffix, row.prompt_count) == (".jsonl", 2)
     assert not list(store.root.rglob("*.zst"))
 
 
-@pytest.mark.parametrize("past", [HELLO["before"], told("Something", "else"), HELLO["before"][:1]])
+@pytest.mark.parametrize("past", [HELLO["before"], replay_of("Something", "else"), HELLO["before"][:1]])
 def test_a_replay_that_has_nothing_more_or_lacks_something_replaces_nothing(
     store: WholeStore, agent: ListingAgent, tmp_path: Path, past: list[dict[str, Any]]
 ) -> None:
@@ -218,7 +218,9 @@ def test_a_session_in_which_something_was_recorded_is_left_alone(
     [row] = rows(store)
     with store.find_path(row).open("ab") as file:
         file.write(file_format.encode_note(LATER, "run111", {"type": NoteType.OPENED, "method": "session/load"}))
-    agent.plan([entry("s1", tmp_path, LATER)], loads={"s1": {"before": [*HELLO["before"], *told("More", "More.")]}})
+    agent.plan(
+        [entry("s1", tmp_path, LATER)], loads={"s1": {"before": [*HELLO["before"], *replay_of("More", "More.")]}}
+    )
     assert adopted(store, agent) == "scripted: 0 adopted, 1 here already\n"
     assert len(agent.asked("session/load")) == 1
 

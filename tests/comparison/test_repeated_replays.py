@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.comparison.repeated_replays import are_alike, continues, count_rest, find_last_replay, order_replay
-from tests.tools.adopt.listing_agent import told
+from tests.tools.adopt.listing_agent import replay_of
 
-FIRST = told("Mend the login", "Mended.")
-MORE = told("And the logout?", "That too.")
+FIRST = replay_of("Mend the login", "Mended.")
+MORE = replay_of("And the logout?", "That too.")
 CALL: dict[str, Any] = {"sessionUpdate": "tool_call", "toolCallId": "c1", "title": "Look", "status": "completed"}
 
 
@@ -30,8 +30,8 @@ def lines(updates: list[dict[str, Any]]) -> list[bytes]:
         (FIRST, [*FIRST, CALL], True),
         ([*FIRST, CALL], [*FIRST, *MORE], False),
         ([*FIRST, CALL], [*FIRST, CALL, *MORE], True),
-        (FIRST, told("Mend the login", "Mended. And more."), True),
-        (FIRST, told("Mend the login", "Men", "ded."), False),
+        (FIRST, replay_of("Mend the login", "Mended. And more."), True),
+        (FIRST, replay_of("Mend the login", "Men", "ded."), False),
         (FIRST[:1], FIRST, True),
     ],
 )
@@ -59,7 +59,7 @@ def test_what_comes_before_the_beginning_is_the_rest_of_an_earlier_replay(
     assert order_replay(replay, b"".join(lines(begins))) == [*replay[rest:], *replay[:rest]]
 
 
-CONTEXT = told("<context>")
+CONTEXT = replay_of("<context>")
 AGAIN = [*FIRST, CALL, *FIRST]
 """The user says the same twice."""
 
@@ -85,7 +85,7 @@ def test_the_last_of_several_replays_is_found(before: list[dict[str, Any]], last
 
 @given(st.lists(st.sampled_from("ab"), max_size=12))
 def test_the_longest_end_that_came_just_before_is_the_last_replay(said: list[str]) -> None:
-    replays = [(each, False) for each in lines([update for each in said for update in told(each)])]
+    replays = [(each, False) for each in lines([update for each in said for update in replay_of(each)])]
     begins = [at for at, each in enumerate(said) if each == said[0]][1:] if said else []
     twice = [at for at in begins if said[max(0, 2 * at - len(said)) : at] == said[at:]]
     assert find_last_replay(replays) == replays[(twice or begins[-1:] or [0])[0] :]
@@ -108,7 +108,7 @@ class Counted:
 
 def test_each_line_is_compared_a_few_times_however_often_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("acp_proxy.comparison.repeated_replays._without_ids", Counted)
-    many = [(each, False) for each in lines(told("again") * 2_000 + told("and the end"))]
+    many = [(each, False) for each in lines(replay_of("again") * 2_000 + replay_of("and the end"))]
     assert len(find_last_replay(many)) == 2
     assert Counted.comparisons < 4 * len(many)
 

@@ -13,7 +13,7 @@ from tests import forked
 from tests.cli.commands import printed
 from tests.end_to_end.proxied import NOT_FOUND, PROXY, Editor, Proxied, conversation, texts
 from tests.stored import WholeStore
-from tests.tools.adopt.listing_agent import ListingAgent, entry, told
+from tests.tools.adopt.listing_agent import ListingAgent, entry, replay_of
 
 ALL = ("--capabilities", "resume,list,load,delete,close")
 SECONDS = 60.0
@@ -72,8 +72,8 @@ main()
 def adopt(store: Path, command: list[str], *options: str, by: tuple[str, ...] = PROXY) -> str:
     words = [*by, "sessions", "adopt", "--store", str(store), "--yes", *options, "--", *command]
     done = forked.run(words, text=True, timeout=SECONDS)
-    told = [line for line in done.stderr.splitlines() if not line.startswith("Some agents list only those of")]
-    assert (done.returncode, told) == (0, [])
+    printed = [line for line in done.stderr.splitlines() if not line.startswith("Some agents list only those of")]
+    assert (done.returncode, printed) == (0, [])
     return str(done.stdout)
 
 
@@ -134,7 +134,9 @@ def test_adopt_sends_nothing_to_anyone_but_the_agent(proxied: Proxied) -> None:
     base = proxied.base / "listing"
     base.mkdir()
     agent = ListingAgent(base)
-    agent.plan([entry("s1", proxied.project)], loads={"s1": {"before": told("Mend the login", "Mended."), "asks": 2}})
+    agent.plan(
+        [entry("s1", proxied.project)], loads={"s1": {"before": replay_of("Mend the login", "Mended."), "asks": 2}}
+    )
     watched = (sys.executable, "-c", WATCHED)
     assert adopt(proxied.store, agent.command, by=watched) == "scripted: 1 adopted\n"
     sent = [line["method"] for line in agent.asked() if "method" in line]

@@ -27,7 +27,7 @@ def lines_of(path: Path) -> list[Line]:
         return list(opened.read_lines())
 
 
-def told(path: Path) -> list[str | None]:
+def texts_in(path: Path) -> list[str | None]:
     """The texts of the agent's chunks and the types of notes; None for an unreadable line."""
     return [text_of(line) for line in lines_of(path)]
 

@@ -12,7 +12,7 @@ from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.reader import Reading
 from tests.store import transcript_lines
 from tests.store.full_disk import on_full_disk
-from tests.store.one_file import HEADER, append, lines_of, reading, text_of, told
+from tests.store.one_file import HEADER, append, lines_of, reading, text_of, texts_in
 from tests.store.writing import SECONDS, run_together
 from tests.store.writing import text as written_text
 
@@ -86,7 +86,7 @@ def test_a_line_torn_by_another_process_does_not_damage_the_next(path: Path) -> 
     ours.append(transcript_lines.said("two"))
     ours.append(transcript_lines.said("three"))
     ours.close()
-    assert told(path) == ["one", "two", "three"]
+    assert texts_in(path) == ["one", "two", "three"]
 
 
 def test_two_processes_can_append_at_once(path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_full_disk_keeps_whole_lines_and_later_lines_are_whole(path: Path, siz
     number, problem = said.split()
     assert int(number) >= 1
     assert problem == "EFBIG"
-    kept = [text for text in told(path) if text is not None]
+    kept = [text for text in texts_in(path) if text is not None]
     assert kept == [*(f"{line} ä" for line in range(int(number))), "room again"]
     assert path.read_bytes().endswith(b"\n" + transcript_lines.said("room again"))
 
@@ -145,7 +145,7 @@ def test_a_full_disk_keeps_whole_lines_and_later_lines_are_whole(path: Path, siz
 def test_a_line_that_exactly_fills_the_disk_is_kept(path: Path) -> None:
     assert on_full_disk("append", path, len(HEADER + transcript_lines.said("0 ä"))) == ["1 EFBIG"]
     assert path.read_bytes() == HEADER + transcript_lines.said("0 ä") + b"\n" + transcript_lines.said("room again")
-    assert told(path) == ["0 ä", "room again"]
+    assert texts_in(path) == ["0 ä", "room again"]
 
 
 @pytest.mark.parametrize("size", [0, 1, len(HEADER) - 1])

@@ -22,7 +22,7 @@ from acp_proxy.transcript.private_files import TooLarge
 from acp_proxy.transcript.reader import Line, Reading
 from tests.opened import open_below
 from tests.store import transcript_lines
-from tests.store.one_file import HEADER, append, lines_of, reading, text_of, told
+from tests.store.one_file import HEADER, append, lines_of, reading, text_of, texts_in
 from tests.strategies import messages
 
 MORE_THAN_A_READ = 200_000
@@ -57,7 +57,7 @@ def test_lines_longer_than_one_read_are_whole(path: Path) -> None:
     path.write_bytes(
         HEADER + transcript_lines.said(long) + transcript_lines.said("short") + transcript_lines.said(long)
     )
-    assert told(path) == [long, "short", long]
+    assert texts_in(path) == [long, "short", long]
 
 
 def test_a_header_longer_than_one_read_is_whole(path: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_file_cut_in_its_last_lines_is_read_up_to_the_cut(path: Path, monkeypa
         assert all(line.whole for line in found[:-1])
         assert found[-1].whole is (data[size - 1 : size] == b"\n")
         append(path, transcript_lines.said("more"))
-        assert told(path)[-1] == "more"
+        assert texts_in(path)[-1] == "more"
         assert len([line for line in lines_of(path) if line.entry is not None]) == intact + 1
 
 
@@ -254,7 +254,7 @@ def test_every_intact_line_is_read_between_damaged_ones(
     path = tmp_path / "damaged.jsonl"
     lines = [transcript_lines.said(str(at)) if good else data.draw(damage) + b"\n" for at, good in enumerate(intact)]
     path.write_bytes(HEADER + b"".join(lines))
-    assert [text for text in told(path) if text is not None] == [str(at) for at, good in enumerate(intact) if good]
+    assert [text for text in texts_in(path) if text is not None] == [str(at) for at, good in enumerate(intact) if good]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -278,7 +278,7 @@ def test_no_damage_makes_reading_raise(tmp_path: Path, said: list[object], data:
     assert list(ends.items()) == sorted({(line.number, line.end) for line in found})
     assert list(ends.values()) == sorted(set(ends.values()))
     append(path, transcript_lines.said("more"))
-    assert told(path)[-1] == "more"
+    assert texts_in(path)[-1] == "more"
 
 
 def test_a_header_with_another_id_than_the_file_name_is_broken(tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_entries_on_one_line_are_all_read(path: Path) -> None:
         + transcript_lines.said("two")[:-1]
         + transcript_lines.said("three")
     )
-    assert told(path) == ["one", "two", "three"]
+    assert texts_in(path) == ["one", "two", "three"]
 
 
 def forged(kind: str) -> dict[str, object]:

@@ -89,7 +89,7 @@ def entry(session: str, cwd: Path | str, updated: str | None = None, **more: Any
     return {"sessionId": session, "cwd": str(cwd), **({"updatedAt": updated} if updated else {}), **more}
 
 
-def told(*texts: str) -> list[dict[str, Any]]:
+def replay_of(*texts: str) -> list[dict[str, Any]]:
     """A replay of turns: the user's words and the agent's, in turn."""
     kinds = ("user_message_chunk", "agent_message_chunk")
     return [

@@ -12,9 +12,9 @@ from acp_proxy.tools.adopt.adopt import Adoption, Result
 from acp_proxy.tools.adopt.agent_loader import AgentLoader, CannotAdopt, StartWords
 from acp_proxy.tools.adopt.plan import Wanted
 from tests.stored import WholeStore
-from tests.tools.adopt.listing_agent import ListingAgent, entry, told
+from tests.tools.adopt.listing_agent import ListingAgent, entry, replay_of
 
-HELLO = {"before": told("Mend the login", "Mended.")}
+HELLO = {"before": replay_of("Mend the login", "Mended.")}
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from acp_proxy.tools.adopt.plan import OfferedSession
 from acp_proxy.tools.adopt.transcript import compose_transcript, read_conversation, split_states
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
-from tests.tools.adopt.listing_agent import told
+from tests.tools.adopt.listing_agent import replay_of
 
 OLD, NOW = "2026-01-02T03:04:05.000Z", "2026-11-20T09:15:00.000Z"
 COMMANDS = {"sessionUpdate": "available_commands_update", "availableCommands": []}
@@ -23,7 +23,7 @@ def made(listed: OfferedSession, *updates: bytes) -> list[bytes]:
 
 
 def test_the_state_follows_the_conversation_and_the_note_comes_last() -> None:
-    past = [COMMANDS, *told("Hello", "Hi")]
+    past = [COMMANDS, *replay_of("Hello", "Hi")]
     head, *entries = made(OfferedSession("s1", "/project", "Title", OLD, ("/more",)), *lines(*past))
     header = file_format.decode_header(head)
     assert header is not None
@@ -40,11 +40,11 @@ def test_the_state_follows_the_conversation_and_the_note_comes_last() -> None:
 
 
 def test_a_time_in_the_future_counts_as_now() -> None:
-    head, *_ = made(OfferedSession("s1", "/project", None, "2036-01-01T00:00:00.000Z"), *lines(*told("Hello")))
+    head, *_ = made(OfferedSession("s1", "/project", None, "2036-01-01T00:00:00.000Z"), *lines(*replay_of("Hello")))
     assert b"2036" not in head
 
 
 def test_a_title_is_one_line_of_bounded_length() -> None:
-    *_, note = made(OfferedSession("s1", "/project", "a\nb " * 1000, None), *lines(*told("Hello")))
+    *_, note = made(OfferedSession("s1", "/project", "a\nb " * 1000, None), *lines(*replay_of("Hello")))
     assert len(json.loads(note)["note"]["title"]) <= 500
     assert json.loads(note)["note"]["title"].startswith("a b a b")
