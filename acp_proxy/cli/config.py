@@ -39,6 +39,8 @@ def config(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
     An option on the command line wins over its environment variable, and that over the configuration file. An editor
     can set both for an agent; acp-proxy doctor shows what editors do.
 
+    To set one, write a line into that file, such as: redact = "keys". acp-proxy run --help says what each means.
+
     Example: acp-proxy config
     """
     path = config_file.find_path()

@@ -18,7 +18,7 @@ from acp_proxy.views.session_table import AMBIGUOUS
 _BOLD, _QUIET, _SELECTED, _END = "\x1b[1m", "\x1b[2m", "\x1b[7m", "\x1b[0m"
 _AROUND = 3  # the filter, the line between list and preview, the last line
 _LEAST_TITLE = 30
-_LEAST_TITLE_ASKED = 16
+_LEAST_TITLE_ASKED = 48
 _GAP = "  "
 _LEAST_DIRECTORY, _MOST_DIRECTORY = 8, 30
 _MOST_AGENT, _MOST_AGENT_WIDE, _WIDE = 12, 20, 100
@@ -190,7 +190,7 @@ def _format_last_line(state: BrowseState, look: FrameLook) -> str:
         forms = _DELETE if state.bin_days else (_DELETE_FOR_GOOD,)
         endings = [form.format(formatting.format_days(state.bin_days)) for form in forms]
         ending = next((each for each in endings if len(each) + least <= room), endings[-1])
-        title = _cut_end(title, max(room - len(ending), 0))
+        title = _cut_end(title, max(room - len(ending), 0), "…".translate(look.forms))
         return f'{_BOLD}Delete "{title}"{ending}{_END}{_SELECTED} {_END}'
     if state.asked is not None:
         label = _ASKED[state.asked]

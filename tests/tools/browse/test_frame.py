@@ -141,3 +141,11 @@ def test_the_answer_to_a_question_is_shown() -> None:
     question = 'Delete "Fix the login"? [y: yes, can be restored for 30 days; p: permanently; n: no]'
     assert shown(asked, replace(LOOK, width=100))[-1].rstrip() == question
     assert shown(asked, replace(LOOK, width=50))[-1] == 'Delete "Fix the login"? [y/n; p: permanently]  '
+
+
+def test_a_question_shortens_its_own_words_before_the_title() -> None:
+    row = structs.replace(ROW, title="Why are users signed out after a few hours?")
+    asked = BrowseState((row,), asked="delete", bin_days=30)
+    whole = 'Delete "Why are users signed out after a few hours?"? [y: 30 days to restore it; p: permanently; n: no]'
+    assert shown(asked, replace(LOOK, width=110))[-1].rstrip() == whole
+    assert shown(asked, replace(LOOK, width=50))[-1].rstrip().startswith('Delete "Why are users s…"? [y/n')
