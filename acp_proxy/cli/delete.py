@@ -91,9 +91,10 @@ def delete(
             ask_to_confirm(f"Delete {them}{how if len(chosen) == 1 else how.replace('It can', 'They can')}")
         for row in chosen:
             try:
-                opened.delete_listed(row, soft=soft) if isinstance(row, ListedSession) else opened.delete_permanently(
-                    row
-                )
+                if isinstance(row, ListedSession):
+                    opened.delete_listed(row, soft=soft)
+                else:
+                    opened.delete_permanently(row)
             except Unreadable:
                 typer.echo("The index cannot be written now. The next list removes the session from it.", err=True)
         names = find_restorable(opened.list_deleted(), chosen) if soft else []

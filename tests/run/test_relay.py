@@ -266,7 +266,12 @@ def test_a_delete_is_forced_to_the_disk_before_its_answer_unless_turned_off(
     talk = RelayConversation(store, fsync=fsync)
     talk.open()
     synced: list[int] = []
-    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
+
+    def force_slowly(fd: int) -> None:
+        time.sleep(0.1)  # so that an answer that does not wait for it comes first
+        synced.append(os.fstat(fd).st_ino)
+
+    monkeypatch.setattr(os, "fsync", force_slowly)
     assert talk.ask("session/delete", {"sessionId": "s"})["result"] == {}
     before_the_answer = set(synced)
     talk.end()
