@@ -1,4 +1,4 @@
-"""Completes forks that development versions before 0.1.0 began, until 2026-11-24; ``store/fork.py`` begins no such one.
+"""Completes forks that versions before 0.1.0 began; ``store/fork.py`` begins no such one.
 
 Each list of an agent completes its forks (``StoreIndex.bring_in``), so this can go with the version after 0.1.0.
 

@@ -91,6 +91,15 @@ class Endless(Unread):
             yield Line(1, 0, whole=True, entry=None)
 
 
+def load_with_a_replay(talk: RelayConversation) -> None:
+    """Load the session by request 1, which the agent answers behind a replay."""
+    place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
+    talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": place})
+    talk.agent.hear(id=1, method="session/resume")
+    talk.agent.say(chunk("as the agent tells it"))
+    talk.agent.say({"jsonrpc": "2.0", "id": 1, "result": {}})
+
+
 def test_a_cancelled_load_stops_reading_its_transcript(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     store = Endless(tmp_path)
@@ -98,11 +107,7 @@ def test_a_cancelled_load_stops_reading_its_transcript(tmp_path: Path) -> None:
     try:
         talk.open()
         talk.turn("one")
-        place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
-        talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": place})
-        talk.agent.hear(id=1, method="session/resume")
-        talk.agent.say(chunk("as the agent tells it"))
-        talk.agent.say({"jsonrpc": "2.0", "id": 1, "result": {}})
+        load_with_a_replay(talk)
         assert store.begun.wait(SECONDS)
         [reading] = [thread for thread in set(threading.enumerate()) - before if thread.name == "replay"]
         talk.editor.say({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 1}})
@@ -127,11 +132,7 @@ def test_the_agents_replay_is_shown_if_it_cannot_be_compared(tmp_path: Path) -> 
     try:
         talk.open()
         talk.turn("one")
-        place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
-        talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": place})
-        talk.agent.hear(id=1, method="session/resume")
-        talk.agent.say(chunk("as the agent tells it"))
-        talk.agent.say({"jsonrpc": "2.0", "id": 1, "result": {}})
+        load_with_a_replay(talk)
         talk.editor.hear(id=1, result={})
     finally:
         talk.end()

@@ -94,7 +94,8 @@ def test_a_compressed_transcript_has_a_plain_original(store: WholeStore, tmp_pat
     assert TOKEN.encode() not in plain.read_bytes()
 
 
-def test_a_second_redaction_finds_and_writes_nothing(store: WholeStore) -> None:
+def store_two_secrets(store: WholeStore) -> None:
+    """A session with a secret that is cut into two chunks, and the same one whole."""
     transcript_lines.keep(
         store,
         AGENT,
@@ -103,6 +104,10 @@ def test_a_second_redaction_finds_and_writes_nothing(store: WholeStore) -> None:
         transcript_lines.said(f"{TOKEN[9:]} b"),
         transcript_lines.said(TOKEN),
     )
+
+
+def test_a_second_redaction_finds_and_writes_nothing(store: WholeStore) -> None:
+    store_two_secrets(store)
     assert redact_file(path(store), MASKING, dry=False) == {"GitHub token": 2}
     found, before = path(store).read_bytes(), path(store).stat().st_mtime_ns
     assert redact_file(path(store), MASKING, dry=False) == {}
@@ -110,14 +115,7 @@ def test_a_second_redaction_finds_and_writes_nothing(store: WholeStore) -> None:
 
 
 def test_a_dry_run_reports_the_same_number_and_changes_nothing(store: WholeStore) -> None:
-    transcript_lines.keep(
-        store,
-        AGENT,
-        "s",
-        transcript_lines.said(f"a {TOKEN[:9]}"),
-        transcript_lines.said(f"{TOKEN[9:]} b"),
-        transcript_lines.said(TOKEN),
-    )
+    store_two_secrets(store)
     path(store).chmod(0o400)
     found = path(store).read_bytes()
     assert redact_file(path(store), MASKING, dry=True) == {"GitHub token": 2}
