@@ -20,7 +20,7 @@ from rich.terminal_theme import DIMMED_MONOKAI
 from rich.text import Text
 
 from acp_proxy.store.store import Store
-from tests.cli.terminal import on_terminal
+from tests.cli.terminal import run_on_terminal
 from tests.stored import chunk, store_session
 
 
@@ -109,13 +109,13 @@ def terminal_pictures(conversation: Path, folder: Path) -> Iterator[tuple[str, s
     store = folder / "store"
     settings = {"ACP_PROXY_STORE": str(store), "HOME": "/home/ada", "ACP_PROXY_CONFIG": os.devnull}
     _keep(Store(store))
-    on_terminal("import", str(conversation), settings=settings)
-    on_terminal("search", "session", settings=settings)  # everything was read by then
+    run_on_terminal("import", str(conversation), settings=settings)
+    run_on_terminal("search", "session", settings=settings)  # everything was read by then
     for shot in SHOTS:
         if shot.rows:
             shown = _full_screen(shot, folder, settings)
         else:
-            shown = on_terminal(*shot.words, columns=shot.columns, settings=settings)
+            shown = run_on_terminal(*shot.words, columns=shot.columns, settings=settings)
         yield shot.name, _picture(shot, shown)
 
 

@@ -22,7 +22,7 @@ for line in sys.stdin:
 """
 
 
-def offering(**capabilities: Any) -> dict[str, Any]:
+def offer_capabilities(**capabilities: Any) -> dict[str, Any]:
     """An answer to initialize."""
     about = {"name": "scripted", "version": "1.2.3"}
     return {"result": {"protocolVersion": 1, "agentInfo": about, "agentCapabilities": capabilities}}
@@ -32,13 +32,14 @@ def answering_agent(
     notes: Path, answers: Mapping[str, Mapping[str, Any]], past: Sequence[Mapping[str, Any]] = ()
 ) -> list[str]:
     """The command of an agent with these answers, by method; it sends the updates ``past`` before it answers a load."""
-    return python(_SCRIPTED, str(notes), json.dumps(answers), json.dumps(past))
+    return python_command(_SCRIPTED, str(notes), json.dumps(answers), json.dumps(past))
 
 
-def python(source: str, *words: str) -> list[str]:
+def python_command(source: str, *words: str) -> list[str]:
+    """The command that runs this program in Python."""
     return [sys.executable, "-c", source, *words]
 
 
-def asked(notes: Path) -> list[Any]:
+def read_requests(notes: Path) -> list[Any]:
     """What the agent was asked."""
     return [json.loads(line) for line in notes.read_text().splitlines()]

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,14 +26,6 @@ def first_option(request: dict[str, Any]) -> Any:
     if request["method"] != "session/request_permission":
         raise RequestFailed({"code": -32601, "message": f"Method not found: {request['method']}"})
     return {"outcome": {"outcome": "selected", "optionId": request["params"]["options"][0]["optionId"]}}
-
-
-def until(look: Callable[[], object]) -> None:
-    """Wait until another thread or process has brought something about."""
-    deadline = time.monotonic() + TIMEOUT
-    while not look():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 class Client(client.Client):
@@ -90,6 +81,10 @@ class Client(client.Client):
         self._wait(look, timeout, "a line")
         assert found is not None
         return found
+
+    def wait_for_line(self, raw: bytes, timeout: float = TIMEOUT) -> None:
+        """Wait for a line with these bytes, JSON or not."""
+        self._wait(lambda: any(line.raw == raw for line in self.lines), timeout, repr(raw))
 
     def wait_for_method(self, method: str, timeout: float = TIMEOUT, *, since: int = 0) -> dict[str, Any]:
         """The first request or notification of this method."""
@@ -171,6 +166,7 @@ class Client(client.Client):
 
 
 def has_kind(message: Any, kind: str) -> bool:
+    """Whether a message is an update of this kind."""
     match message:
         case {"method": "session/update", "params": {"update": {"sessionUpdate": found}}}:
             return bool(found == kind)
@@ -178,6 +174,7 @@ def has_kind(message: Any, kind: str) -> bool:
 
 
 def has_text(message: Any, text: str) -> bool:
+    """Whether a message is an update with this text in it."""
     match message:
         case {"method": "session/update", "params": {"update": {"content": {"text": str(found)}}}}:
             return text in found

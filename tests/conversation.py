@@ -117,6 +117,7 @@ def raw(said: Said) -> bytes:
 
 
 def line(*said: Said) -> bytes:
+    """Messages as lines."""
     return b"".join(each if isinstance(each, bytes) else raw(each) + b"\n" for each in said)
 
 
@@ -125,7 +126,7 @@ def heard(*said: Said, late: bool = False) -> tuple[tuple[bytes, bool], ...]:
     return tuple((line(each), late) for each in said)
 
 
-def spaced(said: Said) -> bytes:
+def respell(said: Said) -> bytes:
     """The same message in an unusual spelling."""
     return json.dumps(json.loads(raw(said)), separators=(" , ", " : "), sort_keys=True).encode() + b"\n"
 
@@ -187,17 +188,17 @@ def permission(id: object, session: str) -> dict[str, Any]:
     return request(id, "session/request_permission", {"sessionId": session, "toolCall": {}, "options": []})
 
 
-def stopped(id: object, reason: str = "end_turn") -> dict[str, Any]:
+def prompt_answer(id: object, reason: str = "end_turn") -> dict[str, Any]:
     """A prompt's answer."""
     return result(id, {"stopReason": reason})
 
 
-def titled(session: str, title: str = "hello") -> dict[str, Any]:
+def title_update(session: str, title: str = "hello") -> dict[str, Any]:
     """The title update that we send before the answer to a session's first prompt."""
     return update(session, "session_info_update", title=title)
 
 
-def initialized(id: object, capabilities: object = None, **more: object) -> dict[str, Any]:
+def initialize_answer(id: object, capabilities: object = None, **more: object) -> dict[str, Any]:
     """An agent's answer to initialize."""
     return result(id, {"protocolVersion": 1, "agentCapabilities": capabilities, **more})
 
@@ -208,7 +209,8 @@ def opened_note(method: str, cwd: str | None = "/w", servers: Iterable[str] = ()
     return note | more | {"mcpServers": list(servers)}
 
 
-def requested(id: object) -> RequestId:
+def make_request_id(id: object) -> RequestId:
+    """A request's id as the core has it."""
     return RequestId(json.dumps(id))
 
 
@@ -341,16 +343,16 @@ class CoreConversation:
         self.rows: list[session_list.ListRow] = []
         self.titles: dict[str, str] = {}
         """The user's titles."""
-        self.made: dict[str, str] = {}
+        self.titles_from_prompts: dict[str, str] = {}
         """Titles made from prompts, for the agent's list."""
         self.archived: frozenset[str] = frozenset()
-        self.by_agent: frozenset[str] = frozenset()
+        self.changed_by_agent: frozenset[str] = frozenset()
         """The sessions to which the agent gave their title or archive state."""
         self.aliases: dict[str, str] = {}
         """By the agent's id: the session that continues there."""
         self.kept_when_found: dict[RequestId, list[TranscriptEffect]] = {}
         """What was recorded when the session was found: the most that a replay can send."""
-        self.looked_up: dict[RequestId, str] = {}
+        self.pending_lookups: dict[RequestId, str] = {}
         """The sessions that a slow store has not found yet, by request."""
         self.output_is_busy = False
         """The agent's thread is writing to the client: everything else that needs this output waits."""
@@ -362,7 +364,7 @@ class CoreConversation:
 
     def initialize(self, capabilities: object = None, **more: object) -> Self:
         self.client.say(request("initialize", "initialize", {"protocolVersion": 1}))
-        self.agent.say(initialized("initialize", capabilities, **more))
+        self.agent.say(initialize_answer("initialize", capabilities, **more))
         return self
 
     def open(self, *sessions: str) -> Self:
@@ -422,14 +424,14 @@ class CoreConversation:
 
     def finish_lookup(self, id: object, stored: SimulatedSession | None = None) -> Step:
         """A slow store has found the session."""
-        return self.finish_lookup_by_id(requested(id), stored)
+        return self.finish_lookup_by_id(make_request_id(id), stored)
 
     def finish_lookup_by_id(self, id: RequestId, stored: SimulatedSession | None = None) -> Step:
-        return self._step(self._found(id, self.looked_up.pop(id, ""), stored))
+        return self._step(self._found(id, self.pending_lookups.pop(id, ""), stored))
 
     def send_replay(self, id: object, *said: Said) -> Step:
         """A replay sends these updates."""
-        replay = self._replays[requested(id)]
+        replay = self._replays[make_request_id(id)]
         assert replay.is_started, f"nobody asked to replay {id}"
         told: list[RelayEffect] = [] if replay.is_stopped or not said else [Forward(Peer.CLIENT, line(*said))]
         step = Step(done=told)
@@ -440,7 +442,7 @@ class CoreConversation:
         self, id: object, *states: Said, rule: Rule | None = None, brief: str = "", attached: tuple[bytes, ...] = ()
     ) -> Step:
         """``rule``: the verdict; by default that of the transcript in ``stored``."""
-        return self.end_replay_by_id(requested(id), *states, rule=rule, brief=brief, attached=attached)
+        return self.end_replay_by_id(make_request_id(id), *states, rule=rule, brief=brief, attached=attached)
 
     def end_replay_by_id(
         self, id: RequestId, *states: Said, rule: Rule | None = None, brief: str = "", attached: tuple[bytes, ...] = ()
@@ -531,7 +533,7 @@ class CoreConversation:
                 stored = self.stored.get(session, SimulatedSession(has_transcript=False))
                 self.kept_when_found[id] = self.all.kept + step.kept
                 if stored.slow:
-                    self.looked_up[id] = session
+                    self.pending_lookups[id] = session
                     return []
                 return self._decide(self._found(id, session, stored), step)
             case DecideLater(peer, lines):
@@ -553,7 +555,7 @@ class CoreConversation:
                 return [Forward(Peer.CLIENT, page, own=True)]
             case AmendList(data, archived, asked):
                 deleted = frozenset(session for session, stored in self.stored.items() if stored.deleted)
-                here = self.archived - self.by_agent
+                here = self.archived - self.changed_by_agent
                 hidden = deleted | (here if archived == session_list.EXCLUDE else frozenset())
                 page = session_list.amend_rows(
                     data,
@@ -561,7 +563,7 @@ class CoreConversation:
                     self._title_of(effect.renamed) if effect.of_index else None,
                     here if archived is not None else None,
                     only=archived == session_list.ONLY,
-                    made=self.made if effect.titles else None,
+                    made=self.titles_from_prompts if effect.titles else None,
                     of_index=effect.of_index,
                     within=effect.within,
                 )
@@ -575,13 +577,13 @@ class CoreConversation:
                 self.titles |= {session: title} if title is not None else {}
                 if is_archived is not None:
                     self.archived = self.archived | {session} if is_archived else self.archived - {session}
-                self.by_agent |= {session}
+                self.changed_by_agent |= {session}
                 return []
             case SetTitle(asked, session, is_known, title):
                 if (refused := self._refused(asked, session, is_known)) is not None:
                     return [refused]
                 self.titles[session] = title
-                answer = jsonrpc.result(asked, {"title": title}) + line(titled(session, title))
+                answer = jsonrpc.result(asked, {"title": title}) + line(title_update(session, title))
                 return [Forward(Peer.CLIENT, answer, own=True)]
             case SetArchived(asked, session, is_known, is_archived):
                 if (refused := self._refused(asked, session, is_known)) is not None:
@@ -619,7 +621,7 @@ class CoreConversation:
 
     def _title_of(self, renamed: frozenset[str]) -> Callable[[str], str | None]:
         """The titles that replace the agent's."""
-        return lambda session: self.titles.get(session) if session not in self.by_agent | renamed else None
+        return lambda session: self.titles.get(session) if session not in self.changed_by_agent | renamed else None
 
     def _refused(self, asked: RequestId, session: str, is_known: bool) -> Forward | None:
         """The error for a session that does not exist."""
@@ -632,7 +634,7 @@ class CoreConversation:
         stored = stored or SimulatedSession()
         if stored.has_transcript and not stored.deleted and stored.trouble is None:
             self._replays[id] = _Replay(session)
-            is_archived = session in self.archived - self.by_agent
+            is_archived = session in self.archived - self.changed_by_agent
             found = SessionFound(id, has_transcript=True, is_complete=stored.complete, alias=stored.alias)
             found = replace(found, is_archived_here=is_archived)
             return replace(found, agent_has_only_part=stored.moved, is_behind=stored.behind, is_open=stored.open)

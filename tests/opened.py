@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 
-def open_files() -> list[str]:
+def list_open_files() -> list[str]:
     """The paths of all open files, deleted ones included."""
     if not os.path.isdir("/proc/self/fd"):
         pytest.skip("this system does not tell which files are open")
@@ -18,5 +18,6 @@ def open_files() -> list[str]:
     return [path for path in found if path.startswith("/") and not path.startswith("/proc/")]
 
 
-def open_below(folder: Path) -> list[str]:
-    return sorted(path for path in open_files() if Path(path).is_relative_to(folder))
+def list_open_below(folder: Path) -> list[str]:
+    """The paths of all open files in a folder."""
+    return sorted(path for path in list_open_files() if Path(path).is_relative_to(folder))

@@ -30,8 +30,8 @@ from acp_proxy.run.output import STDERR
 from acp_proxy.run.relay import Relay
 from acp_proxy.store.store import Store
 from acp_proxy.transcript.reader import Reading
+from tests.waiting import SECONDS
 
-SECONDS = 30.0
 """The limit of each wait: far more than a busy machine needs."""
 PACKET = 4096
 """Bytes that a packet pipe keeps together."""

@@ -16,12 +16,12 @@ _LEAST = 16 * 1024
 """Assumed where the system does not tell."""
 
 
-def held_by(fd: int) -> int:
+def count_held_bytes(fd: int) -> int:
     """Bytes that this pipe holds before it is read."""
     return fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ) if sys.platform == "linux" else _LEAST
 
 
-def make_hold(fd: int, size: int) -> None:
+def set_capacity(fd: int, size: int) -> None:
     """Set the capacity of a pipe. Only Linux can: elsewhere, nothing happens."""
     if sys.platform == "linux":
         fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, size)
@@ -30,8 +30,8 @@ def make_hold(fd: int, size: int) -> None:
 def _may_be_wide() -> bool:
     reading, writing = os.pipe()
     try:
-        make_hold(writing, 2 * WIDE)
-        return held_by(writing) == 2 * WIDE
+        set_capacity(writing, 2 * WIDE)
+        return count_held_bytes(writing) == 2 * WIDE
     except PermissionError:  # the system limits what a user's pipes hold together
         return False
     finally:

@@ -22,7 +22,7 @@ class WholeStore(Store, Sessions):
     """Both interfaces of one store, for a test that records and then reads."""
 
 
-def contents(root: Path) -> Iterator[tuple[Path, bytes]]:
+def read_files(root: Path) -> Iterator[tuple[Path, bytes]]:
     """Every file of a store. Files beside the index may vanish at any moment: they go with the last connection, and one
     that this process has dropped is closed when its garbage is collected."""
     for path in sorted(root.rglob("*")):
@@ -77,7 +77,7 @@ def listed_ids(store: Store, agent: str = "agent", cwd: str | None = None) -> li
 
 
 @contextmanager
-def running(store: Store, session: str, text: str) -> Iterator[Path]:
+def store_running_session(store: Store, session: str, text: str) -> Iterator[Path]:
     """A session whose only turn is running: it has no answer, and its transcript is open."""
     path = store_session(store, session)
     transcript = Transcript(path)
@@ -92,8 +92,10 @@ def running(store: Store, session: str, text: str) -> Iterator[Path]:
 
 
 def message(stamp: str, peer: Peer, value: dict[str, Any], of: str | None = None) -> bytes:
+    """A message of either side, as a line of the transcript."""
     return file_format.encode_message(stamp, RUN, peer, json.dumps({"jsonrpc": "2.0", **value}).encode(), of)
 
 
 def chunk(text: str, kind: str = "agent_message_chunk") -> dict[str, Any]:
+    """A chunk of text of this kind."""
     return {"sessionUpdate": kind, "content": {"type": "text", "text": text}}

@@ -12,11 +12,10 @@ import pytest
 import acp_proxy
 from acp_proxy import NoStore, NoSuchSession
 from acp_proxy.errors import AcpProxyError, UsageError
-from tests.client import TIMEOUT
 from tests.stored import EPOCH, WholeStore, chunk, store_session
+from tests.waiting import SECONDS
 
 PAGE = Path(__file__).parent.parent / "docs" / "python-api.md"
-SECONDS = TIMEOUT
 CALL = {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "Edit login.py", "status": "pending"}
 DONE = {"sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "completed"}
 

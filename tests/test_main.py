@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from acp_proxy import __version__
-from tests.client import TIMEOUT
 from tests.stored import WholeStore, chunk, store_session
+from tests.waiting import SECONDS
 
-SECONDS = TIMEOUT
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /dev/full")
 SLOW = {"anyio", "asyncio", "dataclasses", "inspect", "json", "orjson", "platformdirs", "psutil", "re", "sqlite3"}
 SLOW |= {"subprocess", "threading", "typer", "typing"}

@@ -19,8 +19,8 @@ from tests import agents
 from tests.client import Client
 from tests.conversation import CoreConversation, line, request
 from tests.end_to_end.proxied import PROXY
-from tests.stored import WholeStore, chunk, running, store_session
-from tests.tools.recall.asking import COMMAND, asked, asked_here, texts
+from tests.stored import WholeStore, chunk, store_running_session, store_session
+from tests.tools.recall.asking import COMMAND, ask_lookup, ask_server, texts
 
 PAGE = Path(__file__).parent.parent / "docs" / "security.md"
 KEY = "sk-ant-api03-" + "a1B2" * 23 + "-a1B2c3AA"
@@ -96,7 +96,7 @@ def test_the_tools_only_read(store: WholeStore) -> None:
     said(store, "one", Path("/p"))
     before = [(path, path.read_bytes()) for path in store.root.glob("transcripts/**/*") if path.is_file()]
     calls: list[tuple[str, dict[str, Any]]] = [("search_history", {"query": "heron"}), ("read_session", {"id": "one"})]
-    tools, results = asked_here(RecallAnswers(store.root, EVERYWHERE), *calls, ("list_sessions", {}))
+    tools, results = ask_lookup(RecallAnswers(store.root, EVERYWHERE), *calls, ("list_sessions", {}))
     assert not any(result.is_error for result in results)
     assert [(path, path.read_bytes()) for path in store.root.glob("transcripts/**/*") if path.is_file()] == before
     assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in tools)
@@ -171,7 +171,7 @@ def test_nothing_in_a_repository_runs(store: WholeStore, project: Path) -> None:
     for name in ("acp_proxy", "mcp", "mcp_types", "typer", "anyio", "sitecustomize", "usercustomize"):
         (project / f"{name}.py").write_text(trap)
     assert "-P" in COMMAND
-    _, [result] = asked(("list_sessions", {}), words=["--store", str(store.root)], cwd=project)
+    _, [result] = ask_server(("list_sessions", {}), words=["--store", str(store.root)], cwd=project)
     assert not result.is_error
     assert not (project / "ran").exists()
 
@@ -216,7 +216,7 @@ def test_answers_are_bounded(store: WholeStore) -> None:
         assert text.count("\nSession ") == most
         assert len(text) < most * 2_000
     refused = (("search_history", {"query": "heron", "limit": 21}), ("list_sessions", {"limit": 51}))
-    _, results = asked_here(lookup, *refused)
+    _, results = ask_lookup(lookup, *refused)
     assert all(result.is_error for result in results)
     assert all("less than or equal to" in text for text in texts(results))
 
@@ -243,7 +243,7 @@ def test_deleted_and_masked_text_stays_so(store: WholeStore) -> None:
 
 def test_a_running_turn_is_not_shown(store: WholeStore) -> None:
     """A session with a turn under way is not shown."""
-    with running(store, "asking", "where is the heron?"):
+    with store_running_session(store, "asking", "where is the heron?"):
         assert reads(store, EVERYWHERE, "asking") == set()
     assert reads(store, EVERYWHERE, "asking") == {"asking"}
 
@@ -260,7 +260,7 @@ def opened(store: WholeStore, project: Path, tmp_path: Path) -> Prompted:
     """Opens the session `old` with an agent that can restore nothing. Returns what the agent was asked."""
     notes = tmp_path / "notes.jsonl"
     answers = {
-        "initialize": agents.offering(promptCapabilities=TAKES),
+        "initialize": agents.offer_capabilities(promptCapabilities=TAKES),
         "session/new": {"result": {"sessionId": "new"}},
         "session/prompt": {"result": {"stopReason": "end_turn"}},
     }
@@ -275,7 +275,7 @@ def opened(store: WholeStore, project: Path, tmp_path: Path) -> Prompted:
                 editor.request("session/prompt", {"sessionId": "old", "prompt": blocks})
             editor.close_stdin()
             editor.wait()
-        return agents.asked(notes)
+        return agents.read_requests(notes)
 
     return opened
 

@@ -43,8 +43,8 @@ def run(data: bytes) -> None:
 def happens(choices: Choices, talking: "Talking") -> None:
     talk = talking.talk
     match choices.below(11):
-        case 0 if talk.looked_up:
-            talk.finish_lookup_by_id(next(iter(talk.looked_up)), stored(choices))
+        case 0 if talk.pending_lookups:
+            talk.finish_lookup_by_id(next(iter(talk.pending_lookups)), stored(choices))
         case 1 if talk.replays_running:
             brief = choices.pick(("", "# record"))
             rule = choices.pick((None, *Rule))
@@ -93,13 +93,13 @@ class Talking:
     def ends(self) -> None:
         talk = self.talk
         talk.free_output()
-        while talk.looked_up:
-            talk.finish_lookup_by_id(next(iter(talk.looked_up)))
+        while talk.pending_lookups:
+            talk.finish_lookup_by_id(next(iter(talk.pending_lookups)))
         while talk.replays_running:
             talk.end_replay_by_id(talk.replays_running[0])
         talk.end_agent()
-        while talk.looked_up:
-            talk.finish_lookup_by_id(next(iter(talk.looked_up)))
+        while talk.pending_lookups:
+            talk.finish_lookup_by_id(next(iter(talk.pending_lookups)))
         while talk.replays_running:
             talk.end_replay_by_id(talk.replays_running[0])
         assert talk.replays_left == [], "no transcript stays open"

@@ -7,16 +7,18 @@ from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
 from acp_proxy.store.store import Store
-from tests.stored import contents
+from tests.stored import read_files
 
 
 def run(store: Store, *words: str, answer: str | None = None) -> Result:
+    """Run a command of `sessions` on the store; what became of it."""
     result = CliRunner().invoke(app, ["sessions", *words, "--store", str(store.root)], input=answer)
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return result
 
 
 def printed(store: Store, *words: str) -> str:
+    """The stdout of a command that succeeds."""
     result = run(store, *words)
     assert result.exit_code == 0, result.stderr
     return result.stdout
@@ -49,6 +51,7 @@ def refused(store: Store, *words: str) -> tuple[int, str]:
 
 
 def titles(store: Store) -> list[str]:
+    """The titles of the list, in its order."""
     return [row["title"] for row in parsed_json(store, "list")]
 
 
@@ -57,6 +60,6 @@ def ids(store: Store, *words: str) -> list[str]:
     return [row["sessionId"] for row in parsed_json(store, "list", *words)]
 
 
-def words_in(store: Store, words: str) -> list[str]:
+def find_files_with(store: Store, words: str) -> list[str]:
     """The files of the store that contain these words."""
-    return [str(path) for path, data in contents(store.root) if words.encode() in data]
+    return [str(path) for path, data in read_files(store.root) if words.encode() in data]

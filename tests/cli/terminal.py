@@ -15,14 +15,14 @@ _LINES = 24
 _SETTINGS = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "PAGER", "LESS", "COLORTERM", "LC_ALL")
 
 
-def on_terminal(
+def run_on_terminal(
     *words: str, columns: int = 80, status: int = 0, settings: Mapping[str, str] | None = None, answer: str = ""
 ) -> str:
     """What `acp-proxy` prints on a terminal; without a pager, unless a setting names one. `answer`: what is typed."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", _LINES, columns, 0, 0))
-    kept = {name: value for name, value in os.environ.items() if name not in _SETTINGS}
-    environment = kept | {"TERM": "xterm-256color", "ACP_PROXY_PAGER": "", "TZ": "UTC", **(settings or {})}
+    inherited = {name: value for name, value in os.environ.items() if name not in _SETTINGS}
+    environment = inherited | {"TERM": "xterm-256color", "ACP_PROXY_PAGER": "", "TZ": "UTC", **(settings or {})}
     command = [sys.executable, "-m", "acp_proxy", *words]
     os.write(ours, answer.encode())
     with forked.start(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
@@ -33,7 +33,7 @@ def on_terminal(
     return text.replace("\r\n", "\n")
 
 
-def with_stderr_on_terminal(*words: str, status: int = 0) -> tuple[str, str]:
+def run_with_stderr_on_terminal(*words: str, status: int = 0) -> tuple[str, str]:
     """What `acp-proxy` prints into a pipe, and what it shows meanwhile on a terminal as stderr."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "acp_proxy", *words]
@@ -47,7 +47,7 @@ def with_stderr_on_terminal(*words: str, status: int = 0) -> tuple[str, str]:
     return results, told
 
 
-def pager(folder: Path, program: str) -> str:
+def write_pager(folder: Path, program: str) -> str:
     """A pager written in Python, as the value of a setting."""
     path = folder / "a pager.py"
     path.write_text(program)

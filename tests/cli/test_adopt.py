@@ -14,7 +14,7 @@ from acp_proxy.store.sessions import ListedSession
 from acp_proxy.tools.adopt import agent_loader
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
-from tests.cli.commands import parsed_json, printed, run, words_in
+from tests.cli.commands import find_files_with, parsed_json, printed, run
 from tests.end_to_end.proxied import entries
 from tests.stored import WholeStore, chunk, store_session
 from tests.tools.adopt.listing_agent import ListingAgent, entry, replay_of
@@ -412,7 +412,7 @@ def test_without_an_agent_those_of_the_editors_are_asked(
     assert "Elsewhere (Zed): its sessions are in another store. Add: --store /other" in result.stderr
     assert "Private (Zed): not asked, because its sessions are not to be recorded" in result.stderr
     assert "sk-1" not in result.stderr
-    assert words_in(store, "sk-1") == []
+    assert find_files_with(store, "sk-1") == []
     assert {row.session: row.agent.split("-")[0] for row in rows(store)} == {"s1": "scripted", "s2": "mine"}
 
 

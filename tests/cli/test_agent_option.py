@@ -9,7 +9,7 @@ import pytest
 from acp_proxy.store.store import Store
 from acp_proxy.transcript.file_names import file_name
 from tests.cli.commands import parsed_json, printed, run
-from tests.cli.terminal import on_terminal
+from tests.cli.terminal import run_on_terminal
 from tests.stored import store_session
 
 CLAUDE, OTHER, COPILOT = "@agentclientprotocol/claude-agent-acp", "@zed-industries/claude-code-acp", "GitHub Copilot"
@@ -60,14 +60,14 @@ def test_the_folder_name_in_json_means_only_that_agent(store: Store) -> None:
 
 
 def test_agents_are_shown_without_their_scope(store: Store) -> None:
-    shown = on_terminal("sessions", "list", "--store", str(store.root), columns=100, settings={"NO_COLOR": "1"})
+    shown = run_on_terminal("sessions", "list", "--store", str(store.root), columns=100, settings={"NO_COLOR": "1"})
     for line, name in zip(
         shown.splitlines()[1:], ("github-copilot", "claude-code-acp", "claude-agent-acp"), strict=True
     ):
         assert f"  {name}  " in line
     figures = [line.split("  ")[0] for line in printed(store, "stats").splitlines()]
     assert figures == ["claude-agent-acp", "github-copilot", "claude-code-acp", "all"]
-    table = on_terminal("sessions", "stats", "--store", str(store.root), columns=70, settings={"NO_COLOR": "1"})
+    table = run_on_terminal("sessions", "stats", "--store", str(store.root), columns=70, settings={"NO_COLOR": "1"})
     assert "tokens" in table  # a heading, so the table fits
 
 

@@ -14,10 +14,8 @@ from acp_proxy.cli.app import GROUPS, OF_SESSIONS, Main, app
 from acp_proxy.cli.wrong_usage import ELSEWHERE, INSTEAD
 from acp_proxy.store.store import Store
 from tests import forked
-from tests.client import TIMEOUT
 from tests.stored import store_session
-
-SECONDS = TIMEOUT
+from tests.waiting import SECONDS
 
 
 def test_the_version_is_printed() -> None:

@@ -13,7 +13,7 @@ from acp_proxy.store.store import Store
 from acp_proxy.transcript.file_format import PARTIAL
 from tests.cli.commands import Command
 from tests.stored import EPOCH, message, store_session
-from tests.tools.changes.calls import begun, edited, ended
+from tests.tools.changes.calls import edit_call, ended_call, started_call
 
 command = Command("blame")
 run, printed = command.run, command.printed
@@ -26,7 +26,9 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "tree" / "a.py"
 
 
-def keep(store: Store, file: Path, session: str, *turns: list[dict[str, Any]], day: int = 0, **more: Any) -> None:
+def store_turns(
+    store: Store, file: Path, session: str, *turns: list[dict[str, Any]], day: int = 0, **more: Any
+) -> None:
     told = [(f"{session} question {n}", turn) for n, turn in enumerate(turns, 1)]
     store_session(store, session, *told, cwd=str(file.parent), at=EPOCH + day * DAY, **more)
 
@@ -37,15 +39,17 @@ def writers(store: Store, file: Path) -> list[tuple[str, int] | None]:
 
 
 def test_each_line_has_the_turn_that_wrote_it(store: Store, file: Path) -> None:
-    keep(store, file, "s", edited("1", "a.py", "0\n", "0\none\n"), edited("2", "a.py", "0\none\n", "0\none\ntwo\n"))
-    keep(store, file, "t", edited("1", str(file), "0\none\ntwo\n", "0\none\nTWO\n"), day=1)
+    store_turns(
+        store, file, "s", edit_call("1", "a.py", "0\n", "0\none\n"), edit_call("2", "a.py", "0\none\n", "0\none\ntwo\n")
+    )
+    store_turns(store, file, "t", edit_call("1", str(file), "0\none\ntwo\n", "0\none\nTWO\n"), day=1)
     file.write_text("0\none\nTWO\nmine\n")
     assert writers(store, file) == [None, ("s", 1), ("t", 1), None]
 
 
 def test_the_newest_turn_comes_first_with_its_prompt(store: Store, file: Path) -> None:
-    keep(store, file, "s", edited("1", "a.py", None, "one\nand\n"))
-    keep(store, file, "t", edited("1", "a.py", "one\nand\n", "one\nand\ntwo\n"), day=1)
+    store_turns(store, file, "s", edit_call("1", "a.py", None, "one\nand\n"))
+    store_turns(store, file, "t", edit_call("1", "a.py", "one\nand\n", "one\nand\ntwo\n"), day=1)
     file.write_text("one\nand\ntwo\nmine\n")
     first, two, second, one, _, rest = printed(store, str(file)).splitlines()
     assert first.startswith("t  turn 1  agent  ")
@@ -55,7 +59,7 @@ def test_the_newest_turn_comes_first_with_its_prompt(store: Store, file: Path) -
 
 
 def test_one_line_can_be_asked_for(store: Store, file: Path) -> None:
-    keep(store, file, "s", edited("1", "a.py", "one\n", "one\ntwo\n"))
+    store_turns(store, file, "s", edit_call("1", "a.py", "one\n", "one\ntwo\n"))
     file.write_text("one\ntwo\n")
     assert printed(store, f"{file}:2").splitlines()[1] == "  2  two"
     assert printed(store, f"{file}:1") == "no session: 1\n"
@@ -63,13 +67,15 @@ def test_one_line_can_be_asked_for(store: Store, file: Path) -> None:
 
 
 def test_lines_keep_their_writer_when_the_user_moves_them(store: Store, file: Path) -> None:
-    keep(store, file, "s", edited("1", "a.py", "0\n1\n2\n", "0\nfirst\nsecond\n1\n2\n"))
+    store_turns(store, file, "s", edit_call("1", "a.py", "0\n1\n2\n", "0\nfirst\nsecond\n1\n2\n"))
     file.write_text("0\n1\n2\nfirst\nsecond\nmine\n")
     assert writers(store, file) == [None, None, None, ("s", 1), ("s", 1), None]
 
 
 def test_lines_that_an_edit_moves_keep_their_writer(store: Store, file: Path) -> None:
-    keep(store, file, "s", edited("1", "a.py", "0\n", "x\n0\n"), edited("2", "a.py", "x\n0\n", "0\ny\nx\n"))
+    store_turns(
+        store, file, "s", edit_call("1", "a.py", "0\n", "x\n0\n"), edit_call("2", "a.py", "x\n0\n", "0\ny\nx\n")
+    )
     file.write_text("0\ny\nx\n")
     assert writers(store, file) == [None, ("s", 2), ("s", 1)]
 
@@ -77,36 +83,36 @@ def test_lines_that_an_edit_moves_keep_their_writer(store: Store, file: Path) ->
 @pytest.mark.parametrize("between", ["0\n1\n", "x\ny\n0\n1\nx\ny\n"], ids=["cut first", "pasted first"])
 def test_lines_that_a_turn_moves_with_two_edits_keep_their_writer(store: Store, file: Path, between: str) -> None:
     before, after = "0\n1\nx\ny\n", "x\ny\n0\nz\n1\n"
-    moved = [*edited("2", "a.py", before, between), *edited("3", "a.py", between, after)]
-    keep(store, file, "s", edited("1", "a.py", "0\n1\n", before), moved)
+    moved = [*edit_call("2", "a.py", before, between), *edit_call("3", "a.py", between, after)]
+    store_turns(store, file, "s", edit_call("1", "a.py", "0\n1\n", before), moved)
     file.write_text(after)
     assert writers(store, file) == [("s", 1), ("s", 1), None, ("s", 2), None]
 
 
 def test_a_part_counts_although_the_user_has_changed_the_file(store: Store, file: Path) -> None:
     given = {"old_string": "two", "new_string": "2\nthree"}
-    keep(store, file, "s", edited("1", "a.py", "two", "2\nthree", rawInput=given))
+    store_turns(store, file, "s", edit_call("1", "a.py", "two", "2\nthree", rawInput=given))
     for text, expected in (("1\n2\nthree\n4\n", [None, ("s", 1), ("s", 1), None]), ("three\n1\n", [("s", 1), None])):
         file.write_text(text)
         assert writers(store, file) == expected
 
 
 def test_a_moved_file_keeps_what_was_written_under_its_old_name(store: Store, file: Path) -> None:
-    move = [begun("2", kind="move", locations=[{"path": "old.py"}, {"path": "a.py"}]), ended("2")]
-    keep(store, file, "s", edited("1", "old.py", None, "one\n"), move)
+    move = [started_call("2", kind="move", locations=[{"path": "old.py"}, {"path": "a.py"}]), ended_call("2")]
+    store_turns(store, file, "s", edit_call("1", "old.py", None, "one\n"), move)
     file.write_text("one\n")
     assert writers(store, file) == [("s", 1)]
 
 
 def test_a_fork_did_not_write_what_its_parent_wrote(store: Store, file: Path) -> None:
-    keep(store, file, "s", edited("1", "a.py", None, "one\n"))
-    keep(store, file, "fork", edited("2", "a.py", "one\n", "one\ntwo\n"), day=1, parent="s")
+    store_turns(store, file, "s", edit_call("1", "a.py", None, "one\n"))
+    store_turns(store, file, "fork", edit_call("2", "a.py", "one\n", "one\ntwo\n"), day=1, parent="s")
     file.write_text("one\ntwo\n")
     assert writers(store, file) == [("s", 1), ("fork", 2)]
 
 
 def test_what_is_not_known_is_said(store: Store, file: Path) -> None:
-    keep(store, file, "s", [begun("1", locations=[{"path": str(file)}]), ended("1")])
+    store_turns(store, file, "s", [started_call("1", locations=[{"path": str(file)}]), ended_call("1")])
     file.write_text("one\n")
     result = run(store, str(file))
     assert result.stdout == "no session: 1\n"
@@ -116,10 +122,12 @@ def test_what_is_not_known_is_said(store: Store, file: Path) -> None:
 def test_a_command_that_names_the_file_is_named_where_no_session_wrote_the_lines(store: Store, file: Path) -> None:
     def ran(call: str, line: str) -> list[dict[str, Any]]:
         about: dict[str, Any] = {"title": line, "kind": "execute", "rawInput": {"command": line}}
-        return [begun(call, **about), ended(call)]
+        return [started_call(call, **about), ended_call(call)]
 
-    keep(store, file, "s", ran("1", "printf 1 >a.py"), ran("2", "cat b-a.py"), *(ran(f"{n}", "wc a.py") for n in "345"))
-    keep(store, file.parent.parent / "else" / "a.py", "t", ran("1", "printf 1 > a.py"))
+    store_turns(
+        store, file, "s", ran("1", "printf 1 >a.py"), ran("2", "cat b-a.py"), *(ran(f"{n}", "wc a.py") for n in "345")
+    )
+    store_turns(store, file.parent.parent / "else" / "a.py", "t", ran("1", "printf 1 > a.py"))
     file.write_text("1\n")
     result = run(store, str(file))
     assert result.stdout == "no session: 1\n"
@@ -128,13 +136,13 @@ def test_a_command_that_names_the_file_is_named_where_no_session_wrote_the_lines
         "Earlier commands that name it: 1",
     ]
     assert {each["cause"] for each in json.loads(printed(store, str(file), "--json"))["unclear"]} == {"command"}
-    keep(store, file, "u", edited("1", "a.py", "0\n", "1\n"), day=1)
+    store_turns(store, file, "u", edit_call("1", "a.py", "0\n", "1\n"), day=1)
     assert run(store, str(file)).stderr == ""
 
 
 def test_a_session_of_another_directory_wrote_what_it_wrote_here_and_is_shown_with_it(store: Store, file: Path) -> None:
-    edits = edited("1", "../tree/a.py", None, "one\n"), edited("2", str(file), "one\n", "one\ntwo\n")
-    keep(store, file.parent.parent / "beside" / "b.py", "s", *edits)
+    edits = edit_call("1", "../tree/a.py", None, "one\n"), edit_call("2", str(file), "one\n", "one\ntwo\n")
+    store_turns(store, file.parent.parent / "beside" / "b.py", "s", *edits)
     file.write_text("one\ntwo\n")
     assert writers(store, file) == [("s", 1), ("s", 2)]
     assert f"  in {file.parent.parent / 'beside'}  s question 2\n" in printed(store, str(file))
@@ -145,24 +153,24 @@ def test_a_project_that_was_moved_keeps_what_was_written_before(store: Store, fi
     before = file.parent.parent / "before" / "tree"
     if not was_moved:
         before.mkdir(parents=True)
-    keep(store, before / "a.py", "s", edited("1", "a.py", None, "one\n"))
+    store_turns(store, before / "a.py", "s", edit_call("1", "a.py", None, "one\n"))
     file.write_text("one\n")
     assert writers(store, file) == [("s", 1) if was_moved else None]
 
 
 def test_another_file_of_that_name_is_not_the_file(store: Store, file: Path) -> None:
     for name in ("other/a.py", "tree/below/a.py", "before/tree/below/a.py"):
-        keep(store, file.parent.parent / name, name, edited("1", "a.py", None, "one\n"))
+        store_turns(store, file.parent.parent / name, name, edit_call("1", "a.py", None, "one\n"))
     file.write_text("one\n")
     assert writers(store, file) == [None]
 
 
 def test_what_a_subagent_wrote_is_of_the_turn_that_began_it(store: Store, file: Path) -> None:
-    updates = [{"sessionId": "child", "update": each} for each in edited("1", str(file), None, "one\n")]
+    updates = [{"sessionId": "child", "update": each} for each in edit_call("1", str(file), None, "one\n")]
     lines = [message("", Peer.AGENT, {"method": "session/update", "params": each}) for each in updates]
     with store_session(store, "child", cwd=None, origin=PARTIAL).open("ab") as transcript:
         transcript.writelines(lines)
-    keep(store, file, "s", [{"sessionUpdate": "subagent_update", "sessionId": "child", "status": "completed"}])
+    store_turns(store, file, "s", [{"sessionUpdate": "subagent_update", "sessionId": "child", "status": "completed"}])
     file.write_text("one\n")
     assert writers(store, file) == [("s", 1)]
 
@@ -173,14 +181,14 @@ def test_the_same_file_in_another_work_tree_of_the_repository_is_the_file(store:
     other = file.parent.parent / "other"
     for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "x"], ["worktree", "add", "-q", str(other)]):
         subprocess.run([*git, *words], check=True, capture_output=True)
-    keep(store, other / "a.py", "s", edited("1", "a.py", None, "one\n"))
+    store_turns(store, other / "a.py", "s", edit_call("1", "a.py", None, "one\n"))
     file.write_text("one\n")
     assert writers(store, file) == [("s", 1)]
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_a_commit_is_shown_beside_a_line(store: Store, file: Path) -> None:
-    keep(store, file, "s", edited("1", "a.py", None, "one\ntwo\n"))
+    store_turns(store, file, "s", edit_call("1", "a.py", None, "one\ntwo\n"))
     file.write_text("one\n")
     git = ["git", "-C", str(file.parent), "-c", "user.name=n", "-c", "user.email=e"]
     for words in (["init", "-q"], ["add", "a.py"], ["commit", "-qm", "first"]):

@@ -9,9 +9,9 @@ import pytest
 
 from acp_proxy.store.sessions import Sessions
 from tests.cli.commands import run
-from tests.cli.terminal import on_terminal, with_stderr_on_terminal
+from tests.cli.terminal import run_on_terminal, run_with_stderr_on_terminal
 from tests.cli.typing_user import TypingUser
-from tests.stored import WholeStore, running, store_session
+from tests.stored import WholeStore, store_running_session, store_session
 
 UP, DOWN, ENTER, ESCAPE, F1 = "\x1b[A", "\x1b[B", "\r", "\x1b", "\x1bOP"
 
@@ -211,7 +211,7 @@ def test_a_question_mark_or_f1_explains_the_keys(store: WholeStore, screens: lis
 
 
 def test_a_running_session_is_not_deleted(store: WholeStore, screens: list[TypingUser]) -> None:
-    with running(store, "busy", "Work on"):
+    with store_running_session(store, "busy", "Work on"):
         screen = started(screens, store)
         screen.until("> Work on", "running", "4 of 4")
         screen.press(control("d"))
@@ -282,10 +282,10 @@ def test_a_signal_restores_the_terminal(store: WholeStore, screens: list[TypingU
 
 
 def test_without_a_terminal_it_says_what_to_use(store: WholeStore) -> None:
-    text, told = with_stderr_on_terminal("browse", "--store", str(store.root), status=2)
+    text, told = run_with_stderr_on_terminal("browse", "--store", str(store.root), status=2)
     assert (text, "acp-proxy list" in told) == ("", True)
 
 
 def test_an_empty_store_is_not_browsed(tmp_path: Path) -> None:
     root = WholeStore(tmp_path / "empty").root
-    assert "No sessions are recorded yet." in on_terminal("browse", "--store", str(root))
+    assert "No sessions are recorded yet." in run_on_terminal("browse", "--store", str(root))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.cli.stdio import find_ascii_forms
-from tests.cli.terminal import on_terminal, pager
+from tests.cli.terminal import run_on_terminal, write_pager
 from tests.stored import WholeStore, chunk, store_session
 
 BYTES = "import sys; sys.stdout.write(ascii(sys.stdin.buffer.read()))"
@@ -25,7 +25,7 @@ def store(tmp_path: Path) -> WholeStore:
 
 
 def shown(store: WholeStore, *words: str, **settings: str) -> str:
-    return on_terminal(*words, "--store", str(store.root), settings={"LC_ALL": "C", "NO_COLOR": "1", **settings})
+    return run_on_terminal(*words, "--store", str(store.root), settings={"LC_ALL": "C", "NO_COLOR": "1", **settings})
 
 
 def test_the_columns_of_a_list_stay_aligned(store: WholeStore) -> None:
@@ -40,12 +40,12 @@ def test_the_columns_of_a_list_stay_aligned(store: WholeStore) -> None:
 
 
 def test_a_pager_gets_ascii_forms(store: WholeStore, tmp_path: Path) -> None:
-    paged = shown(store, "sessions", "list", ACP_PROXY_PAGER=pager(tmp_path, BYTES))
+    paged = shown(store, "sessions", "list", ACP_PROXY_PAGER=write_pager(tmp_path, BYTES))
     assert "..." in paged
     assert "\\xe2\\x80\\xa6" not in paged
     assert "\\xe6\\x97\\xa5\\xe6\\x9c\\xac" in paged
     assert "\\xe2\\x80\\xa6" in shown(
-        store, "sessions", "list", ACP_PROXY_PAGER=pager(tmp_path, BYTES), LC_ALL="C.UTF-8"
+        store, "sessions", "list", ACP_PROXY_PAGER=write_pager(tmp_path, BYTES), LC_ALL="C.UTF-8"
     )
 
 
@@ -62,13 +62,13 @@ def test_a_conversation_has_ascii_forms_and_no_line_is_too_wide(store: WholeStor
 
 
 def test_help_has_ascii_forms() -> None:
-    text = on_terminal("replay", "--help", settings={"LC_ALL": "C"})
+    text = run_on_terminal("replay", "--help", settings={"LC_ALL": "C"})
     assert "n or ->" in text
     assert text.isascii()
 
 
 def test_a_terminal_with_utf_8_and_a_pipe_get_the_marks_themselves() -> None:
-    assert "n or →" in on_terminal("replay", "--help", settings={"LC_ALL": "C.UTF-8"})
+    assert "n or →" in run_on_terminal("replay", "--help", settings={"LC_ALL": "C.UTF-8"})
     assert find_ascii_forms(io.TextIOWrapper(io.BytesIO(), "UTF_8")) == {}
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from acp_proxy.transcript.file_names import compressed_path
 from tests.cli.commands import run
-from tests.store.cold import age
+from tests.store.compressible import age
 from tests.stored import WholeStore, chunk, store_session
 
 CHUNKS = [chunk(f"word{number}") for number in range(3000)]

@@ -13,7 +13,7 @@ from acp_proxy.cli.app import app
 from acp_proxy.cli.common import choose_session, shorten_ids
 from acp_proxy.store.sessions import CompletionQuery
 from tests.cli.commands import parsed_json, printed, refused, run
-from tests.cli.terminal import on_terminal
+from tests.cli.terminal import run_on_terminal
 from tests.stored import WholeStore, store_session
 
 SAID = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "Mended."}}
@@ -40,9 +40,9 @@ def test_the_copy_has_the_title_the_directory_and_the_conversation(store: WholeS
 
 def test_on_a_terminal_the_copy_is_called_as_by_list(store: WholeStore) -> None:
     options = ("--store", str(store.root))
-    shown, *_ = on_terminal("continue", "mine", "--with", "beta", *options).splitlines()
+    shown, *_ = run_on_terminal("continue", "mine", "--with", "beta", *options).splitlines()
     assert re.fullmatch("copy-[0-9a-f]{8}", shown)
-    assert shown in on_terminal("list", *options)
+    assert shown in run_on_terminal("list", *options)
 
 
 def test_the_original_does_not_change(store: WholeStore) -> None:

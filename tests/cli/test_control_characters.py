@@ -7,7 +7,7 @@ import pytest
 
 from acp_proxy.store.store import Store
 from tests.cli.commands import printed, run
-from tests.cli.terminal import on_terminal
+from tests.cli.terminal import run_on_terminal
 from tests.stored import EPOCH, chunk, store_session
 
 ESC, BEL, CSI, RIGHT_TO_LEFT = "\x1b", "\x07", "\u009b", "\u202e"
@@ -96,7 +96,7 @@ def test_control_sequences_are_not_printed_to_a_real_terminal(
     store: Store, words: tuple[str, ...], columns: int, term: str
 ) -> None:
     spoiled(store)
-    text = on_terminal(
+    text = run_on_terminal(
         "sessions",
         *words,
         "--store",

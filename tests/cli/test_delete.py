@@ -6,7 +6,7 @@ import pytest
 
 from acp_proxy.store.store import Store
 from tests.cli.commands import ids, printed, run
-from tests.stored import EPOCH, contents, running, store_session
+from tests.stored import EPOCH, read_files, store_running_session, store_session
 
 
 def test_delete_asks_and_needs_a_yes(store: Store) -> None:
@@ -32,15 +32,15 @@ def test_a_mistyped_answer_is_explained_and_asked_again(store: Store) -> None:
 
 def test_a_deleted_session_is_not_listed_and_known_as_deleted(store: Store) -> None:
     path = store_session(store, "s", ("Mend it", []))
-    kept = store_session(store, "kept", ("Keep it", []))
+    other = store_session(store, "kept", ("Keep it", []))
     assert ids(store) == ["s", "kept"] or ids(store) == ["kept", "s"]
     printed(store, "delete", "s", "--permanent", "--yes")
     assert ids(store) == ["kept"]
     assert store.read_deleted(path.parent.name) == {"s"}
-    assert (path.exists(), kept.exists()) == (False, True)
+    assert (path.exists(), other.exists()) == (False, True)
     assert run(store, "delete", "s", "--yes").exit_code == 1
     secret = b"Mend it"
-    assert not any(secret in data for _, data in contents(store.root))
+    assert not any(secret in data for _, data in read_files(store.root))
 
 
 def test_sessions_of_one_id_are_deleted_one_by_one(store: Store) -> None:
@@ -56,7 +56,7 @@ def test_sessions_of_one_id_are_deleted_one_by_one(store: Store) -> None:
 
 def test_delete_with_yes_refuses_a_running_session_without_force(store: Store) -> None:
     other = store_session(store, "other", ("Mend it", []))
-    with running(store, "s", "Break it") as path:
+    with store_running_session(store, "s", "Break it") as path:
         result = run(store, "delete", "other", "s", "--yes")
         assert (result.exit_code, result.stdout) == (1, "")
         assert result.stderr.splitlines() == [
@@ -72,7 +72,7 @@ def test_delete_with_yes_refuses_a_running_session_without_force(store: Store) -
 
 
 def test_the_question_says_that_a_session_is_running(store: Store) -> None:
-    with running(store, "s", "Break it") as path:
+    with store_running_session(store, "s", "Break it") as path:
         for words in (("delete", "s"), ("delete", "s", "--force")):
             result = run(store, *words, answer="n\n")
             assert result.exit_code == 1

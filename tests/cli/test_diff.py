@@ -10,9 +10,9 @@ import pytest
 
 from acp_proxy.store.store import Store
 from tests.cli.commands import Command
-from tests.cli.terminal import on_terminal
+from tests.cli.terminal import run_on_terminal
 from tests.stored import store_session
-from tests.tools.changes.calls import begun, diff, edited, ended
+from tests.tools.changes.calls import diff, edit_call, ended_call, started_call
 
 command = Command("diff")
 run, printed = command.run, command.printed
@@ -26,7 +26,7 @@ def tree(tmp_path: Path) -> Path:
     return folder
 
 
-def keep(store: Store, tree: Path, *turns: list[dict[str, Any]]) -> None:
+def store_turns(store: Store, tree: Path, *turns: list[dict[str, Any]]) -> None:
     store_session(store, "s", *((f"question {n}", turn) for n, turn in enumerate(turns, 1)), cwd=str(tree))
 
 
@@ -48,22 +48,28 @@ new file mode 100644
 
 
 def test_the_patch_has_the_net_change_of_each_file(store: Store, tree: Path) -> None:
-    keep(
+    store_turns(
         store,
         tree,
-        edited("1", f"{tree}/app.py", "one\ntwo\n", "one\nTWO\n"),
-        [*edited("2", "app.py", "one\nTWO\n", "one\n2\n"), *edited("3", "new.py", None, "new\n")],
+        edit_call("1", f"{tree}/app.py", "one\ntwo\n", "one\nTWO\n"),
+        [*edit_call("2", "app.py", "one\nTWO\n", "one\n2\n"), *edit_call("3", "new.py", None, "new\n")],
     )
     assert printed(store, "s") == PATCH
 
 
 def test_changes_that_were_taken_back_are_none(store: Store, tree: Path) -> None:
-    keep(store, tree, edited("1", "a", "0\n", "1\n"), edited("2", "a", "1\n", "0\n"))
+    store_turns(store, tree, edit_call("1", "a", "0\n", "1\n"), edit_call("2", "a", "1\n", "0\n"))
     assert printed(store, "s") == ""
 
 
 def test_turns_and_files_choose_what_is_shown(store: Store, tree: Path) -> None:
-    keep(store, tree, edited("1", "a", "0\n", "1\n"), edited("2", "a", "1\n", "2\n"), edited("3", "sub/b", None, "x\n"))
+    store_turns(
+        store,
+        tree,
+        edit_call("1", "a", "0\n", "1\n"),
+        edit_call("2", "a", "1\n", "2\n"),
+        edit_call("3", "sub/b", None, "x\n"),
+    )
     assert "-1\n+2" in printed(store, "s", "--turn", "2")
     assert "-0\n+2" in printed(store, "s", "--turn", "1-2")
     assert printed(store, "s", "--name-only", "--turn", "-1") == "sub/b\n"
@@ -74,20 +80,22 @@ def test_turns_and_files_choose_what_is_shown(store: Store, tree: Path) -> None:
 
 
 def test_the_sum_has_a_line_for_each_file(store: Store, tree: Path) -> None:
-    keep(store, tree, [*edited("1", "a.py", "0\n", "1\n2\n"), *edited("2", "long/name.py", "x\n" * 100, "")])
+    store_turns(
+        store, tree, [*edit_call("1", "a.py", "0\n", "1\n2\n"), *edit_call("2", "long/name.py", "x\n" * 100, "")]
+    )
     assert printed(store, "s", "--stat") == (
         f" a.py         |   3 +-\n long/name.py | 100 {'-' * 40}\n 2 files changed, 2 added, 101 removed\n"
     )
 
 
 def test_the_reverse_takes_the_changes_back(store: Store, tree: Path) -> None:
-    keep(store, tree, edited("1", "new.py", None, "new\n"))
+    store_turns(store, tree, edit_call("1", "new.py", None, "new\n"))
     assert "deleted file mode 100644\n--- a/new.py\n+++ /dev/null\n" in printed(store, "s", "--reverse")
 
 
 def test_a_check_says_what_became_of_each_file(store: Store, tree: Path) -> None:
     names = ["applied", "changed", "back", "gone"]
-    keep(store, tree, [update for name in names for update in edited(name, name, "0\n", "1\n")])
+    store_turns(store, tree, [update for name in names for update in edit_call(name, name, "0\n", "1\n")])
     for name, text in (("applied", "1\n"), ("changed", "2\n"), ("back", "0\n")):
         (tree / name).write_text(text)
     result = run(store, "s", "--check")
@@ -103,7 +111,7 @@ def test_a_check_says_what_became_of_each_file(store: Store, tree: Path) -> None
 
 def test_a_part_is_completed_from_the_file_as_it_is_now(store: Store, tree: Path) -> None:
     given = {"old_string": "b", "new_string": "B"}
-    keep(store, tree, edited("1", "a", "b", "B", rawInput=given))
+    store_turns(store, tree, edit_call("1", "a", "b", "B", rawInput=given))
     (tree / "a").write_bytes(b"a\r\nB\r\nc")
     result = run(store, "s")
     assert "@@ -1,3 +1,3 @@\n a\r\n-b\r\n+B\r\n c\n\\ No newline at end of file\n" in result.stdout_bytes.decode()
@@ -112,7 +120,7 @@ def test_a_part_is_completed_from_the_file_as_it_is_now(store: Store, tree: Path
 
 def test_a_part_that_is_not_there_once_is_named_and_not_guessed(store: Store, tree: Path) -> None:
     given = {"old_string": "b", "new_string": "B"}
-    keep(store, tree, edited("1", "a", "b", "B", rawInput=given))
+    store_turns(store, tree, edit_call("1", "a", "b", "B", rawInput=given))
     for text in ("B\nB\n", "other\n"):
         (tree / "a").write_text(text)
         result = run(store, "s")
@@ -122,7 +130,9 @@ def test_a_part_that_is_not_there_once_is_named_and_not_guessed(store: Store, tr
 
 def test_a_text_that_ends_before_the_stated_line_is_a_part(store: Store, tree: Path) -> None:
     places = [{"path": "a", "line": 58}]
-    keep(store, tree, edited("1", "a", "old\n", "new\n", locations=places), edited("2", "b", "1\n2\n", "1\n"))
+    store_turns(
+        store, tree, edit_call("1", "a", "old\n", "new\n", locations=places), edit_call("2", "b", "1\n2\n", "1\n")
+    )
     (tree / "b").write_text("1\n")
     result = run(store, "s")
     assert result.stdout.startswith("diff --git a/b b/b\n")
@@ -133,25 +143,25 @@ def test_a_text_that_ends_before_the_stated_line_is_a_part(store: Store, tree: P
 
 @pytest.mark.parametrize("line", [1, 3, True, "58", None])
 def test_a_stated_line_within_the_text_says_nothing(store: Store, tree: Path, line: object) -> None:
-    keep(store, tree, edited("1", "a", "1\n2\n", "1\nB\n", locations=[{"path": "a", "line": line}]))
+    store_turns(store, tree, edit_call("1", "a", "1\n2\n", "1\nB\n", locations=[{"path": "a", "line": line}]))
     assert "@@ -1,2 +1,2 @@\n 1\n-2\n+B\n" in printed(store, "s")
 
 
 def test_lines_around_a_change_are_known_as_a_part_by_the_file_as_it_is_now(store: Store, tree: Path) -> None:
-    keep(store, tree, edited("1", "a", "2\n3\n", "2\nthree\n"))
+    store_turns(store, tree, edit_call("1", "a", "2\n3\n", "2\nthree\n"))
     (tree / "a").write_text("1\n2\nthree\n4\n")
     assert " 1\n 2\n-3\n+three\n 4\n" in printed(store, "s")
 
 
 def test_the_files_line_ends_count_if_the_agent_sent_others(store: Store, tree: Path) -> None:
-    keep(store, tree, edited("1", "a", "1\n2\n", "1\ntwo\n"))
+    store_turns(store, tree, edit_call("1", "a", "1\n2\n", "1\ntwo\n"))
     (tree / "a").write_bytes(b"1\r\ntwo\r\n")
     assert b"-2\r\n+two\r\n" in run(store, "s").stdout_bytes
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", ".git/hooks/pre-commit", "a/.GIT/config"])
 def test_no_patch_writes_outside_of_the_directory_or_into_gits_own(store: Store, tree: Path, path: str) -> None:
-    keep(store, tree, edited("1", path, None, "x\n"))
+    store_turns(store, tree, edit_call("1", path, None, "x\n"))
     result = run(store, "s")
     assert result.stdout == ""
     assert "Not in the patch: " in result.stderr
@@ -162,7 +172,7 @@ def test_no_patch_writes_outside_of_the_directory_or_into_gits_own(store: Store,
 
 @pytest.mark.parametrize("name", ["a\0b", "x" * 256, "a/" * 2048 + "b"], ids=["nul", "long", "deep"])
 def test_a_name_that_no_file_has_does_not_spoil_the_patch(store: Store, tree: Path, name: str) -> None:
-    keep(store, tree, edited("1", name, None, "x\n"), edited("2", "good", None, "x\n"))
+    store_turns(store, tree, edit_call("1", name, None, "x\n"), edit_call("2", "good", None, "x\n"))
     result = run(store, "s")
     assert result.stdout.count("diff --git") == 1
     assert "git takes no file of this name" in result.stderr
@@ -170,14 +180,19 @@ def test_a_name_that_no_file_has_does_not_spoil_the_patch(store: Store, tree: Pa
 
 def test_no_path_fills_the_screen(store: Store, tree: Path) -> None:
     places = [{"path": f"p{n}"} for n in range(5_000)]
-    keep(store, tree, edited("1", "../" + "x" * 5_000, None, "x\n"), [begun("2", locations=places), ended("2")])
+    store_turns(
+        store,
+        tree,
+        edit_call("1", "../" + "x" * 5_000, None, "x\n"),
+        [started_call("2", locations=places), ended_call("2")],
+    )
     lines = run(store, "s").stderr.splitlines()
     assert [len(line) < 400 for line in lines] == [True, True]
     assert lines[1].endswith("p11 and 4988 more files reported without a diff.")
 
 
 def test_files_that_a_session_did_not_change_are_said(store: Store, tree: Path) -> None:
-    keep(store, tree, edited("1", "a", None, "x\n"))
+    store_turns(store, tree, edit_call("1", "a", None, "x\n"))
     assert "a change of these files" in run(store, "s", "b").stderr
 
 
@@ -185,10 +200,10 @@ def test_no_file_outside_of_the_directory_is_read(store: Store, tree: Path) -> N
     (tree.parent / "secret").write_text("the secret B\n")
     (tree / "link").symlink_to(tree.parent / "secret")
     given = {"old_string": "b", "new_string": "B"}
-    keep(
+    store_turns(
         store,
         tree,
-        [*edited("1", "../secret", "b", "B", rawInput=given), *edited("2", "link", "b", "B", rawInput=given)],
+        [*edit_call("1", "../secret", "b", "B", rawInput=given), *edit_call("2", "link", "b", "B", rawInput=given)],
     )
     assert "secret B" not in printed(store, "s", "--json")
 
@@ -201,11 +216,13 @@ def test_a_file_behind_a_link_has_the_path_that_git_knows(store: Store, tree: Pa
     (tree / "in").symlink_to("real")
     (tree / "real" / "file").symlink_to("target")
     calls = [
-        *edited("1", "out/x", None, "x\n"),
-        *edited("2", "in/y", None, "y\n"),
-        *edited("3", "in/file", None, "z\n"),
+        *edit_call("1", "out/x", None, "x\n"),
+        *edit_call("2", "in/y", None, "y\n"),
+        *edit_call("3", "in/file", None, "z\n"),
     ]
-    keep(store, tree, [*calls, begun("4", kind="delete", locations=[{"path": "in/file"}]), ended("4")])
+    store_turns(
+        store, tree, [*calls, started_call("4", kind="delete", locations=[{"path": "in/file"}]), ended_call("4")]
+    )
     assert [(file["path"], file["trouble"]) for file in json.loads(printed(store, "s", "--json"))["files"]] == [
         (str(tree.parent / "elsewhere" / "x"), "outside"),
         ("real/y", None),
@@ -215,7 +232,7 @@ def test_a_file_behind_a_link_has_the_path_that_git_knows(store: Store, tree: Pa
 
 
 def test_what_has_no_diff_is_named_on_stderr(store: Store, tree: Path) -> None:
-    keep(store, tree, [begun("1", kind="execute", title="make \x1b[31m"), ended("1")])
+    store_turns(store, tree, [started_call("1", kind="execute", title="make \x1b[31m"), ended_call("1")])
     result = run(store, "s")
     assert (result.exit_code, result.stdout) == (0, "")
     assert "a command; what it changed is not recorded" in result.stderr
@@ -223,7 +240,11 @@ def test_what_has_no_diff_is_named_on_stderr(store: Store, tree: Path) -> None:
 
 
 def test_json_has_everything(store: Store, tree: Path) -> None:
-    keep(store, tree, [*edited("1", "a", "0\n", "1\n"), begun("2", kind="execute", title="make"), ended("2")])
+    store_turns(
+        store,
+        tree,
+        [*edit_call("1", "a", "0\n", "1\n"), started_call("2", kind="execute", title="make"), ended_call("2")],
+    )
     told = json.loads(printed(store, "s", "--json"))
     assert told["cwd"] == str(tree)
     [file], [unclear] = told["files"], told["unclear"]
@@ -239,8 +260,8 @@ def test_json_has_everything(store: Store, tree: Path) -> None:
 
 
 def test_a_terminal_gets_colours_and_no_control_characters(store: Store, tree: Path) -> None:
-    keep(store, tree, edited("1", "a", "0\n", "\x1b]0;title\x07\n"))
-    shown = on_terminal("diff", "s", "--store", str(store.root))
+    store_turns(store, tree, edit_call("1", "a", "0\n", "\x1b]0;title\x07\n"))
+    shown = run_on_terminal("diff", "s", "--store", str(store.root))
     assert "\x1b[31m-0\x1b[0m" in shown
     assert "\x1b]0;" not in shown
     assert "\x1b]0;title" in printed(store, "s")
@@ -249,7 +270,7 @@ def test_a_terminal_gets_colours_and_no_control_characters(store: Store, tree: P
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_git_takes_the_diff_of_a_large_file(store: Store, tree: Path) -> None:
     text = "line\n" * 200_000
-    keep(store, tree, [begun("1", diff("a", text, text + "last\n")), ended("1")])
+    store_turns(store, tree, [started_call("1", diff("a", text, text + "last\n")), ended_call("1")])
     (tree / "a").write_text(text)
     patch = run(store, "s").stdout_bytes
     assert len(patch) < 1000
@@ -258,7 +279,7 @@ def test_git_takes_the_diff_of_a_large_file(store: Store, tree: Path) -> None:
 
 
 def test_a_file_of_too_many_lines_is_named(store: Store, tree: Path) -> None:
-    keep(store, tree, edited("1", "a", None, "x\n" * 600_000))
+    store_turns(store, tree, edit_call("1", "a", None, "x\n" * 600_000))
     result = run(store, "s")
     assert (result.stdout, result.stderr) == ("", "Not in the patch: a: too large to compare (turn 1).\n")
 
@@ -268,7 +289,9 @@ def test_forms_of_the_output_exclude_each_other(store: Store, tree: Path) -> Non
 
 
 def test_the_patch_may_go_into_a_file(store: Store, tree: Path, tmp_path: Path) -> None:
-    keep(store, tree, edited("1", "app.py", "one\ntwo\n", "one\n2\n"), edited("2", "new.py", None, "new\n"))
+    store_turns(
+        store, tree, edit_call("1", "app.py", "one\ntwo\n", "one\n2\n"), edit_call("2", "new.py", None, "new\n")
+    )
     patch = tmp_path / "x.patch"
     assert run(store, "s", "--output", str(patch)).stdout == f"{patch}\n"
     assert patch.read_text() == PATCH
@@ -282,7 +305,7 @@ def test_the_patch_may_go_into_a_file(store: Store, tree: Path, tmp_path: Path) 
 
 
 def test_show_lists_the_changed_files(store: Store, tree: Path) -> None:
-    keep(store, tree, edited("1", "a", "0\n", "1\n"), edited("2", "b", None, "x\n"))
+    store_turns(store, tree, edit_call("1", "a", "0\n", "1\n"), edit_call("2", "b", None, "x\n"))
     shown = Command("show")
     assert shown.printed(store, "s", "--files") == " a | 2 +-\n b | 1 +\n 2 files changed, 2 added, 1 removed\n"
     assert shown.printed(store, "s", "--files", "--turn", "2") == " b | 1 +\n 1 file changed, 1 added, 0 removed\n"
@@ -291,12 +314,12 @@ def test_show_lists_the_changed_files(store: Store, tree: Path) -> None:
 
 def test_exports_end_with_the_changed_files(store: Store, tree: Path) -> None:
     hostile = "</code>`````\n<script>\n"
-    keep(
+    store_turns(
         store,
         tree,
-        edited("1", "a", "0\n1\n", "0\n2\n"),
-        edited("2", "../b", None, "x\n"),
-        edited("3", "c", None, hostile),
+        edit_call("1", "a", "0\n1\n", "0\n2\n"),
+        edit_call("2", "../b", None, "x\n"),
+        edit_call("3", "c", None, hostile),
     )
     export = Command("export")
     told = export.printed(store, "s").partition("## Changed files\n")[2]
@@ -314,14 +337,14 @@ def test_exports_end_with_the_changed_files(store: Store, tree: Path) -> None:
 
 
 def test_an_export_of_some_turns_has_their_changes(store: Store, tree: Path) -> None:
-    keep(store, tree, edited("1", "a", "0\n", "1\n"), edited("2", "b", None, "x\n"))
+    store_turns(store, tree, edit_call("1", "a", "0\n", "1\n"), edit_call("2", "b", None, "x\n"))
     told = Command("export").printed(store, "s", "--turn", "2").partition("## Changed files\n")[2]
     assert "<code>b</code> added" in told
     assert "<code>a</code>" not in told
 
 
 def test_an_export_does_not_read_the_files_as_they_are_now(store: Store, tree: Path) -> None:
-    keep(store, tree, edited("1", "a", "b", "B", rawInput={"old_string": "b", "new_string": "B"}))
+    store_turns(store, tree, edit_call("1", "a", "b", "B", rawInput={"old_string": "b", "new_string": "B"}))
     (tree / "a").write_text("private\nB\n")
     text = Command("export").printed(store, "s")
     assert "private" not in text
@@ -329,5 +352,5 @@ def test_an_export_does_not_read_the_files_as_they_are_now(store: Store, tree: P
 
 
 def test_a_long_diff_is_cut_in_an_export(store: Store, tree: Path) -> None:
-    keep(store, tree, edited("1", "a", None, "x\n" * 1000))
+    store_turns(store, tree, edit_call("1", "a", None, "x\n" * 1000))
     assert "… 501 more rows\n```" in Command("export").printed(store, "s")

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
 from acp_proxy.store.store import Store
-from tests.agents import answering_agent, asked, offering, python
+from tests.agents import answering_agent, offer_capabilities, python_command, read_requests
 from tests.stored import chunk, store_session
 
 SECRET = "sk-very-secret-1234567890"
@@ -97,7 +97,7 @@ versions
 def test_a_machine_in_order_gets_a_complete_report(root: Path, home: Path, tmp_path: Path) -> None:
     path = store_session(Store(root), "s", ("Mend it", [chunk("done")]), agent="scripted", cwd=str(tmp_path))
     configure(home / ".config/zed/settings.json", kept=PROXIED, other=DIRECT, theirs={"type": "registry"})
-    offer = offering(loadSession=True, sessionCapabilities={"list": {}, "close": {}})
+    offer = offer_capabilities(loadSession=True, sessionCapabilities={"list": {}, "close": {}})
     agent = answering_agent(tmp_path / "notes", {"initialize": offer, "session/load": {"result": {}}}, [USER])
     result = doctor(root, *agent)
     said = re.sub(r"(?<=\nagent  ).*?(?=\n  name)", "AGENT", result.stdout, flags=re.DOTALL)
@@ -112,7 +112,7 @@ def test_a_machine_in_order_gets_a_complete_report(root: Path, home: Path, tmp_p
 
 
 def test_an_agent_can_be_named_as_the_editor_names_it(root: Path, home: Path, tmp_path: Path) -> None:
-    program, *arguments = answering_agent(tmp_path / "notes", {"initialize": offering()}, [USER])
+    program, *arguments = answering_agent(tmp_path / "notes", {"initialize": offer_capabilities()}, [USER])
     configure(home / ".config/zed/settings.json", **{"My Agent": {"command": program, "args": arguments}})
     assert parsed_json(root, "My Agent")["agent"]["problem"] is None
     assert "Nobody is not in PATH" in doctor(root, "Nobody").stdout
@@ -122,7 +122,7 @@ def test_json_has_the_same_report(root: Path, home: Path, tmp_path: Path) -> Non
     store_session(Store(root), "s", ("Mend it", [chunk("done")]), agent="scripted", cwd=str(tmp_path))
     configure(home / ".jetbrains/acp.json", kept=PROXIED, other=DIRECT)
     agent = answering_agent(
-        tmp_path / "notes", {"initialize": offering(loadSession=True), "session/load": {"result": {}}}
+        tmp_path / "notes", {"initialize": offer_capabilities(loadSession=True), "session/load": {"result": {}}}
     )
     value = parsed_json(root, *agent)
     assert (value["isWell"], value["todo"]) == (True, [])
@@ -292,25 +292,25 @@ def test_an_agent_without_a_name_is_recorded_under_its_command(root: Path) -> No
 
 
 def test_an_agents_words_cannot_control_the_terminal(root: Path, tmp_path: Path) -> None:
-    offer = offering()
+    offer = offer_capabilities()
     offer["result"]["agentInfo"] = {"name": "a\x1b[2J\u202e", "version": "\x9b31m\n"}
     agent = answering_agent(tmp_path / "notes", {"initialize": offer})
-    noisy = python("import sys; print('out\\x1b[2J'); sys.exit('err\\x1b[2J')")
+    noisy = python_command("import sys; print('out\\x1b[2J'); sys.exit('err\\x1b[2J')")
     for words in (agent, noisy):
         said = doctor(root, *words).stdout
         assert not {"\x1b", "\x9b", "\u202e"} & set(said)
 
 
 def test_options_of_run_apply_in_a_line_from_an_editors_settings(root: Path, tmp_path: Path) -> None:
-    agent = answering_agent(tmp_path / "notes", {"initialize": offering(sessionCapabilities={"list": {}})})
+    agent = answering_agent(tmp_path / "notes", {"initialize": offer_capabilities(sessionCapabilities={"list": {}})})
     line = ["/opt/bin/acp-proxy", "run", "--list", "store", "--delete", "agent", "--", *agent]
     list_abilities = {one["name"]: one for one in parsed_json(root, *line)["agent"]["abilities"]}
     assert (list_abilities["list"]["by"], list_abilities["delete"]["by"]) == ("acp-proxy", "nobody")
-    assert [one["method"] for one in asked(tmp_path / "notes")] == ["initialize"]
+    assert [one["method"] for one in read_requests(tmp_path / "notes")] == ["initialize"]
 
 
 def test_a_line_from_an_editors_settings_may_be_one_argument(root: Path, tmp_path: Path) -> None:
-    agent = answering_agent(tmp_path / "notes", {"initialize": offering()})
+    agent = answering_agent(tmp_path / "notes", {"initialize": offer_capabilities()})
     line = shlex.join(["/opt/bin/acp-proxy", "run", "--delete", "agent", *agent])
     list_abilities = {one["name"]: one["by"] for one in parsed_json(root, line)["agent"]["abilities"]}
     assert (list_abilities["list"], list_abilities["delete"]) == ("acp-proxy", "nobody")
@@ -318,7 +318,7 @@ def test_a_line_from_an_editors_settings_may_be_one_argument(root: Path, tmp_pat
 
 def test_the_variables_of_run_apply(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACP_PROXY_NO_RECORD", "1")
-    value = parsed_json(root, *answering_agent(tmp_path / "notes", {"initialize": offering()}))
+    value = parsed_json(root, *answering_agent(tmp_path / "notes", {"initialize": offer_capabilities()}))
     assert {one["by"] for one in value["agent"]["abilities"]} == {"nobody"}
     assert "it records nothing" in value["agent"]["abilities"][0]["why"]
     assert [(one["isWrong"], "NO_RECORD" in one["text"]) for one in value["todo"][:1]] == [(False, True)]
@@ -329,14 +329,14 @@ def test_a_variable_that_run_would_refuse_is_reported(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("ACP_PROXY_GRACE", "soon")
-    agent = answering_agent(tmp_path / "notes", {"initialize": offering()})
+    agent = answering_agent(tmp_path / "notes", {"initialize": offer_capabilities()})
     [text] = todo(doctor(root, *(agent if words else [])))
     assert "'soon'" in text
 
 
 def test_the_agent_runs_with_the_users_umask(root: Path, tmp_path: Path) -> None:
     os.umask(0o027)
-    doctor(root, *answering_agent(tmp_path / "notes", {"initialize": offering()}))
+    doctor(root, *answering_agent(tmp_path / "notes", {"initialize": offer_capabilities()}))
     assert (tmp_path / "notes").stat().st_mode & 0o777 == 0o640
 
 

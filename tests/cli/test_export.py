@@ -15,14 +15,14 @@ from acp_proxy.cli.app import app
 from acp_proxy.views.sanitize import strip_sequences
 from tests import forked
 from tests.cli.commands import Command
-from tests.cli.terminal import on_terminal, with_stderr_on_terminal
+from tests.cli.terminal import run_on_terminal, run_with_stderr_on_terminal
 from tests.pipes import SMALL
 from tests.posix import pty
-from tests.redaction.made_up_secrets import planted
-from tests.store.cold import age
+from tests.redaction.made_up_secrets import plant
+from tests.store.compressible import age
 from tests.stored import EPOCH, WholeStore, chunk, store_session
 
-TOKEN = planted("GitHub token", random.Random(0)).secret
+TOKEN = plant("GitHub token", random.Random(0)).secret
 TURN = [
     chunk("let me see", "agent_thought_chunk"),
     {
@@ -167,7 +167,7 @@ def test_many_files_are_listed_for_programs_alone(store: WholeStore, tmp_path: P
     for number in range(12):
         store_session(store, f"s{number:02}", (f"Mend {number}", TURN), at=EPOCH + number)
     words = ("export", "--all", "--format", "html", "--store", str(store.root), "-o")
-    shown = on_terminal(*words, str(tmp_path / "out"))
+    shown = run_on_terminal(*words, str(tmp_path / "out"))
     assert strip_sequences(shown).splitlines()[-2:] == [f"13 files in {tmp_path}/out", f"{tmp_path}/out/index.html"]
     assert "s00" not in shown
     assert len(printed(store, "--all", "--format", "html", "-o", str(tmp_path / "other")).splitlines()) == 13
@@ -344,7 +344,7 @@ def test_a_terminal_shows_the_progress_of_an_export(store: WholeStore, tmp_path:
     for number in range(3):
         store_session(store, f"s{number}", ("one", TURN))
     words = ("sessions", "export", "--all", "-o", str(tmp_path / "out"), "--store", str(store.root))
-    results, told = with_stderr_on_terminal(*words)
+    results, told = run_with_stderr_on_terminal(*words)
     assert "Exporting" in told
     assert len(results.splitlines()) == 3
     assert run(store, "--all", "-o", str(tmp_path / "again")).stderr == ""

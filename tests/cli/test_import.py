@@ -12,8 +12,7 @@ from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
 from tests.stored import EPOCH, WholeStore, chunk, store_session
-
-SECONDS = 60.0
+from tests.waiting import SECONDS
 
 
 @pytest.fixture

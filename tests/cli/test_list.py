@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from acp_proxy.cli.app import app
 from acp_proxy.store.store import Store
 from tests.cli.commands import Command, ids
-from tests.cli.terminal import on_terminal
-from tests.stored import EPOCH, chunk, running, store_session
+from tests.cli.terminal import run_on_terminal
+from tests.stored import EPOCH, chunk, store_running_session, store_session
 
 command = Command("list")
 run, printed = command.run, command.printed
@@ -66,7 +66,7 @@ def test_json_has_every_field_of_a_session(store: Store) -> None:
 
 
 def test_a_running_session_is_marked_and_has_no_error(store: Store) -> None:
-    with running(store, "s", "Mend it"):
+    with store_running_session(store, "s", "Mend it"):
         [row] = json.loads(printed(store, "--json"))
         assert (row["isRunning"], row["hasErrors"]) == (True, False)
         assert printed(store).endswith("\trunning\n")
@@ -160,7 +160,7 @@ def test_a_long_list_is_complete(store: Store) -> None:
     wanted = [f"s{number:03}" for number in reversed(range(230))]
     assert ids(store) == wanted
     assert [line.split("\t")[0] for line in printed(store).splitlines()] == wanted
-    table = on_terminal("sessions", "list", "--store", str(store.root), settings={"NO_COLOR": "1"}).splitlines()
+    table = run_on_terminal("sessions", "list", "--store", str(store.root), settings={"NO_COLOR": "1"}).splitlines()
     assert [line.split()[0] for line in table] == ["ID", *wanted]
 
 
@@ -168,7 +168,9 @@ def test_a_long_list_is_complete(store: Store) -> None:
 
 
 def table(store: Store, columns: int, **settings: str) -> list[str]:
-    return on_terminal("sessions", "list", "--store", str(store.root), columns=columns, settings=settings).splitlines()
+    return run_on_terminal(
+        "sessions", "list", "--store", str(store.root), columns=columns, settings=settings
+    ).splitlines()
 
 
 def test_a_terminal_gets_a_table_as_wide_as_it_is(store: Store) -> None:

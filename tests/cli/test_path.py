@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.cli.commands import printed, refused
-from tests.store import cold
+from tests.store import compressible
 from tests.stored import WholeStore, store_session
 
 
@@ -25,6 +25,6 @@ def test_the_path_of_a_missing_store_is_printed(tmp_path: Path) -> None:
 
 def test_the_path_of_a_compressed_transcript_has_its_suffix(tmp_path: Path) -> None:
     store = WholeStore(tmp_path / "store")
-    cold.kept(store)
-    compressed = cold.compressed_now(store)
+    compressible.store_compressible(store)
+    compressed = compressible.compress_now(store)
     assert printed(store, "path", "last") == f"{compressed}\n"

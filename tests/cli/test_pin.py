@@ -6,7 +6,7 @@ import pytest
 
 from acp_proxy.store.store import Store
 from tests.cli.commands import ids, parsed_json, printed, refused, run
-from tests.cli.terminal import on_terminal
+from tests.cli.terminal import run_on_terminal
 from tests.stored import store_session
 
 
@@ -27,7 +27,7 @@ def test_a_pinned_session_is_marked_and_listed_alone(store: Store) -> None:
         "two": True,
         "three": False,
     }
-    shown = on_terminal("list", "--store", str(store.root), columns=120)
+    shown = run_on_terminal("list", "--store", str(store.root), columns=120)
     assert "pinned · mend two" in shown
     assert shown.count("pinned") == 1
     assert printed(store, "unpin", "two").endswith("Unpinned.\n")

@@ -7,7 +7,7 @@ import pytest
 
 from acp_proxy.store.store import Store
 from acp_proxy.transcript.appender import Transcript
-from tests.cli.commands import parsed_json, printed, refused, run, titles, words_in
+from tests.cli.commands import find_files_with, parsed_json, printed, refused, run, titles
 from tests.stored import chunk, store_session
 
 DAY = 24 * 60 * 60
@@ -39,7 +39,7 @@ def test_it_asks_and_deletes_permanently(store: Store) -> None:
     assert "Delete these 2 sessions" in result.stderr
     assert "permanently?" in result.stderr
     assert titles(store) == ["1 days", "10 days"]
-    assert words_in(store, "100 days") == []
+    assert find_files_with(store, "100 days") == []
     assert parsed_json(store, "restore") == []
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from acp_proxy.cli import recordings
 from acp_proxy.errors import AcpProxyError, NoSuchSession, NoTranscript
-from tests.store import cold
+from tests.store import compressible
 from tests.stored import WholeStore, store_session
 
 SAMPLES = Path(__file__).parents[2] / "fixtures" / "transcripts" / "v1"
@@ -30,8 +30,8 @@ def test_a_file_is_read_without_a_store(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_compressed_file_is_read_too(tmp_path: Path) -> None:
     store = WholeStore(tmp_path / "store")
-    cold.kept(store)
-    assert session_of(str(cold.compressed_now(store)), tmp_path / "none") == "sess-1"
+    compressible.store_compressible(store)
+    assert session_of(str(compressible.compress_now(store)), tmp_path / "none") == "sess-1"
 
 
 def test_a_session_is_looked_for_in_the_store(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from typer.testing import CliRunner, Result
 from acp_proxy.cli.app import app
 from acp_proxy.tools.search.query import make_query
 from acp_proxy.tools.search.search import SearchRequest, search_store
-from tests.cli.terminal import on_terminal
-from tests.redaction.made_up_secrets import planted
+from tests.cli.terminal import run_on_terminal
+from tests.redaction.made_up_secrets import plant
 from tests.stored import WholeStore, chunk, store_session
 
-TOKEN = planted("GitHub token", random.Random(0)).secret
+TOKEN = plant("GitHub token", random.Random(0)).secret
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def run(store: WholeStore, *words: str, **environment: str) -> Result:
     return result
 
 
-def kept(store: WholeStore) -> bytes:
+def read_transcripts(store: WholeStore) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(store.root.rglob("*.jsonl")))
 
 
@@ -55,19 +55,19 @@ def test_without_a_session_everything_is_redacted(store: WholeStore) -> None:
     assert first == "first   agent  use [redacted]: 2 x GitHub token"
     assert second == "second  other  hello: 1 x GitHub token"
     assert total == "3 masked, in 2 of 2 files."
-    assert TOKEN.encode() not in kept(store)
-    assert TOKEN[9:].encode() not in kept(store)
+    assert TOKEN.encode() not in read_transcripts(store)
+    assert TOKEN[9:].encode() not in read_transcripts(store)
     assert run(store).stdout == "0 masked, in 0 of 2 files.\n"
 
 
 def test_a_dry_run_changes_nothing(store: WholeStore) -> None:
-    before = kept(store)
+    before = read_transcripts(store)
     assert run(store, "--dry-run", "--backup", "nowhere").stdout.splitlines() == [
         "first   agent  use [redacted]: 2 x GitHub token",
         "second  other  hello: 1 x GitHub token",
         "3 would be masked, in 2 of 2 files.",
     ]
-    assert kept(store) == before
+    assert read_transcripts(store) == before
     assert not Path("nowhere").exists()
 
 
@@ -75,7 +75,7 @@ def test_a_dry_run_changes_nothing(store: WholeStore) -> None:
 
 
 def asked(store: WholeStore, *words: str, answer: str, status: int = 0) -> str:
-    text = on_terminal(
+    text = run_on_terminal(
         "sessions", "redact", *words, "--store", str(store.root), answer=answer, status=status, columns=200
     )
     assert TOKEN not in text
@@ -83,17 +83,17 @@ def asked(store: WholeStore, *words: str, answer: str, status: int = 0) -> str:
 
 
 def test_the_question_says_what_would_be_masked_in_which_session(store: WholeStore, tmp_path: Path) -> None:
-    before = kept(store)
+    before = read_transcripts(store)
     text = asked(store, answer="n\n", status=1)
     assert "first   agent  use [redacted]: 2 x GitHub token\n" in text
     assert "second  other  hello: 1 x GitHub token\n" in text
     assert "3 would be masked, in 2 of 2 files.\nThere will be no backup; --backup DIR makes one.\n" in text
     assert "Mask these secrets permanently? [y/N]: " in text
     asked(store, "--backup", str(tmp_path / "originals"), answer="\n", status=1)
-    assert kept(store) == before
+    assert read_transcripts(store) == before
     assert not (tmp_path / "originals").exists()
     assert asked(store, answer="y\n").endswith("3 masked, in 2 of 2 files.\n")
-    assert TOKEN.encode() not in kept(store)
+    assert TOKEN.encode() not in read_transcripts(store)
 
 
 def test_nothing_is_asked_if_nothing_is_found(store: WholeStore) -> None:
@@ -103,13 +103,13 @@ def test_nothing_is_asked_if_nothing_is_found(store: WholeStore) -> None:
 
 @pytest.mark.parametrize("words", [[], ["--json"], ["--backup", "originals"]])
 def test_without_a_terminal_it_masks_nothing_unless_yes_is_given(store: WholeStore, words: list[str]) -> None:
-    before = kept(store)
+    before = read_transcripts(store)
     result = invoked(store, *words)
     is_wrong = words == ["--json"]
     assert (result.exit_code, result.stdout.strip()) == (2 if is_wrong else 1, "")
     no_answer = "stdin is not a terminal, so there is no answer. To skip the question: --yes\n"  # as delete says it
     assert result.stderr.endswith("Add --dry-run or --yes.\n" if is_wrong else no_answer)
-    assert kept(store) == before
+    assert read_transcripts(store) == before
 
 
 def test_the_beginning_of_a_secret_in_a_cut_title_is_not_shown(store: WholeStore) -> None:
@@ -139,7 +139,7 @@ def test_a_backup_has_the_originals_of_all_changed_files(store: WholeStore, tmp_
 
 
 def test_originals_are_not_put_into_the_store_or_among_other_files(store: WholeStore, tmp_path: Path) -> None:
-    before = kept(store)
+    before = read_transcripts(store)
     (tmp_path / "file").touch()
     for place in (store.root / "backups", tmp_path, tmp_path / "file"):
         result = run(store, "--backup", str(place))
@@ -149,7 +149,7 @@ def test_originals_are_not_put_into_the_store_or_among_other_files(store: WholeS
     result = run(store, "--backup", str(tmp_path / "file" / "inner"))
     assert (result.exit_code, result.stdout) == (1, "")
     assert "Choose another place." in result.stderr
-    assert kept(store) == before
+    assert read_transcripts(store) == before
     assert run(store, "--backup", str(tmp_path / "empty")).exit_code == 0
 
 
@@ -177,7 +177,7 @@ def test_copies_and_forks_are_masked_with_a_session_and_it_with_them(store: Whol
     left = {row.session for row in store.list_all() if TOKEN.encode() in store.find_path(row).read_bytes()}
     assert left == {"second"}
     run(store, "second")
-    assert TOKEN.encode() not in kept(store)
+    assert TOKEN.encode() not in read_transcripts(store)
 
 
 def test_soft_deleted_copies_are_masked_and_titles_of_copies(store: WholeStore) -> None:
@@ -189,7 +189,7 @@ def test_soft_deleted_copies_are_masked_and_titles_of_copies(store: WholeStore) 
     store.delete_listed(theirs, soft=True)
     assert run(store, "first").stdout.splitlines()[-1] == "6 masked, in 4 of 4 files."
     run(store, "second")
-    assert TOKEN.encode() not in kept(store)
+    assert TOKEN.encode() not in read_transcripts(store)
     assert store.restore(store.list_deleted()[0]).title == "Mine [redacted]"
 
 
@@ -236,7 +236,7 @@ def test_the_users_patterns_apply_too(store: WholeStore, tmp_path: Path, by_vari
     patterns.write_text("# of our own\n\nINTERN-\\d\n")
     result = run(store, ACP_PROXY_REDACT=str(patterns)) if by_variable else run(store, "--redact", str(patterns))
     assert "2 x GitHub token, 1 x own pattern 1" in result.stdout
-    assert b"INTERN" not in kept(store)
+    assert b"INTERN" not in read_transcripts(store)
 
 
 def test_the_command_redacts_even_if_recording_does_not(store: WholeStore) -> None:
@@ -246,12 +246,12 @@ def test_the_command_redacts_even_if_recording_does_not(store: WholeStore) -> No
 def test_a_bad_pattern_or_session_redacts_nothing(store: WholeStore, tmp_path: Path) -> None:
     patterns = tmp_path / "patterns"
     patterns.write_text("good\n(bad\n")
-    before = kept(store)
+    before = read_transcripts(store)
     for words in (["--redact", str(patterns)], ["--redact", "no-such-file"], ["no-such-session"], ["first", "no"]):
         result = run(store, *words)
         assert result.exit_code == (2 if "--redact" in words else 1)
         assert result.stderr.startswith("acp-proxy: ")
-    assert kept(store) == before
+    assert read_transcripts(store) == before
 
 
 def test_an_unwritable_file_is_named_and_the_others_are_redacted(store: WholeStore) -> None:

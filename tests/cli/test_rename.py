@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.store.store import Store
-from tests.cli.commands import parsed_json, printed, refused, run, titles, words_in
+from tests.cli.commands import find_files_with, parsed_json, printed, refused, run, titles
 from tests.stored import store_session
 
 
@@ -32,7 +32,7 @@ def test_clear_restores_the_agents_title(store: Store) -> None:
     printed(store, "rename", "named", "Mine")
     assert printed(store, "rename", "named", "--clear") == "The agent's\n"
     assert titles(store) == ["The agent's", "break it"]
-    assert words_in(store, "Mine") == []
+    assert find_files_with(store, "Mine") == []
     assert printed(store, "rename", "named", "--clear") == "The agent's\n"
 
 
@@ -64,9 +64,9 @@ def test_deleting_a_session_deletes_the_words_of_its_titles(store: Store) -> Non
     for title in ("First words", "Second words"):
         printed(store, "rename", "named", title)
     printed(store, "rename", "unnamed", "Other words")
-    assert words_in(store, "First words")
+    assert find_files_with(store, "First words")
     printed(store, "delete", "named", "--permanent", "--yes")
-    assert words_in(store, "First words") == words_in(store, "Second words") == []
+    assert find_files_with(store, "First words") == find_files_with(store, "Second words") == []
     assert titles(store) == ["Other words"]
     assert printed(store, "verify") == "No damage found.\n"
     assert [row["sessionId"] for row in parsed_json(store, "list")] == ["unnamed"]

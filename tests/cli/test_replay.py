@@ -15,7 +15,7 @@ from acp_proxy.views import formatting
 from tests.cli.typing_user import TypingUser
 from tests.posix import termios
 from tests.store import transcript_lines
-from tests.store.cold import compressed_now, kept
+from tests.store.compressible import compress_now, store_compressible
 from tests.stored import WholeStore, store_session
 from tests.tools.mock_agent.recording import call
 
@@ -25,7 +25,7 @@ NIGHT = 10 * 3600  # seconds
 def file(tmp_path: Path, *lines: bytes) -> Path:
     path = tmp_path / "login.jsonl"
     store = WholeStore(tmp_path / "store")
-    transcript_lines.keep(store, "agent", transcript_lines.SESSION, *lines)
+    transcript_lines.store_lines(store, "agent", transcript_lines.SESSION, *lines)
     return next(store.root.glob("transcripts/agent/*.jsonl")).rename(path)
 
 
@@ -62,9 +62,9 @@ def test_the_heading_of_a_stored_session_begins_with_its_title(tmp_path: Path) -
 
 def test_a_session_is_shown_compressed_or_not(tmp_path: Path) -> None:
     store = WholeStore(tmp_path / "store")
-    kept(store, chunks=100)
+    store_compressible(store, chunks=100)
     plain = shown("last", "--speed", "0", "--store", store.root)
-    compressed = compressed_now(store)
+    compressed = compress_now(store)
     assert "word1" in plain.stdout
     assert shown("last", "--speed", "0", "--store", store.root).stdout == plain.stdout
     assert shown(compressed, "--speed", "0").stdout == plain.stdout

@@ -13,11 +13,10 @@ import pytest
 
 from acp_proxy.store.store import Store
 from tests import forked
-from tests.cli.commands import parsed_json, printed, refused, run, titles, words_in
-from tests.cli.terminal import on_terminal
-from tests.stored import EPOCH, contents, store_session
-
-SECONDS = 60.0
+from tests.cli.commands import find_files_with, parsed_json, printed, refused, run, titles
+from tests.cli.terminal import run_on_terminal
+from tests.stored import EPOCH, read_files, store_session
+from tests.waiting import SECONDS
 
 
 @pytest.fixture
@@ -64,7 +63,7 @@ def test_a_deleted_session_is_removed_after_its_days(store: Store, monkeypatch: 
     monkeypatch.setattr(time, "time", lambda: later)
     assert [row["sessionId"] for row in parsed_json(store, "restore")] == ["abc-2"]
     assert run(store, "restore", "abc-1").exit_code == 1
-    assert not any(b"the words of abc-1" in data for _, data in contents(store.root))
+    assert not any(b"the words of abc-1" in data for _, data in read_files(store.root))
     printed(store, "restore", "abc-2")
     assert sorted(titles(store)) == ["the words of abc-2", "the words of xyz"]
 
@@ -161,9 +160,9 @@ def test_softly_deleted_sessions_are_listed_and_restored(store: Store) -> None:
 
 def test_on_a_terminal_deleted_sessions_have_the_columns_of_list(store: Store) -> None:
     where = ("--store", str(store.root))
-    heading, *_ = on_terminal("list", *where, settings={"NO_COLOR": "1"}).splitlines()
+    heading, *_ = run_on_terminal("list", *where, settings={"NO_COLOR": "1"}).splitlines()
     printed(store, "delete", "abc-1", "--yes")
-    shown, row, advice = on_terminal("restore", *where, settings={"NO_COLOR": "1"}).splitlines()
+    shown, row, advice = run_on_terminal("restore", *where, settings={"NO_COLOR": "1"}).splitlines()
     assert shown.split() == heading.split()
     assert (row.split()[0], row[row.index("now") :].split()[0]) == ("abc-1", "now")
     assert advice == "WHEN is the time of the delete. To restore one: acp-proxy restore SESSION"
@@ -192,7 +191,7 @@ def test_a_softly_deleted_session_is_deleted_permanently_by_its_id(store: Store)
     assert "the words of abc-2" in run(store, "delete", "abc-2", "--permanent", answer="n\n").stderr
     assert len(parsed_json(store, "restore")) == 2
     printed(store, "delete", "abc-1", "--permanent", "--yes")
-    assert words_in(store, "the words of abc-1") == words_in(store, "The words of mine") == []
+    assert find_files_with(store, "the words of abc-1") == find_files_with(store, "The words of mine") == []
     assert [row["sessionId"] for row in parsed_json(store, "restore")] == ["abc-2"]
     assert run(store, "delete", "abc-1", "--yes").exit_code == 1
 
@@ -251,15 +250,15 @@ def test_softly_deleted_sessions_are_verified_repaired_and_redacted(store: Store
     assert run(store, "repair").exit_code == 0
     assert printed(store, "verify") == "No damage found.\n"
     printed(store, "redact", "--yes")
-    assert words_in(store, key) == []
+    assert find_files_with(store, key) == []
     other = "sk-ant-api03-" + "c3D4" * 20
     store_session(store, "leaky", (f"my key is {other}", []))
     printed(store, "delete", "leaky", "--soft", "--yes")
     store_session(store, "leaky", ("harmless", []))
     printed(store, "redact", "leaky", "--yes")
-    assert words_in(store, other) == []
+    assert find_files_with(store, other) == []
     printed(store, "rename", "leaky", f"titled {other}")
     printed(store, "redact", "leaky", "--yes")
-    assert words_in(store, other) == []
+    assert find_files_with(store, other) == []
     printed(store, "restore", "leaky", "xyz")
     assert "the words of xyz" in titles(store)

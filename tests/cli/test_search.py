@@ -28,7 +28,7 @@ from tests import forked
 from tests.cli.test_control_characters import NEVER_PRINTED, STEERING
 from tests.posix import pty
 from tests.stored import EPOCH, WholeStore, chunk, store_session
-from tests.tools.changes.calls import begun, edited, ended
+from tests.tools.changes.calls import edit_call, ended_call, started_call
 
 DAY = 24 * 60 * 60.0
 
@@ -92,7 +92,7 @@ def test_a_pipe_gets_one_line_per_match(store: WholeStore) -> None:
 
 @pytest.mark.parametrize("words", [("word",), ("--tool", "edit")])
 def test_a_pipe_gets_every_turn_of_a_session(store: WholeStore, words: tuple[str, ...]) -> None:
-    store_session(store, "s", *((f"word {n}", edited(f"c{n}", f"{n}.py", "0\n", "1\n")) for n in range(1, 8)))
+    store_session(store, "s", *((f"word {n}", edit_call(f"c{n}", f"{n}.py", "0\n", "1\n")) for n in range(1, 8)))
     assert [line.split("\t")[1] for line in printed(store, *words).splitlines()] == list("1234567")
 
 
@@ -256,8 +256,8 @@ def printing_session(store: WholeStore) -> None:
     listed = {"rawOutput": "wheel 0.45\nflake8 7"}
     turn = [
         chunk("Perhaps a venv.", "agent_thought_chunk"),
-        *(begun("b", title="pip list", kind="execute"), ended("b", **listed)),
-        *(begun("c", title="pytest", kind="execute"), ended("c", "failed", **error)),
+        *(started_call("b", title="pip list", kind="execute"), ended_call("b", **listed)),
+        *(started_call("c", title="pytest", kind="execute"), ended_call("c", "failed", **error)),
         chunk("The import fails."),
     ]
     store_session(store, "printing", ("Run the tests", turn), ("And flask?", []))
@@ -441,7 +441,7 @@ def test_on_a_terminal_titles_and_excerpts_have_no_marks_of_markdown(store: Whol
 
 
 def test_on_a_terminal_paths_of_the_directory_are_short(store: WholeStore) -> None:
-    turn = [begun("c", title="Edit /one/src/zebra.py and /one/b.py"), ended("c")]
+    turn = [started_call("c", title="Edit /one/src/zebra.py and /one/b.py"), ended_call("c")]
     store_session(store, "s", ("Look", turn), cwd="/one")
     shown = on_terminal(store, "zebra", NO_COLOR="1")
     assert "Edit src/\x1b[1mzebra\x1b[0m.py and b.py" in shown
@@ -452,12 +452,17 @@ def test_on_a_terminal_paths_of_the_directory_are_short(store: WholeStore) -> No
 
 
 def three_with_calls(store: WholeStore) -> None:
-    made = edited("c1", "src/login.py", None, "new\n")
-    ran = [begun("c2", kind="execute", title="Run tests", rawInput={"command": "make TEST"}), ended("c2", "failed")]
-    read = [begun("c3", kind="read", title="Read", name="view", locations=[{"path": "/home/ann/notes/a.md"}])]
+    made = edit_call("c1", "src/login.py", None, "new\n")
+    ran = [
+        started_call("c2", kind="execute", title="Run tests", rawInput={"command": "make TEST"}),
+        ended_call("c2", "failed"),
+    ]
+    read = [started_call("c3", kind="read", title="Read", name="view", locations=[{"path": "/home/ann/notes/a.md"}])]
     store_session(store, "writes", ("Hello", []), ("Make the login", made), cwd="/one", at=EPOCH)
     store_session(store, "runs", ("Test the login", ran), cwd="/two", at=EPOCH + DAY)
-    store_session(store, "reads", ("What does it say?", [*read, ended("c3")]), cwd="/two/below", at=EPOCH + 2 * DAY)
+    store_session(
+        store, "reads", ("What does it say?", [*read, ended_call("c3")]), cwd="/two/below", at=EPOCH + 2 * DAY
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.tools.browse.store_worker import Library
 from acp_proxy.transcript.file_format import GitHead
 from tests.cli.commands import parsed_json, printed, run
-from tests.cli.terminal import on_terminal
+from tests.cli.terminal import run_on_terminal
 from tests.stored import EPOCH, WholeStore, chunk, message, store_session
 
 DAY = 24 * 60 * 60
@@ -111,7 +111,7 @@ def test_a_long_list_has_tokens_and_cost(store: WholeStore) -> None:
     assert (second["tokens"], second["cost"]) == (None, {})
     line = printed(store, "list", "--long").splitlines()[0].split("\t")
     assert line[-2:] == ["12345", "1.50 USD"]
-    shown = on_terminal("list", "--long", "--store", str(store.root), columns=120)
+    shown = run_on_terminal("list", "--long", "--store", str(store.root), columns=120)
     assert "TOKENS" in shown
     assert "  12k  " in shown
     assert "1.50 USD" in shown

@@ -10,11 +10,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
-from tests.client import TIMEOUT
 from tests.stored import EPOCH, WholeStore, store_session
+from tests.waiting import SECONDS
 
 LINE = "fpath+=~/.zfunc; autoload -Uz compinit; compinit\n"
-SECONDS = TIMEOUT
 LIST, MENU = 63, 37
 """What bash sets COMP_TYPE to."""
 

@@ -14,7 +14,7 @@ import pytest
 
 from acp_proxy.store.store import Store
 from tests.cli.commands import Command
-from tests.cli.terminal import on_terminal, pager
+from tests.cli.terminal import run_on_terminal, write_pager
 from tests.cli.typing_user import TypingUser
 from tests.pipes import SMALL
 from tests.stored import chunk, store_session
@@ -131,7 +131,7 @@ def test_raw_has_every_byte(store: Store) -> None:
 def test_raw_cannot_control_the_terminal(store: Store) -> None:
     path = store_session(store, "s", ("Mend it", []))
     path.write_bytes(path.read_bytes() + b'\0\0\xff\x1b[2J\n{"at":"torn\xc2\x9b')
-    text = on_terminal("sessions", "show", "s", "--raw", "--store", str(store.root), columns=2000)
+    text = run_on_terminal("sessions", "show", "s", "--raw", "--store", str(store.root), columns=2000)
     assert text.startswith(path.read_text(errors="replace").split("\0")[0])
     assert not set("\0\x1b\x9b") & set(text)
 
@@ -225,13 +225,13 @@ def test_nothing_to_save_is_reported(store: Store, tmp_path: Path) -> None:
 def test_a_terminal_gets_rendered_text_through_the_pager(store: Store, tmp_path: Path) -> None:
     store_session(store, "s", ("Mend it", TURN))
     words = ("sessions", "show", "s", "--store", str(store.root))
-    copies = pager(tmp_path, "import sys; print('PAGED:'); print(sys.stdin.read(), end='')")
-    text = on_terminal(*words, settings={"ACP_PROXY_PAGER": copies})
+    copies = write_pager(tmp_path, "import sys; print('PAGED:'); print(sys.stdin.read(), end='')")
+    text = run_on_terminal(*words, settings={"ACP_PROXY_PAGER": copies})
     assert text.startswith("PAGED:\n\x1b[1mMend it\x1b[0m\n")
     assert "\n\x1b[32m✓ \x1b[0mthe tool\n" in text
     assert "\n  the \x1b[3manswer\x1b[0m\n" in text
     assert "\x1b]" not in text
-    plain = on_terminal(*words, settings={"TERM": "dumb"})
+    plain = run_on_terminal(*words, settings={"TERM": "dumb"})
     assert plain == printed(store, "s")
 
 
@@ -255,13 +255,13 @@ def test_n_jumps_to_the_next_turn_in_less(store: Store) -> None:
 @pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
 def test_less_ends_by_itself_if_the_conversation_fits_the_screen(store: Store) -> None:
     store_session(store, "short", ("Mend it", []))
-    shown = on_terminal("show", "short", "--store", str(store.root), settings={"ACP_PROXY_PAGER": "less"})
+    shown = run_on_terminal("show", "short", "--store", str(store.root), settings={"ACP_PROXY_PAGER": "less"})
     assert "Mend it" in shown
 
 
 def test_a_terminal_shows_local_times(store: Store) -> None:
     store_session(store, "s", ("Mend it", TURN))
-    text = on_terminal("sessions", "show", "s", "--store", str(store.root), settings={"TZ": "UTC-3"})
+    text = run_on_terminal("sessions", "show", "s", "--store", str(store.root), settings={"TZ": "UTC-3"})
     assert "/project  2023-11-15 01:13:20\n" in text
     assert "Turn 1 · 2023-11-15 01:13:20" in text
 
@@ -269,10 +269,10 @@ def test_a_terminal_shows_local_times(store: Store) -> None:
 def test_a_terminal_without_colours_still_shows_emphasis(store: Store) -> None:
     store_session(store, "s", ("Mend it", TURN))
     words = ("sessions", "show", "s", "--store", str(store.root))
-    text = on_terminal(*words, settings={"NO_COLOR": "1"})
+    text = run_on_terminal(*words, settings={"NO_COLOR": "1"})
     assert "\n✓ the tool\n" in text
     assert "\x1b[3manswer" in text
-    assert on_terminal(*words, settings={"CLICOLOR": "0"}) == text
+    assert run_on_terminal(*words, settings={"CLICOLOR": "0"}) == text
 
 
 def test_another_program_gets_colours_only_if_they_are_forced(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from acp_proxy.run import output
 from acp_proxy.store.store import Store
 from tests import forked
 from tests.cli.commands import parsed_json, printed, run
-from tests.cli.terminal import pager
+from tests.cli.terminal import write_pager
 from tests.posix import pty
 from tests.stored import EPOCH, chunk, store_session
 
@@ -188,7 +188,7 @@ def test_80_columns_have_room_for_bars(store: Store) -> None:
 
 
 def test_the_table_goes_through_the_pager(store: Store, tmp_path: Path) -> None:
-    own = pager(tmp_path, "import sys; print('PAGED:'); print(sys.stdin.read())")
+    own = write_pager(tmp_path, "import sys; print('PAGED:'); print(sys.stdin.read())")
     assert on_terminal(store, 110, "stats", ACP_PROXY_PAGER=own, NO_COLOR="1").startswith("PAGED:\n")
 
 

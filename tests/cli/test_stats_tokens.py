@@ -24,7 +24,7 @@ def model(name: str) -> dict[str, Any]:
     return {"sessionUpdate": "config_option_update", "configOptions": [option]}
 
 
-def keep(store: Store, session: str, name: str, *usages: dict[str, int], day: int = 0, **more: Any) -> None:
+def store_usages(store: Store, session: str, name: str, *usages: dict[str, int], day: int = 0, **more: Any) -> None:
     """A session of these answers."""
     stamp = timestamps.stamp(EPOCH + day * DAY)
     path = store_session(store, session, (session, [model(name)] if name else []), at=EPOCH + day * DAY, **more)
@@ -45,9 +45,9 @@ def rows(store: Store, *words: str) -> Any:
 
 def test_all_six_figures_are_counted_by_model(store: Store) -> None:
     more = {"cachedReadTokens": 3, "cachedWriteTokens": 4, "thoughtTokens": 5}
-    keep(store, "a", "big", usage(1, 2, **more))
-    keep(store, "b", "small", usage(10, 20))
-    keep(store, "c", "big", usage(1, 2))
+    store_usages(store, "a", "big", usage(1, 2, **more))
+    store_usages(store, "b", "small", usage(10, 20))
+    store_usages(store, "c", "big", usage(1, 2))
     told = rows(store, "--by", "model")
     assert [(row["model"], row["turns"], row["totalTokens"]) for row in told["models"]] == [
         ("small", 1, 30),
@@ -58,13 +58,13 @@ def test_all_six_figures_are_counted_by_model(store: Store) -> None:
 
 
 def test_what_an_agent_does_not_report_is_no_zero(store: Store) -> None:
-    keep(store, "a", "", usage(1, 2))
+    store_usages(store, "a", "", usage(1, 2))
     assert printed(store, "--tokens").splitlines()[-1].split() == ["all", "1", "1", "2", "-", "-", "-", "3", "-"]
 
 
 def test_an_agent_that_counts_the_session_so_far_counts_once(store: Store) -> None:
-    keep(store, "a", "", usage(10, 5), usage(30, 9))
-    keep(store, "b", "", usage(10, 5), usage(8, 2), agent="other")
+    store_usages(store, "a", "", usage(10, 5), usage(30, 9))
+    store_usages(store, "b", "", usage(10, 5), usage(8, 2), agent="other")
     told = {
         row["agent"].partition("-")[0]: row["totalTokens"] for row in rows(store, "--tokens", "--by", "agent")["agents"]
     }
@@ -103,8 +103,8 @@ def test_tokens_that_an_agent_says_only_in_meta_are_of_the_turn(store: Store) ->
 
 @pytest.mark.parametrize(("by", "names"), [("day", ["2023-11-15", "2023-11-14"]), ("project", ["/q", "/p"])])
 def test_tokens_are_counted_by_day_and_project(store: Store, by: str, names: list[str]) -> None:
-    keep(store, "a", "m", usage(1, 2), cwd="/p")
-    keep(store, "b", "m", usage(3, 4), day=1, cwd="/q")
+    store_usages(store, "a", "m", usage(1, 2), cwd="/p")
+    store_usages(store, "b", "m", usage(3, 4), day=1, cwd="/q")
     key = "cwd" if by == "project" else by
     assert [row[key] for row in rows(store, "--tokens", "--by", by)[f"{by}s"]] == names
     assert rows(store, "--tokens", "--since", "2023-11-15")["total"]["totalTokens"] == 7
@@ -112,15 +112,15 @@ def test_tokens_are_counted_by_day_and_project(store: Store, by: str, names: lis
 
 
 def test_a_pipe_gets_whole_paths(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep(store, "a", "m", usage(1, 1), cwd="/home/ann/p")
+    store_usages(store, "a", "m", usage(1, 1), cwd="/home/ann/p")
     monkeypatch.setenv("HOME", "/home/ann")
     assert printed(store, "--tokens", "--by", "project").splitlines()[1].split()[0] == "/home/ann/p"
 
 
 def test_prices_price_what_the_agent_does_not_and_name_what_they_lack(store: Store, tmp_path: Path) -> None:
     cost = {"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": {"amount": 0.5, "currency": "EUR"}}
-    keep(store, "a", "A-Model", usage(1_000_000, 100_000))
-    keep(store, "b", "unknown", usage(1, 2))
+    store_usages(store, "a", "A-Model", usage(1_000_000, 100_000))
+    store_usages(store, "b", "unknown", usage(1, 2))
     store_session(store, "c", ("c", [model("a-model"), cost]))
     prices = tmp_path / "prices.toml"
     prices.write_text(EXAMPLE)

@@ -23,7 +23,7 @@ from acp_proxy.tools.sync.open_place import open_logs, read_key
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from tests.stored import store_session
-from tests.tools.sync.servers import environment, overwriting
+from tests.tools.sync.servers import environment, run_overwriting_server
 
 _SECRET = "ghp_" + "a1B2" * 9
 _PROJECT, _WORK = os.path.abspath("/project"), os.path.abspath("/home/me/work")
@@ -328,7 +328,7 @@ def test_missing_credentials_are_reported(laptop: User) -> None:
 
 
 def test_a_server_that_overwrites_what_it_should_create_is_refused(laptop: User, aws: Callable[[str], None]) -> None:
-    with overwriting() as endpoint:
+    with run_overwriting_server() as endpoint:
         aws(endpoint)
         told = laptop.begin("init", "s3://bucket/prefix", "--yes")
     assert told.exit_code == 1

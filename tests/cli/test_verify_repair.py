@@ -10,7 +10,7 @@ import pytest
 
 from acp_proxy.store import folder_changes
 from tests.cli.commands import run
-from tests.cli.terminal import with_stderr_on_terminal
+from tests.cli.terminal import run_with_stderr_on_terminal
 from tests.stored import WholeStore, chunk, store_session
 
 LONG_AGO = 1_000_000_000
@@ -125,6 +125,6 @@ def test_a_transcript_cannot_control_the_terminal(store: WholeStore) -> None:
 def test_progress_is_on_stderr_and_results_are_on_stdout(store: WholeStore) -> None:
     for session in ("a", "b", "c"):
         damaged(store, session)
-    results, told = with_stderr_on_terminal("sessions", "verify", "--store", str(store.root), status=1)
+    results, told = run_with_stderr_on_terminal("sessions", "verify", "--store", str(store.root), status=1)
     assert "Reading transcripts" in told
     assert results.count("NUL bytes") == 6  # twice for each: with its place, and with its look

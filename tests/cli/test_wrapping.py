@@ -7,7 +7,7 @@ from rich.cells import cell_len
 
 from acp_proxy.cli.wrapping import wrap
 from tests.cli.commands import run
-from tests.cli.terminal import on_terminal
+from tests.cli.terminal import run_on_terminal
 from tests.stored import WholeStore
 
 
@@ -47,7 +47,7 @@ def test_no_word_is_lost_or_broken(text: str, width: int, hanging: int) -> None:
 def test_a_terminal_gets_long_messages_in_whole_words(
     tmp_path: Path, words: tuple[str, ...], status: int, said: str
 ) -> None:
-    told = on_terminal(*words, columns=50, status=status, settings={"HOME": str(tmp_path)})
+    told = run_on_terminal(*words, columns=50, status=status, settings={"HOME": str(tmp_path)})
     assert said not in told
     assert said in " ".join(told.split()) + " "
     lines = [line for line in told.split("\n") if not line.lstrip().startswith('"')]  # a snippet keeps its lines

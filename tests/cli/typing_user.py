@@ -31,14 +31,14 @@ class TypingUser:
         self._stream = pyte.ByteStream(self.screen)
         self._set_size(columns, lines)
         self.before = termios.tcgetattr(self.theirs)
-        kept = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+        inherited = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
         settings = {"TERM": "xterm-256color", "ACP_PROXY_PAGER": "", "LC_ALL": "C.UTF-8", **environment}
         self.process = forked.start(
             [sys.executable, "-m", "acp_proxy", *map(str, words)],
             stdin=self.theirs,
             stdout=self.theirs,
             stderr=self.theirs,
-            env=kept | settings,
+            env=inherited | settings,
             cwd=folder,
             start_new_session=True,
         )

@@ -102,7 +102,7 @@ def _entry(peer: Peer, message: dict[str, Any], of: str | None = None) -> Entry:
     return Entry("", "", peer, of, json.dumps(message).encode(), message)
 
 
-def compared_replay(past: TranscriptText, *said: str | Update, late: Iterable[str | Update] = ()) -> Comparison:
+def compare_replay(past: TranscriptText, *said: str | Update, late: Iterable[str | Update] = ()) -> Comparison:
     """The comparison of a replay with the past; ``late``: updates after the answer to the load."""
     comparison = Comparison(past)
     for is_late, all_said in ((False, said), (True, late)):
@@ -118,7 +118,7 @@ def choose_replay(comparison: Comparison | None, **known: Any) -> Decision:
     return decided.choose_replay(comparison.end_replay() if comparison is not None else None, **known)
 
 
-def new(comparison: Comparison, *, is_open_elsewhere: bool | None = None) -> list[Update]:
+def list_new(comparison: Comparison, *, is_open_elsewhere: bool | None = None) -> list[Update]:
     """The updates that have to be recorded."""
     return updates(comparison.find_new(is_open_elsewhere=is_open_elsewhere))
 

@@ -20,10 +20,10 @@ from tests.comparison.telling import (
     answer,
     call,
     choose_replay,
-    compared_replay,
+    compare_replay,
     expand,
     line,
-    new,
+    list_new,
     prompt,
     steering,
     thought,
@@ -65,7 +65,7 @@ def tail_lines(comparison: Comparison) -> list[bytes]:
     ],
 )
 def test_text_is_known_however_it_is_joined_split_or_cut(said: list[str | Update]) -> None:
-    comparison = compared_replay(transcript(*TALK), *said)
+    comparison = compare_replay(transcript(*TALK), *said)
     assert tail(comparison) == []
     assert comparison.place.spans.all == [(0, len(comparison.text.words))]
     assert not comparison.has_new_before_tail
@@ -74,19 +74,19 @@ def test_text_is_known_however_it_is_joined_split_or_cut(said: list[str | Update
 def test_repeated_words_are_matched_in_order() -> None:
     past = transcript("> a", "ok", "> b", "done", "> c", "ok")
     for said, covered in (["ok"], [(0, 2)]), (["ok", "> b", "done"], [(0, 6)]), (["> c", "ok"], [(6, 8)]):
-        assert compared_replay(past, *said).place.spans.all == covered
-    assert tail(compared_replay(past, "> a", "ok", "> b", "done", "> c", "ok", "> d", "ok")) == [user("d"), agent("ok")]
+        assert compare_replay(past, *said).place.spans.all == covered
+    assert tail(compare_replay(past, "> a", "ok", "> b", "done", "> c", "ok", "> d", "ok")) == [user("d"), agent("ok")]
 
 
 def test_a_short_word_is_not_matched_by_chance_within_another() -> None:
     past = transcript("> a", "It is broken, I think.")
-    comparison = compared_replay(past, "> b", "ok")
+    comparison = compare_replay(past, "> b", "ok")
     assert tail(comparison) == [user("b"), agent("ok")]
 
 
 def test_text_after_a_known_message_without_an_id_is_compared_separately() -> None:
     for pieces in (TALK[3:], ["You are ", "welcome, any time."]):
-        comparison = compared_replay(transcript(*TALK), *TALK[:3], *pieces, GREETING)
+        comparison = compare_replay(transcript(*TALK), *TALK[:3], *pieces, GREETING)
         assert tail(comparison) == [GREETING]
         assert choose_replay(comparison).rule is Rule.SAME
 
@@ -96,13 +96,13 @@ def test_an_answer_may_end_behind_the_prompt_that_was_queued_during_it() -> None
     queued = [prompt("a"), updated(agent("It is")), prompt("b"), prompt("c"), updated(agent("mended.")), answer()]
     for entry in (*queued, updated(agent("Yes.")), answer(), updated(agent("No."))):
         builder.add(entry)
-    comparison = compared_replay(builder.finish(), "> a", "It is", "mended.", "> b", "Yes.", "> c", "No.")
+    comparison = compare_replay(builder.finish(), "> a", "It is", "mended.", "> b", "Yes.", "> c", "No.")
     assert (comparison.repeats, comparison.has_new_before_tail, tail(comparison)) == (False, False, [])
     assert choose_replay(comparison).rule is Rule.SAME
 
 
 def test_a_part_of_a_message_covers_that_part() -> None:
-    comparison = compared_replay(transcript(*TALK), *TALK[:3], "You are welcome")
+    comparison = compare_replay(transcript(*TALK), *TALK[:3], "You are welcome")
     assert tail(comparison) == []
     assert comparison.place.spans.all == [(0, len(comparison.text.words) - len(",anytime."))]
 
@@ -111,19 +111,19 @@ def test_a_part_of_a_message_covers_that_part() -> None:
 
 
 def test_only_updates_after_the_last_known_message_can_be_new() -> None:
-    comparison = compared_replay(transcript(*TALK), "> mend it", "It was rewritten.", *TALK[2:], GREETING)
+    comparison = compare_replay(transcript(*TALK), "> mend it", "It was rewritten.", *TALK[2:], GREETING)
     assert tail(comparison) == [GREETING]
     assert comparison.has_new_before_tail
 
 
 def test_a_reworded_answer_is_not_new() -> None:
-    comparison = compared_replay(transcript(*TALK), *TALK[:3], "In other words.")
+    comparison = compare_replay(transcript(*TALK), *TALK[:3], "In other words.")
     assert tail(comparison) == []
     assert comparison.has_new_before_tail
 
 
 def test_a_greeting_before_the_first_user_message_is_new_and_not_a_rewording() -> None:
-    comparison = compared_replay(transcript(*TALK), GREETING, *TALK)
+    comparison = compare_replay(transcript(*TALK), GREETING, *TALK)
     assert tail(comparison) == [GREETING]
     assert not comparison.has_new_before_tail
 
@@ -131,10 +131,10 @@ def test_a_greeting_before_the_first_user_message_is_new_and_not_a_rewording() -
 def test_an_update_of_an_unknown_kind_is_known_only_if_it_is_equal() -> None:
     odd = {"sessionUpdate": "compaction_update", "n": 1}
     past = transcript(*TALK, odd)
-    assert not compared_replay(past, *TALK, odd).has_unknown_kind
-    assert tail(compared_replay(past, *TALK, odd)) == []
-    assert compared_replay(past, *TALK, odd | {"n": 2}).has_unknown_kind
-    assert not compared_replay(past, *TALK, {"sessionUpdate": "plan", "entries": []}).has_unknown_kind
+    assert not compare_replay(past, *TALK, odd).has_unknown_kind
+    assert tail(compare_replay(past, *TALK, odd)) == []
+    assert compare_replay(past, *TALK, odd | {"n": 2}).has_unknown_kind
+    assert not compare_replay(past, *TALK, {"sessionUpdate": "plan", "entries": []}).has_unknown_kind
 
 
 # The user's words and thoughts.
@@ -145,13 +145,13 @@ def test_an_update_of_an_unknown_kind_is_known_only_if_it_is_equal() -> None:
     ["[Request interrupted by user]", "<context>look</context>\n\nmend it, please, will you", "mend itthanks", "x"],
 )
 def test_the_agents_version_of_a_user_message_is_neutral(said: str) -> None:
-    comparison = compared_replay(transcript(*TALK), user(said), *TALK[1:])
+    comparison = compare_replay(transcript(*TALK), user(said), *TALK[1:])
     assert not comparison.has_new_before_tail
     assert tail(comparison) == []
 
 
 def test_thoughts_are_neutral() -> None:
-    comparison = compared_replay(transcript("> a", "~ hm", "b"), "> a", "~ something else", "b")
+    comparison = compare_replay(transcript("> a", "~ hm", "b"), "> a", "~ something else", "b")
     assert (comparison.has_new_before_tail, comparison.has_thoughts, tail(comparison)) == (False, True, [])
 
 
@@ -159,28 +159,28 @@ def test_known_thoughts_at_the_end_are_neither_shown_nor_recorded_again() -> Non
     for past in (transcript("> a", "~ hm", answered=False), transcript("> a", "b", "~ hm", answered=False)):
         said = ["> a", "b", "~ hm"] if past.words else ["> a", "~ hm"]
         assert (
-            tail(compared_replay(past, *said)),
-            new(compared_replay(past, *said)),
-            new(compared_replay(past, late=said)),
+            tail(compare_replay(past, *said)),
+            list_new(compare_replay(past, *said)),
+            list_new(compare_replay(past, late=said)),
         ) == ([], [], [])
-        assert new(compared_replay(past, *said, "> c", "~ hm", "d")) == [user("c"), thought("hm"), agent("d")]
+        assert list_new(compare_replay(past, *said, "> c", "~ hm", "d")) == [user("c"), thought("hm"), agent("d")]
 
 
 def test_a_user_message_locates_the_replay_in_the_transcript() -> None:
     past = transcript("> a", "The same answer.", "> b", "The same answer.")
-    comparison = compared_replay(past, "> b", "The same answer.")
+    comparison = compare_replay(past, "> b", "The same answer.")
     assert comparison.place.spans.all == [past.span_of(2)]
 
 
 def test_short_user_messages_with_nothing_between_them_are_recognised_one_by_one() -> None:
     past = transcript("> go on", "ok.", "> /undo", "> go on", "ok.")
-    comparison = compared_replay(past, "> /undo", "> go on", "ok.")
+    comparison = compare_replay(past, "> /undo", "> go on", "ok.")
     assert comparison.place.spans.all == [past.span_of(3)]
 
 
 @pytest.mark.parametrize("begin", [0, 2])
 def test_a_history_replayed_twice_is_recognised(begin: int) -> None:
-    comparison = compared_replay(transcript(*TALK), *TALK[begin:], *TALK[begin:])
+    comparison = compare_replay(transcript(*TALK), *TALK[begin:], *TALK[begin:])
     assert comparison.repeats
     assert (comparison.has_new_before_tail, tail(comparison)) == (False, [])
 
@@ -192,7 +192,7 @@ def test_a_call_is_known_by_its_id_or_by_its_title_in_order() -> None:
     past = transcript("> a", call("1", "look"), call("2", "look"), call("3", "mend"), "Done with it.")
     for ids in ("123", "xyz"):
         calls = [call(id, title) for id, title in zip(ids, ("look", "look", "mend"), strict=True)]
-        comparison = compared_replay(past, "> a", *calls, "Done with it.")
+        comparison = compare_replay(past, "> a", *calls, "Done with it.")
         assert comparison.place.calls.known == {0, 1, 2}
         assert (comparison.has_new_before_tail, tail(comparison)) == (False, [])
 
@@ -201,40 +201,42 @@ def test_some_agents_repeat_call_ids_in_each_turn() -> None:
     image = {"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "data": "aGk="}}
     for update in (call("1", "look"), image):
         said = ["> a", update, "> b", update]
-        assert compared_replay(transcript(*said), *said).place.calls.known == {0, 1}
-        assert choose_replay(compared_replay(transcript(*said), *said)).rule is Rule.SAME
-        assert choose_replay(compared_replay(transcript(*said), *said[:3])).rule is Rule.LESS
+        assert compare_replay(transcript(*said), *said).place.calls.known == {0, 1}
+        assert choose_replay(compare_replay(transcript(*said), *said)).rule is Rule.SAME
+        assert choose_replay(compare_replay(transcript(*said), *said[:3])).rule is Rule.LESS
     said = ["> a", call("1", "look"), "> b", call("1", kind="tool_call_update"), "c"]
-    assert choose_replay(compared_replay(transcript(*said), *said)).rule is Rule.SAME
+    assert choose_replay(compare_replay(transcript(*said), *said)).rule is Rule.SAME
 
 
 def test_a_call_that_the_transcript_lacks_is_unknown() -> None:
     past = transcript("> a", call("1", "look"), "Done with it.")
-    comparison = compared_replay(past, "> a", call("1", "look"), call("2", "look"), "Done with it.")
+    comparison = compare_replay(past, "> a", call("1", "look"), call("2", "look"), "Done with it.")
     assert comparison.has_new_before_tail
-    comparison = compared_replay(past, "> a", call("1", "look"), "Done with it.", late=[call("2", "look")])
+    comparison = compare_replay(past, "> a", call("1", "look"), "Done with it.", late=[call("2", "look")])
     assert tail(comparison) == [call("2", "look")]
 
 
 def test_the_end_of_a_call_unfinished_in_the_transcript_is_new() -> None:
     past = transcript("> a", call("1", "look", "in_progress"), answered=False)
     end = call("1", status="completed", kind="tool_call_update")
-    comparison = compared_replay(past, "> a", call("1", "look", "in_progress"), end, "Done with it.")
+    comparison = compare_replay(past, "> a", call("1", "look", "in_progress"), end, "Done with it.")
     assert tail(comparison) == [end, agent("Done with it.")]
-    assert new(comparison) == tail(comparison)
+    assert list_new(comparison) == tail(comparison)
     assert choose_replay(comparison).rule is Rule.SAME
-    assert choose_replay(compared_replay(past, call("1", "look"))).rule is Rule.LESS
+    assert choose_replay(compare_replay(past, call("1", "look"))).rule is Rule.LESS
 
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_the_end_of_a_call_of_an_earlier_turn_is_new_whatever_follows(times: int) -> None:
     replay: list[str | Update] = ["> a", call("1", "look"), *TALK[2:]]
     unfinished = call("1", "look", "in_progress")
-    comparison = compared_replay(transcript("> a", unfinished, *TALK[2:]), *replay * times)
-    assert tail(comparison) == new(comparison) == [call("1", "look", kind="tool_call_update")]
-    assert new(compared_replay(transcript(*replay), *replay * times)) == []
+    comparison = compare_replay(transcript("> a", unfinished, *TALK[2:]), *replay * times)
+    assert tail(comparison) == list_new(comparison) == [call("1", "look", kind="tool_call_update")]
+    assert list_new(compare_replay(transcript(*replay), *replay * times)) == []
     assert (
-        new(compared_replay(transcript("> a", unfinished, TALK[3], answered=False), "> a", call("1", "look"), TALK[3]))
+        list_new(
+            compare_replay(transcript("> a", unfinished, TALK[3], answered=False), "> a", call("1", "look"), TALK[3])
+        )
         == []
     )
 
@@ -243,7 +245,7 @@ def test_the_end_of_a_call_of_an_earlier_turn_is_new_whatever_follows(times: int
 def test_the_end_of_a_call_that_the_agent_replays_with_a_new_id_is_about_the_transcripts_call(late: bool) -> None:
     past = transcript("> a", call("1", "look", "in_progress"), answered=False)
     end = call("new", "look", "completed")
-    assert new(compared_replay(past, "> a", *([] if late else [end]), late=[end] * late)) == [
+    assert list_new(compare_replay(past, "> a", *([] if late else [end]), late=[end] * late)) == [
         call("1", "look", "completed")
     ]
 
@@ -251,15 +253,15 @@ def test_the_end_of_a_call_that_the_agent_replays_with_a_new_id_is_about_the_tra
 @pytest.mark.parametrize("asked", ["mend it", "/status"])
 def test_a_replay_that_comes_twice_with_context_before_the_first_prompt_has_nothing_new(asked: str) -> None:
     replay: list[str | Update] = [user("<context> "), f"> {asked}", TALK[1], *TALK[2:]]
-    comparison = compared_replay(transcript(f"> {asked}", *TALK[1:]), *replay, *replay)
+    comparison = compare_replay(transcript(f"> {asked}", *TALK[1:]), *replay, *replay)
     assert tail(comparison) == []
-    assert new(compared_replay(transcript(f"> {asked}", *TALK[1:]), late=[*replay, *replay])) == []
+    assert list_new(compare_replay(transcript(f"> {asked}", *TALK[1:]), late=[*replay, *replay])) == []
     assert comparison.repeats
 
 
 def test_a_finished_call_is_not_new_again() -> None:
     past = transcript("> a", call("1", "look", "failed"), "b")
-    assert tail(compared_replay(past, "> a", call("1", "look"), "b")) == []
+    assert tail(compare_replay(past, "> a", call("1", "look"), "b")) == []
 
 
 # Updates that are recorded.
@@ -268,41 +270,41 @@ def test_a_finished_call_is_not_new_again() -> None:
 def test_a_turn_made_elsewhere_is_recorded_from_its_user_message_on() -> None:
     elsewhere: list[str | Update] = ["> and commit it", "~ hm", call("9", "commit"), "It is committed."]
     for comparison in (
-        compared_replay(transcript(*TALK), *TALK, *elsewhere),
-        compared_replay(transcript(*TALK), *TALK, late=elsewhere),
+        compare_replay(transcript(*TALK), *TALK, *elsewhere),
+        compare_replay(transcript(*TALK), *TALK, late=elsewhere),
     ):
-        assert new(comparison) == list(map(expand, elsewhere))
+        assert list_new(comparison) == list(map(expand, elsewhere))
         assert comparison.has_turn_elsewhere
 
 
 def test_an_unanswered_user_message_is_recorded_and_is_not_a_turn() -> None:
-    comparison = compared_replay(transcript(*TALK), *TALK, "> and commit it", "~ hm")
-    assert new(comparison) == [user("and commit it"), thought("hm")]
+    comparison = compare_replay(transcript(*TALK), *TALK, "> and commit it", "~ hm")
+    assert list_new(comparison) == [user("and commit it"), thought("hm")]
     assert not comparison.has_turn_elsewhere
-    assert new(comparison, is_open_elsewhere=True) == [user("and commit it"), thought("hm")]
+    assert list_new(comparison, is_open_elsewhere=True) == [user("and commit it"), thought("hm")]
 
 
 def test_a_turn_made_elsewhere_is_left_to_the_next_replay_if_one_is_coming() -> None:
     elsewhere: list[str | Update] = ["> and commit it", "It is committed."]
-    comparison = compared_replay(transcript(*TALK), *TALK, late=[GREETING, *elsewhere])
+    comparison = compare_replay(transcript(*TALK), *TALK, late=[GREETING, *elsewhere])
     assert updates(comparison.find_new(comes_again=True)) == [GREETING]
 
 
 def test_an_answer_of_an_earlier_replay_that_comes_again_in_its_turn_is_recorded_once() -> None:
     said: list[str | Update] = ["It is committed.", "> and commit it", "It is committed."]
-    assert new(compared_replay(transcript("> mend it"), late=said)) == list(map(expand, said[1:]))
+    assert list_new(compare_replay(transcript("> mend it"), late=said)) == list(map(expand, said[1:]))
 
 
 def test_a_warning_that_comes_with_every_load_ends_no_tail() -> None:
     past = transcript(*TALK, "A warning of the model.")
-    comparison = compared_replay(past, *TALK, "> and commit it", late=["A warning of the model."])
-    assert new(comparison) == [user("and commit it")]
+    comparison = compare_replay(past, *TALK, "> and commit it", late=["A warning of the model."])
+    assert list_new(comparison) == [user("and commit it")]
 
 
 @pytest.mark.parametrize("past", [["> mend it"], TALK])
 def test_an_unanswered_user_message_is_shown_and_recorded_if_nothing_else_is_replayed(past: list[str]) -> None:
-    comparison = compared_replay(transcript(*past), "> Thank you!")
-    assert (updates(comparison.split_tail()[0]), new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
+    comparison = compare_replay(transcript(*past), "> Thank you!")
+    assert (updates(comparison.split_tail()[0]), list_new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
     assert choose_replay(comparison).rule is Rule.LESS
 
 
@@ -314,21 +316,21 @@ def test_a_queued_prompt_is_known_before_and_behind_words_into_the_turn(order: l
         builder.add(entry)
     past = builder.finish()
     said: list[str | Update] = [user(each, messageId=each) if whole else user(each) for each in order]
-    assert choose_replay(compared_replay(past, *said)).rule is Rule.SAME
-    assert tail_lines(compared_replay(past, *said)) == []
-    again = compared_replay(past, *said, "> ask 6", "Done again.")
-    assert new(again) == [user("ask 6"), agent("Done again.")]
+    assert choose_replay(compare_replay(past, *said)).rule is Rule.SAME
+    assert tail_lines(compare_replay(past, *said)) == []
+    again = compare_replay(past, *said, "> ask 6", "Done again.")
+    assert list_new(again) == [user("ask 6"), agent("Done again.")]
 
 
 def test_user_messages_behind_context_are_all_known() -> None:
     past = transcript("> mend it", "A warning of the model.", "> thanks")
-    comparison = compared_replay(past, "> <context>", "> mend it", "> thanks", late=[GREETING])
-    assert (comparison.place.users.known, new(comparison)) == ({0, 1}, [GREETING])
+    comparison = compare_replay(past, "> <context>", "> mend it", "> thanks", late=[GREETING])
+    assert (comparison.place.users.known, list_new(comparison)) == ({0, 1}, [GREETING])
 
 
 def test_an_unanswered_user_message_is_new_if_only_prompts_without_answers_follow_in_the_transcript() -> None:
-    comparison = compared_replay(transcript("> mend it", "> and test it", answered=False), "> mend it", "> Thank you!")
-    assert (updates(comparison.split_tail()[0]), new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
+    comparison = compare_replay(transcript("> mend it", "> and test it", answered=False), "> mend it", "> Thank you!")
+    assert (updates(comparison.split_tail()[0]), list_new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
 
 
 def test_an_unanswered_user_message_is_new_behind_a_turn_in_which_the_last_prompts_waited() -> None:
@@ -337,38 +339,38 @@ def test_an_unanswered_user_message_is_new_behind_a_turn_in_which_the_last_promp
         builder.add(entry)
     builder.add(answer(1))
     past = builder.finish()
-    comparison = compared_replay(past, "> a", "Done.", "> b", "> Thank you!")
-    assert (updates(comparison.split_tail()[0]), new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
+    comparison = compare_replay(past, "> a", "Done.", "> b", "> Thank you!")
+    assert (updates(comparison.split_tail()[0]), list_new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
 
 
 def test_a_known_warning_ends_no_tail_although_it_stands_in_the_last_turn() -> None:
     past = transcript("A warning of the model.", "> mend it", "A warning of the model.")
-    comparison = compared_replay(past, "> mend it", "> Thank you!", "A warning of the model.")
-    assert (updates(comparison.split_tail()[0]), new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
+    comparison = compare_replay(past, "> mend it", "> Thank you!", "A warning of the model.")
+    assert (updates(comparison.split_tail()[0]), list_new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
     past = transcript("> mend it", "A warning of the model.")
-    assert new(compared_replay(past, "> mend it", "> Thank you!", "A warning of the model.")) == []
+    assert list_new(compare_replay(past, "> mend it", "> Thank you!", "A warning of the model.")) == []
 
 
 def test_an_answer_made_elsewhere_may_say_what_an_earlier_one_said() -> None:
-    comparison = compared_replay(transcript("> mend it", "All done now.", "> test it", "All done now."))
+    comparison = compare_replay(transcript("> mend it", "All done now.", "> test it", "All done now."))
     for said in ("> mend it", "All done now.", "> test it", "> ship it", "All done now."):
         comparison.add(line(expand(said)), expand(said), late=False)
-    assert new(comparison) == [user("ship it"), agent("All done now.")]
+    assert list_new(comparison) == [user("ship it"), agent("All done now.")]
 
 
 def test_a_known_greeting_from_before_the_first_prompt_ends_no_tail() -> None:
-    comparison = compared_replay(transcript(GREETING, *TALK), "> Thank you!", late=[GREETING])
-    assert (updates(comparison.split_tail()[0]), new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
-    assert new(compared_replay(transcript(GREETING, *TALK), "> <context>", GREETING, *TALK)) == []
+    comparison = compare_replay(transcript(GREETING, *TALK), "> Thank you!", late=[GREETING])
+    assert (updates(comparison.split_tail()[0]), list_new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
+    assert list_new(compare_replay(transcript(GREETING, *TALK), "> <context>", GREETING, *TALK)) == []
 
 
 def test_what_the_agent_said_behind_the_end_of_the_last_turn_is_no_answer_to_come() -> None:
     builder = TextBuilder()
     for entry in (prompt("mend it"), answer(), updated(agent("A remark.")), updated(agent("Another one."))):
         builder.add(entry)
-    comparison = compared_replay(builder.finish(), "> mend it", "> Thank you!")
-    assert (updates(comparison.split_tail()[0]), new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
-    assert compared_replay(transcript("> mend it", "An answer."), "> mend it", "> Thank you!").split_tail()[0] == []
+    comparison = compare_replay(builder.finish(), "> mend it", "> Thank you!")
+    assert (updates(comparison.split_tail()[0]), list_new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
+    assert compare_replay(transcript("> mend it", "An answer."), "> mend it", "> Thank you!").split_tail()[0] == []
 
 
 @pytest.mark.parametrize("behind", [[], ["> and test it"]])
@@ -377,83 +379,81 @@ def test_a_thought_is_new_if_the_transcript_has_nothing_of_the_agent_from_that_t
     behind: list[str | Update], late: bool
 ) -> None:
     said: list[str | Update] = ["> mend it", "~ hm"]
-    comparison = compared_replay(
+    comparison = compare_replay(
         transcript(*said[:1], *behind, answered=False), *said[: 1 if late else 2], late=said[1:] * late
     )
-    assert (updates(comparison.split_tail()[0]), new(comparison)) == ([thought("hm")], [thought("hm")])
-    comparison = compared_replay(transcript(*said[:1], "~ well", *behind, answered=False), *said)
-    assert (comparison.split_tail()[0], new(comparison)) == ([], [])
+    assert (updates(comparison.split_tail()[0]), list_new(comparison)) == ([thought("hm")], [thought("hm")])
+    comparison = compare_replay(transcript(*said[:1], "~ well", *behind, answered=False), *said)
+    assert (comparison.split_tail()[0], list_new(comparison)) == ([], [])
 
 
 def test_a_turn_made_elsewhere_may_follow_an_answer_in_other_words() -> None:
     elsewhere: list[str | Update] = ["> and commit it", "It is committed."]
-    comparison = compared_replay(transcript(*TALK), *TALK[:3], "In other words.", *elsewhere)
-    assert updates(comparison.split_tail()[0]) == new(comparison) == list(map(expand, elsewhere))
+    comparison = compare_replay(transcript(*TALK), *TALK[:3], "In other words.", *elsewhere)
+    assert updates(comparison.split_tail()[0]) == list_new(comparison) == list(map(expand, elsewhere))
     assert choose_replay(comparison).rule is Rule.MORE
-    assert tail(compared_replay(transcript(*TALK), "> mend it", "In other words.", *elsewhere)) == [
+    assert tail(compare_replay(transcript(*TALK), "> mend it", "In other words.", *elsewhere)) == [
         user("and commit it")
     ]
-    assert tail(compared_replay(transcript(*TALK), "> mend it", "In other words.", *elsewhere, *TALK[2:])) == []
+    assert tail(compare_replay(transcript(*TALK), "> mend it", "In other words.", *elsewhere, *TALK[2:])) == []
 
 
 def test_user_messages_without_answers_are_told_apart_chunk_by_chunk() -> None:
-    comparison = compared_replay(transcript("> mend it", "> and test it"), "> mend it", "> and test it", "> Thank you!")
-    assert (comparison.place.users.known, new(comparison)) == ({0, 1}, [user("Thank you!")])
-    comparison = compared_replay(
+    comparison = compare_replay(transcript("> mend it", "> and test it"), "> mend it", "> and test it", "> Thank you!")
+    assert (comparison.place.users.known, list_new(comparison)) == ({0, 1}, [user("Thank you!")])
+    comparison = compare_replay(
         transcript("> /compact", "> /compact", "> mend it", "> test it"), "> /compact", "> mend it", "> test it"
     )
-    assert (comparison.place.users.known, new(comparison)) == ({0, 2, 3}, [])
+    assert (comparison.place.users.known, list_new(comparison)) == ({0, 2, 3}, [])
 
 
 def test_an_unanswered_user_message_is_new_although_the_agent_lacks_the_transcripts_last_turn() -> None:
-    comparison = compared_replay(transcript(*TALK), *ONE, "> Thank you!")
-    assert (updates(comparison.split_tail()[0]), new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
-    assert tail(compared_replay(transcript(*TALK), *ONE, "> Thank you!", *TALK[2:])) == []
+    comparison = compare_replay(transcript(*TALK), *ONE, "> Thank you!")
+    assert (updates(comparison.split_tail()[0]), list_new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
+    assert tail(compare_replay(transcript(*TALK), *ONE, "> Thank you!", *TALK[2:])) == []
 
 
 def test_otherwise_only_unknown_updates_after_the_answer_are_recorded() -> None:
-    assert new(compared_replay(transcript(*TALK), *TALK, GREETING)) == []
-    assert new(compared_replay(transcript(*TALK), *TALK, late=[GREETING])) == [GREETING]
-    assert new(compared_replay(transcript(*TALK), *TALK, late=[agent(TALK[1])])) == []
-    assert new(compared_replay(transcript(*TALK), *TALK, late=["~ hm", {"sessionUpdate": "plan"}])) == []
+    assert list_new(compare_replay(transcript(*TALK), *TALK, GREETING)) == []
+    assert list_new(compare_replay(transcript(*TALK), *TALK, late=[GREETING])) == [GREETING]
+    assert list_new(compare_replay(transcript(*TALK), *TALK, late=[agent(TALK[1])])) == []
+    assert list_new(compare_replay(transcript(*TALK), *TALK, late=["~ hm", {"sessionUpdate": "plan"}])) == []
 
 
 def test_the_answer_of_a_turn_unanswered_in_the_transcript_is_recorded() -> None:
     past = transcript(*TALK, "> and test it", answered=False)
-    comparison = compared_replay(past, *TALK, "> and test it", "~ hm", "All tests pass.")
-    assert new(comparison) == [thought("hm"), agent("All tests pass.")]
+    comparison = compare_replay(past, *TALK, "> and test it", "~ hm", "All tests pass.")
+    assert list_new(comparison) == [thought("hm"), agent("All tests pass.")]
 
 
 def test_an_empty_transcript_gets_the_whole_replay() -> None:
     said: list[str | Update] = [GREETING, *TALK]
-    assert new(compared_replay(transcript(), *said)) == list(map(expand, said))
+    assert list_new(compare_replay(transcript(), *said)) == list(map(expand, said))
 
 
 def test_a_repeated_replay_records_nothing_twice() -> None:
     elsewhere = ["> and commit it", "It is committed."]
     past = transcript(*TALK, *map(expand, elsewhere))
-    assert new(compared_replay(past, *TALK, *elsewhere)) == []
-    assert new(compared_replay(past, late=[*TALK, *elsewhere])) == []
+    assert list_new(compare_replay(past, *TALK, *elsewhere)) == []
+    assert list_new(compare_replay(past, late=[*TALK, *elsewhere])) == []
 
 
 def test_a_tail_is_kept_up_to_a_limit() -> None:
     piece = "x" * (TAIL_LIMIT // 4)
-    comparison = compared_replay(
-        transcript(*TALK), *TALK, "> more", *(agent(piece, messageId=str(n)) for n in range(8))
-    )
+    comparison = compare_replay(transcript(*TALK), *TALK, "> more", *(agent(piece, messageId=str(n)) for n in range(8)))
     assert sum(map(len, tail_lines(comparison))) <= TAIL_LIMIT
     assert len(tail_lines(comparison)) == 4
 
 
 def test_the_unanswered_end_of_a_tail_waits_for_the_agents_next_words() -> None:
     context = user("look here", messageId="c")
-    comparison = compared_replay(transcript(*TALK), "> mend it", context, "~ hm")
+    comparison = compare_replay(transcript(*TALK), "> mend it", context, "~ hm")
     assert list(map(updates, comparison.split_tail())) == [[], [context, thought("hm")]]
-    comparison = compared_replay(transcript(*ONE), "> mend it", context, "~ hm")
+    comparison = compare_replay(transcript(*ONE), "> mend it", context, "~ hm")
     assert list(map(updates, comparison.split_tail())) == [[], [context, thought("hm")]]
     comparison.add(line(agent("Yes.")), agent("Yes."), late=True)
-    assert new(comparison) == []  # an answer in other words
-    assert new(compared_replay(transcript(*ONE), "> mend it", context, late=ONE[1:])) == []
+    assert list_new(comparison) == []  # an answer in other words
+    assert list_new(compare_replay(transcript(*ONE), "> mend it", context, late=ONE[1:])) == []
 
 
 # Limits on searching.
@@ -471,7 +471,7 @@ def test_repetitive_chunks_are_compared_with_a_limited_number_of_searched_letter
 ) -> None:
     past = transcript("> a", *[piece] * REPETITIVE)
     pieces = [agent(cut(piece), messageId=str(number)) for number in range(REPETITIVE)]
-    comparison = compared_replay(past, "> a", *pieces)
+    comparison = compare_replay(past, "> a", *pieces)
     longest = len(past.words) + len(piece) + 1
     assert spent(comparison) <= letter_search._BUDGET + longest
     assert choose_replay(comparison).rule in (Rule.SAME, Rule.MORE, Rule.UNDECIDED)
@@ -479,7 +479,7 @@ def test_repetitive_chunks_are_compared_with_a_limited_number_of_searched_letter
 
 def test_repetitive_chunks_in_order_are_found_without_searching() -> None:
     past = transcript("> a", *["ab "] * REPETITIVE)
-    comparison = compared_replay(past, "> a", *["ab "] * REPETITIVE)
+    comparison = compare_replay(past, "> a", *["ab "] * REPETITIVE)
     assert spent(comparison) == 0
     assert choose_replay(comparison).rule is Rule.SAME
 
@@ -487,7 +487,7 @@ def test_repetitive_chunks_in_order_are_found_without_searching() -> None:
 def test_thoughts_have_a_search_limit_of_their_own() -> None:
     past = transcript("> a", *["~ hm "] * REPETITIVE, "The answer to it.")
     said = [thought("no", messageId=str(number)) for number in range(REPETITIVE)]
-    comparison = compared_replay(past, "> a", *said, "The answer to it.")
+    comparison = compare_replay(past, "> a", *said, "The answer to it.")
     left = comparison.place.search._thought_budget
     assert letter_search._BUDGET - left <= letter_search._BUDGET + len(past.thoughts) + 2
     assert spent(comparison) == 0
@@ -496,9 +496,9 @@ def test_thoughts_have_a_search_limit_of_their_own() -> None:
 
 def test_a_comparison_over_its_search_limit_is_undecided_and_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(letter_search, "_BUDGET", 10)
-    comparison = compared_replay(transcript(*TALK), "> x", "y" * 20, "> z", "w" * 20)
+    comparison = compare_replay(transcript(*TALK), "> x", "y" * 20, "> z", "w" * 20)
     assert choose_replay(comparison).rule is Rule.UNDECIDED
-    assert new(comparison) == []
+    assert list_new(comparison) == []
 
 
 # Any conversation.
@@ -528,16 +528,16 @@ def whole(said: list[str | Update]) -> list[Update]:
 @given(TALKS, st.booleans())
 def test_a_transcript_equals_its_own_replay(said: list[str | Update], answered: bool) -> None:
     updates = [expand(each) | {"messageId": str(number)} for number, each in enumerate(said)]
-    comparison = compared_replay(transcript(*said, answered=answered), *updates)
+    comparison = compare_replay(transcript(*said, answered=answered), *updates)
     assert (tail(comparison), comparison.has_new_before_tail) == ([], False)
     assert choose_replay(comparison).rule is Rule.SAME
-    assert new(comparison) == []
+    assert list_new(comparison) == []
 
 
 def test_two_short_user_messages_in_one_are_known_if_nothing_is_between_them() -> None:
-    assert choose_replay(compared_replay(transcript("> go", "> on", "Done."), "> go on", "Done.")).rule is Rule.SAME
+    assert choose_replay(compare_replay(transcript("> go", "> on", "Done."), "> go on", "Done.")).rule is Rule.SAME
     assert (
-        choose_replay(compared_replay(transcript("> go", "Gone.", "> on", "Done."), "> go on", "Gone.", "Done.")).rule
+        choose_replay(compare_replay(transcript("> go", "Gone.", "> on", "Done."), "> go on", "Gone.", "Done.")).rule
         is Rule.LESS
     )
 
@@ -545,15 +545,15 @@ def test_two_short_user_messages_in_one_are_known_if_nothing_is_between_them() -
 @given(TALKS, st.randoms(use_true_random=False))
 def test_how_messages_are_cut_does_not_change_the_rule(said: list[str | Update], random: random.Random) -> None:
     past = transcript(*said)
-    kept = [each for each in whole(said) if random.random() < 0.8]
+    sent = [each for each in whole(said) if random.random() < 0.8]
     cut: list[Update] = []
-    for number, update in enumerate(kept):
-        kept[number] = update = update | {"messageId": str(number)} if "content" in update else update
+    for number, update in enumerate(sent):
+        sent[number] = update = update | {"messageId": str(number)} if "content" in update else update
         text = update["content"]["text"] if "content" in update else ""
         at = sorted(random.choices(range(len(text) + 1), k=2))
         pieces = [text[: at[0]], text[at[0] : at[1]], text[at[1] :]]
         cut += [update | {"content": {"type": "text", "text": each}} for each in pieces] if text else [update]
-    assert choose_replay(compared_replay(past, *cut)).rule is choose_replay(compared_replay(past, *kept)).rule
+    assert choose_replay(compare_replay(past, *cut)).rule is choose_replay(compare_replay(past, *sent)).rule
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 10)).map(lambda pair: (pair[0], sum(pair)))))
@@ -591,92 +591,92 @@ CUT: list[str | Update] = [*TALK, "> and now", "~ Let me", "I will look.", call(
 @pytest.mark.parametrize("late", [False, True])
 def test_the_rest_of_a_turn_that_was_cut_is_new(said: list[str | Update], rest: list[str | Update], late: bool) -> None:
     replay = [*CUT[:-1], *said]
-    comparison = compared_replay(
+    comparison = compare_replay(
         transcript(*CUT, answered=False), *([] if late else replay), late=replay if late else []
     )
-    assert new(comparison, is_open_elsewhere=False) == list(map(expand, rest))
+    assert list_new(comparison, is_open_elsewhere=False) == list(map(expand, rest))
     assert choose_replay(comparison).rule is Rule.SAME
-    assert new(compared_replay(transcript(*CUT, *rest, answered=False), *replay), is_open_elsewhere=False) == []
+    assert list_new(compare_replay(transcript(*CUT, *rest, answered=False), *replay), is_open_elsewhere=False) == []
 
 
 @pytest.mark.parametrize("left_out", [(0,), (2,), (3,), (2, 3), (1, 2, 3)])
 def test_the_rest_of_a_turn_that_was_cut_is_new_whatever_the_replay_leaves_out(left_out: tuple[int, ...]) -> None:
     turn = [each for number, each in enumerate(CUT[len(TALK) :]) if number not in left_out]
-    comparison = compared_replay(transcript(*CUT, answered=False), *TALK, *turn[:-1], "It is mended.")
-    assert new(comparison, is_open_elsewhere=False) == [agent(" is mended.")]
+    comparison = compare_replay(transcript(*CUT, answered=False), *TALK, *turn[:-1], "It is mended.")
+    assert list_new(comparison, is_open_elsewhere=False) == [agent(" is mended.")]
 
 
 @pytest.mark.parametrize("before", [[], TALK])
 def test_the_answer_to_the_last_prompt_is_new_if_the_replay_leaves_out_all_user_messages(before: list[str]) -> None:
-    comparison = compared_replay(transcript(*before, "> ship it", answered=False), *before[1::2], "It is shipped.")
-    assert new(comparison, is_open_elsewhere=False) == [agent("It is shipped.")]
-    assert new(comparison, is_open_elsewhere=True) == []
+    comparison = compare_replay(transcript(*before, "> ship it", answered=False), *before[1::2], "It is shipped.")
+    assert list_new(comparison, is_open_elsewhere=False) == [agent("It is shipped.")]
+    assert list_new(comparison, is_open_elsewhere=True) == []
     past = transcript(*before, "> ship it", "> and test it")
-    assert new(compared_replay(past, *before[1::2], "It is shipped."), is_open_elsewhere=False) == []
+    assert list_new(compare_replay(past, *before[1::2], "It is shipped."), is_open_elsewhere=False) == []
 
 
 @pytest.mark.parametrize("behind", [[], ["It is looked at."], ["It is looked at.", *ONE]])
 def test_a_replayed_call_that_did_not_end_in_its_turn_explains_no_gap(behind: list[str]) -> None:
     open_call: list[str | Update] = ["> look", "~ hm", call("1", "look", "in_progress")]
-    comparison = compared_replay(transcript(*open_call, *behind), "> look", call("1", "look"), *behind)
+    comparison = compare_replay(transcript(*open_call, *behind), "> look", call("1", "look"), *behind)
     assert choose_replay(comparison).rule is Rule.LESS  # without the thought
-    comparison = compared_replay(transcript(*open_call, *behind), *open_call[:2], call("other", "look"), *behind)
+    comparison = compare_replay(transcript(*open_call, *behind), *open_call[:2], call("other", "look"), *behind)
     assert choose_replay(comparison).rule is Rule.SAME
 
 
 def test_what_the_transcript_has_is_not_shown_behind_it_if_it_comes_again() -> None:
     answers = [TALK[1], TALK[3]]
     again = agent(answers[0], messageId="again")
-    comparison = compared_replay(transcript(*TALK), *answers, again, GREETING)
+    comparison = compare_replay(transcript(*TALK), *answers, again, GREETING)
     assert comparison.split_tail()[0] == [line(again), line(GREETING)]
     assert comparison.split_tail(comes_again=True)[0] == [line(GREETING)]
-    comparison = compared_replay(transcript(*TALK), *answers, "> again", answers[0])
+    comparison = compare_replay(transcript(*TALK), *answers, "> again", answers[0])
     assert len(comparison.split_tail(comes_again=True)[0]) == 2
 
 
 def test_the_rest_of_a_turn_of_calls_is_new_if_the_replay_leaves_the_calls_out() -> None:
-    comparison = compared_replay(transcript("> a", call("1", "look"), answered=False), "> a", "Done.")
+    comparison = compare_replay(transcript("> a", call("1", "look"), answered=False), "> a", "Done.")
     assert (choose_replay(comparison).rule, tail(comparison)) == (Rule.LESS, [agent("Done.")])
-    assert new(comparison, is_open_elsewhere=False) == [agent("Done.")]
+    assert list_new(comparison, is_open_elsewhere=False) == [agent("Done.")]
 
 
 def test_a_chunk_that_holds_known_and_new_words_is_divided_with_all_its_members() -> None:
     past = transcript("> mend it", agent("It is ", messageId="m"), answered=False)
     known = agent("It  is mended.\n", messageId="m", _meta={"x": 1.0})
-    assert new(compared_replay(past, "> mend it", known), is_open_elsewhere=False) == [
+    assert list_new(compare_replay(past, "> mend it", known), is_open_elsewhere=False) == [
         agent(" mended.\n", messageId="m", _meta={"x": 1.0})
     ]
 
 
 def test_a_thought_that_was_cut_is_divided() -> None:
     past = transcript("> mend it", "Yes.", "~ I could", answered=False)
-    comparison = compared_replay(past, "> mend it", "Yes.", "~ I could look", "Done.")
-    assert new(comparison, is_open_elsewhere=False) == [thought(" look"), agent("Done.")]
+    comparison = compare_replay(past, "> mend it", "Yes.", "~ I could look", "Done.")
+    assert list_new(comparison, is_open_elsewhere=False) == [thought(" look"), agent("Done.")]
 
 
 @pytest.mark.parametrize(
     "said", [["~ So."], [{"sessionUpdate": "plan"}], [{"sessionUpdate": "odd"}], ["~ Let me see."], []]
 )
 def test_thoughts_plans_and_unknown_kinds_alone_complete_no_turn(said: list[str | Update]) -> None:
-    comparison = compared_replay(transcript(*CUT, answered=False), *CUT, *said)
-    assert new(comparison, is_open_elsewhere=False) == []
+    comparison = compare_replay(transcript(*CUT, answered=False), *CUT, *said)
+    assert list_new(comparison, is_open_elsewhere=False) == []
 
 
 def test_words_that_the_transcript_has_complete_no_turn() -> None:
     past = transcript("A warning.", *CUT, answered=False)
-    assert new(compared_replay(past, *CUT, "A warning."), is_open_elsewhere=False) == []
+    assert list_new(compare_replay(past, *CUT, "A warning."), is_open_elsewhere=False) == []
 
 
 @pytest.mark.parametrize("is_open_elsewhere", [True, None])
 def test_a_turn_that_another_process_may_be_running_is_not_completed(is_open_elsewhere: bool | None) -> None:
-    comparison = compared_replay(transcript(*CUT, answered=False), *CUT, " is mended.", late=["By the way."])
-    assert new(comparison, is_open_elsewhere=is_open_elsewhere) == [agent("By the way.")]
-    unanswered = compared_replay(transcript("> a", answered=False), "> a", "b")
-    assert new(unanswered, is_open_elsewhere=is_open_elsewhere) == ([] if is_open_elsewhere else [agent("b")])
+    comparison = compare_replay(transcript(*CUT, answered=False), *CUT, " is mended.", late=["By the way."])
+    assert list_new(comparison, is_open_elsewhere=is_open_elsewhere) == [agent("By the way.")]
+    unanswered = compare_replay(transcript("> a", answered=False), "> a", "b")
+    assert list_new(unanswered, is_open_elsewhere=is_open_elsewhere) == ([] if is_open_elsewhere else [agent("b")])
 
 
 def test_a_turn_that_was_answered_is_not_completed() -> None:
-    assert new(compared_replay(transcript(*CUT), *CUT, " is mended."), is_open_elsewhere=False) == []
+    assert list_new(compare_replay(transcript(*CUT), *CUT, " is mended."), is_open_elsewhere=False) == []
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -690,22 +690,22 @@ def test_a_turn_that_was_answered_is_not_completed() -> None:
     ],
 )
 def test_each_known_message_is_known_whatever_comes_next_to_it(said: list[str], late: bool) -> None:
-    comparison = compared_replay(transcript(*TALK), *([] if late else said), late=said if late else [])
+    comparison = compare_replay(transcript(*TALK), *([] if late else said), late=said if late else [])
     assert comparison.place.spans.all == [(0, len(comparison.text.words))]
     assert comparison.has_new_before_tail == (said[1] != TALK[3])
-    assert new(comparison) == ([agent(said[-1])] if late and said[-1] != TALK[3] else [])
+    assert list_new(comparison) == ([agent(said[-1])] if late and said[-1] != TALK[3] else [])
 
 
 def test_an_unanswered_user_message_at_the_end_is_shown_and_recorded() -> None:
     for said in (["> mend it", "~ hm", "> and test it"], ["> mend it", user("and test it"), "~ hm"]):
-        comparison = compared_replay(transcript("> mend it"), *said)
-        assert updates(comparison.split_tail()[0]) == new(comparison)
-        assert user("and test it") in new(comparison)
-    comparison = compared_replay(transcript("> mend it"), "> mend it", "It is.", "> and test it")
-    assert updates(comparison.split_tail()[0]) == new(comparison) == [agent("It is."), user("and test it")]
+        comparison = compare_replay(transcript("> mend it"), *said)
+        assert updates(comparison.split_tail()[0]) == list_new(comparison)
+        assert user("and test it") in list_new(comparison)
+    comparison = compare_replay(transcript("> mend it"), "> mend it", "It is.", "> and test it")
+    assert updates(comparison.split_tail()[0]) == list_new(comparison) == [agent("It is."), user("and test it")]
     assert (
-        new(
-            compared_replay(
+        list_new(
+            compare_replay(
                 transcript("> mend it", "It is.", user("and test it")), "> mend it", "It is.", "> and test it"
             )
         )
@@ -719,11 +719,11 @@ IN_ONE_MESSAGE = ("ans", "wer", "-1", "ans", "wer", "-2", "ans", "wer", "-3")
 
 
 def test_known_words_on_both_sides_of_unknown_ones_are_known_in_a_replay_without_users() -> None:
-    comparison = compared_replay(PAST, *IN_ONE_MESSAGE)
+    comparison = compare_replay(PAST, *IN_ONE_MESSAGE)
     assert choose_replay(comparison).rule is Rule.MORE
-    assert new(comparison) == []
+    assert list_new(comparison) == []
 
 
 def test_a_message_after_the_answer_that_ends_like_the_transcript_is_new() -> None:
-    comparison = compared_replay(PAST, late=["Another ", "answer-3"])
-    assert new(comparison) == [agent("Another "), agent("answer-3")]
+    comparison = compare_replay(PAST, late=["Another ", "answer-3"])
+    assert list_new(comparison) == [agent("Another "), agent("answer-3")]

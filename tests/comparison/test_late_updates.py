@@ -15,10 +15,10 @@ from tests.comparison.telling import (
     agent,
     answer,
     call,
-    compared_replay,
+    compare_replay,
     expand,
     line,
-    new,
+    list_new,
     prompt,
     thought,
     transcript,
@@ -36,7 +36,7 @@ class Late:
     """What comes before the next prompt, and its comparison."""
 
     def __init__(self, past: TranscriptText, *before: str | Update, ours: bool, shows_replay: bool = True) -> None:
-        self.comparison: Comparison = compared_replay(past, *before)
+        self.comparison: Comparison = compare_replay(past, *before)
         self.late = LateUpdates(self.comparison, shows_transcript=ours, shows_replay=shows_replay)
 
     def outcome(self, *said: str | Update) -> list[Update]:
@@ -67,7 +67,7 @@ def test_calls_of_a_turn_in_which_prompts_were_queued_are_its_own() -> None:
     past = builder.finish()
     replay: list[str | Update] = ["> mend it", call("c", "Look"), "> test it", "Tested.", "> and ship it"]
     for count in (0, 1):
-        comparison = compared_replay(past)
+        comparison = compare_replay(past)
         late = LateUpdates(comparison, shows_transcript=True)
         for each in map(expand, replay[:count]):
             late.add(line(each), each)
@@ -85,7 +85,7 @@ def test_calls_of_a_turn_in_which_prompts_were_queued_are_its_own() -> None:
 def test_thoughts_that_come_once_more_behind_a_repeated_message_are_dropped() -> None:
     late = Late(transcript("> mend it", "~ Let me think."), "> mend it", "~ Let me think.", ours=False)
     assert late.outcome("> mend it", "~ Let me think.") == []
-    assert (late.rest(), new(late.comparison)) == ([], [])
+    assert (late.rest(), list_new(late.comparison)) == ([], [])
 
 
 # Between the answer and the next prompt, when the transcript was shown.
@@ -96,13 +96,13 @@ def test_updates_that_the_client_has_seen_are_dropped(before: list[str | Update]
     late = Late(transcript(*TALK), *before, ours=True)
     assert late.outcome(*TALK[len(before) :]) == []
     assert late.rest() == []
-    assert new(late.comparison) == []
+    assert list_new(late.comparison) == []
 
 
 def test_new_updates_pass_at_once_and_are_recorded() -> None:
     late = Late(transcript(*TALK), *TALK, ours=True)
     assert late.outcome(GREETING) == expected([GREETING])
-    assert (late.rest(), new(late.comparison)) == ([], expected([GREETING]))
+    assert (late.rest(), list_new(late.comparison)) == ([], expected([GREETING]))
 
 
 def test_a_client_that_gets_no_replay_sees_none_after_the_answer_either_and_it_is_recorded() -> None:
@@ -112,7 +112,7 @@ def test_a_client_that_gets_no_replay_sees_none_after_the_answer_either_and_it_i
     elsewhere = ["> and now", "Now it is done."]
     assert late.outcome(*ONE, "> thanks", call("c", None, "completed", "tool_call_update"), *elsewhere) == []
     assert late.rest() == []
-    assert [expand(each) for each in elsewhere] == new(late.comparison)[-2:]
+    assert [expand(each) for each in elsewhere] == list_new(late.comparison)[-2:]
 
 
 def test_what_the_agent_says_behind_the_whole_past_reaches_a_client_that_gets_no_replay() -> None:
@@ -121,7 +121,7 @@ def test_what_the_agent_says_behind_the_whole_past_reaches_a_client_that_gets_no
         assert late.outcome(*past, user("<context>", messageId="c")) == []
         late = Late(transcript(*past), ours=True, shows_replay=False)
         assert late.outcome(*past, GREETING) == expected([GREETING])
-        assert (late.rest(), new(late.comparison)) == ([], expected([GREETING]))
+        assert (late.rest(), list_new(late.comparison)) == ([], expected([GREETING]))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_what_the_agent_says_behind_the_whole_past_reaches_a_client_that_gets_no
 def test_only_the_rest_of_a_message_that_was_cut_passes(said: list[str | Update], rest: list[str | Update]) -> None:
     late = Late(transcript("> mend it", "~ hm", "It is", answered=False), ours=True)
     assert late.outcome("> mend it", *said) == expected(rest)
-    assert (late.rest(), new(late.comparison, is_open_elsewhere=False)) == ([], expected(rest))
+    assert (late.rest(), list_new(late.comparison, is_open_elsewhere=False)) == ([], expected(rest))
 
 
 def test_a_message_that_only_the_agent_has_shown_passes_whole() -> None:
@@ -147,7 +147,7 @@ def test_a_greeting_right_after_a_known_message_without_an_id_passes_alone() -> 
     late = Late(transcript(*TALK), *ONE, "> thanks", ours=True)
     assert late.outcome("You are ", "welcome, any time.") == []
     assert late.outcome(GREETING) == expected([GREETING])
-    assert new(late.comparison) == expected([GREETING])
+    assert list_new(late.comparison) == expected([GREETING])
 
 
 def test_the_agents_text_waits_only_while_it_equals_the_transcripts() -> None:
@@ -165,7 +165,7 @@ def test_an_answer_in_other_words_is_dropped(before: list[str]) -> None:
     assert late.outcome(asked, "~ hm", f"[Thought: true]{answer}") == []
     assert late.outcome(*rest) == []
     assert late.rest() == []
-    assert new(late.comparison) == []
+    assert list_new(late.comparison) == []
 
 
 def test_what_follows_an_answer_in_other_words_is_new() -> None:
@@ -193,24 +193,24 @@ def test_a_user_message_passes_or_not_with_the_agents_next_words(answer: str) ->
     else:
         assert late.outcome("> and test it", "~ hm") == []
         assert late.outcome("All the tests pass.") == expected(["> and test it", "~ hm", "All the tests pass."])
-        assert new(late.comparison) == expected(["> and test it", "~ hm", "All the tests pass."])
+        assert list_new(late.comparison) == expected(["> and test it", "~ hm", "All the tests pass."])
 
 
 @pytest.mark.parametrize("ours", [True, False])
 def test_a_user_message_that_follows_the_transcripts_last_turn_passes_at_once(ours: bool) -> None:
     late = Late(transcript(*TALK), *TALK, ours=ours)
     assert late.outcome("> and test it", "~ hm") == expected(["> and test it", "~ hm"])
-    assert (late.rest(), new(late.comparison)) == ([], expected(["> and test it", "~ hm"]))
+    assert (late.rest(), list_new(late.comparison)) == ([], expected(["> and test it", "~ hm"]))
 
 
 def test_a_user_message_before_the_answer_to_the_last_prompt_waits_until_nothing_follows() -> None:
     late = Late(transcript(*TALK), ours=True)
     more = user("and test it", messageId="m")
     assert late.outcome(*ONE, "> thanks", more) == []
-    assert (late.rest(), new(late.comparison)) == ([more], [more])
+    assert (late.rest(), list_new(late.comparison)) == ([more], [more])
     late = Late(transcript(*TALK), ours=True)
     assert late.outcome(*ONE, "> thanks", user("for what?", messageId="m"), *TWO[1:]) == []
-    assert (late.rest(), new(late.comparison)) == ([], [])
+    assert (late.rest(), list_new(late.comparison)) == ([], [])
 
 
 def test_a_known_user_message_without_an_answer_does_not_come_again_with_what_follows() -> None:
@@ -243,7 +243,7 @@ def test_an_unanswered_user_message_before_the_last_turn_passes_at_once_only_if_
     for ours, at_once, rest in ((True, [], ["> Thank you!"]), (False, ["> Thank you!"], [])):
         late = Late(transcript(*TALK), *ONE, ours=ours)
         assert late.outcome("> Thank you!") == expected(at_once)
-        assert (late.rest(), new(late.comparison)) == (expected(rest), expected(["> Thank you!"]))
+        assert (late.rest(), list_new(late.comparison)) == (expected(rest), expected(["> Thank you!"]))
 
 
 def test_a_user_message_that_may_begin_the_agents_replay_again_waits() -> None:
@@ -267,7 +267,7 @@ def test_a_call_that_the_client_has_seen_is_dropped_and_its_end_passes() -> None
     assert late.outcome(call("1", "look"), call("2", "mend", "pending")) == []
     end = call("2", status="completed", kind="tool_call_update")
     assert late.outcome(end) == [end]
-    assert new(late.comparison) == [end]
+    assert list_new(late.comparison) == [end]
     late = Late(past, "> a", ours=True)
     assert late.outcome(call("one", "look"), call("two", "mend", "completed")) == [call("2", "mend", "completed")]
 
@@ -276,7 +276,7 @@ def test_the_users_words_before_a_call_that_ends_are_not_shown_again() -> None:
     late = Late(transcript("> run it", call("c1", "Run", "in_progress"), answered=False), ours=True)
     ends = call("c1", "Run")
     assert late.outcome("> run it", ends) == [ends]
-    assert (late.rest(), new(late.comparison)) == ([], [ends])
+    assert (late.rest(), list_new(late.comparison)) == ([], [ends])
 
 
 def test_a_second_replay_of_a_turn_without_words_is_dropped() -> None:
@@ -295,7 +295,7 @@ def test_an_update_of_another_kind_is_dropped_only_if_it_is_equal() -> None:
 def test_known_messages_next_to_unknown_ones_are_dropped_and_only_what_follows_all_of_them_is_recorded() -> None:
     late = Late(transcript(*TALK), ours=True)
     assert late.outcome(TALK[1], GREETING, TALK[3], "A warning of it.") == expected([GREETING, "A warning of it."])
-    assert (late.rest(), new(late.comparison)) == ([], expected(["A warning of it."]))
+    assert (late.rest(), list_new(late.comparison)) == ([], expected(["A warning of it."]))
 
 
 # Between the answer and the next prompt, when the agent's replay was shown.
@@ -306,7 +306,7 @@ def test_the_rest_of_the_agents_replay_is_shown_once() -> None:
     assert [*late.outcome(*TWO), *late.rest()] == expected(TWO)
     assert late.outcome(*TALK) == []
     assert late.rest() == []
-    assert new(late.comparison) == []
+    assert list_new(late.comparison) == []
 
 
 def test_waiting_text_over_the_limit_passes() -> None:
@@ -327,7 +327,7 @@ def test_other_words_than_an_answer_do_not_wait_for_a_prompt_without_one() -> No
 def test_a_user_message_that_the_agent_repeats_is_dropped_also_before_new_words() -> None:
     late = Late(transcript("> mend it"), "> mend it", ours=False)
     assert late.outcome("> mend it", GREETING) == expected([GREETING])
-    assert new(late.comparison) == expected([GREETING])
+    assert list_new(late.comparison) == expected([GREETING])
 
 
 # In the turn after the answer.
@@ -346,7 +346,7 @@ class Turn:
     ) -> None:
         """``loading``: the agent is asked for a replay in the turn."""
         self.prompts, self.loading = [letters(prompt) for prompt in prompts], loading
-        comparison = compared_replay(past, *before)
+        comparison = compare_replay(past, *before)
         comparison.end_message()
         self.replay = ReplayInTurn(comparison, shows_transcript=ours, expects_replay=loading)
 
@@ -622,14 +622,14 @@ def test_nothing_is_lost_doubled_or_reordered(said: list[str], number: int, ours
     passed = [*late.outcome(*said), *late.rest()]
     left = iter(expected(said))
     assert all(each in left for each in passed), "in order, each at most once"
-    recorded = [each for each in new(late.comparison) if each["sessionUpdate"] == "agent_message_chunk"]
+    recorded = [each for each in list_new(late.comparison) if each["sessionUpdate"] == "agent_message_chunk"]
     assert all(each in passed for each in recorded), "what is recorded was shown"
 
 
 def test_a_second_replay_in_other_words_is_dropped_where_the_agents_was_shown() -> None:
     late = Late(transcript(*TALK), *TALK, ours=False)
     assert late.outcome("> mend it", "[Thought: true]It is mended, all of it.", *TWO) == []
-    assert (late.rest(), new(late.comparison)) == ([], [])
+    assert (late.rest(), list_new(late.comparison)) == ([], [])
 
 
 def test_a_call_that_the_agent_sends_first_after_its_last_words_again_goes_out() -> None:

@@ -268,6 +268,7 @@ def entries(path: Path) -> list[dict[str, Any]]:
 
 
 def is_update_of(message: Any, session: str) -> bool:
+    """Whether a message is an update of this session."""
     match message:
         case {"method": "session/update", "params": {"sessionId": found}}:
             return bool(found == session)
@@ -275,6 +276,7 @@ def is_update_of(message: Any, session: str) -> bool:
 
 
 def kinds(updates: Updates) -> list[str]:
+    """The kinds of updates, in order."""
     return [update["sessionUpdate"] for update in updates]
 
 
@@ -294,6 +296,6 @@ def list_said(updates: Updates) -> list[tuple[str, str]]:
     return [(one.kind, one.text) for one in list_items(updates)]
 
 
-def kept(turn: Updates) -> list[ShownItem]:
+def list_replayed(turn: Updates) -> list[ShownItem]:
     """What a replay has of a turn: everything shown live, but only the last plan."""
     return keep_last_plan(list_items(turn))

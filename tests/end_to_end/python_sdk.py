@@ -133,7 +133,7 @@ class Connected:
 
 
 @asynccontextmanager
-async def connected(command: list[str], project: Path, malformed: list[str]) -> AsyncIterator[Connected]:
+async def connect(command: list[str], project: Path, malformed: list[str]) -> AsyncIterator[Connected]:
     wire = Wire()
     editor = cast(acp.Client, Editor())
     patient = {"shutdown_timeout": TIMEOUT}

@@ -52,6 +52,7 @@ class ServedPages:
 
 @contextmanager
 def serve(store: Path, *words: str) -> Iterator[ServedPages]:
+    """Serve a store's pages in a process of its own."""
     with subprocess.Popen([*COMMAND, "--store", str(store), *words], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

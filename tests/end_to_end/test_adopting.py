@@ -14,9 +14,9 @@ from tests.cli.commands import printed
 from tests.end_to_end.proxied import NOT_FOUND, PROXY, Editor, Proxied, conversation, texts
 from tests.stored import WholeStore
 from tests.tools.adopt.listing_agent import ListingAgent, entry, replay_of
+from tests.waiting import SECONDS
 
 ALL = ("--capabilities", "resume,list,load,delete,close")
-SECONDS = 60.0
 
 SDK_AGENT = """
 import asyncio, sys

@@ -17,9 +17,9 @@ import pytest
 
 from tests.end_to_end.proxied import PROXY, prompt
 from tests.pipes import MORE_THAN_A_PIPE_HOLDS
+from tests.waiting import SECONDS
 
 AGENT = Path(__file__).parents[2] / "fixtures" / "programs" / "flooding.py"
-SECONDS = 30.0
 MEGABYTE = 1_000_000
 GROWTH = 2 * MEGABYTE
 """Memory that a peer that does not read may cost, however much waits for it."""

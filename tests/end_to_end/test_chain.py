@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.client import NO_ANSWER, Client, OutputEnded, RequestFailed, until
+from tests.client import NO_ANSWER, Client, OutputEnded, RequestFailed
 from tests.end_to_end.proxied import (
     ASK,
     CANCELLED,
@@ -27,6 +27,7 @@ from tests.end_to_end.proxied import (
     say,
     texts,
 )
+from tests.waiting import wait_until
 
 SMALL = [sys.executable, "-m", "tests.conductor"]
 OFFICIAL = "agent-client-protocol-conductor"
@@ -136,8 +137,10 @@ def test_two_of_us_with_stores_of_their_own_both_record(chained: Chained) -> Non
     chained.apart = True
     chained.recorded("mend it")
     stores = [chained.store, chained.base / "store-1"][: chained.count]
-    kept = [[each for each in store.glob("transcripts/*/*.jsonl") if each.name != "state.jsonl"] for store in stores]
-    assert [len(found) for found in kept] == [1] * chained.count
+    transcripts = [
+        [each for each in store.glob("transcripts/*/*.jsonl") if each.name != "state.jsonl"] for store in stores
+    ]
+    assert [len(found) for found in transcripts] == [1] * chained.count
 
 
 def test_a_proxy_with_the_same_store_nearer_to_the_agent_is_reported_once(in_small: Chained) -> None:
@@ -229,7 +232,7 @@ def test_what_was_said_survives_a_proxy_that_dies(chained: Chained) -> None:
     turn = editor.start_prompt(session, "mend it")
     editor.wait_for_text("before")
     # A SIGKILL may lose the last read.
-    until(lambda: any("before" in path.read_text() for path in chained.transcripts()))
+    wait_until(lambda: any("before" in path.read_text() for path in chained.transcripts()))
     proxies_of(editor)[-1].kill()
     with pytest.raises((RequestFailed, OutputEnded)):
         editor.wait_for_result(turn)

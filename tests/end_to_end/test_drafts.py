@@ -6,7 +6,7 @@ import pytest
 
 from tests.client import RequestFailed
 from tests.end_to_end.proxied import NOT_FOUND, Editor, Proxied, entries, kinds, say
-from tests.end_to_end.typescript import typescript
+from tests.end_to_end.typescript import run_typescript
 
 INVALID_PARAMS = -32602
 UNSTABLE = ["--unstable"]
@@ -134,7 +134,7 @@ def test_a_session_of_the_agents_list_that_was_not_recorded_can_have_a_title_and
 
 
 def test_the_typescript_client_uses_every_draft(proxied: Proxied) -> None:
-    report = typescript("drafts.mjs", str(proxied.project), "--", *proxied.command(TURN, options=UNSTABLE))
+    report = run_typescript("drafts.mjs", str(proxied.project), "--", *proxied.command(TURN, options=UNSTABLE))
     assert report["malformed"] == []
     assert report["initialized"]["agentCapabilities"]["sessionCapabilities"].keys() >= DRAFTS
     first, second = report["sessions"]

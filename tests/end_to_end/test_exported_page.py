@@ -18,7 +18,7 @@ from acp_proxy.views import document
 from acp_proxy.views.conversation import ConversationTurn
 from acp_proxy.views.document import Choices, Head
 from tests.end_to_end.browser_page import FAINT, OUTSIDE, SCHEMES, SCREENS, SMALL, UNFOLD, WIDTHS, Open, find_violations
-from tests.views.turns import EVIL, HEAD, call, diff, everywhere, said, text, turn
+from tests.views.turns import EVIL, HEAD, call, diff, put_everywhere, said, text, turn
 
 CONVERSATIONS = Path(__file__).parents[2] / "fixtures" / "conversations"
 LONG = "a_very_long_word_without_any_space_" * 12
@@ -188,10 +188,10 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with these texts in every place that others control."""
     turns: list[ConversationTurn] = []
     for evil in [*EVIL, "<img src=x onerror=\"document.title='ran'\">", 'https://example.org/"onclick="alert(1)']:
-        turns += everywhere(evil)[1]
+        turns += put_everywhere(evil)[1]
     for number, each in enumerate(turns, 1):
         each.number = number
-    return written(tmp_path_factory.mktemp("hostile") / "page.html", everywhere(EVIL[1])[0], turns)
+    return written(tmp_path_factory.mktemp("hostile") / "page.html", put_everywhere(EVIL[1])[0], turns)
 
 
 FOREIGN = """() => [...document.querySelectorAll('*')].filter(one =>

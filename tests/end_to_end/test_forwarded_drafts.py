@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.client import first_option
 from tests.end_to_end.proxied import SCRIPTS, Proxied, entries, kinds, texts
-from tests.end_to_end.typescript import TYPESCRIPT, TYPESCRIPT_TIMEOUT, node
+from tests.end_to_end.typescript import TYPESCRIPT, TYPESCRIPT_TIMEOUT, find_node
 
 SYSTEM = {"mode": "append", "content": [{"type": "text", "text": "be-brief-and-secret"}]}
 ANSWER = {"action": "accept", "content": {"branch": "branch-of-the-user"}}
@@ -50,7 +50,7 @@ def test_the_fixture_meets_the_schemas_of_the_official_sdk() -> None:
             scope = {"sessionId": "s"} if "request" in step else {}
             lines.append((SCHEMAS[method], scope | step["params"]))
     lines += [("zSystemPrompt", SYSTEM), ("zCreateElicitationResponse", ANSWER)]
-    program = [node(), str(TYPESCRIPT / "validate.mjs")]
+    program = [find_node(), str(TYPESCRIPT / "validate.mjs")]
     given = "".join(json.dumps(line) + "\n" for line in lines)
     ended = subprocess.run(program, input=given, capture_output=True, text=True, timeout=TYPESCRIPT_TIMEOUT)
     assert (ended.returncode, ended.stderr, json.loads(ended.stdout)) == (0, "", [])

@@ -15,7 +15,7 @@ from tests.end_to_end.proxied import (
     Updates,
     conversation,
     entries,
-    kept,
+    list_replayed,
     list_said,
     say,
     texts,
@@ -131,7 +131,7 @@ def test_an_imported_session_is_replayed_with_its_later_turns(
     for _ in range(2):  # the agent replays only what it replayed first
         again = loaded_anew(proxied, session).updates
         assert list_said(again[: len(TOLD)]) == TOLD
-        assert list_items(again)[len(TOLD) :] == [ShownItem("user", "go on"), *kept(live)]
+        assert list_items(again)[len(TOLD) :] == [ShownItem("user", "go on"), *list_replayed(live)]
 
 
 def test_an_imported_session_is_replayed_if_the_agent_can_now_only_resume(proxied: Proxied) -> None:
@@ -142,7 +142,7 @@ def test_an_imported_session_is_replayed_if_the_agent_can_now_only_resume(proxie
         assert editor.end() == 0
     told = loaded_anew(proxied, session, script=None, agent=())
     assert list_said(told.updates[: len(TOLD)]) == TOLD
-    assert list_items(told.updates)[len(TOLD) :] == [ShownItem("user", "go on"), *kept(live)]
+    assert list_items(told.updates)[len(TOLD) :] == [ShownItem("user", "go on"), *list_replayed(live)]
 
 
 # Forks.

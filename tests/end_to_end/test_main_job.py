@@ -8,7 +8,7 @@ import pytest
 
 from acp_proxy.tools.demo.display import ShownItem, list_items
 from tests.client import RequestFailed
-from tests.end_to_end.proxied import Editor, Proxied, Updates, conversation, entries, kept, kinds, texts
+from tests.end_to_end.proxied import Editor, Proxied, Updates, conversation, entries, kinds, list_replayed, texts
 
 FIRST, SECOND, THIRD = "Mend the failing test", "And the other one?", "What did I ask you first?"
 STATE_AFTER_LOAD = ["available_commands_update", "usage_update", "session_info_update"]
@@ -94,7 +94,7 @@ def test_a_loaded_session_continues_in_the_agent_and_in_the_transcript(proxied: 
     with proxied.editor("conversation") as editor:
         editor.initialize()
         told = list_items(editor.load(session).updates)
-    assert told == [ShownItem("user", FIRST), *kept(turns[0]), ShownItem("user", THIRD), *kept(live)]
+    assert told == [ShownItem("user", FIRST), *list_replayed(turns[0]), ShownItem("user", THIRD), *list_replayed(live)]
 
 
 def test_a_delete_removes_the_file_and_the_list_entry(proxied: Proxied) -> None:
@@ -140,7 +140,7 @@ def test_a_complete_agent_passes_unchanged(proxied: Proxied) -> None:
     live = editor.prompt(session, FIRST)
     assert editor.request("session/list", {})["sessions"][0]["title"] == FIRST
     # The agent's replay is shorter, so ours is shown, unless an option prevents it.
-    assert list_items(editor.load(session).updates) == [ShownItem("user", FIRST), *kept(live)]
+    assert list_items(editor.load(session).updates) == [ShownItem("user", FIRST), *list_replayed(live)]
     editor = proxied.started("conversation", agent=everything, options=["--load", "agent"])
     assert kinds(editor.load(session).updates) == ["user_message_chunk", "agent_message_chunk"]
 

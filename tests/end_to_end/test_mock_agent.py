@@ -15,7 +15,7 @@ from tests.client import NO_ANSWER, TIMEOUT, RequestFailed
 from tests.end_to_end.proxied import INVALID_REQUEST, NOT_FOUND, PROXY, Editor, Proxied, prompt, texts
 from tests.store import transcript_lines
 from tests.tools.mock_agent import recording
-from tests.tools.mock_agent.recording import MODES, REFUSED, SELECTED, asked, call, decided
+from tests.tools.mock_agent.recording import MODES, REFUSED, SELECTED, call, permission_answer, permission_request
 
 NIGHT = 10 * 3600  # seconds
 METHOD_NOT_FOUND, PARSE_ERROR, INVALID_PARAMS, INTERNAL_ERROR = -32601, -32700, -32602, -32603
@@ -28,8 +28,8 @@ TURN = [
     transcript_lines.said("Look"),
     transcript_lines.said("ing."),
     call("pending"),
-    asked(),
-    decided(),
+    permission_request(),
+    permission_answer(),
 ]
 TURN += [call("completed"), transcript_lines.said("Done."), transcript_lines.answer()]
 
@@ -228,8 +228,8 @@ def test_a_permission_after_the_end_of_the_input_counts_as_cancelled(start: Star
     lines = [
         transcript_lines.prompt("go"),
         transcript_lines.said("Look"),
-        asked(at=NIGHT),
-        decided(at=NIGHT),
+        permission_request(at=NIGHT),
+        permission_answer(at=NIGHT),
         transcript_lines.answer(at=NIGHT),
     ]
     editor = start(*lines, options=())

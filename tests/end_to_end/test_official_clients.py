@@ -12,8 +12,8 @@ import anyio.to_thread
 import pytest
 
 from acp_proxy.tools.demo.display import ShownItem, list_items
-from tests.end_to_end.proxied import PROXY, Proxied, conversation, kept, texts
-from tests.end_to_end.typescript import ROOT, node, typescript
+from tests.end_to_end.proxied import PROXY, Proxied, conversation, list_replayed, texts
+from tests.end_to_end.typescript import ROOT, find_node, run_typescript
 
 PROMPTS = ("Mend the failing test", "And the other one?", "And the third?")
 LAST_PROMPT = "What did I ask you first?"
@@ -36,7 +36,7 @@ def assert_main_job_was_done(report: dict[str, Any], proxied: Proxied) -> None:
     assert listed["title"] == PROMPTS[0]
     assert listed["_meta"]["messageCount"] == 2 * len(PROMPTS)
     turns = zip(PROMPTS, report["live"], strict=True)
-    live = [told for text, turn in turns for told in [ShownItem("user", text), *kept(turn)]]
+    live = [told for text, turn in turns for told in [ShownItem("user", text), *list_replayed(turn)]]
     assert list_items(report["loaded"]) == live
     assert {told.kind for told in live} == {"user", "thought", "plan", "agent", "tool call", "image", "resource_link"}
     assert f"I remember 3 earlier prompts; the first was: {PROMPTS[0]}" in texts(report["further"])
@@ -58,7 +58,7 @@ def assert_recorded_session_was_played(report: dict[str, Any], recorded: str) ->
     told = list_items(report["loaded"])
     assert [one.text for one in told if one.kind == "user"] == list(PROMPTS)
     second = [one.text for one in told].index(PROMPTS[1])
-    assert [ShownItem("user", PROMPTS[0]), *kept(report["live"])] == told[:second]
+    assert [ShownItem("user", PROMPTS[0]), *list_replayed(report["live"])] == told[:second]
     continued, live = (conversation(report[which]) for which in ("continued", "live"))
     assert continued == live  # state updates follow the answer to a load, and may arrive with the next prompt
     assert report["session"] != recorded
@@ -67,18 +67,18 @@ def assert_recorded_session_was_played(report: dict[str, Any], recorded: str) ->
 
 @pytest.mark.anyio
 async def test_the_python_client_does_the_main_job(proxied: Proxied, caplog: pytest.LogCaptureFixture) -> None:
-    from tests.end_to_end.python_sdk import connected
+    from tests.end_to_end.python_sdk import connect
 
     caplog.set_level(logging.WARNING)  # the SDK only logs what it cannot read
     report: dict[str, Any] = {"malformed": []}
     place = proxied.command("conversation"), proxied.project, report["malformed"]
-    async with connected(*place) as editor:
+    async with connect(*place) as editor:
         await editor.initialize()
         report["session"] = session = await editor.new()
         report["live"] = [await editor.prompt(session, text) for text in PROMPTS]
         editor.process.kill()
         await editor.process.wait()
-    async with connected(*place) as editor:
+    async with connect(*place) as editor:
         report["initialized"] = await editor.initialize()
         report["listed"] = await editor.list()
         report["loaded"] = await editor.load(session)
@@ -92,12 +92,12 @@ async def test_the_python_client_does_the_main_job(proxied: Proxied, caplog: pyt
 
 @pytest.mark.anyio
 async def test_the_python_client_plays_a_recorded_session(proxied: Proxied, caplog: pytest.LogCaptureFixture) -> None:
-    from tests.end_to_end.python_sdk import connected
+    from tests.end_to_end.python_sdk import connect
 
     caplog.set_level(logging.WARNING)
     recorded, command = await anyio.to_thread.run_sync(mock_agent, proxied)
     report: dict[str, Any] = {"malformed": []}
-    async with connected(command, proxied.project, report["malformed"]) as editor:
+    async with connect(command, proxied.project, report["malformed"]) as editor:
         await editor.initialize()
         report["listed"] = await editor.list()
         report["loaded"] = await editor.load(recorded)
@@ -124,12 +124,12 @@ def test_the_example_in_the_documentation_passes(monkeypatch: pytest.MonkeyPatch
 
 def test_the_typescript_client_does_the_main_job(proxied: Proxied) -> None:
     words = [str(proxied.project), *PROMPTS, LAST_PROMPT]
-    report = typescript("main_job.mjs", *words, "--", *proxied.command("conversation"))
+    report = run_typescript("main_job.mjs", *words, "--", *proxied.command("conversation"))
     assert_main_job_was_done(report, proxied)
 
 
 def test_the_typescript_client_plays_a_recorded_session(proxied: Proxied) -> None:
-    node()
+    find_node()
     recorded, command = mock_agent(proxied)
-    report = typescript("mock_agent.mjs", str(proxied.project), recorded, PROMPTS[0], "--", *command)
+    report = run_typescript("mock_agent.mjs", str(proxied.project), recorded, PROMPTS[0], "--", *command)
     assert_recorded_session_was_played(report, recorded)

@@ -13,13 +13,13 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.client import TIMEOUT, RequestFailed
+from tests.client import RequestFailed
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, kinds, texts
-from tests.pipes import held_by
+from tests.pipes import count_held_bytes
 from tests.posix import pty
+from tests.waiting import SECONDS
 from torture.processes import are_gone, is_gone
 
-SECONDS = TIMEOUT
 SHORT_GRACE = ("--grace", "0.2")
 FAIR_GRACE = ("--grace", "2")
 """Enough for an agent that ends with its input, even on a busy machine; others use up all of it."""
@@ -274,7 +274,7 @@ def fill(editor: Editor) -> int:
     """Write to the proxy until nothing more is taken. The number of bytes taken."""
     assert editor.process.stdin is not None
     descriptor, written = editor.process.stdin.fileno(), 0
-    both = 2 * held_by(descriptor)  # once both have started, the pipes to the proxy and to the agent hold this
+    both = 2 * count_held_bytes(descriptor)  # once both have started, the pipes to the proxy and to the agent hold this
     while select.select([], [descriptor], [], SECONDS if written <= both else 0.5)[1]:
         assert written < 10_000_000, "nobody stops reading"
         written += os.write(descriptor, b"x" * (select.PIPE_BUF - 1) + b"\n")

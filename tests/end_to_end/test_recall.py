@@ -13,11 +13,11 @@ from tests import agents
 from tests.client import Client
 from tests.end_to_end.proxied import PROXY, Proxied
 from tests.stored import WholeStore, chunk, store_session
-from tests.tools.recall.asking import asked, texts
+from tests.tools.recall.asking import ask_server, texts
 
 ABLE: dict[str, Any] = {"loadSession": True, "sessionCapabilities": {"resume": {}, "fork": {}}}
 OPENED = {"result": {"sessionId": "s"}}
-ANSWERS = {"initialize": agents.offering(**ABLE)} | {
+ANSWERS = {"initialize": agents.offer_capabilities(**ABLE)} | {
     f"session/{name}": OPENED for name in ("new", "load", "resume", "fork")
 }
 USERS = {"name": "mine", "command": "/mine", "args": [], "env": []}
@@ -38,7 +38,7 @@ def opened(proxied: Proxied, *options: str, env: dict[str, str] | None = None) -
         editor.close_stdin()
         editor.wait()
     said = b"".join(editor._stderr)
-    return [one["params"]["mcpServers"] for one in agents.asked(notes) if one["method"] != "initialize"], said
+    return [one["params"]["mcpServers"] for one in agents.read_requests(notes) if one["method"] != "initialize"], said
 
 
 def without_mcp(folder: Path) -> dict[str, str]:
@@ -57,7 +57,7 @@ def test_the_agent_gets_a_server_that_finds_what_was_said_to_another_agent(proxi
     assert (server["name"], server["env"]) == ("acp-proxy", [])
     for module in ("acp_proxy", "mcp"):  # the agent may start the server in a repository with such files
         (proxied.project / f"{module}.py").write_text("raise SystemExit(1)\n")
-    _, results = asked(
+    _, results = ask_server(
         ("search_history", {"query": "heron"}), command=[server["command"], *server["args"]], cwd=proxied.project
     )
     [found] = texts(results)

@@ -18,7 +18,7 @@ from tests.end_to_end.proxied import (
     say,
     texts,
 )
-from tests.stored import contents
+from tests.stored import read_files
 
 
 def loaded_anew(proxied: Proxied, session: str) -> Loaded:
@@ -257,4 +257,4 @@ def test_no_file_of_the_store_has_a_secret(proxied: Proxied) -> None:
 
 def files(store: Path) -> dict[Path, bytes]:
     """The bytes of every file of the store."""
-    return dict(contents(store))
+    return dict(read_files(store))

@@ -11,12 +11,12 @@ import pytest
 from acp_proxy.tools.demo.display import list_items
 from tests import forked
 from tests.end_to_end.proxied import PROXY, Proxied, entries, list_said, say
-from tests.redaction.made_up_secrets import planted
-from tests.stored import contents
+from tests.redaction.made_up_secrets import plant
+from tests.stored import read_files
 
-TOKEN = planted("GitHub token", random.Random(0)).secret
+TOKEN = plant("GitHub token", random.Random(0)).secret
 MASK = "[redacted]" + "*" * (len(TOKEN) - 10)
-KEY = planted("private key (PEM, OpenSSH, PGP)", random.Random(0)).secret
+KEY = plant("private key (PEM, OpenSSH, PGP)", random.Random(0)).secret
 REDACTED = ("--redact", "keys")
 
 
@@ -41,7 +41,7 @@ SPLIT = {
 def holders(store: Path, text: str) -> list[str]:
     """The files of the store that contain this text in any JSON spelling."""
     spellings = {text.encode(), json.dumps(text)[1:-1].encode()}
-    return [str(path.relative_to(store)) for path, data in contents(store) if any(one in data for one in spellings)]
+    return [str(path.relative_to(store)) for path, data in read_files(store) if any(one in data for one in spellings)]
 
 
 def wire(proxied: Proxied, *options: str) -> list[Any]:

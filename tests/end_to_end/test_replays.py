@@ -10,7 +10,7 @@ import pytest
 from acp_proxy.tools.demo.display import ShownItem, list_items
 from tests import forked
 from tests.client import NO_ANSWER, TIMEOUT, RequestFailed
-from tests.end_to_end.proxied import ASK, PROXY, Loaded, Proxied, Updates, conversation, kept, say, texts
+from tests.end_to_end.proxied import ASK, PROXY, Loaded, Proxied, Updates, conversation, list_replayed, say, texts
 
 MANY = 5_000
 LONG: dict[str, Any] = {
@@ -213,6 +213,6 @@ def test_a_compact_replay_equals_the_live_turns(proxied: Proxied) -> None:
     live = [
         told
         for text, turn in zip(("one", "two", "three"), turns, strict=True)
-        for told in [ShownItem("user", text), *kept(turn)]
+        for told in [ShownItem("user", text), *list_replayed(turn)]
     ]
     assert list_items(load_anew(proxied, session).updates) == live

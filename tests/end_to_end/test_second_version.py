@@ -14,7 +14,7 @@ from tests import forked
 from tests.client import NO_ANSWER, Client
 from tests.end_to_end.proxied import NOT_FOUND, PROXY, Proxied, entries
 from tests.end_to_end.test_handover import recorded
-from tests.end_to_end.typescript import ROOT, TYPESCRIPT, TYPESCRIPT_TIMEOUT, node, typescript
+from tests.end_to_end.typescript import ROOT, TYPESCRIPT, TYPESCRIPT_TIMEOUT, find_node, run_typescript
 
 PROMPTS = ("Mend the failing test", "And the other one?")
 LAST_PROMPT = "What did I ask you first?"
@@ -30,14 +30,14 @@ def memory(tmp_path: Path) -> Path:
 
 def agent(proxied: Proxied, memory: Path, *what: str, options: tuple[str, ...] = ()) -> list[str]:
     """The command of acp-proxy in front of the SDK's agent. ``what``: see agent_v2.mjs."""
-    script = [node(), str(TYPESCRIPT / "agent_v2.mjs"), str(memory), *what]
+    script = [find_node(), str(TYPESCRIPT / "agent_v2.mjs"), str(memory), *what]
     return [*PROXY, "run", *options, "--store", str(proxied.store), "--", *script]
 
 
 def main_job(proxied: Proxied, command: list[str], *also: str, deletes: bool = True) -> Any:
     """The report of the SDK's client. ``also``: see client_v2.mjs."""
     words = [str(proxied.project), *PROMPTS, LAST_PROMPT, *also, *(() if deletes else ("--keep",))]
-    return typescript("client_v2.mjs", *words, "--", *command)
+    return run_typescript("client_v2.mjs", *words, "--", *command)
 
 
 @dataclass(frozen=True)

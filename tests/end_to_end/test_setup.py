@@ -17,8 +17,7 @@ from acp_proxy.tools.demo.walkthrough import walk
 from acp_proxy.tools.editors import jsonc
 from acp_proxy.tools.editors.config_dirs import Machine
 from acp_proxy.tools.editors.known_editors import EDITORS, Name, SettingsFiles
-
-SECONDS = 120.0
+from tests.waiting import SECONDS
 
 ZED = """\
 // Zed settings

@@ -215,16 +215,16 @@ def test_every_file_of_a_store_is_private_under_an_open_umask(proxied: Proxied) 
 
     with under_an_open_umask(proxied.command("echo")) as editor:
         editor.project = proxied.project
-        kept = editor.open()
-        editor.prompt(kept, "one")
+        remaining = editor.open()
+        editor.prompt(remaining, "one")
         gone = editor.new_session()
         editor.prompt(gone, "two")
-        assert editor.list_ids() == [gone, kept]
+        assert editor.list_ids() == [gone, remaining]
         check()
         editor.request("session/delete", {"sessionId": gone})
         (proxied.store / "index.sqlite3").unlink()
-        assert editor.list_ids() == [kept]
-        editor.load(kept)
+        assert editor.list_ids() == [remaining]
+        editor.load(remaining)
         check()
         assert editor.end() == 0
     check()
@@ -235,7 +235,7 @@ def test_every_file_of_a_store_is_private_under_an_open_umask(proxied: Proxied) 
         path.unlink()
     command("sessions", "show", "last")
     command("search", "one")
-    with proxied.transcript(kept).open("ab") as file:
+    with proxied.transcript(remaining).open("ab") as file:
         file.write(b"damage\n")
     command("repair")
     command("compress", "--older-than", "0s", "--min-size", "0B")
@@ -355,23 +355,23 @@ def test_a_lost_index_is_rebuilt_by_a_running_proxy_and_deleted_sessions_stay_de
     proxied: Proxied, damage: Callable[[Path], None]
 ) -> None:
     with proxied.editor("echo") as editor:
-        kept = editor.open()
+        remaining = editor.open()
         gone = editor.new_session()
-        for session in (kept, gone):
+        for session in (remaining, gone):
             editor.prompt(session, "one")
         editor.request("session/delete", {"sessionId": gone})
-        assert editor.list_ids() == [kept]
+        assert editor.list_ids() == [remaining]
         damage(proxied.store / "index.sqlite3")
-        assert editor.list_ids() == [kept]
-        assert texts(editor.prompt(kept, "two")) == ["I heard: two"]
+        assert editor.list_ids() == [remaining]
+        assert texts(editor.prompt(remaining, "two")) == ["I heard: two"]
         new = editor.new_session()
         editor.prompt(new, "three")
-        assert editor.list_ids() == [new, kept]
+        assert editor.list_ids() == [new, remaining]
         assert editor.end() == 0
     assert warnings(editor) == []
     # A connection with everything in memory and in the log may continue with a broken file; the next one repairs it.
     with initialized(proxied) as later:
-        assert later.list_ids() == [new, kept]
+        assert later.list_ids() == [new, remaining]
         assert later.end() == 0
     database = sqlite3.connect(proxied.store / "index.sqlite3")
     assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -429,14 +429,14 @@ def without_the_last_answer(data: bytes) -> bytes:
 
 
 def test_an_empty_transcript_hides_no_other_session_and_is_begun_again(proxied: Proxied) -> None:
-    kept, emptied = recorded_session(proxied, "kept"), recorded_session(proxied, "emptied")
+    remaining, emptied = recorded_session(proxied, "kept"), recorded_session(proxied, "emptied")
     proxied.transcript(emptied).write_bytes(b"")
     (proxied.store / "index.sqlite3").unlink()
     with initialized(proxied) as editor:
-        assert editor.list_ids() == [kept]
+        assert editor.list_ids() == [remaining]
         assert editor.load(emptied).answer["result"] == {}
         editor.prompt(emptied, "more")
-        assert editor.list_ids() == [emptied, kept]
+        assert editor.list_ids() == [emptied, remaining]
         assert texts(editor.load(emptied).updates) == ["I heard: more"]
 
 

@@ -12,13 +12,13 @@ import pytest
 
 from acp_proxy import __version__
 from acp_proxy.store.store import Store
-from tests.client import TIMEOUT, Client
+from tests.client import Client
 from tests.end_to_end.proxied import PROXY
 from tests.passage import is_for_the_client, lines
 from tests.posix import pty, tty
+from tests.waiting import SECONDS
 
 MESSAGES = Path(__file__).parents[2] / "fixtures" / "messages"
-SECONDS = TIMEOUT
 CLIENT_SAYS = MESSAGES / "talk.lines"
 AGENT_SAYS = MESSAGES / "stray.lines"
 

@@ -9,9 +9,10 @@ import pytest
 
 from acp_proxy.transcript.record_text import INTRODUCTION, LACKING
 from tests import forked
-from tests.client import TIMEOUT, until
+from tests.client import TIMEOUT
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, say, texts
 from tests.end_to_end.test_handover import remembered
+from tests.waiting import wait_until
 
 ANSWERS = {"turns": [[say("My answer.")]]}
 AGENTS = [("--capabilities", "none"), ("--capabilities", "load,list"), ("--capabilities", "resume")]
@@ -32,7 +33,7 @@ class Synchronized(Proxied):
 
     def wait_for_round(self, sent: int) -> None:
         """Wait until a round has begun since then, and this many records have been sent in all."""
-        until(lambda: self._lock.stat().st_mtime and json.loads(self.sync("status", "--json"))["sent"] == sent)
+        wait_until(lambda: self._lock.stat().st_mtime and json.loads(self.sync("status", "--json"))["sent"] == sent)
 
     @property
     def _lock(self) -> Path:
@@ -160,7 +161,7 @@ def test_a_turn_reaches_the_other_machine_by_itself_also_the_last_before_the_edi
     laptop.wait_for_round(3)
     (desktop.store / "sync" / "trouble").write_text("the shared place cannot be used")
     with desktop.started(ANSWERS, agent=agent, options=options) as editor:
-        until(lambda: "Continue here" in "".join(path.read_text() for path in desktop.transcripts()))
+        wait_until(lambda: "Continue here" in "".join(path.read_text() for path in desktop.transcripts()))
         assert users_words(editor, editor.sessions()[0]["sessionId"]) == ["Begin here", "Continue here"]
         editor.wait_for_stderr("sync failed: the shared place cannot be used")
         assert editor.end() == 0

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents import python
+from tests.agents import python_command
 from tests.client import Client
 from tests.end_to_end.proxied import PROXY, Proxied, entries, prompt
 
@@ -27,7 +27,7 @@ for line in sys.stdin:
 
 
 def in_front_of(proxied: Proxied, *results: dict[str, Any]) -> Client:
-    return Client([*PROXY, "run", "--store", str(proxied.store), "--", *python(AGENT, json.dumps(results))])
+    return Client([*PROXY, "run", "--store", str(proxied.store), "--", *python_command(AGENT, json.dumps(results))])
 
 
 def talked(proxied: Proxied, client: Client, version: object = 1) -> list[str]:

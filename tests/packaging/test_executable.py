@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import SECONDS
+
 START = (Path(__file__).parents[2] / "packaging" / "executable" / "start.py").read_text(encoding="utf-8")
 OURS = os.path.dirname(sys.executable)
-SECONDS = 60.0
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows starts no Python without its PATH")
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import SECONDS
+
 ROOT = Path(__file__).parents[2]
-SECONDS = 60.0
 TAG = sys.implementation.cache_tag
 OWN_COMMAND = (ROOT / "acp_proxy" / "own_command.py").read_bytes()
 MAIN = b"""

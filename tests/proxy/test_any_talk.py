@@ -26,9 +26,9 @@ from tests.conversation import (
     load,
     permission,
     prompt,
+    prompt_answer,
     request,
     result,
-    stopped,
 )
 from tests.strategies import chosen_messages, messages, one_line, spelled, values
 
@@ -166,8 +166,8 @@ class Pretender:
         if self.prompts:
             id = list(self.prompts)[which % len(self.prompts)]
             session = self.prompts.pop(id)
-            self.told[session].append(line(stopped(id)))
-            self.talk.agent.say(stopped(id))
+            self.told[session].append(line(prompt_answer(id)))
+            self.talk.agent.say(prompt_answer(id))
 
     def say(self, session: str) -> None:
         self.ids += 1
@@ -284,7 +284,7 @@ def test_updates_during_a_replay_follow_its_answer_in_order(
                 told = permission(number, session)
             case _:
                 talk.client.say(prompt(number, session))
-                told = stopped(number)
+                told = prompt_answer(number)
         said[session].append(line(told))
         assert talk.agent.say(told).to_client == (line(told) if session == "t" else b"")
     assert talk.end_replay(1).to_client == line(result(1, {})) + b"".join(said["s"])

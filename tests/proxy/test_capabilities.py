@@ -14,12 +14,12 @@ from tests.conversation import (
     RELEASE,
     RESUMES,
     CoreConversation,
-    initialized,
+    initialize_answer,
     line,
     raw,
     request,
+    respell,
     result,
-    spaced,
 )
 from tests.proxy.load.loading import DEEP
 from tests.strategies import spelled, texts, values
@@ -173,14 +173,14 @@ def test_the_offer_of_an_agent_with_every_capability_passes_byte_for_byte() -> N
 @pytest.mark.parametrize("how", [{"serves": False}, {"records": False}, {"records": False, "serves": False}])
 def test_nothing_is_added_while_serving_or_recording_is_off(how: dict[str, Any]) -> None:
     talk = CoreConversation(**how)
-    answer = spaced(initialized(0, RESUMES))
+    answer = respell(initialize_answer(0, RESUMES))
     talk.client.say(request(0, "initialize"))
     assert talk.agent.say(answer).to_client == answer
 
 
 @pytest.mark.parametrize("version", [2, 0, "1", None, True, [1], {}, 1.5])
 def test_nothing_is_added_for_another_protocol_version(version: object) -> None:
-    answer = spaced(result(0, {"protocolVersion": version, "agentCapabilities": RESUMES}))
+    answer = respell(result(0, {"protocolVersion": version, "agentCapabilities": RESUMES}))
     talk = CoreConversation()
     talk.client.say(request(0, "initialize"))
     assert talk.agent.say(answer).to_client == answer
@@ -205,10 +205,10 @@ def test_a_line_too_deep_to_amend_passes_and_nothing_is_served() -> None:
 def test_only_the_answer_to_initialize_is_amended() -> None:
     talk = CoreConversation()
     talk.client.say(request(0, "initialize"), request("0", "other/method"))
-    assert talk.agent.say(initialized("0", RESUMES)).to_client == line(initialized("0", RESUMES))
-    assert talk.agent.say(initialized(0.0, RESUMES)).to_client == line(initialized(0.0, RESUMES))
-    assert talk.agent.say(initialized(0, RESUMES)).to_client != line(initialized(0, RESUMES))
-    assert talk.agent.say(initialized(0, RESUMES)).to_client == line(initialized(0, RESUMES))
+    assert talk.agent.say(initialize_answer("0", RESUMES)).to_client == line(initialize_answer("0", RESUMES))
+    assert talk.agent.say(initialize_answer(0.0, RESUMES)).to_client == line(initialize_answer(0.0, RESUMES))
+    assert talk.agent.say(initialize_answer(0, RESUMES)).to_client != line(initialize_answer(0, RESUMES))
+    assert talk.agent.say(initialize_answer(0, RESUMES)).to_client == line(initialize_answer(0, RESUMES))
 
 
 # The bytes of the line.
@@ -298,7 +298,7 @@ def with_all(there: Any, more: Mapping[str, Any]) -> dict[str, Any]:
 
 @given(agent_capabilities)
 def test_additions_keep_every_original_byte(capabilities: Any) -> None:
-    before = raw(initialized(0, capabilities or {}))
+    before = raw(initialize_answer(0, capabilities or {}))
     offer = read_offer(json.loads(before)["result"])
     after = amend_offer(before, additions(offer, Modes()) or ("list",), offer.native, RELEASE)
     if b"null" not in before and b"false" not in before:

@@ -22,21 +22,21 @@ from tests.conversation import (
     commands,
     delete,
     error,
-    initialized,
+    initialize_answer,
     line,
     load,
+    make_request_id,
     new,
     notification,
     permission,
     prompt,
+    prompt_answer,
     raw,
     request,
-    requested,
+    respell,
     result,
     resume,
-    spaced,
-    stopped,
-    titled,
+    title_update,
     update,
 )
 
@@ -148,14 +148,14 @@ def test_updates_are_forwarded_before_they_are_recorded_and_other_lines_after() 
     talk.client.say(prompt(1, "s"))
     said: list[Said] = [
         chunk("s", "a"),
-        spaced(chunk("s", "b")),
+        respell(chunk("s", "b")),
         permission(0, "s"),
-        stopped(1),
+        prompt_answer(1),
         result(5),
         [result(6)],
     ]
     step = talk.agent.say(*said)
-    assert step.to_client == line(*said[:3], titled("s"), *said[3:])
+    assert step.to_client == line(*said[:3], title_update("s"), *said[3:])
     assert [effect.before_recording for effect in step.done if isinstance(effect, Forward)] == [True, True] + [
         False
     ] * 5
@@ -167,8 +167,8 @@ def test_both_sides_may_use_the_same_request_id() -> None:
     talk.client.say(prompt(0, "s"))
     talk.agent.say(permission(0, "s"))
     assert talk.client.say(result(0, {})).to_agent == line(result(0, {}))
-    assert talk.agent.say(stopped(0)).kept == [
-        RecordLine("s", Peer.AGENT, raw(stopped(0)), "session/prompt"),
+    assert talk.agent.say(prompt_answer(0)).kept == [
+        RecordLine("s", Peer.AGENT, raw(prompt_answer(0)), "session/prompt"),
         EndTurn("s"),
     ]
 
@@ -177,17 +177,17 @@ def test_both_sides_may_use_the_same_request_id() -> None:
 def test_an_answer_closes_only_the_request_with_exactly_its_id(other: object) -> None:
     talk = serving()
     talk.client.say(prompt(1, "s"))
-    step = talk.agent.say(stopped(other))
-    assert (step.kept, step.to_client) == ([], line(stopped(other)))
-    assert len(talk.agent.say(stopped(1)).kept) == 2
+    step = talk.agent.say(prompt_answer(other))
+    assert (step.kept, step.to_client) == ([], line(prompt_answer(other)))
+    assert len(talk.agent.say(prompt_answer(1)).kept) == 2
 
 
 def test_large_ids_are_compared_exactly() -> None:
     talk = serving()
     talk.client.say(prompt(2**70, "s"), prompt(2**70 + 1, "s"))
     talk.client.say(prompt(2**70 + 1, "s"))
-    assert talk.agent.say(stopped(2**70 + 2)).kept == []
-    assert talk.agent.say(stopped(2**70 + 1)).kept != []
+    assert talk.agent.say(prompt_answer(2**70 + 2)).kept == []
+    assert talk.agent.say(prompt_answer(2**70 + 1)).kept != []
 
 
 # initialize.
@@ -197,8 +197,8 @@ def test_two_initializes_answered_out_of_order_are_both_amended() -> None:
     talk = CoreConversation()
     asked = [request(0, "initialize"), request(1, "initialize"), new(2), new(3)]
     assert talk.client.say(*asked).to_agent == line(*asked)
-    answers = [result(3, {"sessionId": "b"}), initialized(1, RESUMES), result(2, {"sessionId": "a"})]
-    step = talk.agent.say(*answers, initialized(0, RESUMES))
+    answers = [result(3, {"sessionId": "b"}), initialize_answer(1, RESUMES), result(2, {"sessionId": "a"})]
+    step = talk.agent.say(*answers, initialize_answer(0, RESUMES))
     told = [json.loads(one) for one in step.to_client.splitlines()]
     assert [one["id"] for one in told] == [3, 1, 2, 0]
     assert told[1]["result"] == told[3]["result"]
@@ -222,7 +222,7 @@ def test_nothing_is_served_before_the_agent_has_answered_initialize() -> None:
 
 def test_the_clients_initialize_passes_unchanged() -> None:
     said = request(0, "initialize", {"protocolVersion": 1, "clientCapabilities": {"fs": {}}, "_meta": {"token": "x"}})
-    assert CoreConversation().client.say(spaced(said)).to_agent == spaced(said)
+    assert CoreConversation().client.say(respell(said)).to_agent == respell(said)
 
 
 @pytest.mark.parametrize("version", [3, 0, "1", "2", 2.0, None, "2026-01-01"])
@@ -231,7 +231,7 @@ def test_with_another_protocol_version_everything_passes_and_nothing_is_recorded
     talk.stored["s"] = SimulatedSession()
     talk.client.say(request(0, "initialize"), new(1))
     talk.agent.say(commands("s", "x"))
-    answer = spaced(initialized(0, RESUMES, protocolVersion=version))
+    answer = respell(initialize_answer(0, RESUMES, protocolVersion=version))
     assert talk.agent.say(answer).to_client == answer
     from_client: list[Said] = [
         request(2, "session/list"),
@@ -246,14 +246,14 @@ def test_with_another_protocol_version_everything_passes_and_nothing_is_recorded
     from_agent: list[Said] = [
         result(1, {"sessionId": "s"}),
         chunk("s", "a"),
-        spaced(chunk("s", "b")),
+        respell(chunk("s", "b")),
         update("s", "session_info_update", title="x"),
         permission(0, "s"),
         result(2, {"sessions": [{"sessionId": "s"}]}),
         result(3, {}),
         result(4, None),
         result(5, None),
-        stopped(6),
+        prompt_answer(6),
         [chunk("s", "c")],
     ]
     assert talk.agent.say(*from_agent).to_client == line(*from_agent)
@@ -292,26 +292,26 @@ def test_only_requests_advertised_in_initialize_are_answered_here(
 @pytest.mark.parametrize("params", [None, {}, {"cwd": None, "cursor": None}, {"unknown": 1, "_meta": {}}])
 def test_a_list_needs_no_parameters(params: object) -> None:
     step = serving().client.say(request(1, "session/list", params))
-    assert step.asked == [ListSessions(requested(1), None, None, False)]
+    assert step.asked == [ListSessions(make_request_id(1), None, None, False)]
     assert (step.to_agent, step.kept) == (b"", [])
     assert json.loads(step.to_client) == {"jsonrpc": "2.0", "id": 1, "result": {"sessions": []}}
 
 
 def test_a_list_without_a_params_key_is_answered() -> None:
     assert serving().client.say(b'{"id":"x","method":"session/list"}\n').asked == [
-        ListSessions(requested("x"), None, None, False)
+        ListSessions(make_request_id("x"), None, None, False)
     ]
 
 
 @pytest.mark.parametrize("cwd", ["/w", "/", "C:\\w", "c:/w", "\\\\server\\share", "/w/../x/"])
 def test_the_filter_and_the_cursor_of_a_list_reach_the_store(cwd: str) -> None:
     step = serving().client.say(request(1, "session/list", {"cwd": cwd, "cursor": "c"}))
-    assert step.asked == [ListSessions(requested(1), cwd, "c", False)]
+    assert step.asked == [ListSessions(make_request_id(1), cwd, "c", False)]
 
 
 def test_a_list_includes_additional_directories_if_the_agent_supports_them() -> None:
     talk = serving({"sessionCapabilities": {"additionalDirectories": {}}})
-    assert talk.client.say(request(1, "session/list")).asked == [ListSessions(requested(1), None, None, True)]
+    assert talk.client.say(request(1, "session/list")).asked == [ListSessions(make_request_id(1), None, None, True)]
 
 
 @pytest.mark.parametrize(
@@ -414,7 +414,7 @@ def test_the_agents_list_passes_while_serving_or_recording_is_off(how: dict[str,
 
 def test_a_served_delete_goes_only_to_the_store() -> None:
     step = serving().client.say(delete("d", "s"))
-    assert step.asked == [DeleteSession("s", requested("d"))]
+    assert step.asked == [DeleteSession("s", make_request_id("d"))]
     assert step.to_agent == b""
     assert json.loads(step.to_client) == {"jsonrpc": "2.0", "id": "d", "result": {}}
 
@@ -422,7 +422,7 @@ def test_a_served_delete_goes_only_to_the_store() -> None:
 def test_unknown_and_repeated_ids_are_deleted_alike() -> None:
     talk = serving()
     for number, session in enumerate(["unknown", "s", "s", "", "../../etc/passwd"]):
-        assert talk.client.say(delete(number, session)).asked == [DeleteSession(session, requested(number))]
+        assert talk.client.say(delete(number, session)).asked == [DeleteSession(session, make_request_id(number))]
 
 
 @pytest.mark.parametrize("how", [{}, {"serves": False}])
@@ -455,7 +455,7 @@ def test_a_deleted_session_can_be_loaded_again_after_a_new_prompt() -> None:
     talk.client.say(delete(1, "s"))
     assert talk.client.say(load(2, "s")).refusals == [(2, -32002)]
     talk.client.say(prompt(3, "s"))
-    talk.agent.say(stopped(3))
+    talk.agent.say(prompt_answer(3))
     assert talk.client.say(load(4, "s")).to_agent == line(resume(4, "s"))
 
 
@@ -488,7 +488,7 @@ def test_every_open_client_request_is_answered_once_when_the_agent_ends() -> Non
 def test_nothing_is_sent_when_the_agent_ends_without_open_requests() -> None:
     talk = serving()
     talk.client.say(prompt(1, "s"), notification("session/cancel", {"sessionId": "s"}))
-    talk.agent.say(stopped(1))
+    talk.agent.say(prompt_answer(1))
     step = talk.end_agent()
     assert (step.done, step.kept) == ([], [])
 
@@ -509,7 +509,7 @@ def test_a_cancel_passes_to_the_agent_which_answers_the_request(params: object) 
     said = notification("$/cancel_request", params)
     step = talk.client.say(said)
     assert (step.to_agent, step.to_client, step.kept) == (line(said), b"", [])
-    assert talk.agent.say(error(1, -32800)).to_client == line(titled("s"), error(1, -32800))
+    assert talk.agent.say(error(1, -32800)).to_client == line(title_update("s"), error(1, -32800))
 
 
 def test_a_cancel_passes_to_the_client() -> None:
@@ -543,7 +543,7 @@ def test_in_a_chain_the_answer_to_initialize_always_says_who_records_and_where(s
 def test_outside_a_chain_it_says_so_only_if_it_serves_something() -> None:
     everything = {"loadSession": True, "sessionCapabilities": {"list": {}, "delete": {}}}
     passed = in_chain(is_chained=False).initialize(everything)
-    assert passed.all.to_client == line(initialized("initialize", everything))
+    assert passed.all.to_client == line(initialize_answer("initialize", everything))
     told = json.loads(in_chain(is_chained=False).initialize({}).all.to_client)["result"]["agentCapabilities"]
     assert told["_meta"]["acp-proxy"]["store"] == "ours"
 
@@ -552,12 +552,14 @@ def test_outside_a_chain_it_says_so_only_if_it_serves_something() -> None:
 def test_of_two_with_one_store_the_one_farther_from_the_agent_passes_everything(is_chained: bool) -> None:
     meta = {"_meta": {"acp-proxy": {"version": RELEASE, "serves": ["list", "delete"], "store": "ours"}}}
     talk = in_chain(is_chained=is_chained).initialize(meta)
-    assert talk.all.to_client == line(initialized("initialize", meta))
+    assert talk.all.to_client == line(initialize_answer("initialize", meta))
     assert len(talk.all.warnings) == 1
     talk.open("s")
     for asked in (prompt(1, "s"), load(2, "s"), delete(3, "s"), request(4, "session/list")):
         assert talk.client.say(asked).to_agent == line(asked)
-    assert talk.agent.say(chunk("s", "hello"), stopped(1)).to_client == line(chunk("s", "hello")) + line(stopped(1))
+    assert talk.agent.say(chunk("s", "hello"), prompt_answer(1)).to_client == line(chunk("s", "hello")) + line(
+        prompt_answer(1)
+    )
     assert (talk.all.kept, talk.all.asked) == ([], [])
 
 

@@ -30,22 +30,22 @@ from tests.conversation import (
     error,
     line,
     load,
+    make_request_id,
     new,
     notification,
     opened_note,
     permission,
     prompt,
+    prompt_answer,
     raw,
     request,
-    requested,
+    respell,
     result,
     resume,
-    spaced,
-    stopped,
     update,
 )
 
-ONE = requested(1)
+ONE = make_request_id(1)
 OURS = "acp-proxy/1"
 BRIEF = "# what was said\nüber “all” of it"
 
@@ -180,23 +180,23 @@ def test_a_session_without_a_word_continues_in_a_new_one_without_a_notice_or_a_r
     assert answer["id"] == 1
     step = talk.client.say(prompt(2, "s"))
     assert step.to_agent == line(prompt(2, "n"))
-    assert RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"}) in talk.agent.say(stopped(2)).kept
+    assert RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"}) in talk.agent.say(prompt_answer(2)).kept
 
 
 def test_a_prompt_before_the_record_is_made_does_not_complete_the_handover() -> None:
     talk = replaying()
     note = RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
     talk.client.say(prompt(2, "s"))
-    assert note not in talk.agent.say(stopped(2)).kept
+    assert note not in talk.agent.say(prompt_answer(2)).kept
     talk.end_replay(1, brief=BRIEF)
     assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == briefed(3, "n")
-    assert note in talk.agent.say(stopped(3)).kept
+    assert note in talk.agent.say(prompt_answer(3)).kept
 
 
 # Before the new session is known.
 
 
-@pytest.mark.parametrize("spelling", [line, spaced])
+@pytest.mark.parametrize("spelling", [line, respell])
 def test_updates_before_the_answer_follow_it_under_the_clients_id(spelling: Any) -> None:
     talk = opening()
     assert talk.agent.say(spelling(commands("n", "x")), chunk("other", "a")).to_client == b""
@@ -209,7 +209,7 @@ def test_updates_before_the_answer_follow_it_under_the_clients_id(spelling: Any)
 def test_updates_of_open_sessions_pass_meanwhile() -> None:
     talk = about_to_load().open("t")
     talk.client.say(load(1, "s"))
-    for spelling in (line, spaced):
+    for spelling in (line, respell):
         assert talk.agent.say(spelling(chunk("t", "a"))).to_client == spelling(chunk("t", "a"))
 
 
@@ -252,7 +252,7 @@ def test_ids_are_rewritten_both_ways() -> None:
     assert talk.client.say(*said).to_agent == line(*said).replace(b'"sessionId":"s"', b'"sessionId":"n"')
     told: list[Said] = [
         chunk("n", "a"),
-        spaced(chunk("n", "b")),
+        respell(chunk("n", "b")),
         permission(0, "n"),
         request(5, "fs/read_text_file", {"sessionId": "n", "path": "/w/n"}),
         result(7, {}),
@@ -283,7 +283,7 @@ def test_the_record_precedes_the_users_blocks_in_the_first_prompt_only() -> None
     step = talk.client.say(prompt(2, "s"))
     assert json.loads(step.to_agent) == briefed(2, "n")
     assert step.kept == [BeginTurn("s"), RecordLine("s", Peer.CLIENT, raw(prompt(2, "s")))]
-    assert talk.agent.say(stopped(2)).to_client == line(stopped(2))
+    assert talk.agent.say(prompt_answer(2)).to_client == line(prompt_answer(2))
     assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
     assert BRIEF.encode() not in talk.all.to_client
 
@@ -293,9 +293,9 @@ def test_the_handover_is_noted_once_a_prompt_with_the_record_has_a_result(reason
     talk = handed_over()
     note = RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
     assert note not in talk.client.say(prompt(2, "s")).kept
-    assert talk.agent.say(stopped(2, reason)).kept[0] == note
+    assert talk.agent.say(prompt_answer(2, reason)).kept[0] == note
     talk.client.say(prompt(3, "s"))
-    assert note not in talk.agent.say(stopped(3)).kept
+    assert note not in talk.agent.say(prompt_answer(3)).kept
 
 
 def test_the_record_is_sent_again_until_a_prompt_with_it_has_a_result() -> None:
@@ -314,7 +314,7 @@ def test_the_prompt_after_a_cancelled_one_carries_the_record_again_unless_that_w
     for answers in (False, True):
         talk = handed_over()
         talk.client.say(prompt(2, "s"), notification("session/cancel", {"sessionId": "s"}))
-        talk.agent.say(*([stopped(2, "cancelled")] if answers else []))
+        talk.agent.say(*([prompt_answer(2, "cancelled")] if answers else []))
         sent = json.loads(talk.client.say(prompt(3, "s")).to_agent)
         assert sent == (prompt(3, "n") if answers else briefed(3, "n"))
         assert json.loads(talk.client.say(prompt(4, "s")).to_agent) == prompt(4, "n")
@@ -328,8 +328,8 @@ def test_after_another_handover_before_the_record_was_answered_the_next_prompt_c
     talk.end_replay(3, brief=BRIEF)
     assert json.loads(talk.client.say(prompt(4, "s")).to_agent) == briefed(4, "m")
     note = RecordNote("s", {"type": NoteType.HANDOVER, "to": "m"})
-    assert note not in talk.agent.say(stopped(2)).kept
-    assert talk.agent.say(stopped(4)).kept[0] == note
+    assert note not in talk.agent.say(prompt_answer(2)).kept
+    assert talk.agent.say(prompt_answer(4)).kept[0] == note
 
 
 def test_the_first_of_two_queued_prompts_carries_the_record() -> None:
@@ -341,7 +341,7 @@ def test_the_first_of_two_queued_prompts_carries_the_record() -> None:
 def test_a_slash_command_goes_out_unchanged_and_the_record_waits_for_the_next_prompt() -> None:
     talk = handed_over()
     assert talk.client.say(prompt(2, "s", " /model fast")).to_agent == line(prompt(2, "n", " /model fast"))
-    talk.agent.say(stopped(2))
+    talk.agent.say(prompt_answer(2))
     assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == briefed(3, "n")
 
 
@@ -488,14 +488,18 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     assert json.loads(step.to_agent) == new(OURS)
     assert step.to_client == b""
     wanted = StartReplay(
-        requested(2), fixed_rule=Rule.HANDED_OVER, shows_replay=False, makes_record=True, before=requested(2)
+        make_request_id(2),
+        fixed_rule=Rule.HANDED_OVER,
+        shows_replay=False,
+        makes_record=True,
+        before=make_request_id(2),
     )
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [wanted]
     step = talk.end_replay(2, brief=BRIEF)
     assert json.loads(step.to_agent) == briefed(2, "n")
     assert [each.get("id") for each in heard(step)] == [None]
-    step = talk.agent.say(chunk("n", "a"), stopped(2))
-    assert step.to_client == line(chunk("s", "a"), stopped(2))
+    step = talk.agent.say(chunk("n", "a"), prompt_answer(2))
+    assert step.to_client == line(chunk("s", "a"), prompt_answer(2))
     assert RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"}) in step.kept
     asked = [each for each in talk.all.kept if isinstance(each, RecordLine) and each.peer is Peer.CLIENT]
     assert asked == [RecordLine("s", Peer.CLIENT, raw(prompt(2, "s")))]
@@ -524,8 +528,8 @@ def test_a_load_in_a_turn_after_a_handover_shows_the_transcript_and_leaves_the_a
     assert talk.agent.say(chunk("n", "live")).to_client == b""
     talk.send_replay(3, chunk("s", "before"))
     assert talk.end_replay(3).to_client == line(result(3, {"models": ["m"]}), chunk("s", "live"))
-    later = talk.agent.say(chunk("n", "later"), stopped(2))
-    assert later.to_client == line(chunk("s", "later"), stopped(2))
+    later = talk.agent.say(chunk("n", "later"), prompt_answer(2))
+    assert later.to_client == line(chunk("s", "later"), prompt_answer(2))
     recorded = [each for each in talk.all.kept if isinstance(each, RecordLine) and b"later" in each.raw]
     assert len(recorded) == 1
 
@@ -579,7 +583,7 @@ def test_the_session_that_the_agent_had_before_another_windows_handover_gets_a_r
     assert step.asked == [StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True)]
     assert heard(talk.end_replay(1, brief=BRIEF)) == [result(1, {})]
     assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == briefed(2, "s")
-    assert talk.agent.say(stopped(2)).kept[0] == RecordNote("s", {"type": NoteType.HANDOVER, "to": "s"})
+    assert talk.agent.say(prompt_answer(2)).kept[0] == RecordNote("s", {"type": NoteType.HANDOVER, "to": "s"})
 
 
 def test_a_session_is_handed_over_again_if_the_agent_knows_neither_of_its_ids() -> None:
@@ -589,7 +593,7 @@ def test_a_session_is_handed_over_again_if_the_agent_knows_neither_of_its_ids() 
     talk.agent.say(result(OURS, {"sessionId": "n"}))
     talk.end_replay(1, brief=BRIEF)
     talk.client.say(prompt(2, "s"))
-    assert talk.agent.say(stopped(2)).kept[0] == RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
+    assert talk.agent.say(prompt_answer(2)).kept[0] == RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
 
 
 def test_the_load_behind_a_cancelled_one_is_asked_for_by_the_earlier_id_too() -> None:
@@ -661,7 +665,7 @@ def test_an_echo_of_the_record_is_neither_shown_nor_recorded(echo: list[str]) ->
         commands("n", "help"),
         permission(7, "n"),
         notification("_agent/noted", {"sessionId": "n"}),
-        stopped(5),
+        prompt_answer(5),
         error(5, -32603),
     ],
 )
@@ -681,7 +685,7 @@ def test_user_messages_that_only_begin_like_the_record_are_shown_and_recorded_be
 
 def test_the_agents_words_in_other_sessions_do_not_end_an_echo_of_the_record() -> None:
     talk = prompted().open("t")
-    other = [chunk("t", "Hello."), stopped(6)]
+    other = [chunk("t", "Hello."), prompt_answer(6)]
     talk.client.say(prompt(6, "t"))
     assert talk.agent.say(user_chunk("n", BRIEF[:7])).to_client == b""
     assert b"what" not in talk.agent.say(*other).to_client
@@ -775,7 +779,8 @@ def test_too_much_that_is_attached_is_dropped_with_the_oldest_record_first() -> 
     for session in ("a", "b", "c"):
         waiting.keep_record(session, "record", (half,))
     sent = {
-        each: waiting.add_record(line(prompt(1, each)), Request(b"", requested(each), "", {}), each) for each in "abc"
+        each: waiting.add_record(line(prompt(1, each)), Request(b"", make_request_id(each), "", {}), each)
+        for each in "abc"
     }
     assert [half in sent[each] for each in "abc"] == [False, True, True]
 
@@ -788,7 +793,7 @@ OLD_RECORD = f"{INTRODUCTION}\n\nUser:\n> mend it\n\n{{attached}}{END}\n"
 def reopened(capabilities: Any = LOADS) -> CoreConversation:
     """A handed-over session, which is loaded or resumed in a later process."""
     talk = CoreConversation().initialize(capabilities)
-    talk.stored["s"] = SimulatedSession(says=(prompt(1, "s", "mend it"), stopped(1)), alias="new", moved=True)
+    talk.stored["s"] = SimulatedSession(says=(prompt(1, "s", "mend it"), prompt_answer(1)), alias="new", moved=True)
     talk.client.say(load(2, "s") if capabilities is LOADS else resume(2, "s"))
     return talk
 
@@ -856,5 +861,5 @@ def test_after_the_first_turn_updates_pass_unparsed_again() -> None:
     talk.end_replay(2)
     talk.client.say(prompt(3, "s"))
     assert talk.core.pass_through.handle_updates(line(chunk("s", "a"))) is None
-    talk.agent.say(stopped(3))
+    talk.agent.say(prompt_answer(3))
     assert talk.core.pass_through.handle_updates(line(chunk("s", "a"))) == "s"

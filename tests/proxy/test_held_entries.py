@@ -21,7 +21,7 @@ from tests.conversation import (
     chunk,
     commands,
     error,
-    initialized,
+    initialize_answer,
     new,
     opened_note,
     prompt,
@@ -42,7 +42,7 @@ def test_entries_wait_for_the_agents_name() -> None:
     talk = CoreConversation()
     talk.client.say(request(0, "initialize"), new(1))
     assert talk.agent.say(commands("s", "x"), result(1, {"sessionId": "s"}), chunk("s", "a")).kept == []
-    assert talk.agent.say(initialized(0, agentInfo={"name": "agent", "version": "2"})).kept == [
+    assert talk.agent.say(initialize_answer(0, agentInfo={"name": "agent", "version": "2"})).kept == [
         IdentifyAgent("agent", "2"),
         begun("s"),
         RecordNote("s", opened_note("session/new")),
@@ -55,7 +55,10 @@ def test_the_agents_name_comes_first_within_one_read_too() -> None:
     talk = CoreConversation()
     talk.client.say(request(0, "initialize"), new(1))
     step = talk.agent.say(
-        result(1, {"sessionId": "s"}), chunk("s", "a"), initialized(0, agentInfo={"name": "agent"}), chunk("s", "b")
+        result(1, {"sessionId": "s"}),
+        chunk("s", "a"),
+        initialize_answer(0, agentInfo={"name": "agent"}),
+        chunk("s", "b"),
     )
     assert step.kept == [
         IdentifyAgent("agent", None),
@@ -77,7 +80,7 @@ def test_a_prompt_does_not_wait_for_the_agents_name() -> None:
         BeginTurn("s"),
         client_kept("s", prompt(2, "s")),
     ]
-    assert talk.agent.say(initialized(0, agentInfo={"name": "agent"})).kept == []
+    assert talk.agent.say(initialize_answer(0, agentInfo={"name": "agent"})).kept == []
 
 
 def test_entries_beyond_the_limit_do_not_wait_for_the_agents_name() -> None:
@@ -96,15 +99,15 @@ def test_a_refused_initialize_names_no_agent() -> None:
     talk.client.say(request(0, "initialize"))
     assert talk.agent.say(error(0, -32603)).kept == []
     talk.client.say(request(1, "initialize"))
-    assert talk.agent.say(initialized(1, agentInfo={"name": "agent"})).kept == [IdentifyAgent("agent", None)]
+    assert talk.agent.say(initialize_answer(1, agentInfo={"name": "agent"})).kept == [IdentifyAgent("agent", None)]
     assert talk.client.say(prompt(2, "s")).kept[1:] == [BeginTurn("s"), client_kept("s", prompt(2, "s"))]
 
 
 def test_the_first_answer_of_two_initializes_names_the_agent() -> None:
     talk = CoreConversation()
     talk.client.say(request(0, "initialize"), request(1, "initialize"))
-    assert talk.agent.say(initialized(1, agentInfo={"name": "one"})).kept == [IdentifyAgent("one", None)]
-    assert talk.agent.say(initialized(0, agentInfo={"name": "two"})).kept == []
+    assert talk.agent.say(initialize_answer(1, agentInfo={"name": "one"})).kept == [IdentifyAgent("one", None)]
+    assert talk.agent.say(initialize_answer(0, agentInfo={"name": "two"})).kept == []
 
 
 # The copy of another agent's session.

@@ -15,7 +15,7 @@ from tests.conversation import (
     Said,
     SimulatedSession,
     error,
-    initialized,
+    initialize_answer,
     line,
     notification,
     request,
@@ -37,7 +37,7 @@ def indexing(
     """A client and an agent that have agreed on a session index."""
     talk = CoreConversation(modes=modes, **more)
     talk.client.say(request("i", "initialize", {"protocolVersion": 1, "clientCapabilities": air(*declares)}))
-    talk.agent.say(initialized("i", LISTS, **air(*offers)))
+    talk.agent.say(initialize_answer("i", LISTS, **air(*offers)))
     return talk.open("s")
 
 
@@ -214,7 +214,7 @@ def test_what_the_agent_says_of_such_a_session_has_the_id_that_the_client_used()
     talk.client.say(request(1, "_session/rename", {"sessionId": "n", "title": "Mine"}))
     assert FollowAgent("old", "Mine") in talk.agent.say(result(1, {})).done
     talk.titles["old"] = "By our command"
-    talk.by_agent = frozenset()
+    talk.changed_by_agent = frozenset()
     told = talk.agent.say(update("n", "session_info_update", title="The agent's")).to_client
     assert told == line(update("n", "session_info_update", title="By our command"))
 

@@ -27,9 +27,9 @@ from tests.conversation import (
     notification,
     permission,
     prompt,
+    prompt_answer,
     request,
     result,
-    stopped,
     update,
 )
 
@@ -154,7 +154,7 @@ def test_in_one_read_each_session_gets_its_updates_around_what_must_be_parsed() 
 def test_in_the_turn_after_a_load_updates_pass_once_the_echo_of_the_prompt_is_complete() -> None:
     past = [chunk("s", "hello", "user_message_chunk"), chunk("s", "Hi there.")]
     talk = CoreConversation().initialize(LOADS)
-    talk.stored["s"] = SimulatedSession(says=(prompt(1, "s"), past[1], stopped(1)))
+    talk.stored["s"] = SimulatedSession(says=(prompt(1, "s"), past[1], prompt_answer(1)))
     talk.client.say(load(7, "s"))
     talk.agent.say(*past, result(7, {}))
     talk.end_replay(7)

@@ -14,14 +14,14 @@ from tests.conversation import (
     RESUMES,
     CoreConversation,
     error,
-    initialized,
+    initialize_answer,
     line,
     load,
     raw,
     request,
+    respell,
     result,
     resume,
-    spaced,
 )
 from tests.conversation import SimulatedSession as RecordedSession
 from tests.strategies import values
@@ -58,8 +58,8 @@ def test_a_request_that_opens_a_session_gets_the_server_after_the_users(method: 
 
 
 def test_a_request_with_another_spelling_keeps_every_other_byte() -> None:
-    said = spaced(opens(mcpServers=[USERS], _meta={"price": "2"})).replace(b'"2"', b"2.50")
-    own = spaced(USERS).strip()
+    said = respell(opens(mcpServers=[USERS], _meta={"price": "2"})).replace(b'"2"', b"2.50")
+    own = respell(USERS).strip()
     assert given(said) == said.replace(own, own + b"," + raw(SERVER))
 
 
@@ -120,7 +120,7 @@ def test_nothing_is_added_before_the_agent_has_answered_or_without_the_option_or
         CoreConversation(recall=COMMAND),
     )
     unknown.client.say(request("initialize", "initialize", {"protocolVersion": 9}))
-    unknown.agent.say(initialized("initialize", protocolVersion=9))
+    unknown.agent.say(initialize_answer("initialize", protocolVersion=9))
     for talked in (early, off, unknown):
         assert talked.client.say(opens()).to_agent == line(opens())
 

@@ -38,13 +38,13 @@ from tests.conversation import (
     opened_note,
     permission,
     prompt,
+    prompt_answer,
     raw,
     request,
+    respell,
     result,
     resume,
-    spaced,
-    stopped,
-    titled,
+    title_update,
     update,
 )
 from tests.strategies import texts, values
@@ -63,7 +63,7 @@ KINDS = [
     "notice",
     "a_kind_nobody_knows",
 ]
-SPELLINGS = [pytest.param(line, id="as SDKs write"), pytest.param(spaced, id="spaced")]
+SPELLINGS = [pytest.param(line, id="as SDKs write"), pytest.param(respell, id="spaced")]
 
 
 def client_kept(session: str, said: Said, of: str | None = None) -> RecordLine:
@@ -89,7 +89,7 @@ def test_a_turn_is_kept_from_the_prompt_to_its_answer() -> None:
     talk = in_a_session()
     assert talk.client.say(prompt(1, "s")).kept == [BeginTurn("s"), client_kept("s", prompt(1, "s"))]
     assert talk.agent.say(chunk("s", "a")).kept == [agent_kept("s", chunk("s", "a"))]
-    assert talk.agent.say(stopped(1)).kept == [agent_kept("s", stopped(1), "session/prompt"), EndTurn("s")]
+    assert talk.agent.say(prompt_answer(1)).kept == [agent_kept("s", prompt_answer(1), "session/prompt"), EndTurn("s")]
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
@@ -125,20 +125,22 @@ def test_a_title_updates_the_index(spelling: Any) -> None:
 def test_updates_after_the_prompts_answer_are_kept() -> None:
     talk = in_a_session()
     talk.client.say(prompt(1, "s"))
-    assert talk.agent.say(stopped(1), update("s", "usage_update", used=1)).kept == [
-        agent_kept("s", stopped(1), "session/prompt"),
+    assert talk.agent.say(prompt_answer(1), update("s", "usage_update", used=1)).kept == [
+        agent_kept("s", prompt_answer(1), "session/prompt"),
         EndTurn("s"),
         agent_kept("s", update("s", "usage_update", used=1)),
     ]
 
 
-@pytest.mark.parametrize("answer", [error(1, -32000, "Authentication required"), stopped(1, "refusal"), result(1)])
+@pytest.mark.parametrize(
+    "answer", [error(1, -32000, "Authentication required"), prompt_answer(1, "refusal"), result(1)]
+)
 def test_a_prompt_that_fails_is_kept_with_its_answer(answer: dict[str, Any]) -> None:
     talk = in_a_session()
     talk.client.say(prompt(1, "s"))
     step = talk.agent.say(answer)
     assert step.kept == [agent_kept("s", answer, "session/prompt"), EndTurn("s")]
-    assert step.to_client == line(titled("s"), answer)
+    assert step.to_client == line(title_update("s"), answer)
 
 
 def test_an_unanswered_prompt_is_kept_with_the_agents_end() -> None:
@@ -166,12 +168,12 @@ def test_a_prompt_in_an_unopened_session_begins_a_partial_transcript() -> None:
 def test_two_sessions_with_turns_at_once_are_kept_apart() -> None:
     talk = CoreConversation().initialize().open("s", "t")
     talk.client.say(prompt(1, "s"), prompt(2, "t"))
-    assert talk.agent.say(chunk("t", "t"), chunk("s", "s"), stopped(2), stopped(1)).kept == [
+    assert talk.agent.say(chunk("t", "t"), chunk("s", "s"), prompt_answer(2), prompt_answer(1)).kept == [
         agent_kept("t", chunk("t", "t")),
         agent_kept("s", chunk("s", "s")),
-        agent_kept("t", stopped(2), "session/prompt"),
+        agent_kept("t", prompt_answer(2), "session/prompt"),
         EndTurn("t"),
-        agent_kept("s", stopped(1), "session/prompt"),
+        agent_kept("s", prompt_answer(1), "session/prompt"),
         EndTurn("s"),
     ]
 
@@ -191,7 +193,7 @@ def test_a_permission_and_a_prompt_with_one_id_are_answered_separately() -> None
     talk.client.say(prompt(0, "s"))
     talk.agent.say(permission(0, "s"))
     assert talk.client.say(result(0)).kept == [client_kept("s", result(0), "session/request_permission")]
-    assert talk.agent.say(stopped(0)).kept == [agent_kept("s", stopped(0), "session/prompt"), EndTurn("s")]
+    assert talk.agent.say(prompt_answer(0)).kept == [agent_kept("s", prompt_answer(0), "session/prompt"), EndTurn("s")]
 
 
 @pytest.mark.parametrize("method", ["session/set_mode", "session/set_config_option"])
@@ -286,7 +288,7 @@ def test_messages_in_a_batch_are_kept() -> None:
     step = talk.client.say(batch)
     assert step.kept == [BeginTurn("s"), client_kept("s", batch[0]), client_kept("s", batch[2])]
     assert step.to_agent == line(batch)
-    told: list[Any] = [chunk("s", "a"), 5, stopped(1), commands("s", "x")]
+    told: list[Any] = [chunk("s", "a"), 5, prompt_answer(1), commands("s", "x")]
     step = talk.agent.say(told)
     assert step.kept == [
         agent_kept("s", told[0]),
@@ -300,9 +302,9 @@ def test_messages_in_a_batch_are_kept() -> None:
 def test_nothing_is_kept_while_recording_is_off() -> None:
     talk = in_a_session(records=False)
     talk.client.say(prompt(1, "s"))
-    talk.agent.say(chunk("s", "a"), spaced(chunk("s", "b")), update("s", "session_info_update"), permission(1, "s"))
+    talk.agent.say(chunk("s", "a"), respell(chunk("s", "b")), update("s", "session_info_update"), permission(1, "s"))
     talk.client.say(result(1))
-    talk.agent.say(stopped(1))
+    talk.agent.say(prompt_answer(1))
     talk.client.say(prompt(2, "s"))
     talk.end_agent()
     assert [each for each in talk.all.kept if not isinstance(each, IdentifyAgent)] == []
@@ -533,7 +535,7 @@ def test_updates_of_an_unopened_session_begin_a_partial_transcript() -> None:
         agent_kept("colleague", chunk("colleague", "a")),
         agent_kept("colleague", chunk("colleague", "b")),
     ]
-    again = spaced(chunk("colleague", "c"))
+    again = respell(chunk("colleague", "c"))
     assert talk.agent.say(again).kept == [agent_kept("colleague", again)]
 
 
@@ -579,7 +581,7 @@ def test_a_running_turn_is_recorded_during_the_agents_replay() -> None:
 def test_a_replay_after_a_turn_is_not_recorded() -> None:
     talk = CoreConversation().initialize({"loadSession": True}).open("s")
     talk.client.say(prompt(1, "s"))
-    talk.agent.say(stopped(1))
+    talk.agent.say(prompt_answer(1))
     talk.client.say(load(2, "s"))
     assert talk.agent.say(chunk("s", "told again")).kept == []
 
@@ -612,10 +614,10 @@ class TerminalConversation(CoreConversation):
         assert self.agent.say(said).kept == [agent_kept("s", said)]
 
     def ends_turn(self) -> list[TranscriptEffect]:
-        return self.agent.say(stopped("turn")).kept
+        return self.agent.say(prompt_answer("turn")).kept
 
 
-TURN_ENDS = [agent_kept("s", stopped("turn"), "session/prompt"), EndTurn("s")]
+TURN_ENDS = [agent_kept("s", prompt_answer("turn"), "session/prompt"), EndTurn("s")]
 
 
 def terminal_note(output: str | None, status: object, *, truncated: bool = False, final: bool = True) -> RecordNote:
@@ -742,14 +744,14 @@ def test_a_deleted_session_is_not_kept_until_it_is_prompted_again() -> None:
     talk.client.say(delete(2, "s"))
     unheard: list[Said] = [
         chunk("s", "a"),
-        spaced(chunk("s", "b")),
+        respell(chunk("s", "b")),
         permission(0, "s"),
         update("s", "session_info_update"),
     ]
     step = talk.agent.say(*unheard)
     assert (step.kept, step.to_client) == ([], line(*unheard))
     assert talk.client.say(result(0), notification("session/cancel", {"sessionId": "s"})).kept == []
-    assert talk.agent.say(stopped(1)).kept == []
+    assert talk.agent.say(prompt_answer(1)).kept == []
     assert talk.client.say(prompt(3, "s")).kept == [BeginTurn("s"), client_kept("s", prompt(3, "s"))]
     assert talk.agent.say(chunk("s", "c")).kept == [agent_kept("s", chunk("s", "c"))]
 

@@ -17,12 +17,12 @@ from tests.conversation import (
     load,
     new,
     prompt,
+    prompt_answer,
     request,
+    respell,
     result,
     resume,
-    spaced,
-    stopped,
-    titled,
+    title_update,
     update,
 )
 
@@ -31,14 +31,14 @@ def test_a_title_is_announced_once_before_the_first_answer_and_not_recorded() ->
     talk = CoreConversation().initialize().open("s")
     talk.client.say(prompt(1, "s", "/go\nmend it"))
     talk.agent.say(chunk("s", "a"))
-    step = talk.agent.say(stopped(1))
-    assert step.to_client == line(titled("s", "/go"), stopped(1))
+    step = talk.agent.say(prompt_answer(1))
+    assert step.to_client == line(title_update("s", "/go"), prompt_answer(1))
     assert not any(isinstance(each, RecordLine) and b"session_info_update" in each.raw for each in step.kept)
     talk.client.say(prompt(2, "s", "and that"))
-    assert talk.agent.say(stopped(2)).to_client == line(stopped(2))
+    assert talk.agent.say(prompt_answer(2)).to_client == line(prompt_answer(2))
 
 
-@pytest.mark.parametrize("spelling", [line, spaced])
+@pytest.mark.parametrize("spelling", [line, respell])
 @pytest.mark.parametrize("when", ["before the answer to new", "before the prompt", "in the turn"])
 def test_the_agents_title_is_not_overridden(when: str, spelling: Any) -> None:
     own = spelling(update("s", "session_info_update", title="Its own"))
@@ -56,7 +56,7 @@ def test_the_agents_title_is_not_overridden(when: str, spelling: Any) -> None:
             talk.agent.say(own)
         if said is not None:
             talk.agent.say(said)
-    assert talk.agent.say(stopped(1)).to_client == line(stopped(1))
+    assert talk.agent.say(prompt_answer(1)).to_client == line(prompt_answer(1))
 
 
 def test_a_title_made_from_the_record_of_an_earlier_process_is_neither_shown_nor_recorded() -> None:
@@ -68,7 +68,7 @@ def test_a_title_made_from_the_record_of_an_earlier_process_is_neither_shown_nor
     assert not any(b"session_info_update" in getattr(each, "raw", getattr(each, "data", b"")) for each in step.kept)
     step = talk.agent.say(update("s", "session_info_update", title=of_record, updatedAt="2026-01-01T00:00:00Z"))
     assert step.to_client == line(update("s", "session_info_update", updatedAt="2026-01-01T00:00:00Z"))
-    assert talk.agent.say(stopped(1)).to_client == line(titled("s", "hello"), stopped(1))
+    assert talk.agent.say(prompt_answer(1)).to_client == line(title_update("s", "hello"), prompt_answer(1))
 
 
 def test_words_from_a_record_pass_where_they_are_no_title() -> None:
@@ -82,7 +82,7 @@ def test_an_update_without_a_title_does_not_suppress_ours() -> None:
     talk = CoreConversation().initialize().open("s")
     talk.client.say(prompt(1, "s"))
     talk.agent.say(update("s", "session_info_update", title=None), update("s", "session_info_update", updatedAt="x"))
-    assert talk.agent.say(stopped(1)).to_client == line(titled("s"), stopped(1))
+    assert talk.agent.say(prompt_answer(1)).to_client == line(title_update("s"), prompt_answer(1))
 
 
 @pytest.mark.parametrize(
@@ -97,19 +97,19 @@ def test_an_update_without_a_title_does_not_suppress_ours() -> None:
 def test_no_title_is_announced_unless_the_list_is_served(talk: Any) -> None:
     begun = talk().open("s")
     begun.client.say(prompt(1, "s"))
-    assert begun.agent.say(stopped(1)).to_client == line(stopped(1))
+    assert begun.agent.say(prompt_answer(1)).to_client == line(prompt_answer(1))
 
 
 def test_a_native_list_served_on_request_has_our_titles() -> None:
     talk = CoreConversation(modes=Modes(list=STORE)).initialize({"sessionCapabilities": {"list": {}}}).open("s")
     talk.client.say(prompt(1, "s"))
-    assert talk.agent.say(stopped(1)).to_client == line(titled("s"), stopped(1))
+    assert talk.agent.say(prompt_answer(1)).to_client == line(title_update("s"), prompt_answer(1))
 
 
 def test_an_unopened_session_or_an_empty_prompt_gets_no_title() -> None:
     talk = CoreConversation().initialize().open("t")
     talk.client.say(prompt(1, "s"), request(2, "session/prompt", {"sessionId": "t", "prompt": []}))
-    assert talk.agent.say(stopped(1), stopped(2)).to_client == line(stopped(1), stopped(2))
+    assert talk.agent.say(prompt_answer(1), prompt_answer(2)).to_client == line(prompt_answer(1), prompt_answer(2))
 
 
 @pytest.mark.parametrize("reopened", [load, resume])
@@ -118,4 +118,4 @@ def test_a_session_that_was_not_new_gets_no_title(reopened: Any) -> None:
     talk.client.say(reopened(1, "s"))
     talk.agent.say(result(1, {}))
     talk.client.say(prompt(2, "s"))
-    assert talk.agent.say(stopped(2)).to_client == line(stopped(2))
+    assert talk.agent.say(prompt_answer(2)).to_client == line(prompt_answer(2))

@@ -18,15 +18,15 @@ from tests.conversation import (
     Step,
     chunk,
     error,
-    initialized,
+    initialize_answer,
     line,
+    make_request_id,
     notification,
     prompt,
+    prompt_answer,
     request,
-    requested,
     result,
-    stopped,
-    titled,
+    title_update,
     update,
 )
 from tests.proxy.test_session_list import Row
@@ -124,8 +124,8 @@ def test_without_the_option_a_list_and_its_answer_stay_as_they_are() -> None:
 def test_the_stored_title_is_returned_and_an_update_follows() -> None:
     editor = talk().open("s")
     step = editor.client.say(set_title(1, "s", "  My \x1b[31mtitle\n"))
-    assert step.asked == [SetTitle(requested(1), "s", True, "My title")]
-    assert step.to_client == line(result(1, {"title": "My title"}), titled("s", "My title"))
+    assert step.asked == [SetTitle(make_request_id(1), "s", True, "My title")]
+    assert step.to_client == line(result(1, {"title": "My title"}), title_update("s", "My title"))
     assert step.to_agent == b""
 
 
@@ -160,13 +160,13 @@ def test_the_users_title_wins_over_later_titles() -> None:
     editor = talk().open("s", "other")
     editor.client.say(set_title(1, "s", "Mine"))
     info = update("s", "session_info_update", title="theirs", updatedAt="2026-11-20T09:15:02Z")
-    step = editor.agent.say(info, titled("other", "theirs"), update("s", "session_info_update", updatedAt=None))
+    step = editor.agent.say(info, title_update("other", "theirs"), update("s", "session_info_update", updatedAt=None))
     assert step.to_client == line(info).replace(b"theirs", b"Mine") + line(
-        titled("other", "theirs"), update("s", "session_info_update", updatedAt=None)
+        title_update("other", "theirs"), update("s", "session_info_update", updatedAt=None)
     )
     assert line(info).strip() in [getattr(kept, "raw", None) for kept in step.kept], "the agent's words are recorded"
     editor.client.say(prompt(2, "s", "a prompt for a title"))
-    answered = editor.agent.say(stopped(2))
+    answered = editor.agent.say(prompt_answer(2))
     assert answered.to_client.count(b"a prompt for a title") == 0
 
 
@@ -231,9 +231,9 @@ def test_an_open_session_is_cancelled_and_closed_before_it_is_archived() -> None
     assert cancel == notification("session/cancel", {"sessionId": "s"})
     assert (close["method"], close["params"]) == ("session/close", {"sessionId": "s"})
     assert step.asked == []
-    assert editor.agent.say(stopped(1, "cancelled")).to_client.endswith(line(stopped(1, "cancelled")))
+    assert editor.agent.say(prompt_answer(1, "cancelled")).to_client.endswith(line(prompt_answer(1, "cancelled")))
     closed = editor.agent.say(result(close["id"], {}))
-    assert closed.asked == [SetArchived(requested(2), "s", True, True)]
+    assert closed.asked == [SetArchived(make_request_id(2), "s", True, True)]
     assert closed.to_client == line(result(2, {}))
     assert [note.note["type"] for note in closed.kept if hasattr(note, "note")] == ["closed"]
     assert told(editor.client.say(status(3, "s")))[0]["result"] == {"status": "saved"}
@@ -265,7 +265,7 @@ def test_a_session_that_is_not_open_is_neither_cancelled_nor_closed() -> None:
     editor = talk(LISTS)
     editor.stored["s"] = SimulatedSession()
     step = editor.client.say(archive(1, "s"))
-    assert (step.to_agent, step.asked[-1]) == (b"", SetArchived(requested(1), "s", False, True))
+    assert (step.to_agent, step.asked[-1]) == (b"", SetArchived(make_request_id(1), "s", False, True))
 
 
 # The agent's own list.
@@ -282,7 +282,7 @@ def test_a_session_that_the_agent_has_listed_exists() -> None:
     editor.client.say(request(2, "session/list"))
     editor.agent.say(page(2, "a"))
     assert "result" in told(editor.client.say(set_title(3, "a", "Mine")))[0]
-    assert editor.client.say(status(4, "a")).asked[-1] == AnswerStatus(requested(4), "a", True, False)
+    assert editor.client.say(status(4, "a")).asked[-1] == AnswerStatus(make_request_id(4), "a", True, False)
 
 
 def test_listed_ids_take_limited_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -366,6 +366,6 @@ def test_status_tells_open_and_saved_without_asking_the_agent() -> None:
 def test_an_agent_of_another_version_gets_every_request() -> None:
     editor = CoreConversation(modes=UNSTABLE)
     editor.client.say(request(0, "initialize", {"protocolVersion": 2}))
-    editor.agent.say(initialized(0, LOADS, protocolVersion=2))
+    editor.agent.say(initialize_answer(0, LOADS, protocolVersion=2))
     for asked in REQUESTS:
         assert editor.client.say(asked).to_agent == line(asked)

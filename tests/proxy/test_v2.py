@@ -26,7 +26,7 @@ from tests.conversation import (
     request,
     result,
     resume,
-    titled,
+    title_update,
     update,
 )
 
@@ -98,7 +98,7 @@ def test_a_turn_ends_when_the_agent_is_idle() -> None:
     assert second.core._log.sessions.is_in_turn("s")
     step = second.agent.say(told("Done."), state("idle", stopReason="end_turn"))
     assert step.kept[-2:] == [kept(state("idle", stopReason="end_turn")), EndTurn("s")]
-    assert step.to_client == line(told("Done."), titled("s"), state("idle", stopReason="end_turn"))
+    assert step.to_client == line(told("Done."), title_update("s"), state("idle", stopReason="end_turn"))
     assert not second.core._log.sessions.is_in_turn("s")
 
 
@@ -164,7 +164,7 @@ def test_a_title_is_announced_once_before_the_end_of_the_first_turn_and_not_reco
     second.client.say(prompt(1, "s", "mend it"))
     second.agent.say(ACCEPTED)
     step = second.agent.say(state("idle"))
-    assert step.to_client == line(titled("s", "mend it"), state("idle"))
+    assert step.to_client == line(title_update("s", "mend it"), state("idle"))
     assert step.kept == [kept(state("idle")), EndTurn("s")]
     second.client.say(prompt(2, "s", "and that"))
     assert second.agent.say(result(2, {}), state("idle")).to_client == line(result(2, {}), state("idle"))
@@ -174,7 +174,7 @@ def test_a_title_waits_for_the_prompt_of_the_turn_to_be_accepted() -> None:
     second = talk().open("s")
     second.client.say(prompt(1, "s"))
     assert second.agent.say(state("running"), state("idle")).to_client == line(state("running"), state("idle"))
-    assert second.agent.say(ACCEPTED).to_client == line(titled("s"), ACCEPTED)
+    assert second.agent.say(ACCEPTED).to_client == line(title_update("s"), ACCEPTED)
 
 
 @pytest.mark.parametrize("name", ["running", "idle"])
@@ -194,7 +194,7 @@ def test_the_agents_title_is_not_overridden() -> None:
 
 def test_a_listed_session_without_a_title_gets_one() -> None:
     second = talk()
-    second.made = {"s": "mend it", "t": "Not this"}
+    second.titles_from_prompts = {"s": "mend it", "t": "Not this"}
     second.client.say(request(3, "session/list", {}))
     row = {"sessionId": "s", "title": "mend it", "cwd": "/"}
     assert second.agent.say(NATIVE).to_client == line(result(3, {"sessions": [row, NATIVE["result"]["sessions"][1]]}))
@@ -241,8 +241,8 @@ def test_without_the_option_drafts_pass(method: str) -> None:
 def test_the_users_title_is_stored_and_stays() -> None:
     second = drafts()
     step = second.client.say(request(1, "session/set_title", {"sessionId": "s", "title": " Mine "}))
-    assert step.to_client == line(result(1, {"title": "Mine"}), titled("s", "Mine"))
-    assert second.agent.say(titled("s", "Its own")).to_client == line(titled("s", "Mine"))
+    assert step.to_client == line(result(1, {"title": "Mine"}), title_update("s", "Mine"))
+    assert second.agent.say(title_update("s", "Its own")).to_client == line(title_update("s", "Mine"))
 
 
 def test_archiving_a_session_cancels_and_closes_it_first() -> None:

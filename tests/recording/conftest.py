@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.store.store import Store
-from tests.recording.recorder_harness import SECONDS, RecorderHarness
+from tests.recording.recorder_harness import RecorderHarness
+from tests.waiting import SECONDS
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from acp_proxy.store.store import Store
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.reader import Reading
-from tests.recording.recorder_harness import SECONDS, RecorderHarness
+from tests.recording.recorder_harness import RecorderHarness
+from tests.waiting import SECONDS
 
 
 class HangingStore(Store):

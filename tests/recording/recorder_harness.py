@@ -16,7 +16,6 @@ from acp_proxy.recording.recorder import Recorder
 from acp_proxy.store.store import Store
 from tests.posix import resource
 
-SECONDS = 20.0
 NAME = "some-agent"
 MOST_OPEN_FILES = 64
 
@@ -74,26 +73,30 @@ class RecorderHarness:
 
 
 def update(text: str, session: str = "s") -> bytes:
+    """A chunk of the agent's message."""
     content = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
     return json.dumps({"method": "session/update", "params": {"sessionId": session, "update": content}}).encode()
 
 
 def said(text: str, session: str = "s") -> RecordLine:
+    """The effect that records a chunk."""
     return RecordLine(session, Peer.AGENT, update(text, session))
 
 
 def prompted(text: str, session: str = "s") -> tuple[BeginTurn, RecordLine]:
+    """The effects that begin a turn and record its prompt."""
     message = {"id": 1, "method": "session/prompt", "params": {"sessionId": session, "prompt": text}}
     return BeginTurn(session), RecordLine(session, Peer.CLIENT, json.dumps(message).encode())
 
 
 def text_of(value: Any) -> str:
+    """The text of a recorded message."""
     params = value["params"]
     return str(params["prompt"] if "prompt" in params else params["update"]["content"]["text"])
 
 
 @contextmanager
-def full_disk(after: int = 0) -> Iterator[None]:
+def fill_disk(after: int = 0) -> Iterator[None]:
     """No file of this process can grow beyond ``after`` bytes."""
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     compiles, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # half a .pyc file would be taken for a whole one
@@ -112,7 +115,7 @@ class Clock:
         self.seconds = 0.0
 
 
-def clock_at(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def set_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """A clock that the test sets: it decides when the store is tried again."""
     now = Clock()
     monkeypatch.setattr("time.monotonic", lambda: now.seconds)

@@ -12,9 +12,10 @@ from acp_proxy.recording import writer_jobs
 from acp_proxy.store import fork
 from acp_proxy.store.store import Store
 from acp_proxy.transcript import file_format
-from tests.recording.recorder_harness import NAME, SECONDS, RecorderHarness, clock_at, full_disk, prompted, said
+from tests.recording.recorder_harness import NAME, RecorderHarness, fill_disk, prompted, said, set_clock
 from tests.run.sides import RelayConversation, chunk, is_complete
 from tests.stored import WholeStore
+from tests.waiting import SECONDS
 
 
 @pytest.fixture
@@ -35,8 +36,8 @@ def test_a_fork_has_its_parents_past_before_its_own_entries(notes: RecorderHarne
 def test_a_fork_that_could_not_be_begun_later_gets_the_past_that_its_parent_had_then(
     notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = clock_at(monkeypatch)
-    with full_disk():
+    clock = set_clock(monkeypatch)
+    with fill_disk():
         notes.put(BeginTranscript("f", "/project", [], "partial", "s"))
     notes.put(*prompted("later"))
     clock.seconds = 2.0
@@ -51,7 +52,7 @@ def test_a_copy_that_fails_is_one_warning_and_a_gap_and_is_made_later(
     def fail(*_: Any) -> None:
         raise OSError(errno.EIO, "broken")
 
-    clock = clock_at(monkeypatch)
+    clock = set_clock(monkeypatch)
     with monkeypatch.context() as failing:
         failing.setattr(fork, "_write", fail)
         notes.put(BeginTranscript("f", "/project", [], "partial", "s"), said("lost", "f"))

@@ -14,10 +14,11 @@ from acp_proxy.recording import recorder, writer_jobs
 from acp_proxy.recording.recorder import WAITING_BYTES
 from acp_proxy.recording.writer_jobs import Progress, Stalled
 from acp_proxy.store.store import Reading, Store
-from tests.opened import open_below
+from tests.opened import list_open_below
 from tests.recording.hanging import HangingStore, come_back, hang
-from tests.recording.recorder_harness import SECONDS, RecorderHarness, prompted, said
+from tests.recording.recorder_harness import RecorderHarness, prompted, said
 from tests.run.sides import RelayConversation, chunk, is_complete
+from tests.waiting import SECONDS, wait_until
 
 
 @pytest.fixture
@@ -127,11 +128,8 @@ def test_a_slow_store_is_waited_for_while_it_moves(recording: RecorderHarness, h
     recording.recorder.add(said("1"))
     waiting = threading.Thread(target=recording.recorder.flush)
     waiting.start()
-    deadline = time.monotonic() + SECONDS
-    while moving.looks < 10:
-        assert waiting.is_alive()
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.01)
+    wait_until(lambda: moving.looks >= 10 or not waiting.is_alive())
+    assert waiting.is_alive()
     hanging.release()
     waiting.join(SECONDS)
     assert recording.said() == ["1"]
@@ -173,13 +171,13 @@ def test_what_is_refused_is_not_done_later(recording: RecorderHarness, hanging: 
 
 @pytest.mark.usefixtures("impatient")
 def test_what_comes_too_late_is_discarded(recording: RecorderHarness, hanging: HangingStore) -> None:
-    before = open_below(hanging.root)
+    before = list_open_below(hanging.root)
     hanging.hangs.set()
     with pytest.raises(Stalled):
         recording.recorder.run_on_writer(lambda: hanging.read(recording.recorder.agent, "s"), Reading.close)
     come_back(recording.recorder, hanging)
     assert recording.recorder.run_on_writer(lambda: None) is None
-    assert open_below(hanging.root) == before
+    assert list_open_below(hanging.root) == before
 
 
 @pytest.mark.usefixtures("impatient")

@@ -19,14 +19,14 @@ from acp_proxy.proxy.effects import (
 from acp_proxy.store.journal import DELETED, Journal
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.store import Store
-from tests.opened import open_below
+from tests.opened import list_open_below
 from tests.recording.recorder_harness import (
     NAME,
     RecorderHarness,
-    clock_at,
-    full_disk,
+    fill_disk,
     prompted,
     said,
+    set_clock,
     update,
 )
 
@@ -150,9 +150,9 @@ def test_without_a_mark_entries_are_kept_and_the_mark_is_made_later(notes: Recor
 def test_recording_that_resumes_within_a_turn_makes_a_mark(
     notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = clock_at(monkeypatch)
+    now = set_clock(monkeypatch)
     notes.begin()
-    with full_disk():
+    with fill_disk():
         notes.put(*prompted("lost"))
     shutil.rmtree(notes.store.root / "unindexed")
     now.seconds += 10
@@ -222,7 +222,7 @@ def test_a_prompt_after_an_interrupted_delete_brings_nothing_back(notes: Recorde
 def test_a_failed_delete_leaves_the_entries_and_a_gap(notes: RecorderHarness) -> None:
     notes.begin()
     notes.put(*prompted("first"), said("1"))
-    with full_disk(), pytest.raises(OSError):
+    with fill_disk(), pytest.raises(OSError):
         notes.delete("s")
     assert notes.said() == ["first", "1"]
     notes.put(*prompted("again"))
@@ -236,10 +236,10 @@ def test_a_failed_delete_leaves_the_entries_and_a_gap(notes: RecorderHarness) ->
 def test_a_full_disk_suspends_a_session_with_one_warning_and_free_space_ends_it_with_a_note(
     notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = clock_at(monkeypatch)
+    now = set_clock(monkeypatch)
     notes.begin()
     notes.put(said("1"))
-    with full_disk(after=notes.path().stat().st_size):
+    with fill_disk(after=notes.path().stat().st_size):
         for number in range(2, 6):
             notes.put(said(str(number)))
             now.seconds += 10
@@ -256,9 +256,9 @@ def test_a_full_disk_suspends_a_session_with_one_warning_and_free_space_ends_it_
 
 
 def test_a_failing_store_is_not_tried_for_every_entry(notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = clock_at(monkeypatch)
+    now = set_clock(monkeypatch)
     notes.begin()
-    with full_disk(after=notes.path().stat().st_size):
+    with fill_disk(after=notes.path().stat().st_size):
         notes.put(said("1"))
     notes.put(said("2"))
     assert notes.said() == []
@@ -271,14 +271,14 @@ def test_a_failing_store_is_not_tried_for_every_entry(notes: RecorderHarness, mo
 def test_a_transcript_that_could_not_be_begun_is_begun_when_there_is_space(
     notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
-    now = clock_at(monkeypatch)
+    now = set_clock(monkeypatch)
     notes.put(IdentifyAgent(NAME, "1.0"))
-    with full_disk(after=room):
+    with fill_disk(after=room):
         notes.put(BeginTranscript("s", "/project", [], "recorded"))
         for number in range(3):
             now.seconds += 10
             notes.put(said(str(number)))
-        assert open_below(notes.store.root) == []
+        assert list_open_below(notes.store.root) == []
     now.seconds += 10
     notes.put(*prompted("hello"), said("1"))
     assert notes.said() == ["gap", "hello", "1"]
@@ -293,7 +293,7 @@ def test_one_session_in_trouble_does_not_stop_the_others(notes: RecorderHarness)
     notes.begin("a")
     notes.put(BeginTranscript("b", "/project", [], "recorded"))
     notes.put(said("x" * 2000, "a"))
-    with full_disk(after=1500):
+    with fill_disk(after=1500):
         notes.put(said("1", "a"), said("2", "b"), said("3", "a"))
     assert notes.said("a") == ["x" * 2000]
     assert notes.said("b") == ["2"]
@@ -315,10 +315,10 @@ def test_a_removed_store_is_created_again_at_the_next_prompt(notes: RecorderHarn
 def test_a_gap_is_noted_with_the_next_entry_of_any_session(
     notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = clock_at(monkeypatch)
+    now = set_clock(monkeypatch)
     notes.begin("a")
     notes.put(BeginTranscript("b", "/project", [], "recorded"), said("x" * 2000, "a"))
-    with full_disk(after=1500):
+    with fill_disk(after=1500):
         notes.put(said("1", "a"))
         now.seconds += 10
         notes.put(said("2", "b"))
@@ -334,9 +334,9 @@ def test_a_gap_is_noted_with_the_next_entry_of_any_session(
 def test_a_gap_at_the_end_is_tried_once_more_however_recent_it_is(
     notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock_at(monkeypatch)
+    set_clock(monkeypatch)
     notes.begin()
-    with full_disk(after=notes.path().stat().st_size):
+    with fill_disk(after=notes.path().stat().st_size):
         notes.put(said("1"))
     notes.recorder.flush()
     assert notes.said() == []
@@ -345,10 +345,10 @@ def test_a_gap_at_the_end_is_tried_once_more_however_recent_it_is(
 
 
 def test_a_fork_of_a_session_with_a_gap_has_the_gap(notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock_at(monkeypatch)
+    set_clock(monkeypatch)
     notes.begin()
     notes.put(*prompted("hello"))
-    with full_disk(after=notes.path().stat().st_size):
+    with fill_disk(after=notes.path().stat().st_size):
         notes.put(said("lost"))
     notes.put(BeginTranscript("fork", "/project", [], "recorded", parent="s"), said("new", "fork"))
     assert notes.said("fork") == ["copied", "hello", "gap", "new"]
@@ -357,10 +357,10 @@ def test_a_fork_of_a_session_with_a_gap_has_the_gap(notes: RecorderHarness, monk
 def test_a_gap_ends_when_another_process_deletes_its_session(
     notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = clock_at(monkeypatch)
+    now = set_clock(monkeypatch)
     notes.begin("a")
     notes.put(BeginTranscript("b", "/project", [], "recorded"), *prompted("hello", "a"))
-    with full_disk(after=notes.path("a").stat().st_size):
+    with fill_disk(after=notes.path("a").stat().st_size):
         notes.put(said("1", "a"))
     Store(notes.store.root).delete(notes.recorder.agent, "a")
     now.seconds += 10
@@ -371,7 +371,7 @@ def test_a_gap_ends_when_another_process_deletes_its_session(
 
 
 def test_a_gap_outlives_the_forgetting_of_its_session(notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = clock_at(monkeypatch)
+    now = set_clock(monkeypatch)
     notes.begin()
     notes.put(said("one"))
     folder = notes.path().parent

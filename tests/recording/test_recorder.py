@@ -20,17 +20,17 @@ from acp_proxy.proxy.effects import (
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.store import Store
-from tests.opened import open_below
+from tests.opened import list_open_below
 from tests.recording.recorder_harness import (
     MOST_OPEN_FILES,
     NAME,
-    SECONDS,
     RecorderHarness,
     prompted,
     said,
     text_of,
     update,
 )
+from tests.waiting import SECONDS
 
 # Entries and their files.
 
@@ -134,7 +134,7 @@ def test_more_sessions_than_files_may_be_open_are_all_recorded(notes: RecorderHa
     for turn in ("1", "2"):
         for name in names:
             notes.put(*([BeginTranscript(name, "/project", [], "recorded")] if turn == "1" else []), said(turn, name))
-    assert len(open_below(notes.store.root)) <= MOST_OPEN_FILES
+    assert len(list_open_below(notes.store.root)) <= MOST_OPEN_FILES
     assert all(notes.said(name) == ["1", "2"] for name in names)
 
 

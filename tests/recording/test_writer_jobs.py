@@ -8,7 +8,8 @@ import threading
 import pytest
 
 from acp_proxy.recording.writer_jobs import Wakeup
-from tests.recording.recorder_harness import SECONDS, RecorderHarness
+from tests.recording.recorder_harness import RecorderHarness
+from tests.waiting import SECONDS
 
 
 def _find_no_pipe() -> tuple[int, int]:

@@ -23,12 +23,12 @@ class Planted:
         return self.before + self.secret + self.after
 
 
-def planted(rule: str, chance: random.Random) -> Planted:
+def plant(rule: str, chance: random.Random) -> Planted:
     """A secret that this rule finds."""
     return _SHAPES[rule](chance)
 
 
-def some(chance: random.Random, alphabet: str, count: int) -> str:
+def draw(chance: random.Random, alphabet: str, count: int) -> str:
     """Characters of a secret: letters at both ends, and a digit among them."""
     inside = "".join(chance.choices(alphabet, k=count - 3))
     letters = [one for one in alphabet if one.isalpha()]
@@ -36,16 +36,16 @@ def some(chance: random.Random, alphabet: str, count: int) -> str:
 
 
 def _token(prefix: str, alphabet: str, count: int, *, before: str = "", after: str = "") -> Callable[..., Planted]:
-    return lambda chance: Planted(prefix + some(chance, alphabet, count), before, after)
+    return lambda chance: Planted(prefix + draw(chance, alphabet, count), before, after)
 
 
 def _key_lines(chance: random.Random, count: int) -> str:
-    return "".join("\n" + some(chance, BASE64, 64) for _ in range(count))
+    return "".join("\n" + draw(chance, BASE64, 64) for _ in range(count))
 
 
 def _private_key(chance: random.Random) -> Planted:
     kind = chance.choice(("", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED "))
-    body = _key_lines(chance, chance.randint(3, 30)) + "\n" + some(chance, BASE64, 30)
+    body = _key_lines(chance, chance.randint(3, 30)) + "\n" + draw(chance, BASE64, 30)
     return Planted(f"-----BEGIN {kind}PRIVATE KEY-----{body}==\n-----END {kind}PRIVATE KEY-----")
 
 
@@ -54,12 +54,12 @@ def _cut_off(chance: random.Random) -> Planted:
 
 
 def _web_token(chance: random.Random) -> Planted:
-    return Planted(f"eyJ{some(chance, SAFE, 30)}.eyJ{some(chance, SAFE, 120)}.{some(chance, SAFE, 43)}")
+    return Planted(f"eyJ{draw(chance, SAFE, 30)}.eyJ{draw(chance, SAFE, 120)}.{draw(chance, SAFE, 43)}")
 
 
 _SHAPES: dict[str, Callable[[random.Random], Planted]] = {
     "OpenAI API key of a named project": lambda chance: Planted(
-        f"sk-my-project-{some(chance, SAFE, 30)}T3BlbkFJ{some(chance, SAFE, 40)}"
+        f"sk-my-project-{draw(chance, SAFE, 30)}T3BlbkFJ{draw(chance, SAFE, 40)}"
     ),
     "Anthropic API key": _token("sk-ant-api03-", SAFE, 95),
     "OpenAI API key": _token("sk-proj-", SAFE, 140),
@@ -81,7 +81,7 @@ _SHAPES: dict[str, Callable[[random.Random], Planted]] = {
     "PyPI token": _token("pypi-AgEIcHlwaS5vcmc", SAFE, 150),
     "RubyGems key": _token("rubygems_", HEX, 48),
     "Docker Hub token": _token("dckr_pat_", SAFE, 27),
-    "Postman API key": lambda chance: Planted(f"PMAK-{some(chance, HEX, 24)}-{some(chance, HEX, 34)}"),
+    "Postman API key": lambda chance: Planted(f"PMAK-{draw(chance, HEX, 24)}-{draw(chance, HEX, 34)}"),
     "Linear API key": _token("lin_api_", WORD, 40),
     "Notion token": _token("ntn_", WORD, 46),
     "Figma token": _token("figd_", SAFE, 40),
@@ -92,17 +92,24 @@ _SHAPES: dict[str, Callable[[random.Random], Planted]] = {
     "New Relic key": _token("NRAK-", UPPER + DIGITS, 27),
     "1Password service account token": _token("ops_eyJ", BASE64, 300),
     "1Password secret key": lambda chance: Planted(
-        "-".join(["A3", some(chance, UPPER, 6), some(chance, UPPER, 11), *(some(chance, UPPER, 5) for _ in range(3))])
+        "-".join(
+            [
+                "A3",
+                draw(chance, UPPER, 6),
+                draw(chance, UPPER, 11),
+                *(draw(chance, UPPER, 5) for _ in range(3)),
+            ]
+        )
     ),
     "Artifactory API key": _token("AKCp", WORD, 69),
     "Artifactory reference token": _token("cmVmd", WORD, 59),
     "Clojars token": _token("CLOJARS_", LOWER + DIGITS, 60),
     "Doppler token": _token("dp.pt.", WORD, 43),
     "Harness personal token": lambda chance: Planted(
-        f"pat.{some(chance, SAFE, 22)}.{some(chance, WORD, 24)}.{some(chance, WORD, 20)}"
+        f"pat.{draw(chance, SAFE, 22)}.{draw(chance, WORD, 24)}.{draw(chance, WORD, 20)}"
     ),
     "Harness service account token": lambda chance: Planted(
-        f"sat.{some(chance, SAFE, 22)}.{some(chance, WORD, 24)}.{some(chance, WORD, 20)}"
+        f"sat.{draw(chance, SAFE, 22)}.{draw(chance, WORD, 24)}.{draw(chance, WORD, 20)}"
     ),
     "Infracost API token": _token("ico-", WORD, 32),
     "Octopus Deploy API key": _token("API-", UPPER + DIGITS, 26),
@@ -115,50 +122,51 @@ _SHAPES: dict[str, Callable[[random.Random], Planted]] = {
     "AWS session token, behind its name": _token("", BASE64, 300, before='"SessionToken": "', after='"'),
     "Amazon Bedrock API key": _token("ABSK", BASE64, 128),
     "Alibaba Cloud access key id": _token("LTAI", WORD, 20),
-    "Cloudflare origin CA key": lambda chance: Planted(f"v1.0-{some(chance, HEX, 24)}-{some(chance, HEX, 146)}"),
-    "Dynatrace token": lambda chance: Planted(f"dt0c01.{some(chance, UPPER, 24)}.{some(chance, UPPER, 64)}"),
+    "Cloudflare origin CA key": lambda chance: Planted(f"v1.0-{draw(chance, HEX, 24)}-{draw(chance, HEX, 146)}"),
+    "Dynatrace token": lambda chance: Planted(f"dt0c01.{draw(chance, UPPER, 24)}.{draw(chance, UPPER, 64)}"),
     "Heroku API key": _token("HRKU-AA", SAFE, 58),
     "OpenShift token": _token("sha256~", SAFE, 43),
     "Scalingo token": _token("tk-us-", SAFE, 48),
-    "Terraform Cloud token": lambda chance: Planted(f"{some(chance, WORD, 14)}.atlasv1.{some(chance, SAFE, 67)}"),
+    "Terraform Cloud token": lambda chance: Planted(f"{draw(chance, WORD, 14)}.atlasv1.{draw(chance, SAFE, 67)}"),
     "Authress access key": lambda chance: Planted(
-        f"sc_{some(chance, WORD, 20)}.{some(chance, WORD, 5)}.acc_{some(chance, WORD, 16)}.{some(chance, SAFE, 60)}"
+        f"sc_{draw(chance, WORD, 20)}.{draw(chance, WORD, 5)}.acc_{draw(chance, WORD, 16)}.{draw(chance, SAFE, 60)}"
     ),
     "Google API key": _token("AIza", SAFE, 35),
     "Google OAuth access token": _token("ya29.", SAFE, 200),
     "Google OAuth client secret": _token("GOCSPX-", SAFE, 28),
     "Google OAuth refresh token": _token("1//0", SAFE, 100),
-    "Azure storage and service keys": lambda chance: Planted(some(chance, BASE64, 86) + "==", "AccountKey=", ";"),
-    "Azure AD client secret": lambda chance: Planted(f"{some(chance, WORD, 3)}8Q~{some(chance, WORD, 34)}"),
+    "Azure storage and service keys": lambda chance: Planted(draw(chance, BASE64, 86) + "==", "AccountKey=", ";"),
+    "Azure AD client secret": lambda chance: Planted(f"{draw(chance, WORD, 3)}8Q~{draw(chance, WORD, 34)}"),
     "DigitalOcean token": _token("dop_v1_", HEX, 64),
     "Databricks token": _token("dapi", HEX, 32),
     "HashiCorp Vault token": _token("hvs.", SAFE, 95),
     "Supabase key": _token("sbp_", HEX, 40),
     "PlanetScale token": _token("pscale_tkn_", WORD, 43),
     "Fly.io token": _token("fo1_", SAFE, 43),
-    "Slack token": lambda chance: Planted(f"xoxb-{some(chance, DIGITS + 'a', 12)}-{some(chance, WORD, 24)}"),
+    "Slack token": lambda chance: Planted(f"xoxb-{draw(chance, DIGITS + 'a', 12)}-{draw(chance, WORD, 24)}"),
     "Slack webhook": lambda chance: Planted(
-        f"{some(chance, UPPER, 9)}/{some(chance, UPPER, 11)}/{some(chance, WORD, 24)}",
+        f"{draw(chance, UPPER, 9)}/{draw(chance, UPPER, 11)}/{draw(chance, WORD, 24)}",
         "https://hooks.slack.com/services/",
     ),
     "Discord webhook": _token("", SAFE, 68, before="https://discord.com/api/webhooks/1234567890123456789/"),
     "Discord bot token, in a text that names Discord or a bot": lambda chance: Planted(
-        f"{some(chance, WORD, 6)}.{some(chance, SAFE, 38)}", f"Authorization: Bot M{some(chance, WORD, 25)}."
+        f"{draw(chance, WORD, 6)}.{draw(chance, SAFE, 38)}",
+        f"Authorization: Bot M{draw(chance, WORD, 25)}.",
     ),
-    "Telegram bot token": lambda chance: Planted(f"AA{some(chance, SAFE, 33)}", f"{chance.randrange(10**8, 10**10)}:"),
+    "Telegram bot token": lambda chance: Planted(f"AA{draw(chance, SAFE, 33)}", f"{chance.randrange(10**8, 10**10)}:"),
     "Microsoft Teams webhook": lambda chance: Planted(
-        f"{some(chance, HEX, 73)}/IncomingWebhook/{some(chance, HEX, 32)}/{some(chance, HEX, 36)}",
+        f"{draw(chance, HEX, 73)}/IncomingWebhook/{draw(chance, HEX, 32)}/{draw(chance, HEX, 36)}",
         "https://example.webhook.office.com/webhookb2/",
     ),
     "Facebook access token": _token("EAAM", WORD, 140),
     "Facebook app token, in a text that names Facebook": lambda chance: Planted(
-        some(chance, SAFE, 27), f"facebook {chance.randrange(10**14, 10**15)}|"
+        draw(chance, SAFE, 27), f"facebook {chance.randrange(10**14, 10**15)}|"
     ),
     "Stripe key": _token("sk_live_", WORD, 24),
-    "Brevo API key": lambda chance: Planted(f"xkeysib-{some(chance, HEX, 64)}-{some(chance, WORD, 16)}"),
+    "Brevo API key": lambda chance: Planted(f"xkeysib-{draw(chance, HEX, 64)}-{draw(chance, WORD, 16)}"),
     "Duffel token": _token("duffel_live_", SAFE, 43),
     "EasyPost API key": _token("EZAK", WORD, 54),
-    "Flutterwave key": lambda chance: Planted(f"FLWSECK_TEST-{some(chance, HEX, 32)}-X"),
+    "Flutterwave key": lambda chance: Planted(f"FLWSECK_TEST-{draw(chance, HEX, 32)}-X"),
     "Frame.io token": _token("fio-u-", SAFE, 64),
     "Plaid token": _token("access-production-", HEX, 36),
     "SettleMint token": _token("sm_pat_", WORD, 16),
@@ -166,22 +174,22 @@ _SHAPES: dict[str, Callable[[random.Random], Planted]] = {
     "Typeform token": _token("tfp_", SAFE, 59),
     "42 API secret": _token("s-s4t2ud-", HEX, 64),
     "Adobe client secret": _token("p8e-", HEX, 32),
-    "Defined Networking token": lambda chance: Planted(f"dnkey-{some(chance, SAFE, 26)}-{some(chance, SAFE, 52)}"),
+    "Defined Networking token": lambda chance: Planted(f"dnkey-{draw(chance, SAFE, 26)}-{draw(chance, SAFE, 52)}"),
     "Yandex API key": _token("AQVN", SAFE, 35),
-    "MaxMind license key": lambda chance: Planted(f"{some(chance, WORD, 6)}_{some(chance, WORD, 29)}_mmk"),
-    "Mailchimp API key": lambda chance: Planted(f"{some(chance, HEX, 32)}-us12"),
+    "MaxMind license key": lambda chance: Planted(f"{draw(chance, WORD, 6)}_{draw(chance, WORD, 29)}_mmk"),
+    "Mailchimp API key": lambda chance: Planted(f"{draw(chance, HEX, 32)}-us12"),
     "Stripe webhook secret": _token("whsec_", WORD, 32),
     "Square token": _token("sq0csp-", SAFE, 43),
     "Shopify token": _token("shpat_", HEX, 32),
     "Twilio API key": _token("SK", HEX, 32),
-    "SendGrid API key": lambda chance: Planted(f"SG.{some(chance, SAFE, 22)}.{some(chance, SAFE, 43)}"),
+    "SendGrid API key": lambda chance: Planted(f"SG.{draw(chance, SAFE, 22)}.{draw(chance, SAFE, 43)}"),
     "Mailgun API key": _token("key-", HEX, 32),
     "JSON Web Token": _web_token,
     "age secret key": _token("AGE-SECRET-KEY-1", UPPER + DIGITS, 58),
     "private key (PEM, OpenSSH, PGP)": _private_key,
     "private key, cut off": _cut_off,
     "key, token or secret behind a name that says so": lambda chance: Planted(
-        f"7{some(chance, WORD, 38)}", 'datadog_api_key = "', '"'
+        f"7{draw(chance, WORD, 38)}", 'datadog_api_key = "', '"'
     ),
     "password in a curl command": _token("", WORD, 12, before="curl -s -u admin:", after=" https://example.com"),
     "Bearer token": _token("", SAFE + "._", 40, before="Authorization: Bearer "),

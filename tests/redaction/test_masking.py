@@ -14,12 +14,12 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.redaction.masking import PROTECTED, DecodedText, Masking, apply_changes
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header
-from tests.redaction.made_up_secrets import RULES, planted
+from tests.redaction.made_up_secrets import RULES, plant
 from tests.strategies import spelled, values
 
 ROOT = Path(__file__).parents[2]
 AT, RUN = "2026-11-20T09:15:02.123Z", "k3f9a1"
-TOKEN = planted("GitHub token", random.Random(0)).secret
+TOKEN = plant("GitHub token", random.Random(0)).secret
 MASK = "[redacted]" + "*" * (len(TOKEN) - 10)
 MASKING = Masking()
 
@@ -59,7 +59,7 @@ ESCAPES = ("none", "ascii", "every", "some", "slashes")
 @pytest.mark.parametrize("rule", RULES)
 def test_every_secret_is_masked_in_every_spelling_and_nothing_else_is(rule: str, escape: str) -> None:
     chance = random.Random(repr((rule, escape)))
-    one = planted(rule, chance)
+    one = plant(rule, chance)
     before, inside, after = (escaped(text, escape, chance) for text in (f"é 😀\n{one.before}", one.secret, one.after))
     start = entry(b"%b")[: -len(b"%b}\n")] + b'{"k":[{"text":"' + before.encode()
     end = after.encode() + b' \xc3\xa9","n":1.0}]}}\n'
@@ -138,7 +138,7 @@ def test_protected_members_are_kept_except_within_free_form_values(key: str) -> 
 
 
 def test_keys_are_kept_and_help_to_find_secret_values() -> None:
-    secret = planted("AWS secret access key, behind its name", random.Random(0)).secret
+    secret = plant("AWS secret access key, behind its name", random.Random(0)).secret
     value = {TOKEN: 1, "env": {"AWS_SECRET_ACCESS_KEY": secret, "OTHER": secret}}
     assert masked(value) == {TOKEN: 1, "env": {"AWS_SECRET_ACCESS_KEY": "[redacted]" + "*" * 30, "OTHER": secret}}
 
@@ -153,9 +153,9 @@ def test_the_header_is_kept() -> None:
 )
 def test_a_line_recorded_as_a_string_is_masked_within_the_string(broken: bytes) -> None:
     line = file_format.encode_message(AT, RUN, Peer.CLIENT, broken.replace(b"%b", TOKEN.encode()), plain=False)
-    kept = file_format.decode_entry(MASKING.mask_lines(line))
-    assert kept is not None
-    assert kept.raw == broken.replace(b"%b", MASK.encode())
+    masked = file_format.decode_entry(MASKING.mask_lines(line))
+    assert masked is not None
+    assert masked.raw == broken.replace(b"%b", MASK.encode())
 
 
 def test_escapes_in_a_line_recorded_as_a_string_are_decoded() -> None:
@@ -163,9 +163,9 @@ def test_escapes_in_a_line_recorded_as_a_string_are_decoded() -> None:
     line = file_format.encode_message(AT, RUN, Peer.CLIENT, raw, plain=False)
     done = MASKING.mask_lines(line)
     assert len(done) == len(line)
-    kept = file_format.decode_entry(done)
-    assert kept is not None
-    assert kept.value == {"text": "\ud800 [redacted]" + "*" * (7 * len(TOKEN) - 10)}
+    masked = file_format.decode_entry(done)
+    assert masked is not None
+    assert masked.value == {"text": "\ud800 [redacted]" + "*" * (7 * len(TOKEN) - 10)}
 
 
 def test_a_truncated_line_and_what_is_attached_to_it_are_masked() -> None:

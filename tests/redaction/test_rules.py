@@ -8,7 +8,7 @@ import pytest
 from acp_proxy.redaction.masking import Masking, Span
 from acp_proxy.redaction.secret_rules import RULES, RUNS, SecretRule
 from tests.redaction.made_up_secrets import RULES as PLANTED
-from tests.redaction.made_up_secrets import planted
+from tests.redaction.made_up_secrets import plant
 
 BY_NAME = {rule.name: rule for rule in RULES}
 PLAIN = (" ", "\n", '"', "'", "=", ":", ",", "(", "`", "")
@@ -32,7 +32,7 @@ def test_every_rule_has_an_example() -> None:
 def test_a_secret_is_found_whole_whatever_surrounds_it(name: str) -> None:
     for number in range(30):
         chance = random.Random(repr((name, number)))
-        one = planted(name, chance)
+        one = plant(name, chance)
         before, after = chance.choice(PLAIN), chance.choice(BEHIND)
         text = f"the key is{before or ' '}{one.text}{after} and that is all"
         assert (name, one.secret) in found(text), text
@@ -40,7 +40,7 @@ def test_a_secret_is_found_whole_whatever_surrounds_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_secret_contains_a_literal_of_its_rule(name: str) -> None:
-    one = planted(name, random.Random(0))
+    one = plant(name, random.Random(0))
     text = one.text.lower() if BY_NAME[name].ignores_case else one.text
     assert any(literal in text for literal in BY_NAME[name].literals)
     if BY_NAME[name].is_one_run:
@@ -51,16 +51,16 @@ def test_a_secret_contains_a_literal_of_its_rule(name: str) -> None:
 
 def secrets_of(name: str) -> list[str]:
     """The cut forms of a secret that its rule still finds."""
-    one = planted(name, random.Random(0))
+    one = plant(name, random.Random(0))
     cuts = (one.before + one.secret[:end] + one.after for end in range(1, len(one.secret)))
     return [secret for cut in cuts for rule, secret in found(cut) if rule == name] or [one.secret]
 
 
 def half(rule: SecretRule) -> str:
     """The beginning of a secret, too short to be one."""
-    one = planted(rule.name, random.Random(1))
-    kept = max(len(literal) for literal in rule.literals) + 6
-    return one.before + one.secret[: min(kept, len(one.secret) // 4)]
+    one = plant(rule.name, random.Random(1))
+    shown = max(len(literal) for literal in rule.literals) + 6
+    return one.before + one.secret[: min(shown, len(one.secret) // 4)]
 
 
 FOUND_AT_ANY_LENGTH = {
@@ -113,7 +113,7 @@ def test_a_user_pattern_is_found_whole_and_never_as_empty_text() -> None:
 
 def hostile(rule: SecretRule, size: int) -> list[str]:
     """Texts that give a rule much work, with many matches or none."""
-    one = planted(rule.name, random.Random(2))
+    one = plant(rule.name, random.Random(2))
     parts = [*rule.literals, one.text[: len(one.text) // 2], one.text[:-1], one.text, "eyJ" + "a" * 20 + "."]
     parts += ["[redacted private key]", "-----BEGIN PRIVATE KEY-----", "-----", "bearer 1", "://a:"]
     return [(part * (size // len(part) + 1))[:size] for part in parts] + [part + "A" * size for part in parts]

@@ -22,11 +22,11 @@ from tests.conversation import (
     notification,
     permission,
     prompt,
+    prompt_answer,
     raw,
     request,
+    respell,
     result,
-    spaced,
-    stopped,
     update,
 )
 from tests.strategies import messages, one_line, spelled, texts, values
@@ -176,7 +176,7 @@ def test_a_failed_prompt_is_replayed(mode: Mode) -> None:
 )
 def test_every_update_of_the_conversation_is_replayed_unchanged(kind: str) -> None:
     shape = {"toolCallId": "c", "title": "x", "status": "completed"} if kind == "tool_call" else {"content": text("x")}
-    said = spaced(update("s", kind, **shape, entries=[], n=1.0, none=None))
+    said = respell(update("s", kind, **shape, entries=[], n=1.0, none=None))
     assert told(entry(said)) == [said]
 
 
@@ -192,7 +192,7 @@ def test_updates_are_replayed_in_order_and_as_early_as_possible() -> None:
 def test_a_prompt_is_replayed_once_its_turn_is_over() -> None:
     telling = Replayer("s", run=LATER, mode="full")
     assert telling.add(1, asked(prompt(1, "s", "one"))) == []
-    assert telling.add(2, entry(stopped(1), of="session/prompt")) == [own(text("one"), 1)]
+    assert telling.add(2, entry(prompt_answer(1), of="session/prompt")) == [own(text("one"), 1)]
     assert telling.add(3, asked(prompt(2, "s", "two"))) == []
     assert telling.end() == [own(text("two"), 3)]
     assert telling.end() == []
@@ -205,7 +205,7 @@ def test_state_updates_are_not_replayed_in_between(kind: str) -> None:
 
 def test_the_latest_commands_and_usage_are_sent_at_the_end() -> None:
     telling = Replayer("s", run=LATER, mode="full")
-    old, new = commands("s", "old"), spaced(commands("s", "new"))
+    old, new = commands("s", "old"), respell(commands("s", "new"))
     used = update("s", "usage_update", used=2)
     said: list[Said] = [update("s", "usage_update", used=1), old, used, commands("other", "x"), new]
     for number, each in enumerate(said, 1):
@@ -233,7 +233,7 @@ def test_without_state_updates_nothing_is_sent_at_the_end() -> None:
         asked(notification("session/cancel", {"sessionId": "s"})),
         asked(request(2, "session/set_mode", {"sessionId": "s"})),
         entry(result(2, {}), of="session/set_mode"),
-        entry(stopped(1), of="session/prompt"),
+        entry(prompt_answer(1), of="session/prompt"),
         asked(chunk("s", "from the client")),
         entry(prompt(1, "s", "from the agent")),
         entry(chunk("another", "x")),

@@ -116,9 +116,9 @@ def test_what_is_longer_than_the_limit_is_cut_and_a_message_is_not() -> None:
     assert len(json.dumps(cut)) < 1500
     assert "bytes are left out here" in cut["content"][-1]["content"]["text"]
     [shown] = folded(output(b"x" * 5000 + b"the end"), limit=1000)
-    kept = base64.b64decode(shown["data"])
-    assert kept.startswith(b"[4007 bytes are left out here")
-    assert kept.endswith(b"the end")
+    left = base64.b64decode(shown["data"])
+    assert left.startswith(b"[4007 bytes are left out here")
+    assert left.endswith(b"the end")
     assert folded(part("x" * 5000), limit=1000) == [part("x" * 5000)]
 
 

@@ -13,8 +13,8 @@ from acp_proxy.replay.replayer import TOOL_LIMIT
 from acp_proxy.run.load_requests import ReplayOptions
 from acp_proxy.run.relay import Relay
 from acp_proxy.store.store import Store
+from tests.waiting import SECONDS
 
-SECONDS = 20.0
 SETTINGS = Settings(records=True, serves=True, release="0")
 
 
@@ -168,6 +168,7 @@ def chunk(text: str, session: str = "s") -> dict[str, Any]:
 
 
 def is_complete(talk: RelayConversation, session: str = "s") -> bool:
+    """Whether a session's transcript says that it is complete."""
     reading = talk.store.read(talk.recorder.agent, session)
     try:
         return reading.is_complete

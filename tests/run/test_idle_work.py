@@ -4,7 +4,6 @@ import os
 import queue
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,10 +14,10 @@ from acp_proxy.run.idle_work import IdleWork, compress
 from acp_proxy.store import journal
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript.file_names import compressed_path, unfinished_path
-from tests.client import until
-from tests.run.sides import SECONDS, RelayConversation, chunk
-from tests.store.cold import AGENT, age, content, kept
+from tests.run.sides import RelayConversation, chunk
+from tests.store.compressible import AGENT, age, read_content, store_compressible
 from tests.stored import WholeStore
+from tests.waiting import SECONDS, wait_until
 
 NICE = idle_work._NICENESS
 
@@ -35,7 +34,7 @@ def cold(store: WholeStore) -> Path:
 
 
 def _made_cold(store: WholeStore, session: str = "cold") -> Path:
-    path = kept(store, session)
+    path = store_compressible(store, session)
     age(path, 8)
     return path
 
@@ -49,7 +48,7 @@ def in_a_thread(store: WholeStore, goes_on: bool) -> None:
 
 
 def test_cold_transcripts_are_compressed_once_a_day(store: WholeStore, cold: Path) -> None:
-    warm = kept(store, "warm")
+    warm = store_compressible(store, "warm")
     in_a_thread(store, True)
     assert (cold.exists(), compressed_path(cold).exists(), warm.exists()) == (False, True, True)
     later = _made_cold(store, "later")
@@ -94,14 +93,11 @@ def test_a_failing_store_is_left_alone(store: WholeStore, cold: Path) -> None:
 
 
 def test_an_idle_relay_compresses_cold_transcripts_and_continues(store: WholeStore, cold: Path) -> None:
-    before = content(cold)
+    before = read_content(cold)
     talk = RelayConversation(store, idle_seconds=0.01)
     talk.open()
-    deadline = time.monotonic() + SECONDS
-    while cold.exists():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.01)
-    assert content(cold) == before
+    wait_until(lambda: not cold.exists())
+    assert read_content(cold) == before
     talk.turn("one")
     talk.agent.say(chunk("two"))
     talk.editor.hear(**chunk("two"))
@@ -112,12 +108,12 @@ def test_an_idle_relay_compresses_cold_transcripts_and_continues(store: WholeSto
 
 def test_the_bin_is_emptied_in_idle_minutes(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for session, days in (("over", 1), ("stays", 365_000)):
-        kept(store, session)
+        store_compressible(store, session)
         WholeStore(store.root, bin_days=days).delete(AGENT, session, soft=True)
     monkeypatch.setattr(journal, "stamp_now", lambda: "2999-01-01T00:00:00.000Z")
     talk = RelayConversation(store, idle_seconds=0.01)
     talk.open()
-    until(lambda: len(store.layout.list_soft_deleted_names(AGENT)) < 2)
+    wait_until(lambda: len(store.layout.list_soft_deleted_names(AGENT)) < 2)
     talk.end()
     assert [each.session for each in store.list_deleted()] == ["stays"]
     assert len(store.layout.list_soft_deleted_names(AGENT)) == 1
@@ -189,13 +185,13 @@ def test_nothing_is_compressed_while_a_replay_runs(idle: Idle, store: WholeStore
         assert idle.asked.acquire(timeout=SECONDS)
     assert all(path.exists() for path in two_cold)
     ended.set()
-    until(lambda: not any(path.exists() for path in two_cold))
+    wait_until(lambda: not any(path.exists() for path in two_cold))
 
 
 def test_a_line_ends_the_running_compression(idle: Idle, store: WholeStore, two_cold: list[Path]) -> None:
     with Layout(store.root).get_journal(AGENT).lock():  # it can begin, but not end
         running = idle(store.root)
-        until(lambda: is_under_way(two_cold[0]))
+        wait_until(lambda: is_under_way(two_cold[0]))
         thread = idle.thread()
         running.is_idle = False
         running.end()
@@ -206,7 +202,7 @@ def test_a_line_ends_the_running_compression(idle: Idle, store: WholeStore, two_
 def test_a_meaningless_line_of_the_editor_ends_the_running_compression(store: WholeStore, two_cold: list[Path]) -> None:
     talk = RelayConversation(store, idle_seconds=SOON)
     with Layout(store.root).get_journal(AGENT).lock():
-        until(lambda: is_under_way(two_cold[0]))
+        wait_until(lambda: is_under_way(two_cold[0]))
         for number in range(2):  # the second is read when the first has been handled
             talk.editor.say({"jsonrpc": "2.0", "method": f"_nothing_{number}"})
             talk.agent.hear(method=f"_nothing_{number}")

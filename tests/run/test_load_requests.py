@@ -11,8 +11,9 @@ from acp_proxy.proxy.capabilities import STORE, Modes
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.store.store import Store
 from acp_proxy.transcript.reader import AlikeLines, Line, Reading
-from tests.recording.recorder_harness import full_disk
-from tests.run.sides import SECONDS, SETTINGS, RelayConversation, chunk
+from tests.recording.recorder_harness import fill_disk
+from tests.run.sides import SETTINGS, RelayConversation, chunk
+from tests.waiting import SECONDS
 
 NOT_FOUND, CANCELLED = -32002, -32800
 
@@ -29,7 +30,7 @@ def test_a_transcript_that_cannot_note_its_gap_yet_does_not_count_as_complete(tm
     talk.agent.say({"jsonrpc": "2.0", "id": 1, "result": {}})
     talk.editor.hear(id=1, result={})
     [path] = talk.store.root.glob("transcripts/*/s-*.jsonl")
-    with full_disk(after=path.stat().st_size):
+    with fill_disk(after=path.stat().st_size):
         talk.agent.say(chunk("lost"))
         talk.turn("two")
         talk.editor.say({"jsonrpc": "2.0", "id": 2, "method": "session/load", "params": place})

@@ -13,10 +13,9 @@ import pytest
 
 from acp_proxy.run import output
 from acp_proxy.run.output import POSTED, WIDE, Output, Stderr
-from tests.pipes import MORE_THAN_A_PIPE_HOLDS, SMALL, held_by, make_hold, needs_wide_pipes
+from tests.pipes import MORE_THAN_A_PIPE_HOLDS, SMALL, count_held_bytes, needs_wide_pipes, set_capacity
 from tests.posix import pty
-
-SECONDS = 20.0
+from tests.waiting import SECONDS
 
 
 class Pipe:
@@ -64,16 +63,16 @@ def test_our_message_begins_on_a_line_of_its_own(pipe: Pipe) -> None:
 @needs_wide_pipes
 @pytest.mark.parametrize(("before", "then"), [(64 * 1024, WIDE), (2 * WIDE, 2 * WIDE)])
 def test_much_data_enlarges_the_pipe(pipe: Pipe, before: int, then: int) -> None:
-    make_hold(pipe.writing, before)
+    set_capacity(pipe.writing, before)
     pipe.output.write(b"one\n")
-    assert held_by(pipe.writing) == before
+    assert count_held_bytes(pipe.writing) == before
     much = threading.Thread(target=pipe.output.write, args=(b"x" * 4 * WIDE,))
     much.start()
     left = 4 * WIDE
     while left:
         left -= len(os.read(pipe.reading, left))
     much.join(SECONDS)
-    assert held_by(pipe.writing) == then
+    assert count_held_bytes(pipe.writing) == then
 
 
 @needs_wide_pipes
@@ -81,10 +80,10 @@ def test_a_gone_peer_changes_no_pipe_that_got_its_descriptor(pipe: Pipe) -> None
     other = Pipe()
     pipe.output.close()
     os.dup2(other.writing, pipe.writing)
-    make_hold(other.writing, before := 64 * 1024)
+    set_capacity(other.writing, before := 64 * 1024)
     pipe.output.widen()
     pipe.output.write(b"a long line\n")
-    assert held_by(other.writing) == before
+    assert count_held_bytes(other.writing) == before
     os.close(pipe.writing)
     assert other.read_all() == b""
     os.close(other.reading)
@@ -104,7 +103,7 @@ def test_posted_messages_wait_for_the_end_of_a_long_line_and_block_nothing(pipe:
 
 
 def test_posting_to_a_peer_that_does_not_read_blocks_only_beyond_a_limit(pipe: Pipe) -> None:
-    make_hold(pipe.writing, SMALL)
+    set_capacity(pipe.writing, SMALL)
     line = b"x" * (POSTED // 4 - 1) + b"\n"  # more than it holds
     for _ in range(4):
         pipe.output.post(line)

@@ -10,9 +10,9 @@ import pytest
 
 from acp_proxy.run import process_tree
 from acp_proxy.run.process_tree import LinuxProcess, TreeProcess
+from tests.waiting import SECONDS
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this /proc")
-SECONDS = 20.0
 FAMILY = """
 import subprocess, sys
 words = sys.argv[1:]

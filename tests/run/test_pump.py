@@ -11,9 +11,9 @@ from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.proxy.effects import FindSession, Forward, RelayEffect, Warn
 from acp_proxy.run import output, pump
 from acp_proxy.run.pump import Pump
-from tests.pipes import held_by, make_hold, needs_wide_pipes
+from tests.pipes import count_held_bytes, needs_wide_pipes, set_capacity
+from tests.waiting import SECONDS
 
-SECONDS = 20.0
 ID = RequestId("1")
 
 
@@ -204,14 +204,14 @@ def test_a_long_line_is_held_until_its_end(direction: Direction) -> None:
 @needs_wide_pipes
 @pytest.mark.parametrize(("before", "then"), [(pump.READ_SIZE, output.WIDE), (2 * output.WIDE,) * 2])
 def test_from_a_long_line_on_more_data_is_read_at_once(direction: Direction, before: int, then: int) -> None:
-    make_hold(direction.reading, before)
+    set_capacity(direction.reading, before)
     direction.pump.start()
     direction.write(b"one\n")
     direction.performer.wait_for("one\n")
-    assert held_by(direction.reading) == before
+    assert count_held_bytes(direction.reading) == before
     direction.write(b"long " + LONG + b"\n")
     direction.end()
-    assert held_by(direction.reading) == then
+    assert count_held_bytes(direction.reading) == then
 
 
 @pytest.fixture

@@ -21,10 +21,10 @@ from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.run.load_requests import LoadRequests
 from acp_proxy.store.index import Page
 from acp_proxy.store.store import Store
-from tests.client import until
 from tests.pipes import MORE_THAN_A_PIPE_HOLDS
-from tests.recording.recorder_harness import full_disk
-from tests.run.sides import SECONDS, SETTINGS, RelayConversation, chunk, is_complete
+from tests.recording.recorder_harness import fill_disk
+from tests.run.sides import SETTINGS, RelayConversation, chunk, is_complete
+from tests.waiting import SECONDS, wait_until
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def talk(tmp_path: Path) -> Iterator[RelayConversation]:
 def test_a_gap_at_the_end_is_noted_before_we_end(talk: RelayConversation) -> None:
     talk.turn("one")
     [path] = talk.store.root.glob("transcripts/*/s-*.jsonl")
-    with full_disk(after=path.stat().st_size):
+    with fill_disk(after=path.stat().st_size):
         talk.agent.say(chunk("lost"))
         talk.editor.hear(**chunk("lost"))
         talk.ask("session/list", {})  # waits for what has been forwarded
@@ -166,7 +166,7 @@ def test_an_agent_is_not_read_while_too_much_is_held_for_a_replay(
     talk.agent.say({"jsonrpc": "2.0", "id": 1, "result": {}})
     assert talk.editor.is_written_to()
     talk.agent.say(chunk("w" * 1000))
-    until(lambda: talk.relay.pauses_agent)
+    wait_until(lambda: talk.relay.pauses_agent)
     talk.agent.say(chunk("afterwards"))
     assert select.select([talk.agent.relay_reads_from], [], [], SECONDS)[0]
     talk.editor.reads_on.set()

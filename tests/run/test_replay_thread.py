@@ -18,10 +18,10 @@ from acp_proxy.run.output import WIDE, Output
 from acp_proxy.run.replay_thread import ReplayThread
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.reader import Reading
-from tests.pipes import held_by, make_hold, needs_wide_pipes
+from tests.pipes import count_held_bytes, needs_wide_pipes, set_capacity
 from tests.store import transcript_lines
+from tests.waiting import SECONDS
 
-SECONDS = 20.0
 OWN_RUN = "run002"
 WANTED = StartReplay(RequestId("1"))
 WORDS = [f" word{number}" for number in range(300)]
@@ -189,11 +189,11 @@ def test_the_title_made_from_prompts_is_sent_if_the_list_shows_it(path: Path, *,
 def test_a_long_replay_enlarges_the_pipe(path: Path, words: int, is_widened: bool) -> None:
     path.write_bytes(file_format.encode_header(transcript_lines.header()) + transcript_lines.said("word") * words)
     reads, writes = os.pipe()
-    make_hold(writes, before := 64 * 1024)
+    set_capacity(writes, before := 64 * 1024)
     with open(reads, "rb") as heard:
         replay = replay_of(path, "compact", writes, [], [])
         replay.start(WANTED)
         replay.join()  # joined, it is one line that fits into any pipe
-        assert held_by(writes) == (WIDE if is_widened else before)
+        assert count_held_bytes(writes) == (WIDE if is_widened else before)
         os.close(writes)
         assert heard.read().count(b"word") == words

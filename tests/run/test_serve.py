@@ -8,8 +8,8 @@ import pytest
 
 from acp_proxy.config import options
 from acp_proxy.run import serve
+from tests.waiting import SECONDS
 
-SECONDS = 20.0
 LOADED = """
 import sys
 from acp_proxy.run import process_tree, serve

@@ -3,7 +3,8 @@
 import subprocess
 import sys
 
-SECONDS = 20.0
+from tests.waiting import SECONDS
+
 BEFORE_THE_AGENT = """
 import sys
 before = set(sys.modules)

@@ -9,7 +9,8 @@ import pytest
 
 from acp_proxy.errors import Unreadable
 from acp_proxy.store.store import Store
-from tests.run.sides import SECONDS, RelayConversation
+from tests.run.sides import RelayConversation
+from tests.waiting import SECONDS
 
 UNTITLED = {"sessionId": "s", "cwd": "/project"}
 TITLED = {"sessionId": "t", "cwd": "/project", "title": "Its own"}

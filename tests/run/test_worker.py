@@ -4,8 +4,7 @@ import threading
 import time
 
 from acp_proxy.run.worker import DELAY_SECONDS, Worker
-
-SECONDS = 20.0
+from tests.waiting import SECONDS
 
 
 def test_jobs_are_done_in_order_on_one_thread_that_is_not_the_callers() -> None:

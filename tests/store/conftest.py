@@ -27,5 +27,5 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
 @pytest.fixture
 def parent(store: WholeStore) -> WholeStore:
     """A store with the session "p"."""
-    transcript_lines.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    transcript_lines.store_lines(store, AGENT, "p", prompt("one", session="p"), answer())
     return store

@@ -17,13 +17,15 @@ from acp_proxy.tools.export.import_file import import_transcript
 from acp_proxy.transcript.appender import Transcript
 from tests.posix import resource
 from tests.store import transcript_lines
-from tests.store.writing import AGENT, ROOT, SECONDS
+from tests.store.writing import AGENT, ROOT
 from tests.stored import WholeStore
+from tests.waiting import SECONDS
 
 _MORE_THAN_FIT = 10_000
 
 
-def on_full_disk(job: str, path: Path, size: int) -> list[str]:
+def run_on_full_disk(job: str, path: Path, size: int) -> list[str]:
+    """Run a job in a process whose files cannot grow past a size; its lines of output."""
     command = [sys.executable, "-m", __name__, job, str(path), str(size)]
     done = subprocess.run(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=SECONDS, check=True
@@ -32,7 +34,8 @@ def on_full_disk(job: str, path: Path, size: int) -> list[str]:
 
 
 @contextmanager
-def no_file_past(size: int) -> Iterator[None]:
+def limit_file_size(size: int) -> Iterator[None]:
+    """No file of this process can grow past a size."""
     compiles, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a truncated .pyc would be taken for a whole one
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
@@ -43,7 +46,7 @@ def no_file_past(size: int) -> Iterator[None]:
         sys.dont_write_bytecode = compiles
 
 
-def until_it_fails(write: Callable[[int], None]) -> None:
+def repeat_until_it_fails(write: Callable[[int], None]) -> None:
     """Print the number of successful writes, and the error that stopped the next."""
     for number in range(_MORE_THAN_FIT):
         try:
@@ -56,13 +59,13 @@ def until_it_fails(write: Callable[[int], None]) -> None:
 def append(path: Path, size: int) -> None:
     """Append numbered lines to a transcript until one fails, then one more once there is room."""
     transcript: Transcript | None = None
-    with no_file_past(size):
+    with limit_file_size(size):
         try:
             begun = transcript = Transcript(path, transcript_lines.header())
         except OSError as problem:
             print("none", errno.errorcode[problem.errno or 0])
         else:
-            until_it_fails(lambda number: begun.append(transcript_lines.said(f"{number} ä")))
+            repeat_until_it_fails(lambda number: begun.append(transcript_lines.said(f"{number} ä")))
             for _ in range(3):  # still no room
                 with contextlib.suppress(OSError):
                     begun.append(transcript_lines.said("never"))
@@ -74,23 +77,23 @@ def append(path: Path, size: int) -> None:
 def delete(path: Path, size: int) -> None:
     """Append numbered deletes to a journal until one fails, then one more once there is room."""
     journal = Journal(path)
-    with no_file_past(size):
-        until_it_fails(lambda number: journal.append(DELETED, str(number), transcript_lines.time(number)))
+    with limit_file_size(size):
+        repeat_until_it_fails(lambda number: journal.append(DELETED, str(number), transcript_lines.time(number)))
     journal.append(DELETED, "room again", transcript_lines.time(0))
 
 
 def show(path: Path, size: int) -> None:
     """Print the sessions of a store."""
-    with no_file_past(size):
+    with limit_file_size(size):
         for row in WholeStore(path).list_page(AGENT, None, None, "").rows:
             print(row.session)
 
 
-def take_in(path: Path, size: int, *, as_stream: bool = False) -> None:
+def import_exported(path: Path, size: int, *, as_stream: bool = False) -> None:
     """Import the file "exported.jsonl" beside a store."""
     store = WholeStore(path)
     exported = path.parent / "exported.jsonl"
-    with no_file_past(size), exported.open("rb") as stream:
+    with limit_file_size(size), exported.open("rb") as stream:
         try:
             import_transcript(store, stream if as_stream else exported)
         except OSError as problem:
@@ -99,8 +102,8 @@ def take_in(path: Path, size: int, *, as_stream: bool = False) -> None:
 
 def main() -> None:
     job, path, size = sys.argv[1:]
-    jobs = {"append": append, "delete": delete, "show": show, "import": take_in}
-    jobs |= {"import a stream": partial(take_in, as_stream=True)}
+    jobs = {"append": append, "delete": delete, "show": show, "import": import_exported}
+    jobs |= {"import a stream": partial(import_exported, as_stream=True)}
     jobs[job](Path(path), int(size))
 
 

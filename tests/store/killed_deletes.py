@@ -11,15 +11,17 @@ from pathlib import Path
 
 from acp_proxy.store.layout import Layout
 from tests.store import transcript_lines
-from tests.store.killed import kill_before
-from tests.store.writing import AGENT, ROOT, SECONDS
+from tests.store.killed_forks import kill_before
+from tests.store.writing import AGENT, ROOT
 from tests.stored import WholeStore
+from tests.waiting import SECONDS
 
 SECRET = "secret"
 """Is in the transcript, the title and the backup of the only session whose fate is tried."""
 
 
-def deleting(folder: Path, case: str) -> Iterator[Path]:
+def kill_while_deleting(folder: Path, case: str) -> Iterator[Path]:
+    """Do what a case says, once for each moment of a kill; the root of each store."""
     command = [sys.executable, "-m", __name__, str(folder), case]
     done = subprocess.run(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=SECONDS, check=True
@@ -40,12 +42,12 @@ def _restore(store: WholeStore) -> None:
     store.restore(store.list_deleted()[0])
 
 
-def _remove_kept(store: WholeStore) -> None:
+def _remove_from_bin(store: WholeStore) -> None:
     store.delete_permanently(store.list_deleted()[0])
 
 
 def _newer(store: WholeStore) -> None:
-    transcript_lines.keep(store, AGENT, "s", at=60)
+    transcript_lines.store_lines(store, AGENT, "s", at=60)
 
 
 def _nothing(store: WholeStore) -> None:
@@ -54,13 +56,13 @@ def _nothing(store: WholeStore) -> None:
 
 _Step = Callable[[WholeStore], None]
 CASES: dict[str, tuple[_Step, _Step, _Step]] = {
-    "hard": (_nothing, _nothing, _remove),
+    "permanent": (_nothing, _nothing, _remove),
     "soft": (_nothing, _nothing, _soft),
     "restore": (_soft, _nothing, _restore),
-    "hard after soft": (_soft, _nothing, _remove_kept),
-    "hard after soft, id reused": (_soft, _newer, _remove_kept),
+    "permanent after soft": (_soft, _nothing, _remove_from_bin),
+    "permanent after soft, id reused": (_soft, _newer, _remove_from_bin),
     "restore beside a newer session": (_soft, _newer, _restore),
-    "hard, superseded": (_newer, _nothing, _remove),
+    "permanent, superseded": (_newer, _nothing, _remove),
     "soft, superseded": (_newer, _nothing, _soft),
     "restore, superseded": (_newer, _soft, _restore),
 }
@@ -69,7 +71,7 @@ CASES: dict[str, tuple[_Step, _Step, _Step]] = {
 
 def _made(root: Path, *steps: _Step) -> None:
     store = WholeStore(root)
-    transcript_lines.keep(
+    transcript_lines.store_lines(
         store, AGENT, "s", transcript_lines.prompt(f"{SECRET} words", session="s") + transcript_lines.answer()
     )
     [row] = store.list_all()

@@ -14,7 +14,7 @@ from acp_proxy.transcript.file_names import compressed_path, file_name
 from tests.store import transcript_lines
 
 
-def keep(store: Store, told: str | None, command: str, session: str = "s") -> Path:
+def store_session_of(store: Store, told: str | None, command: str, session: str = "s") -> Path:
     """Record a session of an agent that sends this name, or none. The transcript's path."""
     agent = store.choose_agent(None, told, command)
     header = replace(transcript_lines.header(session), agent={"id": agent, "name": told, "version": None})
@@ -38,18 +38,20 @@ def keep(store: Store, told: str | None, command: str, session: str = "s") -> Pa
 def test_an_agent_that_starts_to_send_the_name_of_its_command_keeps_its_folder(
     store: Store, told: str, command: str
 ) -> None:
-    before = keep(store, None, command)
+    before = store_session_of(store, None, command)
     for session in ("then", "and later"):
-        assert keep(store, told, command, session).parent == before.parent
-    assert keep(store, None, command, "in another editor").parent == before.parent
-    assert keep(store, told, "another", "started otherwise").parent == store.root / "transcripts" / file_name(told)
+        assert store_session_of(store, told, command, session).parent == before.parent
+    assert store_session_of(store, None, command, "in another editor").parent == before.parent
+    assert store_session_of(
+        store, told, "another", "started otherwise"
+    ).parent == store.root / "transcripts" / file_name(told)
 
 
 @pytest.mark.parametrize(
     ("told", "command"), [("other", "launch"), ("acme-cli", "cli"), ("@scope/x", "scope"), ("-", "_")]
 )
 def test_an_agent_of_another_name_does_not_join_the_folder_of_a_launcher(store: Store, told: str, command: str) -> None:
-    keep(store, None, command)
+    store_session_of(store, None, command)
     assert store.choose_agent(None, told, command, may_run_others=True) == file_name(told)
     assert store.choose_agent(None, None, command, may_run_others=True) == file_name(command)
 
@@ -57,16 +59,16 @@ def test_an_agent_of_another_name_does_not_join_the_folder_of_a_launcher(store: 
 def test_an_agent_that_starts_to_send_a_name_keeps_the_folder_of_its_own_command(
     store: Store,
 ) -> None:
-    before = keep(store, None, "acme")
-    assert keep(store, "Something New", "acme", "later").parent == before.parent
+    before = store_session_of(store, None, "acme")
+    assert store_session_of(store, "Something New", "acme", "later").parent == before.parent
     assert store.choose_agent(None, "Something New", "acme", may_run_others=False) == before.parent.name
     assert store.choose_agent(None, "Something Else", "acme") == file_name("Something Else")
 
 
 @pytest.mark.parametrize("is_compressed", [False, True])
 def test_an_agent_does_not_join_another_agent_of_the_same_command(store: Store, is_compressed: bool) -> None:
-    path = keep(store, None, "acme", "first")
-    joined = keep(store, "@one/acme", "acme", "second")
+    path = store_session_of(store, None, "acme", "first")
+    joined = store_session_of(store, "@one/acme", "acme", "second")
     assert joined.parent == path.parent
     if is_compressed:
         store.compress(path.parent.name, joined.stem, CompressionOptions(min_size=1, older_than=-60.0))
@@ -76,9 +78,9 @@ def test_an_agent_does_not_join_another_agent_of_the_same_command(store: Store, 
 
 
 def test_damaged_and_foreign_files_do_not_identify_an_agent(store: Store) -> None:
-    path = keep(store, None, "acme")
-    keep(store, None, "acme", "torn").write_bytes(b"\0" * 100)
-    keep(store, None, "acme", "newer").write_bytes(b'{"acp-transcript":99}\n')
+    path = store_session_of(store, None, "acme")
+    store_session_of(store, None, "acme", "torn").write_bytes(b"\0" * 100)
+    store_session_of(store, None, "acme", "newer").write_bytes(b'{"acp-transcript":99}\n')
     (path.parent / "notes.jsonl").write_text("another's")
     assert store.choose_agent(None, "@scope/acme", "acme") == file_name("acme")
 
@@ -89,7 +91,7 @@ def test_an_agent_gets_a_folder_if_its_old_one_cannot_be_searched(
     def refuse(*arguments: object, **options: object) -> None:
         raise PermissionError
 
-    keep(store, None, "acme")
+    store_session_of(store, None, "acme")
     monkeypatch.setattr(os, "scandir", refuse)
     assert store.choose_agent(None, "@scope/acme", "acme") == file_name("@scope/acme")
     monkeypatch.setattr(os, "stat", refuse)
@@ -98,7 +100,7 @@ def test_an_agent_gets_a_folder_if_its_old_one_cannot_be_searched(
 
 def test_only_a_few_of_many_transcripts_are_opened(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(60):
-        keep(store, None, "acme", str(number))
+        store_session_of(store, None, "acme", str(number))
     opened, really = 0, os.open
 
     def counted(*arguments: Any, **options: Any) -> int:
@@ -112,12 +114,12 @@ def test_only_a_few_of_many_transcripts_are_opened(store: Store, monkeypatch: py
 
 
 def test_the_folder_of_an_agents_name_wins_over_that_of_its_command(store: Store) -> None:
-    transcript_lines.keep(store, file_name("@scope/acme"), "s")
-    transcript_lines.keep(store, file_name("acme"), "s")
+    transcript_lines.store_lines(store, file_name("@scope/acme"), "s")
+    transcript_lines.store_lines(store, file_name("acme"), "s")
     assert store.choose_agent(None, "@scope/acme", "acme") == file_name("@scope/acme")
 
 
 def test_the_users_name_for_an_agent_wins(store: Store) -> None:
-    before = keep(store, None, "acme")
+    before = store_session_of(store, None, "acme")
     assert store.choose_agent("mine", "@scope/acme", "acme") == file_name("mine")
     assert store.choose_agent("acme", "Something New", "acme") == before.parent.name

@@ -20,7 +20,7 @@ from acp_proxy.store.index import ListedSession
 from acp_proxy.store.soft_deleted import DeletedSession
 from acp_proxy.transcript.file_names import name_before_delete
 from tests.store import transcript_lines
-from tests.stored import WholeStore, contents
+from tests.stored import WholeStore, read_files
 
 AGENT, DAY = "agent", timedelta(days=1)
 CHANGING = ("write", "unlink", "rename", "replace", "link", "mkdir")
@@ -58,7 +58,7 @@ def killed(before: int | None) -> Iterator[None]:
 
 
 class Bin(RuleBasedStateMachine):
-    """``live``: the words of each transcript in a list. ``kept``: the words that can be restored, and until when.
+    """``live``: the words of each transcript in a list. ``restore_until``: those that can be restored, and until when.
     ``gone``: the words that must be nowhere."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Bin(RuleBasedStateMachine):
         self.root = Path(tempfile.mkdtemp())
         self.store = WholeStore(self.root)
         self.live, self.gone = set[str](), set[str]()
-        self.kept: dict[str, datetime | None] = {}
+        self.restore_until: dict[str, datetime | None] = {}
         self.count = 0
 
     def teardown(self) -> None:
@@ -93,9 +93,9 @@ class Bin(RuleBasedStateMachine):
 
     def _words_on_disk(self) -> set[str]:
         data = b"".join(
-            data for path, data in contents(self.root) if "transcripts" in path.parts or "deleted" in path.parts
+            data for path, data in read_files(self.root) if "transcripts" in path.parts or "deleted" in path.parts
         )
-        return {words for words in self.live | self.kept.keys() | self.gone if words.encode() in data}
+        return {words for words in self.live | self.restore_until.keys() | self.gone if words.encode() in data}
 
     def _listed(self) -> set[str]:
         return {row.title or "" for row in self._store().list_all()}
@@ -111,7 +111,7 @@ class Bin(RuleBasedStateMachine):
         words = f"words {self.count:04}"
         store = self._store()
         store.lift_delete(AGENT, session)
-        transcript_lines.keep(
+        transcript_lines.store_lines(
             store,
             AGENT,
             session,
@@ -137,7 +137,7 @@ class Bin(RuleBasedStateMachine):
             assert kill
             return
         self.live.remove(words)
-        self.kept[words] = at + days * DAY if days is not None else None
+        self.restore_until[words] = at + days * DAY if days is not None else None
 
     @rule(pick=_PICK, kill=_KILL)
     def delete_permanently(self, pick: int, kill: int | None) -> None:
@@ -152,7 +152,7 @@ class Bin(RuleBasedStateMachine):
             return
         self.live.remove(words)
         self.gone |= {words, *beside}
-        self.kept = {words: until for words, until in self.kept.items() if words not in beside}
+        self.restore_until = {words: until for words, until in self.restore_until.items() if words not in beside}
 
     @rule(pick=_PICK, kill=_KILL)
     def restore(self, pick: int, kill: int | None) -> None:
@@ -164,7 +164,7 @@ class Bin(RuleBasedStateMachine):
             if words in self._restorable():
                 assert kill
                 return
-            del self.kept[words]
+            del self.restore_until[words]
             self.live.add(words)
 
     @rule(kill=_KILL)
@@ -173,9 +173,9 @@ class Bin(RuleBasedStateMachine):
             self._store().empty_bin()
         self._reopen(kill)
         if kill is None:
-            over = {words for words, until in self.kept.items() if until is not None and until < self.now}
+            over = {words for words, until in self.restore_until.items() if until is not None and until < self.now}
             self.gone |= over
-            self.kept = {words: until for words, until in self.kept.items() if words not in over}
+            self.restore_until = {words: until for words, until in self.restore_until.items() if words not in over}
 
     @rule(hours=st.sampled_from([1, 23, 25, 24 * 29, 24 * 31]))
     def wait(self, hours: int) -> None:
@@ -185,11 +185,13 @@ class Bin(RuleBasedStateMachine):
     def nothing_comes_back_and_nothing_is_removed_early(self) -> None:
         assert self._listed() == self.live
         assert self._restorable().keys() == {
-            words for words, until in self.kept.items() if until is None or until > self.now
+            words for words, until in self.restore_until.items() if until is None or until > self.now
         }
         on_disk = self._words_on_disk()
         assert not on_disk & self.gone
-        assert on_disk >= self.live | {w for w, until in self.kept.items() if until is None or until > self.now}
+        assert on_disk >= self.live | {
+            w for w, until in self.restore_until.items() if until is None or until > self.now
+        }
 
 
 @pytest.mark.filterwarnings("ignore:It looks like `register_random`")
@@ -212,7 +214,7 @@ def store(tmp_path: Path) -> WholeStore:
 
 
 def _delete(store: WholeStore, session: str) -> None:
-    transcript_lines.keep(store, AGENT, session)
+    transcript_lines.store_lines(store, AGENT, session)
     store.delete(AGENT, session, soft=True)
 
 
@@ -225,7 +227,7 @@ def test_another_setting_later_changes_nothing_about_an_earlier_delete(store: Wh
 def test_what_is_removed_leaves_no_backup_title_or_search_table(
     store: WholeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transcript_lines.keep(
+    transcript_lines.store_lines(
         store, AGENT, "s", transcript_lines.prompt("secret words", session="s") + transcript_lines.answer()
     )
     [row] = store.list_all()
@@ -236,11 +238,11 @@ def test_what_is_removed_leaves_no_backup_title_or_search_table(
     store.delete_listed(row, soft=True)
     monkeypatch.setattr(journal, "stamp_now", lambda: "2999-01-01T00:00:00.000Z")
     store.empty_bin()
-    assert not any(b"secret" in data for _, data in contents(store.root))
+    assert not any(b"secret" in data for _, data in read_files(store.root))
 
 
 def test_a_session_that_somebody_has_open_is_removed_later(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     opened = store.open_to_append(AGENT, transcript_lines.header("s"), fresh=False)
     store.delete(AGENT, "s", soft=True)
     monkeypatch.setattr(journal, "stamp_now", lambda: "2999-01-01T00:00:00.000Z")

@@ -40,7 +40,7 @@ def other(tmp_path: Path) -> WholeStore:
     """The store of another machine, with three sessions."""
     other = WholeStore(tmp_path / "other")
     for at, session in enumerate(("a", "b", "c")):
-        transcript_lines.keep(other, AGENT, session, at=at)
+        transcript_lines.store_lines(other, AGENT, session, at=at)
     return other
 
 
@@ -79,7 +79,7 @@ def looked_at(folder: Path) -> Iterator[list[str]]:
 
 @pytest.mark.usefixtures("settled")
 def test_a_copied_transcript_is_in_the_next_list(store: WholeStore, other: WholeStore) -> None:
-    transcript_lines.keep(store, AGENT, "own")
+    transcript_lines.store_lines(store, AGENT, "own")
     assert listed_anew(store) == ["own"]
     sent(other, store, "b")
     assert listed_anew(store) == ["b", "own"]
@@ -89,7 +89,7 @@ def test_a_copied_transcript_is_in_the_next_list(store: WholeStore, other: Whole
 
 
 def test_a_copied_agent_is_in_the_next_list(store: WholeStore, other: WholeStore) -> None:
-    transcript_lines.keep(store, "another", "own")
+    transcript_lines.store_lines(store, "another", "own")
     assert [row.session for row in store.list_all()] == ["own"]
     shutil.copytree(other.root / "transcripts" / AGENT, store.root / "transcripts" / AGENT)
     assert [row.session for row in store.list_all()] == ["c", "b", "own", "a"]
@@ -100,7 +100,7 @@ def test_a_transcript_replaced_by_a_longer_one_is_in_the_next_list(store: WholeS
     for session in ("a", "b"):
         sent(other, store, session)
     assert listed_anew(store) == ["b", "a"]
-    transcript_lines.keep(other, AGENT, "a", prompt("more", at=7), said("yes", at=8), answer(at=9), fresh=False)
+    transcript_lines.store_lines(other, AGENT, "a", prompt("more", at=7), said("yes", at=8), answer(at=9), fresh=False)
     sent(other, store, "a")
     [row, _] = store.list_page(AGENT, None, None, transcript_lines.RUN).rows
     assert (row.session, row.prompt_count, row.updated) == ("a", 2, transcript_lines.time(9))
@@ -121,17 +121,17 @@ def test_a_transcript_removed_by_hand_is_not_listed(store: WholeStore, other: Wh
 
 @pytest.mark.usefixtures("settled")
 def test_an_index_restored_from_a_backup_is_updated(store: WholeStore, tmp_path: Path) -> None:
-    transcript_lines.keep(store, AGENT, "a")
+    transcript_lines.store_lines(store, AGENT, "a")
     assert listed_anew(store) == ["a"]
     index, backup = store.root / "index.sqlite3", tmp_path / "backup.sqlite3"
     with closing(sqlite3.connect(index)) as database:
         database.execute("VACUUM INTO ?", (str(backup),))
-    transcript_lines.keep(store, AGENT, "a", prompt("more", at=3), answer(at=3), fresh=False)
+    transcript_lines.store_lines(store, AGENT, "a", prompt("more", at=3), answer(at=3), fresh=False)
     assert listed_anew(store) == ["a"]
     put_back(Path(shutil.copy(backup, tmp_path / "copy")), index)  # the folder's times in it are still correct
     [row] = WholeStore(store.root).list_page(AGENT, None, None, transcript_lines.RUN).rows
     assert row.prompt_count == 2
-    transcript_lines.keep(store, AGENT, "b", at=5)
+    transcript_lines.store_lines(store, AGENT, "b", at=5)
     assert listed_anew(store) == ["b", "a"]
     put_back(backup, index)
     assert listed_anew(store) == ["b", "a"]
@@ -141,7 +141,7 @@ def test_an_index_restored_from_a_backup_is_updated(store: WholeStore, tmp_path:
 def test_an_unchanged_folder_is_not_read(store: WholeStore, other: WholeStore) -> None:
     for session in ("a", "b", "c"):
         sent(other, store, session)
-    transcript_lines.keep(store, AGENT, "own")
+    transcript_lines.store_lines(store, AGENT, "own")
     assert store.compress(AGENT, file_name("c"), CompressionOptions(min_size=1, older_than=0.0)) is not None
     assert compressed_path(path_of(store, "c")).exists()
     before = listed_anew(store)
@@ -167,7 +167,7 @@ def test_a_transcript_copied_within_one_clock_tick_is_in_the_next_list(
 
 
 def test_a_transcript_being_copied_is_read_until_it_is_whole(store: WholeStore, other: WholeStore) -> None:
-    transcript_lines.keep(other, AGENT, "a", prompt("more", at=7), said("yes", at=8), answer(at=9), fresh=False)
+    transcript_lines.store_lines(other, AGENT, "a", prompt("more", at=7), said("yes", at=8), answer(at=9), fresh=False)
     whole = path_of(other, "a").read_bytes()
     half = whole.index(b"\n", len(whole) // 2) + 1
     path = path_of(store, "a")
@@ -186,7 +186,7 @@ def test_a_transcript_being_copied_is_read_until_it_is_whole(store: WholeStore, 
 def test_a_row_removed_while_its_folder_is_read_comes_back(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     remember = Index.remember_folder
 
     def overtaken(index: Index, agent: str, seen: str, removals: int) -> None:
@@ -204,7 +204,7 @@ def test_a_row_removed_while_its_folder_is_read_comes_back(
 def test_reading_an_unchanged_folder_does_not_wait_for_a_writer_of_the_index(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     assert [row.session for row in store.list_page(AGENT, None, None, transcript_lines.RUN).rows] == ["s"]
     (root / "transcripts" / AGENT / "notes.txt").touch()
     asked: list[Path] = []

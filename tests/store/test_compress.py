@@ -15,18 +15,26 @@ from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_names import COMPRESSED_SUFFIX, compressed_path, file_name, unfinished_path
 from tests.store import transcript_lines
-from tests.store.cold import AGENT, AT_ONCE, age, compress, compressed_now, content, kept, path
+from tests.store.compressible import (
+    AGENT,
+    AT_ONCE,
+    age,
+    compress,
+    compress_now,
+    find_path,
+    read_content,
+    store_compressible,
+)
 from tests.stored import WholeStore
-
-SECONDS = 20.0
+from tests.waiting import SECONDS
 
 
 def files(store: WholeStore) -> list[str]:
-    return sorted(at.name.removeprefix(file_name(transcript_lines.SESSION)) for at in path(store).parent.iterdir())
+    return sorted(at.name.removeprefix(file_name(transcript_lines.SESSION)) for at in find_path(store).parent.iterdir())
 
 
 def test_a_compressed_transcript_has_the_same_content_and_index_row(store: WholeStore) -> None:
-    at = kept(store)
+    at = store_compressible(store)
     before, rows, modified = at.read_bytes(), store.list_all(), at.stat().st_mtime_ns
     made = compress(store)
     assert made is not None
@@ -34,7 +42,7 @@ def test_a_compressed_transcript_has_the_same_content_and_index_row(store: Whole
     assert files(store) == [COMPRESSED_SUFFIX, "state.jsonl"]
     assert compressed_path(at).stat().st_mtime_ns == modified
     assert compressed_path(at).stat().st_mode & 0o777 == 0o600
-    assert content(at) == before
+    assert read_content(at) == before
     assert not list(store.root.glob("unindexed/*/*"))
     assert list(verify_store(store)) == []
     assert store.list_all() == rows
@@ -42,9 +50,9 @@ def test_a_compressed_transcript_has_the_same_content_and_index_row(store: Whole
 
 
 def test_a_rebuilt_index_has_compressed_transcripts(store: WholeStore) -> None:
-    kept(store)
+    store_compressible(store)
     rows = store.list_all()
-    compressed_now(store)
+    compress_now(store)
     for part in store.root.glob("index.sqlite3*"):
         part.unlink()
     assert WholeStore(store.root).list_all() == rows
@@ -52,26 +60,26 @@ def test_a_rebuilt_index_has_compressed_transcripts(store: WholeStore) -> None:
 
 @pytest.mark.parametrize("options", [CompressionOptions(older_than=0.0), CompressionOptions(min_size=1)])
 def test_small_and_recent_transcripts_are_not_compressed(store: WholeStore, options: CompressionOptions) -> None:
-    at = kept(store, chunks=10)
+    at = store_compressible(store, chunks=10)
     assert compress(store, options=options) is None
     age(at, 8)
     assert (compress(store, options=options) is None) == (options.min_size > 1)
 
 
 def test_a_transcript_with_a_mark_is_not_compressed(store: WholeStore) -> None:
-    kept(store)
+    store_compressible(store)
     store.mark(AGENT, transcript_lines.SESSION)
     assert compress(store) is None
 
 
 def test_a_mark_that_nobody_needs_prevents_no_compression(store: WholeStore) -> None:
-    kept(store)
+    store_compressible(store)
     store.mark(AGENT, transcript_lines.SESSION)
     assert [compress(store) is not None for _ in store.find_compressible()] == [True]
 
 
 def test_a_turn_begun_during_the_compression_stops_it(store: WholeStore) -> None:
-    kept(store)
+    store_compressible(store)
 
     def go_on() -> bool:
         store.mark(AGENT, transcript_lines.SESSION)
@@ -82,7 +90,7 @@ def test_a_turn_begun_during_the_compression_stops_it(store: WholeStore) -> None
 
 
 def test_an_open_transcript_is_not_compressed(store: WholeStore) -> None:
-    at = kept(store)
+    at = store_compressible(store)
     transcript = Transcript(at)
     assert compress(store) is None
     assert files(store) == [".jsonl"]
@@ -91,7 +99,7 @@ def test_an_open_transcript_is_not_compressed(store: WholeStore) -> None:
 
 
 def test_a_dry_run_reports_what_would_be_saved(store: WholeStore) -> None:
-    at = kept(store)
+    at = store_compressible(store)
     would = compress(store, options=CompressionOptions(min_size=1, older_than=0.0, dry=True))
     assert files(store) == [".jsonl"]
     assert would is not None
@@ -101,7 +109,7 @@ def test_a_dry_run_reports_what_would_be_saved(store: WholeStore) -> None:
 
 
 def test_a_compression_can_be_stopped(store: WholeStore) -> None:
-    at = kept(store, chunks=20_000)
+    at = store_compressible(store, chunks=20_000)
     calls = at.stat().st_size // 2**20
     for number in range(2 * calls):
         asked: list[None] = []
@@ -115,9 +123,9 @@ def test_a_compression_can_be_stopped(store: WholeStore) -> None:
 
 
 def test_continuing_a_session_decompresses_its_transcript(store: WholeStore) -> None:
-    at = kept(store)
+    at = store_compressible(store)
     before, header = at.read_bytes(), transcript_lines.header()
-    compressed_now(store)
+    compress_now(store)
     transcript = store.open_to_append(AGENT, header, fresh=False)
     assert not transcript.is_begun
     transcript.append(transcript_lines.said("more"))
@@ -129,24 +137,24 @@ def test_continuing_a_session_decompresses_its_transcript(store: WholeStore) -> 
 
 
 def test_a_transcript_compressed_in_the_meantime_can_be_reopened(store: WholeStore) -> None:
-    at = kept(store)
+    at = store_compressible(store)
     transcript = Transcript(at)
     identity = transcript.identity
     transcript.close()
-    compressed_now(store)
+    compress_now(store)
     transcript = store.reopen(AGENT, transcript_lines.SESSION, identity)
     transcript.append(transcript_lines.said("late"))
     transcript.close()
-    assert content(at).endswith(transcript_lines.said("late"))
+    assert read_content(at).endswith(transcript_lines.said("late"))
 
 
 def test_a_new_session_of_the_same_id_supersedes_a_compressed_one(store: WholeStore) -> None:
-    at = kept(store)
+    at = store_compressible(store)
     before = at.read_bytes()
-    compressed_now(store)
-    transcript_lines.keep(store, AGENT, transcript_lines.SESSION)
+    compress_now(store)
+    transcript_lines.store_lines(store, AGENT, transcript_lines.SESSION)
     assert files(store) == [".jsonl", "state.jsonl", f"~1{COMPRESSED_SUFFIX}"]
-    assert content(at.with_stem(f"{at.stem}~1")) == before
+    assert read_content(at.with_stem(f"{at.stem}~1")) == before
     assert len(store.list_all()) == 2
     for row in store.list_all():
         store.delete_listed(row)
@@ -154,16 +162,16 @@ def test_a_new_session_of_the_same_id_supersedes_a_compressed_one(store: WholeSt
 
 
 def test_a_compressed_session_can_be_forked(store: WholeStore) -> None:
-    kept(store)
-    compressed_now(store)
+    store_compressible(store)
+    compress_now(store)
     store.open_to_append(AGENT, transcript_lines.header("fork"), fresh=False, parent=transcript_lines.SESSION).close()
-    assert content(path(store, "fork")).count(b" word") == 2000
-    assert not path(store).exists()
+    assert read_content(find_path(store, "fork")).count(b" word") == 2000
+    assert not find_path(store).exists()
 
 
 def test_a_delete_removes_compressed_and_unfinished_files(store: WholeStore) -> None:
-    at = kept(store)
-    compressed_now(store)
+    at = store_compressible(store)
+    compress_now(store)
     for left in (at, unfinished_path(at), unfinished_path(compressed_path(at))):
         left.write_bytes(compressed_path(at).read_bytes())
     store.delete(AGENT, transcript_lines.SESSION)
@@ -174,8 +182,8 @@ def test_a_delete_removes_compressed_and_unfinished_files(store: WholeStore) -> 
 
 
 def test_an_interrupted_delete_is_finished(store: WholeStore) -> None:
-    at = kept(store)
-    compressed_now(store)
+    at = store_compressible(store)
+    compress_now(store)
     data = compressed_path(at).read_bytes()
     store.delete(AGENT, transcript_lines.SESSION)
     compressed_path(at).write_bytes(data)
@@ -184,7 +192,7 @@ def test_an_interrupted_delete_is_finished(store: WholeStore) -> None:
 
 
 def test_a_delete_during_the_compression_wins(store: WholeStore) -> None:
-    kept(store)
+    store_compressible(store)
     chunks: list[None] = []
 
     def go_on() -> bool:
@@ -200,7 +208,7 @@ def test_a_delete_during_the_compression_wins(store: WholeStore) -> None:
 
 @pytest.mark.parametrize("stays_open", [False, True])
 def test_a_prompt_during_the_compression_wins_without_waiting(store: WholeStore, stays_open: bool) -> None:
-    at, opened = kept(store), list[Transcript]()
+    at, opened = store_compressible(store), list[Transcript]()
     before = at.read_bytes()
 
     def go_on() -> bool:
@@ -220,7 +228,7 @@ def test_a_prompt_during_the_compression_wins_without_waiting(store: WholeStore,
 
 
 def test_concurrent_writes_compressions_and_reads_lose_nothing(store: WholeStore) -> None:
-    at, ended = kept(store, chunks=50), threading.Event()
+    at, ended = store_compressible(store, chunks=50), threading.Event()
     said: dict[str, list[bytes]] = {"a": [], "b": []}
 
     compressions: list[CompressionResult] = []
@@ -256,19 +264,19 @@ def test_concurrent_writes_compressions_and_reads_lose_nothing(store: WholeStore
         thread.start()
     for thread in writers:
         while thread.is_alive():
-            assert content(at).count(b" word") == 50
+            assert read_content(at).count(b" word") == 50
             thread.join(0.001)
     ended.set()
     compressor.join(SECONDS)
-    lines = content(at).splitlines(keepends=True)
+    lines = read_content(at).splitlines(keepends=True)
     for each in said.values():
         assert [line for line in lines if line in set(each)] == each
     assert len(compressions) >= 3
 
 
 def test_a_damaged_compression_is_reported_and_repaired_as_far_as_possible(store: WholeStore) -> None:
-    at = kept(store, chunks=20_000)
-    before, frame = at.read_bytes(), compressed_now(store)
+    at = store_compressible(store, chunks=20_000)
+    before, frame = at.read_bytes(), compress_now(store)
     damaged = bytearray(frame.read_bytes())
     damaged[len(damaged) // 2 :] = bytes(len(damaged) - len(damaged) // 2)
     frame.write_bytes(damaged)
@@ -287,8 +295,8 @@ def test_a_damaged_compression_is_reported_and_repaired_as_far_as_possible(store
 
 
 def test_continuing_a_damaged_compression_adds_a_gap(store: WholeStore) -> None:
-    kept(store, chunks=20_000)
-    frame = compressed_now(store)
+    store_compressible(store, chunks=20_000)
+    frame = compress_now(store)
     os.truncate(frame, frame.stat().st_size // 2)
     transcript = store.open_to_append(AGENT, transcript_lines.header(), fresh=False)
     transcript.append(transcript_lines.said("more"))
@@ -301,8 +309,8 @@ def test_continuing_a_damaged_compression_adds_a_gap(store: WholeStore) -> None:
 
 
 def test_an_unreadable_compression_is_left_to_the_user(store: WholeStore) -> None:
-    kept(store)
-    frame = compressed_now(store)
+    store_compressible(store)
+    frame = compress_now(store)
     frame.write_bytes(b"no frame")
     [finding] = [one for one in verify_store(store) if one.path == frame]
     assert (finding.kind, finding.todo) == ("damaged compression", "by hand")
@@ -310,9 +318,9 @@ def test_an_unreadable_compression_is_left_to_the_user(store: WholeStore) -> Non
 
 def test_compressed_transcripts_are_redacted_and_without_a_secret_stay_compressed(store: WholeStore) -> None:
     secret = "INTERN-4711"
-    at, other = kept(store, chunks=100, text=secret), kept(store, "other")
-    compressed_now(store)
-    compressed_now(store, "other")
+    at, other = store_compressible(store, chunks=100, text=secret), store_compressible(store, "other")
+    compress_now(store)
+    compress_now(store, "other")
     masking = Masking(["INTERN-[0-9]{4}"])
     assert (
         sum(sum(redact_stored(store, each, masking, dry=True).values()) for each in store.find_redactable(None)) == 100
@@ -329,7 +337,7 @@ def test_compressed_transcripts_are_redacted_and_without_a_secret_stay_compresse
 
 
 def test_leftovers_of_a_crash_are_removed(store: WholeStore) -> None:
-    at = kept(store)
+    at = store_compressible(store)
     before = at.read_bytes()
     for left in (compressed_path(at), unfinished_path(compressed_path(at)), unfinished_path(at)):
         left.write_bytes(b"left")
@@ -355,6 +363,6 @@ def test_one_process_compresses_once_a_day(store: WholeStore) -> None:
 def test_a_transcript_too_large_to_decompress_quickly_is_not_compressed(
     store: WholeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept(store)
+    store_compressible(store)
     monkeypatch.setattr(store_compress, "MAX_BYTES", 1000)
     assert compress(store) is None

@@ -1,4 +1,4 @@
-"""Hard and soft deletes, restores, revived sessions, and the user's titles."""
+"""Permanent and soft deletes, restores, revived sessions, and the user's titles."""
 
 import json
 import os
@@ -20,8 +20,8 @@ from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
 from acp_proxy.transcript.appender import Transcript, lock_unused
 from acp_proxy.transcript.file_names import compressed_path, file_name, unfinished_path
 from tests.posix import fcntl
-from tests.store import cold, killed_deletes, transcript_lines
-from tests.stored import EPOCH, WholeStore, contents, store_session
+from tests.store import compressible, killed_deletes, transcript_lines
+from tests.stored import EPOCH, WholeStore, read_files, store_session
 
 AGENT = "agent"
 
@@ -37,7 +37,7 @@ def files(store: WholeStore) -> set[str]:
 
 def holding(store: WholeStore, words: str) -> set[str]:
     """The files that contain these words."""
-    return {str(path.relative_to(store.root)) for path, data in contents(store.root) if words.encode() in data}
+    return {str(path.relative_to(store.root)) for path, data in read_files(store.root) if words.encode() in data}
 
 
 def rename(store: WholeStore, session: str, title: str | None) -> None:
@@ -45,7 +45,7 @@ def rename(store: WholeStore, session: str, title: str | None) -> None:
     store.set_listed_title(found, title)
 
 
-def kept(store: WholeStore) -> list[tuple[str, str]]:
+def titles_in_bin(store: WholeStore) -> list[tuple[str, str]]:
     return [(each.session, store.summarize_deleted(each).title or "") for each in store.list_deleted()]
 
 
@@ -53,7 +53,7 @@ def kept(store: WholeStore) -> list[tuple[str, str]]:
 
 
 def test_a_soft_delete_keeps_the_transcript_byte_for_byte(store: WholeStore) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     before = store.read(AGENT, "s").path.read_bytes()
     [listed] = store.list_all()
     store.delete(AGENT, "s", soft=True)
@@ -73,20 +73,20 @@ def test_a_soft_delete_keeps_the_transcript_byte_for_byte(store: WholeStore) -> 
 
 
 def test_a_soft_delete_keeps_a_compressed_transcript_compressed(store: WholeStore) -> None:
-    path = cold.kept(store)
-    said = cold.content(path)
-    frame = cold.compressed_now(store).read_bytes()
-    store.delete(cold.AGENT, transcript_lines.SESSION, soft=True)
+    path = compressible.store_compressible(store)
+    said = compressible.read_content(path)
+    frame = compressible.compress_now(store).read_bytes()
+    store.delete(compressible.AGENT, transcript_lines.SESSION, soft=True)
     assert not compressed_path(path).exists()
     [one] = store.list_deleted()
     assert compressed_path(Layout(store.root).soft_deleted_path(one.agent, one.name)).read_bytes() == frame
     store.restore(one)
     assert compressed_path(path).read_bytes() == frame
-    assert cold.content(path) == said
+    assert compressible.read_content(path) == said
 
 
 def test_a_second_soft_delete_changes_nothing(store: WholeStore) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)
     before = files(store)
     store.delete(AGENT, "s", soft=True)
@@ -98,10 +98,10 @@ def test_a_second_soft_delete_changes_nothing(store: WholeStore) -> None:
 def test_a_hard_delete_removes_every_softly_deleted_transcript_of_the_id(store: WholeStore) -> None:
     for text in ("first secret", "second secret"):
         store.lift_delete(AGENT, "s")
-        transcript_lines.keep(store, AGENT, "s", transcript_lines.prompt(text, session="s"), fresh=False)
+        transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt(text, session="s"), fresh=False)
         rename(store, "s", f"titled {text}")
         store.delete(AGENT, "s", soft=True)
-    assert kept(store) == [("s", "titled second secret"), ("s", "titled first secret")]
+    assert titles_in_bin(store) == [("s", "titled second secret"), ("s", "titled first secret")]
     store.delete(AGENT, "s")
     store.list_all()
     assert store.list_deleted() == []
@@ -110,10 +110,10 @@ def test_a_hard_delete_removes_every_softly_deleted_transcript_of_the_id(store: 
 
 def test_only_the_id_the_time_and_the_uid_stay_after_a_permanent_delete(store: WholeStore) -> None:
     empty = WholeStore(store.root.with_name("empty"))
-    transcript_lines.keep(empty, AGENT, "other")
+    transcript_lines.store_lines(empty, AGENT, "other")
     empty.delete(AGENT, "other")
     assert empty.list_all() == []
-    transcript_lines.keep(store, AGENT, "s", transcript_lines.prompt("a secret", session="s"))
+    transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt("a secret", session="s"))
     rename(store, "s", "My title")
     store.delete(AGENT, "s")
     assert store.list_all() == []
@@ -125,11 +125,11 @@ def test_only_the_id_the_time_and_the_uid_stay_after_a_permanent_delete(store: W
 
 
 def test_a_softly_deleted_session_can_be_deleted_permanently_by_itself(store: WholeStore) -> None:
-    transcript_lines.keep(store, AGENT, "s", transcript_lines.prompt("a secret", session="s"))
+    transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt("a secret", session="s"))
     rename(store, "s", "secret title")
     store.delete(AGENT, "s", soft=True)
     store.lift_delete(AGENT, "s")
-    transcript_lines.keep(store, AGENT, "s", fresh=False)
+    transcript_lines.store_lines(store, AGENT, "s", fresh=False)
     [one] = store.list_deleted()
     store.delete_permanently(one)
     assert [row.title for row in store.list_all()] == ["hello"]
@@ -140,7 +140,7 @@ def test_a_softly_deleted_session_can_be_deleted_permanently_by_itself(store: Wh
 def test_a_delete_is_forced_to_the_disk_before_it_returns(
     store: WholeStore, monkeypatch: pytest.MonkeyPatch, in_bin: bool
 ) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     journal, forced = store.root / "transcripts" / AGENT / "state.jsonl", list[tuple[int, int]]()
     [row] = store.list_all()
     if in_bin:
@@ -161,11 +161,11 @@ def test_a_delete_is_forced_to_the_disk_before_it_returns(
 
 
 def test_a_session_is_restored_beside_a_newer_one_of_its_id(store: WholeStore) -> None:
-    transcript_lines.keep(store, AGENT, "s", transcript_lines.prompt("first", session="s"))
+    transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt("first", session="s"))
     rename(store, "s", "The first")
     store.delete(AGENT, "s", soft=True)
     store.lift_delete(AGENT, "s")
-    transcript_lines.keep(store, AGENT, "s", transcript_lines.prompt("second", at=1, session="s"), fresh=False)
+    transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt("second", at=1, session="s"), fresh=False)
     rename(store, "s", "The second")
     [one] = store.list_deleted()
     assert store.restore(one).name == f"{file_name('s')}~1"
@@ -187,20 +187,20 @@ def test_a_superseded_session_is_restored_to_its_place(store: WholeStore) -> Non
 
 
 def test_backups_are_deleted_and_restored_with_their_transcript(store: WholeStore, layout: Layout) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     copy = layout.backup_path(AGENT, file_name("s"), transcript_lines.time(1))
     copy.parent.mkdir(parents=True)
     copy.write_text("as it was")
     store.delete(AGENT, "s", soft=True)
     assert not copy.exists()
     store.lift_delete(AGENT, "s")
-    transcript_lines.keep(store, AGENT, "s", fresh=False)
+    transcript_lines.store_lines(store, AGENT, "s", fresh=False)
     store.delete(AGENT, "s", soft=True)
     _, first = store.list_deleted()
     store.delete_permanently(first)
     assert holding(store, "as it was") == set()
     store.lift_delete(AGENT, "s")
-    transcript_lines.keep(store, AGENT, "s", fresh=False)
+    transcript_lines.store_lines(store, AGENT, "s", fresh=False)
     copy.write_text("as it was")
     store.delete(AGENT, "s", soft=True)
     store.restore(store.list_deleted()[0])
@@ -214,10 +214,10 @@ def test_sessions_are_moved_without_hard_links(store: WholeStore, monkeypatch: p
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", no_links)
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)
     store.lift_delete(AGENT, "s")
-    transcript_lines.keep(store, AGENT, "s", fresh=False)
+    transcript_lines.store_lines(store, AGENT, "s", fresh=False)
     [one] = store.list_deleted()
     assert store.restore(one).name == f"{file_name('s')}~1"
     assert len(store.list_all()) == 2
@@ -238,7 +238,7 @@ def test_deleting_a_superseded_session_deletes_its_backups(store: WholeStore, la
 def test_the_next_compression_removes_leftovers_beside_a_softly_deleted_session(
     store: WholeStore, layout: Layout
 ) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)
     [one] = store.list_deleted()
     path = layout.soft_deleted_path(AGENT, one.name)
@@ -250,7 +250,7 @@ def test_the_next_compression_removes_leftovers_beside_a_softly_deleted_session(
 
 
 def test_a_link_in_place_of_the_softly_deleted_sessions_is_refused(store: WholeStore, tmp_path: Path) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)
     folder = store.root / "deleted" / AGENT
     folder.rename(tmp_path / "outside")
@@ -291,14 +291,14 @@ STEPS = [
 def test_an_interrupted_soft_delete_is_finished_by_the_next_list(
     store: WholeStore, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, after: bool
 ) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     rename(store, "s", "Mine")
     crashing(monkeypatch, owner, name, after=after)
     with pytest.raises(Crash):
         store.delete(AGENT, "s", soft=True)
     other = WholeStore(store.root)
     assert other.list_all() == []
-    assert kept(other) == [("s", "Mine")]
+    assert titles_in_bin(other) == [("s", "Mine")]
     other.restore(other.list_deleted()[0])
     assert [row.title for row in other.list_all()] == ["Mine"]
 
@@ -310,7 +310,7 @@ def test_an_interrupted_soft_delete_is_finished_by_the_next_list(
 def test_an_interrupted_restore_is_finished_by_the_next_list(
     store: WholeStore, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, after: bool
 ) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     rename(store, "s", "Mine")
     store.delete(AGENT, "s", soft=True)
     crashing(monkeypatch, owner, name, after=after)
@@ -326,7 +326,7 @@ def test_an_interrupted_restore_is_finished_by_the_next_list(
 def test_a_crash_at_any_moment_leaves_the_session_before_or_after(tmp_path: Path, case: str) -> None:
     """A listed or restorable session has its title and backup; a deleted one leaves none of its words."""
     outcomes = []
-    for root in killed_deletes.deleting(tmp_path, case):
+    for root in killed_deletes.kill_while_deleting(tmp_path, case):
         store = WholeStore(root)
         found = [("listed", row.name, row.title) for row in store.list_all() if row.title != "hello"]
         found += [("kept", one.name, one.title) for one in store.list_deleted()]
@@ -358,7 +358,7 @@ def test_an_interrupted_hard_delete_is_finished_by_the_next_list(
 ) -> None:
     for _ in range(2):
         store.lift_delete(AGENT, "s")
-        transcript_lines.keep(store, AGENT, "s", transcript_lines.prompt("a secret", session="s"), fresh=False)
+        transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt("a secret", session="s"), fresh=False)
         rename(store, "s", "secret title")
         store.delete(AGENT, "s", soft=True)
     crashing(monkeypatch, owner, name, after=False)
@@ -387,16 +387,16 @@ def test_a_title_belongs_to_its_transcript_even_if_the_id_is_reused(store: Whole
 
 
 def test_a_new_session_of_a_deleted_id_has_no_user_title(store: WholeStore) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     rename(store, "s", "Mine")
     store.delete(AGENT, "s")
     store.lift_delete(AGENT, "s")
-    transcript_lines.keep(store, AGENT, "s", fresh=False)
+    transcript_lines.store_lines(store, AGENT, "s", fresh=False)
     assert [row.title for row in store.list_all()] == ["hello"]
 
 
 def test_a_deleted_session_cannot_be_renamed(store: WholeStore) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     [row] = store.list_all()
     store.delete(AGENT, "s")
     with pytest.raises(FileNotFoundError):
@@ -405,8 +405,8 @@ def test_a_deleted_session_cannot_be_renamed(store: WholeStore) -> None:
 
 
 def test_backups_of_the_journal_are_deleted_with_the_titles_in_them(store: WholeStore, layout: Layout) -> None:
-    transcript_lines.keep(store, AGENT, "s")
-    transcript_lines.keep(store, AGENT, "other")
+    transcript_lines.store_lines(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "other")
     rename(store, "s", "secret title")
     state = layout.transcript_path(AGENT, "state")
     state.write_bytes(b"\0\0\0\n" + state.read_bytes())
@@ -424,7 +424,7 @@ def test_backups_of_the_journal_are_deleted_with_the_titles_in_them(store: Whole
 
 def test_a_transcript_open_for_appending_is_in_use(store: WholeStore, layout: Layout) -> None:
     path = layout.transcript_path(AGENT, file_name("s"))
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     with lock_unused(path) as is_unused:
         assert is_unused
     transcript = Transcript(path)
@@ -443,19 +443,19 @@ def test_a_transcript_open_for_appending_is_in_use(store: WholeStore, layout: La
 def test_without_locks_a_transcript_written_today_may_be_in_use(
     store: WholeStore, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     path = layout.transcript_path(AGENT, file_name("s"))
     monkeypatch.setattr("acp_proxy.transcript.appender.lock", lambda fd, **how: False)
     with lock_unused(path) as is_unused:
         assert not is_unused
-    cold.age(path, 2)
+    compressible.age(path, 2)
     with lock_unused(path) as is_unused:
         assert is_unused
 
 
 def test_an_unreadable_transcript_is_not_listed_as_restorable(store: WholeStore, layout: Layout) -> None:
-    transcript_lines.keep(store, AGENT, "s")
-    transcript_lines.keep(store, AGENT, "broken")
+    transcript_lines.store_lines(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "broken")
     for session in ("s", "broken"):
         store.delete(AGENT, session, soft=True)
     [broken] = [each for each in store.list_deleted() if each.session == "broken"]
@@ -576,7 +576,7 @@ def test_an_archived_session_stays_archived_when_its_id_is_used_again(store: Who
 
 @pytest.mark.parametrize("soft", [True, False])
 def test_a_deleted_session_is_not_archived(store: WholeStore, soft: bool) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     [row] = store.list_all()
     store.set_listed_archived(row, True)
     store.delete_listed(row, soft=soft)

@@ -20,8 +20,8 @@ from acp_proxy.transcript.file_names import file_name, fork_path
 from acp_proxy.transcript.private_files import lock, lock_folder
 from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.rewinds import Point
-from tests.store import killed, transcript_lines
-from tests.store.forked import begun, header, is_complete, left_by_a_crash, spoken
+from tests.store import killed_forks, transcript_lines
+from tests.store.session_forks import begin_fork, is_complete, leave_unfinished_fork, read_header, read_prompts
 from tests.store.transcript_lines import answer, prompt
 from tests.store.writing import AGENT, ROOT
 from tests.stored import WholeStore, listed_ids
@@ -40,10 +40,10 @@ def test_a_fork_has_the_parents_exact_bytes(
 ) -> None:
     if not shares:
         monkeypatch.setattr(os, "copy_file_range", refuse, raising=False)
-    transcript_lines.keep(parent, AGENT, "p", prompt("x" * size, session="p"), fresh=False)
+    transcript_lines.store_lines(parent, AGENT, "p", prompt("x" * size, session="p"), fresh=False)
     [path] = parent.root.glob("transcripts/*/p-*.jsonl")
     entries = path.read_bytes().partition(b"\n")[2]
-    transcript = begun(parent)
+    transcript = begin_fork(parent)
     transcript.append(prompt("two", session="f"))
     transcript.close()
     _, copied, own = transcript.path.read_bytes().partition(entries)
@@ -52,8 +52,8 @@ def test_a_fork_has_the_parents_exact_bytes(
 
 
 def test_a_long_copy_begins_where_it_can_share_the_parents_blocks(parent: WholeStore) -> None:
-    transcript_lines.keep(parent, AGENT, "p", prompt("x" * 2_000_000, session="p"), fresh=False)
-    begun(parent).close()
+    transcript_lines.store_lines(parent, AGENT, "p", prompt("x" * 2_000_000, session="p"), fresh=False)
+    begin_fork(parent).close()
     [source] = parent.root.glob("transcripts/*/p-*.jsonl")
     [copy] = parent.root.glob("transcripts/*/f-*.jsonl")
     entries = source.read_bytes().partition(b"\n")[2]
@@ -61,9 +61,9 @@ def test_a_long_copy_begins_where_it_can_share_the_parents_blocks(parent: WholeS
 
 
 def test_entries_added_to_the_parent_later_are_not_in_the_fork(parent: WholeStore) -> None:
-    transcript = begun(parent)
-    transcript_lines.keep(parent, AGENT, "p", prompt("later", session="p"), answer(), fresh=False)
-    assert spoken(parent, "f") == ["one"]
+    transcript = begin_fork(parent)
+    transcript_lines.store_lines(parent, AGENT, "p", prompt("later", session="p"), answer(), fresh=False)
+    assert read_prompts(parent, "f") == ["one"]
     transcript.close()
 
 
@@ -72,7 +72,7 @@ def say_three_turns(store: WholeStore) -> None:
     for number, id in enumerate("abc"):
         content = {"type": "text", "text": "x" * 70_000}
         update = transcript_lines.update("agent_message_chunk", session="p", content=content, messageId=id)
-        transcript_lines.keep(store, AGENT, "p", prompt(id, session="p"), update, answer(), fresh=not number)
+        transcript_lines.store_lines(store, AGENT, "p", prompt(id, session="p"), update, answer(), fresh=not number)
 
 
 @pytest.mark.parametrize("is_compressed", [False, True])
@@ -81,34 +81,34 @@ def test_a_fork_at_a_message_has_what_came_up_to_it(store: WholeStore, *, is_com
     if is_compressed:
         store.index_session(AGENT, "p")
         assert store.compress(AGENT, file_name("p"), CompressionOptions(min_size=1, older_than=0.0)) is not None
-    begun(store, until=store.find_fork_end(AGENT, "p", Point("b"))).close()
-    assert spoken(store, "f") == ["a", "b"]
+    begin_fork(store, until=store.find_fork_end(AGENT, "p", Point("b"))).close()
+    assert read_prompts(store, "f") == ["a", "b"]
     assert store.find_fork_end(AGENT, "p", Point("nobody")) is None
 
 
 def test_a_fork_begun_late_has_the_entries_of_the_time_of_the_fork(parent: WholeStore) -> None:
     until = parent.find_fork_end(AGENT, "p", None)
-    transcript_lines.keep(parent, AGENT, "p", prompt("later", session="p"), answer(), fresh=False)
-    begun(parent, until=until).close()
-    assert spoken(parent, "f") == ["one"]
+    transcript_lines.store_lines(parent, AGENT, "p", prompt("later", session="p"), answer(), fresh=False)
+    begin_fork(parent, until=until).close()
+    assert read_prompts(parent, "f") == ["one"]
 
 
 def test_a_torn_line_of_the_parent_ends_before_the_forks_entries(parent: WholeStore) -> None:
     [path] = parent.root.glob("transcripts/*/p-*.jsonl")
     with path.open("ab") as file:
         file.write(b'{"at":"torn')
-    transcript = begun(parent)
+    transcript = begin_fork(parent)
     transcript.append(prompt("two", session="f"))
-    assert spoken(parent, "f") == ["one", "two"]
+    assert read_prompts(parent, "f") == ["one", "two"]
     assert transcript.path.read_bytes().endswith(b'{"at":"torn\n' + prompt("two", session="f"))
     transcript.close()
 
 
 def test_a_secret_that_is_masked_in_the_parent_is_masked_in_the_fork(parent: WholeStore) -> None:
-    transcript_lines.keep(parent, AGENT, "p", prompt(f"it is {TOKEN}", session="p"), answer(), fresh=False)
+    transcript_lines.store_lines(parent, AGENT, "p", prompt(f"it is {TOKEN}", session="p"), answer(), fresh=False)
     [path] = parent.find_redactable(None)
     assert redact_stored(parent, path, Masking(), dry=False)
-    transcript = begun(parent)
+    transcript = begin_fork(parent)
     assert TOKEN.encode() not in transcript.path.read_bytes()
     transcript.close()
 
@@ -120,15 +120,15 @@ def test_forks_with_the_same_id_in_two_processes_are_separate(
 
     def create_behind_another(*args: Any) -> bool:
         monkeypatch.setattr(fork, "create", create)
-        other = begun(WholeStore(parent.root))
+        other = begin_fork(WholeStore(parent.root))
         other.append(prompt("two", session="f") + answer())
         other.close()
         return create(*args)
 
     monkeypatch.setattr(fork, "create", create_behind_another)
-    transcript = begun(parent)
+    transcript = begin_fork(parent)
     transcript.append(prompt("three", session="f") + answer())
-    assert spoken(parent, "f") == ["one", "three"]
+    assert read_prompts(parent, "f") == ["one", "three"]
     assert b'"two"' in transcript.path.with_stem(transcript.path.stem + "~1").read_bytes()
     transcript.close()
 
@@ -146,8 +146,8 @@ def test_a_fork_that_another_process_sets_aside_at_once_begins_again(
         return is_created
 
     monkeypatch.setattr(fork, "create", create_before_another)
-    begun(parent).close()
-    assert spoken(parent, "f") == ["one"]
+    begin_fork(parent).close()
+    assert read_prompts(parent, "f") == ["one"]
 
 
 @pytest.mark.parametrize("call", ["write", "copy_file_range", "close"])
@@ -163,17 +163,17 @@ def test_a_copy_that_fails_leaves_nothing(
             failing.setattr(os, "copy_file_range", refuse, raising=False)
             failing.setattr(os, "pwrite", fail_behind(100, number), raising=False)
         with pytest.raises(OSError) as failed:
-            begun(parent)
+            begin_fork(parent)
         assert failed.value.errno == (errno.EBADF if call == "close" else number)
     assert names(parent) == before
-    begun(parent).close()
-    assert spoken(parent, "f") == ["one"]
+    begin_fork(parent).close()
+    assert read_prompts(parent, "f") == ["one"]
 
 
 def test_a_parent_that_becomes_shorter_meanwhile_is_copied_by_the_next_attempt(
     parent: WholeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transcript_lines.keep(parent, AGENT, "p", prompt("lost", session="p"), fresh=False)
+    transcript_lines.store_lines(parent, AGENT, "p", prompt("lost", session="p"), fresh=False)
     [path] = parent.root.glob("transcripts/*/p-*.jsonl")
     until, copy = parent.find_fork_end(AGENT, "p", None), Reading.copy_entries
 
@@ -184,9 +184,9 @@ def test_a_parent_that_becomes_shorter_meanwhile_is_copied_by_the_next_attempt(
     with monkeypatch.context() as truncating:
         truncating.setattr(Reading, "copy_entries", copy_truncated)
         with pytest.raises(OSError, match="shorter"):
-            begun(parent, until=until)
-    begun(parent, until=until).close()
-    assert spoken(parent, "f") == ["one"]
+            begin_fork(parent, until=until)
+    begin_fork(parent, until=until).close()
+    assert read_prompts(parent, "f") == ["one"]
 
 
 def test_a_fork_is_complete_if_the_copys_own_name_cannot_be_removed(
@@ -200,37 +200,37 @@ def test_a_fork_is_complete_if_the_copys_own_name_cannot_be_removed(
     unlink = Path.unlink
     with monkeypatch.context() as failing:
         failing.setattr(Path, "unlink", refuse_new)
-        transcript = begun(parent)
+        transcript = begin_fork(parent)
     transcript.append(prompt("two", session="f") + answer())
-    assert spoken(parent, "f") == ["one", "two"]
+    assert read_prompts(parent, "f") == ["one", "two"]
     transcript.close()
     assert any(name.endswith(".new") for name in names(parent))
     store_compress.remove_leftovers(parent.layout)
     assert not any(name.endswith(".new") for name in names(parent))
-    assert spoken(parent, "f") == ["one", "two"]
+    assert read_prompts(parent, "f") == ["one", "two"]
 
 
 def test_without_hard_links_a_fork_is_renamed(parent: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "link", refuse)
-    begun(parent).close()
-    assert spoken(parent, "f") == ["one"]
+    begin_fork(parent).close()
+    assert read_prompts(parent, "f") == ["one"]
     assert len(names(parent)) == 2
 
 
 def test_a_kill_at_any_moment_leaves_a_whole_fork_or_none(tmp_path: Path) -> None:
     last = None
-    for last in killed.forking(tmp_path):
+    for last in killed_forks.kill_while_forking(tmp_path):
         store = WholeStore(last.root)
         assert sorted(listed_ids(store)) in (["p"], ["f", "p"])
         store_compress.remove_leftovers(store.layout)
         assert not list(last.root.glob("transcripts/*/*.new"))
-        assert spoken(store, "p") == killed.PARENTS
+        assert read_prompts(store, "p") == killed_forks.PARENTS
         try:
-            told = spoken(store, "f")
+            told = read_prompts(store, "f")
         except FileNotFoundError:
             told = []
-        assert told in ([], *(killed.PARENTS + killed.OWN[:count] for count in range(3)))
-        assert told[len(killed.PARENTS) :][: len(last.kept)] == last.kept
+        assert told in ([], *(killed_forks.PARENTS + killed_forks.OWN[:count] for count in range(3)))
+        assert told[len(killed_forks.PARENTS) :][: len(last.written)] == last.written
         assert not told or is_complete(store, "f")
     assert last is not None
     assert last.got_through
@@ -271,96 +271,96 @@ def unfinished(store: WholeStore) -> WholeStore:
 
 
 def test_a_load_finishes_a_fork_and_the_fork_that_it_was_made_from(unfinished: WholeStore) -> None:
-    assert spoken(unfinished, "g") == ["one", "two", "three"]
-    assert spoken(unfinished, "f") == ["one", "two"]
+    assert read_prompts(unfinished, "g") == ["one", "two", "three"]
+    assert read_prompts(unfinished, "f") == ["one", "two"]
     assert is_complete(unfinished, "g")
-    assert header(unfinished, "g").forked_from == ["f", "p"]
+    assert read_header(unfinished, "g").forked_from == ["f", "p"]
     assert not list(unfinished.root.glob("transcripts/*/*.fork"))
 
 
 def test_a_list_finishes_a_fork_after_a_crash(parent: WholeStore) -> None:
-    path = left_by_a_crash(parent)
+    path = leave_unfinished_fork(parent)
     assert not path.exists()
     assert sorted(listed_ids(WholeStore(parent.root))) == ["f", "p"]
-    assert spoken(parent, "f") == ["one", "two"]
+    assert read_prompts(parent, "f") == ["one", "two"]
     assert is_complete(parent, "f")
 
 
 def test_a_fork_that_an_older_version_still_writes_to_gets_its_entries(parent: WholeStore) -> None:
-    path = left_by_a_crash(parent)
+    path = leave_unfinished_fork(parent)
     with fork_path(path).open("ab") as other:
-        assert spoken(parent, "f") == ["one", "two"]
+        assert read_prompts(parent, "f") == ["one", "two"]
         other.write(prompt("three", session="f"))
-    assert spoken(parent, "f") == ["one", "two", "three"]
+    assert read_prompts(parent, "f") == ["one", "two", "three"]
 
 
 def test_a_fork_is_finished_before_it_is_continued(parent: WholeStore) -> None:
-    left_by_a_crash(parent)
-    transcript_lines.keep(parent, AGENT, "f", prompt("three", session="f"), fresh=False)
-    assert spoken(parent, "f") == ["one", "two", "three"]
+    leave_unfinished_fork(parent)
+    transcript_lines.store_lines(parent, AGENT, "f", prompt("three", session="f"), fresh=False)
+    assert read_prompts(parent, "f") == ["one", "two", "three"]
 
 
 def test_a_fork_is_finished_before_it_is_forked(parent: WholeStore) -> None:
     message = transcript_lines.update(
         "agent_message_chunk", session="f", content={"type": "text", "text": "x"}, messageId="m"
     )
-    path = left_by_a_crash(parent, "f", message, prompt("three", session="f"))
+    path = leave_unfinished_fork(parent, "f", message, prompt("three", session="f"))
     end = parent.find_fork_end(AGENT, "f", Point("m"))
     assert end is not None
     assert path.read_bytes()[:end].endswith(message)
-    begun(parent, "f", "g").close()
-    assert spoken(parent, "g") == ["one", "three"]
+    begin_fork(parent, "f", "g").close()
+    assert read_prompts(parent, "g") == ["one", "three"]
 
 
 def test_without_its_parent_an_unfinished_fork_has_only_a_gap(parent: WholeStore) -> None:
     secret = prompt("secret", session="p")
-    transcript_lines.keep(parent, AGENT, "p", secret, answer(), fresh=False)
-    path = left_by_a_crash(parent)
+    transcript_lines.store_lines(parent, AGENT, "p", secret, answer(), fresh=False)
+    path = leave_unfinished_fork(parent)
     with fork_path(path).open("r+b") as file:  # half of the parent was copied
         data = file.read()
         file.seek(data.index(b"\0"))
         file.write(secret)
     parent.delete(AGENT, "p")
     assert sorted(listed_ids(WholeStore(parent.root))) == ["f"]
-    assert spoken(parent, "f") == ["two"]
+    assert read_prompts(parent, "f") == ["two"]
     assert not is_complete(parent, "f")
     assert b"secret" not in path.read_bytes()
     assert not [finding for finding in verify_store(parent) if finding.is_damage]
 
 
 def test_a_later_session_of_the_parents_id_is_not_the_parent(parent: WholeStore) -> None:
-    left_by_a_crash(parent)
+    leave_unfinished_fork(parent)
     parent.delete(AGENT, "p")
-    transcript_lines.keep(parent, AGENT, "p", prompt("another", session="p"), answer(), at=9)
+    transcript_lines.store_lines(parent, AGENT, "p", prompt("another", session="p"), answer(), at=9)
     listed_ids(parent)
-    assert spoken(parent, "f") == ["two"]
+    assert read_prompts(parent, "f") == ["two"]
 
 
 def test_a_superseded_parent_is_still_found(parent: WholeStore) -> None:
-    left_by_a_crash(parent)
-    transcript_lines.keep(parent, AGENT, "p", prompt("another", session="p"), answer(), at=9)
+    leave_unfinished_fork(parent)
+    transcript_lines.store_lines(parent, AGENT, "p", prompt("another", session="p"), answer(), at=9)
     listed_ids(parent)
-    assert spoken(parent, "f") == ["one", "two"]
+    assert read_prompts(parent, "f") == ["one", "two"]
 
 
 def test_a_half_deleted_parent_is_not_copied(parent: WholeStore) -> None:
-    left_by_a_crash(parent)
+    leave_unfinished_fork(parent)
     layout = Layout(parent.root)
     layout.get_journal(AGENT).append(DELETED, "p", transcript_lines.time(5))
     old_forks.finish_old_fork(layout, AGENT, file_name("f"))
-    assert spoken(parent, "f") == ["two"]
+    assert read_prompts(parent, "f") == ["two"]
 
 
 def test_a_redaction_finishes_forks_first(parent: WholeStore) -> None:
-    path = left_by_a_crash(parent, "f", prompt(f"it is {TOKEN}", session="f"))
+    path = leave_unfinished_fork(parent, "f", prompt(f"it is {TOKEN}", session="f"))
     assert path in parent.find_redactable(None)
     assert redact_stored(parent, path, Masking(), dry=False)
     assert TOKEN.encode() not in path.read_bytes()
-    assert len(spoken(parent, "f")) == 2
+    assert len(read_prompts(parent, "f")) == 2
 
 
 def test_a_list_does_not_wait_until_a_fork_can_be_finished(parent: WholeStore) -> None:
-    path = left_by_a_crash(parent)
+    path = leave_unfinished_fork(parent)
     with lock_folder(path.parent):
         assert sorted(listed_ids(parent)) == ["p"]
         with pytest.raises(BlockingIOError):
@@ -371,53 +371,53 @@ def test_a_list_does_not_wait_until_a_fork_can_be_finished(parent: WholeStore) -
 def test_a_full_disk_while_a_fork_is_finished_loses_no_entry(
     parent: WholeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left_by_a_crash(parent)
+    leave_unfinished_fork(parent)
     with monkeypatch.context() as failing:
         failing.setattr(os, "copy_file_range", refuse, raising=False)
         failing.setattr(os, "pwrite", fail_behind(0, errno.ENOSPC))
         with pytest.raises(OSError, match="space"):
             parent.read(AGENT, "f")
-    assert spoken(parent, "f") == ["one", "two"]
+    assert read_prompts(parent, "f") == ["one", "two"]
 
 
 def test_a_finished_fork_ignores_leftovers_of_a_crash(parent: WholeStore) -> None:
-    path = left_by_a_crash(parent)
+    path = leave_unfinished_fork(parent)
     listed_ids(parent)
     os.link(path, fork_path(path))
     parent.delete(AGENT, "p")
     old_forks.finish_old_fork(parent.layout, AGENT, path.stem)
-    assert spoken(parent, "f") == ["one", "two"]
+    assert read_prompts(parent, "f") == ["one", "two"]
     assert not fork_path(path).exists()
 
 
 @pytest.mark.parametrize("soft", [True, False])
 def test_an_unfinished_fork_can_be_deleted(parent: WholeStore, *, soft: bool) -> None:
-    left_by_a_crash(parent)
+    leave_unfinished_fork(parent)
     parent.delete(AGENT, "f", soft=soft)
     assert not list(parent.root.glob("transcripts/*/f-*"))
-    for kept in parent.list_deleted():
-        parent.restore(kept)
+    for deleted in parent.list_deleted():
+        parent.restore(deleted)
     assert sorted(listed_ids(parent)) == (["f", "p"] if soft else ["p"])
 
 
 def test_a_new_session_of_an_unfinished_forks_id_supersedes_the_finished_fork(parent: WholeStore) -> None:
-    path = left_by_a_crash(parent)
-    transcript_lines.keep(parent, AGENT, "f", prompt("new", session="f"), answer(), at=5)
-    assert spoken(parent, "f") == ["new"]
+    path = leave_unfinished_fork(parent)
+    transcript_lines.store_lines(parent, AGENT, "f", prompt("new", session="f"), answer(), at=5)
+    assert read_prompts(parent, "f") == ["new"]
     aside = path.with_stem(path.stem + "~1").read_bytes()
     assert aside.count(b'"session/prompt"') == 4  # two prompts, two answers
 
 
 @pytest.mark.parametrize("size", [0, 20, 400])
 def test_a_half_written_head_is_removed(parent: WholeStore, size: int) -> None:
-    path = left_by_a_crash(parent)
+    path = leave_unfinished_fork(parent)
     os.truncate(fork_path(path), min(size, fork_path(path).read_bytes().index(b"\0") - 1))
     assert sorted(listed_ids(parent)) == ["p"]
     assert not list(path.parent.glob("f-*"))
 
 
 def test_a_head_that_is_being_written_is_kept(parent: WholeStore) -> None:
-    path = left_by_a_crash(parent)
+    path = leave_unfinished_fork(parent)
     os.truncate(fork_path(path), 20)
     with fork_path(path).open("rb") as making:
         assert lock(making.fileno())
@@ -427,15 +427,15 @@ def test_a_head_that_is_being_written_is_kept(parent: WholeStore) -> None:
 
 
 def test_a_fork_that_names_itself_as_parent_hides_no_other_session(parent: WholeStore) -> None:
-    path = left_by_a_crash(parent)
+    path = leave_unfinished_fork(parent)
     lines = fork_path(path).read_bytes()
     fork_path(path).write_bytes(lines.replace(file_name("p").encode(), path.stem.encode()))
     assert sorted(listed_ids(parent)) == ["f", "p"]
-    assert spoken(parent, "f") == ["two"]
+    assert read_prompts(parent, "f") == ["two"]
 
 
 def test_verify_reports_an_unfinished_fork_but_no_damage(parent: WholeStore) -> None:
-    path = left_by_a_crash(parent)
+    path = leave_unfinished_fork(parent)
     assert [(finding.path, finding.kind, finding.is_damage) for finding in verify_store(parent)] == [
         (fork_path(path), UNFINISHED_FORK, False)
     ]
@@ -444,7 +444,7 @@ def test_verify_reports_an_unfinished_fork_but_no_damage(parent: WholeStore) -> 
 
 
 def test_a_read_only_store_finishes_no_fork(parent: WholeStore) -> None:
-    path = left_by_a_crash(parent)
+    path = leave_unfinished_fork(parent)
     layout = Layout(parent.root)
     layout.is_only_read = True
     old_forks.finish_old_fork(layout, AGENT, path.stem)

@@ -10,7 +10,7 @@ import pytest
 
 from acp_proxy.store.index import SCHEMA, Index, ListedSession
 from acp_proxy.transcript.file_names import file_name
-from tests.opened import open_files
+from tests.opened import list_open_files
 from tests.store import transcript_lines
 from tests.store.shelf import AGENT, Shelf
 from tests.store.transcript_lines import answer, info, note, prompt, said
@@ -454,10 +454,10 @@ def test_a_row_moved_by_a_page_split_leaves_no_trace(tmp_path: Path) -> None:
 
 
 def test_rewriting_the_index_writes_no_file_elsewhere(tmp_path: Path) -> None:
-    shelf, before, opened = Shelf(tmp_path, tmp_path / "index.sqlite3"), set(open_files()), set[str]()
+    shelf, before, opened = Shelf(tmp_path, tmp_path / "index.sqlite3"), set(list_open_files()), set[str]()
     for number in range(100):
         shelf.write(f"s{number}", prompt("hello"), info(_meta={"x": "y" * 30_000}))
-    shelf.index._database.set_progress_handler(lambda: opened.update(open_files()), 10)
+    shelf.index._database.set_progress_handler(lambda: opened.update(list_open_files()), 10)
     assert shelf.index.erase_removed_rows()
     shelf.index.close()
     assert {path for path in opened - before if not path.startswith(str(tmp_path))} == set()

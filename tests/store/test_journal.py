@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from acp_proxy.store.journal import ARCHIVED, DELETED, LIFTED, RESTORED, TITLED, UNARCHIVED, Journal
 from acp_proxy.transcript.file_names import file_name, make_soft_deleted_name
-from tests.opened import open_below
+from tests.opened import list_open_below
 from tests.store import transcript_lines
-from tests.store.full_disk import on_full_disk
+from tests.store.full_disk import run_on_full_disk
 from tests.store.writing import run_together
 from tests.strategies import texts
 
@@ -165,7 +165,7 @@ def test_two_processes_can_append_at_once(path: Path) -> None:
 
 @pytest.mark.parametrize("size", [200, 201, 250])
 def test_a_full_disk_fails_one_delete_and_later_ones_are_whole(path: Path, size: int) -> None:
-    [said] = on_full_disk("delete", path, size)
+    [said] = run_on_full_disk("delete", path, size)
     number, problem = said.split()
     assert int(number) >= 1
     assert problem in ("ENOSPC", "EFBIG")
@@ -186,21 +186,21 @@ def test_an_unusable_file_raises_an_oserror(path: Path) -> None:
 def test_no_descriptor_stays_open(journal: Journal, tmp_path: Path) -> None:
     journal.append(DELETED, "a", transcript_lines.time(0))
     journal.read_deleted()
-    assert open_below(tmp_path) == []
+    assert list_open_below(tmp_path) == []
 
 
 # Soft deletes.
 
 
 def test_a_soft_delete_remembers_its_transcript(journal: Journal) -> None:
-    kept = make_soft_deleted_name(file_name("a"), transcript_lines.time(1))
-    journal.append(DELETED, "a", transcript_lines.time(1), transcript=kept)
+    in_bin = make_soft_deleted_name(file_name("a"), transcript_lines.time(1))
+    journal.append(DELETED, "a", transcript_lines.time(1), transcript=in_bin)
     journal.append(DELETED, "b", transcript_lines.time(1))
     assert journal.read_deleted() == {"a", "b"}
-    assert journal.read_state().deleted == {"a": kept, "b": None}
+    assert journal.read_state().deleted == {"a": in_bin, "b": None}
     journal.append(RESTORED, "a", transcript_lines.time(2))
     assert journal.read_deleted() == {"b"}
-    journal.append(DELETED, "a", transcript_lines.time(3), transcript=kept)
+    journal.append(DELETED, "a", transcript_lines.time(3), transcript=in_bin)
     journal.append(DELETED, "a", transcript_lines.time(4))
     assert journal.read_state().deleted == {"a": None, "b": None}
 
@@ -215,13 +215,13 @@ def test_an_event_with_an_invalid_transcript_name_is_ignored(journal: Journal, n
 
 @pytest.mark.parametrize("to", ["", f"{file_name('a')}~1"])
 def test_a_rename_or_removal_is_under_way_until_the_old_names_next_title(journal: Journal, to: str) -> None:
-    kept = make_soft_deleted_name(file_name("a"), transcript_lines.time(1))
+    in_bin = make_soft_deleted_name(file_name("a"), transcript_lines.time(1))
     for event in (RESTORED, TITLED):
-        title(journal, "a", "Mine", transcript=kept)
-        journal.append(event, "a", transcript_lines.time(2), transcript=kept, to=to)
-        assert {name: moving.to for name, moving in journal.read_state().moving.items()} == {kept: to}
-        assert journal.read_state().titles == {kept: "Mine"}
-        title(journal, "a", None, transcript=kept)
+        title(journal, "a", "Mine", transcript=in_bin)
+        journal.append(event, "a", transcript_lines.time(2), transcript=in_bin, to=to)
+        assert {name: moving.to for name, moving in journal.read_state().moving.items()} == {in_bin: to}
+        assert journal.read_state().titles == {in_bin: "Mine"}
+        title(journal, "a", None, transcript=in_bin)
         assert (journal.read_state().moving, journal.read_state().titles) == ({}, {})
 
 
@@ -232,8 +232,8 @@ def test_a_new_name_without_an_old_one_means_nothing(journal: Journal, event: st
 
 
 def test_a_new_name_that_is_none_means_nothing(journal: Journal) -> None:
-    kept = make_soft_deleted_name(file_name("a"), transcript_lines.time(1))
-    journal.append(RESTORED, "a", transcript_lines.time(1), transcript=kept, to="../../etc/passwd")
+    in_bin = make_soft_deleted_name(file_name("a"), transcript_lines.time(1))
+    journal.append(RESTORED, "a", transcript_lines.time(1), transcript=in_bin, to="../../etc/passwd")
     assert journal.read_state().moving == {}
 
 
@@ -243,14 +243,14 @@ def test_what_a_holder_of_the_lock_appends_is_known_without_reading(
     journal.append(DELETED, "a", transcript_lines.time(1))
     with path.open("ab") as file:
         file.write(b'{"torn')
-    kept = make_soft_deleted_name(file_name("c"), transcript_lines.time(1))
+    in_bin = make_soft_deleted_name(file_name("c"), transcript_lines.time(1))
     with journal.lock():
         assert journal.read_deleted() == {"a"}
         monkeypatch.setattr(Journal, "_read_events", None)
         journal.append(LIFTED, "a", transcript_lines.time(2))
         journal.append(DELETED, "b", transcript_lines.time(2))
         title(journal, "c", "text")
-        journal.append(TITLED, "c", transcript_lines.time(2), transcript=kept, to="")
+        journal.append(TITLED, "c", transcript_lines.time(2), transcript=in_bin, to="")
         known = journal.read_state()
     monkeypatch.undo()
     assert known == Journal(path).read_state()

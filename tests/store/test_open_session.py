@@ -5,45 +5,45 @@ import pytest
 from acp_proxy.store.store import Store
 from acp_proxy.transcript import file_format
 from tests.store import transcript_lines
-from tests.store.forked import fork, header, is_complete, spoken
+from tests.store.session_forks import fork, is_complete, read_header, read_prompts
 from tests.store.transcript_lines import answer, prompt
 from tests.store.writing import AGENT
 
 
 def test_a_fork_has_the_parents_entries_and_its_own_header(store: Store) -> None:
-    transcript_lines.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    transcript_lines.store_lines(store, AGENT, "p", prompt("one", session="p"), answer())
     fork(store, "p", "f", prompt("two", session="f"), answer())
-    assert spoken(store, "f") == ["one", "two"]
-    assert spoken(store, "p") == ["one"]
-    found = header(store, "f")
+    assert read_prompts(store, "f") == ["one", "two"]
+    assert read_prompts(store, "p") == ["one"]
+    found = read_header(store, "f")
     assert (found.session, found.cwd, found.created_at) == ("f", "/elsewhere", transcript_lines.time(1))
     assert (found.origin, found.forked_from) == (file_format.RECORDED, ["p"])
 
 
 def test_a_fork_and_its_parent_continue_separately(store: Store) -> None:
-    transcript_lines.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    transcript_lines.store_lines(store, AGENT, "p", prompt("one", session="p"), answer())
     fork(store, "p", "f", prompt("two", session="f"), answer())
-    transcript_lines.keep(store, AGENT, "p", prompt("three", session="p"), answer(), fresh=False)
-    assert (spoken(store, "p"), spoken(store, "f")) == (["one", "three"], ["one", "two"])
+    transcript_lines.store_lines(store, AGENT, "p", prompt("three", session="p"), answer(), fresh=False)
+    assert (read_prompts(store, "p"), read_prompts(store, "f")) == (["one", "three"], ["one", "two"])
 
 
 @pytest.mark.parametrize(("gone", "left"), [("p", "f"), ("f", "p")])
 def test_deleting_a_fork_or_its_parent_keeps_the_other(store: Store, gone: str, left: str) -> None:
-    transcript_lines.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    transcript_lines.store_lines(store, AGENT, "p", prompt("one", session="p"), answer())
     fork(store, "p", "f")
     store.delete(AGENT, gone)
-    assert spoken(store, left) == ["one"]
+    assert read_prompts(store, left) == ["one"]
     with pytest.raises(FileNotFoundError):
         store.read(AGENT, gone)
     assert [row.session for row in store.list_page(AGENT, None, None, "").rows] == [left]
 
 
 def test_a_fork_of_a_fork_names_all_its_parents(store: Store) -> None:
-    transcript_lines.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    transcript_lines.store_lines(store, AGENT, "p", prompt("one", session="p"), answer())
     fork(store, "p", "f", prompt("two", session="f"), answer())
     fork(store, "f", "g", prompt("three", session="g"), answer())
-    assert spoken(store, "g") == ["one", "two", "three"]
-    assert header(store, "g").forked_from == ["f", "p"]
+    assert read_prompts(store, "g") == ["one", "two", "three"]
+    assert read_header(store, "g").forked_from == ["f", "p"]
     assert is_complete(store, "g")
 
 
@@ -53,12 +53,12 @@ def test_a_fork_is_as_complete_as_its_parent(store: Store, origin: str) -> None:
     transcript.append(prompt("one", session="p") + answer())
     transcript.close()
     fork(store, "p", "f")
-    assert header(store, "f").origin == origin
+    assert read_header(store, "f").origin == origin
     assert is_complete(store, "f") is (origin == file_format.RECORDED)
 
 
 def test_a_fork_of_a_parent_with_a_gap_is_incomplete(store: Store) -> None:
-    transcript_lines.keep(
+    transcript_lines.store_lines(
         store, AGENT, "p", prompt("one", session="p"), transcript_lines.note("gap", since="x", reason="ENOSPC")
     )
     fork(store, "p", "f")
@@ -67,22 +67,22 @@ def test_a_fork_of_a_parent_with_a_gap_is_incomplete(store: Store) -> None:
 
 def test_a_fork_of_an_unknown_parent_is_partial(store: Store) -> None:
     fork(store, "unknown", "f", prompt("two", session="f"), answer())
-    found = header(store, "f")
-    assert (found.origin, found.forked_from, spoken(store, "f")) == (file_format.PARTIAL, [], ["two"])
+    found = read_header(store, "f")
+    assert (found.origin, found.forked_from, read_prompts(store, "f")) == (file_format.PARTIAL, [], ["two"])
 
 
 def test_a_fork_revives_a_deleted_id(store: Store) -> None:
-    transcript_lines.keep(store, AGENT, "p", prompt("one", session="p"), answer())
-    transcript_lines.keep(store, AGENT, "f", prompt("old", session="f"), answer())
+    transcript_lines.store_lines(store, AGENT, "p", prompt("one", session="p"), answer())
+    transcript_lines.store_lines(store, AGENT, "f", prompt("old", session="f"), answer())
     store.delete(AGENT, "f")
     fork(store, "p", "f")
     assert "f" not in store.read_deleted(AGENT)
-    assert spoken(store, "f") == ["one"]
+    assert read_prompts(store, "f") == ["one"]
 
 
 def test_a_fork_with_a_used_id_supersedes_the_older_session(store: Store) -> None:
-    transcript_lines.keep(store, AGENT, "p", prompt("one", session="p"), answer())
-    transcript_lines.keep(store, AGENT, "f", prompt("old", session="f"), answer())
+    transcript_lines.store_lines(store, AGENT, "p", prompt("one", session="p"), answer())
+    transcript_lines.store_lines(store, AGENT, "f", prompt("old", session="f"), answer())
     fork(store, "p", "f")
-    assert spoken(store, "f") == ["one"]
+    assert read_prompts(store, "f") == ["one"]
     assert len(list(store.root.glob("transcripts/*/*-*.jsonl"))) == 3

@@ -12,7 +12,7 @@ from acp_proxy.store import queries as newest_module
 from acp_proxy.store.index import Index
 from acp_proxy.transcript.file_names import file_name
 from tests.store import transcript_lines
-from tests.store.transcript_lines import keep
+from tests.store.transcript_lines import store_lines
 from tests.stored import WholeStore
 
 AGENTS = ("claude", "codex", "vibe")
@@ -42,7 +42,7 @@ def selects(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def fill(store: WholeStore, count: int, cwd: Callable[[int], str | None] = lambda _: "/project") -> list[str]:
     """Sessions of all agents in turn, some of the same time. Their ids, newest first."""
     for number in range(count):
-        keep(store, AGENTS[number % 3], f"s{number:02}", at=number // 2, cwd=cwd(number))
+        store_lines(store, AGENTS[number % 3], f"s{number:02}", at=number // 2, cwd=cwd(number))
     return [f"s{number:02}" for number in reversed(range(count))]
 
 
@@ -82,14 +82,14 @@ def test_directories_below_count_if_wanted(store: WholeStore, cwd: str, found: l
     unix = ["p", "p/a", "p/a/b", "p a", "pa"]
     windows = ["C:\\Users\\me", "c:/users/ME/deep/er", "C:\\Users\\me2"]
     for at, path in enumerate([*unix, *windows]):
-        keep(store, "claude", path, at=-at, cwd=path if path in windows else f"/{path}")
+        store_lines(store, "claude", path, at=-at, cwd=path if path in windows else f"/{path}")
     assert [row.session for row in store.list_newest(cwd=cwd, below=True)] == found
 
 
 def test_a_directory_below_a_link_is_found_through_the_link_and_its_target(store: WholeStore, tmp_path: Path) -> None:
     (tmp_path / "real" / "inside").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    keep(store, "claude", "s", cwd=str(tmp_path / "link" / "inside"))
+    store_lines(store, "claude", "s", cwd=str(tmp_path / "link" / "inside"))
     for cwd in (tmp_path / "link", tmp_path / "real"):
         assert [row.session for row in store.list_newest(cwd=str(cwd), below=True)] == ["s"]
     (tmp_path / "link").unlink()
@@ -99,7 +99,7 @@ def test_a_directory_below_a_link_is_found_through_the_link_and_its_target(store
 @pytest.mark.usefixtures("settled")
 def test_reading_the_newest_sessions_reads_few_rows(store: WholeStore, selects: list[int]) -> None:
     for number in range(150):
-        keep(store, "claude", f"s{number:03}", at=number)
+        store_lines(store, "claude", f"s{number:03}", at=number)
     assert len(store.list_all()) == 150
     selects.clear()
     assert [row.session for row in islice(store.list_newest(), 2)] == ["s149", "s148"]
@@ -111,8 +111,8 @@ def test_new_sessions_during_a_list_hide_or_repeat_no_others(store: WholeStore) 
     ids = fill(store, 12)
     rows = store.list_newest()
     before = [next(rows).session for _ in range(3)]
-    keep(store, "claude", "new", at=100)
-    keep(store, "claude", ids[0], transcript_lines.prompt("again", at=101), at=101, fresh=False)
+    store_lines(store, "claude", "new", at=100)
+    store_lines(store, "claude", ids[0], transcript_lines.prompt("again", at=101), at=101, fresh=False)
     assert before + [row.session for row in rows] == ids
 
 
@@ -133,7 +133,7 @@ def test_a_locked_index_is_rebuilt_in_memory_once_for_all_pages(
     monkeypatch.setattr(Index, "__init__", counted)
     other = sqlite3.connect(store.root / "index.sqlite3", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
-    keep(store, "claude", "new", at=100)
+    store_lines(store, "claude", "new", at=100)
     assert [row.session for row in WholeStore(store.root).list_newest()] == ["new", *ids]
     assert made.count(None) == 1
     other.execute("ROLLBACK")
@@ -142,9 +142,9 @@ def test_a_locked_index_is_rebuilt_in_memory_once_for_all_pages(
 
 def test_a_complete_id_wins_over_a_longer_one(store: WholeStore) -> None:
     for at, session in enumerate(("abc", "abcd", "abd", "b", "aé", "a\udcff")):
-        keep(store, "claude", session, at=at)
-    keep(store, "codex", "abc", at=9)
-    keep(store, "codex", "abx", transcript_lines.said("never prompted"))
+        store_lines(store, "claude", session, at=at)
+    store_lines(store, "codex", "abc", at=9)
+    store_lines(store, "codex", "abx", transcript_lines.said("never prompted"))
 
     def meant(beginning: str, agent: str = "") -> list[str]:
         return [row.session for row in store.find_named(beginning, agent)]
@@ -160,7 +160,7 @@ def test_a_complete_id_wins_over_a_longer_one(store: WholeStore) -> None:
 
 def test_an_older_session_of_an_id_is_named_by_its_number_or_transcript(store: WholeStore) -> None:
     for at, session in enumerate(("abc", "abc", "abd~1", "abc~1~1", "abc")):
-        keep(store, "claude", session, at=at)
+        store_lines(store, "claude", session, at=at)
 
     def meant(given: str) -> list[str]:
         return [row.updated for row in store.find_named(given)]
@@ -175,7 +175,7 @@ def test_an_older_session_of_an_id_is_named_by_its_number_or_transcript(store: W
 
 def test_a_former_id_is_not_taken_as_a_prefix(store: WholeStore) -> None:
     for at, session in enumerate(("s1", "s10", "s1", "s2", "s20")):
-        keep(store, "claude", session, at=at)
+        store_lines(store, "claude", session, at=at)
 
     def meant(given: str) -> list[str]:
         return [row.selector for row in store.find_named(given)]
@@ -187,7 +187,7 @@ def test_a_former_id_is_not_taken_as_a_prefix(store: WholeStore) -> None:
     assert meant("s1~2") == []
     store.delete("claude", "s2", soft=True)
     assert meant("s2") == []
-    keep(store, "claude", "s20", transcript_lines.said("never prompted"))
+    store_lines(store, "claude", "s20", transcript_lines.said("never prompted"))
     assert meant("s20") == []
     assert meant("s20~") == []
     assert sorted(meant("s")) == ["s10"]
@@ -195,8 +195,8 @@ def test_a_former_id_is_not_taken_as_a_prefix(store: WholeStore) -> None:
 
 def test_ids_with_the_same_beginning_are_found(store: WholeStore) -> None:
     for session in ("12345678-a", "12345678-b", "12345679", "1234567", "éééééééé-1", "éééééééé-2"):
-        keep(store, "claude", session)
-    keep(store, "codex", "12345678-b")
+        store_lines(store, "claude", session)
+    store_lines(store, "codex", "12345678-b")
     assert sorted(store.find_ids_alike(["12345678-a"], 8)) == ["12345678-a", "12345678-b"]
     assert store.find_ids_alike(["1234567"], 8) == ["1234567"]
     assert sorted(store.find_ids_alike(["éééééééé-1"], 8)) == ["éééééééé-1", "éééééééé-2"]

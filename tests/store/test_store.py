@@ -19,10 +19,10 @@ from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import Reading
 from tests.store import transcript_lines
-from tests.store.searches import found, keep
 from tests.store.transcript_lines import answer, prompt
 from tests.store.writing import AGENT, run_together
 from tests.stored import WholeStore, listed_ids
+from tests.tools.search.stored_searches import find_turns, store_turns
 
 PAGE = 500
 
@@ -49,12 +49,12 @@ def test_a_store_may_have_a_long_path(tmp_path: Path) -> None:
     """Windows finds no file with such a path in its usual form."""
     root = tmp_path / ("a" * 150) / ("b" * 150)
     store = WholeStore(root)
-    keep(store, "s", "hello")
+    store_turns(store, "s", "hello")
     assert listed_ids(store) == ["s"]
-    assert found(store, "hello") == [("s", [1])]
+    assert find_turns(store, "hello") == [("s", [1])]
     assert [seen.selector for seen in CompletionQuery(root).find_sessions("")] == ["s"]
     store.delete(AGENT, "s")
-    assert found(store, "hello") == []
+    assert find_turns(store, "hello") == []
     assert listed_ids(store) == []
 
 
@@ -62,12 +62,12 @@ def test_every_file_is_private_under_an_open_umask(root: Path) -> None:
     before = os.umask(0)
     try:
         store = WholeStore(root)
-        transcript_lines.keep(store, AGENT, "s")
-        transcript_lines.keep(store, AGENT, "s")  # one is superseded
-        transcript_lines.keep(store, AGENT, "deleted")
+        transcript_lines.store_lines(store, AGENT, "s")
+        transcript_lines.store_lines(store, AGENT, "s")  # one is superseded
+        transcript_lines.store_lines(store, AGENT, "deleted")
         assert listed_ids(store)
         store.delete(AGENT, "deleted")
-        transcript_lines.keep(store, AGENT, "marked")
+        transcript_lines.store_lines(store, AGENT, "marked")
         modes = {path: stat.S_IMODE(path.lstat().st_mode) for path in [root, *root.rglob("*")]}
     finally:
         os.umask(before)
@@ -135,7 +135,7 @@ def cannot_be_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_read_only_store_can_only_be_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    transcript_lines.keep(WholeStore(root), AGENT, "s")
+    transcript_lines.store_lines(WholeStore(root), AGENT, "s")
     shutil.rmtree(root / "unindexed")
     (root / "format").unlink()
     before = sorted(root.rglob("*"))
@@ -172,7 +172,7 @@ def test_a_store_of_a_newer_format_is_refused_and_unchanged(root: Path, version:
 
 @pytest.mark.parametrize("text", [b"", b"1", b"0", b"garbage", b"\xff\xfe", b"\0", "²".encode(), "٢".encode(), b"-2"])
 def test_an_unreadable_format_counts_as_ours(root: Path, text: bytes) -> None:
-    transcript_lines.keep(WholeStore(root), AGENT, "s")
+    transcript_lines.store_lines(WholeStore(root), AGENT, "s")
     (root / "format").write_bytes(text)
     assert listed_ids(WholeStore(root)) == ["s"]
 
@@ -195,7 +195,7 @@ def test_choosing_an_agent_creates_nothing(store: WholeStore) -> None:
 @pytest.mark.parametrize("name", ["../../evil", "/etc", "..", "CON", "x" * 4000, "nul\0", "\ud800", "@scope/x"])
 def test_any_name_stays_inside_the_store(store: WholeStore, root: Path, name: str) -> None:
     for agent in (store.choose_agent(name, None, "x"), store.choose_agent(None, name, "x")):
-        transcript_lines.keep(store, agent, name)
+        transcript_lines.store_lines(store, agent, name)
         assert listed_ids(store, agent) == [name]
         assert spoken(store.read(agent, name)) == ["hello"]
     assert store.list_agents() == [agent]
@@ -203,8 +203,8 @@ def test_any_name_stays_inside_the_store(store: WholeStore, root: Path, name: st
 
 
 def test_sessions_of_two_agents_with_equal_ids_are_separate(store: WholeStore) -> None:
-    transcript_lines.keep(store, "one", "same", prompt("of one"), answer())
-    transcript_lines.keep(store, "two", "same", prompt("of two"), answer())
+    transcript_lines.store_lines(store, "one", "same", prompt("of one"), answer())
+    transcript_lines.store_lines(store, "two", "same", prompt("of two"), answer())
     assert listed_ids(store, "one") == listed_ids(store, "two") == ["same"]
     assert [row.title for row in store.list_page("one", None, None, "").rows] == ["of one"]
     store.delete("one", "same")
@@ -218,8 +218,8 @@ def test_sessions_of_two_agents_with_equal_ids_are_separate(store: WholeStore) -
 
 
 def test_a_session_continues_in_its_transcript(store: WholeStore) -> None:
-    transcript_lines.keep(store, AGENT, "s", prompt("one"), answer())
-    transcript_lines.keep(store, AGENT, "s", prompt("two"), answer(), fresh=False)
+    transcript_lines.store_lines(store, AGENT, "s", prompt("one"), answer())
+    transcript_lines.store_lines(store, AGENT, "s", prompt("two"), answer(), fresh=False)
     began = store.open_to_append(AGENT, transcript_lines.header("s"), fresh=False)
     transcript = store.reopen(AGENT, "s", began.identity)
     began.close()
@@ -233,7 +233,7 @@ def test_a_deleted_session_is_not_reopened(store: WholeStore) -> None:
     identity = began.identity
     began.close()
     store.delete(AGENT, "s")
-    transcript_lines.keep(store, AGENT, "s", at=1)  # by another window, with the same id
+    transcript_lines.store_lines(store, AGENT, "s", at=1)  # by another window, with the same id
     with pytest.raises(FileNotFoundError):
         store.reopen(AGENT, "s", identity)
     store.delete(AGENT, "s")
@@ -243,7 +243,7 @@ def test_a_deleted_session_is_not_reopened(store: WholeStore) -> None:
 
 def test_a_new_session_of_a_used_id_supersedes_the_old_one(store: WholeStore, root: Path) -> None:
     for at, word in enumerate(("first", "second", "third")):
-        transcript_lines.keep(store, AGENT, "1", prompt(word, at=at), answer(at=at))
+        transcript_lines.store_lines(store, AGENT, "1", prompt(word, at=at), answer(at=at))
         if at == 0:
             assert listed_ids(store) == ["1"]
     assert spoken(store.read(AGENT, "1")) == ["third"]
@@ -262,7 +262,7 @@ def test_a_new_session_of_a_used_id_supersedes_the_old_one(store: WholeStore, ro
 
 
 def test_a_new_session_without_a_prompt_hides_the_old_one_of_its_id(store: WholeStore) -> None:
-    transcript_lines.keep(store, AGENT, "1", prompt("old"), answer())
+    transcript_lines.store_lines(store, AGENT, "1", prompt("old"), answer())
     assert listed_ids(store) == ["1"]
     store.open_to_append(AGENT, transcript_lines.header("1"), fresh=True).close()
     assert listed_ids(store) == []
@@ -270,10 +270,10 @@ def test_a_new_session_without_a_prompt_hides_the_old_one_of_its_id(store: Whole
 
 
 def test_an_empty_transcript_is_not_kept_as_superseded(store: WholeStore, root: Path) -> None:
-    transcript_lines.keep(store, AGENT, "1")
+    transcript_lines.store_lines(store, AGENT, "1")
     path = next(root.glob("transcripts/*/*.jsonl"))
     path.write_bytes(b"")
-    transcript_lines.keep(store, AGENT, "1", prompt("new"), answer())
+    transcript_lines.store_lines(store, AGENT, "1", prompt("new"), answer())
     assert [path.name for path in root.glob("transcripts/*/*")] == [path.name]
     assert spoken(store.read(AGENT, "1")) == ["new"]
 
@@ -298,7 +298,7 @@ INSIDE = [
 def test_a_link_in_a_store_is_refused_with_the_command_to_fix_it(
     store: WholeStore, root: Path, tmp_path: Path, name: str
 ) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     store.delete(AGENT, "s")
     assert listed_ids(store) == []
     path, outside = root / name, tmp_path / "outside"
@@ -319,7 +319,7 @@ def test_a_link_in_a_store_is_refused_with_the_command_to_fix_it(
 def test_a_link_created_while_the_store_is_open_is_not_followed(
     store: WholeStore, root: Path, tmp_path: Path, name: str
 ) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     path, outside = root / name, tmp_path / "outside"
     path.rename(outside)
     path.symlink_to(outside)
@@ -334,7 +334,7 @@ def test_a_link_created_while_the_store_is_open_is_not_followed(
 def test_a_transcript_that_is_a_link_is_not_written_to_and_a_delete_removes_only_the_link(
     store: WholeStore, root: Path, tmp_path: Path
 ) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     [path] = root.glob("transcripts/*/s-*")
     outside = tmp_path / "outside"
     path.rename(outside)
@@ -352,14 +352,14 @@ def test_a_transcript_that_is_a_link_is_not_written_to_and_a_delete_removes_only
 def test_a_directory_in_a_store_that_others_can_write_to_is_refused(
     store: WholeStore, root: Path, name: str, mode: int
 ) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     (root / name).chmod(mode)
     with pytest.raises(StoreRefused, match=f"chmod 700 {root / name}"):
         WholeStore(root)
 
 
 def test_a_directory_that_replaces_an_open_store_is_not_written_to(store: WholeStore, root: Path) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     root.rename(root.with_name("aside"))
     root.mkdir()
     root.chmod(0o777)
@@ -425,7 +425,7 @@ def test_a_transcript_superseded_during_the_reopening_is_found(store: WholeStore
 
 def test_a_deleted_session_is_in_no_file_and_no_list(store: WholeStore, root: Path) -> None:
     secret = "a secret of the user"
-    transcript_lines.keep(store, AGENT, "s", prompt(secret), answer())
+    transcript_lines.store_lines(store, AGENT, "s", prompt(secret), answer())
     assert listed_ids(store) == ["s"]
     assert secret.encode() in b"".join((root / file).read_bytes() for file in files(root))
     store.delete(AGENT, "s")
@@ -437,7 +437,7 @@ def test_a_deleted_session_is_in_no_file_and_no_list(store: WholeStore, root: Pa
 
 
 def test_deleting_an_unknown_or_deleted_id_is_no_error(store: WholeStore) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     for _ in range(3):
         store.delete(AGENT, "s")
         store.remove_from_index(AGENT, "s")
@@ -449,7 +449,7 @@ def test_deleting_an_unknown_or_deleted_id_is_no_error(store: WholeStore) -> Non
 
 def test_a_delete_survives_restarts_and_is_seen_by_other_proxies(store: WholeStore, root: Path) -> None:
     other = WholeStore(root)
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     assert listed_ids(other) == ["s"]
     store.delete(AGENT, "s")
     assert listed_ids(other) == []
@@ -458,31 +458,31 @@ def test_a_delete_survives_restarts_and_is_seen_by_other_proxies(store: WholeSto
 
 def test_a_deleted_session_is_revived_by_a_lift_or_a_new_begin(store: WholeStore) -> None:
     for session in ("lifted", "begun"):
-        transcript_lines.keep(store, AGENT, session)
+        transcript_lines.store_lines(store, AGENT, session)
         store.delete(AGENT, session)
     store.lift_delete(AGENT, "lifted")
     assert store.read_deleted(AGENT) == {"begun"}
-    transcript_lines.keep(store, AGENT, "lifted", at=2, fresh=False)
-    transcript_lines.keep(store, AGENT, "begun", at=1)
+    transcript_lines.store_lines(store, AGENT, "lifted", at=2, fresh=False)
+    transcript_lines.store_lines(store, AGENT, "begun", at=1)
     assert store.read_deleted(AGENT) == frozenset()
     assert listed_ids(store) == ["lifted", "begun"]
 
 
 def test_lifting_a_session_that_is_not_deleted_writes_nothing(store: WholeStore, root: Path) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     store.lift_delete(AGENT, "s")
     assert not (root / "transcripts" / AGENT / "state.jsonl").exists()
 
 
 def test_a_delete_applies_to_one_agent(store: WholeStore) -> None:
-    transcript_lines.keep(store, "two", "s")
+    transcript_lines.store_lines(store, "two", "s")
     store.delete("one", "s")
     assert listed_ids(store, "two") == ["s"]
 
 
 def test_a_superseded_session_is_removed_by_its_file(store: WholeStore, root: Path) -> None:
-    transcript_lines.keep(store, AGENT, "1", prompt("old"), answer())
-    transcript_lines.keep(store, AGENT, "1", prompt("new", at=1), answer(at=1))
+    transcript_lines.store_lines(store, AGENT, "1", prompt("old"), answer())
+    transcript_lines.store_lines(store, AGENT, "1", prompt("new", at=1), answer(at=1))
     new, old = store.list_all()
     store.delete_listed(old)
     assert [row.title for row in store.list_all()] == ["new"]
@@ -494,7 +494,7 @@ def test_a_superseded_session_is_removed_by_its_file(store: WholeStore, root: Pa
 
 
 def test_a_deleted_session_gets_no_new_file(store: WholeStore, root: Path) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     store.delete(AGENT, "s")
     with pytest.raises(Deleted):
         store.open_to_append(AGENT, transcript_lines.header("s"), fresh=False)
@@ -505,11 +505,11 @@ def test_a_deleted_session_gets_no_new_file(store: WholeStore, root: Path) -> No
 def test_an_interrupted_delete_is_finished_before_the_session_is_revived(
     store: WholeStore, root: Path, fresh: bool
 ) -> None:
-    transcript_lines.keep(store, AGENT, "s", prompt("a secret of the user"), answer())
+    transcript_lines.store_lines(store, AGENT, "s", prompt("a secret of the user"), answer())
     [path] = root.glob("transcripts/*/s-*")
-    kept = path.read_bytes()
+    before = path.read_bytes()
     store.delete(AGENT, "s")
-    path.write_bytes(kept)  # as if killed between the two steps
+    path.write_bytes(before)  # as if killed between the two steps
     if not fresh:
         store.lift_delete(AGENT, "s")
     store.open_to_append(AGENT, transcript_lines.header("s"), fresh=fresh).close()
@@ -518,7 +518,7 @@ def test_an_interrupted_delete_is_finished_before_the_session_is_revived(
 
 
 def test_a_delete_works_without_a_mark(store: WholeStore, root: Path) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     assert listed_ids(store) == ["s"]
     shutil.rmtree(root / "unindexed")
     (root / "unindexed").touch()
@@ -531,7 +531,7 @@ def test_a_delete_works_without_a_mark(store: WholeStore, root: Path) -> None:
 
 
 def test_a_session_is_known_without_its_transcript(store: WholeStore, root: Path) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     store.index_session(AGENT, "s")
     next(root.glob("transcripts/*/*.jsonl")).unlink()
     assert WholeStore(root).is_indexed(AGENT, "s")
@@ -541,7 +541,7 @@ def test_a_session_is_known_without_its_transcript(store: WholeStore, root: Path
 
 def test_unreadable_transcripts_are_named_with_the_reason(store: WholeStore, root: Path) -> None:
     for session in ("newer", "a directory", "intact", "torn"):
-        transcript_lines.keep(store, AGENT, session)
+        transcript_lines.store_lines(store, AGENT, session)
     paths = {
         session: root / "transcripts" / AGENT / f"{file_name(session)}.jsonl" for session in ("newer", "a directory")
     }
@@ -556,7 +556,7 @@ def test_unreadable_transcripts_are_named_with_the_reason(store: WholeStore, roo
 
 
 def test_a_sync_of_an_unknown_session_raises(store: WholeStore) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     store.sync(AGENT, "s")
     with pytest.raises(FileNotFoundError):
         store.sync(AGENT, "unknown")
@@ -573,12 +573,12 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(1200):
         session = f"s{number:04}"
         turn = prompt("x", at=number // 3, session=session) + answer(at=number // 3)
-        transcript_lines.keep(store, AGENT, session, turn, cwd="/even" if number % 2 == 0 else "/odd")
+        transcript_lines.store_lines(store, AGENT, session, turn, cwd="/even" if number % 2 == 0 else "/odd")
     for number in range(0, 1200, 100):
-        transcript_lines.keep(store, "other", f"s{number:04}", at=5000)
-        transcript_lines.keep(store, AGENT, f"unprompted-{number}", transcript_lines.said("hello", at=5000))
-        transcript_lines.keep(store, AGENT, f"nowhere-{number}", at=5000, cwd=None)
-        transcript_lines.keep(store, AGENT, f"deleted-{number}", at=5000)
+        transcript_lines.store_lines(store, "other", f"s{number:04}", at=5000)
+        transcript_lines.store_lines(store, AGENT, f"unprompted-{number}", transcript_lines.said("hello", at=5000))
+        transcript_lines.store_lines(store, AGENT, f"nowhere-{number}", at=5000, cwd=None)
+        transcript_lines.store_lines(store, AGENT, f"deleted-{number}", at=5000)
         store.delete(AGENT, f"deleted-{number}")
     return root
 
@@ -602,7 +602,7 @@ def test_1200_sessions_are_paged_completely_while_new_ones_arrive(many: Path) ->
         found += page
         sizes.append(len(page))
         for number in range(3):
-            transcript_lines.keep(writer, AGENT, f"new-{count}-{number}", at=9000 + count)
+            transcript_lines.store_lines(writer, AGENT, f"new-{count}-{number}", at=9000 + count)
             writer.index_session(AGENT, f"new-{count}-{number}")
     assert sizes == [PAGE, PAGE, 200]
     assert found == expected
@@ -636,7 +636,7 @@ def test_a_cursor_works_in_another_process_and_after_a_rebuild_of_the_index(many
 
 
 def test_a_session_without_a_header_is_listed_once_it_has_a_directory(store: WholeStore, root: Path) -> None:
-    transcript_lines.keep(store, AGENT, "s", prompt("x", session="s"), answer())
+    transcript_lines.store_lines(store, AGENT, "s", prompt("x", session="s"), answer())
     path = next(root.glob("transcripts/*/*.jsonl"))
     path.write_bytes(b"\0" * 100 + path.read_bytes()[100:])
     assert listed_ids(store) == []

@@ -29,10 +29,11 @@ from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import Reading
 from tests.store import transcript_lines
-from tests.store.full_disk import on_full_disk
+from tests.store.full_disk import run_on_full_disk
 from tests.store.transcript_lines import answer, prompt, said
-from tests.store.writing import AGENT, SECONDS, run_together
-from tests.stored import WholeStore, contents, listed_ids
+from tests.store.writing import AGENT, run_together
+from tests.stored import WholeStore, listed_ids, read_files
+from tests.waiting import SECONDS
 
 MINUTE = 60
 DAY = 24 * 60 * MINUTE
@@ -60,19 +61,19 @@ def in_file(root: Path) -> list[str]:
 
 
 def test_an_unindexed_transcript_is_in_the_next_list(store: WholeStore, root: Path) -> None:
-    transcript_lines.keep(store, AGENT, "before")
+    transcript_lines.store_lines(store, AGENT, "before")
     assert listed_ids(store) == ["before"]
-    transcript_lines.keep(store, AGENT, "killed", at=1)
+    transcript_lines.store_lines(store, AGENT, "killed", at=1)
     assert marks(root) == {file_name("killed")}
     assert listed_ids(WholeStore(root)) == ["killed", "before"]
     assert marks(root) == set()
 
 
 def test_a_mark_updates_a_known_session(store: WholeStore, root: Path) -> None:
-    transcript_lines.keep(store, AGENT, "a", at=1)
-    transcript_lines.keep(store, AGENT, "b", at=2)
+    transcript_lines.store_lines(store, AGENT, "a", at=1)
+    transcript_lines.store_lines(store, AGENT, "b", at=2)
     assert listed_ids(store) == ["b", "a"]
-    transcript_lines.keep(store, AGENT, "a", prompt("again", at=3), answer(at=3), fresh=False)
+    transcript_lines.store_lines(store, AGENT, "a", prompt("again", at=3), answer(at=3), fresh=False)
     assert listed_ids(WholeStore(root)) == ["a", "b"]
 
 
@@ -81,8 +82,8 @@ def test_a_session_deleted_during_indexing_has_no_row(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch, soft: bool
 ) -> None:
     """Even if only its file says so, because its id belongs to a newer session."""
-    transcript_lines.keep(store, AGENT, "s", prompt("a secret", session="s"), answer())
-    transcript_lines.keep(store, AGENT, "s", at=1)
+    transcript_lines.store_lines(store, AGENT, "s", prompt("a secret", session="s"), answer())
+    transcript_lines.store_lines(store, AGENT, "s", at=1)
     [_, older] = store.list_all()
     Layout(root).mark(AGENT, older.name)
 
@@ -101,7 +102,7 @@ def test_a_session_deleted_during_indexing_has_no_row(
 def test_a_transcript_compressed_during_indexing_is_indexed_correctly(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transcript_lines.keep(store, AGENT, "s", prompt("hello", session="s"), answer())
+    transcript_lines.store_lines(store, AGENT, "s", prompt("hello", session="s"), answer())
     assert listed_ids(store) == ["s"]
     store.mark(AGENT, "s")
 
@@ -121,7 +122,7 @@ def test_a_transcript_compressed_during_indexing_is_indexed_correctly(
 
 
 def test_a_session_revived_while_it_is_forgotten_is_listed(store: WholeStore, root: Path) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     assert listed_ids(store) == ["s"]
     with closing(sqlite3.connect(root / "index.sqlite3", isolation_level=None)) as reader:
         reader.execute("BEGIN")
@@ -139,7 +140,7 @@ class Killed(BaseException):
 def test_a_kill_after_the_removal_of_a_row_loses_no_revived_session(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     assert listed_ids(store) == ["s"]
     remove = Index.remove_rows
 
@@ -160,9 +161,9 @@ def test_a_row_removed_by_another_process_before_its_mark_comes_back(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A session is revived and indexed before the process that deleted it forgets it."""
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     assert listed_ids(store) == ["s"]
-    transcript_lines.keep(store, AGENT, "s", prompt("more"), answer(), fresh=False)
+    transcript_lines.store_lines(store, AGENT, "s", prompt("more"), answer(), fresh=False)
     unmark = Layout.unmark
 
     def overtaken(layout: Layout, agent: str, name: str, is_needed: Callable[[], bool]) -> None:
@@ -180,12 +181,12 @@ def test_a_row_removed_by_another_process_before_its_mark_comes_back(
 def test_a_kill_during_the_removal_of_a_mark_keeps_it(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     assert listed_ids(store) == ["s"]
-    transcript_lines.keep(store, AGENT, "s", prompt("more", at=1), answer(at=1), fresh=False)
+    transcript_lines.store_lines(store, AGENT, "s", prompt("more", at=1), answer(at=1), fresh=False)
 
     def killed(reading: Reading) -> None:
-        transcript_lines.keep(WholeStore(root), AGENT, "s", prompt("and more", at=2), answer(at=2), fresh=False)
+        transcript_lines.store_lines(WholeStore(root), AGENT, "s", prompt("and more", at=2), answer(at=2), fresh=False)
         (root / "unindexed" / AGENT / file_name("s")).unlink()  # the mark came before the entries
         raise Killed
 
@@ -201,7 +202,7 @@ def test_a_kill_during_the_removal_of_a_mark_keeps_it(
 def test_a_session_restored_during_a_list_is_in_the_next_list(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     assert listed_ids(store) == ["s"]
     store.delete(AGENT, "s", soft=True)
 
@@ -222,8 +223,8 @@ def test_a_session_restored_during_a_list_is_in_the_next_list(
 def test_a_transcript_that_grows_is_read_only_with_a_mark(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transcript_lines.keep(store, AGENT, "a", at=1)
-    transcript_lines.keep(store, AGENT, "b")
+    transcript_lines.store_lines(store, AGENT, "a", at=1)
+    transcript_lines.store_lines(store, AGENT, "b")
     assert listed_ids(store) == ["a", "b"]
     unseen = store.open_to_append(AGENT, transcript_lines.header("b"), fresh=False)
     unseen.append(prompt("x", at=2, session="b"))
@@ -234,7 +235,7 @@ def test_a_transcript_that_grows_is_read_only_with_a_mark(
 
 
 def test_an_open_turn_keeps_its_mark(store: WholeStore, root: Path) -> None:
-    transcript_lines.keep(store, AGENT, "s", prompt("x", at=1))
+    transcript_lines.store_lines(store, AGENT, "s", prompt("x", at=1))
     for _ in range(2):
         assert listed_ids(store) == ["s"]
         assert marks(root) == {file_name("s")}
@@ -262,7 +263,7 @@ def test_a_replay_keeps_its_mark_for_a_minute(store: WholeStore, root: Path) -> 
 
 
 def test_an_open_turn_keeps_its_mark_for_a_day(store: WholeStore, root: Path) -> None:
-    transcript_lines.keep(store, AGENT, "s", prompt("x"))
+    transcript_lines.store_lines(store, AGENT, "s", prompt("x"))
     written = transcript(root, "s").stat().st_mtime
     os.utime(transcript(root, "s"), (written - DAY + 600, written - DAY + 600))
     listed_ids(store)
@@ -273,7 +274,7 @@ def test_an_open_turn_keeps_its_mark_for_a_day(store: WholeStore, root: Path) ->
 
 
 def test_a_mark_without_a_transcript_is_removed_with_its_session(store: WholeStore, root: Path) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     assert listed_ids(store) == ["s"]
     store.mark(AGENT, "s")
     store.mark(AGENT, "never written")
@@ -284,7 +285,7 @@ def test_a_mark_without_a_transcript_is_removed_with_its_session(store: WholeSto
 
 def test_an_unreadable_transcript_stays_marked_and_hides_no_other(store: WholeStore, root: Path) -> None:
     for session in ("newer", "a directory", "intact"):
-        transcript_lines.keep(store, AGENT, session)
+        transcript_lines.store_lines(store, AGENT, session)
     transcript(root, "newer").write_bytes(b'{"acp-transcript":2}\n')
     transcript(root, "a directory").unlink()
     transcript(root, "a directory").mkdir()
@@ -293,8 +294,8 @@ def test_an_unreadable_transcript_stays_marked_and_hides_no_other(store: WholeSt
 
 
 def test_an_io_error_hides_no_other_session(store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    transcript_lines.keep(store, AGENT, "intact", at=1)
-    transcript_lines.keep(store, AGENT, "bad", *(said("x" * 1000) for _ in range(200)))
+    transcript_lines.store_lines(store, AGENT, "intact", at=1)
+    transcript_lines.store_lines(store, AGENT, "bad", *(said("x" * 1000) for _ in range(200)))
     bad, read = transcript(root, "bad").stat().st_ino, os.pread
 
     def pread(fd: int, size: int, at: int) -> bytes:
@@ -309,10 +310,10 @@ def test_an_io_error_hides_no_other_session(store: WholeStore, root: Path, monke
 
 
 def test_a_list_reads_only_the_marks_of_its_agent(store: WholeStore, root: Path) -> None:
-    transcript_lines.keep(store, "one", "a")
-    transcript_lines.keep(store, "two", "b")
+    transcript_lines.store_lines(store, "one", "a")
+    transcript_lines.store_lines(store, "two", "b")
     assert listed_ids(store, "one") == ["a"]  # the first list indexes everything
-    transcript_lines.keep(store, "two", "c", at=1)
+    transcript_lines.store_lines(store, "two", "c", at=1)
     assert listed_ids(store, "one") == ["a"]
     assert marks(root) == {file_name("c")}
     assert [row.session for row in store.list_all()] == ["c", "b", "a"]
@@ -323,15 +324,15 @@ def test_a_list_reads_only_the_marks_of_its_agent(store: WholeStore, root: Path)
     "damage", [b"\xff garbage \xff\n", b"\0" * 512 + b"\n", b'{"at":"2026-11-20T09:15:02.\xff23Z",']
 )
 def test_a_damaged_transcript_is_listed_and_hides_no_other(store: WholeStore, root: Path, damage: bytes) -> None:
-    transcript_lines.keep(store, AGENT, "intact", at=1)
-    transcript_lines.keep(
+    transcript_lines.store_lines(store, AGENT, "intact", at=1)
+    transcript_lines.store_lines(
         store, AGENT, "damaged", prompt("x", at=2), damage, answer(at=3).replace(b"Z", b"\xff"), answer(at=4)
     )
     assert listed_ids(store) == ["damaged", "intact"]
 
 
 def test_checking_the_index_keeps_its_log_for_other_processes(store: WholeStore, root: Path) -> None:
-    transcript_lines.keep(store, AGENT, "a")
+    transcript_lines.store_lines(store, AGENT, "a")
     assert listed_ids(store) == ["a"]
     assert list(verify_store(store)) == []
     with closing(Index(root / "index.sqlite3")):
@@ -340,7 +341,7 @@ def test_checking_the_index_keeps_its_log_for_other_processes(store: WholeStore,
         subprocess.run([sys.executable, "-c", leaves, str(root / "index.sqlite3")], check=True)
         assert (root / "index.sqlite3-wal").exists()
         assert (root / "index.sqlite3-shm").exists()
-    transcript_lines.keep(store, AGENT, "b", at=1)
+    transcript_lines.store_lines(store, AGENT, "b", at=1)
     assert listed_ids(store) == ["b", "a"]
     assert list(verify_store(store)) == []
 
@@ -352,7 +353,7 @@ def test_checking_the_index_keeps_its_log_for_other_processes(store: WholeStore,
 def full(store: WholeStore, root: Path) -> Iterator[WholeStore]:
     """Three indexed sessions, one of them deleted."""
     for at, session in enumerate(("a", "b", "deleted")):
-        transcript_lines.keep(store, AGENT, session, at=at)
+        transcript_lines.store_lines(store, AGENT, session, at=at)
     assert listed_ids(store) == ["deleted", "b", "a"]
     store.delete(AGENT, "deleted")
     store.remove_from_index(AGENT, "deleted")
@@ -484,15 +485,15 @@ def test_an_index_cut_at_any_size_is_rebuilt(full: WholeStore, root: Path, tmp_p
 
 
 def test_a_half_deleted_session_never_comes_back(full: WholeStore, root: Path) -> None:
-    kept = transcript(root, "a").read_bytes()
+    before = transcript(root, "a").read_bytes()
     full.delete(AGENT, "a")
-    transcript(root, "a").write_bytes(kept)  # as if killed between the two steps
+    transcript(root, "a").write_bytes(before)  # as if killed between the two steps
     missing(root / "index.sqlite3")
     assert listed_ids(WholeStore(root)) == ["b"]
     assert not transcript(root, "a").exists()
     assert [row.session for row in WholeStore(root).list_all()] == ["b"]
     assert listed_ids(full) == ["b"]
-    transcript_lines.keep(full, AGENT, "a", at=0)
+    transcript_lines.store_lines(full, AGENT, "a", at=0)
 
 
 def test_a_session_half_deleted_during_a_turn_never_comes_back(full: WholeStore, root: Path) -> None:
@@ -500,22 +501,22 @@ def test_a_session_half_deleted_during_a_turn_never_comes_back(full: WholeStore,
     full.mark(AGENT, "a")
     going_on.append(prompt("x", at=5, session="a"))
     going_on.close()
-    kept = transcript(root, "a").read_bytes()
+    before = transcript(root, "a").read_bytes()
     full.delete(AGENT, "a")
-    transcript(root, "a").write_bytes(kept)
+    transcript(root, "a").write_bytes(before)
     for _ in range(2):
         assert listed_ids(WholeStore(root)) == ["b"]
         assert listed_ids(full) == ["b"]
     assert not transcript(root, "a").exists()
-    transcript_lines.keep(full, AGENT, "a", at=0)
+    transcript_lines.store_lines(full, AGENT, "a", at=0)
 
 
 def cut_short(store: WholeStore, root: Path, session: str) -> Path:
     """A delete that was killed between the journal and the transcript. The transcript's path."""
     path = transcript(root, session)
-    kept = path.read_bytes()
+    before = path.read_bytes()
     store.delete(AGENT, session)
-    path.write_bytes(kept)
+    path.write_bytes(before)
     return path
 
 
@@ -527,7 +528,7 @@ def test_a_list_does_not_wait_for_a_delete_and_the_next_one_finishes_it(full: Wh
         assert path.exists()
     assert listed_ids(other) == ["b"]
     assert not path.exists()
-    transcript_lines.keep(full, AGENT, "a", at=0)
+    transcript_lines.store_lines(full, AGENT, "a", at=0)
 
 
 def test_a_read_only_store_hides_a_half_deleted_session(
@@ -545,26 +546,26 @@ def test_a_read_only_store_hides_a_half_deleted_session(
     assert {each: each.stat().st_mtime_ns for each in [root, *root.rglob("*")]} == before
     assert listed_ids(WholeStore(root)) == ["b"]
     assert not path.exists()
-    transcript_lines.keep(full, AGENT, "a", at=0)
+    transcript_lines.store_lines(full, AGENT, "a", at=0)
 
 
 def test_a_revived_session_is_not_a_half_deleted_one(full: WholeStore, root: Path) -> None:
     full.delete(AGENT, "a")
     other = WholeStore(root)
     assert listed_ids(other) == ["b"]
-    transcript_lines.keep(full, AGENT, "a", at=0)
+    transcript_lines.store_lines(full, AGENT, "a", at=0)
     assert listed_ids(other) == listed_ids(WholeStore(root)) == ["b", "a"]
 
 
 def stored(root: Path) -> bytes:
-    return b"".join(data for _, data in contents(root))
+    return b"".join(data for _, data in read_files(root))
 
 
 def test_a_log_read_by_another_process_is_cleared_by_the_next_list(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "_CLEARING_MS", 1)
-    transcript_lines.keep(store, AGENT, "s", prompt("a secret of the user"), answer())
+    transcript_lines.store_lines(store, AGENT, "s", prompt("a secret of the user"), answer())
     assert listed_ids(store) == ["s"]
     reader = sqlite3.connect(root / "index.sqlite3", isolation_level=None)
     reader.execute("BEGIN")
@@ -586,7 +587,7 @@ def test_the_next_list_removes_the_rows_that_a_delete_could_not(
 ) -> None:
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
     for _ in range(2):  # the second supersedes the first
-        transcript_lines.keep(store, AGENT, "s", prompt("a secret of the user"), answer())
+        transcript_lines.store_lines(store, AGENT, "s", prompt("a secret of the user"), answer())
     store = WholeStore(root)
     new, old = store.list_all()
     with locked(root / "index.sqlite3"):
@@ -606,7 +607,7 @@ def test_a_locked_index_is_not_waited_for_at_every_turn(
 ) -> None:
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
     store, now = WholeStore(root), [1000.0]
-    transcript_lines.keep(full, AGENT, "new", at=5)
+    transcript_lines.store_lines(full, AGENT, "new", at=5)
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     with locked(root / "index.sqlite3"), pytest.raises(Unreadable):
         store.index_session(AGENT, "new")
@@ -622,7 +623,7 @@ def test_a_locked_index_is_not_waited_for_at_every_turn(
 def test_a_directory_in_place_of_the_index_stays_and_lists_work(full: WholeStore, root: Path) -> None:
     missing(root / "index.sqlite3")
     (root / "index.sqlite3").mkdir()
-    transcript_lines.keep(full, AGENT, "unseen", at=5)
+    transcript_lines.store_lines(full, AGENT, "unseen", at=5)
     for _ in range(2):
         assert listed_ids(full) == ["unseen", "b", "a"]
         assert listed_ids(WholeStore(root)) == ["unseen", "b", "a"]
@@ -647,7 +648,7 @@ def test_a_list_works_without_a_locked_index(full: WholeStore, root: Path, monke
     before = (root / "index.sqlite3").stat().st_ino
     impatient = WholeStore(root)
     assert listed_ids(impatient) == ["b", "a"]
-    transcript_lines.keep(full, AGENT, "new", at=5)
+    transcript_lines.store_lines(full, AGENT, "new", at=5)
     with locked(root / "index.sqlite3"):
         assert listed_ids(impatient) == ["new", "b", "a"]
         assert listed_ids(WholeStore(root)) == ["new", "b", "a"]
@@ -662,20 +663,20 @@ def test_with_a_locked_index_only_marked_transcripts_are_read(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
-    transcript_lines.keep(store, AGENT, "old")
+    transcript_lines.store_lines(store, AGENT, "old")
     assert listed_ids(store) == ["old"]
     [path] = root.glob("transcripts/*/old-*.jsonl")
     path.write_bytes(b"x" * path.stat().st_size)  # unmarked: reading every transcript would not find the session
-    transcript_lines.keep(store, AGENT, "new", at=5)
+    transcript_lines.store_lines(store, AGENT, "new", at=5)
     with locked(root / "index.sqlite3"):
         assert listed_ids(WholeStore(root)) == ["new", "old"]
 
 
 def test_a_list_works_if_the_disk_has_no_room_for_the_index(store: WholeStore, root: Path) -> None:
     for number in range(60):
-        transcript_lines.keep(store, AGENT, f"s{number:02}", prompt("x" * 200, at=number), answer(at=number))
+        transcript_lines.store_lines(store, AGENT, f"s{number:02}", prompt("x" * 200, at=number), answer(at=number))
     expected = [f"s{number:02}" for number in range(59, -1, -1)]
-    assert on_full_disk("show", root, 8192) == expected
+    assert run_on_full_disk("show", root, 8192) == expected
     assert len(marks(root)) == 60
     assert listed_ids(store) == expected
     assert marks(root) == set()
@@ -717,7 +718,7 @@ def test_two_stores_on_one_directory_see_each_others_changes(store: WholeStore, 
     assert listed_ids(store) == listed_ids(other) == []
     for at in range(20):
         one, two = (store, other) if at % 2 else (other, store)
-        transcript_lines.keep(one, AGENT, f"s{at:02}", at=at)
+        transcript_lines.store_lines(one, AGENT, f"s{at:02}", at=at)
         one.index_session(AGENT, f"s{at:02}")
         assert listed_ids(two)[0] == f"s{at:02}"
     store.delete(AGENT, "s19")
@@ -729,7 +730,7 @@ def test_two_stores_on_one_directory_see_each_others_changes(store: WholeStore, 
 
 
 def test_one_store_can_be_used_by_several_threads_in_turn(store: WholeStore) -> None:
-    transcript_lines.keep(store, AGENT, "s")
+    transcript_lines.store_lines(store, AGENT, "s")
     assert listed_ids(store) == ["s"]
     with ThreadPoolExecutor() as threads:
         assert threads.submit(listed_ids, store).result(SECONDS) == ["s"]
@@ -737,11 +738,11 @@ def test_one_store_can_be_used_by_several_threads_in_turn(store: WholeStore) -> 
 
 def test_an_index_rebuilt_by_one_store_is_used_by_the_other(store: WholeStore, root: Path) -> None:
     other = WholeStore(root)
-    transcript_lines.keep(store, AGENT, "a")
+    transcript_lines.store_lines(store, AGENT, "a")
     assert listed_ids(store) == listed_ids(other) == ["a"]
     missing(root / "index.sqlite3")
     assert listed_ids(store) == ["a"]
-    transcript_lines.keep(store, AGENT, "b", at=1)
+    transcript_lines.store_lines(store, AGENT, "b", at=1)
     store.index_session(AGENT, "b")
     assert marks(root) == set()
     assert listed_ids(other) == ["b", "a"]
@@ -751,7 +752,7 @@ def test_lists_do_not_wait_for_an_index_that_cannot_be_locked(
     full: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a network file system that has lost its locks: SQLite would try again for ten seconds each time."""
-    transcript_lines.keep(full, AGENT, "new", at=5)
+    transcript_lines.store_lines(full, AGENT, "new", at=5)
     fills: list[str] = []
     fill = StoreIndex._fill
 
@@ -765,7 +766,7 @@ def test_lists_do_not_wait_for_an_index_that_cannot_be_locked(
         locks.setattr(private_files, "has_record_locks", lambda path: False)
         locks.setattr(store_index, "Index", in_memory_only)
         assert listed_ids(opened) == ["new", "b", "a"]
-        transcript_lines.keep(full, AGENT, "newer", at=6)
+        transcript_lines.store_lines(full, AGENT, "newer", at=6)
         assert listed_ids(opened) == ["newer", "new", "b", "a"]
         assert fills == ["fill"], "the transcripts are read once"
     assert listed_ids(opened) == ["newer", "new", "b", "a"]

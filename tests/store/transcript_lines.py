@@ -16,6 +16,7 @@ Block = str | Mapping[str, object]
 
 
 def time(second: int) -> str:
+    """The time so many seconds after the first."""
     return timestamps.stamp(_BEGINNING + second)
 
 
@@ -28,6 +29,7 @@ def header(
     more: tuple[str, ...] = (),
     forked_from: Sequence[str] = (),
 ) -> Header:
+    """A transcript's header."""
     return Header(session, cwd, origin, time(at), list(more), forked_from=list(forked_from), uid=UID)
 
 
@@ -45,6 +47,7 @@ def answer(*, at: int = 0, run: str = RUN, error: object = None) -> bytes:
 
 
 def update(kind: object, *, at: int = 0, run: str = RUN, session: str = SESSION, **fields: object) -> bytes:
+    """An update of the agent."""
     params = {"sessionId": session, "update": {"sessionUpdate": kind} | fields}
     return message({"method": acp.UPDATE, "params": params}, Peer.AGENT, at=at, run=run)
 
@@ -56,26 +59,30 @@ def said(text: str, *, at: int = 0, run: str = RUN, session: str = SESSION) -> b
 
 
 def info(*, at: int = 0, run: str = RUN, **fields: object) -> bytes:
+    """An update of the session's title or metadata."""
     params = {"sessionId": SESSION, "update": {"sessionUpdate": update_kinds.SESSION_INFO} | fields}
     return message({"method": acp.UPDATE, "params": params}, Peer.AGENT, at=at, run=run)
 
 
 def note(kind: str, *, at: int = 0, run: str = RUN, **fields: object) -> bytes:
+    """A note of ours."""
     return file_format.encode_note(time(at), run, {"type": kind} | fields)
 
 
 def message(value: object, peer: Peer, of: str | None = None, *, at: int = 0, run: str = RUN) -> bytes:
+    """A message of either side."""
     raw = jsonrpc.dump(value)
     return file_format.encode_message(time(at), run, peer, raw, of, plain=jsonrpc.is_plain(raw))
 
 
 def entry(line: bytes) -> Entry:
+    """What a line is read as."""
     found = file_format.decode_entry(line)
     assert found is not None
     return found
 
 
-def keep(
+def store_lines(
     store: Store, agent: str, session: str, *lines: bytes, cwd: str | None = CWD, at: int = 0, fresh: bool = True
 ) -> None:
     """Record a session as the proxy does, without indexing it; by default one complete turn."""

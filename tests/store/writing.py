@@ -13,9 +13,9 @@ from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import PARTIAL, Header
 from acp_proxy.transcript.file_names import file_name
 from tests.store import transcript_lines
+from tests.waiting import SECONDS
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 60 if sys.platform != "win32" else 600  # for Wine
 AGENT = "agent"
 _LENGTHS = (1, 10, 100, 5_000, 100_000)
 
@@ -75,11 +75,11 @@ def rename(path: Path, writer: str, count: int) -> None:
             journal.erase_titles([file_name(session)])
 
 
-def keep(path: Path, writer: str, count: int) -> None:
+def store_sessions(path: Path, writer: str, count: int) -> None:
     """Record sessions in a store; index and list each."""
     store = Store(path)
     for number in range(count):
-        transcript_lines.keep(store, AGENT, f"{writer}-{number}", at=number)
+        transcript_lines.store_lines(store, AGENT, f"{writer}-{number}", at=number)
         store.index_session(AGENT, f"{writer}-{number}")
         store.list_page(AGENT, None, None, writer)
 
@@ -98,7 +98,7 @@ def main() -> None:
     job, path, writer, count = sys.argv[1:]
     print("ready", flush=True)
     sys.stdin.readline()
-    jobs = {"append": append, "delete": delete, "keep": keep, "rename": rename, "renew": renew}
+    jobs = {"append": append, "delete": delete, "keep": store_sessions, "rename": rename, "renew": renew}
     jobs[job](Path(path), writer, int(count))
 
 

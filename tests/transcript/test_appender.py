@@ -11,10 +11,11 @@ from acp_proxy.transcript import private_files
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.reader import Reading
 from tests.store import transcript_lines
-from tests.store.full_disk import on_full_disk
-from tests.store.one_file import HEADER, append, lines_of, reading, text_of, texts_in
-from tests.store.writing import SECONDS, run_together
+from tests.store.full_disk import run_on_full_disk
+from tests.store.writing import run_together
 from tests.store.writing import text as written_text
+from tests.transcript.transcript_file import HEADER, append, open_to_read, read_lines, read_texts, text_of
+from tests.waiting import SECONDS
 
 
 @pytest.fixture
@@ -86,14 +87,14 @@ def test_a_line_torn_by_another_process_does_not_damage_the_next(path: Path) -> 
     ours.append(transcript_lines.said("two"))
     ours.append(transcript_lines.said("three"))
     ours.close()
-    assert texts_in(path) == ["one", "two", "three"]
+    assert read_texts(path) == ["one", "two", "three"]
 
 
 def test_two_processes_can_append_at_once(path: Path) -> None:
     lines = 150
     run_together(("append", path, "one", str(lines)), ("append", path, "two", str(lines)))
-    found = lines_of(path)
-    with reading(path) as opened:
+    found = read_lines(path)
+    with open_to_read(path) as opened:
         assert opened.header is not None
     for name in ("one", "two"):
         of_one = [text_of(line) for line in found if line.entry is not None and line.entry.run == name]
@@ -133,24 +134,24 @@ def test_a_write_in_progress_is_waited_for(path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("size", [1000, 1001, 1050, 1101, 1150])
 def test_a_full_disk_keeps_whole_lines_and_later_lines_are_whole(path: Path, size: int) -> None:
-    [said] = on_full_disk("append", path, size)
+    [said] = run_on_full_disk("append", path, size)
     number, problem = said.split()
     assert int(number) >= 1
     assert problem == "EFBIG"
-    kept = [text for text in texts_in(path) if text is not None]
-    assert kept == [*(f"{line} ä" for line in range(int(number))), "room again"]
+    texts = [text for text in read_texts(path) if text is not None]
+    assert texts == [*(f"{line} ä" for line in range(int(number))), "room again"]
     assert path.read_bytes().endswith(b"\n" + transcript_lines.said("room again"))
 
 
 def test_a_line_that_exactly_fills_the_disk_is_kept(path: Path) -> None:
-    assert on_full_disk("append", path, len(HEADER + transcript_lines.said("0 ä"))) == ["1 EFBIG"]
+    assert run_on_full_disk("append", path, len(HEADER + transcript_lines.said("0 ä"))) == ["1 EFBIG"]
     assert path.read_bytes() == HEADER + transcript_lines.said("0 ä") + b"\n" + transcript_lines.said("room again")
-    assert texts_in(path) == ["0 ä", "room again"]
+    assert read_texts(path) == ["0 ä", "room again"]
 
 
 @pytest.mark.parametrize("size", [0, 1, len(HEADER) - 1])
 def test_a_header_that_does_not_fit_is_removed(path: Path, size: int) -> None:
-    assert on_full_disk("append", path, size) == ["none EFBIG"]
+    assert run_on_full_disk("append", path, size) == ["none EFBIG"]
     assert path.read_bytes() == HEADER + transcript_lines.said("room again")
 
 

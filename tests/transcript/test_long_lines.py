@@ -16,9 +16,10 @@ from acp_proxy.transcript import file_format, long_lines
 from acp_proxy.transcript.long_lines import LONG, Short, cut_short, shorten_line
 from acp_proxy.transcript.reader import Line
 from acp_proxy.transcript.summary import Summary
-from tests.store import one_file, transcript_lines
+from tests.store import transcript_lines
 from tests.store.transcript_lines import answer, info, prompt, said, update
 from tests.strategies import values
+from tests.transcript import transcript_file
 
 LARGE = "x" * (2 * LONG)
 IMAGE = {"type": "image", "data": "AAAA" * LONG, "mimeType": "image/png"}
@@ -127,12 +128,12 @@ def test_memory_is_bounded_for_any_line() -> None:
 def test_a_shortened_line_gives_the_same_summary(tmp_path: Path, line: bytes, behind: tuple[bytes, ...]) -> None:
     path = tmp_path / "s.jsonl"
     lines = (prompt("/one"), said("a"), said("b"), line, *behind)
-    path.write_bytes(one_file.HEADER + b"".join(lines))
+    path.write_bytes(transcript_file.HEADER + b"".join(lines))
     whole, folded = Summary.begin(transcript_lines.header()), Summary.begin(transcript_lines.header())
     for each in lines:
         whole.add(transcript_lines.entry(each))
     ends = []
-    with one_file.reading(path) as reading:
+    with transcript_file.open_to_read(path) as reading:
         for found in reading.read_alike(short=True):
             ends.append((found.number, found.end))
             if not isinstance(found, Line):
@@ -149,8 +150,8 @@ def test_a_shortened_line_gives_the_same_summary(tmp_path: Path, line: bytes, be
 
 def test_intact_parts_of_a_long_damaged_line_count(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
-    path.write_bytes(one_file.HEADER + said(LARGE)[:-20] + prompt("intact") + answer())
-    with one_file.reading(path) as reading:
+    path.write_bytes(transcript_file.HEADER + said(LARGE)[:-20] + prompt("intact") + answer())
+    with transcript_file.open_to_read(path) as reading:
         found = [line.entry for line in reading.read_alike(short=True) if isinstance(line, Line)]
     assert [entry.of if entry is not None else None for entry in found] == [None, "session/prompt"]
     assert found[0] is not None

@@ -20,10 +20,10 @@ from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.private_files import TooLarge
 from acp_proxy.transcript.reader import Line, Reading
-from tests.opened import open_below
+from tests.opened import list_open_below
 from tests.store import transcript_lines
-from tests.store.one_file import HEADER, append, lines_of, reading, text_of, texts_in
 from tests.strategies import messages
+from tests.transcript.transcript_file import HEADER, append, open_to_read, read_lines, read_texts, text_of
 
 MORE_THAN_A_READ = 200_000
 
@@ -43,11 +43,11 @@ def test_a_line_has_a_number_and_an_end_to_continue_from(path: Path) -> None:
         transcript_lines.said("three"),
     ]
     path.write_bytes(HEADER + b"".join(raws))
-    found = lines_of(path)
+    found = read_lines(path)
     assert [(line.number, text_of(line)) for line in found] == [(1, "ä"), (3, "two"), (4, None), (6, "three")]
     ends = [len(HEADER + b"".join(raws[:count])) for count in (1, 3, 4, 6)]
     assert [line.end for line in found] == ends
-    with reading(path) as opened:
+    with open_to_read(path) as opened:
         for at, line in enumerate(found):
             assert list(opened.read_lines(line.end, line.number + 1)) == found[at + 1 :]
 
@@ -57,19 +57,19 @@ def test_lines_longer_than_one_read_are_whole(path: Path) -> None:
     path.write_bytes(
         HEADER + transcript_lines.said(long) + transcript_lines.said("short") + transcript_lines.said(long)
     )
-    assert texts_in(path) == [long, "short", long]
+    assert read_texts(path) == [long, "short", long]
 
 
 def test_a_header_longer_than_one_read_is_whole(path: Path) -> None:
     cwd = "/" + "x" * MORE_THAN_A_READ
     Transcript(path, transcript_lines.header(cwd=cwd)).close()
-    with reading(path) as opened:
+    with open_to_read(path) as opened:
         assert opened.header == transcript_lines.header(cwd=cwd)
 
 
 def test_later_lines_are_read_after_measuring_again(path: Path) -> None:
     path.write_bytes(HEADER + transcript_lines.said("one"))
-    with reading(path) as opened:
+    with open_to_read(path) as opened:
         append(path, transcript_lines.said("two"))
         assert [text_of(line) for line in opened.read_lines()] == ["one"]
         opened.measure()
@@ -78,14 +78,14 @@ def test_later_lines_are_read_after_measuring_again(path: Path) -> None:
 
 def test_reading_a_file_that_shrinks_ends_early(path: Path) -> None:
     path.write_bytes(HEADER + transcript_lines.said("one") + transcript_lines.said("two"))
-    with reading(path) as opened:
+    with open_to_read(path) as opened:
         os.truncate(path, len(HEADER + transcript_lines.said("one")))
         assert [text_of(line) for line in opened.read_lines()] == ["one"]
 
 
 def test_an_open_file_is_read_to_its_end_after_its_deletion(path: Path) -> None:
     path.write_bytes(HEADER + transcript_lines.said("one"))
-    with reading(path) as opened:
+    with open_to_read(path) as opened:
         path.unlink()
         assert [text_of(line) for line in opened.read_lines()] == ["one"]
     with pytest.raises(FileNotFoundError):
@@ -95,10 +95,10 @@ def test_an_open_file_is_read_to_its_end_after_its_deletion(path: Path) -> None:
 def test_the_age_counts_from_the_last_write(path: Path) -> None:
     path.write_bytes(HEADER)
     os.utime(path, (1000, 1000))
-    with reading(path) as opened:
+    with open_to_read(path) as opened:
         assert opened.measure_age(1060.5) == 60.5
     append(path, transcript_lines.said("one"))
-    with reading(path) as opened:
+    with open_to_read(path) as opened:
         assert opened.measure_age(time.time()) < 1000
 
 
@@ -106,7 +106,7 @@ def test_a_newer_version_is_refused_and_no_descriptor_stays_open(path: Path) -> 
     path.write_bytes(b'{"acp-transcript":2,"sessionId":"sess-1"}\n')
     with pytest.raises(NewerFormat):
         Reading(path)
-    assert open_below(path.parent) == []
+    assert list_open_below(path.parent) == []
 
 
 # Complete: recorded from the beginning, and no gap.
@@ -125,7 +125,7 @@ def test_a_newer_version_is_refused_and_no_descriptor_stays_open(path: Path) -> 
 )
 def test_only_a_transcript_recorded_from_the_beginning_is_complete(path: Path, start: bytes, complete: bool) -> None:
     path.write_bytes(start + transcript_lines.prompt("one") + transcript_lines.said("two"))
-    with reading(path) as opened:
+    with open_to_read(path) as opened:
         assert opened.is_complete is complete
 
 
@@ -134,7 +134,7 @@ def test_a_gap_note_is_found_anywhere(path: Path, before: int) -> None:
     gap = transcript_lines.note(NoteType.GAP, since=transcript_lines.time(0), reason="ENOSPC")
     at = before - len(HEADER) - len(transcript_lines.said(""))
     path.write_bytes(HEADER + transcript_lines.said("x" * max(0, at)) + gap + transcript_lines.said("after"))
-    with reading(path) as opened:
+    with open_to_read(path) as opened:
         assert not opened.is_complete
 
 
@@ -143,14 +143,14 @@ def test_a_gap_note_is_found_across_two_reads(path: Path, shift: int) -> None:
     gap = transcript_lines.note(NoteType.GAP)
     fill = 65_536 - shift - gap.index(file_format.NOTE_BYTES) - len(HEADER) - len(transcript_lines.said(""))
     path.write_bytes(HEADER + transcript_lines.said("x" * fill) + gap)
-    with reading(path) as opened:
+    with open_to_read(path) as opened:
         assert not opened.is_complete
 
 
 @pytest.mark.parametrize("before", [0, 3 * 1024 * 1024, 5 * 1024 * 1024, 9 * 1024 * 1024])
 def test_a_long_transcript_is_searched_in_steps(path: Path, before: int) -> None:
     path.write_bytes(HEADER + transcript_lines.said("x" * before) + transcript_lines.said("y" * 4 * 1024 * 1024))
-    with reading(path) as opened:
+    with open_to_read(path) as opened:
         assert opened.search()
         append(path, transcript_lines.note(NoteType.GAP))
         while opened.search():
@@ -182,7 +182,7 @@ def test_streams_give_the_same_lines(path: Path, header: bytes, end: bytes) -> N
         ]
     )
     path.write_bytes(header + b"".join(chunks[:1_000]) + middle + b"".join(chunks[1_000:]) + end)
-    with reading(path) as opened:
+    with open_to_read(path) as opened:
         lines, known = list(opened.read_lines()), dict[tuple[int, int], list[Line]]()
         for found in opened.read_alike():
             if isinstance(found, Line):
@@ -195,7 +195,7 @@ def test_streams_give_the_same_lines(path: Path, header: bytes, end: bytes) -> N
             assert (number, at) == (found.number, found.end)
     assert [line for each in known.values() for line in each] == lines
     assert len(lines) > 2_000
-    with reading(path) as opened:
+    with open_to_read(path) as opened:
         assert len(list(opened.read_alike())) < 100
         start = lines[1_500]
         assert next(opened.read_alike(start.end, start.number + 1)) == lines[1_501]
@@ -207,13 +207,13 @@ def test_text_that_looks_like_a_gap_is_none(path: Path) -> None:
         + transcript_lines.said(file_format.NOTE_BYTES.decode() + 'gap"')
         + transcript_lines.note("other", of='"type":"gap"')
     )
-    with reading(path) as opened:
+    with open_to_read(path) as opened:
         assert opened.is_complete
 
 
 def test_a_gap_written_during_the_reading_counts(path: Path) -> None:
     path.write_bytes(HEADER)
-    with reading(path) as opened:
+    with open_to_read(path) as opened:
         assert opened.is_complete
         append(path, transcript_lines.note(NoteType.GAP))
         assert not opened.is_complete
@@ -231,14 +231,14 @@ def test_a_file_cut_in_its_last_lines_is_read_up_to_the_cut(path: Path, monkeypa
     ends = [len(start) + len(LAST[0]), len(data)]
     for size in range(len(start) - 1, len(data) + 1):
         path.write_bytes(data[:size])
-        found = lines_of(path)
+        found = read_lines(path)
         intact = 2 + sum(size >= end - 1 for end in ends)
         assert len([line for line in found if line.entry is not None]) == intact
         assert all(line.whole for line in found[:-1])
         assert found[-1].whole is (data[size - 1 : size] == b"\n")
         append(path, transcript_lines.said("more"))
-        assert texts_in(path)[-1] == "more"
-        assert len([line for line in lines_of(path) if line.entry is not None]) == intact + 1
+        assert read_texts(path)[-1] == "more"
+        assert len([line for line in read_lines(path) if line.entry is not None]) == intact + 1
 
 
 damage = st.sampled_from(
@@ -254,7 +254,9 @@ def test_every_intact_line_is_read_between_damaged_ones(
     path = tmp_path / "damaged.jsonl"
     lines = [transcript_lines.said(str(at)) if good else data.draw(damage) + b"\n" for at, good in enumerate(intact)]
     path.write_bytes(HEADER + b"".join(lines))
-    assert [text for text in texts_in(path) if text is not None] == [str(at) for at, good in enumerate(intact) if good]
+    assert [text for text in read_texts(path) if text is not None] == [
+        str(at) for at, good in enumerate(intact) if good
+    ]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -278,20 +280,20 @@ def test_no_damage_makes_reading_raise(tmp_path: Path, said: list[object], data:
     assert list(ends.items()) == sorted({(line.number, line.end) for line in found})
     assert list(ends.values()) == sorted(set(ends.values()))
     append(path, transcript_lines.said("more"))
-    assert texts_in(path)[-1] == "more"
+    assert read_texts(path)[-1] == "more"
 
 
 def test_a_header_with_another_id_than_the_file_name_is_broken(tmp_path: Path) -> None:
     path = tmp_path / f"{file_name(transcript_lines.SESSION)}~2.jsonl"
     path.write_bytes(HEADER + transcript_lines.said("one"))
-    with reading(path) as opened:
+    with open_to_read(path) as opened:
         assert opened.header == transcript_lines.header()
     path.write_bytes(
         HEADER.replace(b"sess-1", b"sess-3")
         + transcript_lines.said("one")
         + transcript_lines.said("two", session="parent")
     )
-    with reading(path) as opened:
+    with open_to_read(path) as opened:
         assert opened.header is None
         assert [text_of(line) for line in opened.read_lines()] == [None, "one", "two"]
         remade = opened.rebuild_header()
@@ -312,7 +314,7 @@ def test_entries_on_one_line_are_all_read(path: Path) -> None:
         + transcript_lines.said("two")[:-1]
         + transcript_lines.said("three")
     )
-    assert texts_in(path) == ["one", "two", "three"]
+    assert read_texts(path) == ["one", "two", "three"]
 
 
 def forged(kind: str) -> dict[str, object]:
@@ -351,7 +353,7 @@ def test_what_a_message_contains_is_no_note(
     cut = [line[: line.rindex(b'"victim"') + after] + b"\n" for line in lines[1:3] for after in (30, 35, 36, 37)]
     torn = [line[: line.index(b"{", line.index(b'"proxy"') - 80)] for line in lines[:2] if b'"proxy"' in line]
     path.write_bytes(HEADER + b"".join([*lines, *cut, *(each + b"\n" for each in torn)]))
-    with reading(path) as opened:
+    with open_to_read(path) as opened:
         assert opened.is_complete
         assert (opened.agents.alias, opened.agents.is_none, opened.agents.was_handed_over) == (None, False, False)
 
@@ -367,7 +369,7 @@ def test_a_note_behind_a_long_line_is_found(path: Path) -> None:
             transcript_lines.note("alias", to="theirs", more="x" * 3_000_000),
         ):
             path.write_bytes(HEADER + long + long[:-9] + b"\n" + note)
-            with reading(path) as opened:
+            with open_to_read(path) as opened:
                 assert opened.is_complete
                 assert opened.agents.alias == "theirs"
 
@@ -412,7 +414,7 @@ def test_a_copy_and_a_fork_have_no_id_of_what_they_were_copied_from(
     path: Path, lines: list[bytes], alias: str | None, is_none: bool
 ) -> None:
     path.write_bytes(HEADER + b"".join(lines))
-    with reading(path) as opened:
+    with open_to_read(path) as opened:
         while opened.search():
             pass
         agents = opened.agents

@@ -167,8 +167,8 @@ def test_a_prompt_that_did_not_wait_for_the_answer_stays() -> None:
 def test_a_prompt_that_waited_for_the_end_of_that_turn_is_taken_back(is_answered: bool) -> None:
     rewind, steered = request(9, "session/rewind", toMessageId="m"), request(3, "_session/steering", prompt=[])
     turns = [prompt(), prompt(2), steered, said("m"), answer(), said("n"), *([answer(2)] if is_answered else [USAGE])]
-    kept = [1, 3, 4, 5] if is_answered else [1, 3, 4, 5, 7]
-    assert standing(*turns, rewind, answer(9, "session/rewind")) == kept
+    stay = [1, 3, 4, 5] if is_answered else [1, 3, 4, 5, 7]
+    assert standing(*turns, rewind, answer(9, "session/rewind")) == stay
 
 
 def test_a_prompt_stays_if_nobody_knows_that_it_waited_for_that_turn() -> None:

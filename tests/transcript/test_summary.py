@@ -508,8 +508,8 @@ entries: st.SearchStrategy[bytes] = st.one_of(
 @given(st.lists(entries, max_size=12), st.data())
 def test_folding_can_continue_from_a_saved_state(lines: list[bytes], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(lines)))
-    kept = json.dumps(summary(*lines[:cut]).dump_state())
-    later = Summary.from_state(json.loads(kept))
+    state = json.dumps(summary(*lines[:cut]).dump_state())
+    later = Summary.from_state(json.loads(state))
     for line in lines[cut:]:
         later.add(transcript_lines.entry(line))
     assert later == summary(*lines)

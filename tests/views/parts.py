@@ -24,7 +24,7 @@ SHOWN = {"type": "content", "content": IMAGE}
 LONG = "grep -rn 'login' src | sort | uniq -c | sort -rn | head -20 && a long command line that goes on"
 
 
-def everything() -> list[Part]:
+def make_all_parts() -> list[Part]:
     return [
         TurnBegin(1, AT, prompted=True),
         SpokenMessage("user", [{"type": "text", "text": "Fix [x](y)\nplease"}, IMAGE]),

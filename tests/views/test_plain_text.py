@@ -3,7 +3,7 @@
 from acp_proxy.views.conversation import Part, Speaker, SpokenMessage, ToolCall, TurnBegin, TurnEnd
 from acp_proxy.views.passages import make_passages
 from acp_proxy.views.plain_text import PassagePrinter
-from tests.views.parts import AT, everything
+from tests.views.parts import AT, make_all_parts
 
 PLAIN = """\
 --- Turn 1, 2026-11-20T09:15:02.123Z ---
@@ -78,11 +78,11 @@ def rendered(parts: list[Part], *, full: bool = False) -> str:
 
 
 def test_a_conversation_is_in_order_with_its_markdown_unchanged() -> None:
-    assert rendered(everything()) == "\n" + PLAIN
+    assert rendered(make_all_parts()) == "\n" + PLAIN
 
 
 def test_full_shows_all_content_of_tool_calls() -> None:
-    text = rendered(everything(), full=True)
+    text = rendered(make_all_parts(), full=True)
     for part in (
         "Tool: Read auth.py [completed]\n  [at /p/a:3]\n",
         '[failed]\n  input:\n    {\n      "command": "grep"\n    }\n    red\n    line\n\nTool: Edit',

@@ -13,7 +13,7 @@ from acp_proxy.views.diffs import DiffRow
 from acp_proxy.views.passages import CallHeading, Passage, ShownDiff, make_passages
 from acp_proxy.views.rich_text import RichPrinter
 from acp_proxy.views.sanitize import strip_sequences
-from tests.views.parts import everything
+from tests.views.parts import make_all_parts
 
 STYLE = re.compile("\x1b\\[[0-9;]*m")
 NARROW = """\
@@ -192,13 +192,13 @@ def says(text: str) -> list[Part]:
 
 
 def test_a_conversation_is_rendered_in_the_width_of_the_terminal() -> None:
-    assert rendered(everything(), 80) == "\n" + WIDE
-    assert rendered(everything(), 40, colours=False) == "\n" + NARROW
+    assert rendered(make_all_parts(), 80) == "\n" + WIDE
+    assert rendered(make_all_parts(), 40, colours=False) == "\n" + NARROW
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    assert max(map(len, plain(everything(), width).splitlines())) <= width
+    assert max(map(len, plain(make_all_parts(), width).splitlines())) <= width
 
 
 def test_full_does_not_wrap_the_output_of_programs() -> None:

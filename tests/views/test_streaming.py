@@ -6,7 +6,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.views import formatting
 from acp_proxy.views.streaming import PLAIN, QUIET, USER, StreamedText, StreamPrinter
 from tests.store import transcript_lines
-from tests.tools.mock_agent.recording import CANCELLED, asked, decided
+from tests.tools.mock_agent.recording import CANCELLED, permission_answer, permission_request
 
 STEERING = "\x1b[2J\x07\x9b31m\u202e\r\x00\x7f"
 
@@ -98,12 +98,12 @@ def test_only_changed_steps_of_a_plan_are_shown() -> None:
 
 
 def test_a_permission_is_shown_with_the_decision() -> None:
-    assert text(pieces(asked(), decided())) == "○ t\n? Yes / Always / No\n→ Yes\n"
-    assert text(pieces(asked(), decided(CANCELLED))).endswith("→ cancelled\n")
+    assert text(pieces(permission_request(), permission_answer())) == "○ t\n? Yes / Always / No\n→ Yes\n"
+    assert text(pieces(permission_request(), permission_answer(CANCELLED))).endswith("→ cancelled\n")
     refused = transcript_lines.message(
         {"id": 0, "error": {"code": -1, "message": "x"}}, Peer.CLIENT, acp.REQUEST_PERMISSION
     )
-    assert text(pieces(asked(), refused)).endswith("→ refused\n")
+    assert text(pieces(permission_request(), refused)).endswith("→ refused\n")
 
 
 def test_an_interrupted_or_failed_turn_says_so() -> None:

@@ -68,7 +68,7 @@ def diff(path: str, old: str | None, new: str) -> dict[str, Any]:
     return {"type": "diff", "path": path, "oldText": old, "newText": new}
 
 
-def everywhere(evil: str) -> tuple[Head, list[ConversationTurn]]:
+def put_everywhere(evil: str) -> tuple[Head, list[ConversationTurn]]:
     """Turns with this text in every place that others control."""
     head = Head(evil, {"id": evil, "name": evil, "version": evil}, evil, evil, evil, evil, evil)
     blocks: list[dict[str, Any]] = [

@@ -18,7 +18,7 @@ from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_names import compressed_path
 from tests.end_to_end.proxied import PROXY, Proxied, say
-from tests.store import cold, transcript_lines
+from tests.store import compressible, transcript_lines
 from tests.stored import WholeStore
 from torture import faults
 from torture.faults import Disk
@@ -55,10 +55,10 @@ def _killed(scale: Scale) -> Outcome:
         steps = scale.chance("steps").sample(steps[:40], 4)
     for number, (first, way) in enumerate(steps):
         store = WholeStore(scale.place / f"killed-{number}")
-        path = cold.kept(store, chunks=200)
+        path = compressible.store_compressible(store, chunks=200)
         before = path.read_bytes()
         if way == "go on":
-            cold.compressed_now(store)
+            compressible.compress_now(store)
         command = (
             [*_COMPRESS, str(store.root)] if way == "compress" else [sys.executable, "-c", _GO_ON, str(store.root)]
         )
@@ -67,7 +67,7 @@ def _killed(scale: Scale) -> Outcome:
             _done(command, disk)
         died += disk.hit > 0
         said = f"killed before call {first} of {way}: "
-        found = cold.content(path)
+        found = compressible.read_content(path)
         if found not in (before, before + transcript_lines.said("more")):
             trouble.append(f"{said}{len(found)} bytes of {len(before)}")
         if bad := [
@@ -77,7 +77,7 @@ def _killed(scale: Scale) -> Outcome:
         for following in (command, [*_COMPRESS, str(store.root)]):
             _done(following)
         store.list_all()
-        if not cold.content(path).startswith(before):
+        if not compressible.read_content(path).startswith(before):
             trouble.append(f"{said}not whole when it was done again")
         if left := [finding.kind for finding in verify_store(store)]:
             trouble.append(f"{said}{left} when it was done again")
@@ -174,9 +174,9 @@ def _damaged(scale: Scale) -> Outcome:
     """Bytes of a frame are changed or cut off; the part before is replayed, and the session continues."""
     trouble, tried, checked = list[str](), scale.of(300, 10), 0
     store = WholeStore(scale.place / "damaged")
-    path = cold.kept(store, chunks=5000)
-    whole = cold.content(path)
-    frame = cold.compressed_now(store).read_bytes()
+    path = compressible.store_compressible(store, chunks=5000)
+    whole = compressible.read_content(path)
+    frame = compressible.compress_now(store).read_bytes()
     chance = scale.chance("frames")
     for number in range(tried):
         path.unlink(missing_ok=True)
@@ -186,13 +186,17 @@ def _damaged(scale: Scale) -> Outcome:
         else:
             damaged[at] ^= 1 << chance.randrange(8)
         compressed_path(path).write_bytes(damaged)
-        lacks = cold.content(path) != whole  # some bits of a frame have no meaning
-        if lacks and not any(one.kind == "damaged compression" for one in verify_store(store, (cold.AGENT, path.stem))):
+        lacks = compressible.read_content(path) != whole  # some bits of a frame have no meaning
+        if lacks and not any(
+            one.kind == "damaged compression" for one in verify_store(store, (compressible.AGENT, path.stem))
+        ):
             trouble.append(f"{number}: nothing is named, byte {at}")
-        transcript = store.open_to_append(cold.AGENT, transcript_lines.header(origin=file_format.PARTIAL), fresh=False)
+        transcript = store.open_to_append(
+            compressible.AGENT, transcript_lines.header(origin=file_format.PARTIAL), fresh=False
+        )
         transcript.append(transcript_lines.said("more"))
         transcript.close()
-        reading = store.read(cold.AGENT, transcript_lines.SESSION)
+        reading = store.read(compressible.AGENT, transcript_lines.SESSION)
         if lacks and reading.is_complete:
             trouble.append(f"{number}: taken for complete")
         reading.close()

@@ -27,7 +27,7 @@ from acp_proxy.redaction.masking import Masking
 from acp_proxy.tools.redact.redact_files import redact_file
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
-from tests.redaction.made_up_secrets import RULES, planted
+from tests.redaction.made_up_secrets import RULES, plant
 from tests.stored import WholeStore
 from torture.outcome import Outcome, Scale
 
@@ -200,7 +200,7 @@ def _whole(scale: Scale) -> Iterator[Trial]:
 
 def _message(value: dict[str, Any], rule: str, spell: Spell, chance: random.Random) -> tuple[bytes, bytes, bytes]:
     """The line's bytes before, in and after the secret."""
-    one = planted(rule, chance)
+    one = plant(rule, chance)
     before, after = json.dumps(value, ensure_ascii=False).split(HERE)
     return (
         (before + spell(one.before, chance)).encode(),
@@ -230,7 +230,7 @@ def _raw(line: bytes) -> bytes:
 
 def _note(rule: str, chance: random.Random) -> Written:
     """The last output of a terminal."""
-    one = planted(rule, chance)
+    one = plant(rule, chance)
     note = {"type": NoteType.TERMINAL, "terminalId": "1", "output": f"$ env\n{one.text}\n", "truncated": False}
     line = file_format.encode_note(AT, RUN, note)
     secret = _plain(one.secret, chance).encode()
@@ -245,7 +245,7 @@ def _cut(scale: Scale) -> Iterator[Trial]:
     for number in range(scale.of(60, 2)):
         for rule in RULES:
             chance = scale.chance("cut", rule, number)
-            one = planted(rule, chance)
+            one = plant(rule, chance)
             start, end = len(f"use {one.before}"), len(f"use {one.before}{one.secret}")
             text = f"use {one.text} in peace."
             places = sorted(chance.sample(range(1, len(text)), chance.randint(1, 12)))

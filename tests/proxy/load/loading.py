@@ -15,15 +15,15 @@ from tests.conversation import (
     Step,
     chunk,
     load,
+    make_request_id,
     opened_note,
     prompt,
+    prompt_answer,
     raw,
-    requested,
     result,
-    stopped,
 )
 
-ONE = requested(1)
+ONE = make_request_id(1)
 DEEP = 100_000
 """Levels of nesting that are too many for the parser of every Python."""
 ODD = b'{"n":1.0,"big":123456789012345678901234,"s":"\\ud800\xe2\x80\xa8","mcpServers":[{"env":[{"x":"\xff"}]}],"n":2}'
@@ -42,10 +42,10 @@ KEPT_OPENING = [BeginTranscript("s", "/w", [], file_format.PARTIAL), RecordNote(
 PAST: tuple[dict[str, Any], ...] = (
     prompt(90, "s", "mend it"),
     chunk("s", "It is mended now, all of it."),
-    stopped(90),
+    prompt_answer(90),
     prompt(91, "s", "and test it"),
     chunk("s", "All the tests have passed."),
-    stopped(91),
+    prompt_answer(91),
 )
 """The conversation in the transcript."""
 TURN_ONE: list[Said] = [chunk("s", "mend it", "user_message_chunk"), PAST[1]]
@@ -56,6 +56,7 @@ GREETING = chunk("s", "Welcome back! Something was updated.")
 
 
 def about_to_load(stored: SimulatedSession | None = None, capabilities: object = None) -> CoreConversation:
+    """A conversation whose client has not loaded the session yet."""
     talk = CoreConversation().initialize(capabilities or RESUMES)
     talk.stored["s"] = stored or SimulatedSession()
     return talk
@@ -69,6 +70,7 @@ def loading(stored: SimulatedSession | None = None) -> CoreConversation:
 
 
 def replaying(stored: SimulatedSession | None = None) -> CoreConversation:
+    """The agent has answered, and the transcript's replay is under way."""
     talk = loading(stored)
     talk.agent.say(result(1, {}))
     assert talk.replays_running == [ONE]
@@ -76,16 +78,20 @@ def replaying(stored: SimulatedSession | None = None) -> CoreConversation:
 
 
 def agent_kept(session: str, said: Said, of: str | None = None) -> RecordLine:
+    """What is recorded of the agent's message."""
     return RecordLine(session, Peer.AGENT, raw(said), of)
 
 
 def client_kept(said: Said) -> RecordLine:
+    """What is recorded of the client's message."""
     return RecordLine("s", Peer.CLIENT, raw(said))
 
 
 def kept_lines(step: Step) -> list[RecordLine]:
+    """The messages that a step records."""
     return [each for each in step.kept if isinstance(each, RecordLine)]
 
 
 def shown(whose: str, rule: Rule) -> RecordNote:
+    """The note that says whose replay was shown."""
     return RecordNote("s", {"type": NoteType.REPLAY, "shown": whose, "rule": rule.number})

@@ -16,15 +16,15 @@ from tests.conversation import (
     error,
     line,
     load,
+    make_request_id,
     new,
     prompt,
+    prompt_answer,
     request,
-    requested,
     result,
-    stopped,
 )
 
-ONE = requested(1)
+ONE = make_request_id(1)
 RECORD = "# what was said there"
 NOTE = RecordNote("s", {"type": NoteType.CAUGHT_UP})
 
@@ -72,11 +72,11 @@ def test_the_next_prompt_carries_the_record_until_one_has_a_result(alias: str | 
     talk = opened(alias)
     agents = alias or "s"
     assert talk.client.say(prompt(2, "s", "/help")).to_agent == line(prompt(2, agents, "/help"))
-    assert NOTE not in talk.agent.say(stopped(2)).kept
+    assert NOTE not in talk.agent.say(prompt_answer(2)).kept
     assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == briefed(3, agents)
     assert NOTE not in talk.agent.say(error(3, -32000, "login")).kept
     assert json.loads(talk.client.say(prompt(4, "s")).to_agent) == briefed(4, agents)
-    assert NOTE in talk.agent.say(stopped(4)).kept
+    assert NOTE in talk.agent.say(prompt_answer(4)).kept
     assert talk.client.say(prompt(5, "s")).to_agent == line(prompt(5, agents))
 
 
@@ -106,7 +106,7 @@ def test_a_first_prompt_to_a_session_that_the_agent_has_lost_gets_the_whole_reco
     assert (replay.makes_record, replay.only_lacking) == (True, False)
     step = talk.end_replay(2, brief="# all of it")
     assert [block["text"] for block in json.loads(step.to_agent)["params"]["prompt"]] == ["# all of it", "hello"]
-    assert RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"}) in talk.agent.say(stopped(2)).kept
+    assert RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"}) in talk.agent.say(prompt_answer(2)).kept
 
 
 def test_if_nothing_was_said_there_the_prompt_goes_out_unchanged() -> None:
@@ -114,7 +114,7 @@ def test_if_nothing_was_said_there_the_prompt_goes_out_unchanged() -> None:
     talk.agent.say(result(1, {}))
     talk.end_replay(1)
     assert talk.client.say(prompt(2, "s")).to_agent == line(prompt(2, "s"))
-    assert NOTE not in talk.agent.say(stopped(2)).kept
+    assert NOTE not in talk.agent.say(prompt_answer(2)).kept
 
 
 def test_another_load_before_the_record_is_delivered_makes_it_again() -> None:

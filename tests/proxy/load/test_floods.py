@@ -30,12 +30,12 @@ from tests.conversation import (
     error,
     line,
     load,
+    make_request_id,
     prompt,
+    prompt_answer,
     raw,
     request,
-    requested,
     result,
-    stopped,
     update,
 )
 
@@ -109,7 +109,7 @@ def test_a_session_in_a_turn_is_not_forgotten() -> None:
     talk.open(*ids(40))
     assert ForgetSession("s") not in talk.all.kept
     assert talk.agent.say(chunk("s", "still here")).kept == [RecordLine("s", Peer.AGENT, raw(chunk("s", "still here")))]
-    assert talk.agent.say(stopped(1)).kept
+    assert talk.agent.say(prompt_answer(1)).kept
 
 
 def test_beyond_the_limit_even_sessions_in_turns_are_forgotten() -> None:
@@ -145,7 +145,7 @@ def test_terminal_outputs_beyond_the_limit_are_not_kept() -> None:
         talk.agent.say(update("s", "tool_call", toolCallId="c", content=[{"type": "terminal", **terminal}]))
         talk.agent.say(request("b", "terminal/output", terminal))
         talk.client.say(result("b", output))
-    talk.agent.say(stopped(1))
+    talk.agent.say(prompt_answer(1))
     notes = [effect.note for effect in talk.all.kept if isinstance(effect, RecordNote) and "terminalId" in effect.note]
     outputs = {note["terminalId"]: note["output"] for note in notes}
     assert [output is not None for output in outputs.values()] == [True, True, True, False, False, False]
@@ -199,7 +199,7 @@ def test_a_cancelled_load_closes_its_transcript() -> None:
     talk = CoreConversation().initialize(RESUMES)
     talk.stored["s"] = SimulatedSession()
     talk.client.say(load(1, "s"))
-    assert CloseTranscript(requested(1)) in talk.client.say(cancel(1)).done
+    assert CloseTranscript(make_request_id(1)) in talk.client.say(cancel(1)).done
     assert talk.replays_left == []
     assert talk.agent.say(result(1, {})).to_client == b""
 
@@ -260,4 +260,4 @@ def test_a_replay_survives_answers_that_nobody_asked_for() -> None:
     talk.client.say(load(1, "s"))
     for id in ("acp-proxy/1", "1", 1.0, True, None, [1], {"id": 1}):
         assert talk.agent.say(result(id, {"sessionId": "s"})).to_client == line(result(id, {"sessionId": "s"}))
-    assert StartReplay(requested(1)) in talk.agent.say(result(1, {})).done
+    assert StartReplay(make_request_id(1)) in talk.agent.say(result(1, {})).done

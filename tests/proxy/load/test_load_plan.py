@@ -8,9 +8,9 @@ from acp_proxy.protocol import acp
 from acp_proxy.proxy.capabilities import LOAD, RESUME, Modes
 from acp_proxy.proxy.events import SessionFound
 from acp_proxy.proxy.load.load_plan import LoadPlan, Refusal, plan_load
-from tests.conversation import AS_USUAL, requested
+from tests.conversation import AS_USUAL, make_request_id
 
-ONE = requested(1)
+ONE = make_request_id(1)
 COMPLETE = SessionFound(ONE, has_transcript=True, is_complete=True)
 LOSSY = SessionFound(ONE, has_transcript=True)
 UNKNOWN = SessionFound(ONE)

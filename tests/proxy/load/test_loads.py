@@ -27,13 +27,13 @@ from tests.conversation import (
     opened_note,
     permission,
     prompt,
+    prompt_answer,
     raw,
     request,
+    respell,
     result,
     resume,
-    spaced,
-    stopped,
-    titled,
+    title_update,
     update,
 )
 from tests.proxy.load.loading import (
@@ -133,7 +133,7 @@ def test_an_answer_with_neither_result_nor_error_is_passed_on() -> None:
 # Until the agent answers.
 
 
-@pytest.mark.parametrize("spelling", [line, spaced])
+@pytest.mark.parametrize("spelling", [line, respell])
 @pytest.mark.parametrize("kind", STATES)
 def test_state_updates_are_held_until_the_answer_is_sent(kind: str, spelling: Any) -> None:
     talk = loading()
@@ -148,7 +148,7 @@ def test_state_updates_are_held_until_the_answer_is_sent(kind: str, spelling: An
     )
 
 
-@pytest.mark.parametrize("spelling", [line, spaced])
+@pytest.mark.parametrize("spelling", [line, respell])
 def test_the_transcript_is_shown_if_the_agents_replay_lacks_something(spelling: Any) -> None:
     talk = loading(SimulatedSession(says=PAST))
     told = [spelling(said) for said in TURN_ONE]
@@ -220,7 +220,7 @@ def test_updates_of_other_sessions_pass_during_a_load() -> None:
         step = talk.agent.say(*said)
         assert step.to_client == line(*said)
         assert step.kept == [agent_kept("t", chunk("t", "a")), agent_kept("t", permission(0, "t"))]
-    assert talk.agent.say(stopped(5)).to_client == line(titled("t"), stopped(5))
+    assert talk.agent.say(prompt_answer(5)).to_client == line(title_update("t"), prompt_answer(5))
 
 
 def test_an_agents_request_before_its_answer_passes_at_once() -> None:

@@ -19,14 +19,14 @@ from tests.conversation import (
     heard,
     line,
     load,
+    make_request_id,
     permission,
     prompt,
+    prompt_answer,
     request,
-    requested,
+    respell,
     result,
     resume,
-    spaced,
-    stopped,
     update,
 )
 from tests.proxy.load.loading import (
@@ -70,7 +70,7 @@ def test_updates_during_a_replay_follow_the_answer_in_order() -> None:
     said: list[Said] = [
         chunk("s", "one"),
         permission(0, "s"),
-        spaced(commands("s", "x")),
+        respell(commands("s", "x")),
         request(1, "terminal/create", {"sessionId": "s"}),
         update("s", "tool_call"),
     ]
@@ -97,7 +97,7 @@ def test_a_prompt_sent_after_a_load_is_answered_after_it(together: bool) -> None
         step.add(talk.client.say(prompt(2, "s")))
     assert step.to_agent == line(resume(1, "s"), prompt(2, "s"))
     assert talk.kept_when_found[ONE] == talk.all.kept[:1]
-    said: list[Said] = [chunk("s", "one"), permission(0, "s"), chunk("s", "two"), stopped(2), commands("s", "x")]
+    said: list[Said] = [chunk("s", "one"), permission(0, "s"), chunk("s", "two"), prompt_answer(2), commands("s", "x")]
     assert talk.agent.say(result(1, {}), *said).to_client == b""
     talk.send_replay(1, chunk("s", "told"))
     assert talk.end_replay(1, commands("s", "stored")).to_client == line(result(1, {}), commands("s", "stored"), *said)
@@ -107,10 +107,10 @@ def test_a_prompt_sent_after_a_load_is_answered_after_it(together: bool) -> None
 def test_updates_for_a_prompt_sent_after_a_load_survive_if_they_precede_the_loads_answer() -> None:
     talk = loading()
     talk.client.say(prompt(2, "s"))
-    step = talk.agent.say(chunk("s", "one"), stopped(2))
+    step = talk.agent.say(chunk("s", "one"), prompt_answer(2))
     assert (step.to_client, step.kept[0]) == (b"", agent_kept("s", chunk("s", "one")))
     talk.agent.say(result(1, {}))
-    assert talk.end_replay(1).to_client == line(result(1, {}), chunk("s", "one"), stopped(2))
+    assert talk.end_replay(1).to_client == line(result(1, {}), chunk("s", "one"), prompt_answer(2))
 
 
 def test_a_cancel_read_together_with_its_load_counts() -> None:
@@ -159,7 +159,7 @@ def test_two_sessions_are_loaded_at_once() -> None:
     talk = about_to_load()
     talk.stored["t"] = SimulatedSession()
     talk.client.say(load(1, "s"), load(2, "t"))
-    assert talk.agent.say(result(2, {}), result(1, {})).asked == [StartReplay(requested(2)), StartReplay(ONE)]
+    assert talk.agent.say(result(2, {}), result(1, {})).asked == [StartReplay(make_request_id(2)), StartReplay(ONE)]
     talk.agent.say(chunk("s", "s"), chunk("t", "t"))
     assert talk.end_replay(1).to_client == line(result(1, {}), chunk("s", "s"))
     assert talk.end_replay(2).to_client == line(result(2, {}), chunk("t", "t"))
@@ -175,7 +175,7 @@ def test_a_second_load_of_a_session_waits_for_the_first_replay() -> None:
     assert talk.agent.say(result(2, {"second": 1}), chunk("s", "two")).asked == []
     step = talk.end_replay(1)
     assert step.to_client == line(result(1, {}), chunk("s", "one"))
-    assert [each for each in step.asked if isinstance(each, StartReplay)] == [StartReplay(requested(2))]
+    assert [each for each in step.asked if isinstance(each, StartReplay)] == [StartReplay(make_request_id(2))]
     talk.agent.say(chunk("s", "three"))
     assert talk.end_replay(2).to_client == line(result(2, {"second": 1}), chunk("s", "two"), chunk("s", "three"))
     assert talk.replays_left == []
@@ -185,9 +185,9 @@ def test_three_loads_of_a_session_are_replayed_one_after_another() -> None:
     talk = about_to_load()
     talk.client.say(load(1, "s"), load(2, "s"), load(3, "s"))
     talk.agent.say(result(2, {}), result(1, {}), result(3, {}))
-    assert talk.replays_running == [requested(2)]
+    assert talk.replays_running == [make_request_id(2)]
     assert talk.end_replay(2).asked == [StartReplay(ONE)]
-    assert talk.end_replay(1).asked == [StartReplay(requested(3))]
+    assert talk.end_replay(1).asked == [StartReplay(make_request_id(3))]
     talk.end_replay(3)
     assert talk.all.to_client.endswith(line(result(2, {}), result(1, {}), result(3, {})))
 
@@ -288,7 +288,7 @@ def test_what_came_for_a_cancelled_load_before_the_next_one_was_sent_is_not_the_
     talk.agent.say(*TURN_ONE)  # and then the first turn is taken back elsewhere
     talk.client.say(load(2, "s"))
     step = talk.agent.say(*TURN_TWO, result(2, {}))
-    assert step.asked == [StartReplay(requested(2), heard(*TURN_TWO), compares=True)]
+    assert step.asked == [StartReplay(make_request_id(2), heard(*TURN_TWO), compares=True)]
 
 
 def test_what_came_for_a_cancelled_load_that_the_agent_answers_is_not_missing_in_the_next_replay() -> None:
@@ -299,7 +299,7 @@ def test_what_came_for_a_cancelled_load_that_the_agent_answers_is_not_missing_in
     talk.client.say(load(3, "s"))
     talk.agent.say(error(1, -32800))
     step = talk.agent.say(*TURN_TWO, result(3, {}))  # and never answers the second
-    assert step.asked == [StartReplay(requested(3), heard(*TURN_TWO), compares=True)]
+    assert step.asked == [StartReplay(make_request_id(3), heard(*TURN_TWO), compares=True)]
 
 
 def test_a_second_load_that_shows_the_agents_replay_waits_for_the_first() -> None:
@@ -311,7 +311,7 @@ def test_a_second_load_that_shows_the_agents_replay_waits_for_the_first() -> Non
     step = talk.end_replay(1)
     assert step.to_client == line(result(1, {}), chunk("s", "one"))
     started = [each for each in step.asked if isinstance(each, StartReplay)]
-    assert started == [StartReplay(requested(2), heard(chunk("s", "history"), late=True), compares=True)]
+    assert started == [StartReplay(make_request_id(2), heard(chunk("s", "history"), late=True), compares=True)]
     step = talk.end_replay(2, rule=Rule.MORE)
     assert step.to_client == line(chunk("s", "history"), result(2, {}), chunk("s", "two"))
     assert talk.replays_left == []
@@ -337,7 +337,7 @@ def test_a_cancelled_replay_makes_way_for_the_next() -> None:
     talk = replaying()
     talk.client.say(load(2, "s"))
     talk.agent.say(result(2, {}))
-    assert talk.client.say(cancel(1)).asked == [StopReplay(ONE), ReserveOutput(ONE), StartReplay(requested(2))]
+    assert talk.client.say(cancel(1)).asked == [StopReplay(ONE), ReserveOutput(ONE), StartReplay(make_request_id(2))]
     talk.end_replay(1)
     assert talk.end_replay(2).to_client == line(result(2, {}))
 
@@ -356,8 +356,8 @@ def test_cancelling_one_waiting_load_leaves_the_others_waiting() -> None:
     talk = replaying()
     talk.client.say(load(2, "s"), load(3, "s"))
     talk.agent.say(result(2, {}), result(3, {}))
-    assert StartReplay(requested(3)) not in talk.client.say(cancel(2)).asked
-    assert talk.end_replay(1).asked == [StartReplay(requested(3))]
+    assert StartReplay(make_request_id(3)) not in talk.client.say(cancel(2)).asked
+    assert talk.end_replay(1).asked == [StartReplay(make_request_id(3))]
 
 
 # Deletes during a replay.
@@ -366,7 +366,7 @@ def test_cancelling_one_waiting_load_leaves_the_others_waiting() -> None:
 def test_a_delete_during_a_replay_ends_it_and_nothing_more_is_recorded() -> None:
     talk = replaying()
     step = talk.client.say(delete(2, "s"))
-    assert step.asked == [StopReplay(ONE), DeleteSession("s", requested(2))]
+    assert step.asked == [StopReplay(ONE), DeleteSession("s", make_request_id(2))]
     assert talk.send_replay(1, chunk("s", "told")).to_client == b""
     assert talk.agent.say(chunk("s", "live")).kept == []
     assert talk.end_replay(1).to_client == line(result(1, {}), chunk("s", "live"))

@@ -19,11 +19,11 @@ from tests.conversation import (
     notification,
     permission,
     prompt,
+    prompt_answer,
     request,
+    respell,
     result,
-    spaced,
-    stopped,
-    titled,
+    title_update,
     update,
 )
 from tests.proxy.load.loading import (
@@ -152,9 +152,9 @@ def test_a_session_can_be_prompted_after_a_cancelled_and_unanswered_load() -> No
     talk.client.say(load(1, "s"))
     talk.client.say(cancel(1))
     talk.client.say(prompt(2, "s"))
-    said = [chunk("s", "a"), permission(0, "s"), update("s", "tool_call_update"), stopped(2), chunk("s", "b")]
+    said = [chunk("s", "a"), permission(0, "s"), update("s", "tool_call_update"), prompt_answer(2), chunk("s", "b")]
     step = talk.agent.say(*said[:4])
-    assert step.to_client == line(*said[:3], titled("s"), said[3])
+    assert step.to_client == line(*said[:3], title_update("s"), said[3])
     assert agent_kept("s", chunk("s", "a")) in step.kept
 
 
@@ -166,14 +166,14 @@ def test_a_load_during_a_turn_loses_nothing_of_the_turn() -> None:
     talk.client.say(prompt(5, "s"))
     talk.agent.say(chunk("s", "before"))
     assert talk.client.say(load(1, "s")).to_agent == b""  # nobody could tell what it sends for that from the turn
-    step = talk.agent.say(chunk("s", "one"), spaced(chunk("s", "two")))
+    step = talk.agent.say(chunk("s", "one"), respell(chunk("s", "two")))
     assert step.to_client == b""
-    assert step.kept == [agent_kept("s", chunk("s", "one")), agent_kept("s", spaced(chunk("s", "two")))]
-    step = talk.agent.say(chunk("s", "three"), stopped(5), chunk("s", "four"))
+    assert step.kept == [agent_kept("s", chunk("s", "one")), agent_kept("s", respell(chunk("s", "two")))]
+    step = talk.agent.say(chunk("s", "three"), prompt_answer(5), chunk("s", "four"))
     assert step.to_client == b""
     assert step.kept == [
         agent_kept("s", chunk("s", "three")),
-        agent_kept("s", stopped(5), "session/prompt"),
+        agent_kept("s", prompt_answer(5), "session/prompt"),
         EndTurn("s"),
         agent_kept("s", chunk("s", "four")),
     ]
@@ -181,10 +181,10 @@ def test_a_load_during_a_turn_loses_nothing_of_the_turn() -> None:
     assert talk.end_replay(1).to_client == line(
         result(1, {}),
         chunk("s", "one"),
-        spaced(chunk("s", "two")),
+        respell(chunk("s", "two")),
         chunk("s", "three"),
-        titled("s"),
-        stopped(5),
+        title_update("s"),
+        prompt_answer(5),
         chunk("s", "four"),
     )
     assert talk.agent.say(chunk("s", "five")).to_client == line(chunk("s", "five"))
@@ -203,10 +203,10 @@ def test_a_turn_that_ends_before_the_answer_to_the_load_loses_nothing() -> None:
     talk = about_to_load().open("s")
     talk.client.say(prompt(5, "s"))
     talk.client.say(load(1, "s"))
-    talk.agent.say(stopped(5), commands("s", "x"))
+    talk.agent.say(prompt_answer(5), commands("s", "x"))
     assert agent_kept("s", chunk("s", "late")) in talk.agent.say(chunk("s", "late")).kept
     assert talk.end_replay(1).to_client == line(
-        result(1, {}), titled("s"), stopped(5), commands("s", "x"), chunk("s", "late")
+        result(1, {}), title_update("s"), prompt_answer(5), commands("s", "x"), chunk("s", "late")
     )
 
 
@@ -216,8 +216,8 @@ def test_cancelling_a_load_during_a_turn_releases_the_turn_at_once() -> None:
     talk.client.say(load(1, "s"))
     talk.agent.say(chunk("s", "one"))
     assert talk.client.say(cancel(1)).to_client.endswith(line(chunk("s", "one")))
-    step = talk.agent.say(chunk("s", "two"), stopped(5))
-    assert step.to_client == line(chunk("s", "two"), titled("s"), stopped(5))
+    step = talk.agent.say(chunk("s", "two"), prompt_answer(5))
+    assert step.to_client == line(chunk("s", "two"), title_update("s"), prompt_answer(5))
     assert agent_kept("s", chunk("s", "two")) in step.kept
 
 

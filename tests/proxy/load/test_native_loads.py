@@ -39,17 +39,17 @@ from tests.conversation import (
     heard,
     line,
     load,
+    make_request_id,
     notification,
     opened_note,
     permission,
     prompt,
+    prompt_answer,
     raw,
     request,
-    requested,
+    respell,
     result,
     resume,
-    spaced,
-    stopped,
     update,
 )
 from tests.proxy.load.loading import (
@@ -67,7 +67,7 @@ from tests.proxy.load.loading import (
 
 TOLD: list[Said] = [
     chunk("s", "a", "user_message_chunk"),
-    spaced(chunk("s", "b")),
+    respell(chunk("s", "b")),
     commands("s", "x"),
     update("s", "plan"),
 ]
@@ -88,9 +88,9 @@ def loading(
 def test_the_agents_replay_is_held_and_compared_after_its_answer() -> None:
     talk = CoreConversation().initialize(LOADS)
     talk.stored["s"] = SimulatedSession()
-    step = talk.client.say(spaced(load(1, "s")))
+    step = talk.client.say(respell(load(1, "s")))
     assert step.asked == [FindSession(ONE, "s", only_here=False)]
-    assert step.to_agent == spaced(load(1, "s"))
+    assert step.to_agent == respell(load(1, "s"))
     for said in TOLD:
         assert talk.agent.say(said).to_client == b""
     step = talk.agent.say(result(1, {}))
@@ -101,7 +101,7 @@ def test_the_agents_replay_is_held_and_compared_after_its_answer() -> None:
 
 def test_a_replay_that_lacks_nothing_passes_with_states_and_later_updates_after_the_answer() -> None:
     talk = loading()
-    told = [*map(spaced, TURN_ONE), commands("s", "x"), *TURN_TWO]
+    told = [*map(respell, TURN_ONE), commands("s", "x"), *TURN_TWO]
     talk.agent.say(*told, result(1, {"x": 1.0}), chunk("s", "live"))
     step = talk.end_replay(1)
     assert step.to_client == line(*told[:2], *TURN_TWO, result(1, {"x": 1.0}), commands("s", "x"), chunk("s", "live"))
@@ -181,9 +181,14 @@ def test_a_replay_that_runs_into_a_turn_is_not_recorded() -> None:
     talk.client.say(prompt(2, "s", "once more"))
     new = [chunk("s", "once more", "user_message_chunk"), chunk("s", "As you like.")]
     step = talk.agent.say(TURN_ONE[1], *TURN_TWO, *new)
-    step.add(talk.agent.say(stopped(2)))
-    assert step.to_client == line(TURN_ONE[1], *new, stopped(2)), "it may be the answer until the user message comes"
-    assert kept_lines(step) == [*(agent_kept("s", said) for said in new), agent_kept("s", stopped(2), "session/prompt")]
+    step.add(talk.agent.say(prompt_answer(2)))
+    assert step.to_client == line(TURN_ONE[1], *new, prompt_answer(2)), (
+        "it may be the answer until the user message comes"
+    )
+    assert kept_lines(step) == [
+        *(agent_kept("s", said) for said in new),
+        agent_kept("s", prompt_answer(2), "session/prompt"),
+    ]
 
 
 @pytest.mark.parametrize("number", range(4))
@@ -194,10 +199,10 @@ def test_an_answer_that_the_agent_did_not_replay_is_sent_and_recorded_when_it_co
     talk.end_replay(1)
     talk.client.say(prompt(2, "s", "and test it"))
     assert talk.agent.say(PAST[4]).to_client == line(PAST[4])
-    talk.agent.say(stopped(2))
+    talk.agent.say(prompt_answer(2))
     kept = kept_lines(talk.all)
     assert kept.count(agent_kept("s", PAST[4])) == 1
-    assert kept.index(agent_kept("s", PAST[4])) < kept.index(agent_kept("s", stopped(2), "session/prompt"))
+    assert kept.index(agent_kept("s", PAST[4])) < kept.index(agent_kept("s", prompt_answer(2), "session/prompt"))
 
 
 @pytest.mark.parametrize("ending", ["permission", "prompt", "end"])
@@ -341,7 +346,7 @@ def test_a_cancelled_loads_replay_is_not_taken_for_the_next_ones() -> None:
     talk.client.say(cancel(1), load(2, "s"))
     assert talk.agent.say(*TURN_ONE).to_client == b""
     step = talk.agent.say(result(1, {}), *TURN_ONE, *TURN_TWO, result(2, {}))
-    assert step.asked == [StartReplay(requested(2), heard(*TURN_ONE, *TURN_TWO, late=True), compares=True)]
+    assert step.asked == [StartReplay(make_request_id(2), heard(*TURN_ONE, *TURN_TWO, late=True), compares=True)]
     assert talk.end_replay(2).to_client == line(*TURN_ONE, *TURN_TWO, result(2, {}))
     assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
 
@@ -617,7 +622,9 @@ def test_a_prompt_before_the_answer_to_a_resume_shows_nothing_of_the_agents_repl
     talk.agent.say(*TURN_ONE)
     assert talk.client.say(prompt(2, "s")).to_client == b""
     answer = chunk("s", "Of course.")
-    assert talk.agent.say(result(1, {}), answer, stopped(2)).to_client == line(result(1, {}), answer, stopped(2))
+    assert talk.agent.say(result(1, {}), answer, prompt_answer(2)).to_client == line(
+        result(1, {}), answer, prompt_answer(2)
+    )
 
 
 def test_a_refused_resume_served_by_a_native_load_shows_what_the_agent_said() -> None:
@@ -644,8 +651,8 @@ def test_a_session_restored_under_another_id_keeps_the_clients_id() -> None:
     talk.agent.say(b'{"id":1,"result":{"sessionId":"n","n":1.0}}\n')
     assert talk.end_replay(1).to_client == b'{"id":1,"result":{"sessionId":"s","n":1.0}}\n'
     assert talk.client.say(prompt(2, "s")).to_agent == line(prompt(2, "n"))
-    step = talk.agent.say(chunk("n", "a"), stopped(2))
-    assert step.to_client == line(chunk("s", "a"), stopped(2))
+    step = talk.agent.say(chunk("n", "a"), prompt_answer(2))
+    assert step.to_client == line(chunk("s", "a"), prompt_answer(2))
     assert step.kept[0] == agent_kept("s", chunk("s", "a"))
     assert talk.client.say(load(3, "s")).to_agent == line(resume(3, "n"))
 

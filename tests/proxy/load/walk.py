@@ -60,10 +60,10 @@ from tests.conversation import (
     notification,
     permission,
     prompt,
+    prompt_answer,
     request,
     result,
     resume,
-    stopped,
     update,
 )
 from tests.proxy.load.loading import GREETING, PAST, TURN_ONE, TURN_TWO
@@ -167,7 +167,7 @@ class Walk:
         prompts = [id for id in self.open if id > 50]
         if not prompts:
             raise Impossible
-        return self.talk.agent.say(stopped(self._answered(min(prompts))))
+        return self.talk.agent.say(prompt_answer(self._answered(min(prompts))))
 
     def free_output(self) -> Step:
         if not self.talk.wait_for_output:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.agents import offering, python
+from tests.agents import offer_capabilities, python_command
 
 _SOURCE = """
 import json, sys, time
@@ -55,8 +55,8 @@ class ListingAgent:
 
     def __init__(self, base: Path, offer: Mapping[str, Any] = ABLE) -> None:
         self._notes, self._file = base / "notes.jsonl", base / "plan.json"
-        self._offer = offering(**offer)
-        self.command = python(_SOURCE, str(self._notes), str(self._file))
+        self._offer = offer_capabilities(**offer)
+        self.command = python_command(_SOURCE, str(self._notes), str(self._file))
         self.plan()
 
     def plan(

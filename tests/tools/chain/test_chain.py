@@ -11,8 +11,7 @@ import pytest
 from acp_proxy.tools.chain.chain import Junction
 from acp_proxy.tools.chain.messages import Envelopes
 from tests.conversation import chunk, line, notification, prompt, request
-
-SECONDS = 20.0
+from tests.waiting import SECONDS
 
 
 class Ends:

@@ -15,17 +15,17 @@ def diff(path: str, old: str | None, new: str) -> Update:
     return {"type": "diff", "path": path, "oldText": old, "newText": new}
 
 
-def begun(id: str, *content: Update, kind: str = "edit", **more: Any) -> Update:
+def started_call(id: str, *content: Update, kind: str = "edit", **more: Any) -> Update:
     more = {"title": f"the call {id}", "kind": kind, "status": "pending", **more}
     return {"sessionUpdate": "tool_call", "toolCallId": id, "content": list(content), **more}
 
 
-def ended(id: str, status: str = "completed", **more: Any) -> Update:
+def ended_call(id: str, status: str = "completed", **more: Any) -> Update:
     return {"sessionUpdate": "tool_call_update", "toolCallId": id, "status": status, **more}
 
 
-def edited(id: str, path: str, old: str | None, new: str, **more: Any) -> list[Update]:
-    return [begun(id, diff(path, old, new), **more), ended(id)]
+def edit_call(id: str, path: str, old: str | None, new: str, **more: Any) -> list[Update]:
+    return [started_call(id, diff(path, old, new), **more), ended_call(id)]
 
 
 class Told:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.tools.changes.edits import CallSummary, Edit, Unclear
-from tests.tools.changes.calls import Told, begun, diff, edited, ended
+from tests.tools.changes.calls import Told, diff, edit_call, ended_call, started_call
 
 
 def read(*turns: list[dict[str, Any]]) -> tuple[list[Edit], list[Unclear]]:
@@ -22,8 +22,13 @@ def changes(edits: list[Edit]) -> list[tuple[int, str, str, str | None, str | No
 
 def test_edits_come_in_the_order_in_which_their_calls_ended() -> None:
     edits, unclear = read(
-        [begun("1", diff("a", "0", "1")), begun("2", diff("b", None, "x")), ended("2"), ended("1")],
-        edited("3", "a", "1", "2"),
+        [
+            started_call("1", diff("a", "0", "1")),
+            started_call("2", diff("b", None, "x")),
+            ended_call("2"),
+            ended_call("1"),
+        ],
+        edit_call("3", "a", "1", "2"),
     )
     assert changes(edits) == [(1, "b", "whole", None, "x"), (1, "a", "whole", "0", "1"), (2, "a", "whole", "1", "2")]
     assert unclear == []
@@ -31,16 +36,16 @@ def test_edits_come_in_the_order_in_which_their_calls_ended() -> None:
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
 def test_a_call_that_failed_changed_nothing(status: str) -> None:
-    edits, _ = read([begun("1", diff("a", "0", "1")), ended("1", status)])
+    edits, _ = read([started_call("1", diff("a", "0", "1")), ended_call("1", status)])
     assert edits == []
 
 
 @pytest.mark.parametrize("answer", ["reject_once", "reject_always", "cancelled"])
 def test_a_call_that_was_denied_changed_nothing_whatever_its_status(answer: str) -> None:
     told = Told()
-    told.update(1, begun("1"))
+    told.update(1, started_call("1"))
     told.ask(1, "1", answer, content=[diff("a", "0", "1")])
-    told.update(1, ended("1"))
+    told.update(1, ended_call("1"))
     assert told.reader.finish().edits == []
 
 
@@ -48,18 +53,18 @@ def test_the_last_answer_counts_if_the_agent_asks_again() -> None:
     told = Told()
     told.ask(1, "1", "reject_once", content=[diff("a", "0", "1")])
     told.ask(1, "1", "allow_once", content=[diff("a", "0", "1")])
-    told.update(1, ended("1"))
+    told.update(1, ended_call("1"))
     assert changes(told.reader.finish().edits) == [(1, "a", "whole", "0", "1")]
 
 
 def test_a_later_diff_replaces_an_earlier_one_of_the_call() -> None:
-    edits, _ = read([begun("1", diff("a", "0", "1")), ended("1", content=[diff("a", "0", "2")])])
+    edits, _ = read([started_call("1", diff("a", "0", "1")), ended_call("1", content=[diff("a", "0", "2")])])
     assert changes(edits) == [(1, "a", "whole", "0", "2")]
 
 
 def test_a_diff_counts_although_the_call_ends_with_words() -> None:
     words = {"type": "content", "content": {"type": "text", "text": "Edited."}}
-    edits, _ = read([begun("1", diff("a", "0", "1")), ended("1", content=[words])])
+    edits, _ = read([started_call("1", diff("a", "0", "1")), ended_call("1", content=[words])])
     assert changes(edits) == [(1, "a", "whole", "0", "1")]
 
 
@@ -67,51 +72,51 @@ def test_a_diff_counts_although_the_call_ends_with_words() -> None:
 def test_a_part_does_not_replace_the_whole_file_that_the_agent_asked_about(old: str, new: str) -> None:
     text = "one\ntwo\nthree\n"
     whole = text.replace("two", new.rpartition("\n")[2]) if old != "t" else "one\nTwo\nthree\n"
-    edits, _ = read([begun("1", diff("a", text, whole)), ended("1", content=[diff("a", old, new)])])
+    edits, _ = read([started_call("1", diff("a", text, whole)), ended_call("1", content=[diff("a", old, new)])])
     assert changes(edits) == [(1, "a", "whole", text, whole)]
 
 
 @pytest.mark.parametrize("given", [{"old_str": "0", "new_str": "1"}, {"edits": [{"old": "0", "new": "1"}]}])
 def test_what_the_tool_looked_for_is_a_part(given: dict[str, Any]) -> None:
-    edits, _ = read(edited("1", "a", "0", "1", rawInput=given))
+    edits, _ = read(edit_call("1", "a", "0", "1", rawInput=given))
     assert changes(edits) == [(1, "a", "part", "0", "1")]
 
 
 def test_more_than_one_diff_of_a_file_in_a_call_are_parts() -> None:
-    edits, _ = read([begun("1", diff("a", "0", "1"), diff("a", "2", "3")), ended("1")])
+    edits, _ = read([started_call("1", diff("a", "0", "1"), diff("a", "2", "3")), ended_call("1")])
     assert changes(edits) == [(1, "a", "part", "0", "1"), (1, "a", "part", "2", "3")]
 
 
 def test_the_file_before_the_edit_in_the_output_makes_a_part_whole() -> None:
     given = {"old_string": "two", "new_string": "2"}
     for output in ({"rawOutput": {"previousContent": "one\ntwo\n"}}, {"_meta": {"x": {"originalFile": "one\ntwo\n"}}}):
-        edits, _ = read([begun("1", diff("a", "two", "2"), rawInput=given), ended("1", **output)])
+        edits, _ = read([started_call("1", diff("a", "two", "2"), rawInput=given), ended_call("1", **output)])
         assert changes(edits) == [(1, "a", "whole", "one\ntwo\n", "one\n2\n")]
 
 
 def test_the_file_before_the_edit_makes_hunks_whole_if_each_is_there_once() -> None:
     hunks, meta = [diff("a", "1", "one"), diff("a", "3", "three")], {"tool": {"originalFile": "0\n1\n2\n3\n"}}
-    edits, _ = read([begun("1", *hunks), ended("1", _meta=meta)])
+    edits, _ = read([started_call("1", *hunks), ended_call("1", _meta=meta)])
     assert changes(edits) == [(1, "a", "whole", "0\n1\n2\n3\n", "0\none\n2\nthree\n")]
-    edits, _ = read([begun("1", *hunks), ended("1", _meta={"originalFile": "0\n1\n3\n3\n"})])
+    edits, _ = read([started_call("1", *hunks), ended_call("1", _meta={"originalFile": "0\n1\n3\n3\n"})])
     assert [change[2] for change in changes(edits)] == ["part", "part"]
 
 
 def test_a_call_that_is_repeated_later_counts_once() -> None:
-    edits, _ = read(edited("1", "a", "0", "1"), edited("1", "a", "0", "1"))
+    edits, _ = read(edit_call("1", "a", "0", "1"), edit_call("1", "a", "0", "1"))
     assert changes(edits) == [(1, "a", "whole", "0", "1")]
 
 
 def test_an_id_that_is_used_again_is_another_call() -> None:
-    edits, _ = read(edited("1", "a", "0", "1"), edited("1", "a", "1", "2"))
+    edits, _ = read(edit_call("1", "a", "0", "1"), edit_call("1", "a", "1", "2"))
     assert changes(edits) == [(1, "a", "whole", "0", "1"), (2, "a", "whole", "1", "2")]
 
 
 def test_deletes_and_moves_are_known_by_their_kind() -> None:
     edits, unclear = read(
-        [begun("1", kind="delete", locations=[{"path": "a"}]), ended("1")],
-        [begun("2", kind="move", locations=[{"path": "b"}, {"path": "c"}]), ended("2")],
-        [begun("3", {**diff("d", "text", ""), "_meta": {"kind": "delete"}}), ended("3")],
+        [started_call("1", kind="delete", locations=[{"path": "a"}]), ended_call("1")],
+        [started_call("2", kind="move", locations=[{"path": "b"}, {"path": "c"}]), ended_call("2")],
+        [started_call("3", {**diff("d", "text", ""), "_meta": {"kind": "delete"}}), ended_call("3")],
     )
     assert changes(edits) == [
         (1, "a", "delete", None, None),
@@ -128,15 +133,20 @@ def test_codexs_patch_says_what_its_diffs_do_not() -> None:
     moved = {"from": {"type": "update", "unified_diff": "@@ -1 +1 @@", "move_path": "to"}}
     edits, _ = read(
         [
-            begun("1", diff("a", "text", ""), rawInput={"changes": {"a": {"type": "delete", "content": "text"}}}),
-            ended("1"),
+            started_call(
+                "1", diff("a", "text", ""), rawInput={"changes": {"a": {"type": "delete", "content": "text"}}}
+            ),
+            ended_call("1"),
         ],
-        [begun("2", diff("to", "0", "1"), rawInput={"changes": moved}), ended("2", rawOutput={"changes": moved})],
         [
-            begun("3", diff("b", "0", ""), rawInput={"changes": {"b": {"type": "update", "move_path": None}}}),
-            ended("3"),
+            started_call("2", diff("to", "0", "1"), rawInput={"changes": moved}),
+            ended_call("2", rawOutput={"changes": moved}),
         ],
-        [begun("4", diff("c", "0", "1"), rawInput={"changes": ["a", {"type": "delete"}]}), ended("4")],
+        [
+            started_call("3", diff("b", "0", ""), rawInput={"changes": {"b": {"type": "update", "move_path": None}}}),
+            ended_call("3"),
+        ],
+        [started_call("4", diff("c", "0", "1"), rawInput={"changes": ["a", {"type": "delete"}]}), ended_call("4")],
     )
     assert changes(edits) == [
         (1, "a", "delete", "text", None),
@@ -150,11 +160,11 @@ def test_codexs_patch_says_what_its_diffs_do_not() -> None:
 
 def test_what_has_no_diff_is_named() -> None:
     edits, unclear = read(
-        [begun("1", locations=[{"path": "a"}]), ended("1")],
-        [begun("2", kind="execute", rawInput={"command": ["bash", "-lc", "rm b"]}), ended("2", "failed")],
-        [begun("3", diff("c", "0", "1"))],
-        [begun("4", kind="move", locations=[{"path": "d"}]), ended("4")],
-        [begun("5", kind="read", locations=[{"path": "e"}]), ended("5")],
+        [started_call("1", locations=[{"path": "a"}]), ended_call("1")],
+        [started_call("2", kind="execute", rawInput={"command": ["bash", "-lc", "rm b"]}), ended_call("2", "failed")],
+        [started_call("3", diff("c", "0", "1"))],
+        [started_call("4", kind="move", locations=[{"path": "d"}]), ended_call("4")],
+        [started_call("5", kind="read", locations=[{"path": "e"}]), ended_call("5")],
     )
     assert edits == []
     assert [(each.turn, each.title, each.paths, each.cause) for each in unclear] == [
@@ -170,7 +180,7 @@ def test_what_has_no_diff_is_named() -> None:
     [None, 7, [None], [{"type": "diff"}], [{"type": "diff", "path": 1, "newText": "x"}], [diff("", "0", "1")]],
 )
 def test_content_of_another_form_changes_nothing(content: Any) -> None:
-    edits, _ = read([{**begun("1"), "content": content}, ended("1")])
+    edits, _ = read([{**started_call("1"), "content": content}, ended_call("1")])
     assert edits == []
 
 
@@ -183,22 +193,22 @@ def summarize(*updates: dict[str, Any]) -> CallSummary:
 @pytest.mark.parametrize(
     "begun_as",
     [
-        begun("1", name="bash"),
-        begun("1", _meta={"tool_name": "bash"}),
-        begun("1", _meta={"claudeCode": {"toolName": "bash"}}),
-        begun("1", title="bash"),
-        begun("bash__bash_1795540795709_0"),
-        begun("bash-1795540795709"),
+        started_call("1", name="bash"),
+        started_call("1", _meta={"tool_name": "bash"}),
+        started_call("1", _meta={"claudeCode": {"toolName": "bash"}}),
+        started_call("1", title="bash"),
+        started_call("bash__bash_1795540795709_0"),
+        started_call("bash-1795540795709"),
     ],
     ids=["name", "meta", "in meta", "first title", "id", "older id"],
 )
 def test_a_tool_has_the_name_that_its_agent_gives_it_wherever_that_is(begun_as: dict[str, Any]) -> None:
-    assert summarize(begun_as, ended(begun_as["toolCallId"], title="Runs the tests")).name == "bash"
+    assert summarize(begun_as, ended_call(begun_as["toolCallId"], title="Runs the tests")).name == "bash"
 
 
 def test_a_title_and_an_id_without_a_tools_name_name_no_tool() -> None:
-    assert summarize(begun("call_90847c84e5", title="ls"), ended("call_90847c84e5")).name == ""
-    assert summarize(begun("1", title="Read File"), ended("1", title="src/a.py")).name == ""
+    assert summarize(started_call("call_90847c84e5", title="ls"), ended_call("call_90847c84e5")).name == ""
+    assert summarize(started_call("1", title="Read File"), ended_call("1", title="src/a.py")).name == ""
 
 
 @pytest.mark.parametrize(
@@ -213,10 +223,10 @@ def test_a_title_and_an_id_without_a_tools_name_name_no_tool() -> None:
 def test_a_command_has_failed_if_its_agent_states_an_exit_status_other_than_0(
     output: dict[str, Any], result: str
 ) -> None:
-    assert summarize(begun("1", kind="execute"), ended("1", rawOutput=output)).result == result
-    assert summarize(begun("1", kind="read"), ended("1", rawOutput=output)).result == "completed"
+    assert summarize(started_call("1", kind="execute"), ended_call("1", rawOutput=output)).result == result
+    assert summarize(started_call("1", kind="read"), ended_call("1", rawOutput=output)).result == "completed"
 
 
 @pytest.mark.parametrize(("old", "action"), [(None, "create"), ("", "create"), ("0", "edit")])
 def test_a_file_with_no_text_before_was_created(old: str | None, action: str) -> None:
-    assert summarize(*edited("1", "a", old, "1")).files == ((action, "a"),)
+    assert summarize(*edit_call("1", "a", old, "1")).files == ((action, "a"),)

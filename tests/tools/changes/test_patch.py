@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.tools.changes.net import ABSENT, FileChange, FileText, sum_changes
 from acp_proxy.tools.changes.patch import make_diff, quote, reverse
-from tests.tools.changes.calls import CWD, Told, begun, diff, ended
+from tests.tools.changes.calls import CWD, Told, diff, ended_call, started_call
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 NAMES = ["a", "b.txt", "with space", "sub/deep/c", "grüße 你好", 'quo"ted', "back\\slash", "tab\tand\nline", "-x"]
@@ -45,13 +45,13 @@ class Agent:
             id, path = f"call-{self._count}", self._chance.choice([name, f"{CWD}/{name}", f"{CWD}/x/../{name}"])
             old, new = self.tree.get(name), f"{self._count}\n{text}".replace(LONG, "x" * 70_000)
             if what in ("failed", "denied"):
-                self._told.update(number, begun(id, diff(path, old, new)))
+                self._told.update(number, started_call(id, diff(path, old, new)))
                 if what == "denied":
                     self._told.ask(number, id, "reject_once")
-                self._told.update(number, ended(id, "failed" if what == "failed" else "completed"))
+                self._told.update(number, ended_call(id, "failed" if what == "failed" else "completed"))
             elif what == "write":
-                self._told.update(number, begun(id, diff(path, old, new)))
-                ends.append(ended(id, content=self._chance.choice([[], [diff(path, old, new)]])))
+                self._told.update(number, started_call(id, diff(path, old, new)))
+                ends.append(ended_call(id, content=self._chance.choice([[], [diff(path, old, new)]])))
                 self.tree[name] = new
         self._chance.shuffle(ends)
         self._told.update(number, *ends, *ends[:1])
@@ -61,11 +61,11 @@ class Agent:
             if old is None:
                 continue
             if what == "delete":
-                self._told.update(number, begun(id, diff(path, old, ""), kind="delete"), ended(id))
+                self._told.update(number, started_call(id, diff(path, old, ""), kind="delete"), ended_call(id))
                 del self.tree[name]
             elif what == "move" and (free := [each for each in NAMES if each not in self.tree]):
                 places = [{"path": path}, {"path": f"{CWD}/{free[0]}"}]
-                self._told.update(number, begun(id, kind="move", locations=places), ended(id))
+                self._told.update(number, started_call(id, kind="move", locations=places), ended_call(id))
                 self.tree[free[0]] = self.tree.pop(name)
             elif what == "patch" and (free := [each for each in NAMES if each not in self.tree]):
                 # As Codex does it: the input says that the file is deleted, or moved and changed.
@@ -73,7 +73,9 @@ class Agent:
                 target = self._chance.choice([free[0], None])
                 change = {"type": "delete"} if target is None else {"type": "update", "move_path": f"{CWD}/{target}"}
                 content = diff(path, old, "") if target is None else diff(f"{CWD}/{target}", old, new)
-                self._told.update(number, begun(id, content, rawInput={"changes": {path: change}}), ended(id))
+                self._told.update(
+                    number, started_call(id, content, rawInput={"changes": {path: change}}), ended_call(id)
+                )
                 del self.tree[name]
                 if target is not None:
                     self.tree[target] = new
@@ -83,7 +85,7 @@ class Agent:
                 if old.replace(part, new).count(new) != 1:
                     continue
                 given = {"old_string": part, "new_string": new}
-                self._told.update(number, begun(id, diff(path, part, new), rawInput=given), ended(id))
+                self._told.update(number, started_call(id, diff(path, part, new), rawInput=given), ended_call(id))
                 self.tree[name] = old.replace(part, new)
 
     def changes(self) -> list[FileChange]:

@@ -14,12 +14,11 @@ from acp_proxy.tools.doctor.capabilities import OURS
 from acp_proxy.tools.doctor.replay_check import LastLoad, find_newest_session
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
-from tests.agents import answering_agent, asked, offering, python
-from tests.client import TIMEOUT
+from tests.agents import answering_agent, offer_capabilities, python_command, read_requests
 from tests.stored import EPOCH, WholeStore, chunk, store_session
+from tests.waiting import SECONDS
 
-SECONDS = TIMEOUT
-LOADS = {"initialize": offering(loadSession=True), "session/load": {"result": {}}}
+LOADS = {"initialize": offer_capabilities(loadSession=True), "session/load": {"result": {}}}
 CALL = {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "the tool", "status": "completed"}
 SAID = "It is mended, and all of it was tested."
 ANSWER = [CALL, chunk("It is "), chunk("mended, and all of it was tested.")]
@@ -42,7 +41,7 @@ def looked_at(command: list[str], store: WholeStore | None = None, **more: Any) 
     return examine(wish(command, store, **more), lambda text: None)
 
 
-def keep(store: WholeStore, cwd: Path, **more: Any) -> None:
+def store_answered_session(store: WholeStore, cwd: Path, **more: Any) -> None:
     store_session(store, "s", ("Mend it", ANSWER), agent="scripted", cwd=str(cwd), **more)
 
 
@@ -60,8 +59,10 @@ def outcome(found: AgentReport) -> tuple[str, tuple[str, ...]]:
 
 
 def test_the_offer_and_the_additions_are_reported(tmp_path: Path, store: WholeStore) -> None:
-    keep(store, tmp_path)
-    found = loaded(tmp_path, store, [], {"initialize": offering(sessionCapabilities={"resume": {}, "fork": {}})})
+    store_answered_session(store, tmp_path)
+    found = loaded(
+        tmp_path, store, [], {"initialize": offer_capabilities(sessionCapabilities={"resume": {}, "fork": {}})}
+    )
     assert found.offer is not None
     assert (found.offer.name, found.offer.release) == ("scripted", "1.2.3")
     assert [one.name for one in found.list_abilities if one.by == OURS] == ["list", "load", "delete"]
@@ -84,12 +85,12 @@ def test_the_offer_and_the_additions_are_reported(tmp_path: Path, store: WholeSt
 def test_a_load_is_compared_with_the_transcript(
     tmp_path: Path, store: WholeStore, past: list[dict[str, Any]], expected: tuple[str, tuple[str, ...]]
 ) -> None:
-    keep(store, tmp_path)
+    store_answered_session(store, tmp_path)
     assert outcome(loaded(tmp_path, store, past)) == expected
 
 
 def test_updates_of_another_session_do_not_count(tmp_path: Path, store: WholeStore) -> None:
-    keep(store, tmp_path)
+    store_answered_session(store, tmp_path)
     source = """
 import json
 def say(**message): print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
@@ -100,7 +101,7 @@ update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "t
 say(method="session/update", params={"sessionId": "another", "update": update})
 say(id=2, result={})
 """
-    found, _ = looked_at(python(source), store)
+    found, _ = looked_at(python_command(source), store)
     assert outcome(found) == ("loses", ("the user's words", "the agent's words", "1 of 1 tool call"))
 
 
@@ -131,7 +132,7 @@ def test_an_agent_that_only_speaks_version_2_is_checked(
     tmp_path: Path, store: WholeStore, said: str, expected: str
 ) -> None:
     store_session(store, "s", ("Mend it", [chunk(SAID), CALL]), agent="scripted", cwd=str(tmp_path))
-    found, todo = looked_at(python(SECOND, said), store)
+    found, todo = looked_at(python_command(SECOND, said), store)
     assert found.offer is not None
     assert (found.problem, found.offer.version, found.folder is not None, todo) == (None, 2, True, [])
     assert [one.name for one in found.list_abilities if one.by == OURS] == ["delete"]
@@ -139,10 +140,10 @@ def test_an_agent_that_only_speaks_version_2_is_checked(
 
 
 def test_the_agent_gets_no_other_request(tmp_path: Path, store: WholeStore) -> None:
-    keep(store, tmp_path)
+    store_answered_session(store, tmp_path)
     loaded(tmp_path, store, [])
-    assert [one["method"] for one in asked(tmp_path / "notes")] == ["initialize", "session/load"]
-    assert asked(tmp_path / "notes")[1]["params"] == {"sessionId": "s", "cwd": str(tmp_path), "mcpServers": []}
+    assert [one["method"] for one in read_requests(tmp_path / "notes")] == ["initialize", "session/load"]
+    assert read_requests(tmp_path / "notes")[1]["params"] == {"sessionId": "s", "cwd": str(tmp_path), "mcpServers": []}
 
 
 @pytest.mark.parametrize(
@@ -154,19 +155,19 @@ def test_the_agent_gets_no_other_request(tmp_path: Path, store: WholeStore) -> N
     ],
 )
 def test_an_incomplete_session_is_not_loaded(tmp_path: Path, store: WholeStore, unfit: dict[str, Any]) -> None:
-    keep(store, tmp_path, **unfit)
+    store_answered_session(store, tmp_path, **unfit)
     assert outcome(loaded(tmp_path, store, [])) == ("not tried", ())
-    assert [one["method"] for one in asked(tmp_path / "notes")] == ["initialize"]
+    assert [one["method"] for one in read_requests(tmp_path / "notes")] == ["initialize"]
 
 
 def test_a_session_without_its_directory_or_of_another_agent_is_not_loaded(tmp_path: Path, store: WholeStore) -> None:
-    keep(store, tmp_path / "gone")
+    store_answered_session(store, tmp_path / "gone")
     store_session(store, "other", ("Mend it", ANSWER), agent="other", cwd=str(tmp_path))
     assert outcome(loaded(tmp_path, store, [])) == ("not tried", ())
 
 
 def test_a_load_without_a_result_is_reported(tmp_path: Path, store: WholeStore) -> None:
-    keep(store, tmp_path)
+    store_answered_session(store, tmp_path)
     refuses = {**LOADS, "session/load": {"error": {"code": -32603, "message": "Internal\x1b error"}}}
     found, [todo] = looked_at(answering_agent(tmp_path / "notes", refuses), store)
     assert outcome(found) == ("refused", ())
@@ -178,7 +179,7 @@ print('{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities"
       '"agentInfo":{"name":"scripted"}}}', flush=True)
 input(), input()
 """
-    assert outcome(looked_at(python(source), store)[0]) == ("no answer", ())
+    assert outcome(looked_at(python_command(source), store)[0]) == ("no answer", ())
 
 
 def replay_note(shown: str, rule: int) -> dict[str, Any]:
@@ -238,12 +239,12 @@ def test_a_missing_interpreter_is_explained(tmp_path: Path) -> None:
 
 
 def test_a_silent_agent_is_reported_with_its_stderr() -> None:
-    found, _ = looked_at(python("import sys; print('Usage: agent'); sys.exit('no key')"))
+    found, _ = looked_at(python_command("import sys; print('Usage: agent'); sys.exit('no key')"))
     assert (found.stray, found.stderr) == (("Usage: agent",), ("no key",))
     assert found.problem == "at initialize, the agent exited with status 1"
-    assert "does not answer" in problem(python("import time; time.sleep(1000)"), 0.3)
+    assert "does not answer" in problem(python_command("import time; time.sleep(1000)"), 0.3)
     refuses = """print('{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"not you"}}', flush=True)\ninput()"""
-    assert "not you (-32600)" in problem(python(refuses))
+    assert "not you (-32600)" in problem(python_command(refuses))
 
 
 def advice(command: list[str], seconds: float = SECONDS) -> str:
@@ -256,20 +257,20 @@ def test_an_agent_that_ends_is_explained_by_its_last_messages() -> None:
     expected = (
         'At initialize, the agent exited with status 1. The message "env: node: No such file or directory" means: '
     )
-    assert advice(python(source)).startswith(f"{expected}the program node was not found. Install it")
-    assert "See its messages on stderr." in advice(python("import sys; sys.exit('something odd')"))
-    assert "Check its arguments" in advice(python("print('Usage: agent')"))
+    assert advice(python_command(source)).startswith(f"{expected}the program node was not found. Install it")
+    assert "See its messages on stderr." in advice(python_command("import sys; sys.exit('something odd')"))
+    assert "Check its arguments" in advice(python_command("print('Usage: agent')"))
 
 
 def test_more_time_is_advised_only_for_an_agent_that_has_not_ended() -> None:
-    assert "--timeout" in advice(python("import time; time.sleep(1000)"), 0.3)
-    assert "--timeout" not in advice(python(""))
+    assert "--timeout" in advice(python_command("import time; time.sleep(1000)"), 0.3)
+    assert "--timeout" not in advice(python_command(""))
 
 
 def test_an_error_at_initialize_is_explained() -> None:
     error = {"code": -32000, "message": "Authentication required"}
     source = f"import json; input(); print(json.dumps({{'jsonrpc': '2.0', 'id': 1, 'error': {error}}})); input()"
-    assert "Log in with its own command" in advice(python(source))
+    assert "Log in with its own command" in advice(python_command(source))
 
 
 def test_a_copy_of_another_agents_session_is_not_loaded(tmp_path: Path, store: WholeStore) -> None:

@@ -8,10 +8,9 @@ import pytest
 from acp_proxy.protocol.jsonrpc import Response
 from acp_proxy.run.process_tree import PsutilProcess, find_running
 from acp_proxy.tools.doctor.probe import NoAnswer, Probe
-from tests.agents import answering_agent, asked, offering, python
-from tests.client import TIMEOUT
+from tests.agents import answering_agent, offer_capabilities, python_command, read_requests
+from tests.waiting import SECONDS
 
-SECONDS = TIMEOUT
 SOON = 0.3
 ANSWER = '{"jsonrpc":"2.0","id":1,"result":{"yes":true}}'
 
@@ -23,7 +22,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def answer_of(source: str, seconds: float = SECONDS) -> Response:
-    with Probe(python(source)) as probe:
+    with Probe(python_command(source)) as probe:
         return probe.ask("initialize", {}, seconds)
 
 
@@ -37,14 +36,14 @@ def test_an_answer_comes_after_its_notifications(tmp_path: Path) -> None:
     past = [{"sessionUpdate": "plan"}, {"sessionUpdate": "notice"}]
     heard: list[object] = []
     with Probe(
-        answering_agent(tmp_path / "notes", {"initialize": offering(), "session/load": {"result": {}}}, past)
+        answering_agent(tmp_path / "notes", {"initialize": offer_capabilities(), "session/load": {"result": {}}}, past)
     ) as probe:
-        assert probe.ask("initialize", {"a": 1}, SECONDS).result == offering()["result"]
+        assert probe.ask("initialize", {"a": 1}, SECONDS).result == offer_capabilities()["result"]
         assert (
             probe.ask("session/load", {"sessionId": "s"}, SECONDS, lambda told: heard.append(told.params)).result == {}
         )
     assert heard == [{"sessionId": "s", "update": update} for update in past]
-    assert [(one["id"], one["method"], one["params"]) for one in asked(tmp_path / "notes")] == [
+    assert [(one["id"], one["method"], one["params"]) for one in read_requests(tmp_path / "notes")] == [
         (1, "initialize", {"a": 1}),
         (2, "session/load", {"sessionId": "s"}),
     ]
@@ -109,7 +108,7 @@ def test_an_endless_line_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_last_lines_of_stderr_and_other_output_are_kept() -> None:
     source = "import sys\nfor n in range(100): print(f'out {n}\\x1b[2J'); sys.stderr.write(f'err {n}\\n')"
-    with Probe(python(source)) as probe, pytest.raises(NoAnswer):
+    with Probe(python_command(source)) as probe, pytest.raises(NoAnswer):
         probe.ask("initialize", {}, SECONDS)
     assert [words.split()[1] for words in probe.stderr] == [str(number) for number in range(80, 100)]
     assert probe.stray[-1] == "out 99\ufffd[2J"
@@ -124,7 +123,7 @@ child = subprocess.Popen([sys.executable, "-c", {stubborn!r}])
 print('{{"jsonrpc":"2.0","id":1,"result":%d}}' % child.pid, flush=True)
 child.wait()
 """
-    with Probe(python(source)) as probe:
+    with Probe(python_command(source)) as probe:
         pid = probe.ask("initialize", {}, SECONDS).result
         assert isinstance(pid, int)
         processes = [psutil.Process(pid), psutil.Process(pid).parent()]
@@ -142,14 +141,14 @@ def test_listening_hears_what_comes_after_an_answer_until_it_is_quiet() -> None:
     late = '{"jsonrpc":"2.0","method":"late"}'
     source = f"import time; print({ANSWER!r}); print({late!r}, flush=True); time.sleep(1000)"
     heard: list[str] = []
-    with Probe(python(source)) as probe:
+    with Probe(python_command(source)) as probe:
         probe.ask("initialize", {}, SECONDS)
         probe.listen(SOON, SECONDS, lambda told: heard.append(told.method))
     assert heard == ["late"]
 
 
 def test_listening_ends_with_the_agent_and_the_next_question_says_so() -> None:
-    with Probe(python(f"print({ANSWER!r})")) as probe:
+    with Probe(python_command(f"print({ANSWER!r})")) as probe:
         probe.ask("initialize", {}, SECONDS)
         probe.listen(SECONDS, SECONDS, lambda told: None)
         with pytest.raises(NoAnswer, match="exited with status 0"):
@@ -157,11 +156,11 @@ def test_listening_ends_with_the_agent_and_the_next_question_says_so() -> None:
 
 
 def test_listening_to_an_agent_that_is_never_quiet_is_bounded() -> None:
-    with Probe(python('while True: print(\'{"jsonrpc":"2.0","method":"x"}\')')) as probe:
+    with Probe(python_command('while True: print(\'{"jsonrpc":"2.0","method":"x"}\')')) as probe:
         probe.listen(SECONDS, SOON, lambda told: None)
 
 
 def test_an_agent_may_have_another_environment() -> None:
     answer = '{"jsonrpc":"2.0","id":1,"result":"%s"}'
-    with Probe(python(f"import os; print({answer!r} % os.environ['WHO'])"), environment={"WHO": "me"}) as probe:
+    with Probe(python_command(f"import os; print({answer!r} % os.environ['WHO'])"), environment={"WHO": "me"}) as probe:
         assert probe.ask("initialize", {}, SECONDS).result == "me"

@@ -73,8 +73,8 @@ def test_existing_settings_get_the_entry_and_keep_the_rest(editor: Name, there: 
     assert (entry["command"], entry["args"], entry["env"]) == (COMMAND[0], COMMAND[1:], {"KEY": "v"})
     before = json.loads(there or "{}")
     agents = before.get(member)
-    kept = {name: value for name, value in agents.items() if name != TITLE} if isinstance(agents, dict) else {}
-    assert after == before | {member: kept}
+    others = {name: value for name, value in agents.items() if name != TITLE} if isinstance(agents, dict) else {}
+    assert after == before | {member: others}
 
 
 @pytest.mark.parametrize("editor", JSON_EDITORS)

@@ -13,7 +13,7 @@ from acp_proxy.tools.export import html
 from acp_proxy.views import document
 from acp_proxy.views.conversation import ConversationTurn, Item, Note, OtherUpdate, Plan, ToolCall
 from acp_proxy.views.document import Choices, Head, Tools
-from tests.views.turns import EVIL, HEAD, call, diff, everywhere, said, text, turn
+from tests.views.turns import EVIL, HEAD, call, diff, put_everywhere, said, text, turn
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 VOID = frozenset({"meta", "link", "img", "br", "hr"})
@@ -263,7 +263,7 @@ def test_a_later_update_of_a_call_is_shown_under_its_title() -> None:
 def test_hostile_text_stays_text_everywhere() -> None:
     for evil in EVIL:
         for tools in ("full", "summary"):
-            head, turns = everywhere(evil)
+            head, turns = put_everywhere(evil)
             found = Page(render_page(*turns, head=head, tools=tools))
             assert all(re.match(r"#turn-\d+$|https?://|mailto:", link) for link in found.links)
             assert found.images == []
@@ -271,7 +271,7 @@ def test_hostile_text_stays_text_everywhere() -> None:
 
 @given(st.text(st.characters(codec=None) | st.sampled_from("<>\"'&`/="), max_size=40))
 def test_a_page_with_any_text_is_well_formed(evil: str) -> None:
-    head, turns = everywhere(evil)
+    head, turns = put_everywhere(evil)
     found = render_page(*turns, head=head)
     Page(found)
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", found)

@@ -19,7 +19,7 @@ from acp_proxy.transcript.compressed import compress_chunks
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import compressed_path, file_name, unfinished_path
 from tests.store import transcript_lines
-from tests.store.full_disk import on_full_disk
+from tests.store.full_disk import run_on_full_disk
 from tests.stored import WholeStore
 
 SAMPLES = Path(__file__).parents[3] / "fixtures" / "transcripts" / "v1"
@@ -57,9 +57,9 @@ def test_an_import_has_the_exact_bytes_of_the_export(store: WholeStore, tmp_path
     path = exported(tmp_path)
     taken = import_transcript(store, path)
     assert (taken.agent, taken.session, taken.prompts, taken.is_new) == (AGENT, transcript_lines.SESSION, 1, True)
-    [kept] = files(store)
-    assert kept == store.root / "transcripts" / AGENT / f"{file_name(transcript_lines.SESSION)}.jsonl"
-    assert kept.read_bytes() == path.read_bytes()
+    [imported] = files(store)
+    assert imported == store.root / "transcripts" / AGENT / f"{file_name(transcript_lines.SESSION)}.jsonl"
+    assert imported.read_bytes() == path.read_bytes()
     [row] = store.list_all()
     assert (row.session, row.agent, row.title, row.cwd) == (
         transcript_lines.SESSION,
@@ -91,8 +91,8 @@ def test_an_imported_file_does_not_say_for_which_session_the_agent_is_asked(
             pass
         found = reading.agents
         assert (found.alias, found.is_none, found.was_handed_over) == (None, True, True)
-    [kept] = files(store)
-    with kept.open("ab") as file:
+    [imported] = files(store)
+    with imported.open("ab") as file:
         file.write(transcript_lines.note("handover", to="mine"))
     with closing(store.read(AGENT, transcript_lines.SESSION)) as reading:
         while reading.search():
@@ -106,9 +106,9 @@ def test_an_imported_file_is_private(store: WholeStore, tmp_path: Path) -> None:
         import_transcript(store, exported(tmp_path))
     finally:
         os.umask(before)
-    [kept] = files(store)
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
+    [imported] = files(store)
+    assert stat.S_IMODE(imported.stat().st_mode) == 0o600
+    assert stat.S_IMODE(imported.parent.stat().st_mode) == 0o700
 
 
 def test_a_compressed_transcript_is_imported_uncompressed(store: WholeStore, tmp_path: Path) -> None:
@@ -327,9 +327,9 @@ def test_a_header_cannot_write_outside_the_store(store: WholeStore, tmp_path: Pa
     taken = import_transcript(store, path)
     assert taken.session == header.session
     assert around() == before
-    [kept] = files(store)
-    assert kept.parent.parent == store.root / "transcripts"
-    assert kept.read_bytes() == path.read_bytes()
+    [imported] = files(store)
+    assert imported.parent.parent == store.root / "transcripts"
+    assert imported.read_bytes() == path.read_bytes()
 
 
 def test_the_header_decides_the_agents_folder(store: WholeStore, tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ def test_the_header_decides_the_agents_folder(store: WholeStore, tmp_path: Path)
 def test_a_full_disk_leaves_no_partial_import(store: WholeStore, tmp_path: Path) -> None:
     path = exported(tmp_path, *[transcript_lines.prompt("hello"), *[transcript_lines.said("hi " * 100)] * 200])
     for job in ("import", "import a stream"):
-        assert on_full_disk(job, store.root, 8192) == ["EFBIG"]
+        assert run_on_full_disk(job, store.root, 8192) == ["EFBIG"]
         assert (files(store), left_of_streams(store)) == ([], [])
     assert import_transcript(store, path).is_new
 
@@ -357,11 +357,11 @@ def test_a_full_disk_leaves_no_partial_import(store: WholeStore, tmp_path: Path)
 def test_leftovers_of_an_interrupted_import_do_not_matter(store: WholeStore, tmp_path: Path) -> None:
     path = exported(tmp_path)
     import_transcript(store, path)
-    [kept] = files(store)
-    left = unfinished_path(kept)
-    kept.replace(left)
+    [imported] = files(store)
+    left = unfinished_path(imported)
+    imported.replace(left)
     assert import_transcript(store, path).is_new
-    assert files(store) == [kept]
+    assert files(store) == [imported]
 
 
 def test_a_session_that_begins_during_its_import_is_kept(store: WholeStore, tmp_path: Path) -> None:
@@ -372,7 +372,7 @@ def test_a_session_that_begins_during_its_import_is_kept(store: WholeStore, tmp_
     class Late(Layout):
         def mark(self, agent: str, name: str) -> str:
             mark = super().mark(agent, name)
-            transcript_lines.keep(store, AGENT, transcript_lines.SESSION)
+            transcript_lines.store_lines(store, AGENT, transcript_lines.SESSION)
             begun.append(self.transcript_path(agent, name).read_bytes())
             return mark
 
@@ -380,7 +380,7 @@ def test_a_session_that_begins_during_its_import_is_kept(store: WholeStore, tmp_
         import_file._import_or_find(
             Late(store.root), path, lambda folder: folder.mkdir(), transcript_lines.time(0), damaged=False
         )
-    assert [kept.read_bytes() for kept in files(store)] == begun
+    assert [imported.read_bytes() for imported in files(store)] == begun
 
 
 def test_a_small_file_that_would_become_huge_is_refused(store: WholeStore, tmp_path: Path) -> None:

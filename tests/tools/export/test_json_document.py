@@ -4,7 +4,7 @@ from typing import Any
 from acp_proxy.tools.export import json_document
 from acp_proxy.views.conversation import ConversationTurn, Note, OtherUpdate, Plan
 from acp_proxy.views.document import Choices
-from tests.views.turns import HEAD, call, everywhere, said, text, turn
+from tests.views.turns import HEAD, call, put_everywhere, said, text, turn
 
 
 def read(*turns: ConversationTurn, choices: Choices | None = None) -> Any:
@@ -87,5 +87,5 @@ def test_a_session_without_turns_is_a_document() -> None:
 
 
 def test_a_document_with_control_characters_is_valid() -> None:
-    _, turns = everywhere("\x1b[2J\x9b31m\u202e\ud800\x7f")
+    _, turns = put_everywhere("\x1b[2J\x9b31m\u202e\ud800\x7f")
     assert len(read(*turns)["turns"]) == 2

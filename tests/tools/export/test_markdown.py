@@ -10,7 +10,7 @@ from acp_proxy.tools.export import markdown
 from acp_proxy.views import document
 from acp_proxy.views.conversation import Item, Note, OtherUpdate, Plan
 from acp_proxy.views.document import Choices, Head, Tools
-from tests.views.turns import HEAD, call, diff, everywhere, said, text, turn
+from tests.views.turns import HEAD, call, diff, put_everywhere, said, text, turn
 
 OURS = frozenset({"<details>", "<summary>", "</summary>", "<code>", "</code>", "</details>"})
 
@@ -150,7 +150,7 @@ def test_no_text_breaks_the_structure_of_the_document(words: str) -> None:
     item = call(words, text(words), diff(words, words, f"{words}x"))
     for items in ([said("agent", words), call("x")], [said("user", words)], [said("thought", words), item]):
         check("".join(markdown.write_document(HEAD, [turn(*items), turn(number=2)], Choices())))
-    head, turns = everywhere(words)
+    head, turns = put_everywhere(words)
     check("".join(markdown.write_document(head, turns, Choices())))
 
 

@@ -15,8 +15,8 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.tools.maintenance.prune import IN_USE, Candidate, Limits, find_candidates, prune_sessions, select_beyond
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_names import file_name
-from tests.store import cold, transcript_lines
-from tests.stored import WholeStore, contents
+from tests.store import compressible, transcript_lines
+from tests.stored import WholeStore, read_files
 
 AGENT = "agent"
 
@@ -84,7 +84,7 @@ def test_the_remaining_sessions_are_within_the_limits_and_the_newest(
 def store(tmp_path: Path) -> WholeStore:
     store = WholeStore(tmp_path / "store")
     for number, name in enumerate("abc"):
-        transcript_lines.keep(
+        transcript_lines.store_lines(
             store, AGENT, name, transcript_lines.prompt(f"the words of {name}", session=name), at=number
         )
     return store
@@ -100,7 +100,7 @@ def test_a_pruned_session_is_in_no_file_and_stays_deleted(store: WholeStore) -> 
     assert pruned(store) == {"a": None, "b": None, "c": None}
     assert store.list_all() == []
     assert store.read_deleted(AGENT) == {"a", "b", "c"}
-    assert not any(b"the words" in data for _, data in contents(store.root))
+    assert not any(b"the words" in data for _, data in read_files(store.root))
     assert not any(path.parent.name == AGENT for path in (store.root / "unindexed").rglob("*"))
 
 
@@ -109,8 +109,8 @@ def test_a_session_decompressed_and_opened_in_the_meantime_is_not_pruned(
     store: WholeStore, monkeypatch: pytest.MonkeyPatch, soft: bool
 ) -> None:
     """It is compressed when it is chosen, and decompressed and open before it can be deleted."""
-    cold.kept(store, "s")
-    cold.compressed_now(store, "s")
+    compressible.store_compressible(store, "s")
+    compressible.compress_now(store, "s")
     alone, opened = Journal.lock, list[Transcript]()
 
     @contextmanager
@@ -126,39 +126,39 @@ def test_a_session_decompressed_and_opened_in_the_meantime_is_not_pruned(
     assert [trouble for _, trouble in prune_sessions(store, [candidate], soft=soft)] == [IN_USE]
     opened[0].append(transcript_lines.said("more"))
     opened[0].close()
-    assert cold.content(cold.path(store, "s")).endswith(transcript_lines.said("more"))
+    assert compressible.read_content(compressible.find_path(store, "s")).endswith(transcript_lines.said("more"))
 
 
 def test_pruning_deleted_sessions_keeps_a_revived_one(store: WholeStore) -> None:
     store.list_all()
     store.delete(AGENT, "a", soft=True)
     store.lift_delete(AGENT, "a")
-    transcript_lines.keep(store, AGENT, "a", fresh=False)
+    transcript_lines.store_lines(store, AGENT, "a", fresh=False)
     assert pruned(store, deleted=True) == {"a": None}
-    assert not any(b"the words of a" in data for _, data in contents(store.root))
+    assert not any(b"the words of a" in data for _, data in read_files(store.root))
     assert len(store.list_all()) == 3
 
 
 def test_the_size_of_a_session_includes_its_backups(store: WholeStore) -> None:
     layout = Layout(store.root)
-    path = cold.kept(store, "s")
+    path = compressible.store_compressible(store, "s")
     copy = layout.backup_path(AGENT, path.stem, transcript_lines.time(1))
     copy.parent.mkdir(parents=True)
     copy.write_bytes(b"x" * 1000)
-    size = cold.compressed_now(store, "s").stat().st_size
+    size = compressible.compress_now(store, "s").stat().st_size
     sizes = {each.session: each.size for each in find_candidates(store)}
     assert sizes["s"] == size + 1000
 
 
 def test_sessions_without_a_prompt_are_candidates(store: WholeStore) -> None:
-    transcript_lines.keep(store, AGENT, "silent", transcript_lines.said("hi", session="silent"))
+    transcript_lines.store_lines(store, AGENT, "silent", transcript_lines.said("hi", session="silent"))
     assert "silent" not in {row.session for row in store.list_all()}
     assert [each.counts for each in find_candidates(store) if each.session == "silent"] == [False]
     assert pruned(store)["silent"] is None
 
 
 def test_the_age_of_a_session_ignores_the_agents_time(store: WholeStore) -> None:
-    transcript_lines.keep(
+    transcript_lines.store_lines(
         store,
         AGENT,
         transcript_lines.SESSION,
@@ -175,7 +175,9 @@ def test_the_age_of_a_session_ignores_the_agents_time(store: WholeStore) -> None
 
 def test_a_session_continued_in_the_meantime_is_not_pruned(store: WholeStore) -> None:
     candidates = find_candidates(store)
-    transcript_lines.keep(store, AGENT, "b", transcript_lines.prompt("not so old after all", session="b"), fresh=False)
+    transcript_lines.store_lines(
+        store, AGENT, "b", transcript_lines.prompt("not so old after all", session="b"), fresh=False
+    )
     gone = {candidate.session: trouble for candidate, trouble in prune_sessions(store, candidates, soft=False)}
     assert gone == {"a": None, "b": IN_USE, "c": None}
     assert [row.session for row in store.list_all()] == ["b"]
@@ -183,12 +185,12 @@ def test_a_session_continued_in_the_meantime_is_not_pruned(store: WholeStore) ->
 
 def test_a_subagents_session_stays_and_goes_with_the_one_it_worked_for(store: WholeStore) -> None:
     """It is older than both others, which have to go before it."""
-    transcript_lines.keep(store, AGENT, "part", transcript_lines.said("found it", session="part"))
+    transcript_lines.store_lines(store, AGENT, "part", transcript_lines.said("found it", session="part"))
     named = [
         transcript_lines.update(update_kinds.SUBAGENT, sessionId=id, at=9, session="c")
         for id in ("part", "part", "elsewhere")
     ]
-    transcript_lines.keep(store, AGENT, "c", *named, fresh=False)
+    transcript_lines.store_lines(store, AGENT, "c", *named, fresh=False)
     candidates = find_candidates(store)
     assert {each.session: each.parent for each in candidates} == {"a": None, "b": None, "c": None, "part": "c"}
     assert [each.session for each in select_beyond(Limits(keep=1), candidates)] == ["b", "a"]
@@ -196,7 +198,7 @@ def test_a_subagents_session_stays_and_goes_with_the_one_it_worked_for(store: Wh
 
 
 def test_a_subagents_session_stays_if_the_one_it_worked_for_is_open(store: WholeStore) -> None:
-    transcript_lines.keep(
+    transcript_lines.store_lines(
         store, AGENT, "b", transcript_lines.update(update_kinds.SUBAGENT, sessionId="a", session="b"), fresh=False
     )
     transcript = Transcript(Layout(store.root).transcript_path(AGENT, file_name("b")))

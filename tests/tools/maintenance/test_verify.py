@@ -16,7 +16,7 @@ from acp_proxy.tools.search.query import make_query
 from acp_proxy.tools.search.search import SearchRequest, search_store
 from acp_proxy.transcript.file_names import file_name
 from tests.store import transcript_lines
-from tests.stored import WholeStore, contents
+from tests.stored import WholeStore, read_files
 
 AGENT = "agent"
 LONG_AGO = 1_000_000_000
@@ -33,7 +33,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
 def store(root: Path) -> WholeStore:
     store = WholeStore(root)
     for at, session in enumerate(("a", "b")):
-        transcript_lines.keep(store, AGENT, session, at=at)
+        transcript_lines.store_lines(store, AGENT, session, at=at)
     assert (
         len(WholeStore(root).list_all()) == 2
     )  # this store's index stays closed: Windows removes no file that is open
@@ -70,7 +70,7 @@ def test_a_turn_in_progress_is_no_finding(store: WholeStore) -> None:
     store.mark(AGENT, "a")
     going_on.append(transcript_lines.prompt("more", session="a", at=9))
     going_on.close()
-    transcript_lines.keep(store, AGENT, "new")
+    transcript_lines.store_lines(store, AGENT, "new")
     assert kinds(verify_store(store)) == []
 
 
@@ -201,7 +201,7 @@ def test_an_index_restored_from_a_copy_is_behind(store: WholeStore, root: Path) 
     old = root / "index.sqlite3"
     changed(old, "PRAGMA wal_checkpoint(TRUNCATE)")
     shutil.copy(old, root.parent / "copy")
-    transcript_lines.keep(store, AGENT, "c", at=9)
+    transcript_lines.store_lines(store, AGENT, "c", at=9)
     assert len(WholeStore(root).list_all()) == 3
     for path in root.glob("index.sqlite3*"):
         path.unlink()
@@ -221,7 +221,7 @@ def two_agents(root: Path) -> WholeStore:
     store = WholeStore(root)
     for agent in ("one", "two"):
         for session in ("a", "b"):
-            transcript_lines.keep(
+            transcript_lines.store_lines(
                 store,
                 agent,
                 session,
@@ -262,7 +262,7 @@ def test_what_the_next_list_and_search_notice_is_told_in_a_line_and_is_no_damage
         case "the index removed":
             replaced(root / "index.sqlite3", None)
         case "a transcript added":
-            transcript_lines.keep(two_agents, "two", "c")
+            transcript_lines.store_lines(two_agents, "two", "c")
             (root / "unindexed" / "two" / file_name("c")).unlink()
         case "a folder removed":
             shutil.rmtree(folder)
@@ -279,4 +279,4 @@ def test_what_the_next_list_and_search_notice_is_told_in_a_line_and_is_no_damage
 def words_in(root: Path, step: str) -> list[str]:
     """The files that still have something of a folder that was removed."""
     told = b"hello two" if step == "a folder removed" else b"no such words"
-    return [path.name for path, data in contents(root) if told in data]
+    return [path.name for path, data in read_files(root) if told in data]

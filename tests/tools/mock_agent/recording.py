@@ -20,12 +20,12 @@ CANCELLED = {"outcome": {"outcome": "cancelled"}}
 MODES = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "code", "name": "Code"}]}
 
 
-def asked(call: str = "t", *, id: object = 0, at: int = 0) -> bytes:
+def permission_request(call: str = "t", *, id: object = 0, at: int = 0) -> bytes:
     params = {"sessionId": transcript_lines.SESSION, "toolCall": {"toolCallId": call}, "options": OPTIONS}
     return transcript_lines.message({"id": id, "method": acp.REQUEST_PERMISSION, "params": params}, Peer.AGENT, at=at)
 
 
-def decided(result: object = SELECTED, *, id: object = 0, at: int = 0) -> bytes:
+def permission_answer(result: object = SELECTED, *, id: object = 0, at: int = 0) -> bytes:
     return transcript_lines.message({"id": id, "result": result}, Peer.CLIENT, acp.REQUEST_PERMISSION, at=at)
 
 

@@ -7,7 +7,7 @@ from acp_proxy.tools.mock_agent.steps import NO_END, Answer, Ask, Await, Keep, R
 from acp_proxy.transcript.file_format import Entry
 from tests.store import transcript_lines
 from tests.strategies import any_entries
-from tests.tools.mock_agent.recording import SELECTED, asked, call, decided, entries
+from tests.tools.mock_agent.recording import SELECTED, call, entries, permission_answer, permission_request
 
 
 def turns(*lines: bytes) -> list[RecordedTurn]:
@@ -35,8 +35,8 @@ def test_the_users_time_for_a_permission_is_not_a_delay() -> None:
     [turn] = turns(
         transcript_lines.prompt("go", at=0),
         call("pending", at=1),
-        asked(at=2),
-        decided(at=1000),
+        permission_request(at=2),
+        permission_answer(at=1000),
         call("completed", at=1003),
         transcript_lines.answer(at=1003),
     )
@@ -51,10 +51,10 @@ def test_the_users_time_for_a_permission_is_not_a_delay() -> None:
 def test_simultaneous_permissions_are_awaited_where_they_were_answered() -> None:
     [turn] = turns(
         transcript_lines.prompt("go"),
-        asked("a", id=7),
-        asked("b", id="7"),
-        decided(id="7"),
-        decided(id=7),
+        permission_request("a", id=7),
+        permission_request("b", id="7"),
+        permission_answer(id="7"),
+        permission_answer(id=7),
         transcript_lines.answer(),
     )
     numbers = [step.number for step in turn.steps if isinstance(step, Ask | Await)]
@@ -62,7 +62,9 @@ def test_simultaneous_permissions_are_awaited_where_they_were_answered() -> None
 
 
 def test_an_unanswered_permission_is_awaited_where_it_was_requested() -> None:
-    [turn] = turns(transcript_lines.prompt("go"), asked(), transcript_lines.said("on"), transcript_lines.answer())
+    [turn] = turns(
+        transcript_lines.prompt("go"), permission_request(), transcript_lines.said("on"), transcript_lines.answer()
+    )
     assert [type(step) for step in turn.steps] == [Ask, Await, Send, Answer]
 
 

@@ -7,7 +7,15 @@ from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.tools.mock_agent.steps import Answer, Ask, Await, Send, cut
 from acp_proxy.tools.mock_agent.turn_player import TurnLines, Verdict
 from tests.store import transcript_lines
-from tests.tools.mock_agent.recording import CANCELLED, REFUSED, SELECTED, asked, call, decided, entries
+from tests.tools.mock_agent.recording import (
+    CANCELLED,
+    REFUSED,
+    SELECTED,
+    call,
+    entries,
+    permission_answer,
+    permission_request,
+)
 
 ALWAYS = {"outcome": {"outcome": "selected", "optionId": "always"}}
 
@@ -16,8 +24,8 @@ def steps(recorded: Any = SELECTED) -> tuple[Send, Ask, Await, Send, Send, Answe
     lines = [
         transcript_lines.prompt("go"),
         call("pending"),
-        asked(),
-        decided(recorded),
+        permission_request(),
+        permission_answer(recorded),
         call("completed"),
         transcript_lines.said("Done"),
     ]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from acp_proxy.tools.recall.lookup import RecallAnswers
-from tests.client import TIMEOUT
+from tests.waiting import SECONDS
 
 if TYPE_CHECKING:
     from mcp.client.client import Client
@@ -19,11 +19,10 @@ if TYPE_CHECKING:
 Call = tuple[str, dict[str, Any]]
 Answers = tuple[list["Tool"], list["CallToolResult"]]
 
-SECONDS = 3 * TIMEOUT
 COMMAND = [sys.executable, "-P", "-m", "acp_proxy", "mcp"]
 
 
-def asked(
+def ask_server(
     *calls: Call,
     words: Sequence[str] = (),
     command: Sequence[str] = COMMAND,
@@ -41,7 +40,7 @@ def asked(
     return asyncio.run(_ask(Client(stdio_client(started)), calls))
 
 
-def asked_here(lookup: RecallAnswers, *calls: Call) -> Answers:
+def ask_lookup(lookup: RecallAnswers, *calls: Call) -> Answers:
     """The tools of the server in this process, and what they answer."""
     from mcp.client.client import Client
 

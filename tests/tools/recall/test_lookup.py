@@ -8,7 +8,7 @@ from acp_proxy.errors import AcpProxyError, NoSuchSession, NoSuchTurn, UsageErro
 from acp_proxy.protocol import timestamps
 from acp_proxy.tools.recall.lookup import ANSWER_CHARACTERS, INTRODUCTION, RecallAnswers
 from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, Scope, find_scope
-from tests.stored import EPOCH, WholeStore, chunk, running, store_session
+from tests.stored import EPOCH, WholeStore, chunk, store_running_session, store_session
 
 DAY = 24 * 60 * 60.0
 CALL = {
@@ -179,7 +179,7 @@ def test_a_turn_with_many_calls_is_cut(store: WholeStore) -> None:
 
 
 def test_a_session_with_a_turn_under_way_is_left_out(store: WholeStore) -> None:
-    with running(store, "asking", "find the login"):
+    with store_running_session(store, "asking", "find the login"):
         assert lookup(store).answer_search("login", "", 5).startswith("No earlier turn")
         assert lookup(store).answer_list("", 5) == "There are no earlier sessions here."
         with pytest.raises(NoSuchSession):

@@ -5,11 +5,11 @@ from pathlib import Path
 from acp_proxy.tools.recall.lookup import INTRODUCTION, RecallAnswers
 from acp_proxy.tools.recall.visible_sessions import EVERYWHERE
 from tests.stored import WholeStore, chunk, store_session
-from tests.tools.recall.asking import asked, asked_here, texts
+from tests.tools.recall.asking import ask_lookup, ask_server, texts
 
 
 def test_the_three_tools_only_read(store: WholeStore) -> None:
-    tools, _ = asked_here(RecallAnswers(store.root, EVERYWHERE))
+    tools, _ = ask_lookup(RecallAnswers(store.root, EVERYWHERE))
     assert {tool.name for tool in tools} == {"search_history", "read_session", "list_sessions"}
     for tool in tools:
         assert tool.annotations is not None
@@ -24,7 +24,7 @@ def test_an_agent_finds_lists_and_reads_a_session(store: WholeStore, tmp_path: P
     (tmp_path / "inner").mkdir()
     store_session(store, "one", ("Fix the login", [chunk("The cookie was late.")]), agent="claude", cwd=str(tmp_path))
     store_session(store, "other", ("login", []), cwd="/elsewhere")
-    _, results = asked(
+    _, results = ask_server(
         ("search_history", {"query": "login"}),
         ("list_sessions", {"since": "2023-11-01", "limit": 5}),
         ("list_sessions", {"since": "7d"}),
@@ -46,13 +46,13 @@ def test_everywhere_and_another_directory_are_options(store: WholeStore, tmp_pat
     store_session(store, "one", ("login", []), cwd=str(tmp_path / "one"))
     store_session(store, "other", ("login", []), cwd=str(tmp_path / "other"))
     for words, shown in ((["--everywhere"], {"one", "other"}), (["--cwd", str(tmp_path / "other")], {"other"})):
-        _, results = asked(("list_sessions", {}), words=["--store", str(store.root), *words], cwd=tmp_path)
+        _, results = ask_server(("list_sessions", {}), words=["--store", str(store.root), *words], cwd=tmp_path)
         [text] = texts(results)
         assert {name for name in ("one", "other") if f"agent/{name}" in text} == shown
 
 
 def test_a_mistake_is_answered_with_what_to_do(store: WholeStore) -> None:
-    _, results = asked_here(
+    _, results = ask_lookup(
         RecallAnswers(store.root, EVERYWHERE),
         ("search_history", {"query": "…"}),
         ("search_history", {"query": "login", "since": "some day"}),

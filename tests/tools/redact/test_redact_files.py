@@ -16,15 +16,15 @@ from acp_proxy.tools.redact.redact_files import redact_file, redact_stored
 from acp_proxy.transcript import private_files
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.reader import Reading
-from tests.redaction.made_up_secrets import planted
+from tests.redaction.made_up_secrets import plant
 from tests.store import transcript_lines
-from tests.stored import WholeStore, contents
+from tests.stored import WholeStore, read_files
+from tests.waiting import SECONDS
 
 AGENT = "agent"
 MASKING = Masking()
-TOKEN = planted("GitHub token", random.Random(0)).secret
+TOKEN = plant("GitHub token", random.Random(0)).secret
 MASK = "[redacted]" + "*" * (len(TOKEN) - 10)
-SECONDS = 20.0
 
 
 def path(store: WholeStore, session: str = "s") -> Path:
@@ -34,7 +34,7 @@ def path(store: WholeStore, session: str = "s") -> Path:
 
 def holders(store: WholeStore, text: str = TOKEN) -> list[str]:
     """The files of the store that contain this text."""
-    return [str(path.relative_to(store.root)) for path, data in contents(store.root) if text.encode() in data]
+    return [str(path.relative_to(store.root)) for path, data in read_files(store.root) if text.encode() in data]
 
 
 def redact(store: WholeStore) -> int:
@@ -44,7 +44,7 @@ def redact(store: WholeStore) -> int:
 
 
 def test_only_the_bytes_of_secrets_change(store: WholeStore) -> None:
-    transcript_lines.keep(
+    transcript_lines.store_lines(
         store,
         AGENT,
         "s",
@@ -63,7 +63,7 @@ def test_only_the_bytes_of_secrets_change(store: WholeStore) -> None:
 def test_the_original_includes_what_is_appended_while_the_file_is_masked(
     store: WholeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transcript_lines.keep(
+    transcript_lines.store_lines(
         store, AGENT, "s", transcript_lines.said(f"a {TOKEN} ."), transcript_lines.said(f"b {TOKEN} .")
     )
     late = transcript_lines.said(f"c {TOKEN} .")
@@ -85,7 +85,7 @@ def test_the_original_includes_what_is_appended_while_the_file_is_masked(
 
 
 def test_a_compressed_transcript_has_a_plain_original(store: WholeStore, tmp_path: Path) -> None:
-    transcript_lines.keep(store, AGENT, "s", transcript_lines.prompt(TOKEN), transcript_lines.answer())
+    transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt(TOKEN), transcript_lines.answer())
     plain, before = path(store), path(store).read_bytes()
     [row] = store.list_all()
     assert store.compress(row.agent, row.name, CompressionOptions(min_size=1, older_than=0))
@@ -96,7 +96,7 @@ def test_a_compressed_transcript_has_a_plain_original(store: WholeStore, tmp_pat
 
 def store_two_secrets(store: WholeStore) -> None:
     """A session with a secret that is cut into two chunks, and the same one whole."""
-    transcript_lines.keep(
+    transcript_lines.store_lines(
         store,
         AGENT,
         "s",
@@ -133,7 +133,7 @@ def test_a_link_is_not_followed(store: WholeStore, tmp_path: Path) -> None:
 
 
 def test_a_file_of_a_later_version_is_not_redacted(store: WholeStore) -> None:
-    transcript_lines.keep(store, AGENT, "s", transcript_lines.said(TOKEN))
+    transcript_lines.store_lines(store, AGENT, "s", transcript_lines.said(TOKEN))
     later = path(store).read_bytes().replace(b'{"acp-transcript":1', b'{"acp-transcript":2')
     path(store).write_bytes(later)
     with pytest.raises(NewerFormat):
@@ -144,7 +144,7 @@ def test_a_file_of_a_later_version_is_not_redacted(store: WholeStore) -> None:
 def test_every_file_of_the_store_is_redacted(store: WholeStore) -> None:
     turn = transcript_lines.prompt(TOKEN), transcript_lines.said(TOKEN), transcript_lines.answer()
     for session in ("s", "s", "partial"):
-        transcript_lines.keep(store, AGENT, session, *(turn if session == "s" else turn[1:]))
+        transcript_lines.store_lines(store, AGENT, session, *(turn if session == "s" else turn[1:]))
     with (store.root / "transcripts" / AGENT / "state.jsonl").open("a") as journal:
         journal.write(f'{{"at":"2026","event":"deleted","sessionId":"x","title":"{TOKEN}"}}\n')
     backup = store.root / "backups" / AGENT / "s.jsonl"
@@ -160,7 +160,7 @@ def test_every_file_of_the_store_is_redacted(store: WholeStore) -> None:
 
 def test_redacting_a_session_redacts_its_transcript_and_backups(store: WholeStore) -> None:
     for session in ("s", "other"):
-        transcript_lines.keep(store, AGENT, session, transcript_lines.prompt(TOKEN), transcript_lines.answer())
+        transcript_lines.store_lines(store, AGENT, session, transcript_lines.prompt(TOKEN), transcript_lines.answer())
     [chosen] = [row for row in store.list_all() if row.session == "s"]
     name = path(store).stem
     backup = store.root / "backups" / AGENT / "2026" / f"{name}.1.jsonl"
@@ -173,7 +173,7 @@ def test_redacting_a_session_redacts_its_transcript_and_backups(store: WholeStor
 
 
 def test_an_interrupted_renewal_does_not_unlist_a_session(store: WholeStore) -> None:
-    transcript_lines.keep(store, AGENT, "s", transcript_lines.prompt(TOKEN), transcript_lines.answer())
+    transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt(TOKEN), transcript_lines.answer())
     assert len(store.list_all()) == 1
     store.mark(AGENT, "s")
     store.remove_from_index(AGENT, "s")
@@ -181,7 +181,7 @@ def test_an_interrupted_renewal_does_not_unlist_a_session(store: WholeStore) -> 
 
 
 def test_entries_appended_during_the_redaction_stay_whole(store: WholeStore) -> None:
-    transcript_lines.keep(store, AGENT, "s", transcript_lines.said(f"{TOKEN} ."))
+    transcript_lines.store_lines(store, AGENT, "s", transcript_lines.said(f"{TOKEN} ."))
     count, ended = 400, threading.Event()
 
     def append() -> None:

@@ -29,7 +29,7 @@ class Server:
 
 
 @contextmanager
-def served() -> Iterator[Server]:
+def serve() -> Iterator[Server]:
     """A server on a free port."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -58,7 +58,7 @@ def served() -> Iterator[Server]:
         thread.join()
 
 
-def tar_of(files: dict[str, bytes], *links: tuple[str, str]) -> bytes:
+def make_tar(files: dict[str, bytes], *links: tuple[str, str]) -> bytes:
     """A compressed tar of these files and links."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as tar:
@@ -73,7 +73,7 @@ def tar_of(files: dict[str, bytes], *links: tuple[str, str]) -> bytes:
     return out.getvalue()
 
 
-def zip_of(files: dict[str, bytes], *, mode: int = 0o100644) -> bytes:
+def make_zip(files: dict[str, bytes], *, mode: int = 0o100644) -> bytes:
     """A zip of these files."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as opened:

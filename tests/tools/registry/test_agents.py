@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.tools.registry.agents import Archive, Registry, RegistryError, is_id
-from tests.tools.registry.server import Server, served
+from tests.tools.registry.server import Server, serve
 
 NPX = {
     "id": "claude-acp",
@@ -31,7 +31,7 @@ BINARY = {
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with served() as found:
+    with serve() as found:
         yield found
 
 

@@ -10,14 +10,14 @@ import pytest
 
 from acp_proxy.tools.registry.agents import Archive, RegisteredAgent, RegistryError
 from acp_proxy.tools.registry.install import install
-from tests.tools.registry.server import Server, served, tar_of, zip_of
+from tests.tools.registry.server import Server, make_tar, make_zip, serve
 
 PROGRAM = b"#!/bin/sh\n"
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with served() as found:
+    with serve() as found:
         yield found
 
 
@@ -39,8 +39,8 @@ def everything(root: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "body"),
     [
-        ("c.tar.gz", tar_of({"bin/agent": PROGRAM, "lib/x": b"x"})),
-        ("c.zip", zip_of({"bin/agent": PROGRAM})),
+        ("c.tar.gz", make_tar({"bin/agent": PROGRAM, "lib/x": b"x"})),
+        ("c.zip", make_zip({"bin/agent": PROGRAM})),
         ("agent", PROGRAM),
     ],
 )
@@ -57,7 +57,7 @@ def test_a_program_is_unpacked_once_and_can_be_started(name: str, body: bytes, s
 
 
 def test_a_right_digest_is_accepted_and_a_wrong_one_is_not(server: Server, tmp_path: Path) -> None:
-    server.answers["/c.tgz"] = body = tar_of({"bin/agent": PROGRAM})
+    server.answers["/c.tgz"] = body = make_tar({"bin/agent": PROGRAM})
     right = hashlib.sha256(body).hexdigest()
     with pytest.raises(RegistryError, match="its SHA-256 is"):
         install(agent(f"{server.url}/c.tgz", sha256="0" * 64), tmp_path)
@@ -75,13 +75,13 @@ def test_a_program_outside_of_its_archive_is_refused(program: str, server: Serve
 @pytest.mark.parametrize(
     "body",
     [
-        tar_of({"../evil": b"x", "bin/agent": PROGRAM}),
-        tar_of({"/tmp/evil": b"x"}),
-        tar_of({"bin/agent": PROGRAM}, ("out", "/etc")),
-        tar_of({"out/evil": b"x", "bin/agent": PROGRAM}, ("out", "../..")),
-        zip_of({"../evil": b"x", "bin/agent": PROGRAM}),
-        zip_of({"C:/evil": b"x", "bin/agent": PROGRAM}),
-        zip_of({"bin/agent": b"/etc/passwd"}, mode=0o120777),
+        make_tar({"../evil": b"x", "bin/agent": PROGRAM}),
+        make_tar({"/tmp/evil": b"x"}),
+        make_tar({"bin/agent": PROGRAM}, ("out", "/etc")),
+        make_tar({"out/evil": b"x", "bin/agent": PROGRAM}, ("out", "../..")),
+        make_zip({"../evil": b"x", "bin/agent": PROGRAM}),
+        make_zip({"C:/evil": b"x", "bin/agent": PROGRAM}),
+        make_zip({"bin/agent": b"/etc/passwd"}, mode=0o120777),
         b"PK\x03\x04 damaged",
         b"",
     ],
@@ -95,7 +95,7 @@ def test_an_archive_that_leads_out_of_its_place_leaves_nothing(body: bytes, serv
 
 
 def test_an_archive_without_the_program_is_an_error(server: Server, tmp_path: Path) -> None:
-    server.answers["/c.tgz"] = tar_of({"other": PROGRAM})
+    server.answers["/c.tgz"] = make_tar({"other": PROGRAM})
     with pytest.raises(RegistryError, match="does not contain"):
         install(agent(f"{server.url}/c.tgz"), tmp_path)
 
@@ -104,8 +104,8 @@ def test_an_archive_that_is_too_large_is_given_up(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acp_proxy.tools.registry.install._LARGEST_BYTES", 1000)
-    server.answers["/small.tgz"] = tar_of({"bin/agent": bytes(2000)})
-    server.answers["/small.zip"] = zip_of({"bin/agent": bytes(2000)})
+    server.answers["/small.tgz"] = make_tar({"bin/agent": bytes(2000)})
+    server.answers["/small.zip"] = make_zip({"bin/agent": bytes(2000)})
     server.answers["/large.tgz"] = os.urandom(2000)
     for name, reason in (("small.tgz", "too much in it"), ("small.zip", "too much in it"), ("large.tgz", "more than")):
         with pytest.raises(RegistryError, match=reason):

@@ -11,9 +11,9 @@ import pytest
 
 from acp_proxy.tools.registry.agents import find_platform
 from tests import forked
-from tests.tools.registry.server import Server, served, tar_of
+from tests.tools.registry.server import Server, make_tar, serve
+from tests.waiting import SECONDS
 
-SECONDS = 60
 PROGRAM = """\
 #!/bin/sh
 read line
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="the agent is a shell
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with served() as found:
+    with serve() as found:
         yield found
 
 
@@ -49,7 +49,7 @@ def run(home: Path, *words: str, by: str = "run", **variables: str) -> subproces
 
 
 def test_an_id_starts_the_agent_and_a_second_start_needs_no_network(server: Server, tmp_path: Path) -> None:
-    server.answers["/a.tgz"] = tar_of({"agent": PROGRAM.encode()})
+    server.answers["/a.tgz"] = make_tar({"agent": PROGRAM.encode()})
     url = server.serve_agents(agent(server))
     for _ in range(2):
         done = run(tmp_path, "--registry", url, "tiny")
@@ -59,7 +59,7 @@ def test_an_id_starts_the_agent_and_a_second_start_needs_no_network(server: Serv
 
 
 def test_a_variable_of_the_user_wins_over_that_of_the_registry(server: Server, tmp_path: Path) -> None:
-    server.answers["/a.tgz"] = tar_of({"agent": PROGRAM.encode()})
+    server.answers["/a.tgz"] = make_tar({"agent": PROGRAM.encode()})
     done = run(tmp_path, "--registry", server.serve_agents(agent(server)), "tiny", MODE="mine")
     assert json.loads(done.stdout)["result"]["agentInfo"]["name"] == "mine"
 
@@ -85,7 +85,7 @@ def test_a_program_asks_no_registry(server: Server, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [["adopt", "--dry-run"], ["doctor"]])
 def test_commands_that_start_an_agent_take_a_registry(server: Server, tmp_path: Path, command: list[str]) -> None:
-    server.answers["/a.tgz"] = tar_of({"agent": PROGRAM.encode()})
+    server.answers["/a.tgz"] = make_tar({"agent": PROGRAM.encode()})
     url = server.serve_agents(agent(server))
     run(tmp_path, *command[1:], "--registry", url, "tiny", by=command[0])
     assert server.asked == ["/registry.json", "/a.tgz"]

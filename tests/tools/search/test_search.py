@@ -10,17 +10,17 @@ from acp_proxy.tools.search import query, turn_text
 from acp_proxy.tools.search import search as search_search
 from acp_proxy.tools.search.search import Hit, SearchRequest, search_store
 from acp_proxy.transcript.file_names import file_name
-from tests.store import cold, transcript_lines
-from tests.store.searches import append, found, keep, search, tables
+from tests.store import compressible, transcript_lines
 from tests.store.transcript_lines import answer, info, prompt, said
 from tests.store.writing import AGENT
 from tests.stored import WholeStore
+from tests.tools.search.stored_searches import append, find_turns, list_tables, search, store_turns
 
 # Matches.
 
 
 def test_a_turn_with_all_words_is_found_with_their_positions(store: WholeStore) -> None:
-    keep(store, "s", "Mend the login page", "Then the cookie of the login", "Thanks")
+    store_turns(store, "s", "Mend the login page", "Then the cookie of the login", "Thanks")
     [hit] = search(store, "COOKIE", "login").hits
     assert (hit.session.session, hit.session.title, hit.turns) == ("s", "Mend the login page", [2])
     [excerpt] = hit.excerpts
@@ -29,30 +29,30 @@ def test_a_turn_with_all_words_is_found_with_their_positions(store: WholeStore) 
 
 
 def test_words_in_different_turns_do_not_match(store: WholeStore) -> None:
-    keep(store, "s", "one", "other")
-    assert found(store, "one", "other") == []
+    store_turns(store, "s", "one", "other")
+    assert find_turns(store, "one", "other") == []
 
 
 def test_a_phrase_is_found_across_chunks(store: WholeStore) -> None:
-    transcript_lines.keep(
+    transcript_lines.store_lines(
         store, AGENT, "s", prompt("x"), *(said(part) for part in ("it was the coo", "kie, as ", "I said")), answer()
     )
-    assert found(store, "the cookie as I") == [("s", [1])]
+    assert find_turns(store, "the cookie as I") == [("s", [1])]
 
 
 def test_sessions_are_ordered_by_their_newest_match_and_turns_by_number(store: WholeStore) -> None:
-    keep(store, "old", "word", "word", at=0)
-    keep(store, "new", "word", at=3600)
-    keep(store, "goes-on", "word", "nothing", "word", at=3500)
-    assert found(store, "word") == [("goes-on", [1, 3]), ("new", [1]), ("old", [1, 2])]
-    assert found(store, "word", limit=1) == [("goes-on", [1, 3])]
+    store_turns(store, "old", "word", "word", at=0)
+    store_turns(store, "new", "word", at=3600)
+    store_turns(store, "goes-on", "word", "nothing", "word", at=3500)
+    assert find_turns(store, "word") == [("goes-on", [1, 3]), ("new", [1]), ("old", [1, 2])]
+    assert find_turns(store, "word", limit=1) == [("goes-on", [1, 3])]
     assert not search(store, "word", limit=2).is_all
     assert search(store, "word", limit=3).is_all
 
 
 def test_each_match_is_told_at_once_and_the_search_may_end_early(store: WholeStore) -> None:
     for number in range(5):
-        keep(store, f"s{number}", "word", at=number)
+        store_turns(store, f"s{number}", "word", at=number)
     told: list[str] = []
 
     def tell(hit: Hit) -> bool:
@@ -68,8 +68,8 @@ def test_each_match_is_told_at_once_and_the_search_may_end_early(store: WholeSto
 def test_a_match_is_told_as_soon_as_no_newer_one_can_come(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_search, "_BATCH_SIZE", 0)  # a batch for each transcript
     for number in range(5):
-        keep(store, f"s{number}", "word", at=10 * number)
-    transcript_lines.keep(store, AGENT, "continued", prompt("word", at=5), prompt("another", at=60))
+        store_turns(store, f"s{number}", "word", at=10 * number)
+    transcript_lines.store_lines(store, AGENT, "continued", prompt("word", at=5), prompt("another", at=60))
     events: list[object] = []
 
     def tell(hit: Hit) -> bool:
@@ -87,7 +87,7 @@ def test_a_search_that_has_its_results_leaves_the_rest_to_the_next_one(
 ) -> None:
     monkeypatch.setattr(search_search, "_BATCH_SIZE", 0)
     for number in range(20):
-        keep(store, f"s{number}", "word", at=number)
+        store_turns(store, f"s{number}", "word", at=number)
 
     def read(limit: int | None, since: str | None = None) -> tuple[list[str], bool, int]:
         """The sessions found, whether these are all, and how many were read."""
@@ -105,89 +105,91 @@ def test_a_search_that_has_its_results_leaves_the_rest_to_the_next_one(
 
 
 def test_all_turns_of_one_moment_are_found(store: WholeStore) -> None:
-    transcript_lines.keep(store, AGENT, "s", *(prompt(f"word {number}", at=5) for number in range(1, 31)))
-    assert found(store, "word") == [("s", list(range(1, 31)))]
-    assert found(store, "17") == [("s", [17])]
+    transcript_lines.store_lines(store, AGENT, "s", *(prompt(f"word {number}", at=5) for number in range(1, 31)))
+    assert find_turns(store, "word") == [("s", list(range(1, 31)))]
+    assert find_turns(store, "17") == [("s", [17])]
 
 
 def test_the_number_of_excerpts_is_limited_on_request(store: WholeStore) -> None:
-    keep(store, "s", *["word"] * 5)
+    store_turns(store, "s", *["word"] * 5)
     assert [one.turn for one in search(store, "word", each=2).hits[0].excerpts] == [1, 2]
     assert [one.turn for one in search(store, "word", each=0).hits[0].excerpts] == [1, 2, 3, 4, 5]
 
 
 def test_a_title_is_found_even_if_no_turn_has_it(store: WholeStore) -> None:
-    transcript_lines.keep(store, AGENT, "s", prompt("x"), info(title="Mending the login"), answer())
+    transcript_lines.store_lines(store, AGENT, "s", prompt("x"), info(title="Mending the login"), answer())
     [hit] = search(store, "mending").hits
     assert (hit.turns, [(one.turn, one.text) for one in hit.excerpts]) == ([], [(0, "Mending the login")])
     append(store, "s", info(title="Another title"))
-    assert found(store, "mending") == []
-    assert found(store, "another title") == [("s", [])]
+    assert find_turns(store, "mending") == []
+    assert find_turns(store, "another title") == [("s", [])]
 
 
 def test_agent_directory_and_time_narrow_the_search(store: WholeStore, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    keep(store, "a", "word", at=0, cwd=str(tmp_path / "real"))
-    keep(store, "b", "word", "word", at=3600, agent="other", cwd=str(tmp_path / "elsewhere"))
-    assert found(store, "word", agents=("other",)) == [("b", [1, 2])]
-    assert found(store, "word", agents=(AGENT,)) == [("a", [1])]
-    assert found(store, "word", agents=()) == []
-    assert found(store, "word", cwd=str(tmp_path / "link")) == [("a", [1])]
-    assert found(store, "word", cwd=str(tmp_path)) == []
-    assert found(store, "word", since=transcript_lines.time(3630)) == [("b", [2])]
-    assert found(store, "word", since=transcript_lines.time(7200)) == []
+    store_turns(store, "a", "word", at=0, cwd=str(tmp_path / "real"))
+    store_turns(store, "b", "word", "word", at=3600, agent="other", cwd=str(tmp_path / "elsewhere"))
+    assert find_turns(store, "word", agents=("other",)) == [("b", [1, 2])]
+    assert find_turns(store, "word", agents=(AGENT,)) == [("a", [1])]
+    assert find_turns(store, "word", agents=()) == []
+    assert find_turns(store, "word", cwd=str(tmp_path / "link")) == [("a", [1])]
+    assert find_turns(store, "word", cwd=str(tmp_path)) == []
+    assert find_turns(store, "word", since=transcript_lines.time(3630)) == [("b", [2])]
+    assert find_turns(store, "word", since=transcript_lines.time(7200)) == []
 
 
 def test_sessions_of_two_agents_with_the_same_id_are_separate(store: WholeStore) -> None:
-    keep(store, "s", "word one", at=0)
-    keep(store, "s", "word other", at=60, agent="other")
+    store_turns(store, "s", "word one", at=0)
+    store_turns(store, "s", "word other", at=60, agent="other")
     assert [hit.session.agent for hit in search(store, "word").hits] == ["other", AGENT]
 
 
 def test_of_a_session_and_its_copy_only_one_is_found_unless_both_went_on(store: WholeStore) -> None:
-    keep(store, "s", "word", "Word again")
+    store_turns(store, "s", "word", "Word again")
     copies = [store.continue_with(next(store.list_newest()), agent, {}) for agent in ("other", "third")]
-    assert found(store, "word") == [("s", [1, 2])]
-    assert found(store, "word", agents=("other",)) == [(copies[0], [1, 2])]
-    transcript_lines.keep(
+    assert find_turns(store, "word") == [("s", [1, 2])]
+    assert find_turns(store, "word", agents=("other",)) == [(copies[0], [1, 2])]
+    transcript_lines.store_lines(
         store, "other", copies[0], prompt("word there", at=600, session=copies[0]), answer(at=600), fresh=False
     )
-    assert found(store, "word") == [(copies[0], [1, 2, 3])]
-    transcript_lines.keep(store, AGENT, "s", prompt("word here", at=900, session="s"), answer(at=900), fresh=False)
-    assert found(store, "word") == [("s", [1, 2, 3]), (copies[0], [1, 2, 3])]
+    assert find_turns(store, "word") == [(copies[0], [1, 2, 3])]
+    transcript_lines.store_lines(
+        store, AGENT, "s", prompt("word here", at=900, session="s"), answer(at=900), fresh=False
+    )
+    assert find_turns(store, "word") == [("s", [1, 2, 3]), (copies[0], [1, 2, 3])]
 
 
 def test_a_title_of_a_session_and_its_copy_is_found_once(store: WholeStore) -> None:
-    transcript_lines.keep(store, AGENT, "s", prompt("x"), info(title="Named word"), answer())
+    transcript_lines.store_lines(store, AGENT, "s", prompt("x"), info(title="Named word"), answer())
     store.continue_with(next(store.list_newest()), "other", {})
     store.continue_with(next(store.list_newest()), "other", {})
-    assert found(store, "named") == [("s", [])]
+    assert find_turns(store, "named") == [("s", [])]
 
 
 def test_a_masked_secret_is_short_in_a_title_and_in_an_excerpt(store: WholeStore) -> None:
-    keep(store, "s", f"use [redacted]{'*' * 90} for the login")
+    store_turns(store, "s", f"use [redacted]{'*' * 90} for the login")
     [hit] = search(store, "login").hits
     assert hit.session.title == hit.excerpts[0].text == "use [redacted] for the login"
 
 
 def test_without_a_matching_agent_no_tables_are_made(store: WholeStore, root: Path) -> None:
     assert search(store, "login").hits == []
-    keep(store, "s", "login")
+    store_turns(store, "s", "login")
     assert search(store, "login", agents=()).hits == []
-    assert tables(root) == set()
+    assert list_tables(root) == set()
 
 
 def test_a_session_without_a_prompt_is_not_found(store: WholeStore) -> None:
-    transcript_lines.keep(store, AGENT, "s", said("word"))
-    assert found(store, "word") == []
+    transcript_lines.store_lines(store, AGENT, "s", said("word"))
+    assert find_turns(store, "word") == []
     append(store, "s", prompt("hello"))
-    assert found(store, "word") == [("s", [1])]
+    assert find_turns(store, "word") == [("s", [1])]
 
 
 def test_an_excerpt_separates_messages(store: WholeStore) -> None:
     call = transcript_lines.update("tool_call", toolCallId="t", title="Edit file.py")
-    transcript_lines.keep(store, AGENT, "s", prompt("Fix the flag\nin it"), call, said("Fixed: needle"))
+    transcript_lines.store_lines(store, AGENT, "s", prompt("Fix the flag\nin it"), call, said("Fixed: needle"))
     [excerpt] = search(store, "needle").hits[0].excerpts
     assert excerpt.text == "Fix the flag in it · Edit file.py · Fixed: needle"
     assert [excerpt.text[start:end] for start, end in excerpt.marks] == ["needle"]
@@ -195,7 +197,7 @@ def test_an_excerpt_separates_messages(store: WholeStore) -> None:
 
 def test_an_excerpt_is_one_line_around_the_match(store: WholeStore) -> None:
     before, behind = "a\tb\n" * 500, "\n日本語 c" * 500
-    keep(store, "s", f"{before} the needle {behind}")
+    store_turns(store, "s", f"{before} the needle {behind}")
     [excerpt] = search(store, "needle").hits[0].excerpts
     assert "the needle 日本語 c" in excerpt.text
     assert len(excerpt.text) < 200
@@ -205,7 +207,7 @@ def test_an_excerpt_is_one_line_around_the_match(store: WholeStore) -> None:
 
 @pytest.mark.parametrize("text", ["{0} needle {0}", "needle {0}", "{0} needle", "{0} needle {0} needle", "needle{0}"])
 def test_an_excerpt_of_very_long_words_is_bounded(store: WholeStore, text: str) -> None:
-    keep(store, "s", text.format("x" * 5000))
+    store_turns(store, "s", text.format("x" * 5000))
     [excerpt] = search(store, "needle*").hits[0].excerpts
     assert len(excerpt.text) <= 242
     assert {excerpt.text[start:end][:6] for start, end in excerpt.marks} == {"needle"}
@@ -217,9 +219,9 @@ def test_an_excerpt_of_very_long_words_is_bounded(store: WholeStore, text: str) 
 def test_only_new_turns_are_read_before_a_search(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep(store, "s", "first", "second")
-    keep(store, "other", "first", at=10)
-    assert len(found(store, "first")) == 2
+    store_turns(store, "s", "first", "second")
+    store_turns(store, "other", "first", at=10)
+    assert len(find_turns(store, "first")) == 2
     read: list[int] = []
 
     class Watched(turn_text.TurnReader):
@@ -228,44 +230,46 @@ def test_only_new_turns_are_read_before_a_search(
             super().__init__(start)
 
     monkeypatch.setattr(search_search, "TurnReader", Watched)
-    assert len(found(store, "first")) == 2
+    assert len(find_turns(store, "first")) == 2
     assert read == []
     append(store, "s", said("more of it", at=61), prompt("third", at=120), said("coo", at=121))
-    assert found(store, "third") == [("s", [3])]
-    assert found(store, "more", "second") == [("s", [2])]
+    assert find_turns(store, "third") == [("s", [3])]
+    assert find_turns(store, "more", "second") == [("s", [2])]
     assert read == [1]
     append(store, "s", said("kie", at=122))
-    assert found(store, "third", "cookie") == [("s", [3])]
-    assert found(store, "coo") == []
+    assert find_turns(store, "third", "cookie") == [("s", [3])]
+    assert find_turns(store, "coo") == []
     assert read == [1, 2]
-    assert found(store, "first") == [("other", [1]), ("s", [1])]
+    assert find_turns(store, "first") == [("other", [1]), ("s", [1])]
 
 
 def test_a_compressed_transcript_is_read_again_only_if_it_continues(store: WholeStore) -> None:
-    transcript_lines.keep(store, cold.AGENT, "s", prompt("word", session="s"), said("x" * 5000), answer())
-    assert found(store, "word") == [("s", [1])]
-    cold.compressed_now(store, "s")
-    assert found(store, "word") == [("s", [1])]
+    transcript_lines.store_lines(
+        store, compressible.AGENT, "s", prompt("word", session="s"), said("x" * 5000), answer()
+    )
+    assert find_turns(store, "word") == [("s", [1])]
+    compressible.compress_now(store, "s")
+    assert find_turns(store, "word") == [("s", [1])]
     append(store, "s", prompt("again", at=60))
-    assert found(store, "again") == [("s", [2])]
-    assert found(store, "word") == [("s", [1])]
+    assert find_turns(store, "again") == [("s", [2])]
+    assert find_turns(store, "word") == [("s", [1])]
 
 
 def test_sessions_with_the_same_id_are_found_separately(store: WholeStore) -> None:
-    keep(store, "s", "first word")
-    assert found(store, "word") == [("s", [1])]
-    keep(store, "s", "second word", at=60)
+    store_turns(store, "s", "first word")
+    assert find_turns(store, "word") == [("s", [1])]
+    store_turns(store, "s", "second word", at=60)
     assert [hit.session.title for hit in search(store, "word").hits] == ["second word", "first word"]
 
 
 def test_a_shrunk_file_is_read_again(store: WholeStore, root: Path) -> None:
-    keep(store, "s", "first", "second")
-    assert found(store, "second") == [("s", [2])]
+    store_turns(store, "s", "first", "second")
+    assert find_turns(store, "second") == [("s", [2])]
     path = root / "transcripts" / AGENT / f"{file_name('s')}.jsonl"
     os.truncate(path, path.read_bytes().index(b'"second"'))
     store.reindex(None)
-    assert found(store, "second") == []
-    assert found(store, "first") == [("s", [1])]
+    assert find_turns(store, "second") == []
+    assert find_turns(store, "first") == [("s", [1])]
 
 
 def test_the_next_search_continues_after_an_interruption(
@@ -273,7 +277,7 @@ def test_the_next_search_continues_after_an_interruption(
 ) -> None:
     monkeypatch.setattr(search_search, "_BATCH_SIZE", 0)
     for number in range(60):
-        keep(store, f"s{number}", f"word number {number}", at=number)
+        store_turns(store, f"s{number}", f"word number {number}", at=number)
     told: list[tuple[int, int]] = []
 
     def progress(done: int, total: int) -> None:
@@ -293,12 +297,12 @@ def test_the_next_search_continues_after_an_interruption(
 @pytest.mark.parametrize("time", range(3))
 def test_simultaneous_searches_find_the_same(store: WholeStore, root: Path, time: int) -> None:
     for number in range(60):
-        keep(store, f"s{number}", "word")
+        store_turns(store, f"s{number}", "word")
 
     def one(_: int) -> int:
         return len(search(WholeStore(root), "word", limit=1000).hits)
 
     with ThreadPoolExecutor(6) as at_once:
         assert list(at_once.map(one, range(6))) == [60] * 6
-    assert len(found(store, "word", limit=1000)) == 60
-    assert len(tables(root)) == 16
+    assert len(find_turns(store, "word", limit=1000)) == 60
+    assert len(list_tables(root)) == 16

@@ -19,11 +19,20 @@ from acp_proxy.tools.search.turn_parts import read_turn_parts
 from acp_proxy.views.conversation import read_parts
 from acp_proxy.views.passages import CallText, make_passages
 from acp_proxy.views.tool_calls import strip_fence
-from tests.store import cold, transcript_lines
-from tests.store.searches import DELETES, SECRET, append, deleted, found, left, search, tables
+from tests.store import compressible, transcript_lines
 from tests.store.transcript_lines import answer, note, prompt, said, update
 from tests.store.writing import AGENT
 from tests.stored import WholeStore
+from tests.tools.search.stored_searches import (
+    DELETES,
+    SECRET,
+    append,
+    delete_by_editor,
+    find_files_with,
+    find_turns,
+    list_tables,
+    search,
+)
 
 FIXTURE = Path(__file__).parents[3] / "fixtures/conversations/login.jsonl"
 OUTPUT = (TurnPart.OUTPUT,)
@@ -41,9 +50,9 @@ def end(*content: object, **fields: Any) -> bytes:
     return update("tool_call_update", toolCallId="c", status="completed", content=list(content), **fields)
 
 
-def keep_output(store: WholeStore, words: str, session: str = transcript_lines.SESSION, agent: str = AGENT) -> None:
+def store_output(store: WholeStore, words: str, session: str = transcript_lines.SESSION, agent: str = AGENT) -> None:
     call = [begin(session=session), end(text(words), session=session)]
-    transcript_lines.keep(store, agent, session, prompt("run it", session=session), *call, answer())
+    transcript_lines.store_lines(store, agent, session, prompt("run it", session=session), *call, answer())
 
 
 # What is found.
@@ -68,7 +77,7 @@ def test_words_are_found_in_their_part_alone(store: WholeStore, words: str, part
     link = {"type": "resource_link", "name": "notes.txt", "uri": "file:///n"}
     given = {"command": ["make", "tests"], "env": [{"name": "tests", "value": "verbose"}]}
     diff = {"type": "diff", "path": "/p/other.py", "oldText": "same\nformer line", "newText": "same\nwritten line"}
-    transcript_lines.keep(
+    transcript_lines.store_lines(
         store,
         AGENT,
         transcript_lines.SESSION,
@@ -80,37 +89,37 @@ def test_words_are_found_in_their_part_alone(store: WholeStore, words: str, part
         end(text("3 passed"), diff),
         answer(),
     )
-    assert [each for each in TurnPart if found(store, words, parts=(each,))] == [part]
-    assert found(store, words, parts=tuple(TurnPart)) == [(transcript_lines.SESSION, [1])]
-    assert not found(store, "secretly", parts=tuple(TurnPart))
-    assert not found(store, "same", parts=tuple(TurnPart))
+    assert [each for each in TurnPart if find_turns(store, words, parts=(each,))] == [part]
+    assert find_turns(store, words, parts=tuple(TurnPart)) == [(transcript_lines.SESSION, [1])]
+    assert not find_turns(store, "secretly", parts=tuple(TurnPart))
+    assert not find_turns(store, "same", parts=tuple(TurnPart))
 
 
 def test_without_parts_output_and_input_are_neither_found_nor_stored(store: WholeStore, root: Path) -> None:
-    transcript_lines.keep(
+    transcript_lines.store_lines(
         store, AGENT, transcript_lines.SESSION, prompt("x"), begin(rawInput={"command": SECRET}), end(text(SECRET))
     )
-    assert found(store, "run") == [(transcript_lines.SESSION, [1])]
-    assert not found(store, SECRET)
-    assert not any(name.startswith("search/") for name in left(root))
+    assert find_turns(store, "run") == [(transcript_lines.SESSION, [1])]
+    assert not find_turns(store, SECRET)
+    assert not any(name.startswith("search/") for name in find_files_with(root))
 
 
 def test_words_into_a_running_turn_are_the_users(store: WholeStore) -> None:
     params = {"sessionId": transcript_lines.SESSION, "prompt": [{"type": "text", "text": "use a needle"}]}
     steering = transcript_lines.message({"id": 7, "method": acp.STEERING, "params": params}, Peer.CLIENT)
-    transcript_lines.keep(
+    transcript_lines.store_lines(
         store, AGENT, transcript_lines.SESSION, prompt("begin"), said("I be"), steering, said("gin"), answer()
     )
-    assert [each for each in TurnPart if found(store, "needle", parts=(each,))] == [TurnPart.USER]
+    assert [each for each in TurnPart if find_turns(store, "needle", parts=(each,))] == [TurnPart.USER]
 
 
 def test_a_store_without_locks_is_searched_in_memory(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep_output(store, "needle")
+    store_output(store, "needle")
     monkeypatch.setattr(Layout, "can_use_sqlite", False)
-    assert found(WholeStore(root), "needle", parts=OUTPUT) == [(transcript_lines.SESSION, [1])]
-    assert tables(root) == set()
+    assert find_turns(WholeStore(root), "needle", parts=OUTPUT) == [(transcript_lines.SESSION, [1])]
+    assert list_tables(root) == set()
 
 
 TERMINAL = {"type": "terminal", "terminalId": "t"}
@@ -136,7 +145,7 @@ PRINTED = {
 
 @pytest.mark.parametrize("printed", PRINTED.values(), ids=PRINTED)
 def test_what_a_tool_printed_is_found_wherever_agents_state_it(store: WholeStore, printed: list[bytes]) -> None:
-    transcript_lines.keep(store, AGENT, transcript_lines.SESSION, prompt("x"), *printed, answer())
+    transcript_lines.store_lines(store, AGENT, transcript_lines.SESSION, prompt("x"), *printed, answer())
     [hit] = search(store, "the needle", parts=OUTPUT).hits
     assert hit.turns == [1]
     [excerpt] = hit.excerpts
@@ -146,7 +155,7 @@ def test_what_a_tool_printed_is_found_wherever_agents_state_it(store: WholeStore
 
 def test_what_show_shows_of_tools_is_found(store: WholeStore) -> None:
     id = b"0d1f5a1e-7c0b-4f2e-9a44-5b1f3c8e2a10"
-    transcript_lines.keep(
+    transcript_lines.store_lines(
         store,
         AGENT,
         transcript_lines.SESSION,
@@ -158,27 +167,27 @@ def test_what_show_shows_of_tools_is_found(store: WholeStore) -> None:
         shown = [passage.text for passage in passages if isinstance(passage, CallText) and passage.name != "input"]
     assert shown
     for words in shown:
-        assert found(store, strip_fence(words).replace('"', " "), parts=OUTPUT), words
+        assert find_turns(store, strip_fence(words).replace('"', " "), parts=OUTPUT), words
 
 
 def test_input_that_an_agent_repeats_in_the_raw_output_is_not_output(store: WholeStore) -> None:
     given = {"command": ["/bin/bash", "-lc", "make tests"], "cwd": "/project"}
     call = [begin(rawInput=given), end(rawOutput=given | {"aggregated_output": "3 passed\n"})]
-    transcript_lines.keep(store, AGENT, transcript_lines.SESSION, prompt("x"), *call, answer())
-    assert found(store, "make", parts=OUTPUT) == []
-    assert found(store, "passed", parts=OUTPUT) == found(store, "make", parts=(TurnPart.TOOLS,))
+    transcript_lines.store_lines(store, AGENT, transcript_lines.SESSION, prompt("x"), *call, answer())
+    assert find_turns(store, "make", parts=OUTPUT) == []
+    assert find_turns(store, "passed", parts=OUTPUT) == find_turns(store, "make", parts=(TurnPart.TOOLS,))
 
 
 def test_of_long_output_the_beginning_and_the_end_are_found(store: WholeStore) -> None:
     lines = "a line\n" * 5000
-    keep_output(store, f"first {lines} middle {lines} last")
-    assert found(store, "first last", parts=OUTPUT) == []
-    assert found(store, "first", "last", parts=OUTPUT) == [(transcript_lines.SESSION, [1])]
-    assert found(store, "middle", parts=OUTPUT) == []
+    store_output(store, f"first {lines} middle {lines} last")
+    assert find_turns(store, "first last", parts=OUTPUT) == []
+    assert find_turns(store, "first", "last", parts=OUTPUT) == [(transcript_lines.SESSION, [1])]
+    assert find_turns(store, "middle", parts=OUTPUT) == []
 
 
 def test_an_excerpt_has_each_part_with_a_word(store: WholeStore) -> None:
-    keep_output(store, f"{'x' * 300} the needle {'y' * 300}")
+    store_output(store, f"{'x' * 300} the needle {'y' * 300}")
     [hit] = search(store, "it", "needle", parts=(TurnPart.USER, TurnPart.OUTPUT)).hits
     [excerpt] = hit.excerpts
     assert excerpt.text.startswith("run it · …")
@@ -188,28 +197,32 @@ def test_an_excerpt_has_each_part_with_a_word(store: WholeStore) -> None:
 
 def test_the_directory_and_the_time_narrow_a_search_in_parts(store: WholeStore) -> None:
     later = [prompt("y", at=3600), begin(), end(text("word again"))]
-    transcript_lines.keep(
+    transcript_lines.store_lines(
         store, AGENT, transcript_lines.SESSION, prompt("x"), begin(), end(text("word")), *later, cwd="/here"
     )
-    assert found(store, "word", parts=OUTPUT) == [(transcript_lines.SESSION, [1, 2])]
-    assert found(store, "word", parts=OUTPUT, since=transcript_lines.time(1800)) == [(transcript_lines.SESSION, [2])]
-    assert found(store, "word", parts=OUTPUT, until=transcript_lines.time(1800)) == [(transcript_lines.SESSION, [1])]
-    assert found(store, "word", parts=OUTPUT, cwd="/here") == [(transcript_lines.SESSION, [1, 2])]
-    assert found(store, "word", parts=OUTPUT, cwd="/elsewhere") == []
+    assert find_turns(store, "word", parts=OUTPUT) == [(transcript_lines.SESSION, [1, 2])]
+    assert find_turns(store, "word", parts=OUTPUT, since=transcript_lines.time(1800)) == [
+        (transcript_lines.SESSION, [2])
+    ]
+    assert find_turns(store, "word", parts=OUTPUT, until=transcript_lines.time(1800)) == [
+        (transcript_lines.SESSION, [1])
+    ]
+    assert find_turns(store, "word", parts=OUTPUT, cwd="/here") == [(transcript_lines.SESSION, [1, 2])]
+    assert find_turns(store, "word", parts=OUTPUT, cwd="/elsewhere") == []
 
 
 def test_of_a_session_and_its_copy_one_is_found(store: WholeStore) -> None:
-    keep_output(store, "the needle")
+    store_output(store, "the needle")
     store.continue_with(next(store.list_newest()), "other", {})
-    assert found(store, "needle", parts=OUTPUT) == [(transcript_lines.SESSION, [1])]
+    assert find_turns(store, "needle", parts=OUTPUT) == [(transcript_lines.SESSION, [1])]
 
 
 # Updates.
 
 
 def test_output_that_comes_later_is_found_in_the_turn_that_printed_it(store: WholeStore) -> None:
-    transcript_lines.keep(store, AGENT, transcript_lines.SESSION, prompt("x"), begin())
-    assert found(store, "needle", parts=OUTPUT) == []
+    transcript_lines.store_lines(store, AGENT, transcript_lines.SESSION, prompt("x"), begin())
+    assert find_turns(store, "needle", parts=OUTPUT) == []
     append(
         store,
         transcript_lines.SESSION,
@@ -219,17 +232,17 @@ def test_output_that_comes_later_is_found_in_the_turn_that_printed_it(store: Who
         begin(),
         end(text("another needle")),
     )
-    assert found(store, "needle", parts=OUTPUT) == [(transcript_lines.SESSION, [1, 2])]
-    assert found(store, "another", parts=OUTPUT) == [(transcript_lines.SESSION, [2])]
+    assert find_turns(store, "needle", parts=OUTPUT) == [(transcript_lines.SESSION, [1, 2])]
+    assert find_turns(store, "another", parts=OUTPUT) == [(transcript_lines.SESSION, [2])]
 
 
 def test_tables_that_are_up_to_date_are_not_read_again(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep_output(store, f"needle {'x' * 5000}", agent=cold.AGENT)
-    assert found(store, "needle", parts=OUTPUT)
-    cold.compressed_now(store)
-    assert found(store, "needle", parts=OUTPUT)
+    store_output(store, f"needle {'x' * 5000}", agent=compressible.AGENT)
+    assert find_turns(store, "needle", parts=OUTPUT)
+    compressible.compress_now(store)
+    assert find_turns(store, "needle", parts=OUTPUT)
     monkeypatch.setattr(turn_parts, "read_turn_parts", None)
-    assert found(store, "needle", parts=OUTPUT)
+    assert find_turns(store, "needle", parts=OUTPUT)
 
 
 # Deletes and masks.
@@ -237,69 +250,69 @@ def test_tables_that_are_up_to_date_are_not_read_again(store: WholeStore, monkey
 
 @pytest.mark.parametrize("delete", DELETES)
 def test_deleted_output_is_in_no_file(store: WholeStore, root: Path, delete: Callable[[WholeStore], None]) -> None:
-    keep_output(store, f"my word is {SECRET}", "s")
-    keep_output(store, "my word is another", "kept")
-    assert len(found(store, "word", parts=OUTPUT)) == 2
-    assert any(name.endswith(".parts.sqlite3") for name in left(root))
+    store_output(store, f"my word is {SECRET}", "s")
+    store_output(store, "my word is another", "kept")
+    assert len(find_turns(store, "word", parts=OUTPUT)) == 2
+    assert any(name.endswith(".parts.sqlite3") for name in find_files_with(root))
     delete(store)
-    assert left(root) == []
-    assert found(store, "word", parts=OUTPUT) == [("kept", [1])]
-    assert left(root) == []
+    assert find_files_with(root) == []
+    assert find_turns(store, "word", parts=OUTPUT) == [("kept", [1])]
+    assert find_files_with(root) == []
 
 
 @pytest.mark.parametrize("act", ["soft delete", "rename"])
 def test_a_soft_delete_and_a_rename_remove_the_table(store: WholeStore, root: Path, act: str) -> None:
-    keep_output(store, f"my word is {SECRET}")
-    assert found(store, "word", parts=OUTPUT)
+    store_output(store, f"my word is {SECRET}")
+    assert find_turns(store, "word", parts=OUTPUT)
     [row] = store.list_all()
     if act == "rename":
         store.set_listed_title(row, "Another")
     else:
         store.delete_listed(row, soft=True)
-    assert not any(name.startswith("search/") for name in left(root))
-    assert bool(found(store, "word", parts=OUTPUT)) == (act == "rename")
+    assert not any(name.startswith("search/") for name in find_files_with(root))
+    assert bool(find_turns(store, "word", parts=OUTPUT)) == (act == "rename")
 
 
 def test_masked_output_is_in_no_file(store: WholeStore, root: Path) -> None:
     key = "sk-ant-api03-" + "Ab1-Cd2_Ef3" * 9 + "AA"
-    keep_output(store, f"my key is {key}")
-    assert found(store, "key", parts=OUTPUT)
-    assert any(name.startswith("search/") for name in left(root, key))
+    store_output(store, f"my key is {key}")
+    assert find_turns(store, "key", parts=OUTPUT)
+    assert any(name.startswith("search/") for name in find_files_with(root, key))
     for path in store.find_redactable(None):
         redact_stored(store, path, Masking(), dry=False)
     store.reindex(None)
-    assert left(root, key) == []
-    assert found(store, "my key", parts=OUTPUT) == [(transcript_lines.SESSION, [1])]
-    assert left(root, key) == []
+    assert find_files_with(root, key) == []
+    assert find_turns(store, "my key", parts=OUTPUT) == [(transcript_lines.SESSION, [1])]
+    assert find_files_with(root, key) == []
 
 
 def test_output_read_before_a_delete_is_not_written_after_it(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep_output(store, f"my word is {SECRET}", "s")
+    store_output(store, f"my word is {SECRET}", "s")
 
     def read_and_delete(*given: Any) -> object:
         addition = read_turn_parts(*given)
         monkeypatch.undo()
-        deleted(WholeStore(root))
+        delete_by_editor(WholeStore(root))
         return addition
 
     monkeypatch.setattr(turn_parts, "read_turn_parts", read_and_delete)
-    assert found(store, "word", parts=OUTPUT) == []
-    assert left(root) == []
+    assert find_turns(store, "word", parts=OUTPUT) == []
+    assert find_files_with(root) == []
 
 
 def test_a_damaged_table_is_reported_and_made_anew(store: WholeStore, root: Path) -> None:
-    keep_output(store, "needle")
-    assert found(store, "needle", parts=OUTPUT)
+    store_output(store, "needle")
+    assert find_turns(store, "needle", parts=OUTPUT)
     assert list(verify_store(store)) == []
     paths = sorted(root.glob("search/*.parts.sqlite3"))
-    assert len(paths) == len(tables(root)) == 16
+    assert len(paths) == len(list_tables(root)) == 16
     for path in paths:
         path.write_bytes(b"no database" * 100)
     findings = list(verify_store(store))
     assert sorted(finding.path for finding in findings) == paths
     for finding in findings:
         repair_finding(store, finding)
-    assert found(store, "needle", parts=OUTPUT)
+    assert find_turns(store, "needle", parts=OUTPUT)
     assert list(verify_store(store)) == []

@@ -24,9 +24,10 @@ from acp_proxy.tools.sync.membership import JoinedStore
 from acp_proxy.tools.sync.object_store import SealedLogs
 from acp_proxy.tools.sync.state_db import SyncState
 from acp_proxy.tools.sync.store_access import SharedStore
-from tests.store.writing import ROOT, SECONDS
+from tests.store.writing import ROOT
 from tests.stored import WholeStore, store_session
 from tests.tools.sync.homes import Home
+from tests.waiting import SECONDS
 
 SECRET = "ghp_" + "a1B2" * 9
 DELETED = "Is deleted there"

@@ -21,7 +21,7 @@ EXPECTED = {f"Hello {number}": [f"Hello {number}"] for number in range(SESSIONS)
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[servers.S3Server]:
-    with servers.real(tmp_path) as server:
+    with servers.run_real_server(tmp_path) as server:
         for name, value in servers.environment(f"http://127.0.0.1:{server.port}").items():
             monkeypatch.setenv(name, value)
         yield server
@@ -33,7 +33,7 @@ def test_a_server_that_is_killed_at_any_request_loses_and_doubles_nothing(
     who: str, kind: str, server: servers.S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     doorman = servers.Doorman(server)
-    with servers.serving(doorman) as endpoint:
+    with servers.serve(doorman) as endpoint:
         monkeypatch.setenv("AWS_ENDPOINT", endpoint)
         failed = 0
         for number in range(1, MOST):
@@ -124,7 +124,7 @@ def test_an_init_whose_first_round_fails_is_continued_later(
     user = User(tmp_path / "home")
     store_session(user.store, "s", ("Hello", []))
     doorman = servers.Doorman(server)
-    with servers.serving(doorman) as endpoint:
+    with servers.serve(doorman) as endpoint:
         monkeypatch.setenv("AWS_ENDPOINT", endpoint)
         doorman.kill_at(4, "before")  # after the test of the place
         told = user.begin("init", f"s3://{servers.BUCKET}/history", "--yes")
@@ -137,7 +137,7 @@ def test_an_http_proxy_of_the_environment_is_used(
     server: servers.S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     doorman = servers.Doorman(server)
-    with servers.serving(doorman) as proxy:
+    with servers.serve(doorman) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT", "http://storage.invalid")
         monkeypatch.setenv("HTTP_PROXY", proxy)
         logs = SealedLogs(f"s3://{servers.BUCKET}", HistoryKey.create())

@@ -18,7 +18,7 @@ FAULTS = ["before", "after", "lost", "late", "refused"]
 _MOST_MACHINES = 4
 
 
-def drawn(seed: int, count: int) -> list[Step]:
+def draw_play(seed: int, count: int) -> list[Step]:
     """A random play."""
     chance = random.Random(seed)
     return [_step(chance) for _ in range(count)]

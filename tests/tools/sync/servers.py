@@ -69,7 +69,7 @@ class S3Server:
 
 
 @contextmanager
-def real(folder: Path) -> Iterator[S3Server]:
+def run_real_server(folder: Path) -> Iterator[S3Server]:
     """A real server that runs."""
     server = S3Server(folder)
     server.start()
@@ -173,14 +173,14 @@ class _Overwriting(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def overwriting() -> Iterator[str]:
+def run_overwriting_server() -> Iterator[str]:
     """The endpoint of a server that overwrites objects although it is told to create them."""
-    with serving(ThreadingHTTPServer(("127.0.0.1", 0), _Overwriting)) as endpoint:
+    with serve(ThreadingHTTPServer(("127.0.0.1", 0), _Overwriting)) as endpoint:
         yield endpoint
 
 
 @contextmanager
-def serving(server: ThreadingHTTPServer) -> Iterator[str]:
+def serve(server: ThreadingHTTPServer) -> Iterator[str]:
     """The endpoint of a server that runs in this process."""
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()

@@ -17,8 +17,9 @@ from acp_proxy.tools.sync.background import exchange_until_idle
 from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.membership import JoinedStore, Membership
 from acp_proxy.tools.sync.store_access import locked, open_private
-from tests.client import TIMEOUT, until
+from tests.client import TIMEOUT
 from tests.stored import WholeStore, store_session
+from tests.waiting import wait_until
 
 STARTS = """
 import ctypes, sys, time
@@ -165,7 +166,7 @@ def test_it_goes_on_when_an_editor_ends_all_that_it_started(laptop: Laptop) -> N
     assert editor.stdout.readline() == b"started\n"
     os.killpg(editor.pid, signal.SIGKILL) if sys.platform != "win32" else editor.kill()
     editor.communicate(timeout=TIMEOUT)
-    until(lambda: laptop.joined.read_status().sent)
+    wait_until(lambda: laptop.joined.read_status().sent)
 
 
 def test_a_store_that_is_not_synchronized_is_left_as_it_is(tmp_path: Path) -> None:

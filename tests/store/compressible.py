@@ -13,33 +13,37 @@ AGENT = "agent"
 AT_ONCE = CompressionOptions(min_size=1, older_than=0.0)
 
 
-def kept(store: WholeStore, session: str = transcript_lines.SESSION, chunks: int = 2000, text: str = "word") -> Path:
+def store_compressible(
+    store: WholeStore, session: str = transcript_lines.SESSION, chunks: int = 2000, text: str = "word"
+) -> Path:
     """Record a session with one turn of so many chunks, and index it. Its path."""
     lines = [transcript_lines.prompt("hello", session=session)]
     lines += [transcript_lines.said(f" {text}{number}", session=session) for number in range(chunks)]
-    transcript_lines.keep(store, AGENT, session, *lines, transcript_lines.answer())
+    transcript_lines.store_lines(store, AGENT, session, *lines, transcript_lines.answer())
     store.list_all()
-    return path(store, session)
+    return find_path(store, session)
 
 
-def path(store: WholeStore, session: str = transcript_lines.SESSION) -> Path:
+def find_path(store: WholeStore, session: str = transcript_lines.SESSION) -> Path:
+    """A session's path before it is compressed."""
     return store.root / "transcripts" / AGENT / f"{file_name(session)}.jsonl"
 
 
 def compress(
     store: WholeStore, session: str = transcript_lines.SESSION, options: CompressionOptions = AT_ONCE
 ) -> CompressionResult | None:
+    """Compress a session's transcript; None if it stays as it is."""
     return store.compress(AGENT, file_name(session), options)
 
 
-def compressed_now(store: WholeStore, session: str = transcript_lines.SESSION) -> Path:
+def compress_now(store: WholeStore, session: str = transcript_lines.SESSION) -> Path:
     """Compress a session's transcript; the path of the compressed file."""
     assert compress(store, session) is not None
-    assert not path(store, session).exists()
-    return compressed_path(path(store, session))
+    assert not find_path(store, session).exists()
+    return compressed_path(find_path(store, session))
 
 
-def content(at: Path) -> bytes:
+def read_content(at: Path) -> bytes:
     """The transcript's bytes as readers get them, compressed or not."""
     reading = Reading(at)
     try:
@@ -49,5 +53,6 @@ def content(at: Path) -> bytes:
 
 
 def age(at: Path, days: float) -> None:
+    """Date a file so many days back."""
     found = os.stat(at)
     os.utime(at, (found.st_atime, found.st_mtime - days * 24 * 60 * 60))

@@ -14,7 +14,8 @@ HEADER = file_format.encode_header(transcript_lines.header())
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[Reading]:
+def open_to_read(path: Path) -> Iterator[Reading]:
+    """A transcript, closed afterwards."""
     opened = Reading(path)
     try:
         yield opened
@@ -22,17 +23,19 @@ def reading(path: Path) -> Iterator[Reading]:
         opened.close()
 
 
-def lines_of(path: Path) -> list[Line]:
-    with reading(path) as opened:
+def read_lines(path: Path) -> list[Line]:
+    """All lines of a transcript."""
+    with open_to_read(path) as opened:
         return list(opened.read_lines())
 
 
-def texts_in(path: Path) -> list[str | None]:
+def read_texts(path: Path) -> list[str | None]:
     """The texts of the agent's chunks and the types of notes; None for an unreadable line."""
-    return [text_of(line) for line in lines_of(path)]
+    return [text_of(line) for line in read_lines(path)]
 
 
 def text_of(line: Line) -> str | None:
+    """The text of a chunk, or the type of a note; None if the line cannot be read."""
     if line.entry is None:
         return None
     if line.entry.note is not None:
@@ -42,6 +45,7 @@ def text_of(line: Line) -> str | None:
 
 
 def append(path: Path, *lines: bytes) -> None:
+    """Append lines to a transcript, one by one."""
     transcript = Transcript(path)
     for line in lines:
         transcript.append(line)

@@ -15,6 +15,7 @@ from tests.store.writing import AGENT
 
 
 def fork(store: Store, parent: str, session: str, *lines: bytes, at: int = 1) -> None:
+    """Fork a session and record lines in the fork."""
     header = transcript_lines.header(session, cwd="/elsewhere", at=at, origin=file_format.PARTIAL)
     transcript = store.open_to_append(AGENT, header, fresh=False, parent=parent)
     store.mark(AGENT, session)
@@ -22,7 +23,8 @@ def fork(store: Store, parent: str, session: str, *lines: bytes, at: int = 1) ->
     transcript.close()
 
 
-def spoken(store: Store, session: str) -> list[str]:
+def read_prompts(store: Store, session: str) -> list[str]:
+    """The texts of a session's prompts."""
     reading = store.read(AGENT, session)
     try:
         entries = [line.entry for line in reading.read_lines()]
@@ -34,7 +36,8 @@ def spoken(store: Store, session: str) -> list[str]:
     ]
 
 
-def header(store: Store, session: str) -> file_format.Header:
+def read_header(store: Store, session: str) -> file_format.Header:
+    """The header of a session's transcript."""
     reading = store.read(AGENT, session)
     reading.close()
     assert reading.header is not None
@@ -42,6 +45,7 @@ def header(store: Store, session: str) -> file_format.Header:
 
 
 def is_complete(store: Store, session: str) -> bool:
+    """Whether a session's transcript says that it is complete."""
     reading = store.read(AGENT, session)
     try:
         return reading.is_complete
@@ -49,12 +53,13 @@ def is_complete(store: Store, session: str) -> bool:
         reading.close()
 
 
-def begun(store: Store, parent: str = "p", session: str = "f", *, until: int | None = None) -> Transcript:
+def begin_fork(store: Store, parent: str = "p", session: str = "f", *, until: int | None = None) -> Transcript:
+    """Begin a fork and leave its transcript open."""
     header = transcript_lines.header(session, at=1, origin=file_format.PARTIAL)
     return store.open_to_append(AGENT, header, fresh=False, parent=parent, until=until)
 
 
-def left_by_a_crash(store: Store, session: str = "f", *lines: bytes, parent: str = "p") -> Path:
+def leave_unfinished_fork(store: Store, session: str = "f", *lines: bytes, parent: str = "p") -> Path:
     """The final path of a fork that an older version began: it was continued, but nothing of its parent was copied.
 
     See ``fixtures/stores/unfinished-forks``, which such a version has made.

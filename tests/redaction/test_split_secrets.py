@@ -14,11 +14,11 @@ from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.redaction.masking import Masking, apply_changes
 from acp_proxy.redaction.split_secrets import OVERLAP, WINDOW, SplitSecretFinder
-from tests.redaction.made_up_secrets import RULES, planted
+from tests.redaction.made_up_secrets import RULES, plant
 from tests.store import transcript_lines
 
 MASKING = Masking()
-TOKEN = planted("GitHub token", random.Random(0)).secret
+TOKEN = plant("GitHub token", random.Random(0)).secret
 
 
 def chunk(text: str, kind: str = update_kinds.AGENT_CHUNK, message: str | None = None) -> bytes:
@@ -64,7 +64,7 @@ def is_masked(text: str, secret: str) -> bool:
 def test_a_secret_cut_anywhere_is_masked_and_its_neighbours_are_not(rule: str) -> None:
     for number in range(25):
         chance = random.Random(repr((rule, number)))
-        one = planted(rule, chance)
+        one = plant(rule, chance)
         before, after = f"use {one.before}", f"{one.after} in peace"
         parts = cut(before + one.secret + after, chance, chance.randint(2, 7))
         told = "".join(texts(redacted(map(chunk, parts))))
@@ -144,7 +144,7 @@ def test_a_secret_that_fills_its_chunk_ends_with_it() -> None:
 
 
 def test_a_key_whose_beginning_was_masked_live_is_masked_to_its_end() -> None:
-    one = planted("private key (PEM, OpenSSH, PGP)", random.Random(3))
+    one = plant("private key (PEM, OpenSSH, PGP)", random.Random(3))
     for at in range(100, len(one.secret) - 1, 37):
         told = texts(redacted([chunk("a " + one.secret[:at]), chunk(one.secret[at:] + "\nthe end")]))
         assert told[1].strip("*") == "\nthe end"

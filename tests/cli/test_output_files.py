@@ -10,9 +10,9 @@ from acp_proxy.errors import AlreadyThere, NotWritable
 from acp_proxy.store.store import Store
 from tests import forked
 from tests.stored import chunk, store_session
+from tests.waiting import SECONDS
 
 FULL = Path("/dev/full")
-SECONDS = 60.0
 
 
 def broken() -> Iterator[bytes]:

@@ -8,12 +8,12 @@ from acp_proxy.transcript.file_names import file_name
 from tests.store import transcript_lines
 from tests.store.transcript_lines import answer, prompt
 from tests.store.writing import AGENT
-from tests.stored import WholeStore, contents
+from tests.stored import WholeStore, read_files
 
 SECRET = "z9q7x5w3v1t8r6p4n2"
 
 
-def keep(
+def store_turns(
     store: WholeStore, session: str, *words: str, at: int = 0, agent: str = AGENT, cwd: str = transcript_lines.CWD
 ) -> None:
     """Record a session with a turn for each prompt, a minute apart."""
@@ -22,10 +22,11 @@ def keep(
         for number, text in enumerate(words)
         for line in (prompt(text, at=at + 60 * number, session=session), answer(at=at + 60 * number))
     ]
-    transcript_lines.keep(store, agent, session, *lines, at=at, cwd=cwd)
+    transcript_lines.store_lines(store, agent, session, *lines, at=at, cwd=cwd)
 
 
 def append(store: WholeStore, session: str, *lines: bytes) -> None:
+    """Continue a session with these lines."""
     transcript = store.open_to_append(AGENT, transcript_lines.header(session), fresh=False)
     store.mark(AGENT, session)
     transcript.append(b"".join(lines))
@@ -33,45 +34,52 @@ def append(store: WholeStore, session: str, *lines: bytes) -> None:
 
 
 def search(store: WholeStore, *words: str, agents: tuple[str, ...] | None = None, **wanted: object) -> SearchResult:
+    """Search all agents, or those named."""
     chosen = store.list_agents() if agents is None else agents
     return search_store(store, SearchRequest(query.make_query(words), chosen, **wanted))  # type: ignore[arg-type]
 
 
-def found(store: WholeStore, *words: str, **wanted: object) -> list[tuple[str, list[int]]]:
+def find_turns(store: WholeStore, *words: str, **wanted: object) -> list[tuple[str, list[int]]]:
+    """The sessions that are found, each with the numbers of its turns."""
     return [(hit.session.session, hit.turns) for hit in search(store, *words, **wanted).hits]  # type: ignore[arg-type]
 
 
-def tables(root: Path) -> set[str]:
+def list_tables(root: Path) -> set[str]:
+    """The names of the search tables."""
     return {path.name for path in root.glob("search/*.sqlite3")}
 
 
-def left(root: Path, word: str = SECRET) -> list[str]:
+def find_files_with(root: Path, word: str = SECRET) -> list[str]:
     """The files that contain a word or its second half: a search table omits what a word shares with the one before."""
     half = word[len(word) // 2 :].encode()
-    return [path.relative_to(root).as_posix() for path, data in contents(root) if half in data]
+    return [path.relative_to(root).as_posix() for path, data in read_files(root) if half in data]
 
 
-def deleted(store: WholeStore) -> None:
+def delete_by_editor(store: WholeStore) -> None:
+    """Delete the session as an editor does."""
     store.delete(AGENT, "s")
     store.remove_from_index(AGENT, "s")
 
 
-def removed(store: WholeStore) -> None:
+def delete_listed(store: WholeStore) -> None:
+    """Delete the session as a command does."""
     [row] = [row for row in store.list_all() if row.session == "s"]
     store.delete_listed(row)
 
 
-def removed_by_hand(store: WholeStore) -> None:
+def remove_files(store: WholeStore) -> None:
+    """Remove the session's files by hand."""
     for path in (store.root / "transcripts" / AGENT).glob(f"{file_name('s')}.*"):
         path.unlink()
     store.mark(AGENT, "s")
     store.list_all()
 
 
-def deleted_by_a_process_that_then_died(store: WholeStore) -> None:
+def die_during_a_delete(store: WholeStore) -> None:
+    """Write the session's delete to the journal, as a process that then died."""
     known = store.layout.get_journal(AGENT)
     known.append("deleted", "s", transcript_lines.time(0))
     WholeStore(store.root).list_all()
 
 
-DELETES = [deleted, removed, removed_by_hand, deleted_by_a_process_that_then_died]
+DELETES = [delete_by_editor, delete_listed, remove_files, die_during_a_delete]

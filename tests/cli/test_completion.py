@@ -15,10 +15,9 @@ from acp_proxy.cli.app import app
 from acp_proxy.store.completion_query import QUERY
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.editors.known_editors import Name
-from tests.client import TIMEOUT
 from tests.stored import EPOCH, WholeStore, store_session
+from tests.waiting import SECONDS
 
-SECONDS = TIMEOUT
 HOSTILE = "\\\" <(touch x) '$(touch y)' `z`; [red]ünder|&\x1b[2J:\n{1} 1.5%"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from acp_proxy.cli.pager import is_attended
 from tests import forked
-from tests.cli.terminal import on_terminal, pager
+from tests.cli.terminal import run_on_terminal, write_pager
 from tests.stored import EPOCH, WholeStore, store_session
 
 COPIES = "import sys; print('PAGED:'); print(sys.stdin.read())"
@@ -28,11 +28,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> WholeStore:
 
 
 def list_on_terminal(store: WholeStore, *words: str, **settings: str) -> str:
-    return on_terminal("sessions", "list", "--store", str(store.root), *words, settings=settings)
+    return run_on_terminal("sessions", "list", "--store", str(store.root), *words, settings=settings)
 
 
 def test_a_list_on_a_terminal_goes_through_the_users_pager(store: WholeStore, tmp_path: Path) -> None:
-    own = pager(tmp_path, COPIES)
+    own = write_pager(tmp_path, COPIES)
     paged = list_on_terminal(store, ACP_PROXY_PAGER=own, NO_COLOR="1")
     assert paged.startswith("PAGED:\nID ")
     assert "s000" in paged
@@ -40,19 +40,19 @@ def test_a_list_on_a_terminal_goes_through_the_users_pager(store: WholeStore, tm
 
 
 def test_less_gets_the_options_of_git_unless_the_user_set_others(store: WholeStore, tmp_path: Path) -> None:
-    own = pager(tmp_path, SAYS_ITS_SETTINGS)
+    own = write_pager(tmp_path, SAYS_ITS_SETTINGS)
     assert list_on_terminal(store, ACP_PROXY_PAGER=own) == "FRX -c\n"
     assert list_on_terminal(store, ACP_PROXY_PAGER=own, LESS="S") == "S -c\n"
 
 
 def test_less_reads_utf_8_where_python_writes_it(store: WholeStore, tmp_path: Path) -> None:
-    own = pager(tmp_path, "import os, sys; sys.stdin.read(); print(os.environ.get('LESSCHARSET'))")
+    own = write_pager(tmp_path, "import os, sys; sys.stdin.read(); print(os.environ.get('LESSCHARSET'))")
     assert list_on_terminal(store, ACP_PROXY_PAGER=own, LC_ALL="C") == "utf-8\n"
     assert list_on_terminal(store, ACP_PROXY_PAGER=own, LC_ALL="C", LESSCHARSET="latin1") == "latin1\n"
 
 
 def test_browse_names_a_terminal_that_it_cannot_use(store: WholeStore) -> None:
-    said = on_terminal("browse", "--store", str(store.root), status=2, settings={"TERM": "dumb"})
+    said = run_on_terminal("browse", "--store", str(store.root), status=2, settings={"TERM": "dumb"})
     assert "TERM says 'dumb'" in " ".join(said.split())
 
 
@@ -63,11 +63,13 @@ def test_without_a_pager_the_list_is_only_printed(store: WholeStore, wish: str) 
 
 
 def test_a_dumb_terminal_has_no_pager(store: WholeStore, tmp_path: Path) -> None:
-    assert "PAGED" not in list_on_terminal(store, "--limit", "3", ACP_PROXY_PAGER=pager(tmp_path, COPIES), TERM="dumb")
+    assert "PAGED" not in list_on_terminal(
+        store, "--limit", "3", ACP_PROXY_PAGER=write_pager(tmp_path, COPIES), TERM="dumb"
+    )
 
 
 def test_leaving_the_pager_ends_the_command_silently(store: WholeStore, tmp_path: Path) -> None:
-    text = list_on_terminal(store, ACP_PROXY_PAGER=pager(tmp_path, LEAVES), NO_COLOR="1")
+    text = list_on_terminal(store, ACP_PROXY_PAGER=write_pager(tmp_path, LEAVES), NO_COLOR="1")
     assert len(text.splitlines()) == 1
 
 

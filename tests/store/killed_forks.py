@@ -17,7 +17,8 @@ from acp_proxy.store.store import Store
 from acp_proxy.transcript import file_format
 from tests.store import transcript_lines
 from tests.store.transcript_lines import answer, prompt
-from tests.store.writing import AGENT, ROOT, SECONDS
+from tests.store.writing import AGENT, ROOT
+from tests.waiting import SECONDS
 
 _CHANGING = ("write", "pwrite", "copy_file_range", "truncate", "link", "unlink", "rename", "replace", "fsync", "mkdir")
 PARENTS = [f"parent {number} " + "x" * 300 for number in range(60)]
@@ -26,31 +27,32 @@ OWN = ["own 1", "own 2"]
 
 @dataclass(frozen=True)
 class Killed:
-    """``kept``: the fork's own messages that were written before."""
+    """``written``: the fork's own messages that were written before."""
 
     root: Path
-    kept: list[str]
+    written: list[str]
     got_through: bool
 
 
-def forking(folder: Path) -> Iterator[Killed]:
+def kill_while_forking(folder: Path) -> Iterator[Killed]:
     """Fork a session and continue the fork, once for each moment of a kill."""
     command = [sys.executable, "-m", __name__, str(folder)]
     done = subprocess.run(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=SECONDS, check=True
     )
     for line in done.stdout.splitlines():
-        root, kept, got_through = json.loads(line)
-        yield Killed(Path(root), kept, got_through)
+        root, written, got_through = json.loads(line)
+        yield Killed(Path(root), written, got_through)
 
 
-def fork(store: Store, keeps: Callable[[str], None]) -> None:
+def fork(store: Store, tell: Callable[[str], None]) -> None:
+    """Fork the session and continue the fork, telling each of its messages once it is written."""
     transcript = store.open_to_append(
         AGENT, transcript_lines.header("f", at=1, origin=file_format.PARTIAL), fresh=False, parent="p"
     )
     for words in OWN:
         transcript.append(prompt(words, session="f") + answer())
-        keeps(words)
+        tell(words)
     transcript.close()
 
 
@@ -78,10 +80,10 @@ def _run(root: Path, said: int, number: int) -> None:
     store, tell = Store(root), os.write
     kill_before(number)
 
-    def kept(words: str) -> None:
+    def written(words: str) -> None:
         tell(said, words.encode() + b"\n")
 
-    fork(store, kept)
+    fork(store, written)
     os._exit(0)
 
 
@@ -91,16 +93,16 @@ def main() -> None:
     while not got_through:
         number += 1
         root = folder / str(number)
-        transcript_lines.keep(Store(root), AGENT, "p", *(prompt(words, session="p") for words in PARENTS))
+        transcript_lines.store_lines(Store(root), AGENT, "p", *(prompt(words, session="p") for words in PARENTS))
         heard, said = os.pipe()
         process = os.fork()
         if not process:
             _run(root, said, number)
         os.close(said)
         with os.fdopen(heard) as file:
-            kept = file.read().splitlines()
+            written = file.read().splitlines()
         got_through = os.waitpid(process, 0)[1] == 0
-        print(json.dumps([str(root), kept, got_through]))
+        print(json.dumps([str(root), written, got_through]))
 
 
 if __name__ == "__main__":

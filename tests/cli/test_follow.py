@@ -16,9 +16,9 @@ from acp_proxy.protocol import timestamps
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.appender import Transcript
 from tests.cli.commands import run
-from tests.cli.terminal import on_terminal
+from tests.cli.terminal import run_on_terminal
 from tests.client import TIMEOUT
-from tests.stored import EPOCH, WholeStore, chunk, message, running, store_session
+from tests.stored import EPOCH, WholeStore, chunk, message, store_running_session, store_session
 
 
 class Follower:
@@ -102,7 +102,7 @@ ANSWER = message(timestamps.stamp(EPOCH), Peer.AGENT, {"id": 1, "result": {"stop
 
 
 def test_words_appear_as_they_are_recorded_until_the_turn_ends(store: WholeStore, followers: list[Follower]) -> None:
-    with running(store, "busy", "Work on") as path:
+    with store_running_session(store, "busy", "Work on") as path:
         followers.append(follower := Follower(store))
         assert follower.until("> Work on").startswith("Work on\nbusy  ")
         said(path, "first ")
@@ -116,7 +116,7 @@ def test_words_appear_as_they_are_recorded_until_the_turn_ends(store: WholeStore
 
 
 def test_it_ends_with_the_process_that_ran_the_turn(store: WholeStore, followers: list[Follower]) -> None:
-    with running(store, "busy", "Work on") as path:
+    with store_running_session(store, "busy", "Work on") as path:
         followers.append(follower := Follower(store))
         follower.until("> Work on")
         said(path, "last words")
@@ -126,7 +126,7 @@ def test_it_ends_with_the_process_that_ran_the_turn(store: WholeStore, followers
 
 
 def test_ctrl_c_ends_it(store: WholeStore, followers: list[Follower]) -> None:
-    with running(store, "busy", "Work on"):
+    with store_running_session(store, "busy", "Work on"):
         followers.append(follower := Follower(store))
         follower.until("> Work on")
         follower.process.send_signal(signal.SIGINT)
@@ -162,7 +162,7 @@ def test_its_time_on_a_terminal_is_the_local_one_as_by_show(store: WholeStore) -
     store_session(store, "busy", ("Mend it", [chunk("done")]))
     words = ("show", "busy", "--store", str(store.root))
     settings = {"NO_COLOR": "1", "TZ": "Asia/Tokyo"}
-    followed, shown = (on_terminal(*words, *more, settings=settings).splitlines()[1] for more in (["--follow"], []))
+    followed, shown = (run_on_terminal(*words, *more, settings=settings).splitlines()[1] for more in (["--follow"], []))
     assert followed == shown
     assert "Z" not in followed
 
