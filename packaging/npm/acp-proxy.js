@@ -27,10 +27,11 @@ function found() {
 }
 
 function start([command, ...words]) {
-  const program = spawn(command, words, { stdio: "inherit" });
   const inTerminal = [0, 1, 2].some((stream) => isatty(stream));
+  // Before the program starts: a signal in between would end the launcher alone. Handlers run after this function.
   for (const signal of SIGNALS)
     process.on(signal, () => (inTerminal && FROM_TERMINAL.includes(signal)) || program.kill(signal));
+  const program = spawn(command, words, { stdio: "inherit" });
   program.on("error", (problem) => {
     process.stderr.write(`acp-proxy: ${command} does not start: ${problem.message}\n`);
     process.exit(1);
