@@ -186,6 +186,12 @@ class Pretender:
         self.told[session].append(said)
         self.talk.agent.say(said)
 
+    def ask(self, session: str) -> None:
+        self.ids += 1
+        said = line(permission(self.ids, session))
+        self.told[session].append(said)
+        self.talk.agent.say(said)
+
     def replay(self, which: int) -> None:
         if running := self.talk.replays_running:
             self.talk.end_replay_by_id(running[which % len(running)])
@@ -203,7 +209,7 @@ class Pretender:
 
 
 DOINGS = st.sampled_from(
-    ["load", "load", "prompt", "cancel", "say", "say", "say", "stand", "restore", "refuse", "stop", "replay", "busy"]
+    ["load", "load", "prompt", "cancel", "ask", *["say"] * 3, "stand", "restore", "refuse", "stop", "replay", "busy"]
 )
 
 
@@ -228,7 +234,7 @@ def test_nothing_is_lost_doubled_or_crossed_while_sessions_are_loaded(
     for doing, which in doings:
         session = "st"[which % 2]
         match doing:
-            case "load" | "prompt" | "say" | "stand":
+            case "load" | "prompt" | "say" | "stand" | "ask":
                 getattr(pretender, doing)(session)
             case "restore":
                 pretender.answer_load(which, lambda id: result(id, {}))

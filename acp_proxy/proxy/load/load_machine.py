@@ -544,9 +544,11 @@ class LoadMachine:
         load = self.waiting_lines.find_holder(session)
         if load is None or load.state is not LoadState.ASKED:
             return self.send(session, line)
-        is_shown = load.uncompared and load.plan.shows_replay
-        waited = self._move(load, LoadEvent.FLOODED) if is_shown else self._send_all_waiting(load)
-        return [*waited, *self._send_behind_earlier(load, [line])]
+        effects: list[Effect] = []
+        for other in self.open_loads.of_session(load.session):
+            if other.state is LoadState.ASKED and other.uncompared and other.plan.shows_replay:
+                effects += self._move(other, LoadEvent.FLOODED)
+        return [*effects, *self._send_all_waiting(load), *self._send_behind_earlier(load, [line])]
 
     def _send_behind(self, load: Load, line: bytes) -> list[Effect]:
         """Send an update, or hold it behind the answer to another load of its session."""
@@ -566,15 +568,16 @@ class LoadMachine:
 
     def _send_behind_earlier(self, load: Load, lines: list[bytes]) -> list[Effect]:
         """Send lines of a load, or let them wait for an earlier request of the session whose replay is not over."""
-        holder = self.waiting_lines.find_earlier_holder(load)
-        if holder is None or holder.awaits_agent:
+        replay = self.waiting_lines.find_earlier_replay(load)
+        if replay is None:
             return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
         for line in lines:
-            holder.behind_response.add(line, None)
+            replay.behind_response.add(line, None)
         return []
 
     def _send_all_waiting(self, load: Load) -> list[Effect]:
-        """Send the lines that waited for this load's answer, and for earlier ones of its session."""
+        """Send the lines that waited for this load's answer and for earlier ones of its session, or let them wait for
+        an earlier request of the session whose replay is not over."""
         out: list[bytes] = []
         for line, update in self.waiting_lines.take(load):
             if update is None:
@@ -584,7 +587,7 @@ class LoadMachine:
             else:
                 self.waiting_lines.remember(load, line, late=True)
                 out.append(line)
-        return [Forward(Peer.CLIENT, b"".join(out))] if out else []
+        return self._send_behind_earlier(load, out)
 
 
 def _add_unechoed(load: Load, prompt: Request | None) -> None:

@@ -35,21 +35,26 @@ class WaitingLines:
     def move_behind_earlier(self, load: Load) -> bool:
         """Let what waits for a load wait for an earlier one of its session that holds lines; returns whether there is
         one."""
-        holder = self.find_earlier_holder(load)
+        earlier = (other for other in reversed(self._open_loads.before(load)) if other.holds_lines)
+        holder = next(earlier, None)
         if holder is not None:
             for line, update in load.before_response.drain() + load.behind_response.drain():
                 holder.behind_response.add(line, update)
         return holder is not None
 
-    def find_earlier_holder(self, load: Load) -> Load | None:
-        """The last load of its session before this one that holds lines."""
-        return next((other for other in reversed(self._open_loads.before(load)) if other.holds_lines), None)
+    def find_earlier_replay(self, load: Load) -> Load | None:
+        """The last load of its session before this one that the agent has answered, and whose replay is not over."""
+        earlier = reversed(self._open_loads.before(load))
+        return next((other for other in earlier if other.holds_lines and not other.awaits_agent), None)
 
     def take(self, load: Load) -> list[tuple[bytes, object]]:
-        """Remove and return what waits for this load's answer, and for earlier ones of its session."""
+        """Remove and return what waits for this load's answer, and for earlier ones of its session: what came behind
+        the last replay of the session that is not over."""
+        before, replay = self._open_loads.before(load), self.find_earlier_replay(load)
+        behind = before[before.index(replay) + 1 :] if replay is not None else before
         return [
             waiting
-            for other in [*self._open_loads.before(load), load]
+            for other in [*behind, load]
             for waiting in other.before_response.drain() + other.behind_response.drain()
         ]
 

@@ -317,6 +317,25 @@ def test_a_second_load_that_shows_the_agents_replay_waits_for_the_first() -> Non
     assert talk.replays_left == []
 
 
+@pytest.mark.parametrize("others", [[load(2, "s")], [load(2, "s"), load(3, "s")], [load(2, "s"), resume(3, "s")]])
+def test_what_waits_for_a_replay_stays_behind_it_if_the_agent_asks_before_it_answers_another_load(
+    others: list[Said],
+) -> None:
+    talk = replaying()
+    said: list[Said] = [chunk("s", "one"), commands("s", "two"), permission(0, "s")]
+    talk.agent.say(said[0])
+    talk.client.say(*others)
+    assert talk.agent.say(*said[1:]).to_client == b""
+    assert talk.end_replay(1).to_client == line(result(1, {}), *said)
+
+
+def test_what_the_agent_told_for_two_loads_comes_before_what_it_asks() -> None:
+    talk = about_to_load(SimulatedSession(says=PAST), LOADS)
+    talk.client.say(load(1, "s"), load(2, "s"))
+    said: list[Said] = [*TURN_ONE, commands("s", "two"), permission(0, "s")]
+    assert talk.agent.say(*said).to_client == line(*said)
+
+
 @pytest.mark.parametrize("ending", ["cancelled", "refused"])
 def test_updates_held_by_a_failed_second_load_wait_for_the_first(ending: str) -> None:
     talk = replaying()
