@@ -3,37 +3,25 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from acp_proxy.protocol import acp, framing, update_kinds
+from acp_proxy.protocol import acp, framing
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.reader import AlikeLines, Line, Reading
 from acp_proxy.transcript.rewinds import Messages, Point, Rewinds
 
-_MARKS = (f'{acp.REWIND}"'.encode(), f'"{update_kinds.HISTORY_TRUNCATED}"'.encode())
-"""Bytes that every rewind contains; the first are in both methods. Other lines that contain them do no harm."""
-_OVERLAP = max(map(len, _MARKS)) - 1
 _PLAIN = re.compile(r"[\w.:-]+", re.ASCII)
 """An id that every encoder writes in the same bytes."""
 
 
 def drop_rewound(reading: Reading, lines: Iterable[Line | AlikeLines] | None = None) -> Iterator[Line | AlikeLines]:
     """The lines of a transcript without what was taken back. ``lines``: some of them; None: all. Raises OSError."""
-    rewinds = _read_rewinds(reading) if _may_be_rewound(reading) else Rewinds()
+    rewinds = _read_rewinds(reading) if reading.may_be_rewound else None
     chosen = reading.read_alike() if lines is None else lines
-    if not rewinds.are_any:
+    if rewinds is None or not rewinds.are_any:
         yield from chosen
         return
     for line in chosen:
         if not rewinds.has_taken_back(line.end, line.entry if isinstance(line, Line) else None):
             yield line
-
-
-def _may_be_rewound(reading: Reading) -> bool:
-    last = b""
-    for data in reading.read_bytes(0):
-        if any((last + data).rfind(mark) >= 0 for mark in _MARKS):  # faster than ``in``
-            return True
-        last = data[-_OVERLAP:]
-    return False
 
 
 def _read_rewinds(reading: Reading) -> Rewinds:

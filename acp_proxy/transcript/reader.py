@@ -29,6 +29,7 @@ from acp_proxy.transcript.private_files import (
     read_at,
     write_at,
 )
+from acp_proxy.transcript.rewinds import MARKS
 
 if TYPE_CHECKING:
     from acp_proxy.transcript.chunk_runs import AlikeChunks
@@ -127,6 +128,7 @@ _WRITING_SECONDS = 1.0  # far longer than one write takes: after that, a line wi
 _SEARCH_STEP = 4 * 1024 * 1024  # takes a moment even on a slow disk
 _FORMS = 2  # tries for each of the two forms of a file, which may turn into each other
 _SEARCHED = KINDS | {NoteType.GAP}
+_BEFORE = max(map(len, MARKS)) - 1  # bytes in which a mark may have begun
 _READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
 
 
@@ -174,7 +176,7 @@ class Reading:
         self._fd, self.compressed = open_to_read(path)
         self._read: Callable[[int, int], bytes]
         self._read = self.compressed.read if self.compressed is not None else partial(read_at, self._fd)
-        self._searched, self._in_long_line, self._has_gap = 0, False, False
+        self._searched, self._in_long_line, self._has_gap, self._has_mark = 0, False, False, False
         try:
             found = os.fstat(self._fd)
             self.size = found.st_size if self.compressed is None else self.compressed.size
@@ -379,7 +381,8 @@ class Reading:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it holds the whole conversation: recorded from the beginning, without a gap or damage."""
+        """Whether it holds the whole conversation: recorded from the beginning, without a gap or damage, until now."""
+        self.measure()
         self._searched, self._in_long_line, self._has_gap = 0, False, False
         return self.is_still_complete
 
@@ -392,22 +395,34 @@ class Reading:
             self._may_be_complete and not self._has_gap and (self.compressed is None or not self.compressed.is_damaged)
         )
 
-    def search(self) -> bool:
-        """Read the next few megabytes for gap notes, and for what the agent has of the session.
+    @property
+    def may_be_rewound(self) -> bool:
+        """Whether it may contain a rewind: only ``rewinds`` knows, which needs all entries. Raises OSError."""
+        while self.search():
+            pass
+        return self._has_mark
 
-        Returns False once the end is reached.
+    def search(self) -> bool:
+        """Read the next few megabytes for gap notes, for what the agent has of the session, and for rewinds.
+
+        All at once, since a load waits for it. Returns False once the end is reached. Raises OSError.
         """
         at = self._searched or self.entries_at
         until = at + _SEARCH_STEP
-        while data := self._read(_READ_SIZE, at):
+        while at < self.size:
             if at >= until:
                 return True
+            before = _BEFORE if self._in_long_line else 0
+            data = self._read(min(_READ_SIZE, self.size - at) + before, at - before)
+            if len(data) <= before:
+                break
+            lines = data if self._in_long_line else data[: data.rfind(b"\n") + 1] or self._read_long_line(at)
+            self._has_mark = self._has_mark or any(lines.rfind(mark) >= 0 for mark in MARKS)  # faster than ``in``
             if self._in_long_line:
-                end = data.find(b"\n") + 1
+                end = data.find(b"\n", before) + 1
                 self._in_long_line = not end
-                at += end or len(data)
+                at += (end or len(data)) - before
             else:
-                lines = data[: data.rfind(b"\n") + 1] or self._read_long_line(at)
                 is_whole = lines.endswith(b"\n")
                 self._in_long_line = not is_whole and len(lines) >= file_format.IN_PIECES
                 if not self._in_long_line:

@@ -20,6 +20,7 @@ from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.private_files import TooLarge
 from acp_proxy.transcript.reader import Line, Reading
+from acp_proxy.transcript.rewinds import MARKS
 from tests.opened import list_open_below
 from tests.store import transcript_lines
 from tests.strategies import messages
@@ -153,9 +154,31 @@ def test_a_long_transcript_is_searched_in_steps(path: Path, before: int) -> None
     with open_to_read(path) as opened:
         assert opened.search()
         append(path, transcript_lines.note(NoteType.GAP))
-        while opened.search():
-            pass
+        assert opened.is_still_complete, "what was appended counts from the next measuring on"
+        opened.measure()
         assert not opened.is_still_complete
+
+
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("border", [65_536, file_format.IN_PIECES, file_format.IN_PIECES + 65_536])
+@pytest.mark.parametrize("width", [100, 70_000, 3 * file_format.IN_PIECES])
+def test_what_may_be_a_rewind_is_found_across_two_reads(path: Path, mark: bytes, border: int, width: int) -> None:
+    lines = bytearray(b"x" * 2 * file_format.IN_PIECES)
+    lines[width - 1 :: width] = b"\n" * len(lines[width - 1 :: width])
+    path.write_bytes(HEADER + lines)
+    with open_to_read(path) as opened:
+        assert not opened.may_be_rewound
+    for at in range(border - len(mark), border + 1):
+        path.write_bytes(HEADER + lines[:at] + mark + lines[at + len(mark) :])
+        with open_to_read(path) as opened:
+            assert opened.may_be_rewound
+
+
+@pytest.mark.parametrize("last", [transcript_lines.update("history_truncated"), b'{"of":"session/rewind"}'])
+def test_what_may_be_a_rewind_is_found_at_the_end(path: Path, last: bytes) -> None:
+    path.write_bytes(HEADER + transcript_lines.said("x") + last)
+    with open_to_read(path) as opened:
+        assert opened.may_be_rewound
 
 
 @pytest.mark.parametrize(
