@@ -69,15 +69,25 @@ def encode_row(row: ListedSession) -> dict[str, Any]:
     }
 
 
+_HASH_BEGIN = 4
+"""Characters of a folder's hash that tell it from others of its name."""
+
+
 def name_agents(folders: Iterable[str]) -> dict[str, str]:
     """The name that people see for each agent's folder: short, unless two would be the same. ``--agent`` takes each."""
     known = list(folders)
     names: dict[str, str] = {}
-    for ways in (name_agent, strip_hash, str):  # such as copilot, github-copilot, github-copilot-80f05657aff1454e
+    # Such as copilot, github-copilot, github-copilot-80f0, github-copilot-80f05657aff1454e
+    for ways in (name_agent, strip_hash, _name_with_hash, str):
         left = {folder: ways(folder) for folder in known if folder not in names}
         taken = Counter([*names.values(), *left.values()])
         names |= {folder: name for folder, name in left.items() if taken[name] == 1}
     return {folder: names[folder] for folder in known}
+
+
+def _name_with_hash(folder: str) -> str:
+    slug = strip_hash(folder)
+    return folder[: len(slug) + 1 + _HASH_BEGIN] if slug != folder else folder
 
 
 def has_words(row: ListedSession, words: Sequence[str]) -> bool:

@@ -36,6 +36,8 @@ _LEAST_LONG = _LEAST | {"title": 20, "agent": 10, "directory": 10}
 """The widths that these columns get before another column is shown; the title alone shrinks further. Where they
 fit, there are the same columns every time, whatever the rows have."""
 _MOST_ID = 16
+_AGENT_END = 5
+"""Characters at the end of an agent's name that stay: as many as ``name_agents`` adds."""
 _FIRST_TO_GO = ("size", "turns", "agent", "directory")
 _WITH_SEVERAL_AGENTS = ("size", "turns", "directory", "agent")
 _SHRINK = ("title", "agent", "directory")
@@ -141,7 +143,8 @@ def _measure_room(columns: Sequence[str], widths: Mapping[str, int], width: int)
 
 
 def _fit(name: str, text: str, width: int, ellipsis: str) -> str:
-    """Text of exactly this width. A directory keeps its end, and begins with a whole name if that leaves most of it."""
+    """Text of exactly this width. A directory keeps its end, and begins with a whole name if that leaves most of it. An
+    agent keeps its end too, which may be what tells it from another one."""
     if cell_len(text) > width:
         room = width - len(ellipsis)
         if name == "directory":
@@ -149,6 +152,9 @@ def _fit(name: str, text: str, width: int, ellipsis: str) -> str:
                 text = text[1:]
             at = text.find("/")
             text = ellipsis[:width] + (text[at:] if 0 < at <= room // 2 else text)
+        elif name == "agent" and room > 2 * _AGENT_END:
+            end = text[-_AGENT_END:]
+            text = set_cell_size(text, room - cell_len(end)) + ellipsis + end
         else:
             text = set_cell_size(text, room) + ellipsis if room > 0 else ellipsis[:width]
     space = " " * (width - cell_len(text))

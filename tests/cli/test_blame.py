@@ -12,6 +12,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.store import Store
 from acp_proxy.transcript.file_format import PARTIAL
 from tests.cli.commands import Command
+from tests.cli.terminal import run_on_terminal
 from tests.stored import EPOCH, message, store_session
 from tests.tools.changes.calls import edit_call, ended_call, started_call
 
@@ -56,6 +57,20 @@ def test_the_newest_turn_comes_first_with_its_prompt(store: Store, file: Path) -
     assert first.endswith("  t question 1")
     assert second.endswith("  s question 1")
     assert (two, one, rest) == ("  3  two", "  1  one", "no session: 4")
+
+
+@pytest.mark.parametrize(("columns", "own_line"), [(60, True), (100, False), (140, False)])
+def test_on_a_terminal_no_heading_is_wrapped(store: Store, file: Path, columns: int, own_line: bool) -> None:
+    question = "Please write a file with two lines, and explain in a comment what each of them is good for and why so."
+    store_session(store, "s" * 20, (question, edit_call("1", "a.py", None, "one\n")), cwd=str(file.parent))
+    file.write_text("one\n")
+    shown = run_on_terminal("blame", str(file), "--store", str(store.root), columns=columns).splitlines()
+    heading, prompt = shown[:2] if own_line else (shown[0], shown[0].partition("  Please")[2])
+    assert heading.startswith("ssssssss  turn 1  agent  ")
+    assert shown[-1] == "  1  one"
+    assert all(len(line) <= columns for line in shown)
+    assert prompt.endswith("…")
+    assert len(prompt) > 25
 
 
 def test_one_line_can_be_asked_for(store: Store, file: Path) -> None:

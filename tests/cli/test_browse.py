@@ -163,10 +163,14 @@ def test_a_soft_delete_is_undone_by_a_key(store: WholeStore, screens: list[Typin
     screen.press(control("d"))
     screen.until("permanently; n: no]")
     screen.press("y")
-    screen.until("Undo: ^X", "2 of 2")
+    screen.until("Undo: ^X", "2 of 2", "> Rebuild the index")
     screen.press(control("x"))
-    screen.until("It is back.", "3 of 3", "Mend the login")
+    screen.until("It is back.", "3 of 3", "> Mend the login")
     assert "s-login" in titles_by_id(store)
+    screen.press(control("a"))
+    screen.until("Archived.", "> Rebuild the index")
+    screen.press(control("x"))
+    screen.until("It is back.", "3 of 3", "> Mend the login")
 
 
 def test_without_options_it_browses_the_usual_store(store: WholeStore, screens: list[TypingUser]) -> None:
@@ -222,6 +226,11 @@ def test_a_running_session_is_not_deleted(store: WholeStore, screens: list[Typin
 def test_a_session_is_exported_and_its_id_copied(store: WholeStore, screens: list[TypingUser], tmp_path: Path) -> None:
     screen = started(screens, store)
     screen.until("3 of 3")
+    screen.press(control("e"))
+    screen.until("Export to: mend-the-login.md")
+    (tmp_path / "mend-the-login.md").touch()
+    screen.press(ESCAPE)
+    screen.until("Enter read", gone="Export to")
     screen.press(control("e"))
     screen.until("Export to: mend-the-login-")
     screen.press(control("u") + "out.html" + ENTER)

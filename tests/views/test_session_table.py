@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.store.index import ListedSession
-from acp_proxy.transcript.file_names import file_name
+from acp_proxy.transcript.file_names import file_name, match_agents
 from acp_proxy.views import session_lines, session_table
 from acp_proxy.views.session_table import ListLook
 
@@ -214,9 +214,14 @@ def test_agents_with_one_name_are_shown_by_more_of_it() -> None:
         zip(folders, ("github-copilot", "other-copilot", "codex"), strict=True)
     )
     one, two = file_name("a b"), file_name("a-b")
-    assert session_lines.name_agents([one, two]) == {one: one, two: two}
+    names = {one: f"a-b-{one[4:8]}", two: f"a-b-{two[4:8]}"}
+    assert session_lines.name_agents([one, two]) == names
+    assert all(match_agents([one, two], name) == [folder] for folder, name in names.items())
+    assert session_lines.name_agents([one, f"{one[:-1]}x"]) == {one: "a-b", f"{one[:-1]}x": f"{one[:-1]}x"}
     look = ListLook(100, False, NOW, agents={ROW.agent: "github-claude"})
     assert "github-claude" in next(session_table.make_table([ROW], IDS, look).format_rows([ROW], IDS))
+    look = ListLook(80, False, NOW, agents={ROW.agent: "a-very-long-name-80f0"})
+    assert "  a-very-long-na…-80f0  " in next(session_table.make_table([ROW], IDS, look).format_rows([ROW], IDS))
 
 
 def test_an_id_that_begins_with_another_makes_room_only_in_its_own_row() -> None:

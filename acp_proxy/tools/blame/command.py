@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from msgspec import Struct
 from msgspec.structs import replace
+from rich.cells import cell_len, set_cell_size
 
 from acp_proxy.cli.common import (
     AgentOption,
@@ -23,7 +24,7 @@ from acp_proxy.cli.common import (
     report_errors,
     shorten_ids,
 )
-from acp_proxy.cli.pager import find_screen, open_pager
+from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.cli.progress import MOMENT, begin_progress
 from acp_proxy.errors import AcpProxyError, NewerFormat
 from acp_proxy.store.same_directory import is_inside, resolve_directory
@@ -38,6 +39,8 @@ from acp_proxy.views import formatting, sanitize
 _LARGEST_FILE_BYTES = 16 * 1024 * 1024
 """Bytes of a file whose lines are followed: larger ones are data."""
 _PROMPT_CHARACTERS = 100
+_LEAST_PROMPT = 30
+"""Columns of a prompt beside its turn: with fewer, it has a line of its own."""
 _SHOWN_COMMANDS = 3
 _COMMAND_WORD = re.compile(r"[^\s'\"`<>|;&()=]+")
 """A word of a command line, also one behind ``>`` without a space."""
@@ -107,8 +110,9 @@ def blame(
         if as_json:
             typer.echo(sanitize.format_json(_encode(path, lines, found, commits), indent=2))
         else:
-            with open_pager(find_screen()) as say:
-                for row in _format(opened, path, lines, found, commits):
+            target = find_screen()
+            with open_pager(target) as say:
+                for row in _format(opened, path, lines, found, commits, target if target.is_terminal else None):
                     say(f"{row}\n")
         for session, each in found.unclear:
             what = "edited it without a diff" if each.cause == "no-diff" else "did not finish an edit of it"
@@ -280,8 +284,14 @@ def _group(lines: Sequence[WrittenLine], file_edits: FileEdits) -> list[tuple[Se
 
 
 def _format(
-    store: Sessions, path: str, lines: Sequence[WrittenLine], file_edits: FileEdits, commits: Mapping[int, str]
+    store: Sessions,
+    path: str,
+    lines: Sequence[WrittenLine],
+    file_edits: FileEdits,
+    commits: Mapping[int, str],
+    target: Screen | None,
 ) -> Iterator[str]:
+    """``target``: the terminal; None: other programs read the lines."""
     ids = shorten_ids(store, list({turn.session.selector: turn.session for turn in file_edits.turns}.values()))
     width = max((len(str(line.number)) for line in lines), default=1)
     where = resolve_directory(os.path.dirname(path))
@@ -289,14 +299,31 @@ def _format(
         if turn is None:
             yield f"no session: {_format_ranges([line.number for line in each])}"
             continue
-        prompt = sanitize.join_lines(turn.prompt)[:_PROMPT_CHARACTERS]
+        prompt = sanitize.join_lines(turn.prompt)[: target.width if target is not None else _PROMPT_CHARACTERS]
         place = "" if _is_above(turn.session, where) else f"in {sanitize.make_line(turn.session.cwd or '?')}  "
         who = name_agent(sanitize.make_line(turn.session.agent))
-        about = f"turn {turn.number}  {who}  {formatting.format_local_time(turn.at)}  {place}{prompt}"
-        yield f"{sanitize.make_line(ids[turn.session.selector])}  {about}".rstrip()
+        about = f"turn {turn.number}  {who}  {formatting.format_local_time(turn.at)}  {place}".rstrip()
+        yield from _fit_heading(f"{sanitize.make_line(ids[turn.session.selector])}  {about}", prompt, target)
         for line in each:
             commit = f"{commits.get(line.number, '-')[:8]:<8}  " if commits else ""
             yield f"  {line.number:>{width}}  {commit}{sanitize.make_line(line.text.rstrip())}".rstrip()
+
+
+def _fit_heading(about: str, prompt: str, target: Screen | None) -> Iterator[str]:
+    """A turn and its prompt: on a line that a terminal need not wrap, or on two if that shows more of the prompt."""
+    if target is None:
+        yield f"{about}  {prompt}".rstrip()
+        return
+    beside = target.room - cell_len(about) - 2
+    if beside >= min(cell_len(prompt), _LEAST_PROMPT):
+        yield f"{about}  {_cut_end(prompt, beside)}".rstrip()
+    else:
+        yield _cut_end(about, target.room)
+        yield f"  {_cut_end(prompt, target.room - 2)}"
+
+
+def _cut_end(text: str, width: int) -> str:
+    return text if cell_len(text) <= width else f"{set_cell_size(text, max(width - 1, 0)).rstrip()}…"
 
 
 def _format_commands(store: Sessions, commands: Sequence[NamingCommand]) -> Iterator[str]:

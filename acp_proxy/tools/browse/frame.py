@@ -76,13 +76,16 @@ _ASKED: dict[Question, str] = {"rename": "New title (empty: the agent's): ", "ex
 
 @dataclass(frozen=True, slots=True)
 class FrameLook:
-    """``home``: the directory shown as ``~``. ``forms``: what the terminal shows in place of some characters."""
+    """``home``: the directory shown as ``~``. ``forms``: what the terminal shows in place of some characters.
+    ``agents``: the names shown for agents' folders.
+    """
 
     width: int
     height: int
     now: datetime
     home: str = ""
     forms: Mapping[int, str] = field(default_factory=dict)
+    agents: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def listed(self) -> int:
@@ -133,7 +136,7 @@ def _format_filter(state: BrowseState, look: FrameLook) -> str:
 
 def _measure_columns(rows: Sequence[ListedSession], look: FrameLook) -> tuple[int, int, int]:
     """The widths of titles, agents and directories. A narrow terminal does not show the last two: 0."""
-    widest = max((cell_len(_clean(name_agent(row.agent), look)) for row in rows), default=0)
+    widest = max((cell_len(_format_agent(row, look)) for row in rows), default=0)
     agent = min(widest, _MOST_AGENT if look.width < _WIDE else _MOST_AGENT_WIDE)
     room = look.width - 2 - max((len(_format_when(row, look)) for row in rows), default=0) - len(_GAP)
     agent = agent if room - agent - len(_GAP) >= _LEAST_TITLE else 0
@@ -142,6 +145,10 @@ def _measure_columns(rows: Sequence[ListedSession], look: FrameLook) -> tuple[in
     directory = min(widest, _MOST_DIRECTORY, max(room - _LEAST_TITLE - len(_GAP), 0), max(room // 3, _LEAST_DIRECTORY))
     directory = directory if directory >= min(widest, _LEAST_DIRECTORY) else 0
     return room - (directory + len(_GAP) if directory else 0), agent, directory
+
+
+def _format_agent(row: ListedSession, look: FrameLook) -> str:
+    return _clean(look.agents.get(row.agent) or name_agent(row.agent), look)
 
 
 def _format_directory(row: ListedSession, look: FrameLook) -> str:
@@ -159,7 +166,7 @@ def _format_row(row: ListedSession, look: FrameLook, columns: tuple[int, int, in
     shown = formatting.format_title(row.title, is_pinned=row.is_pinned, is_copy=row.copy_of is not None)
     cells = [_cut_end(_clean(shown, look), title, ellipsis, pad=True)]
     if agent:
-        cells.append(_cut_end(_clean(name_agent(row.agent), look), agent, ellipsis, pad=True))
+        cells.append(_cut_end(_format_agent(row, look), agent, ellipsis, pad=True))
     if wide:
         cells.append(set_cell_size(_cut_start(_format_directory(row, look), wide, ellipsis), wide))
     text = f"{'>' if is_chosen else ' '} {_GAP.join(cells)}"
@@ -174,7 +181,7 @@ def _format_divider(state: BrowseState, look: FrameLook) -> str:
     about = (
         [state.place]
         if state.place
-        else [name_agent(row.agent), row.selector, f"{row.prompt_count} turn{'' if row.prompt_count == 1 else 's'}"]
+        else [_format_agent(row, look), row.selector, f"{row.prompt_count} turn{'' if row.prompt_count == 1 else 's'}"]
     )
     text = _cut_end(_clean(" · ".join(about), look), look.width - 6)
     rest = "─".translate(look.forms) * max(look.width - cell_len(text) - 6, 0)

@@ -64,6 +64,7 @@ class BrowseState:
     ``at``: the selected row of ``shown``; ``top``: the first visible one.
     ``asked``: the question on the last line; ``answer``: what was typed in reply. ``has_help``: the keys are explained.
     ``bin_days``: how long a delete can be undone; 0: it is permanent.
+    ``coming``: the session that is selected as soon as the list has it: the user brought it back.
     """
 
     rows: tuple[ListedSession, ...] = ()
@@ -80,6 +81,7 @@ class BrowseState:
     message: str = ""
     has_help: bool = False
     bin_days: int = 0
+    coming: tuple[str, str] | None = None
 
     @cached_property
     def shown(self) -> tuple[ListedSession, ...]:
@@ -134,7 +136,7 @@ def handle_key(
     file for an export."""
     if state.has_help:
         return replace(state, has_help=False), None
-    had_message, state = bool(state.message), replace(state, message="")
+    had_message, state = bool(state.message), replace(state, message="", coming=None)
     if had_message and pressed == "escape" and state.asked is None:  # it hides the message, and does not quit
         return state, None
     if state.asked is not None:
@@ -269,6 +271,10 @@ def replace_hits(state: BrowseState, searched: str, hits: Sequence[TextHit], *, 
 
 def _keep_choice(before: BrowseState, after: BrowseState) -> BrowseState:
     chosen = before.chosen
+    if after.coming is not None and after.asked is None:
+        come = next((at for at, row in enumerate(after.shown) if make_key(row) == after.coming), None)
+        if come is not None:
+            return replace(after, at=come, coming=None)
     at = next(
         (at for at, row in enumerate(after.shown) if chosen is not None and make_key(row) == make_key(chosen)),
         before.at,

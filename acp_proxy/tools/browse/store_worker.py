@@ -16,6 +16,7 @@ from acp_proxy.store.sessions import DeletedSession, ListedSession, Sessions, na
 from acp_proxy.tools.browse.state import RUNS, Action, TextHit, make_key
 from acp_proxy.tools.search.search import search_store
 from acp_proxy.views import formatting
+from acp_proxy.views.session_lines import name_agents
 
 _FIRST_FOUND = 100  # sessions: more than a screen
 
@@ -28,8 +29,12 @@ class Library:
         self._wanted = wanted
         self.bin_days = config_file.read_bin_days()
         self._store = Sessions(root, make=False, bin_days=self.bin_days)
+        self.agents = name_agents(self._store.list_agents())
+        """The names shown for agents' folders."""
         self._undo: Callable[[], str] | None = None
         """Undoes the last delete or archiving. Returns a message."""
+        self.brought_back: tuple[str, str] | None = None
+        """The session that the last undo brought back: the agent, and the transcript's name."""
 
     def reopen(self) -> "Library":
         """Another one, for another thread."""
@@ -37,6 +42,7 @@ class Library:
 
     def list_rows(self, archived: bool) -> list[ListedSession]:
         """Raises Unreadable."""
+        self.agents = name_agents(self._store.list_agents())
         return list(self._wanted.list_newest(self._store, archived))
 
     def search(
@@ -118,7 +124,7 @@ class Library:
     def do(self, action: Action) -> str:
         """Do what the user asked for. Returns a message. Raises AcpProxyError, OSError."""
         if action.act == "undo":
-            undo, self._undo = self._undo, None
+            undo, self._undo, self.brought_back = self._undo, None, None
             return undo() if undo is not None else "There is nothing to undo. ^X undoes a delete, or archiving."
         row = self._find_now(action.row)
         if action.act == "export":
@@ -185,11 +191,12 @@ class Library:
         return f"Deleted. Undo: ^X, or within {formatting.format_days(self.bin_days)}: {back}"
 
     def _restore(self, kept: DeletedSession) -> str:
-        self._store.restore(kept)
+        self.brought_back = make_key(self._store.restore(kept))
         return "It is back."
 
     def _archive_as_before(self, row: ListedSession) -> str:
         self._store.set_listed_archived(self._find_now(row), row.is_archived)
+        self.brought_back = make_key(row)
         return "Archived again." if row.is_archived else "It is back."
 
 
@@ -207,7 +214,8 @@ def _export(store: Sessions, row: ListedSession, text: str) -> str:
 
 
 def suggest_name(row: ListedSession) -> str:
-    """A file for an export of this session."""
-    from acp_proxy.tools.export.command import make_file_name
+    """A file for an export of this session that is not there yet."""
+    from acp_proxy.tools.export.command import make_file_name, make_short_file_name
 
-    return f"{make_file_name(row)}.md"
+    name = f"{make_short_file_name(row)}.md"
+    return f"{make_file_name(row)}.md" if os.path.lexists(name) else name

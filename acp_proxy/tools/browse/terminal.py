@@ -128,7 +128,8 @@ class BrowseTerminal:
         return ANSI("\n".join(draw_frame(self._state, self._find_preview(look), look)))
 
     def _measure(self, width: int, height: int) -> FrameLook:
-        return FrameLook(width, height, datetime.now().astimezone(), os.path.expanduser("~"), find_screen().forms)
+        now, home = datetime.now().astimezone(), os.path.expanduser("~")
+        return FrameLook(width, height, now, home, find_screen().forms, self._library.agents)
 
     def _find_preview(self, look: FrameLook) -> Sequence[str]:
         row = self._state.chosen
@@ -245,7 +246,8 @@ class BrowseTerminal:
             return
         if action.act in ("archive", "delete") and action.row is not None:
             self._put_change(partial(browse_state.remove_row, gone=action.row))
-        self._put_change(partial(replace, message=message))
+        coming = self._library.brought_back if action.act == "undo" else None
+        self._put_change(partial(replace, message=message, coming=coming))
 
     def _try_work(self, doing: Callable[[], T]) -> T | None:
         """The result; None, and a message, if it failed."""

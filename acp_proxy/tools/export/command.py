@@ -190,6 +190,11 @@ def make_file_name(row: "ListedSession") -> str:
     return _make_name(row.title or row.session, row)
 
 
+def make_short_file_name(row: "ListedSession") -> str:
+    """The name of a session's file that is alone, without the suffix: the words of its title."""
+    return "-".join(_list_words(row.title or "")) or "session"
+
+
 def _choose_format(output: str, *, is_directory: bool) -> _Format:
     """The format that a file name means. Raises UsageError."""
     suffix = "" if is_directory else Path(output).suffix.lower()
@@ -373,7 +378,7 @@ def _export_to_browser(source: _Source, row: "ListedSession") -> None:
     import tempfile
     import webbrowser
 
-    path = Path(tempfile.mkdtemp(prefix="acp-proxy-")) / f"{make_file_name(row)}.html"
+    path = Path(tempfile.mkdtemp(prefix="acp-proxy-")) / f"{make_short_file_name(row)}.html"
     with source.open_session(row) as exported:
         output_files.write_file(path, exported.pieces, force=False)
     if not webbrowser.open(path.as_uri()):
@@ -383,10 +388,15 @@ def _export_to_browser(source: _Source, row: "ListedSession") -> None:
 
 def _make_name(title: str, row: "ListedSession") -> str:
     """A file name made of the title's words, in any script, and different for every session."""
-    shown = unicodedata.normalize("NFC", title[:_SLUG]).lower()
-    words = "".join(one if unicodedata.category(one)[0] in _IN_WORDS else " " for one in shown).split()
+    words = _list_words(title)
     unique = file_name(f"{title:<200}{row.agent}/{row.name}").rpartition("-")[2]
     return "-".join([*words, unique] if words else ["session", unique])
+
+
+def _list_words(title: str) -> list[str]:
+    """The first words of a title, in any script."""
+    shown = unicodedata.normalize("NFC", title[:_SLUG]).lower()
+    return "".join(one if unicodedata.category(one)[0] in _IN_WORDS else " " for one in shown).split()
 
 
 def _make_choices(form: _Format, tools: _Tools | None, thoughts: bool | None, turns: values.Turns) -> "Choices":

@@ -188,6 +188,17 @@ def test_the_same_session_stays_selected_when_the_rows_are_read_again() -> None:
     assert browse_state.remove_row(BrowseState((LOGIN,)), LOGIN).chosen is None
 
 
+def test_a_session_that_comes_back_is_selected_where_the_list_has_it_until_the_next_key() -> None:
+    coming = replace(after(STATE, "end"), coming=browse_state.make_key(INDEX))
+    some = browse_state.replace_rows(coming, [LOGIN, DEPLOY])
+    assert some.chosen == DEPLOY
+    back = browse_state.replace_rows(some, STATE.rows)
+    assert (back.chosen, back.coming) == (INDEX, None)
+    assert browse_state.replace_rows(after(some, "up"), STATE.rows).chosen == LOGIN
+    asked = replace(some, asked="delete")
+    assert browse_state.replace_rows(asked, STATE.rows).chosen == DEPLOY
+
+
 def test_a_question_about_a_session_that_is_gone_is_not_asked_any_more() -> None:
     state = after(STATE, "c-d")
     assert browse_state.replace_rows(state, [LOGIN, INDEX]).asked == "delete"
