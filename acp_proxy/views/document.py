@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from acp_proxy.protocol import acp
+from acp_proxy.store.sessions import name_agent
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.titles import clean
 from acp_proxy.views.conversation import (
@@ -39,6 +40,7 @@ class Head:
     """The head of a document. Times are in the form of transcripts; unknown values are empty.
 
     ``models``: in the order of their use. ``tokens``: None if the agent did not report them. ``cost``: by currency.
+    ``copied_from``: the name of the agent from whose session this was copied; empty: it is no copy.
     """
 
     session: str
@@ -51,12 +53,18 @@ class Head:
     models: Sequence[str] = ()
     tokens: int | None = None
     cost: Mapping[str, float] = field(default_factory=dict)
+    copied_from: str = ""
 
     @property
     def name(self) -> str:
-        """The agent's own name for itself, without the scope of a package (``@scope/name``), as lists have it."""
-        name = clean(acp.text(self.agent, "name") or acp.text(self.agent, "id"), _LINE_LENGTH) or "agent"
-        return _SCOPE.sub("", name) or name
+        """The agent's own name for itself, else that of its folder, without the scope of a package (``@scope/name``),
+        as lists have it."""
+        name = clean(acp.text(self.agent, "name") or name_agent(acp.text(self.agent, "id") or ""), _LINE_LENGTH)
+        return _SCOPE.sub("", name or "agent") or name or "agent"
+
+    def name_speaker(self, at: str) -> str:
+        """The agent that spoke in a turn that began at this time: in a copy, first the one of the original."""
+        return self.copied_from if self.copied_from and at and at < self.created else self.name
 
     @property
     def heading(self) -> str:

@@ -130,6 +130,44 @@ def test_the_page_works_without_javascript(exported: Path, watched: tuple[Open, 
     assert render_page.locator("img").evaluate("one => one.naturalWidth") > 0
 
 
+def test_code_is_copied_by_a_button_that_only_the_script_shows(
+    formatted: Path, watched: tuple[Open, list[str]]
+) -> None:
+    open_page, seen = watched
+    without = open_page(formatted, java_script_enabled=False)
+    assert without.locator("button.copy").first.is_visible() is False
+    render_page = open_page(formatted)
+    render_page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    block = render_page.locator(".said .code").first
+    block.hover()
+    block.get_by_role("button", name="Copy").click()
+    block.get_by_role("button", name="Copied").wait_for()
+    assert render_page.evaluate("navigator.clipboard.readText()") == block.locator("code").text_content()
+    block.get_by_role("button", name="Copy", exact=True).wait_for()
+    assert seen == []
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_no_line_of_facts_ends_or_begins_with_a_mark(
+    exported: Path, watched: tuple[Open, list[str]], width: int
+) -> None:
+    """The marks are before the facts; those of facts that begin a line are left of what the clip path shows."""
+    render_page = watched[0](exported, viewport={"width": width, "height": 844})
+    count = """() => {
+        const all = document.querySelector('.head .facts'), facts = [...all.children];
+        const shown = parseFloat(getComputedStyle(all).clipPath.split(' ').at(-1));
+        const marks = facts.map(one => one.offsetLeft + parseFloat(getComputedStyle(one, '::before').left));
+        return {
+            lines: new Set(facts.map(one => one.offsetTop)).size, facts: facts.length,
+            marks: marks.filter(left => left - all.offsetLeft >= shown).length,
+            behind: facts.filter(one => getComputedStyle(one, '::after').content !== 'none').length,
+        };
+    }"""
+    found = render_page.evaluate(count)
+    assert (found["marks"], found["behind"]) == (found["facts"] - found["lines"], 0)
+    assert (found["lines"] > 1) == (width < 700)
+
+
 def test_the_contents_link_to_the_turns(exported: Path, watched: tuple[Open, list[str]]) -> None:
     render_page = watched[0](exported, java_script_enabled=False)
     links = render_page.locator(".contents a")
@@ -195,7 +233,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 FOREIGN = """() => [...document.querySelectorAll('*')].filter(one =>
-    one.matches('script, iframe, object, embed, form, input, base, svg, video, audio, template, body style')
+    one.matches('iframe, object, embed, form, input, base, svg, video, audio, template, body style')
+    || one.matches('script:not(body > script:last-child)')
     || [...one.attributes].some(({name}) => name.startsWith('on') || name === 'style' || name === 'srcset')
     || (one.href && !/^(https?:|mailto:|data:,$|file:[^#]*#turn-\\d+$)/.test(one.href))
 ).map(one => one.outerHTML.slice(0, 100))"""

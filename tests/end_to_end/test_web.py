@@ -21,9 +21,11 @@ from playwright.sync_api import Browser, Dialog, Page, Request, Response
 
 from acp_proxy.protocol import timestamps
 from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.run import output
 from acp_proxy.tools.web.access import COOKIE
 from tests.end_to_end.browser_page import FAINT, OUTSIDE, SCREENS, SMALL, UNFOLD, find_violations
 from tests.end_to_end.served_pages import COMMAND, ServedPages, serve
+from tests.posix import pty
 from tests.stored import EPOCH, WholeStore, chunk, message, store_session
 from tests.views.turns import EVIL
 
@@ -270,6 +272,9 @@ def test_the_search_goes_on_as_one_scrolls(seen: Seen, served: ServedPages) -> N
 def test_the_arrows_go_from_session_to_session(seen: Seen, served: ServedPages) -> None:
     page = seen.page
     page.goto(served.root)
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.textContent") == "Rich words"
     page.keyboard.press("/")
     for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowUp"):
         page.keyboard.press(key)
@@ -496,6 +501,21 @@ def test_ctrl_c_ends_it_without_a_word(store: WholeStore) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 0
         assert process.stderr.read() == "Ctrl-C ends it.\n"
+
+
+def test_on_a_terminal_ctrl_c_leaves_the_prompt_a_line_of_its_own(store: WholeStore) -> None:
+    ours, theirs = pty.openpty()
+    words = [*COMMAND, "--store", str(store.root)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=theirs, text=True) as process:
+        os.close(theirs)
+        assert process.stdout is not None
+        ServedPages(process.stdout.readline().strip()).redeem()
+        shown = os.read(ours, 100)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
+        shown += b"".join(iter(lambda: output.read(ours, 100), b""))
+    os.close(ours)
+    assert shown == b"Ctrl-C ends it.\r\n\r\n"
 
 
 def test_a_port_that_is_taken_is_explained(store: WholeStore) -> None:

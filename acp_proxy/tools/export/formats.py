@@ -9,15 +9,19 @@ from dataclasses import replace
 from msgspec import structs
 
 from acp_proxy.errors import NoSuchTurn
-from acp_proxy.store.sessions import ListedSession, Reading
+from acp_proxy.store.sessions import ListedSession, Reading, name_agent
 from acp_proxy.tools.changes.describe import ChangedFile, list_files
 from acp_proxy.tools.changes.session_changes import read_changes
 from acp_proxy.tools.export.hide_home import HomeHider
+from acp_proxy.transcript.titles import clean
 from acp_proxy.views import document
 from acp_proxy.views.conversation import ConversationTurn, OpenChild, read_turns
 from acp_proxy.views.diffs import DiffRow
 from acp_proxy.views.document import Choices, Head
 from acp_proxy.views.sanitize import clean_text
+
+_LONGEST_NAME = 100
+"""Characters of an agent's name."""
 
 
 def choose_turns(choices: Choices, reading: Reading, session: str) -> Choices:
@@ -44,6 +48,7 @@ def make_head(row: ListedSession, title: str | None, reading: Reading) -> Head:
         created=header.created_at if header is not None else "",
         updated=row.updated,
         origin=header.origin if header is not None else "partial",
+        copied_from=clean(name_agent(row.copy_of or ""), _LONGEST_NAME) or "",
     )
 
 

@@ -34,12 +34,18 @@ class _TooSlow(Exception):
 
 def highlighted(code: str, language: str) -> str:
     """A code block. ``language``: its name in a fence."""
-    return f'<pre tabindex="0"><code>{_coloured(code, _lexer(language))}</code></pre>\n'
+    return _render_block(_coloured(code, _lexer(language)))
 
 
 def highlighted_file(code: str, path: str) -> str:
     """The content of a file as a code block."""
-    return f'<pre tabindex="0"><code>{_coloured(code, _lexer_for(path))}</code></pre>\n'
+    return _render_block(_coloured(code, _lexer_for(path)))
+
+
+def _render_block(code: str) -> str:
+    """``code``: HTML. The button is for ``copy.js``, which also shows it."""
+    button = '<button type="button" class="copy">Copy</button>'
+    return f'<div class="code"><pre tabindex="0"><code>{code}</code></pre>{button}</div>\n'
 
 
 def _coloured(code: str, lexer: Lexer | None) -> str:

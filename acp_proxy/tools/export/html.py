@@ -1,7 +1,7 @@
-"""A conversation as a single HTML page: no script, no external resources, for any screen, light or dark.
+"""A conversation as a single HTML page: no external resources, for any screen, light or dark.
 
-All text of the transcript is escaped. In addition the page's policy forbids scripts, other styles, frames, forms,
-connections, and images that are not part of the page. It is written turn by turn.
+All text of the transcript is escaped. In addition the page's policy forbids other scripts than the one that copies
+code, other styles, frames, forms, connections, and images that are not part of the page. It is written turn by turn.
 """
 
 import base64
@@ -50,10 +50,6 @@ _STEPS = {"completed": "✓", "in_progress": "▸"}
 _IN_WORDS = tool_calls.KINDS - {"execute"}
 _CODE = re.compile("`[^`]+`")
 _POLICY = "default-src 'none'; img-src data:; style-src {styles}; base-uri 'none'; form-action 'none'"
-_END = (
-    f'</main>\n<footer class="foot">Exported from its transcript by acp-proxy {__version__}.</footer>\n'
-    "</div>\n</body>\n</html>\n"
-)
 
 
 def render_page(
@@ -64,7 +60,7 @@ def render_page(
     files: Iterable[ChangedFile] = (),
 ) -> Iterator[str]:
     """``lines``: the numbers and the topics of the turns. ``files``: what the session changed, shown at the end."""
-    yield render_beginning(head.heading, make_policy(), has_contents=len(lines) > 1)
+    yield render_beginning(head.heading, make_policy(scripts=[read_script()]), has_contents=len(lines) > 1)
     yield render_head(head, len(lines))
     if len(lines) > 1:
         yield from _render_contents(lines)
@@ -73,12 +69,19 @@ def render_page(
     for turn in document.name_calls(turns):
         yield from paper.render(turn)
     yield from render_files(files)
-    yield _END
+    yield f'</main>\n<footer class="foot">Exported from its transcript by acp-proxy {__version__}.</footer>\n'
+    yield f"</div>\n<script>{read_script()}</script>\n</body>\n</html>\n"
 
 
 @cache
 def read_style() -> str:
     return Path(__file__).with_name("html.css").read_text(encoding="utf-8")
+
+
+@cache
+def read_script() -> str:
+    """What copies a block of code."""
+    return Path(__file__).with_name("copy.js").read_text(encoding="utf-8")
 
 
 def make_policy(styles: Sequence[str] = (), scripts: Sequence[str] = ()) -> str:
@@ -111,6 +114,7 @@ def render_head(head: Head, count: int, *, is_shared: bool = True) -> str:
     version = join_lines(acp.text(head.agent, "version") or "")[:40]
     facts = {
         "Agent": f"{head.name} {version}".strip(),
+        "Original": f"copy from {head.copied_from}" if head.copied_from else "",
         "Directory": join_lines(head.cwd or ""),
         "Begun": begun if is_shared else begun.partition(" UTC")[0],
         "Turns": f"{count} turn{'' if count == 1 else 's'}",
@@ -127,6 +131,12 @@ def render_head(head: Head, count: int, *, is_shared: bool = True) -> str:
     return f'<header class="head">\n{heading}\n<dl class="facts">{rows}</dl>\n</header>\n'
 
 
+def render_facts(facts: Iterable[str]) -> str:
+    """Facts on one line, or more where the screen is narrow. ``facts``: HTML; what is empty is left out."""
+    shown = " ".join(f"<span>{fact}</span>" for fact in facts if fact)
+    return f'<p class="facts">{shown}</p>\n' if shown else ""
+
+
 def _render_contents(lines: list[tuple[int, str]]) -> Iterator[str]:
     yield '<nav class="contents" aria-label="Contents">\n<details open><summary>Contents</summary>\n<ol>\n'
     for number, line in lines:
@@ -139,7 +149,8 @@ class TurnRenderer:
 
     def __init__(self, head: Head, choices: Choices) -> None:
         self._cwd = head.cwd
-        self._agent = escape(head.name)
+        self._head = head
+        self._agent = ""
         self._choices = choices
         self._day = format_day(head.created)
         self._tells_models = len(head.models) > 1
@@ -150,6 +161,7 @@ class TurnRenderer:
         """``continuation``: how many pieces of this turn were rendered before."""
         id, name = f"turn-{turn.number}", f"Turn {turn.number}"
         self._has_named = continuation > 0
+        self._agent = escape(self._head.name_speaker(turn.at))
         if continuation:
             id, name = f"{id}-{continuation}", f"{name}, continued"
         yield f'<section class="turn" id="{id}" aria-labelledby="{id}-head">\n<h2 id="{id}-head">'

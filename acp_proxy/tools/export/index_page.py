@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from acp_proxy import __version__
 from acp_proxy.tools.export import html
-from acp_proxy.tools.export.html import make_policy, render_beginning
+from acp_proxy.tools.export.html import make_policy, render_beginning, render_facts
 from acp_proxy.views.conversation import ConversationTurn, SpokenMessage, read_words
 from acp_proxy.views.formatting import format_clock_time, format_day, strip_markdown
 from acp_proxy.views.sanitize import clean_text, join_lines
@@ -143,15 +143,17 @@ def _render_head(entries: Sequence[IndexEntry], projects: dict[str, list[IndexEn
 
 def _render_entry(entry: IndexEntry, number: int) -> str:
     title = strip_markdown(join_lines(entry.title)) or "(no title)"
-    turns = f"{entry.turns} turn{'' if entry.turns == 1 else 's'}{' · copy' if entry.is_copy else ''}"
-    time = (
-        f'<time datetime="{escape(entry.updated)}">{format_clock_time(entry.updated)}</time> · '
+    facts = [
+        f'<time datetime="{escape(entry.updated)}">{format_clock_time(entry.updated)}</time>'
         if format_day(entry.updated)
-        else ""
-    )
+        else "",
+        f"<bdi>{escape(join_lines(entry.agent))}</bdi>",
+        f"{entry.turns} turn{'' if entry.turns == 1 else 's'}",
+        "copy" if entry.is_copy else "",
+    ]
     return (
         f'<li data-number="{number}"><a href="{quote(entry.file)}" dir="auto">{escape(title)}</a>'
-        f"<p>{time}<bdi>{escape(join_lines(entry.agent))}</bdi> · {turns}</p></li>\n"
+        f"{render_facts(facts)}</li>\n"
     )
 
 

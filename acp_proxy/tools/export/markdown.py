@@ -53,6 +53,8 @@ def write_document(
     yield f"# {_escape(head.heading)}\n\n"
     version = join_lines(acp.text(head.agent, "version") or "")[:40]
     facts = [_escape(f"{head.name} {version}".strip())]
+    if head.copied_from:
+        facts.append(_escape(f"copy from {head.copied_from}"))
     if begun := format_minute(head.created):
         facts.append(begun)
     if head.cwd:

@@ -27,6 +27,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "acp-proxy-web"
 _OPEN_AGAIN = "Run acp-proxy web again, and open its new link.\n"
+_NO_COOKIE = (
+    f"This needs the link that acp-proxy web has opened or printed. {_OPEN_AGAIN}"
+    "If its pages are open in a tab, go on there: their address begins with a path of its own.\n"
+)
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; "
@@ -76,9 +80,12 @@ class Access:
             return Refusal(403, "Another page asked for this.\n")
         if any(site not in ("none", "same-origin") for site in headers.getlist("sec-fetch-site")):
             return Refusal(403, "Another page led here. Copy the link into the address bar instead.\n")
-        if path == "/" or (path.startswith(self.root) and self._has_cookie(headers)):
+        is_ours = path.startswith(self.root)
+        if path == "/" or (is_ours and self._has_cookie(headers)):
             return None
-        return Refusal(403, f"This needs the link that acp-proxy web has opened or printed. {_OPEN_AGAIN}")
+        if not is_ours and self._has_cookie(headers):  # no browser sends it there; other programs may
+            return Refusal(404, f"There is no such page. The sessions are here: http://{hosts[0].lower()}{self.root}\n")
+        return Refusal(403, _NO_COOKIE)
 
     def redeem(self, query: str) -> Response:
         """The answer to the link: a cookie, and the way to the first page. It works once."""

@@ -1,6 +1,7 @@
 """``acp-proxy web``: all sessions in the browser, while it runs."""
 
 import socket
+import sys
 import threading
 import webbrowser
 from typing import Annotated
@@ -82,6 +83,8 @@ def web(
     try:
         uvicorn.Server(settings).run(sockets=[listening])
     except KeyboardInterrupt:
+        if sys.stderr.isatty():  # the terminal has shown ^C, and the prompt follows
+            print_on_stderr("")
         raise typer.Exit from None
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from acp_proxy import __version__
 from acp_proxy.store.sessions import ListedSession, name_agent
-from acp_proxy.tools.export.html import render_head
+from acp_proxy.tools.export.html import render_facts, render_head
 from acp_proxy.tools.search.fts_table import Excerpt
 from acp_proxy.tools.search.query import TurnPart, explain_wider
 from acp_proxy.tools.search.results import split_excerpt
@@ -87,6 +87,9 @@ class SearchPage(Struct, frozen=True):
     home: str
 
 
+_BAR = {"": "Sessions", "stats": "Statistics"}
+"""The pages in the bar at the top, by their place below the path of all pages."""
+_CURRENT = ' aria-current="page"'
 _NEWS = '<p class="news" id="news" role="status"></p>\n'
 """Where the script says what happens."""
 _PARTS = {
@@ -129,12 +132,11 @@ class Pages:
         archived = "1" if page.archived else ""
         others = make_address_query({"agent": page.agent, "cwd": page.cwd, "archived": "" if page.archived else "1"})
         links = f'<a href="{self._root}{escape(others)}">{"Not archived" if page.archived else "Archived"}</a>'
-        links = links if page.archived or page.has_archived else ""
+        facts = [links if page.archived or page.has_archived else ""]
         if narrowed:
             all_of_them = f"{self._root}{make_address_query({'archived': archived})}"
-            only = f'Only: <bdi>{escape(about)}</bdi>. <a href="{all_of_them}">All of them</a>'
-            links = " · ".join(filter(None, (only, links)))
-        head += f'<p class="about">{links}</p>\n'
+            facts.insert(0, f'Only: <bdi>{escape(about)}</bdi>. <a href="{all_of_them}">All of them</a>')
+        head += render_facts(facts)
         state = make_address_query({"agent": page.agent, "cwd": page.cwd, "archived": archived})
         follow = f' data-list="{self._root}state{escape(state)}" data-state="{page.state}"' if page.is_first else ""
         nothing = "No session is archived." if page.archived else "There is no session yet."
@@ -142,16 +144,20 @@ class Pages:
         more = (
             f'<p><a class="more" href="{self._root}{escape(page.more)}">Older sessions</a></p>\n' if page.more else ""
         )
-        return self._render(title, f'<header class="head">\n{head}</header>\n', f"{body}{more}", follow)
+        is_all = not narrowed and not page.archived
+        return self._render(
+            title, f'<header class="head">\n{head}</header>\n', f"{body}{more}", follow, place="" if is_all else None
+        )
 
     def render_session(self, page: SessionPage) -> str:
         row, place = page.row, self._locate(page.row)
         is_long = row.prompt_count > 1 or page.next is not None or page.first > (1, 0)
-        links = f'<a href="{place}/files">Changed files</a>'
-        links += f' · <a class="last" href="{place}?before=end#end">Last turn</a>' if is_long else ""
-        commands = " · ".join(f"<code>{escape(join_lines(each))}</code>" for each in page.commands)
-        links = f'<p class="links">{links}</p>\n<p class="links">In a terminal: {commands}</p>\n{_NEWS}'
-        head = render_head(page.head, row.prompt_count, is_shared=False).replace("</header>", f"{links}</header>")
+        links = [f'<a href="{place}/files">Changed files</a>']
+        links += [f'<a class="last" href="{place}?before=end#end">Last turn</a>'] if is_long else []
+        commands = [f"<code>{escape(join_lines(each))}</code>" for each in page.commands]
+        commands[0] = f"In a terminal: {commands[0]}"
+        more_facts = f"{render_facts(links)}{render_facts(commands)}{_NEWS}"
+        head = render_head(page.head, row.prompt_count, is_shared=False).replace("</header>", f"{more_facts}</header>")
         contents = (
             '<nav class="contents" aria-label="Contents">\n<details open><summary>Contents</summary>\n'
             f'<p><a class="load" href="{place}/contents">Show the turns</a></p>\n</details>\n</nav>\n'
@@ -220,7 +226,7 @@ class Pages:
         links = []
         for part, name in _PARTS.items():
             address = f"{self._root}search{make_address_query({'q': page.asked, 'in': part})}"
-            chosen = ' aria-current="page"' if part == page.part else ""
+            chosen = _CURRENT if part == page.part else ""
             links.append(f'<a href="{escape(address)}"{chosen}>{escape(name)}</a>')
         return f'<nav class="parts" aria-label="Search in">{"".join(links)}</nav>\n'
 
@@ -254,11 +260,12 @@ class Pages:
             f"<p>{escape(page.unprompted)}</p>\n" if page.unprompted else "",
             *(f'<p class="notice">Not counted: {escape(join_lines(text))}</p>\n' for text in page.failed),
         ]
-        return self._render("Statistics", head, "".join(body))
+        return self._render("Statistics", head, "".join(body), place="stats")
 
     def render_message(self, title: str, text: str) -> str:
         head = f'<header class="head"><h1>{escape(title)}</h1></header>\n'
-        return self._render(title, head, f'<p class="notice">{escape(join_lines(text))}</p>\n')
+        back = f'<p><a href="{self._root}">All sessions</a></p>\n'
+        return self._render(title, head, f'<p class="notice">{escape(join_lines(text))}</p>\n{back}')
 
     def _render(
         self,
@@ -270,9 +277,14 @@ class Pages:
         asked: str = "",
         part: str = "",
         has_contents: bool = False,
+        place: str | None = None,
     ) -> str:
-        """``head``, ``body``: HTML. ``follow``: attributes for the script. ``asked``, ``part``: of the search."""
+        """``head``, ``body``: HTML. ``follow``: attributes for the script. ``asked``, ``part``: of the search.
+        ``place``: of the page, if the bar at the top leads to it."""
         root = self._root
+        bar = "".join(
+            f'<a href="{root}{each}"{_CURRENT if each == place else ""}>{name}</a>' for each, name in _BAR.items()
+        )
         hidden = f'<input type="hidden" name="in" value="{part}">' if part else ""
         return (
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -281,7 +293,7 @@ class Pages:
             f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n'
             f'<link rel="stylesheet" href="{root}web.css">\n<script src="{root}web.js" defer></script>\n'
             '</head>\n<body>\n<div class="bar">\n<nav aria-label="Pages">'
-            f'<a href="{root}">Sessions</a><a href="{root}stats">Statistics</a></nav>\n'
+            f"{bar}</nav>\n"
             f'<form role="search" action="{root}search">'
             '<label class="hidden" for="asked">Search all conversations</label>'
             f'<input id="asked" name="q" type="search" value="{escape(join_lines(asked))}"'
@@ -316,10 +328,7 @@ class Pages:
             f"copy from {escape(join_lines(name_agent(row.copy_of)))}" if row.copy_of else "",
             f"<strong>{RUNNING}</strong>" if row.is_running else "",
         ]
-        return (
-            f'<li data-place="{place}"><a href="{place}" dir="auto">{_name(row)}</a>'
-            f"<p>{' · '.join(filter(None, facts))}</p></li>\n"
-        )
+        return f'<li data-place="{place}"><a href="{place}" dir="auto">{_name(row)}</a>{render_facts(facts)}</li>\n'
 
     def _render_hit(self, hit: Hit, agents: Mapping[str, str], home: str) -> str:
         row, place = hit.session, self._locate(hit.session)
@@ -334,7 +343,7 @@ class Pages:
         links = ", ".join(f'<a href="{place}?turn={turn}#turn-{turn}">turn {turn}</a>' for turn in more)
         return (
             f'<li data-place="{place}"><a href="{place}{first}" dir="auto">{_name(row)}</a>'
-            f"<p>{' · '.join(filter(None, facts))}</p>"
+            f"{render_facts(facts)}"
             f"{''.join(_render_excerpt(place, each, row.cwd) for each in hit.excerpts)}"
             f"{f'<p>and {links}</p>' if links else ''}</li>\n"
         )

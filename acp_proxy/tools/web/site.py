@@ -85,6 +85,7 @@ class _Site:
         self._home = os.path.expanduser("~")
         self._options = [] if is_usual(root) else ["--store", str(root)]
         """With these, other commands use the same store."""
+        self._place = place
         self._pages = Pages(place)
         self._waiting = WaitingConversations()
         self._turns = KnownTurns()
@@ -267,9 +268,9 @@ class _Site:
         """What happened, and what to do."""
         if isinstance(problem, HTTPException | FileNotFoundError):
             status = problem.status_code if isinstance(problem, HTTPException) else 404
-            return _answer(
-                self._pages.render_message("Not found", "There is no such session, or it was deleted."), status
-            )
+            is_session = request.url.path.startswith(f"{self._place}session/")
+            text = "There is no such session, or it was deleted." if is_session else "There is no such page."
+            return _answer(self._pages.render_message("Not found", text), status)
         if isinstance(problem, OSError):
             text = f"The store cannot be read: {problem.strerror}. Run: acp-proxy doctor"
         else:
@@ -343,7 +344,7 @@ def serve_style(request: Request) -> Response:
 
 
 def serve_script(request: Request) -> Response:
-    return Response(_read_file("web.js"), media_type="text/javascript")
+    return Response(f"{html.read_script()}\n{_read_file('web.js')}", media_type="text/javascript")
 
 
 @cache

@@ -170,11 +170,17 @@
 
   // --- Keys
 
+  const findFirstSeen = (links) => {
+    const top = asked.closest(".bar").getBoundingClientRect().bottom;
+    return links.find((link) => link !== asked && link.getBoundingClientRect().top >= top);
+  };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const links = [asked, ...document.querySelectorAll(".sessions li > a")], at = links.indexOf(document.activeElement);
+    // Whoever has selected nothing begins with the first session that is in view.
+    const next = document.activeElement === document.body ? findFirstSeen(links) : at >= 0 && links[at + 1];
     if (event.key === "/" && event.target !== asked) asked.select();
-    else if (event.key === "ArrowDown" && at >= 0 && links[at + 1]) links[at + 1].focus();
+    else if (event.key === "ArrowDown" && next) next.focus();
     else if (event.key === "ArrowUp" && at > 0) links[at - 1].focus();
     else if (event.key === "End" && event.target !== asked && main.dataset.session && main.querySelector(".more")) location.href = document.querySelector(".last").href;
     else if (event.key === "Home" && event.target !== asked && main.querySelector(".earlier")) location.href = main.dataset.session;

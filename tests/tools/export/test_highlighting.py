@@ -5,9 +5,12 @@ import pytest
 from acp_proxy.tools.export import highlighting
 from acp_proxy.tools.export.highlighting import highlighted, highlighted_file
 
+BEGIN = '<div class="code"><pre tabindex="0"><code>'
+END = '</code></pre><button type="button" class="copy">Copy</button></div>\n'
+
 
 def plain(code: str) -> str:
-    return f'<pre tabindex="0"><code>{escape(code)}</code></pre>\n'
+    return f"{BEGIN}{escape(code)}{END}"
 
 
 def test_the_language_or_the_file_name_decides_the_colours() -> None:
@@ -24,7 +27,7 @@ def test_code_in_an_unknown_language_is_plain(language: str) -> None:
 def test_highlighting_keeps_every_character() -> None:
     code = "\n\n  x = <&>  \n\n\t# é 😀\n\n"
     told = highlighted(code, "python")
-    for tag in ("</span>", "</code></pre>\n", '<pre tabindex="0"><code>'):
+    for tag in ("</span>", END, BEGIN):
         told = told.replace(tag, "")
     assert "".join(part.split(">", 1)[-1] for part in told.split('<span class="')) == escape(code)
 

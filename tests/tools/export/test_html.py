@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from acp_proxy import __version__
 from acp_proxy.tools.export import html
+from acp_proxy.transcript.file_names import file_name
 from acp_proxy.views import document
 from acp_proxy.views.conversation import ConversationTurn, Item, Note, OtherUpdate, Plan, ToolCall
 from acp_proxy.views.document import Choices, Head, Tools
@@ -32,6 +33,8 @@ ALLOWED = VOID | frozenset(
             "footer",
             "div",
             "span",
+            "button",
+            "script",
             "p",
             "a",
         ),
@@ -42,7 +45,7 @@ ALLOWED = VOID | frozenset(
 ATTRIBUTES = frozenset(
     {
         *("lang", "charset", "http-equiv", "content", "name", "rel", "href", "src", "alt", "class", "id", "title"),
-        *("aria-label", "aria-labelledby", "aria-hidden", "datetime", "dir", "open", "tabindex", "start"),
+        *("aria-label", "aria-labelledby", "aria-hidden", "datetime", "dir", "open", "tabindex", "start", "type"),
     }
 )
 
@@ -65,6 +68,7 @@ class Page(HTMLParser):
         assert tag in ALLOWED
         assert {name for name, _ in attrs} <= ATTRIBUTES
         found = {name: value or "" for name, value in attrs}
+        assert tag != "script" or (not attrs and self.stack == ["html", "body"])
         if tag not in VOID:
             self.stack.append(tag)
         if "id" in found:
@@ -78,7 +82,9 @@ class Page(HTMLParser):
         assert self.stack.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if "style" not in self.stack:
+        if self.stack[-1:] == ["script"]:
+            assert data == html.read_script()
+        elif "style" not in self.stack:
             self.text += data
 
 
@@ -96,18 +102,20 @@ def words(text: str) -> str:
     return " ".join(Page(text).text.split())
 
 
-def test_the_page_allows_only_its_own_style_and_embedded_images() -> None:
+def test_the_page_allows_only_its_own_style_and_script_and_embedded_images() -> None:
     found = render_page(turn(said("user", "hello")))
-    style = re.findall(r"<style>(.*?)</style>", found, re.DOTALL)
-    digest = base64.b64encode(hashlib.sha256(style[0].encode()).digest()).decode()
-    assert len(style) == 1
+    [style], [script] = (re.findall(f"<{name}>(.*?)</{name}>", found, re.DOTALL) for name in ("style", "script"))
+    of_style, of_script = (
+        base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in (style, script)
+    )
     assert found.index("Content-Security-Policy") < found.index("<title>") < found.index("<style>")
-    policy = f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    policy = f"default-src 'none'; img-src data:; style-src 'sha256-{of_style}'; base-uri 'none'; form-action 'none'; "
+    policy += f"script-src 'sha256-{of_script}'"
     assert f'<meta http-equiv="Content-Security-Policy" content="{policy}">' in found
     assert '<meta name="referrer" content="no-referrer">' in found
-    assert "url(" not in style[0]
-    assert "@import" not in style[0]
-    assert "</" not in style[0]
+    assert "url(" not in style
+    assert "@import" not in style
+    assert "</" not in style + script
 
 
 def test_the_head_describes_the_session() -> None:
@@ -148,6 +156,17 @@ def test_the_agent_is_named_once_in_a_turn_without_its_scope() -> None:
         ("hidden", "claude-agent-acp"),
         ("who", "claude-agent-acp"),
     ]
+
+
+def test_a_copy_names_both_agents_each_where_it_spoke() -> None:
+    folder = file_name("other agent")
+    head = replace(HEAD, agent={"id": folder, "name": None, "version": None}, copied_from="my-agent")
+    told = render_page(
+        replace(turn(said("agent", "a")), at="2026-11-19T09:15:02.123Z"), turn(said("agent", "b"), number=2), head=head
+    )
+    assert folder not in told
+    assert "Agent:other-agentOriginal:copy from my-agentDirectory:" in words(told)
+    assert re.findall(r'<div class="who">([^<]*):</div>', told) == ["my-agent", "other-agent"]
 
 
 def test_times_are_local_with_the_zone_at_the_beginning(zone: Callable[[str], None]) -> None:

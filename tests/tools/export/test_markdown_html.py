@@ -5,15 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.tools.export import markdown_html
+from acp_proxy.tools.export.highlighting import highlighted
 from acp_proxy.tools.export.markdown_html import html_of
 
 TAGS = frozenset(
     {
         *("p", "br", "hr", "h3", "h4", "h5", "h6", "strong", "em", "s", "code", "pre", "span", "a", "ul", "ol", "li"),
-        *("blockquote", "div", "table", "thead", "tbody", "tr", "th", "td"),
+        *("blockquote", "button", "div", "table", "thead", "tbody", "tr", "th", "td"),
     }
 )
-ATTRIBUTES = frozenset({"aria-hidden", "dir", "href", "rel", "class", "title", "start", "tabindex"})
+ATTRIBUTES = frozenset({"aria-hidden", "dir", "href", "rel", "class", "title", "start", "tabindex", "type"})
 _TAG = re.compile(r"<(/?)([a-z0-9]+)((?: [a-z-]+=\"[^\"<>]*\")*) ?/?>")
 
 
@@ -133,7 +134,7 @@ def test_task_lists_have_boxes() -> None:
 
 def test_code_in_known_languages_is_coloured() -> None:
     assert '<span class="k">def</span>' in html_of("```python\ndef f(): ...\n```")
-    plain = '<pre tabindex="0"><code>def\n</code></pre>\n'
+    plain = highlighted("def\n", "")
     assert html_of("```\ndef\n```") == plain
     assert html_of("```nonsense x\ndef\n```") == f'<div class="fence"><p class="language">nonsense</p>\n{plain}</div>\n'
 

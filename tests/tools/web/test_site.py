@@ -138,7 +138,8 @@ def test_a_conversation_is_shown_as_the_export_shows_it(store: WholeStore, brows
     assert "Call 1." in page
     assert 'id="turn-2"' in page
     place = f"--store {store.root}"
-    assert f"<code>acp-proxy show s {place}</code> · <code>acp-proxy continue s --with AGENT {place}</code>" in page
+    for command in (f"acp-proxy show s {place}", f"acp-proxy continue s --with AGENT {place}"):
+        assert f"<code>{command}</code></span>" in page
 
 
 def test_a_long_conversation_comes_in_parts_without_a_gap(store: WholeStore, browser: Browser) -> None:
@@ -201,6 +202,26 @@ def test_the_changed_files_have_a_page(store: WholeStore, browser: Browser) -> N
     assert "changed no file" in browser.read(f"{browser.find_session('Talk')}/files")
 
 
+def test_the_bar_marks_the_page_that_is_shown(store: WholeStore, browser: Browser) -> None:
+    store_session(store, "s", ("Mend it", [chunk("x")]))
+    marked = re.compile(r'<a href="([^"]*)" aria-current="page">(\w+)</a>')
+    assert marked.findall(browser.read()) == [(browser.root, "Sessions")]
+    assert marked.findall(browser.read("stats")) == [(f"{browser.root}stats", "Statistics")]
+    for path in ("?agent=agent", browser.find_session("Mend it")):
+        assert marked.findall(browser.read(path)) == []
+
+
+def test_what_is_not_there_leads_back(browser: Browser) -> None:
+    assert "There is no such session" in browser.read("session/agent/s", 404)
+    for path in ("nope", "session", "stats/x"):
+        page = browser.read(path, 404)
+        assert "There is no such page." in page
+        assert f'<a href="{browser.root}">All sessions</a>' in page
+    secret = browser.client.cookies["acp-proxy-web"]
+    answer = browser.client.get("/nope", headers={"cookie": f"acp-proxy-web={secret}"})
+    assert (answer.status_code, browser.root in answer.text) == (404, True)
+
+
 def test_a_session_that_grows_has_another_size(store: WholeStore, browser: Browser) -> None:
     path = store_session(store, "s", ("Mend it", [chunk("x")]))
     place = browser.find_session("Mend it")
@@ -239,7 +260,7 @@ def test_the_search_looks_into_one_part_of_the_turns(store: WholeStore, browser:
     page = browser.read("search?q=rule&in=output")
     assert "no <mark>rule</mark> &lt;b&gt;" in page
     assert '<input type="hidden" name="in" value="output">' in page
-    assert "archived</p>" in page
+    assert "<span>archived</span></p>" in page
     links = re.findall(r'<a href="([^"]*)"( aria-current="page")?>([^<]*)</a>', page.partition('class="parts"')[2])[:5]
     assert [name for _, current, name in links if current] == ["What tools printed"]
     assert [bool(browser.list_titles(unescape(place))) for place, *_ in links] == [False, False, False, False, True]
