@@ -285,14 +285,14 @@ def test_it_works_without_scripts(pages: object, served: ServedPages) -> None:
     page = pages(False).page  # type: ignore[operator]
     page.goto(served.root)
     page.get_by_role("link", name="Older sessions").click()
-    assert page.get_by_role("link", name="Title 0", exact=True).is_visible()
+    page.get_by_role("link", name="Title 0", exact=True).wait_for()
     page.get_by_role("searchbox").fill("Last end")
     page.get_by_role("searchbox").press("Enter")
     page.get_by_role("link", name="Long", exact=True).click()
-    assert page.get_by_text("the end").is_visible()
+    page.get_by_text("the end").wait_for()
     page.get_by_role("link", name="Earlier").click()
     page.get_by_role("link", name="Show the turns").click()
-    assert page.get_by_role("link", name="Last").is_visible()
+    page.get_by_role("link", name="Last").wait_for()
 
 
 def test_lists_and_conversations_grow_as_sessions_do(browser: Browser, tmp_path: Path) -> None:
