@@ -60,7 +60,7 @@ class Note:
 
     ``text``: the gap's reason, or the agent's new id.
 
-    Notes come at the end of their turn.
+    Notes come at the end of their turn, but a handover at its beginning: the record went with the prompt.
     """
 
     kind: str
@@ -152,7 +152,8 @@ def read_turns(reading: Reading, session: str, child: OpenChild = _open_no_child
     ``child``: opens the transcripts of subagents, which are then part of the conversation.
     """
     turn = ConversationTurn(0, "")
-    for part in _PartReader(session, reading.other_ids, child=child).read(read_as_v1(reading.read_alike())):
+    reader = _PartReader(session, reading.other_ids, child=child, handovers=_find_handovers(reading))
+    for part in reader.read(read_as_v1(reading.read_alike())):
         match part:
             case TurnBegin():
                 turn = ConversationTurn(part.number, part.at, model=part.model)
@@ -178,7 +179,24 @@ def read_parts(
     ``turns``: how many turns are before them. ``page``: the bytes of a turn that are read before its first item comes.
     """
     chosen = reading.read_alike() if lines is None else lines
-    return _PartReader(session, reading.other_ids, page, child, turns=turns).read(read_as_v1(chosen))
+    handovers = _find_handovers(reading)
+    return _PartReader(session, reading.other_ids, page, child, turns=turns, handovers=handovers).read(
+        read_as_v1(chosen)
+    )
+
+
+def _find_handovers(reading: Reading) -> dict[int, str]:
+    """By turn: the agent's id of the new session that got a record with its prompt. A transcript notes it behind the
+    answer, since a prompt that failed carries no record."""
+    while reading.search():
+        pass
+    if not reading.agents.was_handed_over:
+        return {}
+    return {
+        max(number, 1): acp.text(line.entry.note, "to") or ""
+        for number, line in number_turns(reading.read_lines())
+        if line.entry is not None and acp.text(line.entry.note, "type") == NoteType.HANDOVER
+    }
 
 
 def number_turns(lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:
@@ -208,9 +226,11 @@ class _PartReader:
         known: set[str] | None = None,
         depth: int = 0,
         turns: int = 0,
+        handovers: Mapping[int, str] | None = None,
     ) -> None:
         """``known``: the sessions that were told already. ``depth``: how many sessions this one is inside. ``turns``:
-        how many come before what is read."""
+        how many come before what is read. ``handovers``: see ``_find_handovers``."""
+        self._handovers = handovers or {}
         self._child = child
         self._known = known if known is not None else {session}
         self._depth = depth
@@ -255,16 +275,18 @@ class _PartReader:
             elif _is_prompt(entry):
                 yield from self._end_turn()
                 self._prompted = entry.run, acp.member(entry.value, "id")
-                yield self._begin_turn(at)
+                yield from self._begin_turn(at)
             elif entry.of == acp.PROMPT and self._prompted == (entry.run, acp.member(entry.value, "id")):
                 self._end_prompt(entry.value, at)
         yield from self._take(self._replayer.end(live=True), self._since or at)
         yield from self._end_turn()
 
-    def _begin_turn(self, at: str) -> TurnBegin:
+    def _begin_turn(self, at: str) -> Iterator[Part]:
         self._count += 1
         self._is_open = self._only_user = True
-        return TurnBegin(self._count, at, self._prompted is not None, self._model)
+        yield TurnBegin(self._count, at, self._prompted is not None, self._model)
+        if self._count in self._handovers:
+            yield Note(NoteType.HANDOVER, self._handovers[self._count])
 
     def _end_turn(self) -> Iterator[Part]:
         if self._is_open:
@@ -279,7 +301,7 @@ class _PartReader:
             if self._prompted is None and is_users and not self._only_user:
                 yield from self._end_turn()
             if not self._is_open:
-                yield self._begin_turn(at)
+                yield from self._begin_turn(at)
             self._only_user &= is_users or isinstance(item, Plan)
             yield item
             if isinstance(item, OtherUpdate) and acp.update_kind(item.update) == update_kinds.SUBAGENT:
@@ -307,8 +329,6 @@ class _PartReader:
             self._error, self._answered_at = acp.text(note, "message") or "the agent ended", at
         elif kind == NoteType.GAP:
             self._notes.append(Note(NoteType.GAP, acp.text(note, "reason") or ""))
-        elif kind == NoteType.HANDOVER:
-            self._notes.append(Note(NoteType.HANDOVER, acp.text(note, "to") or ""))
 
     def _end_prompt(self, answer: object, at: str) -> None:
         error, self._answered_at = acp.member(answer, "error"), at

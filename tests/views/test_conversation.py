@@ -102,10 +102,12 @@ def test_a_failed_prompt_has_its_error(tmp_path: Path) -> None:
     assert (turn.stop, turn.error) == (None, "Authentication required")
 
 
-def test_notes_follow_the_turn_in_which_they_happened(tmp_path: Path) -> None:
+def test_a_gap_follows_its_turn_and_a_handover_begins_it(tmp_path: Path) -> None:
     notes = [{"type": "gap", "since": STAMP, "reason": "ENOSPC"}, {"type": "handover", "to": "t"}]
-    [turn] = turns_of(tmp_path, ("go", [chunk("ok")]), notes=notes)
-    assert turn.items[2:] == [Note(NoteType.GAP, "ENOSPC"), Note(NoteType.HANDOVER, "t")]
+    before, turn = turns_of(tmp_path, ("go", [chunk("ok")]), ("on", [chunk("ok")]), notes=notes)
+    assert len(before.items) == 2
+    assert turn.items[0] == Note(NoteType.HANDOVER, "t")
+    assert turn.items[3:] == [Note(NoteType.GAP, "ENOSPC")]
 
 
 def test_an_imported_conversation_is_divided_into_turns(tmp_path: Path) -> None:

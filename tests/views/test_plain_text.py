@@ -53,12 +53,12 @@ Agent:
 
 --- Turn 2, 2026-11-20T09:15:02.123Z ---
 
+Note: The conversation continues in a new session of the agent, which got a record of it.
+
 Tool, later: Read auth.py [failed]
     no
 
 Note: Something is missing here: the recording was interrupted (ENOSPC).
-
-Note: The conversation continues in a new session of the agent, which got a record of it.
 
 Note: The turn ended at the limit of tokens.
 

@@ -67,15 +67,15 @@ NARROW = """\
 
 \x1b[1;7mTurn 2 · 2026-11-20 09:15:02\x1b[0m
 
+The conversation continues in a new
+session of the agent, which got a record
+of it.
+
 ✗ \x1b[2mlater: \x1b[0mfailed: Read auth.py
 \x1b[2m    no\x1b[0m
 
 Something is missing here: the recording
 was interrupted (ENOSPC).
-
-The conversation continues in a new
-session of the agent, which got a record
-of it.
 
 The turn ended at the limit of tokens.
 
@@ -136,13 +136,13 @@ WIDE = """\
 
 \x1b[1;7mTurn 2 · 2026-11-20 09:15:02\x1b[0m
 
+\x1b[33mThe conversation continues in a new session of the agent, which got a record of \x1b[0m
+\x1b[33mit.\x1b[0m
+
 \x1b[31m✗ \x1b[0m\x1b[2mlater: \x1b[0m\x1b[31mfailed: \x1b[0mRead auth.py
 \x1b[2m    no\x1b[0m
 
 \x1b[33mSomething is missing here: the recording was interrupted (ENOSPC).\x1b[0m
-
-\x1b[33mThe conversation continues in a new session of the agent, which got a record of \x1b[0m
-\x1b[33mit.\x1b[0m
 
 \x1b[33mThe turn ended at the limit of tokens.\x1b[0m
 
