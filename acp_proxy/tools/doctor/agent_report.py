@@ -13,6 +13,7 @@ from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Notification
 from acp_proxy.protocol.versions import Dialect
+from acp_proxy.proxy import handover_lines
 from acp_proxy.proxy.capabilities import AGENT, LOAD, Modes, Offer, read_offer
 from acp_proxy.store.command_names import may_run_others, name_command
 from acp_proxy.store.sessions import Sessions
@@ -156,7 +157,7 @@ def _check_load(
             method, params["replayFrom"] = acp.RESUME, {"type": "start"}
         answer = probe.ask(method, params, agent_start.seconds, theirs.take)
         if answer.error is not None:
-            return _report_refusal(answer.error, row.session)
+            return _report_refusal(answer.error, row.session, agent_start)
         if theirs.size > _HEARD_BYTES:
             return LoadResult(UNTRIED, "not compared: its replay is too large", row.session), []
         compared = replay_check.compare(reading, theirs.told)
@@ -178,17 +179,25 @@ def _check_load(
     return LoadResult(compared.outcome, text, row.session, compared.loses), []
 
 
-def _report_refusal(error: object, session: str) -> tuple[LoadResult, list[Advice]]:
+def _report_refusal(error: object, session: str, agent_start: AgentStart) -> tuple[LoadResult, list[Advice]]:
     text = f"it refuses to load the newest recorded session: {read_error(error)}"
     if acp.member(error, "code") == AUTHENTICATION_REQUIRED:
         return LoadResult(REFUSED, text, session), [
             Advice("The agent needs a login. Log in with its own command.", False)
         ]
-    todo = Advice(
-        "The agent refuses to load an old session. If this happens often, use: acp-proxy run --handover always AGENT",
-        False,
-    )
-    return LoadResult(REFUSED, text, session), [todo]
+    mode = agent_start.modes.handover
+    if agent_start.off is None and (mode == "always" or (mode == "auto" and handover_lines.is_unknown(error))):
+        text += "; acp-proxy shows the transcript instead"
+        todo = (
+            "The agent refuses to load an old session, but your editor can open it: acp-proxy shows the transcript, "
+            "and continues in a new session of the agent, which gets a record of the old one with your next prompt."
+        )
+    else:
+        todo = (
+            "The agent refuses to load an old session, and so your editor cannot open it. To open such sessions all "
+            "the same: acp-proxy run --handover always AGENT"
+        )
+    return LoadResult(REFUSED, text, session), [Advice(todo, is_wrong=False)]
 
 
 def _explain_failed_start(program: str, problem: OSError) -> tuple[str, str]:

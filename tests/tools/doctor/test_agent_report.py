@@ -172,6 +172,11 @@ def test_a_load_without_a_result_is_reported(tmp_path: Path, store: WholeStore) 
     found, [todo] = looked_at(answering_agent(tmp_path / "notes", refuses), store)
     assert outcome(found) == ("refused", ())
     assert (todo.is_wrong, "--handover always" in todo.text) == (False, True)
+    unknown = {**LOADS, "session/load": {"error": {"code": -32603, "message": "No previous sessions found"}}}
+    found, [todo] = looked_at(answering_agent(tmp_path / "notes", unknown), store)
+    assert (todo.is_wrong, "your editor can open it: acp-proxy shows the transcript" in todo.text) == (False, True)
+    assert found.load is not None
+    assert found.load.text.endswith("acp-proxy shows the transcript instead")
     wants_login = {**LOADS, "session/load": {"error": {"code": -32000, "message": "Log in"}}}
     assert "login" in looked_at(answering_agent(tmp_path / "notes", wants_login), store)[1][0].text
     source = """
