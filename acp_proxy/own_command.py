@@ -8,10 +8,16 @@ an executable, whose Python lies in a cache. What starts a file of these two (``
 import os
 import sys
 
+TYPE_CHECKING = False  # typing itself is slow to import
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 zipapp = ""
 """The absolute path of the zipapp from which this process runs, or empty."""
 executable = ""
 """The absolute path of the single executable from which this process runs, or empty."""
+commands: "Collection[str]" = ()
+"""The names of our commands. The command line fills them in."""
 
 NAME = r"acp[-_]proxy(-(linux|macos|windows)-\w+)?( ?\(\d+\))?(\.exe|\.cmd|\.pyz)?"
 """A pattern for the file names by which acp-proxy is known in a command line, in any case: a release's files carry
@@ -69,6 +75,24 @@ def typed_command() -> list[str]:
     words, _ = settings_command()
     name = os.path.basename(words[0])
     return [name if which(name) == words[0] else words[0], *words[1:]]
+
+
+def find_runner() -> str:
+    """``uvx`` or ``pipx run``, if it started this process from a cache, so that nothing is installed; else empty."""
+    parts = sys.argv[0].replace("\\", "/").split("/")
+    if not _PASSING.intersection(parts):
+        return ""
+    return next((" ".join(words[:-1]) for part, words in _RUNNERS.items() if part in parts), "")
+
+
+def write_as_typed(text: str) -> str:
+    """A text for people with our commands as this user types them: ``uvx acp-proxy list`` if nothing is installed."""
+    if not find_runner() or "acp-proxy " not in text or (typed := " ".join(typed_command())) == "acp-proxy":
+        return text
+    import re
+
+    before = re.escape(typed.removesuffix("acp-proxy"))
+    return re.sub(rf"(?<!{before})(?<![\w./@-])acp-proxy(?= (?:{'|'.join(commands)})\b)", lambda _: typed, text)
 
 
 def _advise_on_name(path: str) -> str | None:

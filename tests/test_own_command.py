@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from acp_proxy import own_command
+from acp_proxy.cli.app import app
 from acp_proxy.own_command import child_command, settings_command
 from acp_proxy.tools.editors.command_line import find_words_behind_run
 
@@ -136,3 +138,19 @@ def test_a_child_imports_nothing_from_the_directory_in_which_it_starts(tmp_path:
     (tmp_path / "acp_proxy.py").write_text("raise SystemExit('a project was imported')")
     done = subprocess.run([*child_command("acp_proxy"), "--version"], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_messages_name_the_commands_as_the_user_types_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "acp-proxy records it. See: acp-proxy list, or uvx acp-proxy show, or /bin/acp-proxy list"
+    monkeypatch.setattr(sys, "argv", ["/home/user/.local/bin/acp-proxy"])
+    assert own_command.write_as_typed(text) == text
+    (tmp_path / "uvx").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["/home/user/.cache/uv/archive-v0/x/bin/acp-proxy"])
+    once = own_command.write_as_typed(text)
+    assert once == text.replace("See: acp-proxy", "See: uvx acp-proxy")
+    assert own_command.write_as_typed(once) == once
+    said = CliRunner().invoke(app, ["list", "--help"])
+    assert "Example" in said.stdout
+    assert "uvx acp-proxy list login" in said.stdout
+    assert "To see all: uvx acp-proxy help" in CliRunner().invoke(app, ["nosuch"]).stderr

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-from acp_proxy import __version__
+from acp_proxy import __version__, own_command
 
 # --- Groups of commands. A command's module is imported only when the user asks for it.
 #
@@ -89,6 +89,9 @@ class Group(TyperGroup):
             here, elsewhere = (*self.table, *self.aliases), {**wrong_usage.ELSEWHERE, **self.elsewhere}
             ctx.fail(wrong_usage.explain_unknown_command(args, ctx.command_path, here, elsewhere))
         return super().resolve_command(ctx, args)
+
+    def get_help(self, ctx: typer.Context) -> str:  # type: ignore[override]
+        return own_command.write_as_typed(super().get_help(ctx))
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """In the order of the table."""
@@ -254,6 +257,8 @@ class Main(Group):
                 each.callback = _COMPLETION[each.name]  # type: ignore[assignment]
         return params
 
+
+own_command.commands = (*Main.table, *Main.aliases)
 
 app = typer.Typer(
     name="acp-proxy",

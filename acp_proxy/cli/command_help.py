@@ -6,11 +6,16 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
+from acp_proxy.own_command import write_as_typed
+
 _EXAMPLE = "Example:"
 
 
 class Command(TyperCommand):
     """A command whose help begins with an example, so that a screen has it together with the options."""
+
+    def get_help(self, ctx: typer.Context) -> str:  # type: ignore[override]
+        return write_as_typed(super().get_help(ctx))
 
     def format_help_text(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         brief, *others = _paragraphs(self.help)

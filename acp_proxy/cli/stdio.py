@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Mapping
 
+from acp_proxy import own_command
 from acp_proxy.errors import NotWritable
 
 TYPE_CHECKING = False  # typing itself is slow to import
@@ -72,17 +73,17 @@ def prepare() -> None:
     if sys.stdin is None:
         sys.stdin = io.StringIO()
     sys.stdout = _wrap(sys.stdout, _Output(_STDOUT, "wb", closefd=False), "replace")
-    sys.stderr = _wrap(sys.stderr, _Talk(_STDERR, "wb", closefd=False), "backslashreplace")
+    sys.stderr = _wrap(sys.stderr, _Talk(_STDERR, "wb", closefd=False), "backslashreplace", _Messages)
 
 
-def _wrap(before: "TextIO | None", raw: io.FileIO, errors: str) -> "TextIO":
+def _wrap(before: "TextIO | None", raw: io.FileIO, errors: str, kind: "type[_Text] | None" = None) -> "TextIO":
     """``errors``: how to write characters that the character set of a terminal or a file lacks."""
     if isinstance(before, io.TextIOWrapper) and not isinstance(getattr(before.buffer, "raw", before.buffer), io.FileIO):
         before.reconfigure(errors=errors)
         return before  # a Windows console
     encoding = before.encoding if before is not None else None
     by_line = before is None or before.line_buffering or getattr(before, "write_through", False)
-    return _Text(io.BufferedWriter(raw), encoding, errors, line_buffering=bool(by_line))
+    return (kind or _Text)(io.BufferedWriter(raw), encoding, errors, line_buffering=bool(by_line))
 
 
 class _Text(io.TextIOWrapper):
@@ -92,6 +93,11 @@ class _Text(io.TextIOWrapper):
         if self.forms is None:
             self.forms = find_ascii_forms(self)
         return super().write(text.translate(self.forms) if self.forms else text)
+
+
+class _Messages(_Text):
+    def write(self, text: str) -> int:
+        return super().write(own_command.write_as_typed(text))
 
 
 class _Talk(io.FileIO):

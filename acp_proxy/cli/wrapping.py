@@ -3,9 +3,12 @@
 import shutil
 from typing import TextIO
 
+from acp_proxy.own_command import write_as_typed
+
 
 def fit_to_stream(text: str, stream: TextIO, hanging: int = 0) -> str:
     """A text for this stream. Only a terminal gets it wrapped; further lines begin at column ``hanging``."""
+    text = write_as_typed(text)
     if not stream.isatty():
         return text
     width = shutil.get_terminal_size().columns
