@@ -5,16 +5,20 @@ import typer
 from acp_proxy.cli.common import (
     AgentOption,
     NamedSessionsArgument,
+    SomeSessionsArgument,
     StoreOption,
     choose_session,
+    format_short_heading,
     open_store,
     repeat_store_option,
     report_errors,
+    shorten_ids,
     write_command,
 )
+from acp_proxy.cli.list import NOTHING_ARCHIVED, list_candidates
 from acp_proxy.errors import NoSuchSession
 from acp_proxy.store.sessions import ListedSession, Sessions
-from acp_proxy.views import formatting, sanitize
+from acp_proxy.views import sanitize
 
 
 def archive(
@@ -31,17 +35,25 @@ def archive(
         opened = open_store(store, change=True)
         rows = [choose_session(opened, each, agent) for each in sessions]
         _set(opened, rows, is_archived=True)
-    back = write_command("unarchive", [row.selector for row in rows], *repeat_store_option(context, store))
+        ids = shorten_ids(opened, rows)
+    back = write_command("unarchive", [ids[row.selector] for row in rows], *repeat_store_option(context, store))
     typer.echo(sanitize.make_line(f"Archived. To bring {'it' if len(rows) == 1 else 'them'} back: {back}"))
 
 
-def unarchive(sessions: NamedSessionsArgument, store: StoreOption = "", agent: AgentOption = "") -> None:
-    """Show archived sessions in lists again.
+def unarchive(sessions: SomeSessionsArgument = None, store: StoreOption = "", agent: AgentOption = "") -> None:
+    """Show archived sessions in lists again, or list them.
 
     Here, last is the newest archived session.
 
     Example: acp-proxy unarchive last
     """
+    if not sessions:
+        with report_errors():
+            opened = open_store(store)
+            archived = opened.list_newest(agent, archived=True)
+            advice = "To unarchive one: acp-proxy unarchive SESSION"
+            list_candidates(opened, archived, NOTHING_ARCHIVED, advice, agent)
+        return
     with report_errors():
         opened = open_store(store, change=True)
         rows = [_find_archived(opened, each, agent) for each in sessions]
@@ -60,5 +72,5 @@ def _find_archived(store: Sessions, selector: str, agent: str) -> ListedSession:
 
 def _set(store: Sessions, rows: list[ListedSession], *, is_archived: bool) -> None:
     for row in rows:
-        typer.echo(sanitize.format_heading(row, formatting.format_local_time(row.updated)))
+        typer.echo(format_short_heading(store, row))
         store.set_listed_archived(row, is_archived)

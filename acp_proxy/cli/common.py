@@ -19,6 +19,7 @@ from acp_proxy.cli.progress import MOMENT, begin_progress
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import AcpProxyError, NoStore, NoSuchSession, UsageError
+from acp_proxy.own_command import write_as_typed
 from acp_proxy.store.sessions import (
     PRIVATE_UMASK,
     ListedSession,
@@ -93,6 +94,12 @@ def shorten_ids(store: Sessions, sessions: Sequence[session_lines.SelectableSess
     return session_lines.shorten_selectors(sessions, store.find_ids_alike(ids, formatting.SHORTEST))
 
 
+def format_short_heading(store: Sessions, row: ListedSession) -> str:
+    """A session's title, and a line about it with its short id and local time, for people."""
+    when, id = formatting.format_local_time(row.updated), shorten_ids(store, [row])[row.selector]
+    return sanitize.format_heading(row, when, id)
+
+
 LAST = "last"
 """As SESSION: the newest session."""
 INTERRUPTED = 128 + 2
@@ -132,6 +139,15 @@ NamedSessionsArgument = Annotated[
     typer.Argument(
         metavar="SESSION...",
         help="Ids, beginnings of ids, titles, or: last.",
+        show_default=False,
+        autocompletion=completion.complete_session,
+    ),
+]
+SomeSessionsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SESSION...",
+        help="Ids, beginnings of ids, titles, or: last. Default: list them.",
         show_default=False,
         autocompletion=completion.complete_session,
     ),
@@ -196,6 +212,8 @@ def ask_to_confirm(question: str, *, enter: bool = False, declined: str = "Nothi
     try:
         while True:
             answer = typer.prompt(f"{question} {choice}", default="", show_default=False, err=True).strip().lower()
+            if not sys.stdin.isatty():  # only a terminal shows the answer, with the end of its line
+                typer.echo(err=True)
             if answer in ("y", "yes") or (enter and not answer):
                 return
             if answer in ("", "n", "no"):
@@ -215,7 +233,7 @@ def ask_to_confirm(question: str, *, enter: bool = False, declined: str = "Nothi
 def write_command(words: str, names: Sequence[str], *options: str) -> str:
     """A command that the user can copy, for these sessions."""
     named = [*options, "--", *names] if any(name.startswith("-") for name in names) else [*names, *options]
-    return shell_quote.joined(["acp-proxy", *words.split(), *named])
+    return write_as_typed(shell_quote.joined(["acp-proxy", *words.split(), *named]))
 
 
 def repeat_store_option(context: typer.Context, store: str) -> list[str]:

@@ -1,16 +1,24 @@
-"""``acp-proxy config``: the values of the options, and where each comes from."""
+"""``acp-proxy config``: the values of the options, what they mean, and where each comes from; and set them."""
 
 import os
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from acp_proxy import shell_quote
+from acp_proxy.cli import output_files
+from acp_proxy.cli.common import JsonOption, print_on_stderr, report_errors
+from acp_proxy.cli.completion import complete_from
+from acp_proxy.cli.run_help import METAVARS
 from acp_proxy.cli.wrapping import fit_to_stream
-from acp_proxy.config import config_file, options
-from acp_proxy.errors import UsageError
+from acp_proxy.config import config_edit, config_file, options
+from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.store.sessions import find_default_root
 from acp_proxy.views import sanitize
 
@@ -33,18 +41,52 @@ class Setting:
         return ("true" if self.value else "false") if self.is_flag else self.value
 
 
-def config(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False) -> None:
-    """Show the value of each option of run, and where it comes from.
+_SET, _UNSET = "set", "unset"
+_HINT = "What one means: acp-proxy config NAME. To set it: acp-proxy config set NAME VALUE"
+
+
+def config(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME | set NAME VALUE | unset NAME]",
+            help="An option, to see what it and its values mean; or what to write into the configuration file.",
+            show_default=False,
+            autocompletion=complete_from([_SET, _UNSET, *options.OPTIONS]),
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the options of run with their values, and set them.
+
+    Example: acp-proxy config redact
+    Example: acp-proxy config set redact keys
+
+    The first shows what redact means and which values it takes; the second writes it into the configuration file, and
+    unset removes it from there. Comments stay.
 
     An option on the command line wins over its environment variable, and that over the configuration file. An editor
-    can set both for an agent; acp-proxy doctor shows what editors do.
-
-    To set one, write a line into that file, such as: redact = "keys". acp-proxy run --help says what each means.
-
-    Example: acp-proxy config
+    can set both for an agent; acp-proxy doctor shows what editors do. A running agent keeps its values until it is
+    started again.
     """
     path = config_file.find_path()
+    if words and words[0] in (_SET, _UNSET):
+        with report_errors():
+            _change(path, words)
+        return
     values, wrong = config_file.read_own()
+    if words:
+        with report_errors():
+            name = _read_name(words[0])
+            if len(words) > 1:
+                raise UsageError(f"to set it: {shell_quote.joined(['acp-proxy', 'config', _SET, *words])}")
+        [setting] = [each for each in read_settings(os.environ, values) if each.name == name]
+        if as_json:
+            typer.echo(sanitize.format_json(_encode(setting), indent=2))
+        else:
+            for line in _explain(setting):
+                typer.echo(fit_to_stream(sanitize.make_line(line), sys.stdout, _COLUMN))
+        return
     found = list(read_settings(os.environ, values))
     wrong += [problem for each in found if (problem := _find_problem(each)) is not None]
     is_there = os.path.exists(path)
@@ -54,6 +96,8 @@ def config(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
         typer.echo(sanitize.make_line(f"{path}{'' if is_there else ' (there is no such file)'}"))
         for line in _format_lines(found):
             typer.echo(sanitize.make_line(line) if sys.stdout.isatty() else line)
+    if sys.stdout.isatty() and not as_json:
+        typer.echo(fit_to_stream(_HINT, sys.stderr), err=True)
     for text in wrong:
         typer.echo(fit_to_stream(f"acp-proxy: {sanitize.make_line(text)}", sys.stderr), err=True)
     if wrong:
@@ -92,15 +136,87 @@ def _format_lines(settings: list[Setting]) -> Iterator[str]:
     yield from (f"{name:<{names}}  {value:<{values}}  {source}" for name, value, source in rows)
 
 
+_COLUMN = len("variable  ")
+
+
+def _explain(setting: Setting) -> Iterator[str]:
+    """What an option and its values mean, and what it is now."""
+    option = options.OPTIONS[setting.name]
+    is_set = setting.source != _DEFAULT
+    where = f"  ({setting.source})" if is_set or option.default or setting.value else "(not set)"
+    yield f"{'meaning':<{_COLUMN}}{option.help_text}"
+    yield f"{'values':<{_COLUMN}}{', '.join(_list_values(setting.name))}"
+    if option.default or option.is_flag:
+        yield f"{'default':<{_COLUMN}}{'false' if option.is_flag else option.default}"
+    yield f"{'now':<{_COLUMN}}{setting.shown}{where}"
+    yield f"{'variable':<{_COLUMN}}{setting.variable}"
+    other = next((each for each in _list_values(setting.name) if each not in (setting.shown, option.default)), "")
+    if setting.name != config_file.OF_ONE_AGENT:
+        yield f"{'to set':<{_COLUMN}}acp-proxy config set {setting.name} {other}"
+
+
+def _list_values(name: str) -> list[str]:
+    option = options.OPTIONS[name]
+    return ["false", "true"] if option.is_flag else [*(option.choices or METAVARS[name].split("|"))]
+
+
+def _read_name(word: str) -> str:
+    """The option that a user names, with or without dashes in front. Raises UsageError."""
+    name = word.removeprefix("--").replace("_", "-")
+    if name not in options.OPTIONS:
+        near = get_close_matches(name, options.OPTIONS, n=1)
+        raise UsageError(
+            f"there is no option {word!r}. {f'Did you mean {near[0]}?' if near else 'To see all: acp-proxy config'}"
+        )
+    return name
+
+
+def _change(path: str, words: list[str]) -> None:
+    """Write a value into the file, or remove it. Raises UsageError, AcpProxyError."""
+    is_set = words[0] == _SET
+    if len(words) != (3 if is_set else 2):
+        example = "set redact keys" if is_set else "unset redact"
+        takes = "NAME VALUE" if is_set else "NAME"
+        raise UsageError(f"config {words[0]} takes {takes}, such as: acp-proxy config {example}")
+    name, folder = _read_name(words[1]), os.path.dirname(path)
+    written = None
+    if is_set:
+        value = words[2]
+        if name in config_file.PATHS and value not in ("", "off", "keys"):
+            value = os.path.abspath(os.path.expanduser(value))  # the file's relative paths begin at its own directory
+        written = config_edit.format_value(name, value)
+        config_file.encode_value(name, tomllib.loads(f"value = {written}")["value"], folder)
+    target = Path(os.path.realpath(path))  # a link stays one
+    try:
+        mode, text = target.stat().st_mode & 0o777, target.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        mode, text = 0o600, ""
+    except (OSError, UnicodeDecodeError) as problem:
+        raise AcpProxyError(f"{path} cannot be read: {getattr(problem, 'strerror', None) or 'not UTF-8'}.") from problem
+    try:
+        changed = config_edit.set_value(text, name, written)
+    except UsageError as problem:
+        raise UsageError(f"{path}: {problem}") from problem
+    if changed != text:
+        output_files.make_directory(target.parent)
+        output_files.write_file(target, [changed.encode()], force=True)
+        os.chmod(target, mode)
+    what = f"{name} = {written}" if is_set else f"{name} is not set"
+    typer.echo(sanitize.make_line(f"{what}  in {path}"))
+    if os.environ.get(options.OPTIONS[name].variable):
+        print_on_stderr(f"{options.OPTIONS[name].variable} is set in your environment, and wins.")
+
+
+def _encode(setting: Setting) -> dict[str, object]:
+    return {
+        "name": setting.name,
+        "value": bool(setting.value) if setting.is_flag else setting.value,
+        "from": setting.source,
+        "variable": setting.variable,
+    }
+
+
 def _print_json(path: str, settings: list[Setting], wrong: list[str], *, is_there: bool) -> None:
-    shown = [
-        {
-            "name": one.name,
-            "value": bool(one.value) if one.is_flag else one.value,
-            "from": one.source,
-            "variable": one.variable,
-        }
-        for one in settings
-    ]
+    shown = [_encode(one) for one in settings]
     report = {"file": path, "isThere": is_there, "options": shown, "problems": wrong}
     typer.echo(sanitize.format_json(report, indent=2))

@@ -14,6 +14,7 @@ from acp_proxy.cli.common import (
     YesOption,
     ask_to_confirm,
     choose_session,
+    format_short_heading,
     open_store,
     repeat_store_option,
     report_errors,
@@ -28,6 +29,7 @@ from acp_proxy.store.sessions import (
     DeletedSession,
     ListedSession,
     Sessions,
+    name_agent,
     name_before_delete,
 )
 from acp_proxy.views import formatting, sanitize, session_lines
@@ -76,9 +78,7 @@ def delete(
             )
         for row in chosen:
             heading = (
-                sanitize.format_heading(row, formatting.format_local_time(row.updated))
-                if isinstance(row, ListedSession)
-                else _format_heading(opened, row)
+                format_short_heading(opened, row) if isinstance(row, ListedSession) else _format_heading(opened, row)
             )
             typer.echo(fit_to_stream(heading, sys.stdout if yes else sys.stderr), err=not yes)
         if not yes:
@@ -144,7 +144,6 @@ def _format_heading(store: Sessions, deleted: DeletedSession) -> str:
     title = deleted.title
     with suppress(OSError, NewerFormat):  # it can be deleted even if it cannot be read
         title = store.summarize_deleted(deleted).title
-    return sanitize.make_line(
-        f"{title or '(no title)'}  {deleted.selector}  {deleted.agent}  deleted"
-        f" {formatting.format_local_time(deleted.at)}"
-    )
+    [id] = session_lines.shorten_selectors([deleted], ()).values()
+    when = formatting.format_local_time(deleted.at)
+    return sanitize.make_line(f"{title or '(no title)'}  {id}  {name_agent(deleted.agent)}  deleted {when}")

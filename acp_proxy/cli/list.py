@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from acp_proxy.views.session_table import Table
 
 
+NOTHING_ARCHIVED = "No session is archived. To archive one: acp-proxy archive SESSION"
+
 ROWS_TOGETHER = 100  # rows that decide the widths of a table: more than a screen
 
 
@@ -122,8 +124,8 @@ def list_sessions(
             newest = (row for row in newest if row.is_pinned)
         rows = islice(newest if sort == "newest" else iter(sorted(newest, key=_KEYS[sort])), limit)
         first = list(islice(rows, ROWS_TOGETHER))
+        is_narrow = wanted.is_narrow or pinned
         if not first and not as_json:
-            is_narrow = wanted.is_narrow or pinned
             text = explain_empty_list(opened, narrowed=is_narrow, agent=agent, archived=archived, words=words or ())
             typer.echo(fit_to_stream(text, sys.stderr), err=True)
         elif as_json:
@@ -132,8 +134,21 @@ def list_sessions(
                     say(block)
         else:
             _show(opened, chain(first, rows), is_long=long)
-        if not first and (words or explain_unknown_agent(opened, agent)):
+        if not first and (is_narrow or archived):  # as for grep: what was asked for is not there
             raise typer.Exit(1)
+
+
+def list_candidates(store: Sessions, rows: Iterator[ListedSession], nothing: str, advice: str, agent: str = "") -> None:
+    """List what a command that got no SESSION could take. ``nothing``: the message if there is none. ``advice``: what
+    to type. Both go to stderr. ``agent``: which agents' sessions these are, as the user gives it."""
+    first = list(islice(rows, 1))
+    if first:
+        _show(store, chain(first, rows), is_long=False)
+    unknown = explain_unknown_agent(store, agent)
+    nothing = f"{unknown[:1].upper()}{unknown[1:]}" if unknown else nothing
+    typer.echo(fit_to_stream(advice if first else nothing, sys.stderr), err=True)
+    if agent and not first:
+        raise typer.Exit(1)
 
 
 def explain_empty_list(
@@ -146,7 +161,7 @@ def explain_empty_list(
         search = sanitize.make_line(shell_quote.joined(["acp-proxy", "search", *words]))
         return f"No title or directory has these words. To look in what was said: {search}"
     if archived and not narrowed:
-        return "No session is archived. To archive one: acp-proxy archive SESSION"
+        return NOTHING_ARCHIVED
     if narrowed and next(store.list_newest(archived=archived), None) is not None:
         return f"No session matches. To see all sessions: acp-proxy list{' --archived' if archived else ''}"
     if next(store.list_newest(archived=True), None) is not None:

@@ -5,12 +5,14 @@ import typer
 from acp_proxy.cli.common import (
     AgentOption,
     NamedSessionsArgument,
+    SomeSessionsArgument,
     StoreOption,
     choose_session,
+    format_short_heading,
     open_store,
     report_errors,
 )
-from acp_proxy.views import formatting, sanitize
+from acp_proxy.cli.list import list_candidates
 
 
 def pin(sessions: NamedSessionsArgument, store: StoreOption = "", agent: AgentOption = "") -> None:
@@ -23,11 +25,17 @@ def pin(sessions: NamedSessionsArgument, store: StoreOption = "", agent: AgentOp
     _set_pinned(sessions, store, agent, is_pinned=True)
 
 
-def unpin(sessions: NamedSessionsArgument, store: StoreOption = "", agent: AgentOption = "") -> None:
-    """Let prune delete these sessions again.
+def unpin(sessions: SomeSessionsArgument = None, store: StoreOption = "", agent: AgentOption = "") -> None:
+    """Let prune delete these sessions again, or list the pinned ones.
 
     Example: acp-proxy unpin last
     """
+    if not sessions:
+        with report_errors():
+            opened = open_store(store)
+            pinned = (row for row in opened.list_newest(agent) if row.is_pinned)
+            list_candidates(opened, pinned, "No session is pinned.", "To unpin one: acp-proxy unpin SESSION", agent)
+        return
     _set_pinned(sessions, store, agent, is_pinned=False)
 
 
@@ -37,7 +45,7 @@ def _set_pinned(sessions: list[str], store: str, agent: str, *, is_pinned: bool)
         rows = [choose_session(opened, each, agent) for each in sessions]
         for row in rows:
             opened.set_listed_pinned(row, is_pinned)
-            typer.echo(sanitize.format_heading(row, formatting.format_local_time(row.updated)))
+            typer.echo(format_short_heading(opened, row))
     if any(row.is_pinned != is_pinned for row in rows):
         typer.echo("Pinned." if is_pinned else "Unpinned.")
     else:

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from acp_proxy.cli import completion
-from acp_proxy.cli.common import choose_session, open_store
+from acp_proxy.cli.common import choose_session, format_short_heading, open_store
 from acp_proxy.errors import AcpProxyError, NewerFormat, NoTranscript
 from acp_proxy.store.sessions import COMPRESSED_SUFFIX, SUFFIX, Reading
 from acp_proxy.transcript.file_format import Header
@@ -28,14 +28,14 @@ RecordingsArgument = Annotated[
 
 @contextmanager
 def open_recording(selector: str, store: str, agent: str) -> Iterator[tuple[Reading, Header, str | None]]:
-    """The transcript, its header and, of a stored session, its title. Raises AcpProxyError, OSError."""
+    """The transcript, its header and, of a stored session, its heading for people. Raises AcpProxyError, OSError."""
     is_file = selector != "last" and (_has_form_of_file(selector) or Path(selector).is_file())
-    reading, title = (_open_file(Path(selector)), None) if is_file else _open_stored(selector, store, agent)
+    reading, heading = (_open_file(Path(selector)), None) if is_file else _open_stored(selector, store, agent)
     try:
         header = reading.header or reading.rebuild_header()
         if header is None:
             raise NoTranscript(f"{selector} is not a transcript. Name a file that acp-proxy recorded, or a session.")
-        yield reading, header, title
+        yield reading, header, heading
     finally:
         reading.close()
 
@@ -57,7 +57,7 @@ def _open_file(path: Path) -> Reading:
 def _open_stored(selector: str, store: str, agent: str) -> tuple[Reading, str | None]:
     found = open_store(store)
     row = choose_session(found, selector, agent)
-    return found.open_listed(row), row.title
+    return found.open_listed(row), format_short_heading(found, row)
 
 
 def _has_form_of_file(selector: str) -> bool:

@@ -58,7 +58,10 @@ def restore(
     with report_errors():
         opened = open_store(store, change=bool(sessions) and not listing)
         if listing or not sessions:
-            _list(opened, find_matching(opened.list_deleted(), None, agent), as_json)
+            found = find_matching(opened.list_deleted(), None, agent)
+            _list(opened, found, as_json)
+            if agent and not found:  # as for list
+                raise typer.Exit(1)
             return
         chosen = {
             (each.agent, each.name): each for wanted in sessions for each in [_choose_deleted(opened, wanted, agent)]

@@ -61,7 +61,7 @@ If stdin is a terminal, acp-proxy runs the agent directly, as for a login, and r
 Example: acp-proxy run npx -y @agentclientprotocol/claude-agent-acp
 """
 
-_METAVARS = {
+METAVARS = {
     "store": "DIR",
     "agent-id": "NAME",
     "replay-tool-limit": "BYTES",
@@ -114,7 +114,7 @@ def make_signature(*arguments: inspect.Parameter, without: tuple[str, ...] = ())
                 f"--{name}",
                 envvar=option.variable,
                 help=option.help_text,
-                metavar="|".join(option.choices) or _METAVARS.get(name),
+                metavar="|".join(option.choices) or METAVARS.get(name),
                 show_default=bool(option.default),
                 autocompletion=completion.complete_from(option.choices) if option.choices else None,
                 rich_help_panel=panel,

@@ -26,7 +26,6 @@ INSTEAD = {
     ("list", "--all"): "acp-proxy list; for the archived ones: --archived",
     ("list", "--deleted"): "acp-proxy restore",
     ("browse", ""): "type the words there, or: acp-proxy search WORDS",
-    ("config", ""): "write it into the file that acp-proxy config names",
     ("export", "--html"): "--format html",
     ("export", "--md"): "--format md",
     ("export", "--markdown"): "--format md",
@@ -76,6 +75,10 @@ _SYNONYMS = {
 }
 """Other words for commands."""
 ELSEWHERE = {word: f"acp-proxy {command}" for command, words in _SYNONYMS.items() for word in words.split()}
+_AGENTS = ["codex-acp", "copilot", "gemini", "goose", "kimi", "npx", "opencode", "uvx", "vibe-acp"]
+"""Programs that start an agent, which may be missing here."""
+_SPEAKS = frozenset({"acp", "--acp", "--experimental-acp"})
+"""Arguments by which agents speak the protocol."""
 _UPGRADE = ("update", "upgrade")
 
 
@@ -137,7 +140,7 @@ def explain_unknown_command(words: Sequence[str], path: str, here: Iterable[str]
     if whole := elsewhere.get(word) or known.get("".join(near)):
         is_whole = not rest or ", or: " in whole
         return f"{text} Did you mean: {whole if is_whole else f'{whole} {shell_quote.joined(rest)}'}?"
-    if shutil.which(word) is not None:
+    if shutil.which(word) is not None or word in _AGENTS or not _SPEAKS.isdisjoint(rest):
         return f"{text} To start an agent: {shell_quote.joined([program, 'run', *words])}"
     return f"{text} To see all: {path} help"
 

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 NAME = "config.toml"
 VARIABLE = "ACP_PROXY_CONFIG"
 """An environment variable with the path of another file."""
-_NUMBERS = ("grace", "replay-tool-limit", "bin-days")
-_PATHS = ("store", "redact")
-_OF_ONE_AGENT = "agent-id"
+NUMBERS = ("grace", "replay-tool-limit", "bin-days")
+"""The options whose value may be a number, without quotes."""
+PATHS = ("store", "redact")
+OF_ONE_AGENT = "agent-id"
 _MUST_HOLD = ("redact", "no-record")
 """If the user's wish for these is not known, nothing may be recorded: a secret in a transcript cannot be taken back."""
 _NOTHING = "Until it is correct, nothing is recorded."
@@ -78,7 +79,7 @@ def read(path: str) -> tuple[dict[str, str], list[str]]:
     is_clear = True
     for key, value in found.items():
         try:
-            values[key] = _encode_value(key, value, os.path.dirname(path))
+            values[key] = encode_value(key, value, os.path.dirname(path))
         except UsageError as problem:
             must_hold = _guess_key(key) in _MUST_HOLD  # a misspelt wish not to record must not be ignored
             is_clear &= not must_hold
@@ -99,9 +100,9 @@ def read_bin_days() -> int:
     return options.parse_bin_days(options.find_value("bin-days", os.environ, read_valid()))
 
 
-def _encode_value(key: str, value: object, folder: str) -> str:
+def encode_value(key: str, value: object, folder: str) -> str:
     """The text of a value, with absolute paths. Raises UsageError."""
-    if key == _OF_ONE_AGENT:
+    if key == OF_ONE_AGENT:
         raise UsageError(f"{key} cannot be set here, because it would be the same for every agent. Use --{key}.")
     if key not in options.OPTIONS:
         guessed = _guess_key(key)
@@ -111,11 +112,11 @@ def _encode_value(key: str, value: object, folder: str) -> str:
         if not isinstance(value, bool):
             raise UsageError(f"{key} takes true or false, not {_format_value(value)}.")
         return "1" if value else ""
-    if key in _NUMBERS and type(value) in (int, float):
+    if key in NUMBERS and type(value) in (int, float):
         value = str(value)
     if not isinstance(value, str):
         raise UsageError(f"{key} takes a text in quotes, not {_format_value(value)}.")
-    if key in _PATHS and value not in ("", "off", "keys"):
+    if key in PATHS and value not in ("", "off", "keys"):
         value = os.path.join(folder, os.path.expanduser(value))
     try:
         return options.check_value(key, value)
@@ -127,7 +128,7 @@ def _guess_key(key: str) -> str | None:
     """The option that a wrong line probably means."""
     from difflib import get_close_matches  # few files have a mistake
 
-    names = [name for name in options.OPTIONS if name != _OF_ONE_AGENT]
+    names = [name for name in options.OPTIONS if name != OF_ONE_AGENT]
     return next(iter(get_close_matches(key, names, n=1)), None)
 
 

@@ -94,13 +94,13 @@ def format_json(value: object, indent: int | None = None) -> str:
     return json.dumps(value, indent=indent).replace("\x7f", "\\u007f")
 
 
-def format_heading(row: ListedSession, when: str | None = None) -> str:
-    """``when``: the displayed time; None: as in the transcript."""
+def format_heading(row: ListedSession, when: str | None = None, id: str | None = None) -> str:
+    """``when``, ``id``: the displayed forms; None: the time as in the transcript, and the whole id."""
     copy = [f"a copy from {name_agent(row.copy_of)}"] if row.copy_of else []
     commit = row.git.commit[:_SHORT_COMMIT]
     git = [" at ".join(filter(None, (f"branch {row.git.branch}" if row.git.branch else "", commit)))]
     what = [
-        row.selector,
+        id or row.selector,
         name_agent(row.agent),
         *copy,
         row.cwd or "",

@@ -57,7 +57,10 @@ def titles(store: Store) -> list[str]:
 
 def ids(store: Store, *words: str) -> list[str]:
     """The sessions of the list with these options, in its order."""
-    return [row["sessionId"] for row in parsed_json(store, "list", *words)]
+    result = run(store, "list", *words, "--json")
+    found = [row["sessionId"] for row in json.loads(result.stdout)]
+    assert result.exit_code == (1 if words and not found else 0)
+    return found
 
 
 def find_files_with(store: Store, words: str) -> list[str]:

@@ -283,6 +283,10 @@ def test_a_word_that_is_no_command_is_answered_with_all_commands_or_as_an_agent(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     said = CliRunner().invoke(app, ["agent", "--acp"]).stderr
     assert said.endswith("To start an agent: acp-proxy run agent --acp\n")
+    for words in ("opencode", "nosuchagent acp"):  # not on PATH, but clearly an agent
+        said = CliRunner().invoke(app, words.split()).stderr
+        assert said.endswith(f"To start an agent: acp-proxy run {words}\n")
+    assert "To start an agent" not in CliRunner().invoke(app, ["nosuchagent"]).stderr
 
 
 @pytest.mark.parametrize("words", [[], ["sessions"], ["sync"]])

@@ -64,6 +64,15 @@ def test_empty_lists_say_what_to_do(store: Store) -> None:
     assert "acp-proxy list --archived" in run(store, "list", "--archived", "--cwd", "/other").stderr
 
 
+def test_unarchive_without_a_session_lists_the_archived_ones(store: Store) -> None:
+    assert "acp-proxy archive SESSION" in run(store, "unarchive").stderr
+    printed(store, "archive", "two")
+    result = run(store, "unarchive")
+    assert (result.exit_code, result.stdout.split("\t")[:2]) == (0, ["two", "mend two"])
+    assert (result.stdout.count("\n"), result.stderr) == (1, "To unarchive one: acp-proxy unarchive SESSION\n")
+    assert ids(store, "--archived") == ["two"]
+
+
 def test_one_unknown_session_changes_nothing(store: Store) -> None:
     assert refused(store, "archive", "one", "nobody")[0] == 1
     assert ids(store) == ["three", "two", "one"]

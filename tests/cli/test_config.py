@@ -50,6 +50,73 @@ def test_each_value_is_shown_with_its_source(path: Path, monkeypatch: pytest.Mon
     assert {"redact\tkeys\tfile", "grace\t7\tACP_PROXY_GRACE", "load\tauto\tdefault"} <= set(lines)
 
 
+def test_an_option_is_explained(path: Path) -> None:
+    path.write_text('load = "agent"\n')
+    said = run("config", "load").stdout
+    assert options.OPTIONS["load"].help_text in said
+    assert ("auto, agent, store" in said, "agent  (file)" in said) == (True, True)
+    for name, option in options.OPTIONS.items():
+        assert option.help_text in run("config", name).stdout
+    assert json.loads(run("config", "load", "--json").stdout)["value"] == "agent"
+    assert (run("config", "lod").exit_code, "Did you mean load?" in run("config", "lod").stderr) == (2, True)
+    assert "acp-proxy config set load store" in run("config", "load", "store").stderr
+
+
+COMMENTED = """\
+# mine
+redact = "off"  # a # and a "quote"
+grace = 5
+"""
+
+
+def test_set_and_unset_change_one_line_of_the_file(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("config", "set", "redact", "keys").stdout == f'redact = "keys"  in {path}\n'
+    assert path.read_text() == 'redact = "keys"\n'
+    path.write_text(COMMENTED)
+    path.chmod(0o640)
+    for words in ("redact keys", "grace 0.5", "no-record true", "bin-days 7"):
+        assert run("config", "set", *words.split()).exit_code == 0
+    after = COMMENTED.replace('"off"', '"keys"').replace("grace = 5", "grace = 0.5")
+    assert path.read_text() == f"{after}no-record = true\nbin-days = 7\n"
+    assert path.stat().st_mode & 0o777 == 0o640 or os.name == "nt"
+    assert (sources()["no-record"], sources()["grace"]) == ((True, "file"), ("0.5", "file"))
+    assert run("config", "unset", "no-record").exit_code == run("config", "unset", "bin-days").exit_code == 0
+    assert path.read_text() == after
+    monkeypatch.chdir(tmp_path)
+    assert run("config", "set", "store", "here").stdout.startswith(f"store = {json.dumps(str(tmp_path / 'here'))}")
+    monkeypatch.setenv("ACP_PROXY_GRACE", "7")
+    assert "ACP_PROXY_GRACE is set" in run("config", "set", "grace", "2").stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "said"),
+    [
+        ("", "set load never", "load takes one of auto, agent, store"),
+        ("", "set no-record perhaps", "no-record takes 1 or 0"),
+        ("", "set agent-id me", "agent-id cannot be set here"),
+        ("", "set lod auto", "Did you mean load?"),
+        ("", "set load", "config set takes NAME VALUE"),
+        ("load = \n", "set load auto", "the file is not TOML"),
+        ('load = """\nauto"""\n', "set load auto", "in a form that is not changed by a command"),
+        ("store.x = 1\n", "unset store", "in a form that is not changed by a command"),
+    ],
+)
+def test_a_wrong_value_or_file_changes_nothing(path: Path, text: str, words: str, said: str) -> None:
+    path.write_text(text)
+    result = run("config", *words.split())
+    assert (result.exit_code, path.read_text()) == (2, text)
+    assert said in " ".join(result.stderr.split())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+def test_a_link_to_the_file_stays_one(path: Path, tmp_path: Path) -> None:
+    target = tmp_path / "dotfiles.toml"
+    target.write_text("[table]\nx = 1")
+    path.symlink_to(target)
+    run("config", "set", "grace", "2")
+    assert (path.is_symlink(), target.read_text()) == (True, "grace = 2\n[table]\nx = 1")
+
+
 def test_a_missing_file_is_no_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))

@@ -194,6 +194,27 @@ def test_a_missing_agent_is_noted() -> None:
     assert "no-such-agent was not found on this machine, nor in the registry" in said.replace("\n", " ")
 
 
+def test_an_agent_may_be_named_as_an_editors_settings_name_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    path = tmp_path / ".config/zed/settings.json"
+    path.parent.mkdir(parents=True)
+    mine = {
+        "command": "/p/acp-proxy",
+        "args": ["run", "--redact", "keys", "/opt/mine", "--acp"],
+        "env": {"KEY": "sk-1"},
+    }
+    path.write_text(json.dumps({"agent_servers": {"My Agent": mine}}))
+    result = editor("--whole", "zed", "my agent")
+    [(title, found)] = json.loads(result.stdout)["agent_servers"].items()
+    assert (title, found["args"][-4:]) == ("My Agent (recorded)", ["--redact", "keys", "/opt/mine", "--acp"])
+    said = " ".join(result.stderr.split())
+    assert 'my agent is taken as "My Agent" in the settings of an editor here. Copy its variables from there' in said
+    assert '"sk"' not in result.output
+
+
 def test_a_word_that_may_be_an_id_of_a_registry_that_cannot_be_read_is_refused() -> None:
     unread = ("--registry", "/nowhere/registry.json")
     refused, noted = editor("zed", *unread, "no-such-agent"), editor("zed", *unread, "no-such-agent", "acp")

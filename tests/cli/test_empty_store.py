@@ -32,6 +32,8 @@ ON_EMPTY_STORE: dict[tuple[str, ...], tuple[int, str, str]] = {
     ("sessions", "archive", "last"): (1, "", NO_SESSION),
     ("sessions", "pin", "last"): (1, "", NO_SESSION),
     ("sessions", "unpin", "last"): (1, "", NO_SESSION),
+    ("sessions", "unpin"): (0, "", "No session is pinned.\n"),
+    ("sessions", "unarchive"): (0, "", "No session is archived. To archive one: acp-proxy archive SESSION\n"),
     ("sessions", "continue", "last", "--with", "other"): (1, "", NO_SESSION),
     ("sessions", "unarchive", "last"): (
         1,

@@ -110,7 +110,7 @@ def test_sessions_of_a_directory_are_selected_by_cwd_or_here(
     assert ids(store, "--here") == ["outer", "inner"]
     assert run(store, "--here", "--cwd", "..").exit_code == 2
     result = run(store, "--cwd", "nowhere")
-    assert (result.exit_code, result.stdout) == (0, "")
+    assert (result.exit_code, result.stdout) == (1, "")
     assert "To see all sessions: acp-proxy list" in result.stderr
 
 
@@ -209,9 +209,14 @@ def test_another_program_never_gets_colours(store: Store, monkeypatch: pytest.Mo
     assert printed(store) == plain
 
 
-def test_words_that_nothing_has_exit_with_1_and_an_empty_list_without_words_with_0(store: Store) -> None:
+@pytest.mark.parametrize(
+    "words", ["nosuch", "--since 2030-01-01", "--agent nosuch", "--cwd /other", "--branch x", "--pinned", "--archived"]
+)
+def test_the_exit_status_is_1_if_nothing_matches_as_for_stats(store: Store, words: str) -> None:
     store_session(store, "s", ("Mend it", []))
     assert run(store, "mend").exit_code == 0
-    assert (run(store, "nosuch").exit_code, run(store, "--since", "2030-01-01").exit_code) == (1, 0)
-    result = run(store, "nosuch", "--json")
-    assert (result.exit_code, json.loads(result.stdout)) == (1, [])
+    assert (run(store, *words.split()).exit_code, run(store, *words.split(), "--json").stdout) == (1, "[]\n")
+    if words.split()[0] in ("--since", "--agent", "--cwd", "--branch"):
+        stats = Command("stats")
+        assert {stats.run(store, *words.split(), *more).exit_code for more in ((), ("--json",), ("--tokens",))} == {1}
+        assert stats.run(store).exit_code == 0

@@ -57,7 +57,7 @@ def test_the_heading_of_a_stored_session_begins_with_its_title(tmp_path: Path) -
     store = WholeStore(tmp_path / "store")
     store_session(store, "s", ("Mend it", []), cwd="/here")
     title, about = shown("last", "--speed", "0", "--store", store.root).stderr.splitlines()
-    assert (title, about.split("  ")[:2]) == ("Mend it", ["s", "/here"])
+    assert (title, about.split("  ")[:3]) == ("Mend it", ["s", "agent", "/here"])
 
 
 def test_a_session_is_shown_compressed_or_not(tmp_path: Path) -> None:

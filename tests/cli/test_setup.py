@@ -436,18 +436,42 @@ def test_an_agent_that_does_not_start_is_named_before_the_question_which_enter_d
 
 
 @pytest.mark.usefixtures("trying")
-def test_one_agent_that_does_not_answer_makes_enter_mean_no(home: Home) -> None:
+def test_one_agent_that_does_not_answer_is_left_out_and_enter_means_yes(home: Home) -> None:
     memory = str(home.path / "memory")
     agent = {"command": sys.executable, "args": ["-m", "acp_proxy.tools.demo.agent", "--memory", memory]}
     gone = {"command": "nosuchprogram"}
     home.write(home.jetbrains, json.dumps({"agent_servers": {"Demo": agent, "Gone": gone}}))
     result = setup(answer="\n")
-    assert '"Demo" answers.' in result.stderr
-    assert '"Gone" does not answer' in result.stderr
-    assert "Write this all the same? [y/N]" in result.stderr
-    assert [words[0] for words in servers(home.jetbrains).values()] == [sys.executable, "nosuchprogram"]
-    assert setup(answer="y\n").exit_code == 1
+    said = " ".join(result.stderr.split())
+    assert '"Demo" answers.' in said
+    assert 'Without acp-proxy, until it answers: "Gone". To write it all the same: acp-proxy setup --force' in said
+    assert "Write this? [Y/n]" in said
+    assert (result.stdout.count('"nosuchprogram"') > 0, result.exit_code) == (True, 1)
+    assert [words[0] for words in servers(home.jetbrains).values()] == [COMMAND, "nosuchprogram"]
+    assert setup("--yes", "--force").exit_code == 0
     assert [words[:2] for words in servers(home.jetbrains).values()] == [[COMMAND, "run"]] * 2
+
+
+@pytest.mark.usefixtures("trying")
+def test_an_entry_without_run_gets_it_whether_the_agent_answers_or_not(home: Home) -> None:
+    write_servers(home, Plain="acp-proxy nosuchprogram acp", Runner="uvx acp-proxy --redact keys nosuchprogram")
+    before = home.jetbrains.read_text()
+    setup("--yes")
+    assert servers(home.jetbrains) == {
+        "Plain": [COMMAND, "run", "nosuchprogram", "acp"],
+        "Runner": [COMMAND, "run", "--redact", "keys", "nosuchprogram"],
+    }
+    setup("--undo", "--yes")
+    assert home.jetbrains.read_text() == before
+    for words in ("acp-proxy", "acp-proxy chain x"):  # no agent of a user
+        write_servers(home, Other=words)
+        assert "Nothing to change" in setup("--yes").stderr
+
+
+@pytest.mark.parametrize(("word", "near"), [("zd", "zed"), ("jetbrians", "jetbrains"), ("vscod3", "vscode")])
+def test_a_wrong_editor_is_answered_with_the_near_one(home: Home, word: str, near: str) -> None:
+    result = setup("--editor", word)
+    assert (result.exit_code, f"Did you mean {near}?" in " ".join(result.stderr.split())) == (2, True)
 
 
 def test_the_end_of_the_input_is_not_a_yes(home: Home) -> None:
@@ -508,7 +532,9 @@ def test_settings_that_their_editor_writes_again_are_named(home: Home, monkeypat
 
 def test_a_configuration_that_is_a_program_is_left_to_the_command_that_prints(home: Home) -> None:
     home.write(home.zed, "{}")
-    said = " ".join(setup("--editor", "codecompanion", "--yes").stderr.split())
+    result = setup("--editor", "codecompanion", "--yes")
+    said = " ".join(result.stderr.split())
+    assert result.exit_code == 1
     assert "acp-proxy editor codecompanion AGENT" in said
     assert "has settings on this machine" not in said
 
@@ -623,7 +649,7 @@ def test_a_machine_without_editors_gets_advice(home: Home) -> None:
     said = " ".join(done.stderr.split())
     assert "setup --editor zed --agent COMMAND (or jetbrains, vscode, paseo) For Neovim" in said
     assert "acp-proxy editor EDITOR COMMAND" in said
-    assert done.exit_code == 0
+    assert (done.exit_code, setup("--editor", "emacs").exit_code) == (0, 1)
     assert "acp-proxy setup --editor zed --agent 'npx me'" in " ".join(setup("--agent", "npx me").stderr.split())
 
 

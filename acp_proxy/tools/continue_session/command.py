@@ -80,7 +80,7 @@ def continue_session(
 
 def _find_agent(store: Sessions, other: str, but: str, umask: int, registry: str) -> tuple[str, dict[str, object]]:
     """The folder, name and version of the agent that the user means. Raises AcpProxyError."""
-    from acp_proxy.tools.doctor.ask_name import find_in_settings
+    from acp_proxy.tools.editors.launch_commands import find_in_settings
 
     found = store.list_agents(other)
     if len(found) > 1 and but in found:
@@ -90,7 +90,7 @@ def _find_agent(store: Sessions, other: str, but: str, umask: int, registry: str
         raise UsageError(f"--with {other!r} matches several agents: {names}. Give one of these.")
     if found:
         return found[0], {"name": None, "version": None}
-    words, environment = find_in_settings(other) or ([other], {})
+    _, words, environment = find_in_settings(other) or (other, [other], {})
     os.environ.update(environment)
     try:
         return _ask_agent(store, words, umask, registry)

@@ -1,32 +1,14 @@
-"""Finds an agent by its name in an editor's settings, and asks it for its own, which chooses the folder of its
-sessions."""
+"""Asks an agent for its own name, which chooses the folder of its sessions."""
 
 import os
 
 from acp_proxy import shell_quote
-from acp_proxy.errors import AcpProxyError, UsageError
+from acp_proxy.errors import AcpProxyError
 from acp_proxy.proxy.capabilities import read_offer
 from acp_proxy.store.command_names import may_run_others, name_command
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.doctor.probe import NoAnswer, Probe
-from acp_proxy.tools.editors.agent_names import find_beginning, find_name
-from acp_proxy.tools.editors.config_dirs import find_machine
-from acp_proxy.tools.editors.launch_commands import find_started_agents
 from acp_proxy.tools.registry.resolve import ResolvedAgent
-
-
-def find_in_settings(name: str) -> tuple[list[str], dict[str, str]] | None:
-    """The command and the environment of the agent that an editor's settings call so, or whose name begins so.
-
-    Raises UsageError if several do.
-    """
-    agents = {each.name: each for each in reversed(find_started_agents(find_machine())) if each.words is not None}
-    found = find_name(agents, name) or find_beginning(agents, name)
-    if len(found) > 1:
-        raise UsageError(f"several agents begin with {name!r}: {', '.join(found)}. Give one of these, or a command.")
-    for each in found:
-        return list(agents[each].words or ()), dict(agents[each].environment)
-    return None
 
 
 def folder_of(

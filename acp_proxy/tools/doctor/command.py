@@ -66,11 +66,12 @@ def _find_by_name(words: list[str]) -> tuple[list[str], dict[str, str]]:
 
     Raises UsageError if several names begin so.
     """
-    from acp_proxy.tools.doctor.ask_name import find_in_settings
+    from acp_proxy.tools.editors.launch_commands import find_in_settings
 
     if not words or shutil.which(words[0]) is not None:
         return words, {}
-    return find_in_settings(" ".join(words)) or (words, {})
+    found = find_in_settings(" ".join(words))
+    return found[1:] if found is not None else (words, {})
 
 
 def _say(text: str) -> None:

@@ -18,6 +18,7 @@ from acp_proxy.tools.doctor.agent_report import AgentReport, AgentStart
 from acp_proxy.tools.doctor.store_report import StoreReport
 from acp_proxy.tools.doctor.versions import versions
 from acp_proxy.tools.editors import command_line
+from acp_proxy.tools.editors.command_line import MISSING_RUN
 from acp_proxy.tools.editors.config_dirs import Machine
 from acp_proxy.tools.editors.configured import Configuration, ConfiguredAgent, Way, find_configurations
 from acp_proxy.tools.editors.known_editors import Name
@@ -171,7 +172,10 @@ def _advise_on_entry(title: str, one: ConfiguredAgent, editor: Name, root: Path)
         cause = ". ".join(agent_report.explain_missing_program(one.missing))
         yield Advice(f"{starts} {one.way.value}, but {cause}", cause=cause, where=where)
     if one.problem is not None:
-        yield Advice(f"{starts} through acp-proxy, which exits immediately with status 2: {one.problem}", where=where)
+        mend = f". To write it there: acp-proxy setup --editor {editor}" if one.problem == MISSING_RUN else ""
+        yield Advice(
+            f"{starts} through acp-proxy, which exits immediately with status 2: {one.problem}{mend}", where=where
+        )
     elif one.way is Way.PROXIED and not one.is_recorded:
         why = "because of --no-record, ACP_PROXY_NO_RECORD or the configuration file"
         yield Advice(f"{starts} through acp-proxy, which records nothing, {why}.", is_wrong=False)

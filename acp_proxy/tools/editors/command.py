@@ -17,7 +17,7 @@ from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import options
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.installation import explain_no_mcp
-from acp_proxy.tools.editors.known_editors import OF_NEOVIM, Name, find_editors
+from acp_proxy.tools.editors.known_editors import OF_NEOVIM, Name, find_editors, find_near_editors
 from acp_proxy.tools.registry import PREFIX
 
 _WHOLE = "--whole"
@@ -35,7 +35,9 @@ def read_name(word: str) -> Name:
         raise typer.BadParameter(f"give the name of your Neovim plugin: {', '.join(OF_NEOVIM)}.")
     if found:
         raise typer.BadParameter(f"{word!r} may be {' or '.join(found)}.")
-    raise typer.BadParameter(f"{word!r} is not one of {', '.join(map(repr, map(str, Name)))}.")
+    near = find_near_editors(word)
+    advice = f" Did you mean {' or '.join(near)}?" if near else ""
+    raise typer.BadParameter(f"{word!r} is not one of {', '.join(map(repr, map(str, Name)))}.{advice}")
 
 
 def editor(
@@ -54,8 +56,8 @@ def editor(
         list[str],
         typer.Argument(
             metavar="AGENT",
-            help="The agent's command, or its id in the registry of agents. Options of run and variables "
-            "(NAME=VALUE) may precede it.",
+            help="The agent's command, its name in an editor's settings, or its id in the registry of agents. "
+            "Options of run and variables (NAME=VALUE) may precede it.",
         ),
     ],
     whole: Annotated[bool, typer.Option(_WHOLE, help="Print the complete content, as for a new file.")] = False,
@@ -79,6 +81,7 @@ def editor(
     from acp_proxy.tools.editors.config_dirs import find_machine
     from acp_proxy.tools.editors.configured import find_file, read_text  # imported late: no other command needs these
     from acp_proxy.tools.editors.known_editors import EDITORS
+    from acp_proxy.tools.editors.launch_commands import find_in_settings
     from acp_proxy.tools.editors.snippets import EditorEntry, make_snippet
 
     if agent[0] in ("-h", "--help"):
@@ -87,16 +90,22 @@ def editor(
     if agent[0] == _WHOLE:
         whole, agent = True, agent[1:]
     with report_wrong_usage(), report_errors():
-        given, variables, command = read_agent(["acp-proxy", "editor", name, *([_WHOLE] if whole else [])], agent)
+        begin = ["acp-proxy", "editor", name, *([_WHOLE] if whole else [])]
+        given, variables, command = read_agent(begin, agent)
+        is_word = shutil.which(command[0]) is None and not command[0].startswith(PREFIX)
+        in_settings = find_in_settings(" ".join(command)) if is_word else None  # as for doctor and continue
+        if in_settings is not None:
+            before, _, command = read_agent(begin, in_settings[1])
+            given = [*before, *given]  # the later ones win
         named = name_agent(command, open_registry(registry, given, _say))
-        command = named.command
+        command, title = named.command, in_settings[0] if in_settings is not None else named.title
         is_missing = shutil.which(command[0]) is None and not command[0].startswith(PREFIX)
         may_be_id = len(command) == 1 and not advise_adapter(command)  # then only the registry knows the whole command
         if is_missing and named.problem is not None and may_be_id:
             raise AcpProxyError(f"{command[0]} is no program here, and {named.problem}")
         given = [*write_registry_option(registry, command), *given]
     own_words, advice = own_command.settings_command()
-    made = make_snippet(name, EditorEntry([*own_words, "run", *given, *command], variables, named.title))
+    made = make_snippet(name, EditorEntry([*own_words, "run", *given, *command], variables, title))
     path, is_there = find_file(EDITORS[name], find_machine())
     there = read_text(path) if is_there and path is not None else None
     found = place_snippet(EDITORS[name], made, path, there, whole=whole)
@@ -118,6 +127,10 @@ def editor(
         _say(f"Note: {' '.join(own_words)}: {advice}")
     for text in advise_adapter(command):
         _say(text)
+    if in_settings is not None:
+        _say(f'Note: {" ".join(agent)} is taken as "{in_settings[0]}" in the settings of an editor here.')
+        if missing := [each for each in in_settings[2] if each not in variables]:  # their values may be secrets
+            _say(f"Copy its variables from there, too: {', '.join(missing)}.")
     if is_missing:
         more = f", and {named.problem}" if named.problem else ", nor in the registry. Check the agent's command."
         _say(f"Note: {command[0]} was not found on this machine{more}")

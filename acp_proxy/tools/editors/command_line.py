@@ -13,6 +13,8 @@ _PROXY = re.compile(own_command.NAME + r"((@|==).*)?", re.IGNORECASE)
 _RUNNER = re.compile(r"(uvx?|pipx|py|python[\d.]*|env|nice|nohup)(\.exe)?", re.IGNORECASE)
 _RUNNER_VERBS = frozenset({"run", "tool"})
 _AGENT_OF_OURS = "mock-agent"
+_OTHERS = ("chain", "mcp")
+"""Other commands that programs start."""
 
 MISSING_RUN = "run is missing. Write: acp-proxy run, then the agent's command"
 
@@ -40,6 +42,12 @@ def lacks_run(words: list[str]) -> bool:
     """Whether the command starts acp-proxy, directly or by a runner, with neither ``run`` nor ``mock-agent``."""
     at = _find_proxy(words)
     return at is not None and words[at + 1 : at + 2] not in (["run"], [_AGENT_OF_OURS])
+
+
+def find_missing_run(words: list[str]) -> int | None:
+    """The position where ``run`` is missing in front of an agent's command; None if it is not, or no agent follows."""
+    at = _find_proxy(words) if lacks_run(words) else None
+    return at + 1 if at is not None and words[at + 1 : at + 2] not in ([], *([each] for each in _OTHERS)) else None
 
 
 def find_own_program(words: list[str]) -> str:

@@ -5,6 +5,7 @@ Source: each one's documentation or source code, named beside it (2026).
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 
@@ -184,3 +185,9 @@ def find_editors(word: str) -> list[Name]:
     if lowered in list(Name):
         return [Name(lowered)]
     return [*_OTHER_NAMES.get(lowered, ())] or [name for name in Name if lowered and name.startswith(lowered)]
+
+
+def find_near_editors(word: str) -> list[str]:
+    """The names of editors that are written nearly so, the nearest first."""
+    near = get_close_matches(word.lower(), [*Name, *_OTHER_NAMES], n=2)
+    return [str(name) for name in dict.fromkeys(each for one in near for each in find_editors(one))]

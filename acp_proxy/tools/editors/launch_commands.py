@@ -6,8 +6,10 @@ Unlike ``configured``, this keeps what may be secret: it is only for starting th
 from dataclasses import dataclass
 from pathlib import Path
 
+from acp_proxy.errors import UsageError
 from acp_proxy.protocol import acp
-from acp_proxy.tools.editors.config_dirs import Machine
+from acp_proxy.tools.editors.agent_names import find_beginning, find_name
+from acp_proxy.tools.editors.config_dirs import Machine, find_machine
 from acp_proxy.tools.editors.configured import find_agents, find_configurations, read_text, read_texts, read_words
 from acp_proxy.tools.editors.known_editors import SettingsFiles
 
@@ -31,6 +33,19 @@ def find_started_agents(machine: Machine) -> list[StartedAgent]:
         for found in find_configurations(machine)
         for agent in _find_in(found.editor.title, found.path, found.editor.configured)
     ]
+
+
+def find_in_settings(name: str) -> tuple[str, list[str], dict[str, str]] | None:
+    """The name, the command and the environment of the agent that an editor's settings call so, or whose name begins
+    so. Raises UsageError if several do.
+    """
+    agents = {each.name: each for each in reversed(find_started_agents(find_machine())) if each.words is not None}
+    found = find_name(agents, name) or find_beginning(agents, name)
+    if len(found) > 1:
+        raise UsageError(f"several agents begin with {name!r}: {', '.join(found)}. Give one of these, or a command.")
+    for each in found:
+        return each, list(agents[each].words or ()), dict(agents[each].environment)
+    return None
 
 
 def find_started(editor: str, kind: SettingsFiles, text: str) -> list[StartedAgent]:

@@ -2,10 +2,11 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated
 
@@ -28,7 +29,7 @@ from acp_proxy.tools.editors.agent_names import (
 from acp_proxy.tools.editors.command import read_agent, read_name
 from acp_proxy.tools.editors.config_dirs import Machine, find_machine
 from acp_proxy.tools.editors.configured import find_configurations
-from acp_proxy.tools.editors.known_editors import EDITORS, OF_NEOVIM, Name, SettingsFiles, find_editors
+from acp_proxy.tools.editors.known_editors import EDITORS, OF_NEOVIM, Name, SettingsFiles, Sources, find_editors
 from acp_proxy.tools.editors.launch_commands import StartedAgent, find_started
 from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.registry.agents import Registry, RegistryError
@@ -81,7 +82,7 @@ def setup(
         ),
     ] = "",
     force: Annotated[
-        bool, typer.Option("--force", help="With --agent: add it though its program is not here, or does not answer.")
+        bool, typer.Option("--force", help="Write an agent though its program is not here, or does not answer.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
@@ -93,7 +94,8 @@ def setup(
     It finds the settings of Zed, JetBrains, VS Code and Paseo, shows what would change, starts each agent once to see
     that it answers, asks, and puts acp-proxy in front of each agent there. Nothing else in the settings changes, and a
     copy of each file is kept beside it. Configurations that are programs (Neovim, Emacs) stay yours: acp-proxy editor
-    prints what to paste. An entry that starts an acp-proxy that is gone gets the present one.
+    prints what to paste. An entry that starts an acp-proxy that is gone gets the present one, and one without run gets
+    it. An agent that does not answer stays as it is, unless none does.
 
     Example: acp-proxy setup --agent "npx -y @agentclientprotocol/claude-agent-acp"
     """
@@ -129,32 +131,44 @@ def setup(
         if added is not None and found and not force:
             _check_program(added, [each.name for each in entries], known)
         ours = _own_words()
-        plans = [
-            steps.plan_file(
-                each,
-                path,
-                ours,
-                {entry.name for entry in chosen if entry.path == path} if agent else None,
-                wanted.options if wanted is not None else [],
-                lambda id: _has(known, id),
-                registry,
-                added,
-            )
-            for each, path in found
-        ]
+        tried, has_id = TriedAgents(), cache(partial(_has, known))
+
+        def plan_files(left_out: Collection[tuple[Path, str]] = ()) -> list[FileChange]:
+            return [
+                steps.plan_file(
+                    each,
+                    path,
+                    ours,
+                    {entry.name for entry in chosen if entry.path == path} if agent else None,
+                    wanted.options if wanted is not None else [],
+                    has_id,
+                    registry,
+                    added,
+                    {name for place, name in left_out if place == path},
+                )
+                for each, path in found
+            ]
+
+        def choose(changes: Sequence[FileChange]) -> tuple[Sequence[FileChange], bool]:
+            if try_agents(changes, tried) or force:
+                return changes, True
+            left = [each for each in plan_files(tried.silent) if each.entries and each.problem is None]
+            if not left:
+                return changes, False
+            names = ", ".join(f'"{name}"' for name in dict.fromkeys(name for _, name in tried.silent))
+            _say(f"Without acp-proxy, until it answers: {names}. To write it all the same: {again} --force")
+            return left, True
+
+        plans = plan_files()
         for text in advise_adapter(added.agent.command) if added is not None else []:
             _say(text)
         _say_about_programs(machine, editor or [])
-        if not any(each.entries or each.problem for each in plans):
-            _advise(plans, editor or [], chosen, agent)
-        asked, tried = ("Write this?", again), TriedAgents()
+        is_idle = not any(each.entries or each.problem for each in plans)
+        if is_idle and not _advise(plans, editor or [], chosen, agent):
+            raise typer.Exit(1)
+        asked = "Write this?", again
         done, is_whole = _carry_out(
-            plans,
-            lambda each: steps.write_file(each, record),
-            asked,
-            dry_run=dry_run,
-            yes=yes,
-            looks_well=lambda changes: try_agents(changes, tried) or force,
+            plans, lambda each: steps.write_file(each, record), asked, dry_run=dry_run, yes=yes, choose=choose
         )
         is_well = report_written(machine, done, tried) if done else True
         if not (is_whole and is_well and (force or not tried.problems)):
@@ -255,31 +269,31 @@ def _carry_out(
     *,
     dry_run: bool,
     yes: bool,
-    looks_well: Callable[[Sequence[FileChange]], bool] = lambda changes: True,
+    choose: Callable[[Sequence[FileChange]], tuple[Sequence[FileChange], bool]] = lambda changes: (changes, True),
 ) -> tuple[list[FileChange], bool]:
     """Show the changes, ask, and make them. Returns those that were made, and whether no file had to stay as it is.
 
-    ``asked``: the question, and the command that shows and asks once more. ``looks_well``: called before the question;
-    if the result is false, Enter means no.
+    ``asked``: the question, and the command that shows and asks once more. ``choose``: called before the question, for
+    those of the changes to make, and whether Enter means yes.
     """
     question, again = asked
     wanted = [each for each in changes if each.entries and each.problem is None]
     failed = [f"{each.path} stays as it is: {each.problem}." for each in changes if each.problem is not None]
     done: list[FileChange] = []
-    for each in wanted:
-        for line in each.diff:
-            typer.echo(sanitize.make_line(line))
-        typer.echo("")
+    _show(wanted)
     for text in failed:
         _say(text)
     if wanted and dry_run:
         _say("Nothing was written. To be asked: leave out --dry-run")
     if wanted and not dry_run:
         try:
-            is_well = looks_well(wanted)
+            chosen, is_well = choose(wanted)
         except KeyboardInterrupt:  # an agent may be silent for a minute
             _say("Nothing was changed.")
             raise typer.Exit(INTERRUPTED) from None
+        if chosen is not wanted:
+            wanted = list(chosen)
+            _show(wanted)
         if not yes:
             declined = f"Nothing was changed. To see it again: {again}"
             ask_to_confirm(question if is_well else f"{question[:-1]} all the same?", enter=is_well, declined=declined)
@@ -298,12 +312,21 @@ def _carry_out(
     return done, not failed
 
 
+def _show(changes: Sequence[FileChange]) -> None:
+    for each in changes:
+        for line in each.diff:
+            typer.echo(sanitize.make_line(line))
+        typer.echo("")
+
+
 @dataclass(slots=True)
 class TriedAgents:
-    """The agents that were started once. ``some_answer``: at least one of them. ``problems``: those of the others."""
+    """The agents that were started once. ``some_answer``: at least one of them. ``problems``: those of the others.
+    ``silent``: the others, each with its file."""
 
     some_answer: bool = False
     problems: list[str] = field(default_factory=list)
+    silent: list[tuple[Path, str]] = field(default_factory=list)
 
 
 def try_agents(changes: Sequence[FileChange], tried: TriedAgents) -> bool:
@@ -317,7 +340,7 @@ def try_agents(changes: Sequence[FileChange], tried: TriedAgents) -> bool:
 
     os.umask(own := os.umask(0))
     root = find_root(str(find_default_root()))
-    for agent in (agent for each in changes for agent in _find_changed(each)):
+    for path, agent in ((each.path, agent) for each in changes for agent in _find_changed(each)):
         if agent.words is None:
             continue
         download = ", which may download it first" if _may_download(agent.words) else ""
@@ -329,6 +352,7 @@ def try_agents(changes: Sequence[FileChange], tried: TriedAgents) -> bool:
             _say(f'"{agent.name}" answers.')
         else:
             tried.problems.append(found.problem)
+            tried.silent.append((path, agent.name))
             for line in found.stderr:
                 _say(f"  {sanitize.make_line(line)}")
             _say(f'"{agent.name}" does not answer: {found.problem}.')
@@ -409,20 +433,22 @@ def _say_about_programs(machine: Machine, wanted: Sequence[Name]) -> None:
             )
 
 
-def _advise(changes: Sequence[FileChange], wanted: Sequence[Name], chosen: Sequence[AgentEntry], agent: str) -> None:
-    """Say why nothing changes. ``chosen``: the entries of the agent that the user has named. ``agent``: the name."""
+def _advise(changes: Sequence[FileChange], wanted: Sequence[Name], chosen: Sequence[AgentEntry], agent: str) -> bool:
+    """Say why nothing changes. Returns whether what the user wants is there. ``chosen``: the entries of the agent that
+    the user has named. ``agent``: the name."""
     for name in dict.fromkeys(each.name for each in chosen if each.is_proxied):
         _say(f'Nothing to change: "{name}" already goes through acp-proxy.')
     if chosen:
-        return
+        return True
     programs = [EDITORS[name] for name in wanted if not isinstance(EDITORS[name].configured, SettingsFiles)]
     for each in programs:
+        why = ", which is a program" if isinstance(each.configured, Sources) else ""
         _say(
-            f"setup does not write the configuration of {each.title}, which is a program. "
+            f"setup does not write the configuration of {each.title}{why}. "
             f"To print what to put there: {_write_typed('editor', str(each.name), agent or 'AGENT')}"
         )
     if programs and not changes:
-        return
+        return False
     if not changes:
         known = {str(name): each.title for name, each in EDITORS.items() if isinstance(each.configured, SettingsFiles)}
         titles, others = ", ".join(known.values()), ", ".join(list(known)[1:])
@@ -431,9 +457,10 @@ def _advise(changes: Sequence[FileChange], wanted: Sequence[Name], chosen: Seque
         or_another = "" if wanted else f" (or {others})"
         _say(f"None of {titles} has settings on this machine. To write them: {make}{or_another}")
         _say(f"For Neovim, Emacs and others: {_write_typed('editor', 'EDITOR', agent or 'COMMAND')}")
-        return
+        return not wanted
     add = _write_typed("setup", "--agent", agent or "COMMAND")
     _say(f"Nothing to change: no settings here start an agent without acp-proxy. To add an agent: {add}")
+    return not programs
 
 
 def _say(text: str, hanging: int = 0) -> None:

@@ -173,14 +173,15 @@ def unname_command(settings: Settings, entry: Span) -> list[Edit]:
 
 
 def replace_words(settings: Settings, entry: Span, count: int, ours: Sequence[str]) -> list[Edit]:
-    """Start acp-proxy with other words. ``count``: how many arguments stand in front of ``run``. ``ours``: as above."""
+    """Start acp-proxy with other words. ``count``: how many arguments stand in front of those that stay. ``ours``: what
+    comes in place of the program and of these."""
     members = settings.members(entry)
     command = members["command"].value
     if is_list(settings, command):
         items = settings.elements(command)
-        return [Edit(items[0].start, items[count + 1].start, "".join(f"{quote(word)}, " for word in ours[:-1]))]
+        return [Edit(items[0].start, items[count + 1].start, "".join(f"{quote(word)}, " for word in ours))]
     items = settings.elements(members["args"].value)
-    front = "".join(f"{quote(word)}, " for word in ours[1:-1])
+    front = "".join(f"{quote(word)}, " for word in ours[1:])
     return [Edit(*command, quote(ours[0])), Edit(items[0].start, items[count].start, front)]
 
 

@@ -38,7 +38,7 @@ PUT_IN_FRONT, NAMED, ADDED, REPLACED = "put in front", "named", "added", "replac
 @dataclass(frozen=True, slots=True)
 class EntryChange:
     """What was done to the entry of one agent: acp-proxy was put in front, an entry of the editor's own registry was
-    given a command, the entry was added, or acp-proxy's own words were replaced because they no longer start it.
+    given a command, the entry was added, or acp-proxy's own words were replaced because they do not start it.
 
     ``had_args``: whether the entry had arguments before. The command itself is not kept, since it may have secrets.
     """
@@ -140,12 +140,13 @@ def plan_file(
     has_id: Callable[[str], bool] = lambda id: False,
     registry: str = "",
     added: WantedAgent | None = None,
+    left_out: Collection[str] = (),
 ) -> FileChange:
     """What would change in a file. ``ours``: the words that start acp-proxy, ``run`` the last.
 
     ``only``: the names of the entries that may change; None: all. ``has_id``: whether the registry of agents has an
     agent with this id. ``registry``: the value of ``--registry``, for such agents. ``added``: an agent that gets an
-    entry of its own.
+    entry of its own. ``left_out``: the names of entries that stay without acp-proxy; where it is already, it is mended.
     """
     kind = editor.configured
     assert isinstance(kind, SettingsFiles)
@@ -163,10 +164,10 @@ def plan_file(
             if only is not None and name not in only:
                 continue
             made = _plan_entry(settings, name, element.value, ours, options_of_run, has_id, registry)
-            if made is not None:
+            if made is not None and (name not in left_out or made[0].how == REPLACED):
                 edits += made[1]
                 entries.append(made[0])
-        if added is not None:
+        if added is not None and added.agent.title not in left_out:
             words = [*ours, *added.options, *added.agent.command]
             made_entry = make_snippet(editor.name, EditorEntry(words, added.variables, added.agent.title))
             if made_entry.title in members:
@@ -206,6 +207,8 @@ def _plan_entry(
         return None
     behind = command_line.find_words_behind_run(words)
     if behind is None:
+        if (at := command_line.find_missing_run(words)) is not None:
+            return EntryChange(name, REPLACED), settings_text.replace_words(settings, entry, at - 1, ours)
         if command_line.lacks_run(words):
             return None
         had_args = isinstance(value, dict) and "args" in value
@@ -219,7 +222,7 @@ def _plan_entry(
         return None
     if count < 0 or list(words[: count + 2]) == list(ours):
         return None
-    return EntryChange(name, REPLACED), settings_text.replace_words(settings, entry, count, ours)
+    return EntryChange(name, REPLACED), settings_text.replace_words(settings, entry, count, ours[:-1])
 
 
 # --- Files

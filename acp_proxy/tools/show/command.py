@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli import output_files, values
+from acp_proxy.cli import common, output_files, values
 from acp_proxy.cli.common import (
     INTERRUPTED,
     AgentOption,
@@ -79,7 +79,9 @@ def show(
             elif as_json:
                 print_messages(reading, find_screen(), wanted)
             else:
-                print_conversation(row, find_parts(reading, row.session, wanted, child), find_screen(), full=full)
+                id = common.shorten_ids(opened, [row])[row.selector]
+                parts = find_parts(reading, row.session, wanted, child)
+                print_conversation(row, parts, find_screen(), full=full, id=id)
         finally:
             reading.close()
 
@@ -109,11 +111,11 @@ _TURNS = "^Turn [0-9]"
 
 
 def print_conversation(
-    row: ListedSession, shown: Iterator[Part], target: Screen, *, full: bool, stays: bool = False
+    row: ListedSession, shown: Iterator[Part], target: Screen, *, full: bool, stays: bool = False, id: str = ""
 ) -> None:
-    """``stays``: see ``open_pager``."""
+    """``stays``: see ``open_pager``. ``id``: the short one, for people."""
     when = formatting.format_local_time(row.updated) if target.is_dressed else None  # like the times of the turns
-    title, _, rest = sanitize.format_heading(row, when).partition("\n")
+    title, _, rest = sanitize.format_heading(row, when, id if target.is_dressed else None).partition("\n")
     with open_pager(target, stays=stays, stops=_TURNS) as say:
         say(f"\x1b[1m{title}\x1b[0m\n{rest}\n" if target.is_dressed else f"{title}\n{rest}\n")
         told = _look(target, row.cwd)

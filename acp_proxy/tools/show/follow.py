@@ -4,11 +4,12 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from acp_proxy.cli.common import format_short_heading
 from acp_proxy.cli.pager import find_screen
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.sessions import Line, ListedSession, Reading, Sessions, Summary
-from acp_proxy.views import formatting, sanitize
+from acp_proxy.views import sanitize
 
 if TYPE_CHECKING:  # importing rich takes as long as everything else
     from acp_proxy.views.streaming import StreamedText
@@ -41,8 +42,9 @@ class Following:
 
     def run(self) -> str:
         """Show what is there and what comes, until no turn is running. Returns why it ended."""
-        when = formatting.format_local_time(self._row.updated) if self._console.is_terminal else None  # as by show
-        self._console.file.write(sanitize.format_heading(self._row, when) + "\n")
+        row = self._row  # its heading is as by show
+        heading = format_short_heading(self._store, row) if self._console.is_terminal else sanitize.format_heading(row)
+        self._console.file.write(f"{heading}\n")
         self._show_more()
         was_running = bool(self._summary.open)
         while self._summary.open:

@@ -159,20 +159,21 @@ def replay(
     """
     with report_errors():
         wanted = values.parse_turns(turn)
-    with report_errors(), recordings.open_recording(session, store, agent) as (reading, header, title):
+    with report_errors(), recordings.open_recording(session, store, agent) as (reading, header, heading):
         try:
             span = _find_span(reading, wanted)
-            _say_heading(header, title)
+            for text in (heading or _format_heading(header)).split("\n"):
+                common.print_on_stderr(text)
             _show(reading, speed, max_pause, span)
         except KeyboardInterrupt:
             typer.echo("\x1b[0m")  # typer removes it if the output is not a terminal
             raise typer.Exit(INTERRUPTED) from None
 
 
-def _say_heading(header: Header, title: str | None) -> None:
+def _format_heading(header: Header) -> str:
+    """That of a file that is in no store."""
     about = (header.session, header.cwd, formatting.format_local_time(header.created_at))
-    for text in filter(None, (title, "  ".join(filter(None, about)))):
-        common.print_on_stderr(sanitize.make_line(text))
+    return sanitize.make_line("  ".join(filter(None, about)))
 
 
 _WHOLE = (0, None)

@@ -57,7 +57,9 @@ def stats(
     acp-proxy counts sessions, turns and bytes. Tokens and cost are figures of the agents, and are missing if an agent
     reports none: tokens come from answers to prompts, context and cost from usage_update. A session that continues in
     another month or on another day counts in both. Days and months are local. With --by project, a session counts
-    in the directory where it began. --since and --until count whole quarters of an hour.
+    in the directory where it began. --since and --until count whole quarters of an hour. If the output is not a
+    terminal, each line has agent, month (or day or directory), sessions, turns, tokens, context, cost and bytes in
+    full, separated by tabs.
 
     --tokens, --prices and --by model read every transcript. Each model without a price is named on stderr.
 
@@ -95,22 +97,22 @@ def stats(
         with open_pager(find_screen()) as say:
             say(shown.get())
     elif agents:
-        from acp_proxy.tools.stats.report import format_lines, make_report
+        from acp_proxy.tools.stats.report import format_tab_separated, make_report
 
-        for line in format_lines(make_report(agents, by)):
+        for line in format_tab_separated(make_report(agents, by)):
             typer.echo(line)
     if not as_json and (note := explain_unprompted(agents)):
         print_on_stderr(note)
     for text in failed:
         typer.echo(f"acp-proxy: not counted: {sanitize.make_line(text)}.", err=True)
-    if failed:
+    if failed or (not agents and wanted.is_narrow):  # as for list
         raise typer.Exit(1)
 
 
 def _show_tokens(store: Sessions, session_filter: SessionFilter, by: _By, file: Path | None, *, as_json: bool) -> None:
     """Raises AcpProxyError, OSError."""
     from acp_proxy.tools.stats.prices import read_prices
-    from acp_proxy.tools.stats.token_report import encode_report, format_report
+    from acp_proxy.tools.stats.token_report import encode_report, format_report, format_tab_separated
     from acp_proxy.tools.stats.tokens import count_tokens
 
     prices = read_prices(file) if file is not None else None
@@ -119,9 +121,13 @@ def _show_tokens(store: Sessions, session_filter: SessionFilter, by: _By, file: 
     if as_json:
         typer.echo(sanitize.format_json(encode_report(report, by, prices), indent=2))
     elif report.rows:
-        home = os.path.expanduser("~") if sys.stdout.isatty() else ""
-        with open_pager(find_screen()) as say:
-            for line in format_report(report, by, prices, home):
+        target = find_screen()
+        with open_pager(target) as say:
+            for line in (
+                format_report(report, by, prices, os.path.expanduser("~"))
+                if target.is_terminal
+                else format_tab_separated(report, prices)
+            ):
                 say(f"{line}\n")
     else:
         print_on_stderr(explain_empty_list(store, narrowed=session_filter.is_narrow, agent=session_filter.agent))
@@ -129,5 +135,5 @@ def _show_tokens(store: Sessions, session_filter: SessionFilter, by: _By, file: 
         print_on_stderr(f"No price: {sanitize.make_line(model) or '(model not known)'}")
     for text in report.failed:
         print_on_stderr(f"acp-proxy: not counted: {sanitize.make_line(text)}.")
-    if report.failed:
+    if report.failed or (not report.rows and session_filter.is_narrow):
         raise typer.Exit(1)

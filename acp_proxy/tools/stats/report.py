@@ -54,13 +54,28 @@ def make_report(agents: Mapping[str, AgentUsage], by: str, home: str = "") -> Us
 
 
 def format_lines(shown: UsageReport) -> Iterator[str]:
-    """One line for each row, with a name for every figure."""
+    """One line for each row, with a name for every figure, for a terminal that is too narrow for a table."""
     for folder, each in shown.sections.items():
         for row in each:
             yield _format_line(
                 format_agent(folder) if folder else row.name, row.name if folder else "", row.usage, row.tokens
             )
     yield _format_line("all", "", shown.total.usage, shown.total.tokens)
+
+
+def format_tab_separated(shown: UsageReport) -> Iterator[str]:
+    """One line for each row, for programs: agent, then month, day or directory, sessions, turns, tokens, context, cost,
+    bytes; what is not known is empty. The agent is empty where a row is of all agents."""
+    for folder, each in shown.sections.items():
+        for row in each:
+            agent = folder or (row.value if row.key == "agent" else "")
+            group = row.value if row.key != "agent" else ""
+            usage = row.usage
+            numbers = (usage.sessions, usage.turns, row.tokens, usage.context)
+            texts = ["" if number is None else str(number) for number in numbers]
+            yield "\t".join(
+                sanitize.make_line(text) for text in (agent, group, *texts, format_money(usage), str(usage.bytes))
+            )
 
 
 def encode_report(agents: Mapping[str, AgentUsage], by: str) -> dict[str, object]:

@@ -13,13 +13,21 @@ _UNKNOWN: Mapping[By, str] = {"model": "(not known)", "project": "(no directory)
 
 
 def format_report(report: TokenReport, by: By, prices: Prices | None, home: str) -> Iterator[str]:
-    """A table without any markup, for people and for other programs."""
+    """A table without any markup, for people."""
     rows = [(_format_name(name, by, home), *_format_values(spent, prices)) for name, spent in report.rows.items()]
     table = [("", *_HEADS), *rows, ("all", *_format_values(report.total, prices))]
     widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
     for name, *values in table:
         cells = [f"{value:>{width}}" for value, width in zip(values, widths[1:], strict=True)]
         yield "  ".join([f"{name:<{widths[0]}}", *cells]).rstrip()
+
+
+def format_tab_separated(report: TokenReport, prices: Prices | None) -> Iterator[str]:
+    """One line for each row, for programs: agent, model, directory, day or month, then the figures of the table; what
+    is not reported is empty."""
+    for name, spent in report.rows.items():
+        figures = (each.replace(",", "") if each != "-" else "" for each in _format_values(spent, prices))
+        yield "\t".join((sanitize.make_line(name), *figures))
 
 
 def encode_report(report: TokenReport, by: By, prices: Prices | None) -> dict[str, object]:
