@@ -8,7 +8,8 @@ a user looks at them. Sessions without a turn are left out; sessions without a d
 import heapq
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 from msgspec import Struct
@@ -65,6 +66,8 @@ class ListFilter(Struct, frozen=True):
     below: bool = False
     branch: str = ""
     """The Git branch on which it began, if given."""
+    names: Mapping[str, Collection[str]] = MappingProxyType({})
+    """By agent: only these transcripts; of other agents, all. They are few: each page looks all of them up."""
 
 
 class _Stream(Struct, frozen=True):
@@ -279,10 +282,16 @@ def _select_page(
 
     From an index in memory it returns all rows, since the next query would have to build that index again.
     """
-    query = [f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = ? AND updated >= ?"]
+    names = scope.names.get(stream.agent)
+    # SQLite uses no index for a column with a plus: else it would read every row in the order of time.
+    plus = "+" if names is not None else ""
+    query = [f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND {plus}listed = ? AND {plus}updated >= ?"]
     values: list[object] = [stream.agent, int(stream.is_listed), scope.since]
+    if names is not None:
+        query.append("AND name IN (SELECT value FROM json_each(?))")
+        values.append(json.dumps(list(names)))
     if scope.until:
-        query.append("AND updated < ?")
+        query.append(f"AND {plus}updated < ?")
         values.append(scope.until)
     if scope.cwd is not None:
         test, found = match_directory(index, stream.agent, scope.cwd, below=scope.below)

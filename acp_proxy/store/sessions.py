@@ -83,6 +83,10 @@ if not TYPE_CHECKING:
     __getattr__ = import_lazily(_LATER)
 
 
+_FEW = 1000
+"""Archived sessions of an agent that are looked up by name; among more of them, one is found soon."""
+
+
 class TokensAndCost(Struct, frozen=True):
     """What a session used, as far as its agent says. ``tokens``: None: it does not say. ``cost``: by currency."""
 
@@ -121,10 +125,12 @@ class Sessions(StoreBase):
         the transcript's time format. ``branch``: only sessions begun on this Git branch. ``archived``: only
         those that are archived, or only those that are not; None: both. Raises Unreadable, also while iterating.
         """
-        agents = self.list_agents(agent)
-        if archived:  # most have none, and reading 100,000 rows for nothing takes seconds
-            agents = [each for each in agents if queries.read_state(self.layout, each).archived]
-        wanted = queries.ListFilter(agents, cwd, since, until, below, branch)
+        agents, names = self.list_agents(agent), dict[str, Mapping[str, str]]()
+        if archived:  # to look for a few in 100,000 rows takes seconds
+            names = {each: queries.read_state(self.layout, each).archived for each in agents}
+            agents = [each for each in agents if names[each]]
+            names = {each: found for each, found in names.items() if len(found) <= _FEW}
+        wanted = queries.ListFilter(agents, cwd, since, until, below, branch, names)
         rows = queries.complete_rows(
             self.layout, queries.list_newest(self.index.catch_up_and_query, self.index.query_as_is, wanted)
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.store.sessions import Sessions
+from acp_proxy.transcript.file_names import file_name
 from tests.cli.commands import run
 from tests.cli.terminal import run_on_terminal, run_with_stderr_on_terminal
 from tests.cli.typing_user import TypingUser
@@ -75,6 +76,16 @@ def test_typing_filters_by_title_then_by_directory_then_by_the_words_said(
     screen.until("Nothing matches")
     screen.press(ESCAPE)
     screen.until("3 of 3")
+
+
+def test_the_line_above_the_preview_shows_the_words_that_were_found(
+    store: WholeStore, screens: list[TypingUser]
+) -> None:
+    answer = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "A lantern."}}
+    store_session(store, "s-far", ("What is it that shines over there, behind the hill and the river?", [answer]))
+    screen = started(screens, store)
+    screen.press("lantern")
+    screen.until("─── turn 1: …", "lantern. ──")
 
 
 def test_the_preview_begins_where_the_words_were_said(store: WholeStore, screens: list[TypingUser]) -> None:
@@ -243,6 +254,16 @@ def test_a_session_is_exported_and_its_id_copied(store: WholeStore, screens: lis
     screen.press(control("y"))
     screen.until("Copied, if your terminal allows that: s-login")
     assert b"\x1b]52;c;cy1sb2dpbg==\a" in screen.raw
+
+
+def test_of_a_copy_the_short_id_is_copied(store: WholeStore, screens: list[TypingUser]) -> None:
+    [original] = store.find_named("s-login")
+    [copy] = store.find_named(store.continue_with(original, file_name("other"), {}))
+    screen = started(screens, store, "--agent", "other")
+    screen.until("1 of 1", "copy · Mend the login")
+    screen.press(control("y"))
+    screen.until(f"Copied, if your terminal allows that: {copy.selector}")
+    assert copy.selector.startswith("copy-")
 
 
 def test_code_blocks_are_copied_from_the_last_one_on(store: WholeStore, screens: list[TypingUser]) -> None:

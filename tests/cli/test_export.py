@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import stat
 import subprocess
 import sys
@@ -210,6 +211,33 @@ def test_the_names_of_files_keep_the_letters_of_every_script(
     [path] = printed(store, "--all", "-o", str(tmp_path / "out")).splitlines()
     assert Path(path).is_file()
     assert Path(path).stem[:-16] == name
+
+
+@pytest.mark.parametrize(
+    ("title", "begins"),
+    [
+        ("Why are users signed out after a few hours?", "why-are-users-signed-out-after-a-few-"),
+        ("Why are users signed out after a fewhourss now", "why-are-users-signed-out-after-a-"),
+        ("Why are users signed out after fifteen h. ago", "why-are-users-signed-out-after-fifteen-h-"),
+        ("x" * 60, f"{'x' * 40}-"),
+    ],
+)
+def test_the_names_of_files_end_with_a_whole_word(store: WholeStore, tmp_path: Path, title: str, begins: str) -> None:
+    store_session(store, "s", (title, TURN))
+    name = Path(printed(store, "last", "--output", f"{tmp_path}/").strip()).name
+    assert re.fullmatch(f"{begins}[0-9a-f]{{16}}\\.md", name)
+
+
+def test_to_export_nothing_is_a_failure_if_something_was_asked_for(store: WholeStore, tmp_path: Path) -> None:
+    assert run(store, "--all", "-o", f"{tmp_path}/out/").exit_code == 0
+    store_session(store, "s", ("Mend it", TURN), agent="mine")
+    result = run(store, "--since", "2200-01-01", "-o", f"{tmp_path}/out/")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "There is no session to export. To see all sessions: acp-proxy list\n"
+    result = run(store, "--all", "--agent", "other", "-o", f"{tmp_path}/out/")
+    assert result.exit_code == 1
+    assert "mine" in result.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_several_sessions_in_one_file_are_refused(store: WholeStore, tmp_path: Path) -> None:

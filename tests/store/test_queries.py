@@ -4,12 +4,14 @@ import sqlite3
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from acp_proxy.store import index as index_module
 from acp_proxy.store import queries as newest_module
-from acp_proxy.store.index import Index
+from acp_proxy.store import sessions
+from acp_proxy.store.index import Index, ListedSession
 from acp_proxy.transcript.file_names import file_name
 from tests.store import transcript_lines
 from tests.store.transcript_lines import store_lines
@@ -53,6 +55,29 @@ def test_sessions_of_all_agents_are_newest_first_across_pages(store: WholeStore)
     assert [row.session for row in store.list_newest(agent="CO")] == [id for id in ids if int(id[1:]) % 3 == 1]
     assert [row.session for row in store.list_newest(since=transcript_lines.time(10))] == ids[:5]
     assert list(store.list_newest(agent="nobody")) == []
+
+
+@pytest.mark.usefixtures("small_pages")
+@pytest.mark.parametrize("few", [1000, 0])
+def test_a_few_archived_sessions_are_found_without_reading_the_others(
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    seen: list[ListedSession] = []
+
+    def decode_row(row: tuple[Any, ...], prefix: str) -> ListedSession:
+        seen.append(index_module.decode_row(row, prefix))
+        return seen[-1]
+
+    monkeypatch.setattr(newest_module, "decode_row", decode_row)
+    monkeypatch.setattr(sessions, "_FEW", few)
+    ids = fill(store, 25)
+    for row in store.list_all()[-2:]:
+        store.set_listed_archived(row, True)
+    del seen[:]
+    assert [row.session for row in store.list_newest(archived=True)] == ids[-2:]
+    assert (len(seen) == 2) == (few > 0)
+    assert [row.session for row in store.list_newest(archived=True, cwd="/project", until="2000")] == []
+    assert [row.session for row in store.list_newest(archived=False)] == ids[:-2]
 
 
 @pytest.mark.usefixtures("small_pages")

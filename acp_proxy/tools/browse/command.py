@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli.common import AgentOption, StoreOption, open_store, print_on_stderr, report_errors
+from acp_proxy.cli.common import AgentOption, StoreOption, open_store, print_on_stderr, report_errors, shorten_ids
 from acp_proxy.cli.list import explain_empty_list
 from acp_proxy.cli.pager import find_screen, is_attended
 from acp_proxy.cli.session_filter import (
@@ -43,7 +43,8 @@ def _read(store: Sessions, row: ListedSession) -> None:
 
     with closing(store.open_listed(row)) as reading:
         parts = command.find_parts(reading, row.session, (1, None), partial(store.open_child, row))
-        command.print_conversation(row, parts, find_screen(), full=False, stays=True)
+        id = shorten_ids(store, [row])[row.selector]
+        command.print_conversation(row, parts, find_screen(), full=False, stays=True, id=id)
 
 
 def _read_changes(store: Sessions, row: ListedSession) -> None:

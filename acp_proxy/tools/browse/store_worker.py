@@ -6,6 +6,7 @@ from contextlib import closing
 from functools import partial
 from itertools import dropwhile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from acp_proxy.cli.common import is_usual
 from acp_proxy.cli.pager import find_screen
@@ -18,7 +19,12 @@ from acp_proxy.tools.search.search import search_store
 from acp_proxy.views import formatting
 from acp_proxy.views.session_lines import name_agents
 
+if TYPE_CHECKING:  # imported late: no list needs it
+    from acp_proxy.tools.search.fts_table import Excerpt
+
 _FIRST_FOUND = 100  # sessions: more than a screen
+_BEFORE_FOUND = 24
+"""Characters of an excerpt before the words that were found, which a narrow screen shows."""
 
 
 class Library:
@@ -66,7 +72,7 @@ class Library:
         def add(hit: Hit) -> bool:
             nonlocal next_time
             if hit.session.is_archived == archived:
-                place = "".join(f"turn {one.turn}: {one.text}" for one in hit.excerpts if one.turn)
+                place = "".join(_format_place(one, hit.session.cwd) for one in hit.excerpts if one.turn)
                 found[make_key(hit.session)] = TextHit(hit.session, place, hit.turns[0] if hit.turns else 1)
             if len(found) >= next_time:
                 next_time *= 2  # so that drawing does not take longer than searching
@@ -150,10 +156,11 @@ class Library:
         return ""
 
     def _say_how_to_continue(self, row: ListedSession) -> str:
-        from acp_proxy.cli.common import write_command
+        from acp_proxy.cli.common import shorten_ids, write_command
 
         options = [] if is_usual(self._root) else ["--store", str(self._root)]
-        other = write_command("continue", [row.selector], "--with", "AGENT", *options)
+        id = shorten_ids(self._store, [row])[row.selector]
+        other = write_command("continue", [id], "--with", "AGENT", *options)
         where = f"the list of {name_agent(row.agent)}'s sessions{f' in {row.cwd}' if row.cwd else ''}"
         return f"In your editor, open it from {where}. With another agent: {other}"
 
@@ -198,6 +205,17 @@ class Library:
         self._store.set_listed_archived(self._find_now(row), row.is_archived)
         self.brought_back = make_key(row)
         return "Archived again." if row.is_archived else "It is back."
+
+
+def _format_place(excerpt: "Excerpt", cwd: str | None) -> str:
+    """Where the words are, in a line that begins shortly before the first of them."""
+    from acp_proxy.tools.search.results import split_excerpt
+
+    pieces = list(split_excerpt(excerpt, cwd))
+    first = next((at for at, (_, is_found) in enumerate(pieces) if is_found), 0)
+    before, text = ("".join(piece for piece, _ in each) for each in (pieces[:first], pieces[first:]))
+    before = before if len(before) <= _BEFORE_FOUND else f"…{before[-_BEFORE_FOUND:]}"
+    return f"turn {excerpt.turn}: {before}{text}"
 
 
 def _export(store: Sessions, row: ListedSession, text: str) -> str:

@@ -171,8 +171,9 @@ class BrowseTerminal:
                 self._list()
             case "copy":
                 assert action.row is not None
-                _copy(event.app, action.row.session)
-                message = f"Copied, if your terminal allows that: {action.row.session}"
+                id = action.row.selector  # of a copy, its short id
+                _copy(event.app, id)
+                message = f"Copied, if your terminal allows that: {id}"
                 self._state = replace(self._state, message=message)
             case "copy code":
                 assert action.row is not None

@@ -1,6 +1,7 @@
 """``acp-proxy diff``: what a session changed, as a patch, a list or a check."""
 
 import contextlib
+import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from acp_proxy.cli.common import (
     report_errors,
 )
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
+from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.tools.changes import describe
 from acp_proxy.tools.changes.net import FileChange
 from acp_proxy.tools.changes.patch import make_diff, reverse
@@ -105,7 +107,7 @@ def print_patch(found: SessionChanges, target: Screen) -> None:
         for text in _format_diffs([change for change in found.changes if change.trouble is None], target):
             say(text)
         for text in describe.name_left_out(found.changes, found.unclear):
-            say(f"{text}\n")
+            say(f"{fit_to_stream(text, sys.stdout)}\n")
         if not found.changes and not found.unclear:
             say(f"{_NOTHING}\n")
 

@@ -17,6 +17,7 @@ from acp_proxy.cli.common import (
     AgentOption,
     StoreOption,
     choose_session,
+    explain_unknown_agent,
     open_store,
     print_on_stderr,
     report_errors,
@@ -163,6 +164,11 @@ def export(
         everything = filtered.list_newest(opened) if several and not sessions else ()
         found = [*everything, *(choose_session(opened, one, agent) for one in sessions or ())]
         rows = list({(row.agent, row.name): row for row in found}.values())  # a session given twice is written once
+        if not rows:
+            unknown = explain_unknown_agent(opened, agent)
+            text = f"{unknown[:1].upper()}{unknown[1:]}" if unknown else "There is no session to export."
+            print_on_stderr(text if unknown else f"{text} To see all sessions: acp-proxy list")
+            raise typer.Exit(1 if filtered.is_narrow else 0)  # as for list
         source, into = _Source(opened, chosen_form, choices, masking), Path(output).expanduser()
         stack.callback(source.warn)
         if web:
@@ -301,9 +307,6 @@ def _export_to_directory(
     source: _Source, rows: "list[ListedSession]", into: Path, *, force: bool, with_index: bool
 ) -> None:
     """Write each session to its own file, and a page of them all. If one cannot be written, go on with the others."""
-    if not rows:
-        typer.echo("There is no session to export. To see all sessions: acp-proxy list", err=True)
-        return
     output_files.make_directory(into)
     written, failed = [], []
     index = _Index(rows) if with_index else None
@@ -395,8 +398,12 @@ def _make_name(title: str, row: "ListedSession") -> str:
 
 def _list_words(title: str) -> list[str]:
     """The first words of a title, in any script."""
-    shown = unicodedata.normalize("NFC", title[:_SLUG]).lower()
-    return "".join(one if unicodedata.category(one)[0] in _IN_WORDS else " " for one in shown).split()
+    shown = title[: _SLUG + 1]
+    lowered = unicodedata.normalize("NFC", shown).lower()
+    words = "".join(one if unicodedata.category(one)[0] in _IN_WORDS else " " for one in lowered).split(" ")
+    if len(shown) < len(title) and len(words) > 1:
+        words.pop()  # it may be a part of a word
+    return [word[:_SLUG] for word in words if word]
 
 
 def _make_choices(form: _Format, tools: _Tools | None, thoughts: bool | None, turns: values.Turns) -> "Choices":

@@ -23,6 +23,8 @@ _LONGEST_LINE = 1000
 """Characters of a line. People write no longer ones, and generated code needs no colours."""
 _PATIENCE = 1.0
 """Seconds of work: a thousand times the usual time for code of this length."""
+COPY_BUTTON = '<button type="button" class="copy">Copy</button>'
+"""Beside an element of code, it copies that. ``copy.js`` shows it, and does it."""
 _NAME = re.compile(r"[\w+#.-]{1,40}", re.ASCII)
 _OPTIONS: Mapping[str, bool] = {"stripnl": False, "ensurenl": False}
 _slow: set[type[Lexer]] = set()
@@ -43,9 +45,8 @@ def highlighted_file(code: str, path: str) -> str:
 
 
 def _render_block(code: str) -> str:
-    """``code``: HTML. The button is for ``copy.js``, which also shows it."""
-    button = '<button type="button" class="copy">Copy</button>'
-    return f'<div class="code"><pre tabindex="0"><code>{code}</code></pre>{button}</div>\n'
+    """``code``: HTML."""
+    return f'<div class="code"><pre tabindex="0"><code>{code}</code></pre>{COPY_BUTTON}</div>\n'
 
 
 def _coloured(code: str, lexer: Lexer | None) -> str:

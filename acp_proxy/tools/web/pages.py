@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from acp_proxy import __version__
 from acp_proxy.store.sessions import ListedSession, name_agent
+from acp_proxy.tools.export.highlighting import COPY_BUTTON
 from acp_proxy.tools.export.html import render_facts, render_head
 from acp_proxy.tools.search.fts_table import Excerpt
 from acp_proxy.tools.search.query import TurnPart, explain_wider
@@ -154,7 +155,7 @@ class Pages:
         is_long = row.prompt_count > 1 or page.next is not None or page.first > (1, 0)
         links = [f'<a href="{place}/files">Changed files</a>']
         links += [f'<a class="last" href="{place}?before=end#end">Last turn</a>'] if is_long else []
-        commands = [f"<code>{escape(join_lines(each))}</code>" for each in page.commands]
+        commands = [f"<code>{escape(join_lines(each))}</code> {COPY_BUTTON}" for each in page.commands]
         commands[0] = f"In a terminal: {commands[0]}"
         more_facts = f"{render_facts(links)}{render_facts(commands)}{_NEWS}"
         head = render_head(page.head, row.prompt_count, is_shared=False).replace("</header>", f"{more_facts}</header>")
