@@ -89,10 +89,11 @@ fuzz: $(FUZZ)
 
 # Holds conversations with and without acp-proxy side by side, and makes what fails small: make simulate [SEED=7] [PLANS=2000]
 # Again, with everything that happened: make simulate PLAN=simulation/plans/new/seed-7.json
+# With agents that add user messages of their own to their replays: make simulate CONTEXT=1
 # With real processes, which are really killed (each plan takes seconds): make simulate PLANS=20 PROCESSES=1
 simulate: $(VENV)
 	@.venv/bin/python -m simulation $(if $(SEED),--seed $(SEED)) $(if $(PLANS),--plans $(PLANS)) $(if $(PLAN),--plan $(PLAN)) \
-		$(if $(PROCESSES),--processes)
+		$(if $(CONTEXT),--context) $(if $(PROCESSES),--processes)
 
 # Writes anew what tests/golden expects, after a change that is meant to be seen
 golden: $(VENV)

@@ -22,6 +22,7 @@ def main() -> int:
     asked.add_argument("--seed", type=int, default=0, help="the seed of the first plan")
     asked.add_argument("--plans", type=int, default=2000, help="how many plans")
     asked.add_argument("--plan", type=Path, help="run this file only, and print everything that happened")
+    asked.add_argument("--context", action="store_true", help="agents that add user messages to their replays")
     asked.add_argument("--processes", action="store_true", help="with real processes, which are killed")
     asked.add_argument("--new", type=Path, default=NEW, help="where failing plans are written")
     given = asked.parse_args()
@@ -30,20 +31,21 @@ def main() -> int:
         result = run(plan, with_processes=given.processes)
         print("\n".join(report(plan, result)))
         return 1 if result.broken else 0
-    return _many(range(given.seed, given.seed + given.plans), given.new, with_processes=given.processes)
+    seeds = range(given.seed, given.seed + given.plans)
+    return _many(seeds, given.new, has_context=given.context, with_processes=given.processes)
 
 
-def _many(seeds: range, place: Path, *, with_processes: bool) -> int:
+def _many(seeds: range, place: Path, *, has_context: bool, with_processes: bool) -> int:
     failed: Counter[str] = Counter()
     for seed in seeds:
-        plan = choices.make(seed)
+        plan = choices.make(seed, has_context=has_context)
         result = run(plan, with_processes=with_processes)
         if not result.broken:
             continue
         small, how = smallest(plan, result, with_processes=with_processes)
         failed[", ".join(sorted(how.kinds))] += 1
         place.mkdir(parents=True, exist_ok=True)
-        file = place / f"seed-{seed}.json"
+        file = place / f"seed-{seed}{'-context' if has_context else ''}.json"
         file.write_text(small.text(), encoding="utf-8")
         print(f"seed {seed}: after step {how.at} of this plan:\n\n{small.text()}")
         print("\n".join(f"  {each}" for each in how.broken[:8]))

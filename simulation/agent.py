@@ -15,7 +15,7 @@ A prompt carries its turn in its ``_meta``: a list of steps, each a word and a t
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,10 @@ COMMANDS = ("/undo", "/clear", "/compact")
 """Prompts that take words back."""
 WARNING = "[the-model-is-not-known] "
 CONTEXT = "<context> "
+RESPONSE = "[Function Response: tool] "
+"""What gemini makes of a tool's output: a user message, too."""
 EXPANSION = "[contents-of-a-file] "
+_BEHIND_CALLS = (("responses", RESPONSE), ("calls", CONTEXT))
 REWORDED = "~"
 """Begins each word of a message that is replayed in other words."""
 REFUSALS: dict[str, tuple[int, str]] = {
@@ -74,6 +77,9 @@ class Habits:
     """Its tool calls never end while they run, but have ended in a replay."""
     injects: bool = False
     """A replay begins with a user message that nobody typed."""
+    adds: tuple[str, ...] = ()
+    """Where a replay has more of these, of: before (each user message), behind (each), calls (behind each tool call),
+    responses (there, in gemini's form)."""
     echoes: str = "never"
     """Of: never, plain, expanded, chunks, id."""
     refuses: str = ""
@@ -462,14 +468,15 @@ class Agent:
     def _replay(self, session: str, when: str, *, warns: bool = True) -> tuple[list[Message], list[Message]]:
         """The lines of a replay before the answer, and those after it."""
         habits = self.habits
-        told = list(self._retold(self._replayed(session))) if when != "never" else []
+        told = list(self._with_context(self._retold(self._replayed(session)))) if when != "never" else []
         self.disk.replays += 1
         if habits.injects and told:
             told.insert(0, _words(USER, CONTEXT))
         if when != "never":
             self._events.append(["replayed", session, self.disk.sessions[session].label, told])
         out = [_update(session, update) for update in told] * habits.times
-        first = len(list(self._retold(self._replayed(session)[:1]))) if told and not habits.injects else 1
+        has_context = habits.injects or habits.adds
+        first = len(list(self._retold(self._replayed(session)[:1]))) if told and not has_context else 1
         split = {"after": 0, "split": first}.get(when, len(out))
         early, late = out[:split], out[split:]
         warning = _update(session, _words(SAY, WARNING))
@@ -493,6 +500,18 @@ class Agent:
         if "cancelled" in out:
             hidden |= {item.turn for item in items if item.is_cancelled}
         return [item for item in items if item.kind not in gone and item.turn not in hidden]
+
+    def _with_context(self, told: Iterable[Update]) -> Iterator[Update]:
+        adds = self.habits.adds
+        for update in told:
+            is_user = update["sessionUpdate"] == KINDS[USER]
+            if is_user and "before" in adds:
+                yield _words(USER, CONTEXT)
+            yield update
+            if is_user and "behind" in adds:
+                yield _words(USER, CONTEXT)
+            if update["sessionUpdate"] == "tool_call":
+                yield from (_words(USER, text) for name, text in _BEHIND_CALLS if name in adds)
 
     def _retold(self, items: Sequence[Item]) -> Iterator[Update]:
         habits = self.habits

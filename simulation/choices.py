@@ -16,6 +16,7 @@ _OF_OPEN_CALLS = 16
 """In one of so many plans, no tool call ends in its turn."""
 _WINDOWS = 2
 _SESSIONS = 3
+_ADDS = ("before", "behind", "calls", "responses")
 _WHEN = ("before", "after", "split", "never")
 _STATUS = "status: everything-is-fine nothing-to-report"
 THEMES = (
@@ -86,8 +87,9 @@ _LIKELY = (
 _SETS = ("leaves_out", "never_answers")
 
 
-def make(seed: int, themes: frozenset[str] | None = None) -> Plan:
-    """The plan of a seed, always the same. ``themes``: what it is about; by default, two by chance."""
+def make(seed: int, themes: frozenset[str] | None = None, *, has_context: bool = False) -> Plan:
+    """The plan of a seed, always the same. ``themes``: what it is about; by default, two by chance. ``has_context``:
+    the agent's replays have user messages that nobody typed; all else is chosen as without this."""
     chance = random.Random(seed)
     themes = themes or frozenset(chance.sample(THEMES, 2))
     if "equal" in themes:
@@ -97,9 +99,18 @@ def make(seed: int, themes: frozenset[str] | None = None) -> Plan:
         habits = possible(replace(habits, version=2))
     if seed % _OF_OPEN_CALLS == 3:
         habits = replace(habits, leaves_calls_open=True)
+    if has_context:
+        habits = _add_context(random.Random(f"context {seed}"), habits)
     is_odd = "resume" in themes and "resume" not in habits.offers and not habits.greets  # it may belong to the replay
     options = {"resume": "store"} if is_odd and chance.random() < 0.7 else {}
     return Plan(habits, tuple(_Author(chance, habits, themes).write()), options, f"seed {seed}")
+
+
+def _add_context(chance: random.Random, habits: Habits) -> Habits:
+    adds = chance.sample(_ADDS, chance.randint(1, 2))
+    return possible(
+        replace(habits, adds=tuple(sorted(adds)), tells=chance.choice(("before", "after", "split", "split")))
+    )
 
 
 def _habits(chance: random.Random, themes: frozenset[str]) -> Habits:
@@ -145,7 +156,7 @@ def possible(habits: Habits) -> Habits:
         habits = replace(habits, tells_resumed="never", renames=False)
     if habits.refuses_prompt and (habits.greets or habits.warns != "never") and habits.echoes == "expanded":
         habits = replace(habits, echoes="plain")  # behind the greeting of a new session, it may be a message of its own
-    if habits.injects:  # user messages are counted, not read
+    if habits.injects or habits.adds:  # user messages are counted, not read
         habits = replace(habits, leaves_out=())
     if habits.pieces == "joined" and "users" in habits.leaves_out:  # answers of two turns would be one message
         habits = replace(habits, pieces="said")
@@ -224,7 +235,9 @@ class _Author:
     def _may_load_in_turns(self) -> bool:
         """In a turn everything is new except a replay: that begins with the first prompt, and goes on in order."""
         habits = self._habits
-        is_plain = not (habits.injects or habits.rewords or "users" in habits.leaves_out or habits.warns != "never")
+        is_plain = not (
+            habits.injects or habits.adds or habits.rewords or "users" in habits.leaves_out or habits.warns != "never"
+        )
         return is_plain and not self._themes & {"commands", "elsewhere", "equal"}
 
     # --- words

@@ -19,8 +19,10 @@ from simulation.agent import (
     CONTEXT,
     EXPANSION,
     KINDS,
+    RESPONSE,
     REWORDED,
     SAY,
+    THOUGHT,
     USER,
     WARNING,
     Disk,
@@ -31,7 +33,8 @@ from simulation.editor import OUT, View, Window, Word, split
 from simulation.plan import Step
 from simulation.world import Outcome, World
 
-_ASIDES = {text.strip() for text in (WARNING, CONTEXT, EXPANSION)}
+_CONTEXT = {*CONTEXT.split(), *RESPONSE.split()}
+_ASIDES = {*WARNING.split(), *EXPANSION.split()} | _CONTEXT
 _TAKES_BACK = re.compile(r"\s*/(clear|compact|compress|undo|rewind|revert|restore|reset|rollback|new)\b")
 _UNLIKE = {"again", "cancel", "in turn", "then"}
 """A load with one of these shows what came by chance, too."""
@@ -125,6 +128,9 @@ class Truth:
         """How much forks have copied from their parents."""
         self.handed_over: set[int] = set()
         """Sessions that have continued in another one of the agent."""
+        self.may_continue: set[int] = set()
+        """Sessions of which a replay has ended with the only context of the agent. Nothing known follows it, so it
+        looks like a message without an answer that was made elsewhere."""
         self._windows: dict[str, Window] = {}
 
     def of(self, session: int) -> list[Said]:
@@ -244,6 +250,14 @@ class Truth:
 
     def _replayed(self, session: str, label: int, updates: list[Update]) -> None:
         self.loaded.add(label)
+        if _ends_with_first_context(updates):
+            self.may_continue.add(label)
+
+
+def _ends_with_first_context(updates: Sequence[Update]) -> bool:
+    said = [each for each in updates if each["sessionUpdate"] != KINDS[THOUGHT]]
+    is_context = [each.get("content", {}).get("text") == CONTEXT for each in said if "toolCallId" not in each]
+    return said[-1:] != [] and "toolCallId" not in said[-1] and is_context.count(True) == 1 and is_context[-1]
 
 
 def check_step(truth: Truth, step: Step, bare: World, proxied: World, alone: Outcome, behind: Outcome) -> list[Broken]:
@@ -370,6 +384,10 @@ def check_view(
     """What does not hold in a view. ``is_whole``: a load shows everything, unless something else explains a gap."""
     said = truth.of(session)
     seen, without = plain(behind.words()), plain(alone.words()) if alone is not None else []
+    asides, asides_without = (
+        Counter(word for _, word in view.words() if word in _CONTEXT) if view is not None else Counter[str]()
+        for view in (behind, alone)
+    )
     where = f"session {session} in window {name}"
     if behind.since is None:  # a resume returns no messages, and what an agent sends nevertheless was said before
         behind.since = (
@@ -436,6 +454,9 @@ def check_view(
             found.append(Broken("taken back", f"{where} has {_text([word])}"))
         elif word[0] != OUT:
             found.append(Broken("foreign", f"{where} has {_text([word])}, which nobody said there"))
+    if alone is not None and not behind.is_apart and session not in truth.may_continue:
+        added = [word for word, count in asides.items() if count > asides_without[word]]
+        found += [Broken("foreign", f"{where} has {word} {asides[word]} times, of the agent's own") for word in added]
     if found:
         return found
     loose = truth.remarks(session) | truth.renumbered[session]
@@ -577,6 +598,24 @@ def check_transcript(truth: Truth, session: int, actual: Sequence[Word]) -> list
     if not (found or session in truth.raced | truth.is_shared or _is_in(ordered, order)):
         found.append(Broken("recorded in another order", f"session {session}: {_text(actual)}"))
     return found
+
+
+def check_context(truth: Truth, session: int, entries: Iterable[tuple[str, Any]]) -> list[Broken]:
+    """What the agent adds to its replays is no user's, so it is not recorded. A transcript may begin with a replay."""
+    said = truth.of(session)
+    if any(each.how != "typed" for each in said[:1]) or session in truth.may_continue | truth.raced:
+        return []
+    texts = (_user_text(message) for sender, message in entries if sender == "agent" and isinstance(message, dict))
+    found = [text for text in texts if any(word in _CONTEXT for word in text.split())]
+    return [Broken("foreign", f"session {session}: {text!r} was recorded as the user's") for text in found]
+
+
+def _user_text(message: dict[str, Any]) -> str:
+    update = (message.get("params") or {}).get("update") or {}
+    is_user = update.get("sessionUpdate") in (KINDS[USER], "user_message")
+    content = update.get("content") if is_user else None
+    blocks = content if isinstance(content, list) else [content]
+    return " ".join(str(block.get("text", "")) for block in blocks if isinstance(block, dict))
 
 
 def plain(words: Iterable[Word]) -> list[Word]:

@@ -16,7 +16,7 @@ from simulation import links
 from simulation.agent import Agent
 from simulation.links import Stuck
 from simulation.plan import Plan
-from simulation.promise import Broken, Truth, check_step, check_transcript, transcript_words
+from simulation.promise import Broken, Truth, check_context, check_step, check_transcript, transcript_words
 from simulation.second import SecondAgent, SecondLink
 from simulation.world import World
 
@@ -121,6 +121,7 @@ def _check_transcripts(store: Store, folder: str, truth: Truth, world: World) ->
         finally:
             reading.close()
         found += check_transcript(truth, session, transcript_words(entries))
+        found += check_context(truth, session, entries)
     return found
 
 

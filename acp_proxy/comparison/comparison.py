@@ -11,10 +11,11 @@ Never raises on what an agent sends. Texts are compared without white space. doc
 
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import takewhile
+from itertools import accumulate, takewhile
 
 from msgspec import Struct
 
+from acp_proxy.comparison.context_messages import ContextMessages
 from acp_proxy.comparison.letter_search import Span
 from acp_proxy.comparison.replay_place import ReplayPlace
 from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage
@@ -76,11 +77,14 @@ class Comparison:
         self.user_count = 0
         self.has_thoughts = False
         self.has_new_before_tail = self.has_unknown_kind = self.continues_last = self.repeats = False
+        self.context = ContextMessages(text)
         self._tail = Tail()
         self._tail.is_rest_of_turn = self.place.is_cut_at(0)
         self._is_in_thoughts = False
         """Thoughts came after the last known user message."""
         self._current_message: SentMessage | None = None
+        self._is_behind_call = False
+        """The last that came is a tool call."""
 
     # --- feeding
 
@@ -96,8 +100,10 @@ class Comparison:
         shown = find_shown_call(update) if compared is Compared.IN_ORDER else None
         if compared in (Compared.IN_ORDER, Compared.LETTERS) and shown is None:
             self._add_chunk(sent, update)
+            self._is_behind_call = False
             return None
         self.end_message()
+        self._is_behind_call = compared is Compared.CALL or (self._is_behind_call and compared is Compared.NOTHING)
         if shown is not None:
             return self._compare_call(sent, shown)
         if compared is Compared.CALL:
@@ -174,7 +180,8 @@ class Comparison:
         """Whether the replay has come to the end of the transcript, whose last turn is complete, and of no turn made
         elsewhere: what the agent says now is neither the end of that turn nor an answer to a user message."""
         text, message = self.text, self._current_message
-        is_at_end = self.place.users.next == len(text.users) and self.place.at == len(text.words)
+        at, end = self.place.at, len(text.words)  # agents leave out what they say outside turns
+        is_at_end = self.place.users.next == len(text.users) and (at == end or text.are_remarks(at, end))
         is_user = message is not None and message.role is Role.USER
         return is_at_end and not (text.is_unfinished or self.place.is_in_answer or self._tail.user_count or is_user)
 
@@ -236,7 +243,10 @@ class Comparison:
         if message is not None and message.role is Role.THOUGHT and self._is_first_thought:
             return True
         if self.place.is_in_answer or message is None or message.role is not Role.USER:
-            return self._has_sure_turn and not self.place.is_in_answer
+            return self._has_sure_turn and not (self.place.is_in_answer or self.place.is_in_turn)
+        may_be_context = self.context.may_begin(message.text, is_behind_call=message.is_behind_call)
+        if may_be_context or self._may_begin or self.place.is_in_turn:
+            return False
         last = self.text.users[self.place.users.next - 1 :] if self.place.users.next else self.text.users
         may_be_known = any(form.startswith(message.text) for user in last for form in user.forms)
         return self.place.is_at_end and not (
@@ -244,6 +254,11 @@ class Comparison:
             or self.place.users.find_restart(message.text, whole=False) is not None
             or self.place.users.find(message) is not None
         )
+
+    @property
+    def _may_begin(self) -> bool:
+        """Whether nothing of the transcript has come: the replay may begin with context that the agent adds."""
+        return not (self.place.users.has_begun or self.text.is_empty)
 
     @property
     def _is_first_thought(self) -> bool:
@@ -284,25 +299,36 @@ class Comparison:
         message = self._current_message
         if message is None or (message.kind, message.message_id) != (sent.kind, message_id):
             self.end_message()
-            message = self._current_message = SentMessage(sent.kind, message_id)
+            message = self._begin_message(sent, message_id)
         letters = block_letters(acp.member(update, "content"))
         may_be_whole = message.chunks and message.role is Role.AGENT and len(letters) >= SHORT
         if may_be_whole and (self.text.has_message(letters, self.place.at) or self._is_known_warning(letters)):
             self.end_message()  # a whole message of its own, whatever came before it
-            message = self._current_message = SentMessage(sent.kind, message_id)
+            message = self._begin_message(sent, message_id)
         is_user = message.role is Role.USER
-        if message.chunks and is_user and self.place.users.is_whole(message.text, letters):
-            self.end_message()  # agents send the messages of turns without words one behind the other
-            message = self._current_message = SentMessage(sent.kind, message_id)
+        if message.chunks and is_user and self._is_whole_user(message, letters):
+            self.end_message()  # agents send the messages of turns without words, and context, one behind the other
+            message = self._begin_message(sent, message_id)
         if message.chunks and message.span is not None:
             start, end = message.span
             message.span = (start, end + len(letters)) if self.text.words.startswith(letters, end) else None
             if message.span is None and self.text.ends_message(end):  # a new message follows a known one
                 self.end_message()
-                message = self._current_message = SentMessage(sent.kind, message_id)
+                message = self._begin_message(sent, message_id)
         message.chunks.append(letters)
         message.size += len(letters)
         message.updates.append(sent)
+
+    def _begin_message(self, sent: ComparedUpdate, message_id: str | None) -> SentMessage:
+        is_behind_call = self._is_behind_call
+        self._current_message = SentMessage(sent.kind, message_id, is_behind_call=is_behind_call)
+        return self._current_message
+
+    def _is_whole_user(self, message: SentMessage, following: str) -> bool:
+        """Whether a user message is complete before this chunk, which begins another one."""
+        is_context = self.context.has(message.text, is_behind_call=message.is_behind_call)
+        is_before_context = self.context.has(following, is_behind_call=False)
+        return is_context or is_before_context or self.place.users.is_whole(message.text, following)
 
     def _compare_words(self, message: SentMessage) -> bool:
         letters = message.text
@@ -310,7 +336,8 @@ class Comparison:
         if span is not None:
             has_place = self.place.users.has_begun and not self.place.is_in_answer and self.place.is_at_end
             is_greeting = span[1] <= self._before_users or self._is_known_warning(letters)
-            if self._has_sure_turn and (is_greeting or self.text.has_earlier_message(letters, span[0])):
+            is_said_again = is_greeting or self.text.has_earlier_message(letters, span[0])
+            if self._has_sure_turn and is_said_again and not self.place.goes_on_in_turn(span):
                 self.place.spans.add(span)
                 if not is_greeting and not message.updates[0].late:  # an answer may say the same as an earlier one
                     self._add_new(*message.updates)
@@ -393,6 +420,7 @@ class Comparison:
         """Empty the tail, since something known follows: nothing in it is new."""
         self.user_count += self._tail.user_count
         self._tail.clear()
+        self.context.end_tail()
         self.place.is_in_answer = False
         self._tail.is_rest_of_turn = self.place.is_cut_at(self.place.at)
 
@@ -419,6 +447,9 @@ class Comparison:
 
     def _compare_user(self, message: SentMessage) -> bool:
         """Take a whole user message, and move to its place if the transcript has it. Returns whether it does."""
+        if self.context.has(message.text, is_behind_call=message.is_behind_call):
+            message.is_context = True
+            return True
         number = self.place.users.find(message)
         if number is None and self._is_last_user_again(message):
             self.repeats = message.is_repeated = self.place.users.has_restarted = True
@@ -431,10 +462,12 @@ class Comparison:
             if self._tail.is_behind_rewording and self.place.is_at_end:
                 # That has come, in other words, and no turn follows it in the transcript.
                 self.place.is_in_answer = False
+            self.context.suspect(message.text, *message.chunks)
             self._keep_user(*message.updates)
             return False
         if not self.place.users.has_begun:
             self.place.users.first_letters = message.text
+        self._find_context_before(message, number)
         message.is_repeated = number in self.place.users.known
         self._move_to_user(number)
         message.is_known_alone = not self.place.has_words_left(self.place.users.next)
@@ -446,22 +479,45 @@ class Comparison:
     def _compare_users_behind(self, message: SentMessage, at: int) -> None:
         """Take the user messages that follow in one run, with nothing between them. ``at``: where the next begins."""
         while rest := message.text[at:]:
+            if (chunk := message.chunk_at(at)) and self.context.has(chunk, is_behind_call=False):
+                at += len(chunk)
+                continue
             number = self.place.users.find_whole(rest)
             number = self.place.users.find_restart(rest) if number is None else number
             size = len(rest)
             if number is None and (next_size := self.place.users.measure_next(message, at)):
                 number, size = self.place.users.next, next_size
-            elif number is None and (chunk := message.chunk_at(at)):  # the agent has lost what was between
+            elif number is None and chunk:  # the agent has lost what was between
                 number, size = self.place.users.find_whole(chunk), len(chunk)
             if number is not None:
                 self._tail.user_count += 1
                 self._move_to_user(number)
                 at += size
                 continue
+            if (known_at := self._find_known_behind(message, at)) is not None:
+                self.context.add(message.text[at:known_at])
+                at = known_at
+                continue
             # Another message, or context that the agent added: if it is that, the answer to the known one follows.
             self._tail.user_count += 1
+            self.context.suspect(message.text[at:])
             self._keep_user(*message.chunks_after(at))
             return
+
+    def _find_known_behind(self, message: SentMessage, at: int) -> int | None:
+        """Where the next chunk begins that is a user message of the transcript; what stands before it is context."""
+        starts = zip(accumulate(map(len, message.chunks), initial=0), message.chunks, strict=False)
+        return next(
+            (start for start, letters in starts if start > at and self.place.users.find_whole(letters) is not None),
+            None,
+        )
+
+    def _find_context_before(self, message: SentMessage, number: int) -> None:
+        """The chunks before the one that is this user message of the transcript are context."""
+        forms = self.text.users[number].forms
+        before = [*takewhile(lambda letters: letters not in forms, message.chunks)]
+        for letters in before if len(before) < len(message.chunks) else ():
+            self.context.add(letters)
 
     def _keep_user(self, *sent: ComparedUpdate) -> None:
         for each in sent:

@@ -134,7 +134,7 @@ class LateUpdates:
 
     def _has_seen(self, message: SentMessage) -> bool:
         """Whether the client has seen a user message or a thought that is complete, whatever follows it."""
-        return message.is_repeated or (message.is_known_alone and self._was_shown)
+        return message.is_repeated or ((message.is_known_alone or message.is_context) and self._was_shown)
 
     def _has_shown(self, span: Span) -> bool:
         return self._shows_transcript or self._comparison.place.spans.were_sent_before(span)

@@ -32,7 +32,7 @@ class ReplayInTurn:
         """``comparison``: with what the agent sent before the prompt. ``shows_transcript``: the client must not get a
         replay, since it has seen the transcript, or has cancelled the load and wants nothing of the past.
         ``expects_replay``: as for ``add``."""
-        self._text = comparison.text
+        self._text, self._context = comparison.text, comparison.context
         self._shows_transcript = shows_transcript
         self._at, self._next_user = comparison.place.at, comparison.place.users.next
         """Where the replay has come to, as ``at`` and ``users.next`` of the comparison."""
@@ -61,6 +61,8 @@ class ReplayInTurn:
         """Whether such a load had no answer when the last user message came."""
         self._begun = sum(not user.waits for user in self._text.users)
         """How many turns have begun; the last of them may be running."""
+        self._is_behind_call = False
+        """Whether the last that came before this message is a tool call."""
         self._new_call_ids: set[str] = set()
         """The ids that replays have given to calls of the transcript."""
 
@@ -86,6 +88,7 @@ class ReplayInTurn:
         compared = row.compared
         if row.role is Role.USER:
             return out + self._add_user(line, letters, prompts)
+        self._is_behind_call = compared is Compared.CALL or (self._is_behind_call and compared is Compared.NOTHING)
         if not self._may_continue:
             return out + self._pass(line)
         if compared is Compared.IN_ORDER and shown is None:
@@ -109,6 +112,8 @@ class ReplayInTurn:
         return out + self._decide(is_new=True)
 
     def _add_user(self, line: bytes, letters: str, prompts: list[str]) -> list[SortedLine]:
+        if self._context.has(letters, is_behind_call=self._is_behind_call):
+            return [SortedLine(line, not (self._shows_transcript and self._is_proven), is_recorded=False)]
         self._letters += letters
         self._was_expected = self._expects_replay
         number = self._find_proof(self._letters)
@@ -138,6 +143,8 @@ class ReplayInTurn:
             return out + self._wait(line)
         if begins_past:
             return out + self._wait(line)  # the message may become such a proof with its next chunk
+        if self._is_proven:
+            return out + self._wait(line)  # context of the agent's own, if the replay goes on behind it
         return out + self._end_replay(line)
 
     def _find_proof(self, letters: str) -> int | None:
@@ -220,6 +227,8 @@ class ReplayInTurn:
         if self._is_in_user:
             if self._is_proof and self._is_answered and not self._was_expected:
                 return []  # the agent's words decide about it too
+            if self._is_proven and not self._is_proof:
+                return []  # nor is it known whether this is context
             return self._decide(is_new=False) if self._is_proof else self._end_replay()
         self._at += len(letters)
         if not self._is_proven:

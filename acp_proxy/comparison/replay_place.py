@@ -36,6 +36,25 @@ class ReplayPlace:
         )
 
     @property
+    def is_in_turn(self) -> bool:
+        """Whether the replay has come into a turn, and the transcript has more words of that turn than remarks: these
+        may follow whatever the agent adds between."""
+        start, end = self.text.span_of(self.users.next)
+        start = max(start, self.at)
+        return self._has_begun_turn and start < end and not self.text.are_remarks(start, end)
+
+    def goes_on_in_turn(self, span: Span) -> bool:
+        """Whether these words of the transcript are the next ones of the turn into which the replay has come."""
+        return self._has_begun_turn and span[0] == self.at and self.is_in_turn
+
+    @property
+    def _has_begun_turn(self) -> bool:
+        """Whether the last that came is something of the turn to which the replay has come."""
+        text, turn = self.text, self.users.next
+        is_behind = self.at > text.span_of(turn)[0] or self.calls.last in text.calls_of(turn)
+        return turn > 0 and is_behind and not self.is_in_answer
+
+    @property
     def is_before_known_turn(self) -> bool:
         """Whether the last that was sent is a user message that the transcript has, with its answer and another
         answered turn behind it: unknown words are that answer, rewritten (gemini: ``[Thought: true]I will…``). A prompt

@@ -35,12 +35,13 @@ class ComparedUpdate(Struct):
 class SentMessage:
     """Adjacent chunks of one message. ``chunks``: the letters of each. ``size``: how many letters in all."""
 
-    def __init__(self, kind: str, message_id: str | None) -> None:
-        """``message_id``: the ``messageId``, if there is one."""
+    def __init__(self, kind: str, message_id: str | None, *, is_behind_call: bool = False) -> None:
+        """``message_id``: the ``messageId``, if there is one. ``is_behind_call``: a tool call came directly before."""
         self.kind = kind
         self.role = update_kinds.find(kind).role
         """Who speaks: the user or the agent, or the agent to itself."""
         self.message_id = message_id
+        self.is_behind_call = is_behind_call
         self.chunks: list[str] = []
         self.size = 0
         self.updates: list[ComparedUpdate] = []
@@ -53,6 +54,8 @@ class SentMessage:
         behind it in its turn."""
         self.is_repeated = False
         """It is a user message that the agent has sent before."""
+        self.is_context = False
+        """It is a user message that nobody typed."""
 
     @property
     def text(self) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from acp_proxy.comparison import choose_replay
 from acp_proxy.comparison.comparison import Comparison
+from acp_proxy.comparison.context_messages import ContextMessages
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.replay_in_turn import ReplayInTurn, SortedLine
 from acp_proxy.comparison.replay_place import ReplayPlace
@@ -252,6 +253,26 @@ def test_a_rare_defect_is_found_by_the_plan_that_was_kept_for_it(
 ) -> None:
     put_back(monkeypatch)
     assert run(read_file(KEPT / f"{plan}.json")).kinds == kinds
+
+
+def _know_no_context(patch: Patch) -> None:
+    patch.setattr(ContextMessages, "has", lambda self, message, *, is_behind_call: False)
+
+
+def _know_context_by_its_form_only(patch: Patch) -> None:
+    patch.setattr(ContextMessages, "add", lambda self, message: None)
+
+
+def _forget_the_rest_of_a_turn(patch: Patch) -> None:
+    patch.setattr(ReplayPlace, "is_in_turn", property(lambda self: False))
+
+
+@pytest.mark.parametrize("put_back", [_know_no_context, _know_context_by_its_form_only, _forget_the_rest_of_a_turn])
+def test_context_in_replays_that_is_taken_for_the_users_words_is_found(
+    put_back: Callable[[Patch], None], monkeypatch: Patch
+) -> None:
+    put_back(monkeypatch)
+    assert any("foreign" in run(choices.make(seed, has_context=True)).kinds for seed in range(PLANS))
 
 
 _PROMPTED: list[Step] = [

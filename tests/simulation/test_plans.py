@@ -13,6 +13,7 @@ from simulation.shrinking import shrink
 
 PLANS = sorted(Path(__file__).parents[2].joinpath("simulation", "plans").glob("*.json"))
 SEEDS = 120
+WITH_CONTEXT = 40
 
 
 def _kept(path: Path) -> object:
@@ -46,6 +47,13 @@ def test_random_plans_show_nothing_worse_than_without_acp_proxy(first: int) -> N
         plan = choices.make(seed)
         result = run(plan)
         assert not result.broken, f"make simulate SEED={seed} PLANS=1\n" + "\n".join(map(str, result.broken))
+
+
+def test_random_plans_with_context_in_the_agents_replays_show_nothing_worse() -> None:
+    for seed in range(WITH_CONTEXT):
+        plan = choices.make(seed, has_context=True)
+        result = run(plan)
+        assert not result.broken, f"make simulate SEED={seed} PLANS=1 CONTEXT=1\n" + "\n".join(map(str, result.broken))
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)

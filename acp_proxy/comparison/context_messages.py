@@ -1,0 +1,52 @@
+"""Knows the user messages that an agent adds to its replays: nobody typed them, so they are no part of what was said.
+
+gemini has the context of a session and the outputs of its tools as user messages in its history, and replays them as
+such. A message is such context if its form says so, or if the agent has put the same words where nobody can have said
+them: before something that the transcript has.
+"""
+
+import re
+
+from acp_proxy.comparison.transcript_text import TranscriptText
+
+_SESSION = re.compile(r"<(session_context|hook_context)>.*</\1>", re.DOTALL)
+"""What gemini-cli 0.61 puts before a conversation. It does not take it for a message of the user's, either."""
+_OUTPUT = re.compile(r"(\[FunctionResponse:[^\[\]]*\])+")
+"""What gemini-cli 0.61 makes of the outputs of tools, as letters."""
+_SESSION_BEGINS = ("<session_context>", "<hook_context>")
+_OUTPUT_BEGINS = "[FunctionResponse:"
+
+
+class ContextMessages:
+    """Those of one comparison. Texts are letters, without white space."""
+
+    def __init__(self, text: TranscriptText) -> None:
+        self._text = text
+        self._known: set[str] = set()
+        self._suspected: list[str] = []
+
+    def suspect(self, *messages: str) -> None:
+        """User messages that the transcript lacks: they are context if something known follows."""
+        self._suspected += messages
+
+    def end_tail(self) -> None:
+        """Something known follows."""
+        for each in self._suspected:
+            self.add(each)
+        self._suspected.clear()
+
+    def add(self, message: str) -> None:
+        """The agent has sent this user message before something known."""
+        if message and self._text.find_user(message, 0) is None:
+            self._known.add(message)
+
+    def has(self, message: str, *, is_behind_call: bool) -> bool:
+        """Whether this is context. ``is_behind_call``: a tool call came directly before."""
+        if message in self._known or _SESSION.fullmatch(message):
+            return True
+        return is_behind_call and _OUTPUT.fullmatch(message) is not None
+
+    def may_begin(self, message: str, *, is_behind_call: bool) -> bool:
+        """Whether context may begin like this. ``is_behind_call``: as for ``has``."""
+        beginnings = (*_SESSION_BEGINS, _OUTPUT_BEGINS) if is_behind_call else _SESSION_BEGINS
+        return message.startswith(beginnings) or any(each.startswith(message) for each in (*self._known, *beginnings))

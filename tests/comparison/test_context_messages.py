@@ -1,0 +1,134 @@
+"""User messages that an agent adds to its replays, and that nobody typed."""
+
+import pytest
+
+from acp_proxy.comparison.comparison import Comparison
+from acp_proxy.comparison.context_messages import ContextMessages
+from acp_proxy.comparison.late_updates import LateUpdates
+from acp_proxy.comparison.replay_in_turn import ReplayInTurn, SortedLine
+from acp_proxy.comparison.transcript_text import TextBuilder, letters
+from tests.comparison.telling import (
+    Update,
+    call,
+    choose_replay,
+    compare_replay,
+    expand,
+    line,
+    list_new,
+    transcript,
+    updates,
+)
+
+CONTEXT = "> <context of the agent>"
+SESSION = "> <session_context>\nToday's date is Monday.\n</session_context>"
+OUTPUT = "> [Function Response: run_shell_command]"
+USE, DONE = "I will use a tool.", "It is done, as you asked."
+TALK: list[str | Update] = ["> run it", USE, call("a", "Run"), DONE, "> and again", USE, call("b", "Run"), DONE]
+
+
+def late(comparison: Comparison, *said: str | Update, ours: bool = True) -> list[Update]:
+    """What a client gets of what comes after the answer, until its next prompt."""
+    sorting = LateUpdates(comparison, shows_transcript=ours)
+    sent = [out for update in map(expand, said) for out in sorting.add(line(update), update)]
+    return updates([*sent, *sorting.release()])
+
+
+def in_turn(turn: ReplayInTurn, *said: str | Update) -> list[SortedLine]:
+    """What becomes of the updates of a turn that goes on."""
+    return [out for update in map(expand, said) for out in turn.add(line(update), update, ["now?"])]
+
+
+def test_what_gemini_adds_is_neither_shown_behind_the_transcript_nor_recorded() -> None:
+    # A session that was handed over at its second prompt, as gemini 0.61 replays it: its first message, the answer to
+    # the load, and the rest. It says the same in both turns.
+    comparison = compare_replay(transcript(*TALK), SESSION)
+    assert comparison.split_tail() == ([], [])
+    assert late(comparison, "> and again", USE, call("b", "Run"), OUTPUT, DONE) == []
+    assert list_new(comparison) == []
+
+
+@pytest.mark.parametrize("context", [OUTPUT, CONTEXT])
+def test_a_message_between_a_call_and_the_rest_of_the_last_turn_is_context(context: str) -> None:
+    comparison = compare_replay(transcript(*TALK))
+    assert late(comparison, *TALK[:7], context, DONE) == []
+    assert list_new(comparison) == []
+
+
+@pytest.mark.parametrize(
+    ("context", "is_new"),
+    [
+        ("> [Function Response: read_file]", False),
+        ("> [Function Response: read_file][Function Response: glob]", False),
+        ("> [Function Response: read_file] and now?", True),
+        ("> what is [Function Response: read_file]?", True),
+        (SESSION, False),
+        ("> <hook_context>x</hook_context>", False),
+        ("> <session_context> is what?", True),
+        (CONTEXT, True),
+    ],
+)
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_message_behind_a_last_call_is_context_if_it_has_such_a_form(context: str, is_new: bool, ours: bool) -> None:
+    past: list[str | Update] = ["> run it", USE, call("a", "Run")]
+    comparison = compare_replay(transcript(*past), *([] if ours else past))
+    shown = late(comparison, *(past if ours else []), context, ours=ours)
+    assert shown == ([expand(context)] if is_new or not ours else [])
+    assert list_new(comparison) == ([expand(context)] if is_new else [])
+
+
+def test_an_output_is_context_behind_a_call_only() -> None:
+    assert list_new(compare_replay(transcript(*TALK), *TALK, OUTPUT)) == [expand(OUTPUT)]
+
+
+@pytest.mark.parametrize("first", [[CONTEXT, "> run it"], ["> run it", CONTEXT]])
+@pytest.mark.parametrize("elsewhere", [["> go on", "As you like."], ["> go on"]])
+def test_a_message_that_came_before_something_known_is_context_further_on(
+    first: list[str], elsewhere: list[str]
+) -> None:
+    replay = [*first, *TALK[1:], CONTEXT, elsewhere[0], CONTEXT, *elsewhere[1:]]
+    assert list_new(compare_replay(transcript(*TALK), *replay)) == list(map(expand, elsewhere))
+    comparison = compare_replay(transcript(*TALK))
+    assert late(comparison, *replay) == list(map(expand, elsewhere))
+    assert list_new(comparison) == list(map(expand, elsewhere))
+
+
+def test_context_between_messages_without_answers_hides_none_of_them() -> None:
+    past = transcript("> run it", "> and again", "> once more", DONE)
+    replay = ["> run it", CONTEXT, "> and again", CONTEXT, "> once more", CONTEXT, DONE, "> go on", CONTEXT]
+    assert list_new(compare_replay(past, *replay)) == [expand("> go on")]
+
+
+def test_a_message_that_the_transcript_has_is_never_context() -> None:
+    context = ContextMessages(transcript("> run it", DONE, CONTEXT, USE))
+    for message in ("runit", "<context of the agent>", "other"):
+        context.add(letters(message))
+        assert context.has(letters(message), is_behind_call=False) == (message == "other")
+
+
+def test_context_counts_for_no_message_of_the_user() -> None:
+    assert choose_replay(compare_replay(transcript(*TALK), SESSION, *TALK[1:])).rule.name == "LESS"
+
+
+def test_context_begins_no_transcript() -> None:
+    comparison = compare_replay(TextBuilder().finish(), SESSION, *TALK[:3], OUTPUT, DONE)
+    assert list_new(comparison) == list(map(expand, TALK[:4]))
+
+
+@pytest.mark.parametrize("context", [OUTPUT, CONTEXT])
+def test_context_in_a_replay_that_a_message_proves_in_a_turn_belongs_to_it(context: str) -> None:
+    turn = ReplayInTurn(compare_replay(transcript(*TALK)), shows_transcript=True)
+    past = [*in_turn(turn, *TALK[:3], context, *TALK[3:7], context, TALK[7]), *turn.release()]
+    assert not any(each.is_sent or each.is_recorded for each in past)
+    assert [(each.is_sent, each.is_recorded) for each in in_turn(turn, "Now it is.")] == [(True, True)]
+
+
+def test_a_message_in_a_turn_passes_if_the_replay_does_not_go_on_behind_it() -> None:
+    turn = ReplayInTurn(compare_replay(transcript(*TALK)), shows_transcript=True)
+    said = [out for out in in_turn(turn, *TALK[:4], CONTEXT, "As you like.") if out.is_sent]
+    assert updates(out.line for out in said) == [expand(CONTEXT), expand("As you like.")]
+    assert all(out.is_recorded for out in said)
+
+
+def test_context_in_a_turn_is_sent_and_not_recorded() -> None:
+    turn = ReplayInTurn(compare_replay(transcript(*TALK), *TALK), shows_transcript=False)
+    assert [(out.is_sent, out.is_recorded) for out in in_turn(turn, SESSION)] == [(True, False)]
