@@ -87,12 +87,13 @@ def find_runner() -> str:
 
 def write_as_typed(text: str) -> str:
     """A text for people with our commands as this user types them: ``uvx acp-proxy list`` if nothing is installed."""
-    if not find_runner() or "acp-proxy " not in text or (typed := " ".join(typed_command())) == "acp-proxy":
+    if not find_runner() or "acp-proxy" not in text or (typed := " ".join(typed_command())) == "acp-proxy":
         return text
     import re
 
-    before = re.escape(typed.removesuffix("acp-proxy"))
-    return re.sub(rf"(?<!{before})(?<![\w./@-])acp-proxy(?= (?:{'|'.join(commands)})\b)", lambda _: typed, text)
+    before = r"\s+".join(map(re.escape, typed.split()[:-1]))  # the text may be written so already, and be wrapped
+    pattern = rf"({before}\s+)?(?<![\w./@-])acp-proxy(?=\s+(?:{'|'.join(commands)})\b)"
+    return re.sub(pattern, lambda found: found[0] if found[1] else typed, text)
 
 
 def _advise_on_name(path: str) -> str | None:

@@ -149,7 +149,8 @@ def test_messages_name_the_commands_as_the_user_types_them(tmp_path: Path, monke
     monkeypatch.setattr(sys, "argv", ["/home/user/.cache/uv/archive-v0/x/bin/acp-proxy"])
     once = own_command.write_as_typed(text)
     assert once == text.replace("See: acp-proxy", "See: uvx acp-proxy")
-    assert own_command.write_as_typed(once) == once
+    wrapped = once.replace("uvx ", "uvx\n  ").replace("acp-proxy list, ", "acp-proxy\nlist, ")
+    assert [own_command.write_as_typed(each) for each in (once, wrapped)] == [once, wrapped]
     said = CliRunner().invoke(app, ["list", "--help"])
     assert "Example" in said.stdout
     assert "uvx acp-proxy list login" in said.stdout

@@ -41,7 +41,7 @@ class Setting:
         return ("true" if self.value else "false") if self.is_flag else self.value
 
 
-_SET, _UNSET = "set", "unset"
+_GET, _SET, _UNSET = "get", "set", "unset"
 _HINT = "What one means: acp-proxy config NAME. To set it: acp-proxy config set NAME VALUE"
 
 
@@ -49,10 +49,10 @@ def config(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME | set NAME VALUE | unset NAME]",
+            metavar="[NAME | get NAME | set NAME VALUE | unset NAME]",
             help="An option, to see what it and its values mean; or what to write into the configuration file.",
             show_default=False,
-            autocompletion=complete_from([_SET, _UNSET, *options.OPTIONS]),
+            autocompletion=complete_from([_GET, _SET, _UNSET, *options.OPTIONS]),
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -63,7 +63,7 @@ def config(
     Example: acp-proxy config set redact keys
 
     The first shows what redact means and which values it takes; the second writes it into the configuration file, and
-    unset removes it from there. Comments stay.
+    unset removes it from there. Comments stay. get prints the value alone.
 
     An option on the command line wins over its environment variable, and that over the configuration file. An editor
     can set both for an agent; acp-proxy doctor shows what editors do. A running agent keeps its values until it is
@@ -76,13 +76,16 @@ def config(
         return
     values, wrong = config_file.read_own()
     if words:
+        is_get = words[0] == _GET and len(words) == 2
         with report_errors():
-            name = _read_name(words[0])
-            if len(words) > 1:
+            name = _read_name(words[1 if is_get else 0])
+            if len(words) > 1 and not is_get:
                 raise UsageError(f"to set it: {shell_quote.joined(['acp-proxy', 'config', _SET, *words])}")
         [setting] = [each for each in read_settings(os.environ, values) if each.name == name]
         if as_json:
             typer.echo(sanitize.format_json(_encode(setting), indent=2))
+        elif is_get:
+            typer.echo(sanitize.make_line(setting.shown))
         else:
             for line in _explain(setting):
                 typer.echo(fit_to_stream(sanitize.make_line(line), sys.stdout, _COLUMN))
@@ -151,6 +154,8 @@ def _explain(setting: Setting) -> Iterator[str]:
     yield f"{'now':<{_COLUMN}}{setting.shown}{where}"
     yield f"{'variable':<{_COLUMN}}{setting.variable}"
     other = next((each for each in _list_values(setting.name) if each not in (setting.shown, option.default)), "")
+    if setting.source == _FILE:
+        yield f"{'to unset':<{_COLUMN}}acp-proxy config unset {setting.name}"
     if setting.name != config_file.OF_ONE_AGENT:
         yield f"{'to set':<{_COLUMN}}acp-proxy config set {setting.name} {other}"
 

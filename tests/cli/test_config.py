@@ -58,6 +58,8 @@ def test_an_option_is_explained(path: Path) -> None:
     for name, option in options.OPTIONS.items():
         assert option.help_text in run("config", name).stdout
     assert json.loads(run("config", "load", "--json").stdout)["value"] == "agent"
+    assert [run("config", "get", name).stdout for name in ("load", "recall")] == ["agent\n", "false\n"]
+    assert ("config unset load" in said, "config unset" in run("config", "list").stdout) == (True, False)
     assert (run("config", "lod").exit_code, "Did you mean load?" in run("config", "lod").stderr) == (2, True)
     assert "acp-proxy config set load store" in run("config", "load", "store").stderr
 

@@ -232,10 +232,19 @@ def test_a_file_behind_a_link_has_the_path_that_git_knows(store: Store, tree: Pa
 
 
 def test_what_has_no_diff_is_named_on_stderr(store: Store, tree: Path) -> None:
-    store_turns(store, tree, [started_call("1", kind="execute", title="make \x1b[31m"), ended_call("1")])
+    titles = ("make \x1b[31m", *(f"run {number}" for number in range(12)))
+    calls = [
+        each
+        for id, title in enumerate(titles)
+        for each in (started_call(f"{id}", kind="execute", title=title), ended_call(f"{id}"))
+    ]
+    store_turns(store, tree, calls)
     result = run(store, "s")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "a command; what it changed is not recorded" in result.stderr
+    assert result.stderr.startswith(
+        "Not in the patch: what 13 commands changed, which is not recorded: 'make' (turn 1), 'run 0' (turn 1), "
+    )
+    assert result.stderr.endswith("'run 10' (turn 1), and 1 more (all: --json).\n")
     assert "\x1b" not in result.stderr
 
 
@@ -332,7 +341,7 @@ def test_exports_end_with_the_changed_files(store: Store, tree: Path) -> None:
     page = export.printed(store, "s", "--format", "html").partition('id="files"')[2]
     assert '<span class="what" dir="auto">a modified</span>' in page
     assert "+&lt;script&gt;" in page
-    assert "<script>" not in page
+    assert "+<script>" not in page
     assert "Changed files" not in export.printed(store, "s", "--tools", "none")
 
 

@@ -67,14 +67,25 @@ def name_left_out(changes: Sequence[FileChange], unclear: Sequence[Unclear]) -> 
         yield f"{_shorten(change.path)}: something else changed it between the edits; the patch includes that."
     for change in [change for change in shown if change.uses_now][:_LISTED_TURNS]:
         yield f"{_shorten(change.path)}: only a part was recorded; the rest is from the file as it is now."
-    for each in unclear[:_LISTED_TURNS]:
+    commands = [each for each in unclear if each.cause == "command" and not each.paths]
+    if commands:  # most sessions ran some, and a line for each would hide the rest
+        titles = [f"{_shorten_title(each)!r} (turn {each.turn})" for each in commands[:_LISTED_TURNS]]
+        more = f", and {len(commands) - _LISTED_TURNS} more (all: --json)" if len(commands) > _LISTED_TURNS else ""
+        what = "a command" if len(commands) == 1 else f"{len(commands)} commands"
+        yield f"Not in the patch: what {what} changed, which is not recorded: {', '.join(titles)}{more}."
+    others = [each for each in unclear if each not in commands]
+    for each in others[:_LISTED_TURNS]:
         paths = ", ".join(map(_shorten, each.paths[:_LISTED_TURNS]))
         if len(each.paths) > _LISTED_TURNS:
             paths += f" and {len(each.paths) - _LISTED_TURNS} more files"
-        title = sanitize.join_lines(each.title)[:_TITLE_CHARACTERS]
+        title = _shorten_title(each)
         yield f"Not in the patch: turn {each.turn}, {title!r}: {paths}{' ' if paths else ''}{_CAUSES[each.cause]}."
-    if len(unclear) > _LISTED_TURNS:
-        yield f"Not in the patch: {len(unclear) - _LISTED_TURNS} more calls. All of them: --json"
+    if len(others) > _LISTED_TURNS:
+        yield f"Not in the patch: {len(others) - _LISTED_TURNS} more calls. All of them: --json"
+
+
+def _shorten_title(call: Unclear) -> str:
+    return sanitize.join_lines(call.title)[:_TITLE_CHARACTERS]
 
 
 class ChangedFile(Struct, frozen=True):

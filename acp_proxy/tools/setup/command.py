@@ -155,8 +155,11 @@ def setup(
             left = [each for each in plan_files(tried.silent) if each.entries and each.problem is None]
             if not left:
                 return changes, False
-            names = ", ".join(f'"{name}"' for name in dict.fromkeys(name for _, name in tried.silent))
-            _say(f"Without acp-proxy, until it answers: {names}. To write it all the same: {again} --force")
+            mended = {(each.path, entry.name) for each in left for entry in each.entries}
+            gone = dict.fromkeys(f'"{name}"' for path, name in tried.silent if (path, name) not in mended)
+            if not gone:
+                return changes, True
+            _say(f"Without acp-proxy, until it answers: {', '.join(gone)}. To write it all the same: {again} --force")
             return left, True
 
         plans = plan_files()
