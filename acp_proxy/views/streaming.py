@@ -16,7 +16,9 @@ from acp_proxy.transcript import rewinds
 from acp_proxy.transcript.file_format import V1, Entry, NoteType
 from acp_proxy.transcript.v2_entries import V2AsV1
 from acp_proxy.views import conversation, formatting, sanitize
-from acp_proxy.views.tool_calls import choose_mark
+from acp_proxy.views.diffs import count_rows, diff_texts
+from acp_proxy.views.passages import find_shown_reason
+from acp_proxy.views.tool_calls import FAILED, choose_mark
 
 PLAIN, QUIET, TURN, USER, BAD = "none", "dim", "bold", "bold green", "bold red"
 """The style of a piece, in rich's words."""
@@ -48,6 +50,8 @@ class StreamPrinter:
         self._block: Block | None = None  # the current message; the next one begins on a new line
         self._is_open = False  # the last line may continue
         self._calls: dict[str, dict[str, str | None]] = {}
+        self._contents: dict[str, list[object]] = {}
+        """The last contents of each call that has not ended."""
         self._plan: dict[str, str] = {}
         self._echo = ""
         self._is_quiet = False  # this turn has only user messages so far
@@ -130,22 +134,35 @@ class StreamPrinter:
             return
         known = self._calls.get(id)
         changed = {name: acp.text(update, name) or (known or {}).get(name) for name in ("title", "status")}
+        if content := _read_list(acp.member(update, "content")):
+            self._contents[id] = content
         if changed == known:
             return
         self._calls[id] = changed
         again = self._is_open and self._block == ("call", id)
         if not again:
-            yield from self._begin(("call", id), apart=not self._is_at("call", "asked"))
+            yield from self._begin(("call", id), apart=not self._is_at("call", "asked", "reason"))
+        counts = ""
+        if changed["status"] in ("completed", FAILED):
+            content = self._contents.pop(id, [])
+            counts = _count_lines(content) if changed["status"] == "completed" else ""
         sign, look = choose_mark(changed["status"])
         state = "" if changed["status"] in (None, "completed") else f"{sanitize.make_line(changed['status'])}: "
-        yield StreamedText(self._fit(f"{sign} {state}{sanitize.make_line(changed['title'] or id)}"), look, again)
+        title = f"{sign} {state}{sanitize.make_line(changed['title'] or id)}"
+        yield StreamedText(self._fit(title, cell_len(counts)) + counts, look, again)
         self._is_open = True
+        if changed["status"] == FAILED and isinstance(update, Mapping):
+            fields = {"content": content, **update}
+            reason = find_shown_reason(conversation.ToolCall(id, fields, False))
+            for line in sanitize.clean_output(reason).split("\n") if reason else ():
+                yield from self._print_line(f"    {line}", QUIET, ("reason",))
 
-    def _fit(self, text: str) -> str:
-        """Cut the end of the title first. The last column stays free: terminals differ after it."""
-        if self._width is None or cell_len(text) < self._width:
+    def _fit(self, text: str, kept: int = 0) -> str:
+        """Cut the end of the title first, with room for the columns ``kept``. The last one stays free: terminals differ
+        after it."""
+        if self._width is None or cell_len(text) + kept < self._width:
             return text
-        return set_cell_size(text, max(self._width - 2, 0)).rstrip() + "…"
+        return set_cell_size(text, max(self._width - 2 - kept, 0)).rstrip() + "…"
 
     def _print_plan(self, entries: object) -> Iterator[StreamedText]:
         steps = {acp.text(one, "content") or "": acp.text(one, "status") or "" for one in _read_list(entries)}
@@ -221,6 +238,16 @@ class StreamPrinter:
 
     def _is_at(self, *kinds: str) -> bool:
         return self._block is not None and self._block[0] in kinds
+
+
+def _count_lines(content: list[object]) -> str:
+    """How many lines the diffs of a call add and remove: ``  +5 -1``; empty if it has none."""
+    added = removed = 0
+    for item in content:
+        if acp.text(item, "type") == "diff":
+            more, less = count_rows(list(diff_texts(acp.text(item, "oldText"), acp.text(item, "newText") or "")))
+            added, removed = added + more, removed + less
+    return f"  +{added} -{removed}" if added or removed else ""
 
 
 def _join_words(blocks: object) -> str:

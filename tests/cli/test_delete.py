@@ -26,6 +26,7 @@ def test_a_mistyped_answer_is_explained_and_asked_again(store: Store) -> None:
     assert (result.exit_code, path.exists()) == (1, True)
     assert "Type y for yes, or n for no. Enter alone means no.\n" in result.stderr
     assert result.stderr.count("[y/N]") == 2
+    assert "[y/N]:\nNothing was changed.\n" in result.stderr  # only a terminal shows what was typed
     assert run(store, "delete", "s", answer="yess\n YES \n").exit_code == 0
     assert not path.exists()
 

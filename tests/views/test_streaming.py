@@ -185,3 +185,32 @@ def test_a_repeated_turn_has_its_number_and_all_calls() -> None:
     streaming.rewind_to(1)
     again = [piece for line in lines for piece in streaming.take(transcript_lines.entry(line))] + streaming.end()
     assert text(again).strip() == text(first).strip()
+
+
+def test_a_call_that_fails_says_why_and_one_that_edits_how_much() -> None:
+    diff = {"type": "diff", "path": "/p/a", "oldText": "1\n2\n", "newText": "1\n3\n4\n"}
+    output = {"type": "content", "content": {"type": "text", "text": "```\nline 1\n\x1b[2Jline 2\n```"}}
+    found = pieces(
+        call("in_progress", title="Edit a", content=[diff]),
+        call("completed"),
+        call("failed", "u", title="pytest", content=[output]),
+        call("failed", "u", title="pytest -q"),
+        call("completed", "v", title="ls", content=[output]),
+    )
+    lines = [line for line in text(found).split("\n") if line]
+    assert lines == [
+        "▸ in_progress: Edit a",
+        "✓ Edit a  +2 -1",
+        "✗ failed: pytest",
+        "    line 1",
+        "    line 2",
+        "✗ failed: pytest -q",
+        "✓ ls",
+    ]
+
+
+def test_the_counts_of_an_edit_are_not_cut() -> None:
+    diff = {"type": "diff", "path": "/p/a", "oldText": "", "newText": "x\n" * 12345}
+    [found, _] = pieces(call("completed", title="Edit " + "a" * 100, content=[diff]), width=40)
+    assert found.text.endswith("…  +12345 -0")
+    assert len(found.text) == 39

@@ -108,12 +108,13 @@ def test_args_that_are_no_list_of_texts_are_refused() -> None:
         settings_text.put_in_front(settings, entry, OURS)
 
 
-def test_words_of_acp_proxy_are_replaced() -> None:
+@pytest.mark.parametrize(("count", "ours"), [(2, BY_UVX[:-1]), (3, BY_UVX)])
+def test_words_of_acp_proxy_are_replaced(count: int, ours: list[str]) -> None:
     text = '{"agent_servers": {"a": {"command": "/gone/python", "args": ["-m", "acp_proxy", "run", "agent"]}}}'
     settings = Settings(text)
     entry = settings.find("agent_servers", "a")
     assert entry is not None
-    edits = settings_text.replace_words(settings, entry, 2, BY_UVX)
+    edits = settings_text.replace_words(settings, entry, count, ours)
     assert settings_text.apply(text, edits) == (
         '{"agent_servers": {"a": {"command": "/opt/bin/uvx", "args": ["acp-proxy", "run", "agent"]}}}'
     )
