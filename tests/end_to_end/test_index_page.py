@@ -76,6 +76,8 @@ def test_the_search_works_by_keyboard_and_stays_when_one_comes_back(
     index: Path, watched: tuple[Open, list[str]]
 ) -> None:
     page = watched[0](index)
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.textContent") == page.evaluate(SHOWN)[0]
     page.keyboard.press("/")
     page.keyboard.type("login")
     page.wait_for_url("**/index.html#search=login")

@@ -49,7 +49,9 @@
   };
   const move = (by) => {
     const shown = [asked, ...document.querySelectorAll(".sessions li:not([hidden]) a")];
-    const at = shown.indexOf(document.activeElement);
+    // Whoever has selected nothing begins with the first session that is in view.
+    const isBegin = document.activeElement === document.body;
+    const at = isBegin ? shown.findIndex((one) => one !== asked && one.getBoundingClientRect().top >= 0) - 1 : shown.indexOf(document.activeElement);
     shown[Math.min(Math.max(at + by, 0), shown.length - 1)].focus();
   };
 
@@ -69,7 +71,7 @@
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "/" && event.target !== asked) asked.focus();
     else if (event.key === "Escape" && asked.value) clear();
-    else if (event.key === "ArrowDown" && isInList) move(1);
+    else if (event.key === "ArrowDown" && (isInList || event.target === document.body)) move(1);
     else if (event.key === "ArrowUp" && isInList) move(-1);
     else if (event.key === "Enter" && event.target === asked) move(1);
     else return;

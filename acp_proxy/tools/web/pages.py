@@ -291,7 +291,7 @@ class Pages:
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             '<meta name="color-scheme" content="light dark">\n'
-            f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n'
+            f'<title>{escape(title)} · acp-proxy</title>\n<link rel="icon" href="data:,">\n'
             f'<link rel="stylesheet" href="{root}web.css">\n<script src="{root}web.js" defer></script>\n'
             '</head>\n<body>\n<div class="bar">\n<nav aria-label="Pages">'
             f"{bar}</nav>\n"

@@ -202,6 +202,12 @@ def test_the_changed_files_have_a_page(store: WholeStore, browser: Browser) -> N
     assert "changed no file" in browser.read(f"{browser.find_session('Talk')}/files")
 
 
+def test_a_tab_of_the_browser_tells_the_page_and_whose_it_is(store: WholeStore, browser: Browser) -> None:
+    store_session(store, "s", ("Mend **it**", [chunk("x")]))
+    for path, title in (("", "Sessions"), ("search?q=it", "it - Search"), (browser.find_session("Mend it"), "Mend it")):
+        assert f"<title>{title} · acp-proxy</title>" in browser.read(path)
+
+
 def test_the_bar_marks_the_page_that_is_shown(store: WholeStore, browser: Browser) -> None:
     store_session(store, "s", ("Mend it", [chunk("x")]))
     marked = re.compile(r'<a href="([^"]*)" aria-current="page">(\w+)</a>')
