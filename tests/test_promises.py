@@ -1,5 +1,5 @@
-"""tests/promises.toml names tests for each promise of docs/reliability.md and each section of docs/transparency.md, and
-they exist.
+"""tests/promises.toml names tests for each promise of docs/reliability.md and each section, and some rules, of
+docs/transparency.md; and they exist.
 
 Whether a test holds its promise, nothing here can say: read its body when you add a row.
 """
@@ -7,6 +7,8 @@ Whether a test holds its promise, nothing here can say: read its body when you a
 import re
 import tomllib
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 TESTS = tomllib.loads((ROOT / "tests" / "promises.toml").read_text(encoding="utf-8"))
@@ -44,8 +46,17 @@ def test_every_section_of_what_passes_has_a_test() -> None:
     assert list(TESTS["transparency"]) == list(sections("transparency.md", "##+"))
 
 
+@pytest.mark.parametrize("title", [title for title, named in TESTS["transparency"].items() if isinstance(named, dict)])
+def test_every_rule_of_what_is_changed_or_answered_has_a_test_and_every_test_a_rule(title: str) -> None:
+    rules, named = promises(sections("transparency.md", "##+")[title]), TESTS["transparency"][title]
+    assert [rule for rule in rules if not any(rule.startswith(key) for key in named)] == []
+    assert [key for key in named if not any(rule.startswith(key) for rule in rules)] == []
+
+
 def test_the_tests_exist() -> None:
-    named = [test for section in TESTS.values() for tests in section.values() for test in tests]
+    entries = [entry for section in TESTS.values() for entry in section.values()]
+    lists = [tests for entry in entries for tests in (entry.values() if isinstance(entry, dict) else [entry])]
+    named = [test for tests in lists for test in tests]
     assert named
     for test in named:
         path, _, name = test.partition("::")
