@@ -14,7 +14,7 @@ from pathlib import Path
 from acp_proxy.config import config_file
 from acp_proxy.errors import NoStore, NoSuchSession
 from acp_proxy.protocol import acp, jsonrpc
-from acp_proxy.store.sessions import ListedSession, Sessions, find_default_root, name_agent
+from acp_proxy.store.command_store import CommandStore, ListedSession, find_default_root, name_agent
 from acp_proxy.views import conversation
 from acp_proxy.views.conversation import SpokenMessage, ToolCall
 
@@ -40,7 +40,7 @@ class Turn:
 class Session:
     """One recorded session. Its attributes are what a list says; its turns and entries are read when asked for."""
 
-    def __init__(self, archive: Sessions, listed: ListedSession) -> None:
+    def __init__(self, archive: CommandStore, listed: ListedSession) -> None:
         self._archive = archive
         self._listed = listed
         self.id = listed.session
@@ -81,7 +81,7 @@ class Session:
 class SessionStore:
     """A store of sessions, from ``open_store``. For one thread at a time."""
 
-    def __init__(self, archive: Sessions) -> None:
+    def __init__(self, archive: CommandStore) -> None:
         self._archive = archive
         self.path = archive.root
 
@@ -103,7 +103,7 @@ def open_store(path: str | os.PathLike[str] | None = None) -> SessionStore:
     """
     given = path or os.environ.get(_STORE) or config_file.read_valid().get("store")
     root = Path(given).expanduser() if given else find_default_root()
-    archive = Sessions(root, make=False)
+    archive = CommandStore(root, make=False)
     if not archive.is_made:
         raise NoStore(root)
     return SessionStore(archive)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from acp_proxy.cli.common import STORE_VARIABLE
 from acp_proxy.run import output
-from acp_proxy.store.sessions import Sessions
+from acp_proxy.store.command_store import CommandStore
 from benchmarks import stores
 
 _WHOLE_SCREEN = b"\x1b[?1049h"
@@ -32,7 +32,7 @@ def main() -> None:
     given = asked.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = stores.filled(Path(folder) / "store", given.sessions)
-        newest = (Sessions(root).list_all()[0].title or "").encode()
+        newest = (CommandStore(root).list_all()[0].title or "").encode()
         rounds = [_round(root, newest) for _ in range(given.rounds)]
     for what, times in zip(("the list is shown", "keys are read"), zip(*rounds, strict=True), strict=True):
         median, least, most = (1000 * each for each in (statistics.median(times), min(times), max(times)))

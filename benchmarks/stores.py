@@ -8,7 +8,7 @@ from pathlib import Path
 
 from acp_proxy.protocol import timestamps
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import file_name
@@ -35,13 +35,13 @@ _LINES = 200
 def filled(root: Path, count: int) -> Path:
     """A store of so many sessions, in two projects, not yet indexed."""
     if not root.exists():
-        store = Store(root)
+        store = ProxyStore(root)
         for number in range(count):
             small(store, AGENT_FOLDER, number)
     return root
 
 
-def small(store: Store, agent: str, number: int) -> None:
+def small(store: ProxyStore, agent: str, number: int) -> None:
     """One session with a question and an answer; every millisecond there is another."""
     at = f"2026-01-01T00:{number // 60_000:02}:{number // 1000 % 60:02}.{number % 1000:03}Z"
     session = f"session-{number:07}"
@@ -52,7 +52,7 @@ def small(store: Store, agent: str, number: int) -> None:
 def wordy(root: Path, count: int) -> Path:
     """A store of so many sessions of 40 kB: a prompt, prose in chunks, and the output of a command."""
     if not root.exists():
-        store, tokens = Store(root), prose(200_000)
+        store, tokens = ProxyStore(root), prose(200_000)
         for number in range(count):
             at = timestamps.stamp(_BEGAN + 60 * number)
             session = f"session-{number:07}"
@@ -69,7 +69,7 @@ def edited(root: Path, count: int, folder: Path) -> Path:
     The files are there as the last session left them: ``MODULES`` of 200 lines. Each session changes one line.
     """
     if not root.exists():
-        store, tokens = Store(root), prose(200_000)
+        store, tokens = ProxyStore(root), prose(200_000)
         for number in range(count):
             at = timestamps.stamp(_BEGAN + 60 * number)
             session = f"session-{number:07}"
@@ -121,10 +121,10 @@ def project(number: int) -> str:
 
 def long(root: Path, lines: Iterable[bytes]) -> Path:
     """A store with one session to load. The transcript's path."""
-    return written(Store(root), AGENT_FOLDER, Header(MEASURED, "/bench", file_format.RECORDED, _AT), lines)
+    return written(ProxyStore(root), AGENT_FOLDER, Header(MEASURED, "/bench", file_format.RECORDED, _AT), lines)
 
 
-def written(store: Store, agent: str, header: Header, lines: Iterable[bytes]) -> Path:
+def written(store: ProxyStore, agent: str, header: Header, lines: Iterable[bytes]) -> Path:
     transcript = store.open_to_append(agent, header, fresh=False)
     for line in gathered(lines):
         transcript.append(line)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store.sessions import Sessions
+from acp_proxy.store.command_store import CommandStore
 from acp_proxy.transcript.file_format import Entry
 from benchmarks import page
 from scripts.agents_rows import NAMES
@@ -68,7 +68,7 @@ Turn = list[Message]
 def turns(store: Path) -> dict[str, list[Turn]]:
     """The whole turns in a store, each from a prompt to its answer, by agent."""
     found: dict[str, list[Turn]] = {}
-    archive = Sessions(store, make=False)
+    archive = CommandStore(store, make=False)
     for listed in archive.list_all():
         with closing(archive.open_listed(listed)) as reading:
             said = turns_of(line.entry for line in reading.read_lines() if line.entry is not None)

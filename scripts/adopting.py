@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.store.sessions import Sessions
+from acp_proxy.store.command_store import CommandStore
 from scripts.real_agents import (
     PATIENCE,
     Bench,
@@ -196,7 +196,7 @@ def adopted(base: Path, name: str, state: Path, port: int) -> subprocess.Complet
 
 
 def transcripts(root: Path) -> Iterator[tuple[str, Shown]]:
-    store = Sessions(root, make=False)
+    store = CommandStore(root, make=False)
     for row in store.list_all():
         reading = store.open_listed(row)
         entries = [line.entry for line in reading.read_lines() if line.entry is not None]

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.terminal_theme import DIMMED_MONOKAI
 from rich.text import Text
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.cli.terminal import run_on_terminal
 from tests.stored import chunk, store_session
 
@@ -108,7 +108,7 @@ def terminal_pictures(conversation: Path, folder: Path) -> Iterator[tuple[str, s
     """Each picture's name and SVG. ``folder``: a place for the sessions."""
     store = folder / "store"
     settings = {"ACP_PROXY_STORE": str(store), "HOME": "/home/ada", "ACP_PROXY_CONFIG": os.devnull}
-    _keep(Store(store))
+    _keep(ProxyStore(store))
     run_on_terminal("import", str(conversation), settings=settings)
     run_on_terminal("search", "session", settings=settings)  # everything was read by then
     for shot in SHOTS:
@@ -142,7 +142,7 @@ def _full_screen(shot: Shot, folder: Path, settings: Mapping[str, str]) -> str:
     raise SystemExit(f"acp-proxy {shlex.join(shot.words)} does not show {shot.until!r}:\n{shown}")
 
 
-def _keep(store: Store) -> None:
+def _keep(store: ProxyStore) -> None:
     now = time.time()
     for agent, cwd, session, ago, prompt, answer in _SESSIONS:
         turn = (prompt, [chunk(f"{word} ") for word in answer.split()])

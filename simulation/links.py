@@ -20,7 +20,7 @@ from acp_proxy.recording.writer_jobs import T, WriterJob
 from acp_proxy.replay.replayer import TOOL_LIMIT, Mode
 from acp_proxy.run.load_requests import ReplayOptions
 from acp_proxy.run.relay import Relay
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from simulation.agent import Agent, Message, line_of
 
 SECONDS = 30.0
@@ -89,7 +89,7 @@ def _wait_for(job: WriterJob[T]) -> bool:
 class Proxied(Link):
     """The client and the agent at the ends of acp-proxy's pumps, on the caller's thread."""
 
-    def __init__(self, store: Store, agent: Agent, options: dict[str, Any], replay: Mode = "compact") -> None:
+    def __init__(self, store: ProxyStore, agent: Agent, options: dict[str, Any], replay: Mode = "compact") -> None:
         self._agent = agent
         self.warnings: list[str] = []
         self.recorder = Recorder(store, COMMAND, None, "never", self.warnings.append)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from simulation import links
 from simulation.agent import Agent
 from simulation.links import Stuck
@@ -40,7 +40,7 @@ class Run:
 def run(plan: Plan, *, with_processes: bool = False) -> Run:
     """Run a plan until something is broken, or to its end. ``with_processes``: real ones, which are really killed."""
     root = Path(tempfile.mkdtemp(prefix="simulation-", dir=_memory()))
-    store = Store(root / "store")
+    store = ProxyStore(root / "store")
     made: list[links.Proxied] = []
 
     def directly(agent: Agent) -> links.Link:
@@ -105,7 +105,7 @@ def _real(plan: Plan, root: Path) -> tuple[World, World]:
     )
 
 
-def _check_transcripts(store: Store, folder: str, truth: Truth, world: World) -> list[Broken]:
+def _check_transcripts(store: ProxyStore, folder: str, truth: Truth, world: World) -> list[Broken]:
     found: list[Broken] = []
     for session, id in world.ids.items():
         try:

@@ -28,7 +28,7 @@ from acp_proxy.replay.replayer import TOOL_LIMIT
 from acp_proxy.run.load_requests import ReplayOptions
 from acp_proxy.run.output import STDERR
 from acp_proxy.run.relay import Relay
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.reader import Reading
 from tests.waiting import SECONDS
 
@@ -54,7 +54,7 @@ class Passage:
         """``store``: where sessions are recorded. ``serves``: whether capabilities are added to the agent's."""
         self._warnings: list[str] = []
         self._recorder = (
-            None if store is None else Recorder(Store(store), ["agent"], None, "turn", self._warnings.append)
+            None if store is None else Recorder(ProxyStore(store), ["agent"], None, "turn", self._warnings.append)
         )
         from_client, client = _pipe(packets)
         from_agent, agent = _pipe(packets)

@@ -8,8 +8,8 @@ from typing import Any
 
 from acp_proxy.protocol import timestamps
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store.sessions import Sessions
-from acp_proxy.store.store import Store
+from acp_proxy.store.command_store import CommandStore
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import GitHead, Header
@@ -18,7 +18,7 @@ EPOCH = 1_700_000_000.0
 RUN = "run000"
 
 
-class WholeStore(Store, Sessions):
+class WholeStore(ProxyStore, CommandStore):
     """Both interfaces of one store, for a test that records and then reads."""
 
 
@@ -32,7 +32,7 @@ def read_files(root: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 def store_session(
-    store: Store,
+    store: ProxyStore,
     session: str,
     *turns: tuple[str, Iterable[dict[str, Any]]],
     agent: str = "agent",
@@ -71,13 +71,13 @@ def store_session(
     return transcript.path
 
 
-def listed_ids(store: Store, agent: str = "agent", cwd: str | None = None) -> list[str]:
+def listed_ids(store: ProxyStore, agent: str = "agent", cwd: str | None = None) -> list[str]:
     """The sessions of the list for an editor, in its order."""
     return [row.session for row in store.list_page(agent, cwd, None, RUN).rows]
 
 
 @contextmanager
-def store_running_session(store: Store, session: str, text: str) -> Iterator[Path]:
+def store_running_session(store: ProxyStore, session: str, text: str) -> Iterator[Path]:
     """A session whose only turn is running: it has no answer, and its transcript is open."""
     path = store_session(store, session)
     transcript = Transcript(path)

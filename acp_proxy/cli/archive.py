@@ -61,7 +61,7 @@ def unarchive(sessions: SomeSessionsArgument = None, store: StoreOption = "", ag
     typer.echo("Unarchived." if any(row.is_archived for row in rows) else "Nothing changed: it was not archived.")
 
 
-def _find_archived(store: Sessions, selector: str, agent: str) -> ListedSession:
+def _find_archived(store: CommandStore, selector: str, agent: str) -> ListedSession:
     if selector != "last":
         return choose_session(store, selector, agent)
     newest = next(store.list_newest(agent, archived=True), None)
@@ -70,7 +70,7 @@ def _find_archived(store: Sessions, selector: str, agent: str) -> ListedSession:
     return newest
 
 
-def _set(store: Sessions, rows: list[ListedSession], *, is_archived: bool) -> None:
+def _set(store: CommandStore, rows: list[ListedSession], *, is_archived: bool) -> None:
     for row in rows:
         typer.echo(format_short_heading(store, row))
         store.set_listed_archived(row, is_archived)

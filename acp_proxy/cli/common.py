@@ -22,8 +22,8 @@ from acp_proxy.errors import AcpProxyError, NoStore, NoSuchSession, UsageError
 from acp_proxy.own_command import write_as_typed
 from acp_proxy.store.sessions import (
     PRIVATE_UMASK,
+    CommandStore,
     ListedSession,
-    Sessions,
     find_default_root,
     is_windows_path,
 )
@@ -52,7 +52,7 @@ def is_usual(root: Path) -> bool:
     return False
 
 
-def open_store(path: str, *, make: bool = False, change: bool = False) -> Sessions:
+def open_store(path: str, *, make: bool = False, change: bool = False) -> CommandStore:
     """Open the store. If it has to rebuild its index, which may take long, a progress bar appears.
 
     Only ``make`` creates a store. Without it, a missing store is empty in the default place, and an error elsewhere.
@@ -62,7 +62,7 @@ def open_store(path: str, *, make: bool = False, change: bool = False) -> Sessio
     path = path or configured
     root = find_root(path)
     days = config_file.read_bin_days() if change else None
-    store = Sessions(root, make=make, bin_days=days)
+    store = CommandStore(root, make=make, bin_days=days)
     if configured and not store.is_made:
         raise NoStore(root, f"{config_file.find_path()} names it. acp-proxy run creates it with the first session.")
     if path and not store.is_made:
@@ -88,7 +88,7 @@ def choose_directory(cwd: str, *, here: bool) -> str | None:
         raise AcpProxyError("the current directory no longer exists. Give an absolute path: --cwd DIR") from problem
 
 
-def shorten_ids(store: Sessions, sessions: Sequence[session_lines.SelectableSession]) -> dict[str, str]:
+def shorten_ids(store: CommandStore, sessions: Sequence[session_lines.SelectableSession]) -> dict[str, str]:
     """By selector: the shortest form that names a session among those of the store, for display."""
     ids = [each.session for each in sessions]
     return session_lines.shorten_selectors(sessions, store.find_ids_alike(ids, formatting.SHORTEST))
@@ -242,12 +242,12 @@ def repeat_store_option(context: typer.Context, store: str) -> list[str]:
     return ["--store", store] if given else []
 
 
-def list_rows_of_agent(store: Sessions, agent: str) -> list[ListedSession]:
+def list_rows_of_agent(store: CommandStore, agent: str) -> list[ListedSession]:
     """All sessions of the matching agents, newest first."""
     return list(store.list_newest(agent))
 
 
-def choose_session(store: Sessions, selector: str, agent: str, *, whole: bool = False) -> ListedSession:
+def choose_session(store: CommandStore, selector: str, agent: str, *, whole: bool = False) -> ListedSession:
     """The one session that the user means, by its id, else by its title. Raises NoSuchSession.
 
     ``whole``: a part of a title is not enough.
@@ -293,7 +293,7 @@ def choose_session(store: Sessions, selector: str, agent: str, *, whole: bool = 
     return titled[0]
 
 
-def explain_unknown_agent(store: Sessions, agent: str) -> str | None:
+def explain_unknown_agent(store: CommandStore, agent: str) -> str | None:
     """Which agents there are, if none is called as ``--agent`` says; None if one is."""
     if not agent or store.list_agents(agent) or not (known := store.list_agents()):
         return None
@@ -311,7 +311,7 @@ def mask_as_run(title: str | None) -> str | None:
     return mask_title(title, Masking(patterns).mask_lines)
 
 
-def _list_candidates(store: Sessions, rows: list[ListedSession]) -> list[str]:
+def _list_candidates(store: CommandStore, rows: list[ListedSession]) -> list[str]:
     shown, more = rows[:_SHOWN_CANDIDATES], len(rows) - _SHOWN_CANDIDATES
     lines = [f"  {one}" for one in session_lines.format_candidates(shown, shorten_ids(store, shown))]
     return [*lines, *([f"  and {more} more"] if more > 0 else [])]

@@ -24,7 +24,7 @@ _TITLE_CHARACTERS = 60
 
 def _list_newest(beginning: str, root: Path, agent: str = "") -> list[tuple[str, str]]:
     """Ids, newest first, with their titles."""
-    from acp_proxy.store.sessions import CompletionQuery  # imported late: slow, and often typer answers
+    from acp_proxy.store.command_store import CompletionQuery  # imported late: slow, and often typer answers
 
     found = CompletionQuery(root).find_sessions(beginning, agent)
     newest = [("last", "the newest")] if "last".startswith(beginning) else []
@@ -33,7 +33,7 @@ def _list_newest(beginning: str, root: Path, agent: str = "") -> list[tuple[str,
 
 def _store_root(path: str) -> Path:
     """The store's directory: ``path``, else that of the configuration file, else the default."""
-    from acp_proxy.store.sessions import find_default_root
+    from acp_proxy.store.command_store import find_default_root
 
     path = path or config_file.read_own()[0].get("store", "")
     return Path(path).expanduser() if path else find_default_root()
@@ -70,7 +70,7 @@ def complete_recording(context: typer.Context, incomplete: str) -> list[tuple[st
 
 def complete_deleted(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Ids of soft-deleted sessions, the latest first, with the titles that the user gave them."""
-    from acp_proxy.store.sessions import CompletionQuery  # imported late: no command needs it
+    from acp_proxy.store.command_store import CompletionQuery  # imported late: no command needs it
 
     found = CompletionQuery(_find_root(context)).list_deleted()
     last = [("last", "the latest")] if "last".startswith(incomplete) else []
@@ -92,7 +92,7 @@ def complete_from(words: Sequence[str]) -> Callable[[str], list[str]]:
 
 def complete_agent(context: typer.Context, incomplete: str) -> list[str]:
     """The names of recorded agents, in the form that --agent takes."""
-    from acp_proxy.store.sessions import CompletionQuery, name_agent, strip_hash
+    from acp_proxy.store.command_store import CompletionQuery, name_agent, strip_hash
 
     found = set[str]()
     for folder in CompletionQuery(_find_root(context)).list_agents():
@@ -102,7 +102,7 @@ def complete_agent(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def _complete_file(beginning: str) -> list[str]:
-    from acp_proxy.store.sessions import COMPRESSED_SUFFIX, SUFFIX
+    from acp_proxy.store.command_store import COMPRESSED_SUFFIX, SUFFIX
 
     folder, name = os.path.split(beginning)
     if not _PLAIN_FOLDER.fullmatch(folder):

@@ -25,7 +25,8 @@ from acp_proxy.cli.restore import find_matching
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.errors import AcpProxyError, NewerFormat, NoSuchSession, Unreadable, UsageError
 from acp_proxy.shell_quote import is_typable
-from acp_proxy.store.sessions import (
+from acp_proxy.store.command_store import (
+    CommandStore,
     DeletedSession,
     ListedSession,
     Sessions,
@@ -105,7 +106,7 @@ def delete(
 
 
 def _choose_sessions(
-    store: Sessions, selector: str, agent: str, soft: bool, *, whole: bool
+    store: CommandStore, selector: str, agent: str, soft: bool, *, whole: bool
 ) -> list[ListedSession | DeletedSession]:
     """One session, or its soft-deleted copies. ``whole``: see ``choose_session``. Raises NoSuchSession."""
     if selector != "last" and not store.find_named(selector, agent):
@@ -140,7 +141,7 @@ def _names(word: str, deleted: DeletedSession, in_bin: list[DeletedSession]) -> 
     return word != LAST and is_one and found[0] == deleted
 
 
-def _format_heading(store: Sessions, deleted: DeletedSession) -> str:
+def _format_heading(store: CommandStore, deleted: DeletedSession) -> str:
     title = deleted.title
     with suppress(OSError, NewerFormat):  # it can be deleted even if it cannot be read
         title = store.summarize_deleted(deleted).title

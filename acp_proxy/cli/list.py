@@ -22,7 +22,7 @@ from acp_proxy.cli.common import (
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.cli.session_filter import BranchOption, CwdOption, HereOption, SinceOption, UntilOption, make_filter
 from acp_proxy.cli.wrapping import fit_to_stream
-from acp_proxy.store.sessions import ListedSession, Sessions, TokensAndCost
+from acp_proxy.store.command_store import CommandStore, ListedSession, TokensAndCost
 from acp_proxy.views import formatting, sanitize
 from acp_proxy.views.session_lines import encode_row, format_tab_separated, name_agents
 
@@ -35,7 +35,7 @@ NOTHING_ARCHIVED = "No session is archived. To archive one: acp-proxy archive SE
 ROWS_TOGETHER = 100  # rows that decide the widths of a table: more than a screen
 
 
-def _show(store: Sessions, rows: Iterator[ListedSession], *, is_long: bool) -> None:
+def _show(store: CommandStore, rows: Iterator[ListedSession], *, is_long: bool) -> None:
     """Show the sessions to the user, or write them for another program."""
     target = find_screen()
     blocks = _format_table(store, rows, target, is_long) if target.is_terminal else _format_lines(store, rows, is_long)
@@ -44,7 +44,7 @@ def _show(store: Sessions, rows: Iterator[ListedSession], *, is_long: bool) -> N
             say(block)
 
 
-def _format_table(store: Sessions, rows: Iterator[ListedSession], target: Screen, is_long: bool) -> Iterator[str]:
+def _format_table(store: CommandStore, rows: Iterator[ListedSession], target: Screen, is_long: bool) -> Iterator[str]:
     from acp_proxy.views import session_table  # imported late: no other command needs it
 
     now, home = datetime.now().astimezone(), os.path.expanduser("~")
@@ -59,7 +59,7 @@ def _format_table(store: Sessions, rows: Iterator[ListedSession], target: Screen
         yield "".join(f"{text}\n" for text in table.format_rows(some, ids, used))
 
 
-def _format_lines(store: Sessions, rows: Iterator[ListedSession], is_long: bool) -> Iterator[str]:
+def _format_lines(store: CommandStore, rows: Iterator[ListedSession], is_long: bool) -> Iterator[str]:
     while some := list(islice(rows, ROWS_TOGETHER)):
         used = store.read_tokens_and_cost(some) if is_long else {}
         for row in some:
@@ -152,7 +152,7 @@ def list_candidates(store: Sessions, rows: Iterator[ListedSession], nothing: str
 
 
 def explain_empty_list(
-    store: Sessions, *, narrowed: bool, agent: str = "", archived: bool = False, words: Sequence[str] = ()
+    store: CommandStore, *, narrowed: bool, agent: str = "", archived: bool = False, words: Sequence[str] = ()
 ) -> str:
     """The message for an empty list: the reason, and what to do."""
     if unknown := explain_unknown_agent(store, agent):
@@ -175,7 +175,7 @@ def explain_empty_list(
     )
 
 
-def _encode_rows(store: Sessions, rows: Iterator[ListedSession], *, is_long: bool) -> Iterator[dict[str, Any]]:
+def _encode_rows(store: CommandStore, rows: Iterator[ListedSession], *, is_long: bool) -> Iterator[dict[str, Any]]:
     """The rows for programs."""
     while some := list(islice(rows, ROWS_TOGETHER)):
         used = store.read_tokens_and_cost(some) if is_long else {}

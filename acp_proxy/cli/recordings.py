@@ -14,7 +14,7 @@ import typer
 from acp_proxy.cli import completion
 from acp_proxy.cli.common import choose_session, format_short_heading, open_store
 from acp_proxy.errors import AcpProxyError, NewerFormat, NoTranscript
-from acp_proxy.store.sessions import COMPRESSED_SUFFIX, SUFFIX, Reading
+from acp_proxy.store.command_store import COMPRESSED_SUFFIX, SUFFIX, Reading
 from acp_proxy.transcript.file_format import Header
 
 _HELP = "A transcript file (.jsonl, .jsonl.zst), a session's id, the beginning of an id, a title, or: last."

@@ -15,7 +15,7 @@ from acp_proxy.cli.common import (
     report_errors,
 )
 from acp_proxy.errors import UsageError
-from acp_proxy.store.sessions import Sessions
+from acp_proxy.store.command_store import CommandStore
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
 from acp_proxy.views import sanitize
 
@@ -50,6 +50,6 @@ def rename(
     typer.echo(sanitize.make_line(title or "(no title)"))
 
 
-def _read_title(store: Sessions, agent: str, name: str) -> str | None:
+def _read_title(store: CommandStore, agent: str, name: str) -> str | None:
     """The current title of a session."""
     return next((row.title for row in store.list_all() if (row.agent, row.name) == (agent, name)), None)

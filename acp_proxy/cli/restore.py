@@ -20,10 +20,10 @@ from acp_proxy.cli.common import (
 )
 from acp_proxy.cli.pager import Screen, find_screen
 from acp_proxy.errors import NewerFormat, NoSuchSession, Unreadable
-from acp_proxy.store.sessions import (
+from acp_proxy.store.command_store import (
+    CommandStore,
     DeletedSession,
     ListedSession,
-    Sessions,
     file_name,
     find_titled,
     match_agents,
@@ -96,7 +96,7 @@ def _begins_with(deleted: DeletedSession, word: str) -> bool:
     return deleted.selector.startswith(word) or deleted.session.startswith((word, beginning))
 
 
-def _choose_deleted(store: Sessions, selector: str, agent: str) -> DeletedSession:
+def _choose_deleted(store: CommandStore, selector: str, agent: str) -> DeletedSession:
     """The latest delete of exactly one session. Raises NoSuchSession."""
     found = find_matching(store.list_deleted(), None if selector == "last" else selector, agent)
     if not found:
@@ -118,7 +118,7 @@ def _choose_deleted(store: Sessions, selector: str, agent: str) -> DeletedSessio
     return found[0]
 
 
-def _restore(store: Sessions, deleted: DeletedSession) -> ListedSession:
+def _restore(store: CommandStore, deleted: DeletedSession) -> ListedSession:
     row = store.summarize_deleted(deleted)
     [id] = session_lines.shorten_selectors([deleted], ()).values()
     try:
@@ -132,7 +132,7 @@ def _restore(store: Sessions, deleted: DeletedSession) -> ListedSession:
     return row
 
 
-def _list(store: Sessions, deleted_sessions: list[DeletedSession], as_json: bool) -> None:
+def _list(store: CommandStore, deleted_sessions: list[DeletedSession], as_json: bool) -> None:
     if as_json:
         values = [
             session_lines.encode_row(row) | {"deletedAt": each.at, "removedAt": each.until or None}
@@ -152,7 +152,7 @@ def _list(store: Sessions, deleted_sessions: list[DeletedSession], as_json: bool
         typer.echo(f"{when}To restore one: acp-proxy restore SESSION", err=True)
 
 
-def _format_table(store: Sessions, deleted_sessions: list[DeletedSession], target: Screen) -> Iterator[str]:
+def _format_table(store: CommandStore, deleted_sessions: list[DeletedSession], target: Screen) -> Iterator[str]:
     """As ``list`` shows sessions, with the times of the deletes."""
     from acp_proxy.views import session_table  # imported late, as list does
 
@@ -169,7 +169,7 @@ def _format_table(store: Sessions, deleted_sessions: list[DeletedSession], targe
     yield from table.format_rows(rows, ids)
 
 
-def _format_lines(store: Sessions, deleted_sessions: list[DeletedSession]) -> list[str]:
+def _format_lines(store: CommandStore, deleted_sessions: list[DeletedSession]) -> list[str]:
     from acp_proxy.views.candidates import SessionRow, format_lines
 
     ids = session_lines.shorten_selectors(deleted_sessions, ())
@@ -182,7 +182,7 @@ def _format_lines(store: Sessions, deleted_sessions: list[DeletedSession]) -> li
 
 
 def _read_each(
-    store: Sessions, deleted_sessions: list[DeletedSession]
+    store: CommandStore, deleted_sessions: list[DeletedSession]
 ) -> Iterator[tuple[DeletedSession, ListedSession]]:
     for each in deleted_sessions:
         with suppress(OSError, NewerFormat):  # acp-proxy verify reports it

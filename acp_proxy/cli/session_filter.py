@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from acp_proxy.cli import values
 from acp_proxy.cli.common import choose_directory
-from acp_proxy.store.sessions import ListedSession, Sessions
+from acp_proxy.store.command_store import CommandStore, ListedSession
 from acp_proxy.views.session_lines import has_words
 
 CwdOption = Annotated[str, typer.Option("--cwd", metavar="DIR", help="Only sessions in exactly this directory.")]
@@ -56,7 +56,7 @@ class SessionFilter(Struct, frozen=True):
         """Whether it may leave out a session."""
         return self != ALL
 
-    def list_newest(self, store: Sessions, archived: bool | None = None) -> Iterator[ListedSession]:
+    def list_newest(self, store: CommandStore, archived: bool | None = None) -> Iterator[ListedSession]:
         """The sessions that it leaves, newest first. Raises Unreadable, also while iterating."""
         rows = store.list_newest(
             self.agent,

@@ -21,7 +21,7 @@ from acp_proxy.protocol import timestamps
 from acp_proxy.proxy.effects import BeginTranscript
 from acp_proxy.recording.git_head import GitReader
 from acp_proxy.recording.writer_jobs import Progress
-from acp_proxy.store.store import Deleted, Store, Transcript
+from acp_proxy.store.proxy_store import Deleted, ProxyStore, Transcript
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.rewinds import Point, read_fork_point
@@ -74,7 +74,7 @@ class RecordedSessions(dict[str, RecordedSession]):
     """The recorded sessions by id."""
 
     def __init__(
-        self, store: Store, progress: Progress, run: str, warn: Callable[[str], None], agent: Callable[[], str]
+        self, store: ProxyStore, progress: Progress, run: str, warn: Callable[[str], None], agent: Callable[[], str]
     ) -> None:
         """``agent``: returns the agent's folder. Raises OSError."""
         super().__init__()

@@ -36,7 +36,7 @@ from acp_proxy.proxy.effects import (
 from acp_proxy.recording.recorded_sessions import RecordedSession, RecordedSessions
 from acp_proxy.recording.writer_jobs import Progress, Stalled, Wakeup, WriterJobs
 from acp_proxy.store.command_names import may_run_others, name_command
-from acp_proxy.store.store import ALL, Store
+from acp_proxy.store.proxy_store import ALL, ProxyStore
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import GapReason
 
@@ -67,7 +67,7 @@ class Recorder:
 
     def __init__(
         self,
-        store: Store,
+        store: ProxyStore,
         command: list[str],
         agent: str | None,
         fsync: str,

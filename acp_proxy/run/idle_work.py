@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 
 if TYPE_CHECKING:  # a start does not load what compresses
-    from acp_proxy.store.store import CompressionOptions
+    from acp_proxy.store.proxy_store import CompressionOptions
 
 _NICENESS = 10
 """Lower priority, but not the lowest: a thread that never ran could never release the interpreter's lock."""
@@ -69,7 +69,7 @@ class IdleWork:
 def empty_bin(root: Path) -> None:
     """Remove the soft-deleted sessions of the store at ``root`` whose time is over."""
     with suppress(OSError, AcpProxyError):
-        Store(root, make=False).empty_bin()
+        ProxyStore(root, make=False).empty_bin()
 
 
 def compress(root: Path, go_on: Callable[[], bool]) -> None:
@@ -78,9 +78,9 @@ def compress(root: Path, go_on: Callable[[], bool]) -> None:
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, max(_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
     try:
-        from acp_proxy.store.store import CompressionOptions
+        from acp_proxy.store.proxy_store import CompressionOptions
 
-        store = Store(root)  # a store of its own: the index is for one thread at a time
+        store = ProxyStore(root)  # a store of its own: the index is for one thread at a time
         with store.claim_daily_compression() as is_due:
             if is_due:
                 _compress_all(store, CompressionOptions(go_on=go_on))
@@ -92,7 +92,7 @@ class _Interrupted(Exception):
     """Something is relayed again: the rest waits for the next idle time."""
 
 
-def _compress_all(store: Store, options: "CompressionOptions") -> None:
+def _compress_all(store: ProxyStore, options: "CompressionOptions") -> None:
     for agent, name in store.find_compressible():
         if not options.go_on():
             raise _Interrupted

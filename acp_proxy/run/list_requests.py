@@ -21,10 +21,10 @@ from acp_proxy.run.ended_turns import EndedTurns
 from acp_proxy.run.worker import TimedAnswers
 
 if TYPE_CHECKING:
-    from acp_proxy.store.store import JournalState, ListedSession
+    from acp_proxy.store.proxy_store import JournalState, ListedSession
 
 _ARCHIVED = {session_list.EXCLUDE: False, session_list.ONLY: True, session_list.INCLUDE: None}
-"""The filters of ``session/list``, as ``Store.list_page`` takes them."""
+"""The filters of ``session/list``, as ``ProxyStore.list_page`` takes them."""
 
 
 class ListRequests:

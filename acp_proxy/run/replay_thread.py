@@ -28,7 +28,7 @@ from acp_proxy.replay.v2_client import V2ClientReplayer, count_handovers
 from acp_proxy.replay.v2_folder import V2Folder
 from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.run.output import WIDE, Output
-from acp_proxy.store.store import AlikeLines, Line, Reading, Summary, drop_rewound, read_as_v1
+from acp_proxy.store.proxy_store import AlikeLines, Line, Reading, Summary, drop_rewound, read_as_v1
 from acp_proxy.transcript.file_format import V1, Entry, Header
 from acp_proxy.transcript.record_text import INTRODUCTION, LACKING
 

@@ -23,7 +23,7 @@ from acp_proxy.run.load_requests import ReplayOptions
 from acp_proxy.run.output import stderr
 from acp_proxy.run.relay import IDLE_SECONDS, Relay
 from acp_proxy.run.shutdown import supervise
-from acp_proxy.store.store import ALL, PRIVATE_UMASK, Store, find_default_root, load_the_rest
+from acp_proxy.store.proxy_store import ALL, PRIVATE_UMASK, ProxyStore, find_default_root, load_the_rest
 
 STDIN, STDOUT = 0, 1
 _OPENING_SECONDS = 10.0
@@ -39,7 +39,7 @@ class Basis(Struct, frozen=True):
     secrets in entries, or None."""
 
     settings: Settings
-    store: Store | None
+    store: ProxyStore | None
     mask: Callable[[bytes], bytes] | None
 
 
@@ -165,18 +165,18 @@ def _read_other_agents(given: dict[str, str]) -> list[str]:
     return [name.strip() for name in given["also-list"].split(",") if name.strip()]
 
 
-def _open_store(given: dict[str, str]) -> Store | None:
+def _open_store(given: dict[str, str]) -> ProxyStore | None:
     """The store. None: it cannot be used, and the user was warned.
 
     It is opened on a thread of its own, because one that hangs must not keep the editor and the agent apart for ever.
     """
     root = Path(given["store"]).expanduser() if given["store"] else find_default_root()
-    found: list[Store | StoreRefused] = []
+    found: list[ProxyStore | StoreRefused] = []
     days = options.parse_bin_days(given["bin-days"])
 
     def open_it() -> None:
         try:
-            found.append(store := Store(root, bin_days=days))
+            found.append(store := ProxyStore(root, bin_days=days))
         except StoreRefused as problem:
             found.append(problem)
             return
@@ -189,11 +189,11 @@ def _open_store(given: dict[str, str]) -> Store | None:
     opening.start()
     opening.join(_OPENING_SECONDS)
     match found:
-        case [Store() as store]:
+        case [ProxyStore() as store]:
             return store
         case [StoreRefused(is_temporary=True) as problem]:
             warn(f"nothing is recorded until this passes: {problem}")
-            return Store.open_later(root, problem, days)
+            return ProxyStore.open_later(root, problem, days)
         case [StoreRefused() as problem]:
             warn(f"nothing is recorded: {problem}")
         case _:

@@ -13,7 +13,7 @@ from pathlib import Path
 import orjson
 
 from acp_proxy import own_command
-from acp_proxy.store.store import lock_file, open_private
+from acp_proxy.store.proxy_store import lock_file, open_private
 
 FOLDER = "sync"
 """The part of a store's directory that belongs to sync."""

@@ -26,7 +26,7 @@ from acp_proxy.run.ended_turns import EndedTurns
 from acp_proxy.run.list_requests import ListRequests
 from acp_proxy.run.output import Output
 from acp_proxy.run.worker import TimedAnswers, Worker
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.titles import mask_title
 
 
@@ -67,7 +67,7 @@ class StoreRequests:
         except OSError as problem:
             return own_messages.refuse_for_store(wanted.request, errno_name(problem)).data
 
-    def _apply_change(self, wanted: SetTitle | SetArchived | AnswerStatus, store: Store, agent: str) -> bytes:
+    def _apply_change(self, wanted: SetTitle | SetArchived | AnswerStatus, store: ProxyStore, agent: str) -> bytes:
         """The answer, after the change. Raises OSError (FileNotFoundError: there is no such session)."""
         request, session = wanted.request, wanted.session
         if session in store.read_deleted(agent) or not (wanted.is_known or store.has_transcript(agent, session)):

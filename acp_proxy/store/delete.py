@@ -154,7 +154,7 @@ def _list_interrupted(layout: Layout, agent: str) -> list[str]:
 
 
 def lift_delete(layout: Layout, agent: str, session: str) -> None:
-    """See ``Store.lift_delete``."""
+    """See ``ProxyStore.lift_delete``."""
     its_journal = layout.get_journal(agent)
     if session not in its_journal.read_deleted():
         return

@@ -300,7 +300,7 @@ class Index:
         """One page of an agent's sessions, newest first. Raises InvalidCursor.
 
         ``cwd``: only sessions of this directory. ``cursor``: ``Page.next`` of the page before. ``run``: see
-        ``Store.list_page``. ``hidden``: the names of transcripts to leave out; ``only``: of those to leave in.
+        ``ProxyStore.list_page``. ``hidden``: the names of transcripts to leave out; ``only``: of those to leave in.
         """
         binding = encode_binding(agent, cwd)
         query = [f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1"]

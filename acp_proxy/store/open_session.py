@@ -32,7 +32,7 @@ class Deleted(FileNotFoundError):
 def open_to_append(
     layout: Layout, agent: str, header: Header, *, fresh: bool, parent: str | None, until: int | None = None
 ) -> Transcript:
-    """See ``Store.open_to_append``."""
+    """See ``ProxyStore.open_to_append``."""
     path = layout.transcript_path(agent, file_name(header.session))
     if parent == header.session and (source := proxy_ids.original(parent)) is not None:
         with contextlib.suppress(FileNotFoundError):  # the other agent's session is gone
@@ -85,7 +85,7 @@ def open_copy(layout: Layout, agent: str, header: Header, parent_agent: str, par
 
 
 def reopen(layout: Layout, agent: str, session: str, identity: bytes) -> Transcript:
-    """See ``Store.reopen``."""
+    """See ``ProxyStore.reopen``."""
     path = layout.transcript_path(agent, file_name(session))
     for candidate in layout.list_same_id(path):
         with contextlib.suppress(FileNotFoundError):

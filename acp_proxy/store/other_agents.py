@@ -38,8 +38,8 @@ def list_joining(
 ) -> list[ListedSession]:
     """What joins the first page of an agent's own list, newest first, at most a page. Raises Unreadable.
 
-    ``cwd``, ``run``, ``archived``: as for ``Store.list_page``. ``sessions``, ``copies``, ``others``: as for
-    ``Store.list_joining``.
+    ``cwd``, ``run``, ``archived``: as for ``ProxyStore.list_page``. ``sessions``, ``copies``, ``others``: as for
+    ``ProxyStore.list_joining``.
     """
     rows = OtherAgentsRows(layout, agent, archived)
 
@@ -59,7 +59,7 @@ def list_by_ids(
     sessions: Collection[str],
     others: Sequence[str],
 ) -> list[ListedSession]:
-    """The rows of these sessions, as ``Store.list_by_ids`` has them. Raises Unreadable."""
+    """The rows of these sessions, as ``ProxyStore.list_by_ids`` has them. Raises Unreadable."""
     rows = OtherAgentsRows(layout, agent, None)
 
     def read(index: Index) -> list[ListedSession]:

@@ -8,10 +8,12 @@ The index on disk is written
 - by ``catch_up_and_query``, be it for an editor's list, a command or a search: first all that is new of the agents that
   it names is brought in, and their interrupted deletes are completed. ``query_as_is`` only reads, unless the index is
   new;
-- for one session: after its turn (``Store.index_session``), and when a command has made or brought back its transcript,
-  as restore, import, adopt and continue do (``Sessions.index_transcript``);
+- for one session: after its turn (``ProxyStore.index_session``), and when a command has made or brought back its
+  transcript,
+  as restore, import, adopt and continue do (``CommandStore.index_transcript``);
 - after a delete by an editor, a command, ``prune`` or sync (``remove``);
-- after the bin was emptied (``StoreBase.empty_bin``) or a session in it deleted (``Sessions.delete_permanently``): a
+- after the bin was emptied (``StoreBase.empty_bin``) or a session in it deleted (``CommandStore.delete_permanently``):
+  a
   question to one of the two queries then erases what is left of removed rows;
 - after a repair, a redaction, or a mask of another machine (``reindex``), and after compressing (``set_inode``);
 - as a whole, when it is missing, broken or of another version, and by ``acp-proxy repair`` (``rebuild``).

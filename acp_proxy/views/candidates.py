@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from acp_proxy.store.sessions import name_agent
+from acp_proxy.store.command_store import name_agent
 from acp_proxy.views import formatting, sanitize
 
 _GAP = "  "

@@ -10,7 +10,7 @@ import json
 import re
 
 from acp_proxy.protocol import acp
-from acp_proxy.store.sessions import ListedSession, name_agent
+from acp_proxy.store.command_store import ListedSession, name_agent
 
 # ECMA-48: control sequences (colours, cursor), operating system commands (titles, links), and other escapes.
 _SEQUENCE = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.membership import JoinedStore, Membership
 from acp_proxy.tools.sync.object_store import SealedLogs
@@ -43,7 +43,7 @@ class Machine:
             HistoryKey.create().write(key)
         place.mkdir(exist_ok=True)
         machine = cls(root, place, key)
-        Store(root)
+        ProxyStore(root)
         JoinedStore(root).join(Membership(place.as_uri(), str(key)), root.name)
         return machine
 
@@ -85,7 +85,7 @@ def soon(effort: Effort, folder: Path, rounds: int) -> Row:
     seen: dict[str, list[float]] = {"to the shared place": [], "from there to the other machine": []}
     there, here = seen.values()
     for number in range(rounds):
-        stores.small(Store(one.root), stores.AGENT_FOLDER, number)
+        stores.small(ProxyStore(one.root), stores.AGENT_FOLDER, number)
         there.append(in_background(effort, one, one.records))
         here.append(in_background(effort, two, two.sessions))
     return measured("a turn: from the start of the process", SECONDS, seen)
@@ -146,7 +146,7 @@ def nothing_new(folder: Path, rounds: int, effort: Effort) -> Iterator[Row]:
     for size in SIZES:
         one, two = (Machine.joined(folder / f"{name}{size}", folder / f"shared{size}") for name in ("one", "two"))
         for number in range(size):
-            stores.small(Store(one.root), stores.AGENT_FOLDER, number)
+            stores.small(ProxyStore(one.root), stores.AGENT_FOLDER, number)
         for machine in (one, two, one):
             machine.exchange()
         machines[f"{size:,}"] = two

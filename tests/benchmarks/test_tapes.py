@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from benchmarks import tapes
 from benchmarks.subjects import C, Effort
 from tests.benchmarks.test_programs import needs_compiler
@@ -11,7 +11,7 @@ from tests.stored import chunk, store_session
 
 
 def test_the_turns_of_a_store_are_counted(tmp_path: Path) -> None:
-    store_session(Store(tmp_path), "s1", ("one", [chunk("hello"), chunk("you")]), ("two", []))
+    store_session(ProxyStore(tmp_path), "s1", ("one", [chunk("hello"), chunk("you")]), ("two", []))
 
     [turns] = tapes.turns(tmp_path).values()
 

@@ -6,18 +6,18 @@ from typing import Any
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.stored import read_files
 
 
-def run(store: Store, *words: str, answer: str | None = None) -> Result:
+def run(store: ProxyStore, *words: str, answer: str | None = None) -> Result:
     """Run a command of `sessions` on the store; what became of it."""
     result = CliRunner().invoke(app, ["sessions", *words, "--store", str(store.root)], input=answer)
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return result
 
 
-def printed(store: Store, *words: str) -> str:
+def printed(store: ProxyStore, *words: str) -> str:
     """The stdout of a command that succeeds."""
     result = run(store, *words)
     assert result.exit_code == 0, result.stderr
@@ -30,19 +30,19 @@ class Command:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def run(self, store: Store, *words: str) -> Result:
+    def run(self, store: ProxyStore, *words: str) -> Result:
         return run(store, self._name, *words)
 
-    def printed(self, store: Store, *words: str) -> str:
+    def printed(self, store: ProxyStore, *words: str) -> str:
         return printed(store, self._name, *words)
 
 
-def parsed_json(store: Store, *words: str) -> Any:
+def parsed_json(store: ProxyStore, *words: str) -> Any:
     """What a command prints with --json, parsed."""
     return json.loads(printed(store, *words, "--json"))
 
 
-def refused(store: Store, *words: str) -> tuple[int, str]:
+def refused(store: ProxyStore, *words: str) -> tuple[int, str]:
     """The exit code and the one line on stderr of a command that prints nothing."""
     result = run(store, *words)
     assert result.stdout == ""
@@ -50,12 +50,12 @@ def refused(store: Store, *words: str) -> tuple[int, str]:
     return result.exit_code, result.stderr
 
 
-def titles(store: Store) -> list[str]:
+def titles(store: ProxyStore) -> list[str]:
     """The titles of the list, in its order."""
     return [row["title"] for row in parsed_json(store, "list")]
 
 
-def ids(store: Store, *words: str) -> list[str]:
+def ids(store: ProxyStore, *words: str) -> list[str]:
     """The sessions of the list with these options, in its order."""
     result = run(store, "list", *words, "--json")
     found = [row["sessionId"] for row in json.loads(result.stdout)]
@@ -63,6 +63,6 @@ def ids(store: Store, *words: str) -> list[str]:
     return found
 
 
-def find_files_with(store: Store, words: str) -> list[str]:
+def find_files_with(store: ProxyStore, words: str) -> list[str]:
     """The files of the store that contain these words."""
     return [str(path) for path, data in read_files(store.root) if words.encode() in data]

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
-from acp_proxy.store.sessions import ListedSession
+from acp_proxy.store.command_store import ListedSession
 from acp_proxy.tools.adopt import agent_loader
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType

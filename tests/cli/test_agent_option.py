@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.file_names import file_name
 from tests.cli.commands import parsed_json, printed, run
 from tests.cli.terminal import run_on_terminal
@@ -17,8 +17,8 @@ CLAUDE, OTHER, COPILOT = "@agentclientprotocol/claude-agent-acp", "@zed-industri
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    store = Store(tmp_path / "store")
+def store(tmp_path: Path) -> ProxyStore:
+    store = ProxyStore(tmp_path / "store")
     for number, agent in enumerate((COPILOT, OTHER, CLAUDE)):
         at = time.time() - number * 60
         store_session(store, f"{number}", (f"said by {agent}", []), agent=agent, at=at)
@@ -37,7 +37,7 @@ def store(tmp_path: Path) -> Store:
         ("pilot", []),
     ],
 )
-def test_every_command_accepts_the_usual_name_of_an_agent(store: Store, agent: str, found: list[str]) -> None:
+def test_every_command_accepts_the_usual_name_of_an_agent(store: ProxyStore, agent: str, found: list[str]) -> None:
     folders = [file_name(each) for each in found]
     listed = run(store, "list", "--agent", agent, "--json")
     assert (listed.exit_code, [row["agent"] for row in json.loads(listed.stdout)]) == (not found, folders)
@@ -56,7 +56,7 @@ def test_every_command_accepts_the_usual_name_of_an_agent(store: Store, agent: s
     assert (in_bin.exit_code, {row["agent"] for row in json.loads(in_bin.stdout)}) == (not found, set(folders))
 
 
-def test_the_folder_name_in_json_means_only_that_agent(store: Store) -> None:
+def test_the_folder_name_in_json_means_only_that_agent(store: ProxyStore) -> None:
     longer = "@agentclientprotocol/claude-agent-acp-with-a-name-longer-than-a-slug"
     also = longer + "-is"
     for agent in (longer, also):
@@ -65,7 +65,7 @@ def test_the_folder_name_in_json_means_only_that_agent(store: Store) -> None:
         assert [row["agent"] for row in parsed_json(store, "list", "--agent", file_name(agent))] == [file_name(agent)]
 
 
-def test_agents_are_shown_without_their_scope(store: Store) -> None:
+def test_agents_are_shown_without_their_scope(store: ProxyStore) -> None:
     shown = run_on_terminal("sessions", "list", "--store", str(store.root), columns=100, settings={"NO_COLOR": "1"})
     for line, name in zip(
         shown.splitlines()[1:], ("github-copilot", "claude-code-acp", "claude-agent-acp"), strict=True
@@ -79,7 +79,7 @@ def test_agents_are_shown_without_their_scope(store: Store) -> None:
     assert "tokens" in table  # a heading, so the table fits
 
 
-def test_agents_with_the_same_session_are_shown_with_their_scopes(store: Store) -> None:
+def test_agents_with_the_same_session_are_shown_with_their_scopes(store: ProxyStore) -> None:
     for agent in ("@one/acme", "@other/acme"):
         store_session(store, "same", ("hello", []), agent=agent)
     said = run(store, "show", "same").stderr
@@ -98,6 +98,6 @@ def test_an_unknown_agent_is_answered_with_those_that_there_are(store: Store, wo
     assert result.stderr == f"No agent called 'nobody' has sessions here. Those that have: {names}\n"
 
 
-def test_a_session_of_an_unknown_agent_is_answered_with_those_that_there_are(store: Store) -> None:
+def test_a_session_of_an_unknown_agent_is_answered_with_those_that_there_are(store: ProxyStore) -> None:
     said = run(store, "show", "last", "--agent", "nobody").stderr
     assert said.startswith("acp-proxy: no agent called 'nobody' has sessions here. Those that have: claude-agent-acp, ")

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from acp_proxy import __version__
 from acp_proxy.cli.app import GROUPS, OF_SESSIONS, Main, app
 from acp_proxy.cli.wrong_usage import ELSEWHERE, INSTEAD
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests import forked
 from tests.stored import store_session
 from tests.waiting import SECONDS
@@ -62,7 +62,7 @@ def test_a_short_form_does_the_same_as_the_long_one(short: list[str], long: list
 
 
 def test_a_short_form_of_the_list_takes_its_options(tmp_path: Path) -> None:
-    store_session(Store(tmp_path / "store"), "s", ("Mend it", []))
+    store_session(ProxyStore(tmp_path / "store"), "s", ("Mend it", []))
     options = ["--store", str(tmp_path / "store"), "--limit", "1"]
     assert printed("ls", *options) == printed("list", *options) == printed("sessions", "list", *options)
     assert "Mend it" in printed("ls", *options)

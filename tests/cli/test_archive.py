@@ -4,20 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.cli.commands import ids, parsed_json, printed, refused, run
 from tests.stored import store_session
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    store = Store(tmp_path / "store")
+def store(tmp_path: Path) -> ProxyStore:
+    store = ProxyStore(tmp_path / "store")
     for number, session in enumerate(("one", "two", "three")):
         store_session(store, session, (f"mend {session}", []), at=1000.0 * number)
     return store
 
 
-def test_an_archived_session_is_only_in_the_list_of_archived_ones(store: Store) -> None:
+def test_an_archived_session_is_only_in_the_list_of_archived_ones(store: ProxyStore) -> None:
     said = printed(store, "archive", "two", "one")
     assert said.startswith("mend two\n")
     assert said.endswith("Archived. To bring them back: acp-proxy unarchive two one --store " + f"{store.root}\n")
@@ -33,7 +33,7 @@ def test_an_archived_session_is_only_in_the_list_of_archived_ones(store: Store) 
     assert (ids(store), ids(store, "--archived")) == (["three", "two"], ["one"])
 
 
-def test_last_is_the_newest_that_is_not_archived_and_for_unarchive_the_newest_that_is(store: Store) -> None:
+def test_last_is_the_newest_that_is_not_archived_and_for_unarchive_the_newest_that_is(store: ProxyStore) -> None:
     printed(store, "archive", "last")
     printed(store, "archive", "last")
     assert ids(store) == ["one"]
@@ -42,7 +42,7 @@ def test_last_is_the_newest_that_is_not_archived_and_for_unarchive_the_newest_th
     assert ids(store) == ["three", "one"]
 
 
-def test_archiving_and_unarchiving_twice_change_nothing_more(store: Store) -> None:
+def test_archiving_and_unarchiving_twice_change_nothing_more(store: ProxyStore) -> None:
     for command in ("archive", "archive", "unarchive", "unarchive"):
         printed(store, command, "two")
     assert ids(store) == ["three", "two", "one"]
@@ -50,13 +50,13 @@ def test_archiving_and_unarchiving_twice_change_nothing_more(store: Store) -> No
     assert journal.read_text().count("\n") == 2
 
 
-def test_an_export_of_all_sessions_has_archived_ones_too(store: Store, tmp_path: Path) -> None:
+def test_an_export_of_all_sessions_has_archived_ones_too(store: ProxyStore, tmp_path: Path) -> None:
     printed(store, "archive", "two")
     printed(store, "export", "--all", "-o", f"{tmp_path / 'out'}/")
     assert len(list((tmp_path / "out").iterdir())) == 3
 
 
-def test_empty_lists_say_what_to_do(store: Store) -> None:
+def test_empty_lists_say_what_to_do(store: ProxyStore) -> None:
     assert "acp-proxy archive SESSION" in run(store, "list", "--archived").stderr
     assert refused(store, "unarchive", "last")[0] == 1
     printed(store, "archive", "one", "two", "three")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.file_format import PARTIAL
 from tests.cli.commands import Command
 from tests.cli.terminal import run_on_terminal
@@ -28,18 +28,18 @@ def file(tmp_path: Path) -> Path:
 
 
 def store_turns(
-    store: Store, file: Path, session: str, *turns: list[dict[str, Any]], day: int = 0, **more: Any
+    store: ProxyStore, file: Path, session: str, *turns: list[dict[str, Any]], day: int = 0, **more: Any
 ) -> None:
     told = [(f"{session} question {n}", turn) for n, turn in enumerate(turns, 1)]
     store_session(store, session, *told, cwd=str(file.parent), at=EPOCH + day * DAY, **more)
 
 
-def writers(store: Store, file: Path) -> list[tuple[str, int] | None]:
+def writers(store: ProxyStore, file: Path) -> list[tuple[str, int] | None]:
     lines = json.loads(printed(store, str(file), "--json"))["lines"]
     return [(line["sessionId"], line["turn"]) if line["sessionId"] else None for line in lines]
 
 
-def test_each_line_has_the_turn_that_wrote_it(store: Store, file: Path) -> None:
+def test_each_line_has_the_turn_that_wrote_it(store: ProxyStore, file: Path) -> None:
     store_turns(
         store, file, "s", edit_call("1", "a.py", "0\n", "0\none\n"), edit_call("2", "a.py", "0\none\n", "0\none\ntwo\n")
     )
@@ -48,7 +48,7 @@ def test_each_line_has_the_turn_that_wrote_it(store: Store, file: Path) -> None:
     assert writers(store, file) == [None, ("s", 1), ("t", 1), None]
 
 
-def test_the_newest_turn_comes_first_with_its_prompt(store: Store, file: Path) -> None:
+def test_the_newest_turn_comes_first_with_its_prompt(store: ProxyStore, file: Path) -> None:
     store_turns(store, file, "s", edit_call("1", "a.py", None, "one\nand\n"))
     store_turns(store, file, "t", edit_call("1", "a.py", "one\nand\n", "one\nand\ntwo\n"), day=1)
     file.write_text("one\nand\ntwo\nmine\n")
@@ -81,13 +81,13 @@ def test_one_line_can_be_asked_for(store: Store, file: Path) -> None:
     assert run(store, f"{file}:3").exit_code == 1
 
 
-def test_lines_keep_their_writer_when_the_user_moves_them(store: Store, file: Path) -> None:
+def test_lines_keep_their_writer_when_the_user_moves_them(store: ProxyStore, file: Path) -> None:
     store_turns(store, file, "s", edit_call("1", "a.py", "0\n1\n2\n", "0\nfirst\nsecond\n1\n2\n"))
     file.write_text("0\n1\n2\nfirst\nsecond\nmine\n")
     assert writers(store, file) == [None, None, None, ("s", 1), ("s", 1), None]
 
 
-def test_lines_that_an_edit_moves_keep_their_writer(store: Store, file: Path) -> None:
+def test_lines_that_an_edit_moves_keep_their_writer(store: ProxyStore, file: Path) -> None:
     store_turns(
         store, file, "s", edit_call("1", "a.py", "0\n", "x\n0\n"), edit_call("2", "a.py", "x\n0\n", "0\ny\nx\n")
     )
@@ -96,7 +96,7 @@ def test_lines_that_an_edit_moves_keep_their_writer(store: Store, file: Path) ->
 
 
 @pytest.mark.parametrize("between", ["0\n1\n", "x\ny\n0\n1\nx\ny\n"], ids=["cut first", "pasted first"])
-def test_lines_that_a_turn_moves_with_two_edits_keep_their_writer(store: Store, file: Path, between: str) -> None:
+def test_lines_that_a_turn_moves_with_two_edits_keep_their_writer(store: ProxyStore, file: Path, between: str) -> None:
     before, after = "0\n1\nx\ny\n", "x\ny\n0\nz\n1\n"
     moved = [*edit_call("2", "a.py", before, between), *edit_call("3", "a.py", between, after)]
     store_turns(store, file, "s", edit_call("1", "a.py", "0\n1\n", before), moved)
@@ -104,7 +104,7 @@ def test_lines_that_a_turn_moves_with_two_edits_keep_their_writer(store: Store, 
     assert writers(store, file) == [("s", 1), ("s", 1), None, ("s", 2), None]
 
 
-def test_a_part_counts_although_the_user_has_changed_the_file(store: Store, file: Path) -> None:
+def test_a_part_counts_although_the_user_has_changed_the_file(store: ProxyStore, file: Path) -> None:
     given = {"old_string": "two", "new_string": "2\nthree"}
     store_turns(store, file, "s", edit_call("1", "a.py", "two", "2\nthree", rawInput=given))
     for text, expected in (("1\n2\nthree\n4\n", [None, ("s", 1), ("s", 1), None]), ("three\n1\n", [("s", 1), None])):
@@ -112,21 +112,21 @@ def test_a_part_counts_although_the_user_has_changed_the_file(store: Store, file
         assert writers(store, file) == expected
 
 
-def test_a_moved_file_keeps_what_was_written_under_its_old_name(store: Store, file: Path) -> None:
+def test_a_moved_file_keeps_what_was_written_under_its_old_name(store: ProxyStore, file: Path) -> None:
     move = [started_call("2", kind="move", locations=[{"path": "old.py"}, {"path": "a.py"}]), ended_call("2")]
     store_turns(store, file, "s", edit_call("1", "old.py", None, "one\n"), move)
     file.write_text("one\n")
     assert writers(store, file) == [("s", 1)]
 
 
-def test_a_fork_did_not_write_what_its_parent_wrote(store: Store, file: Path) -> None:
+def test_a_fork_did_not_write_what_its_parent_wrote(store: ProxyStore, file: Path) -> None:
     store_turns(store, file, "s", edit_call("1", "a.py", None, "one\n"))
     store_turns(store, file, "fork", edit_call("2", "a.py", "one\n", "one\ntwo\n"), day=1, parent="s")
     file.write_text("one\ntwo\n")
     assert writers(store, file) == [("s", 1), ("fork", 2)]
 
 
-def test_what_is_not_known_is_said(store: Store, file: Path) -> None:
+def test_what_is_not_known_is_said(store: ProxyStore, file: Path) -> None:
     store_turns(store, file, "s", [started_call("1", locations=[{"path": str(file)}]), ended_call("1")])
     file.write_text("one\n")
     result = run(store, str(file))
@@ -134,7 +134,7 @@ def test_what_is_not_known_is_said(store: Store, file: Path) -> None:
     assert result.stderr == "Not known: s turn 1 edited it without a diff.\n"
 
 
-def test_a_command_that_names_the_file_is_named_where_no_session_wrote_the_lines(store: Store, file: Path) -> None:
+def test_a_command_that_names_the_file_is_named_where_no_session_wrote_the_lines(store: ProxyStore, file: Path) -> None:
     def ran(call: str, line: str) -> list[dict[str, Any]]:
         about: dict[str, Any] = {"title": line, "kind": "execute", "rawInput": {"command": line}}
         return [started_call(call, **about), ended_call(call)]
@@ -155,7 +155,9 @@ def test_a_command_that_names_the_file_is_named_where_no_session_wrote_the_lines
     assert run(store, str(file)).stderr == ""
 
 
-def test_a_session_of_another_directory_wrote_what_it_wrote_here_and_is_shown_with_it(store: Store, file: Path) -> None:
+def test_a_session_of_another_directory_wrote_what_it_wrote_here_and_is_shown_with_it(
+    store: ProxyStore, file: Path
+) -> None:
     edits = edit_call("1", "../tree/a.py", None, "one\n"), edit_call("2", str(file), "one\n", "one\ntwo\n")
     store_turns(store, file.parent.parent / "beside" / "b.py", "s", *edits)
     file.write_text("one\ntwo\n")
@@ -164,7 +166,7 @@ def test_a_session_of_another_directory_wrote_what_it_wrote_here_and_is_shown_wi
 
 
 @pytest.mark.parametrize("was_moved", [True, False])
-def test_a_project_that_was_moved_keeps_what_was_written_before(store: Store, file: Path, was_moved: bool) -> None:
+def test_a_project_that_was_moved_keeps_what_was_written_before(store: ProxyStore, file: Path, was_moved: bool) -> None:
     before = file.parent.parent / "before" / "tree"
     if not was_moved:
         before.mkdir(parents=True)
@@ -173,14 +175,14 @@ def test_a_project_that_was_moved_keeps_what_was_written_before(store: Store, fi
     assert writers(store, file) == [("s", 1) if was_moved else None]
 
 
-def test_another_file_of_that_name_is_not_the_file(store: Store, file: Path) -> None:
+def test_another_file_of_that_name_is_not_the_file(store: ProxyStore, file: Path) -> None:
     for name in ("other/a.py", "tree/below/a.py", "before/tree/below/a.py"):
         store_turns(store, file.parent.parent / name, name, edit_call("1", "a.py", None, "one\n"))
     file.write_text("one\n")
     assert writers(store, file) == [None]
 
 
-def test_what_a_subagent_wrote_is_of_the_turn_that_began_it(store: Store, file: Path) -> None:
+def test_what_a_subagent_wrote_is_of_the_turn_that_began_it(store: ProxyStore, file: Path) -> None:
     updates = [{"sessionId": "child", "update": each} for each in edit_call("1", str(file), None, "one\n")]
     lines = [message("", Peer.AGENT, {"method": "session/update", "params": each}) for each in updates]
     with store_session(store, "child", cwd=None, origin=PARTIAL).open("ab") as transcript:
@@ -191,7 +193,7 @@ def test_what_a_subagent_wrote_is_of_the_turn_that_began_it(store: Store, file: 
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_the_same_file_in_another_work_tree_of_the_repository_is_the_file(store: Store, file: Path) -> None:
+def test_the_same_file_in_another_work_tree_of_the_repository_is_the_file(store: ProxyStore, file: Path) -> None:
     git = ["git", "-C", str(file.parent), "-c", "user.name=n", "-c", "user.email=e"]
     other = file.parent.parent / "other"
     for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "x"], ["worktree", "add", "-q", str(other)]):
@@ -202,7 +204,7 @@ def test_the_same_file_in_another_work_tree_of_the_repository_is_the_file(store:
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_a_commit_is_shown_beside_a_line(store: Store, file: Path) -> None:
+def test_a_commit_is_shown_beside_a_line(store: ProxyStore, file: Path) -> None:
     store_turns(store, file, "s", edit_call("1", "a.py", None, "one\ntwo\n"))
     file.write_text("one\n")
     git = ["git", "-C", str(file.parent), "-c", "user.name=n", "-c", "user.email=e"]
@@ -213,17 +215,17 @@ def test_a_commit_is_shown_beside_a_line(store: Store, file: Path) -> None:
     assert printed(store, str(file)).splitlines()[1:] == [f"  1  {head[:8]}  one", "  2  -         two"]
 
 
-def test_a_directory_and_a_missing_file_are_explained(store: Store, file: Path) -> None:
+def test_a_directory_and_a_missing_file_are_explained(store: ProxyStore, file: Path) -> None:
     assert run(store, str(file.parent)).exit_code == 1
     assert run(store, str(file)).exit_code == 1
 
 
-def test_a_line_behind_the_end_is_refused_with_the_number_of_lines(store: Store, file: Path) -> None:
+def test_a_line_behind_the_end_is_refused_with_the_number_of_lines(store: ProxyStore, file: Path) -> None:
     file.write_text("1\n")
     assert "the file has 1 line. Give" in run(store, f"{file}:99").stderr
 
 
-def test_a_file_that_does_not_exist_is_named(store: Store, file: Path) -> None:
+def test_a_file_that_does_not_exist_is_named(store: ProxyStore, file: Path) -> None:
     result = run(store, str(file))
     assert result.exit_code == 1
     assert result.stderr == f"acp-proxy: {file} does not exist. Check the file's name.\n"

@@ -8,25 +8,25 @@ from typer.testing import CliRunner
 from acp_proxy import shell_quote
 from acp_proxy.cli.app import app
 from acp_proxy.cli.common import choose_session, shorten_ids
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.cli.commands import ids, parsed_json, printed, refused, run, titles
 from tests.stored import EPOCH, WholeStore, store_session
 
 
-def three_sessions(store: Store) -> None:
+def three_sessions(store: ProxyStore) -> None:
     store_session(store, "abc-1", ("first", []), at=EPOCH)
     store_session(store, "abc-12", ("second", []), at=EPOCH + 60)
     store_session(store, "b", ("third", []), at=EPOCH + 30)
 
 
 @pytest.mark.parametrize(("wanted", "title"), [("abc-1", "first"), ("abc-12", "second"), ("b", "third")])
-def test_a_complete_id_wins_over_a_longer_one(store: Store, wanted: str, title: str) -> None:
+def test_a_complete_id_wins_over_a_longer_one(store: ProxyStore, wanted: str, title: str) -> None:
     three_sessions(store)
     assert printed(store, "show", wanted).startswith(title)
 
 
 @pytest.mark.parametrize("words", [("show", ""), ("export", ""), ("delete", "", "--yes"), ("redact", "", "--yes")])
-def test_an_empty_word_matches_no_session(store: Store, words: tuple[str, ...]) -> None:
+def test_an_empty_word_matches_no_session(store: ProxyStore, words: tuple[str, ...]) -> None:
     store_session(store, "abc-1", ("first", []))
     result = run(store, *words)
     assert (result.exit_code, result.stdout) == (1, "")
@@ -34,7 +34,7 @@ def test_an_empty_word_matches_no_session(store: Store, words: tuple[str, ...]) 
     assert ids(store) == ["abc-1"]
 
 
-def test_a_session_is_named_by_the_beginning_of_its_id_or_as_the_last(store: Store) -> None:
+def test_a_session_is_named_by_the_beginning_of_its_id_or_as_the_last(store: ProxyStore) -> None:
     three_sessions(store)
     store_session(store, "xyz", ("fourth", []), at=EPOCH + 10)
     assert printed(store, "show", "x").startswith("fourth")
@@ -42,7 +42,7 @@ def test_a_session_is_named_by_the_beginning_of_its_id_or_as_the_last(store: Sto
 
 
 @pytest.mark.parametrize("command", ["show", "delete"])
-def test_an_unknown_session_is_an_error(store: Store, command: str) -> None:
+def test_an_unknown_session_is_an_error(store: ProxyStore, command: str) -> None:
     three_sessions(store)
     for wanted in ("nobody", "abc-123"):
         result = run(store, command, wanted)
@@ -52,7 +52,7 @@ def test_an_unknown_session_is_an_error(store: Store, command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["show", "delete"])
-def test_an_ambiguous_session_is_an_error_that_lists_the_candidates(store: Store, command: str) -> None:
+def test_an_ambiguous_session_is_an_error_that_lists_the_candidates(store: ProxyStore, command: str) -> None:
     three_sessions(store)
     result = run(store, command, "abc")
     assert (result.exit_code, result.stdout) == (1, "")
@@ -65,7 +65,7 @@ def test_an_ambiguous_session_is_an_error_that_lists_the_candidates(store: Store
     assert len(ids(store)) == 3
 
 
-def test_an_id_of_two_agents_needs_the_agent(store: Store) -> None:
+def test_an_id_of_two_agents_needs_the_agent(store: ProxyStore) -> None:
     store_session(store, "s", ("first", []), agent="one")
     store_session(store, "s", ("second", []), agent="other")
     assert run(store, "show", "s").exit_code == 1
@@ -73,7 +73,7 @@ def test_an_id_of_two_agents_needs_the_agent(store: Store) -> None:
     assert printed(store, "show", "s", "--agent", "other").startswith("second")
 
 
-def test_a_session_without_a_transcript_is_unknown(store: Store) -> None:
+def test_a_session_without_a_transcript_is_unknown(store: ProxyStore) -> None:
     path = store_session(store, "s", ("Mend it", []))
     assert ids(store) == ["s"]
     path.unlink()

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
 from acp_proxy.cli.common import choose_session, shorten_ids
-from acp_proxy.store.sessions import CompletionQuery
+from acp_proxy.store.command_store import CompletionQuery
 from tests.cli.commands import parsed_json, printed, refused, run
 from tests.cli.terminal import run_on_terminal
 from tests.stored import WholeStore, store_session

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.cli.commands import printed, run
 from tests.cli.terminal import run_on_terminal
 from tests.stored import EPOCH, chunk, store_session
@@ -16,7 +16,7 @@ NEVER_PRINTED = set(STEERING) - set("[2J31m")
 COLOUR = re.compile("\x1b\\[[0-9;]*m")
 
 
-def spoiled(store: Store) -> None:
+def spoiled(store: ProxyStore) -> None:
     """A session with control sequences in every text that is shown."""
     words = f"Mend{STEERING}it"
     updates: list[dict[str, Any]] = [
@@ -63,7 +63,7 @@ def spoiled(store: Store) -> None:
         ("stats", "--json"),
     ],
 )
-def test_control_sequences_are_not_printed(store: Store, words: tuple[str, ...]) -> None:
+def test_control_sequences_are_not_printed(store: ProxyStore, words: tuple[str, ...]) -> None:
     spoiled(store)
     result = run(store, *words)
     text = result.stdout + result.stderr
@@ -72,7 +72,7 @@ def test_control_sequences_are_not_printed(store: Store, words: tuple[str, ...])
     assert "Mend" in text or words[0] == "stats" or "--yes" in words or result.exit_code == 1
 
 
-def test_control_sequences_of_deleted_sessions_are_not_printed(store: Store) -> None:
+def test_control_sequences_of_deleted_sessions_are_not_printed(store: ProxyStore) -> None:
     spoiled(store)
     printed(store, "rename", "last", f"Mend{STEERING}it")
     assert "Mend" in printed(store, "delete", "last", "--soft", "--yes")
@@ -84,7 +84,7 @@ def test_control_sequences_of_deleted_sessions_are_not_printed(store: Store) -> 
         assert not NEVER_PRINTED & set(text)
 
 
-def test_removed_characters_leave_a_visible_mark(store: Store) -> None:
+def test_removed_characters_leave_a_visible_mark(store: ProxyStore) -> None:
     spoiled(store)
     assert "\ufffd[2J\ufffd\ufffd31m\ufffd" in printed(store, "show", "last")
 
@@ -93,7 +93,7 @@ def test_removed_characters_leave_a_visible_mark(store: Store) -> None:
 @pytest.mark.parametrize("columns", [40, 200])
 @pytest.mark.parametrize("words", [("list",), ("show", "last"), ("delete", "last", "--yes"), ("show", "id")])
 def test_control_sequences_are_not_printed_to_a_real_terminal(
-    store: Store, words: tuple[str, ...], columns: int, term: str
+    store: ProxyStore, words: tuple[str, ...], columns: int, term: str
 ) -> None:
     spoiled(store)
     text = run_on_terminal(

@@ -4,12 +4,12 @@ import sqlite3
 
 import pytest
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.cli.commands import ids, printed, run
 from tests.stored import EPOCH, read_files, store_running_session, store_session
 
 
-def test_delete_asks_and_needs_a_yes(store: Store) -> None:
+def test_delete_asks_and_needs_a_yes(store: ProxyStore) -> None:
     path = store_session(store, "s", ("Mend it", []))
     for answer in ("n\n", "\n", ""):
         result = run(store, "delete", "s", answer=answer)
@@ -20,7 +20,7 @@ def test_delete_asks_and_needs_a_yes(store: Store) -> None:
     assert not path.exists()
 
 
-def test_a_mistyped_answer_is_explained_and_asked_again(store: Store) -> None:
+def test_a_mistyped_answer_is_explained_and_asked_again(store: ProxyStore) -> None:
     path = store_session(store, "s", ("Mend it", []))
     result = run(store, "delete", "s", answer="what\nno\n")
     assert (result.exit_code, path.exists()) == (1, True)
@@ -31,7 +31,7 @@ def test_a_mistyped_answer_is_explained_and_asked_again(store: Store) -> None:
     assert not path.exists()
 
 
-def test_a_deleted_session_is_not_listed_and_known_as_deleted(store: Store) -> None:
+def test_a_deleted_session_is_not_listed_and_known_as_deleted(store: ProxyStore) -> None:
     path = store_session(store, "s", ("Mend it", []))
     other = store_session(store, "kept", ("Keep it", []))
     assert ids(store) == ["s", "kept"] or ids(store) == ["kept", "s"]
@@ -44,7 +44,7 @@ def test_a_deleted_session_is_not_listed_and_known_as_deleted(store: Store) -> N
     assert not any(secret in data for _, data in read_files(store.root))
 
 
-def test_sessions_of_one_id_are_deleted_one_by_one(store: Store) -> None:
+def test_sessions_of_one_id_are_deleted_one_by_one(store: ProxyStore) -> None:
     first = store_session(store, "s", ("first", []), at=EPOCH)
     store_session(store, "s", ("second", []), at=EPOCH + 60)
     assert len(list(first.parent.glob("s-*.jsonl"))) == 2
@@ -55,7 +55,7 @@ def test_sessions_of_one_id_are_deleted_one_by_one(store: Store) -> None:
     assert list(first.parent.glob("s-*.jsonl")) == []
 
 
-def test_delete_with_yes_refuses_a_running_session_without_force(store: Store) -> None:
+def test_delete_with_yes_refuses_a_running_session_without_force(store: ProxyStore) -> None:
     other = store_session(store, "other", ("Mend it", []))
     with store_running_session(store, "s", "Break it") as path:
         result = run(store, "delete", "other", "s", "--yes")
@@ -72,7 +72,7 @@ def test_delete_with_yes_refuses_a_running_session_without_force(store: Store) -
         assert not path.exists()
 
 
-def test_the_question_says_that_a_session_is_running(store: Store) -> None:
+def test_the_question_says_that_a_session_is_running(store: ProxyStore) -> None:
     with store_running_session(store, "s", "Break it") as path:
         for words in (("delete", "s"), ("delete", "s", "--force")):
             result = run(store, *words, answer="n\n")
@@ -84,7 +84,7 @@ def test_the_question_says_that_a_session_is_running(store: Store) -> None:
 
 
 def test_a_delete_with_a_locked_index_says_that_the_next_list_updates_it(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: ProxyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acp_proxy.store.index._BUSY_MS", 50)
     store_session(store, "s", ("Mend it", []))

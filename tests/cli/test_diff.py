@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.cli.commands import Command
 from tests.cli.terminal import run_on_terminal
 from tests.stored import store_session
@@ -26,7 +26,7 @@ def tree(tmp_path: Path) -> Path:
     return folder
 
 
-def store_turns(store: Store, tree: Path, *turns: list[dict[str, Any]]) -> None:
+def store_turns(store: ProxyStore, tree: Path, *turns: list[dict[str, Any]]) -> None:
     store_session(store, "s", *((f"question {n}", turn) for n, turn in enumerate(turns, 1)), cwd=str(tree))
 
 
@@ -47,7 +47,7 @@ new file mode 100644
 """
 
 
-def test_the_patch_has_the_net_change_of_each_file(store: Store, tree: Path) -> None:
+def test_the_patch_has_the_net_change_of_each_file(store: ProxyStore, tree: Path) -> None:
     store_turns(
         store,
         tree,
@@ -57,12 +57,12 @@ def test_the_patch_has_the_net_change_of_each_file(store: Store, tree: Path) -> 
     assert printed(store, "s") == PATCH
 
 
-def test_changes_that_were_taken_back_are_none(store: Store, tree: Path) -> None:
+def test_changes_that_were_taken_back_are_none(store: ProxyStore, tree: Path) -> None:
     store_turns(store, tree, edit_call("1", "a", "0\n", "1\n"), edit_call("2", "a", "1\n", "0\n"))
     assert printed(store, "s") == ""
 
 
-def test_turns_and_files_choose_what_is_shown(store: Store, tree: Path) -> None:
+def test_turns_and_files_choose_what_is_shown(store: ProxyStore, tree: Path) -> None:
     store_turns(
         store,
         tree,
@@ -79,7 +79,7 @@ def test_turns_and_files_choose_what_is_shown(store: Store, tree: Path) -> None:
     assert run(store, "s", "other.py").stderr.endswith("To see which were changed: acp-proxy diff s --name-only\n")
 
 
-def test_the_sum_has_a_line_for_each_file(store: Store, tree: Path) -> None:
+def test_the_sum_has_a_line_for_each_file(store: ProxyStore, tree: Path) -> None:
     store_turns(
         store, tree, [*edit_call("1", "a.py", "0\n", "1\n2\n"), *edit_call("2", "long/name.py", "x\n" * 100, "")]
     )
@@ -88,12 +88,12 @@ def test_the_sum_has_a_line_for_each_file(store: Store, tree: Path) -> None:
     )
 
 
-def test_the_reverse_takes_the_changes_back(store: Store, tree: Path) -> None:
+def test_the_reverse_takes_the_changes_back(store: ProxyStore, tree: Path) -> None:
     store_turns(store, tree, edit_call("1", "new.py", None, "new\n"))
     assert "deleted file mode 100644\n--- a/new.py\n+++ /dev/null\n" in printed(store, "s", "--reverse")
 
 
-def test_a_check_says_what_became_of_each_file(store: Store, tree: Path) -> None:
+def test_a_check_says_what_became_of_each_file(store: ProxyStore, tree: Path) -> None:
     names = ["applied", "changed", "back", "gone"]
     store_turns(store, tree, [update for name in names for update in edit_call(name, name, "0\n", "1\n")])
     for name, text in (("applied", "1\n"), ("changed", "2\n"), ("back", "0\n")):
@@ -109,7 +109,7 @@ def test_a_check_says_what_became_of_each_file(store: Store, tree: Path) -> None
     assert run(store, "s", "applied", "--check").exit_code == 0
 
 
-def test_a_part_is_completed_from_the_file_as_it_is_now(store: Store, tree: Path) -> None:
+def test_a_part_is_completed_from_the_file_as_it_is_now(store: ProxyStore, tree: Path) -> None:
     given = {"old_string": "b", "new_string": "B"}
     store_turns(store, tree, edit_call("1", "a", "b", "B", rawInput=given))
     (tree / "a").write_bytes(b"a\r\nB\r\nc")
@@ -118,7 +118,7 @@ def test_a_part_is_completed_from_the_file_as_it_is_now(store: Store, tree: Path
     assert "the rest is from the file as it is now" in result.stderr
 
 
-def test_a_part_that_is_not_there_once_is_named_and_not_guessed(store: Store, tree: Path) -> None:
+def test_a_part_that_is_not_there_once_is_named_and_not_guessed(store: ProxyStore, tree: Path) -> None:
     given = {"old_string": "b", "new_string": "B"}
     store_turns(store, tree, edit_call("1", "a", "b", "B", rawInput=given))
     for text in ("B\nB\n", "other\n"):
@@ -128,7 +128,7 @@ def test_a_part_that_is_not_there_once_is_named_and_not_guessed(store: Store, tr
         assert "Not in the patch: a: only the changed part is recorded" in result.stderr
 
 
-def test_a_text_that_ends_before_the_stated_line_is_a_part(store: Store, tree: Path) -> None:
+def test_a_text_that_ends_before_the_stated_line_is_a_part(store: ProxyStore, tree: Path) -> None:
     places = [{"path": "a", "line": 58}]
     store_turns(
         store, tree, edit_call("1", "a", "old\n", "new\n", locations=places), edit_call("2", "b", "1\n2\n", "1\n")
@@ -142,25 +142,25 @@ def test_a_text_that_ends_before_the_stated_line_is_a_part(store: Store, tree: P
 
 
 @pytest.mark.parametrize("line", [1, 3, True, "58", None])
-def test_a_stated_line_within_the_text_says_nothing(store: Store, tree: Path, line: object) -> None:
+def test_a_stated_line_within_the_text_says_nothing(store: ProxyStore, tree: Path, line: object) -> None:
     store_turns(store, tree, edit_call("1", "a", "1\n2\n", "1\nB\n", locations=[{"path": "a", "line": line}]))
     assert "@@ -1,2 +1,2 @@\n 1\n-2\n+B\n" in printed(store, "s")
 
 
-def test_lines_around_a_change_are_known_as_a_part_by_the_file_as_it_is_now(store: Store, tree: Path) -> None:
+def test_lines_around_a_change_are_known_as_a_part_by_the_file_as_it_is_now(store: ProxyStore, tree: Path) -> None:
     store_turns(store, tree, edit_call("1", "a", "2\n3\n", "2\nthree\n"))
     (tree / "a").write_text("1\n2\nthree\n4\n")
     assert " 1\n 2\n-3\n+three\n 4\n" in printed(store, "s")
 
 
-def test_the_files_line_ends_count_if_the_agent_sent_others(store: Store, tree: Path) -> None:
+def test_the_files_line_ends_count_if_the_agent_sent_others(store: ProxyStore, tree: Path) -> None:
     store_turns(store, tree, edit_call("1", "a", "1\n2\n", "1\ntwo\n"))
     (tree / "a").write_bytes(b"1\r\ntwo\r\n")
     assert b"-2\r\n+two\r\n" in run(store, "s").stdout_bytes
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", ".git/hooks/pre-commit", "a/.GIT/config"])
-def test_no_patch_writes_outside_of_the_directory_or_into_gits_own(store: Store, tree: Path, path: str) -> None:
+def test_no_patch_writes_outside_of_the_directory_or_into_gits_own(store: ProxyStore, tree: Path, path: str) -> None:
     store_turns(store, tree, edit_call("1", path, None, "x\n"))
     result = run(store, "s")
     assert result.stdout == ""
@@ -171,14 +171,14 @@ def test_no_patch_writes_outside_of_the_directory_or_into_gits_own(store: Store,
 
 
 @pytest.mark.parametrize("name", ["a\0b", "x" * 256, "a/" * 2048 + "b"], ids=["nul", "long", "deep"])
-def test_a_name_that_no_file_has_does_not_spoil_the_patch(store: Store, tree: Path, name: str) -> None:
+def test_a_name_that_no_file_has_does_not_spoil_the_patch(store: ProxyStore, tree: Path, name: str) -> None:
     store_turns(store, tree, edit_call("1", name, None, "x\n"), edit_call("2", "good", None, "x\n"))
     result = run(store, "s")
     assert result.stdout.count("diff --git") == 1
     assert "git takes no file of this name" in result.stderr
 
 
-def test_no_path_fills_the_screen(store: Store, tree: Path) -> None:
+def test_no_path_fills_the_screen(store: ProxyStore, tree: Path) -> None:
     places = [{"path": f"p{n}"} for n in range(5_000)]
     store_turns(
         store,
@@ -191,12 +191,12 @@ def test_no_path_fills_the_screen(store: Store, tree: Path) -> None:
     assert lines[1].endswith("p11 and 4988 more files reported without a diff.")
 
 
-def test_files_that_a_session_did_not_change_are_said(store: Store, tree: Path) -> None:
+def test_files_that_a_session_did_not_change_are_said(store: ProxyStore, tree: Path) -> None:
     store_turns(store, tree, edit_call("1", "a", None, "x\n"))
     assert "a change of these files" in run(store, "s", "b").stderr
 
 
-def test_no_file_outside_of_the_directory_is_read(store: Store, tree: Path) -> None:
+def test_no_file_outside_of_the_directory_is_read(store: ProxyStore, tree: Path) -> None:
     (tree.parent / "secret").write_text("the secret B\n")
     (tree / "link").symlink_to(tree.parent / "secret")
     given = {"old_string": "b", "new_string": "B"}
@@ -208,7 +208,7 @@ def test_no_file_outside_of_the_directory_is_read(store: Store, tree: Path) -> N
     assert "secret B" not in printed(store, "s", "--json")
 
 
-def test_a_file_behind_a_link_has_the_path_that_git_knows(store: Store, tree: Path) -> None:
+def test_a_file_behind_a_link_has_the_path_that_git_knows(store: ProxyStore, tree: Path) -> None:
     """git refuses the whole patch for one file behind a link."""
     (tree.parent / "elsewhere").mkdir()
     (tree / "out").symlink_to(tree.parent / "elsewhere")
@@ -248,7 +248,7 @@ def test_what_has_no_diff_is_named_on_stderr(store: Store, tree: Path) -> None:
     assert "\x1b" not in result.stderr
 
 
-def test_json_has_everything(store: Store, tree: Path) -> None:
+def test_json_has_everything(store: ProxyStore, tree: Path) -> None:
     store_turns(
         store,
         tree,
@@ -268,7 +268,7 @@ def test_json_has_everything(store: Store, tree: Path) -> None:
     assert (unclear["title"], unclear["cause"]) == ("make", "command")
 
 
-def test_a_terminal_gets_colours_and_no_control_characters(store: Store, tree: Path) -> None:
+def test_a_terminal_gets_colours_and_no_control_characters(store: ProxyStore, tree: Path) -> None:
     store_turns(store, tree, edit_call("1", "a", "0\n", "\x1b]0;title\x07\n"))
     shown = run_on_terminal("diff", "s", "--store", str(store.root))
     assert "\x1b[31m-0\x1b[0m" in shown
@@ -277,7 +277,7 @@ def test_a_terminal_gets_colours_and_no_control_characters(store: Store, tree: P
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_git_takes_the_diff_of_a_large_file(store: Store, tree: Path) -> None:
+def test_git_takes_the_diff_of_a_large_file(store: ProxyStore, tree: Path) -> None:
     text = "line\n" * 200_000
     store_turns(store, tree, [started_call("1", diff("a", text, text + "last\n")), ended_call("1")])
     (tree / "a").write_text(text)
@@ -287,17 +287,17 @@ def test_git_takes_the_diff_of_a_large_file(store: Store, tree: Path) -> None:
     assert (tree / "a").read_bytes().endswith(b"line\nlast\n")
 
 
-def test_a_file_of_too_many_lines_is_named(store: Store, tree: Path) -> None:
+def test_a_file_of_too_many_lines_is_named(store: ProxyStore, tree: Path) -> None:
     store_turns(store, tree, edit_call("1", "a", None, "x\n" * 600_000))
     result = run(store, "s")
     assert (result.stdout, result.stderr) == ("", "Not in the patch: a: too large to compare (turn 1).\n")
 
 
-def test_forms_of_the_output_exclude_each_other(store: Store, tree: Path) -> None:
+def test_forms_of_the_output_exclude_each_other(store: ProxyStore, tree: Path) -> None:
     assert run(store, "s", "--stat", "--json").exit_code == 2
 
 
-def test_the_patch_may_go_into_a_file(store: Store, tree: Path, tmp_path: Path) -> None:
+def test_the_patch_may_go_into_a_file(store: ProxyStore, tree: Path, tmp_path: Path) -> None:
     store_turns(
         store, tree, edit_call("1", "app.py", "one\ntwo\n", "one\n2\n"), edit_call("2", "new.py", None, "new\n")
     )
@@ -313,7 +313,7 @@ def test_the_patch_may_go_into_a_file(store: Store, tree: Path, tmp_path: Path) 
     assert not (tmp_path / "none").exists()
 
 
-def test_show_lists_the_changed_files(store: Store, tree: Path) -> None:
+def test_show_lists_the_changed_files(store: ProxyStore, tree: Path) -> None:
     store_turns(store, tree, edit_call("1", "a", "0\n", "1\n"), edit_call("2", "b", None, "x\n"))
     shown = Command("show")
     assert shown.printed(store, "s", "--files") == " a | 2 +-\n b | 1 +\n 2 files changed, 2 added, 1 removed\n"
@@ -321,7 +321,7 @@ def test_show_lists_the_changed_files(store: Store, tree: Path) -> None:
     assert shown.run(store, "s", "--files", "--json").exit_code == 2
 
 
-def test_exports_end_with_the_changed_files(store: Store, tree: Path) -> None:
+def test_exports_end_with_the_changed_files(store: ProxyStore, tree: Path) -> None:
     hostile = "</code>`````\n<script>\n"
     store_turns(
         store,
@@ -345,14 +345,14 @@ def test_exports_end_with_the_changed_files(store: Store, tree: Path) -> None:
     assert "Changed files" not in export.printed(store, "s", "--tools", "none")
 
 
-def test_an_export_of_some_turns_has_their_changes(store: Store, tree: Path) -> None:
+def test_an_export_of_some_turns_has_their_changes(store: ProxyStore, tree: Path) -> None:
     store_turns(store, tree, edit_call("1", "a", "0\n", "1\n"), edit_call("2", "b", None, "x\n"))
     told = Command("export").printed(store, "s", "--turn", "2").partition("## Changed files\n")[2]
     assert "<code>b</code> added" in told
     assert "<code>a</code>" not in told
 
 
-def test_an_export_does_not_read_the_files_as_they_are_now(store: Store, tree: Path) -> None:
+def test_an_export_does_not_read_the_files_as_they_are_now(store: ProxyStore, tree: Path) -> None:
     store_turns(store, tree, edit_call("1", "a", "b", "B", rawInput={"old_string": "b", "new_string": "B"}))
     (tree / "a").write_text("private\nB\n")
     text = Command("export").printed(store, "s")
@@ -360,6 +360,6 @@ def test_an_export_does_not_read_the_files_as_they_are_now(store: Store, tree: P
     assert "* <code>a</code> modified: only the changed part is recorded" in text
 
 
-def test_a_long_diff_is_cut_in_an_export(store: Store, tree: Path) -> None:
+def test_a_long_diff_is_cut_in_an_export(store: ProxyStore, tree: Path) -> None:
     store_turns(store, tree, edit_call("1", "a", None, "x\n" * 1000))
     assert "… 501 more rows\n```" in Command("export").printed(store, "s")

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.agents import answering_agent, offer_capabilities, python_command, read_requests
 from tests.stored import chunk, store_session
 
@@ -95,7 +95,7 @@ versions
 
 
 def test_a_machine_in_order_gets_a_complete_report(root: Path, home: Path, tmp_path: Path) -> None:
-    path = store_session(Store(root), "s", ("Mend it", [chunk("done")]), agent="scripted", cwd=str(tmp_path))
+    path = store_session(ProxyStore(root), "s", ("Mend it", [chunk("done")]), agent="scripted", cwd=str(tmp_path))
     configure(home / ".config/zed/settings.json", kept=PROXIED, other=DIRECT, theirs={"type": "registry"})
     offer = offer_capabilities(loadSession=True, sessionCapabilities={"list": {}, "close": {}})
     agent = answering_agent(tmp_path / "notes", {"initialize": offer, "session/load": {"result": {}}}, [USER])
@@ -119,7 +119,7 @@ def test_an_agent_can_be_named_as_the_editor_names_it(root: Path, home: Path, tm
 
 
 def test_json_has_the_same_report(root: Path, home: Path, tmp_path: Path) -> None:
-    store_session(Store(root), "s", ("Mend it", [chunk("done")]), agent="scripted", cwd=str(tmp_path))
+    store_session(ProxyStore(root), "s", ("Mend it", [chunk("done")]), agent="scripted", cwd=str(tmp_path))
     configure(home / ".jetbrains/acp.json", kept=PROXIED, other=DIRECT)
     agent = answering_agent(
         tmp_path / "notes", {"initialize": offer_capabilities(loadSession=True), "session/load": {"result": {}}}
@@ -169,7 +169,7 @@ def todo(result: Result) -> list[str]:
 
 
 def test_an_unreadable_transcript_is_named_and_the_others_are_counted(root: Path) -> None:
-    store = Store(root)
+    store = ProxyStore(root)
     store_session(store, "a", ("one", []))
     newer, directory = (store_session(store, session, ("two", [])) for session in ("b", "c"))
     newer.write_bytes(newer.read_bytes().replace(b'"acp-transcript":1', b'"acp-transcript":9'))

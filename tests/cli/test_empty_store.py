@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import SessionsGroup, app
-from acp_proxy.store.sessions import find_default_root
+from acp_proxy.store.command_store import find_default_root
 from tests.stored import WholeStore, store_session
 
 NONE_YET = (

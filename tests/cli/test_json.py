@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.cli.commands import parsed_json, printed, run
 from tests.stored import EPOCH, chunk, store_session
 
@@ -19,8 +19,8 @@ TOKEN = "ghp_" + "a1B2" * 9
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    store = Store(tmp_path / "store")
+def store(tmp_path: Path) -> ProxyStore:
+    store = ProxyStore(tmp_path / "store")
     updates = [chunk(f"{number} done " * 100) for number in range(10)]
     store_session(store, "s", (f"Mend it {TOKEN}", updates), error={"code": 1, "message": "no"}, at=EPOCH)
     store_session(store, "soft", ("Deleted", []), at=EPOCH + 1)
@@ -44,7 +44,7 @@ def keys_in(value: Any) -> set[str]:
     return set()
 
 
-def test_a_session_has_the_same_keys_in_every_command(store: Store) -> None:
+def test_a_session_has_the_same_keys_in_every_command(store: ProxyStore) -> None:
     [listed] = parsed_json(store, "list")
     [hit] = parsed_json(store, "search", "mend")
     assert set(listed) == SESSION
@@ -71,7 +71,7 @@ def test_a_session_has_the_same_keys_in_every_command(store: Store) -> None:
     ],
     ids=" ".join,
 )
-def test_the_page_lists_every_key_of_a_command(store: Store, words: tuple[str, ...]) -> None:
+def test_the_page_lists_every_key_of_a_command(store: ProxyStore, words: tuple[str, ...]) -> None:
     found = keys_in(parsed_json(store, *words))
     assert found
     if words[0] == "search":
@@ -85,7 +85,7 @@ def test_the_page_lists_every_key_of_a_command(store: Store, words: tuple[str, .
     assert documented(words[0]) <= found | SESSION | {"reason"}
 
 
-def test_the_page_lists_every_key_of_damage(store: Store) -> None:
+def test_the_page_lists_every_key_of_damage(store: ProxyStore) -> None:
     path = store_session(store, "damaged", ("Break it", []))
     path.write_bytes(path.read_bytes() + b"garbage\n")
     (store.root / "unindexed" / "nobody").mkdir()

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.cli.commands import Command, ids
 from tests.cli.terminal import run_on_terminal
 from tests.stored import EPOCH, chunk, store_running_session, store_session
@@ -18,7 +18,7 @@ command = Command("list")
 run, printed = command.run, command.printed
 
 
-def test_a_store_without_listable_sessions_is_not_reported_as_empty(store: Store) -> None:
+def test_a_store_without_listable_sessions_is_not_reported_as_empty(store: ProxyStore) -> None:
     path = store_session(store, "s", ("Mend it", []))
     path.write_bytes(b"no transcript\n")
     result = run(store)
@@ -26,7 +26,7 @@ def test_a_store_without_listable_sessions_is_not_reported_as_empty(store: Store
     assert "acp-proxy verify" in result.stderr
 
 
-def test_every_session_of_every_agent_is_listed_newest_first(store: Store) -> None:
+def test_every_session_of_every_agent_is_listed_newest_first(store: ProxyStore) -> None:
     old = store_session(store, "old", ("Mend it", []), agent="one", at=EPOCH)
     new = store_session(store, "new", ("Break it", []), agent="other", at=EPOCH + 3600)
     store_session(store, "never-prompted", agent="one", at=EPOCH + 7200)
@@ -38,7 +38,7 @@ def test_every_session_of_every_agent_is_listed_newest_first(store: Store) -> No
     assert ids(store, "--agent", "ONE") == ["old"]
 
 
-def test_json_has_every_field_of_a_session(store: Store) -> None:
+def test_json_has_every_field_of_a_session(store: ProxyStore) -> None:
     path = store_session(
         store, "s", ("Mend it", [chunk("done")]), ("more", []), error={"code": -32000, "message": "no"}
     )
@@ -65,7 +65,7 @@ def test_json_has_every_field_of_a_session(store: Store) -> None:
     }
 
 
-def test_a_running_session_is_marked_and_has_no_error(store: Store) -> None:
+def test_a_running_session_is_marked_and_has_no_error(store: ProxyStore) -> None:
     with store_running_session(store, "s", "Mend it"):
         [row] = json.loads(printed(store, "--json"))
         assert (row["isRunning"], row["hasErrors"]) == (True, False)
@@ -78,7 +78,7 @@ def test_a_running_session_is_marked_and_has_no_error(store: Store) -> None:
 
 
 def test_here_fails_if_the_current_directory_was_removed(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: ProxyStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store_session(store, "s", ("Mend it", []), cwd=str(tmp_path / "kept"))
     (tmp_path / "removed").mkdir()
@@ -90,14 +90,14 @@ def test_here_fails_if_the_current_directory_was_removed(
     assert ids(store, "--cwd", str(tmp_path / "kept")) == ["s"]
 
 
-def test_a_variable_may_name_the_store(store: Store) -> None:
+def test_a_variable_may_name_the_store(store: ProxyStore) -> None:
     store_session(store, "s", ("Mend it", []))
     result = CliRunner().invoke(app, ["sessions", "list"], env={"ACP_PROXY_STORE": str(store.root)})
     assert "Mend it" in result.stdout
 
 
 def test_sessions_of_a_directory_are_selected_by_cwd_or_here(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: ProxyStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inner = tmp_path / "one" / "two"
     inner.mkdir(parents=True)
@@ -114,7 +114,7 @@ def test_sessions_of_a_directory_are_selected_by_cwd_or_here(
     assert "To see all sessions: acp-proxy list" in result.stderr
 
 
-def test_limit_and_since_narrow_the_list(store: Store) -> None:
+def test_limit_and_since_narrow_the_list(store: ProxyStore) -> None:
     now = time.time()
     for hours in range(5):
         store_session(store, f"{hours}h", ("x", []), at=now - hours * 3600 - 60)
@@ -131,7 +131,7 @@ def test_limit_and_since_narrow_the_list(store: Store) -> None:
     assert ids(store, "--until", "2023-11-14T22:13:21Z") == ["long ago"]
 
 
-def test_a_day_is_that_of_the_time_zone_and_counts_whole(store: Store) -> None:
+def test_a_day_is_that_of_the_time_zone_and_counts_whole(store: ProxyStore) -> None:
     today = datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
     for number, moment in enumerate((today, today - timedelta(seconds=1), today - timedelta(days=1, seconds=1))):
         store_session(store, f"{number} days", ("x", []), at=moment.timestamp())
@@ -148,13 +148,13 @@ def test_a_day_is_that_of_the_time_zone_and_counts_whole(store: Store) -> None:
 
 @pytest.mark.parametrize("option", ["--since", "--until"])
 @pytest.mark.parametrize("when", ["tomorrow", "7", "7y", "-1d", "2026-13-01", "999999w"])
-def test_a_wrong_time_is_wrong_usage(store: Store, when: str, option: str) -> None:
+def test_a_wrong_time_is_wrong_usage(store: ProxyStore, when: str, option: str) -> None:
     result = run(store, option, when)
     assert (result.exit_code, result.stdout) == (2, "")
     assert option in result.stderr
 
 
-def test_a_long_list_is_complete(store: Store) -> None:
+def test_a_long_list_is_complete(store: ProxyStore) -> None:
     for number in range(230):
         store_session(store, f"s{number:03}", ("x", []), at=EPOCH + number)
     wanted = [f"s{number:03}" for number in reversed(range(230))]
@@ -167,13 +167,13 @@ def test_a_long_list_is_complete(store: Store) -> None:
 # On a terminal.
 
 
-def table(store: Store, columns: int, **settings: str) -> list[str]:
+def table(store: ProxyStore, columns: int, **settings: str) -> list[str]:
     return run_on_terminal(
         "sessions", "list", "--store", str(store.root), columns=columns, settings=settings
     ).splitlines()
 
 
-def test_a_terminal_gets_a_table_as_wide_as_it_is(store: Store) -> None:
+def test_a_terminal_gets_a_table_as_wide_as_it_is(store: ProxyStore) -> None:
     now = time.time()
     store_session(store, "0123456789-a", ("Fix the login", []), cwd="/home/me/app", at=now - 2 * 3600 - 60)
     store_session(store, "0123456789-b", ("日本語 👨‍👩‍👧 is fine", []), cwd="/home/me", at=now - 3 * 86400 - 60)
@@ -193,7 +193,7 @@ def test_a_terminal_gets_a_table_as_wide_as_it_is(store: Store) -> None:
     ]
 
 
-def test_the_terminal_and_the_users_settings_decide_about_colours(store: Store) -> None:
+def test_the_terminal_and_the_users_settings_decide_about_colours(store: ProxyStore) -> None:
     store_session(store, "0123456789", ("Fix the login", []))
     assert table(store, 80)[1].startswith("\x1b[33m01234567\x1b[0m  Fix the login  \x1b[36magent\x1b[0m")
     plain = table(store, 80, NO_COLOR="1")
@@ -202,7 +202,7 @@ def test_the_terminal_and_the_users_settings_decide_about_colours(store: Store) 
     assert table(store, 80, TERM="dumb", FORCE_COLOR="1") == table(store, 80)
 
 
-def test_another_program_never_gets_colours(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_program_never_gets_colours(store: ProxyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store_session(store, "s", ("Mend it", []))
     plain = printed(store)
     monkeypatch.setenv("FORCE_COLOR", "1")

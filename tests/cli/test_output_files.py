@@ -7,7 +7,7 @@ import pytest
 
 from acp_proxy.cli.output_files import make_directory, write_file
 from acp_proxy.errors import AlreadyThere, NotWritable
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests import forked
 from tests.stored import chunk, store_session
 from tests.waiting import SECONDS
@@ -77,7 +77,7 @@ def test_a_full_disk_is_reported_for_the_written_file() -> None:
     ],
 )
 def test_a_full_output_is_not_blamed_on_the_store(tmp_path: Path, words: tuple[str, ...]) -> None:
-    store = Store(tmp_path / "store")
+    store = ProxyStore(tmp_path / "store")
     store_session(store, "s", ("one", [chunk("two")]))
     environment = {**os.environ, "ACP_PROXY_STORE": str(store.root)}
     with FULL.open("wb") as full:

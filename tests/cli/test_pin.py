@@ -4,21 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.cli.commands import ids, parsed_json, printed, refused, run
 from tests.cli.terminal import run_on_terminal
 from tests.stored import store_session
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    store = Store(tmp_path / "store")
+def store(tmp_path: Path) -> ProxyStore:
+    store = ProxyStore(tmp_path / "store")
     for number, session in enumerate(("one", "two", "three")):
         store_session(store, session, (f"mend {session}", []), at=1000.0 * number)
     return store
 
 
-def test_a_pinned_session_is_marked_and_listed_alone(store: Store) -> None:
+def test_a_pinned_session_is_marked_and_listed_alone(store: ProxyStore) -> None:
     assert run(store, "list", "--pinned").stderr.startswith("No session matches.")
     assert printed(store, "pin", "two").endswith("Pinned.\n")
     assert (ids(store), ids(store, "--pinned")) == (["three", "two", "one"], ["two"])
@@ -34,7 +34,7 @@ def test_a_pinned_session_is_marked_and_listed_alone(store: Store) -> None:
     assert ids(store, "--pinned") == []
 
 
-def test_prune_leaves_pinned_sessions_and_does_not_count_them(store: Store) -> None:
+def test_prune_leaves_pinned_sessions_and_does_not_count_them(store: ProxyStore) -> None:
     printed(store, "pin", "one")
     printed(store, "prune", "--keep", "1", "--yes")
     assert ids(store) == ["three", "one"]
@@ -46,7 +46,7 @@ def test_prune_leaves_pinned_sessions_and_does_not_count_them(store: Store) -> N
 
 
 @pytest.mark.parametrize("how", ["--soft", "--permanent"])
-def test_a_delete_unpins(store: Store, how: str) -> None:
+def test_a_delete_unpins(store: ProxyStore, how: str) -> None:
     printed(store, "pin", "one")
     printed(store, "delete", "one", how, "--yes")
     if how == "--soft":
@@ -57,7 +57,7 @@ def test_a_delete_unpins(store: Store, how: str) -> None:
     assert ids(store, "--pinned") == []
 
 
-def test_pinning_twice_changes_nothing_more(store: Store) -> None:
+def test_pinning_twice_changes_nothing_more(store: ProxyStore) -> None:
     printed(store, "pin", "two")
     assert printed(store, "pin", "two").endswith("Nothing changed: it was already pinned.\n")
     [journal] = store.root.rglob("state.jsonl")

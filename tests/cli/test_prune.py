@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.appender import Transcript
 from tests.cli.commands import find_files_with, parsed_json, printed, refused, run, titles
 from tests.stored import chunk, store_session
@@ -14,15 +14,15 @@ DAY = 24 * 60 * 60
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    store = Store(tmp_path / "store")
+def store(tmp_path: Path) -> ProxyStore:
+    store = ProxyStore(tmp_path / "store")
     for days in (1, 10, 100):
         store_session(store, f"s{days}", (f"{days} days", [chunk("x" * 1000)]), at=time.time() - days * DAY)
     store_session(store, "other", ("200 days", []), agent="other", at=time.time() - 200 * DAY)
     return store
 
 
-def test_a_dry_run_lists_everything_and_changes_nothing(store: Store) -> None:
+def test_a_dry_run_lists_everything_and_changes_nothing(store: ProxyStore) -> None:
     shown = printed(store, "prune", "--older-than", "90d", "--dry-run").splitlines()
     assert [line.rsplit("  ", 1)[1] for line in shown[:-1]] == ["100 days", "200 days"]
     assert all(" kB " in line or " B " in line for line in shown)
@@ -31,7 +31,7 @@ def test_a_dry_run_lists_everything_and_changes_nothing(store: Store) -> None:
     assert len(titles(store)) == 4
 
 
-def test_it_asks_and_deletes_permanently(store: Store) -> None:
+def test_it_asks_and_deletes_permanently(store: ProxyStore) -> None:
     assert run(store, "prune", "--keep", "2", answer="n\n").exit_code == 1
     assert len(titles(store)) == 4
     result = run(store, "prune", "--keep", "2", answer="y\n")
@@ -43,7 +43,7 @@ def test_it_asks_and_deletes_permanently(store: Store) -> None:
     assert parsed_json(store, "restore") == []
 
 
-def test_every_limit_applies(store: Store) -> None:
+def test_every_limit_applies(store: ProxyStore) -> None:
     size = sum(path.stat().st_size for path in store.root.glob("transcripts/*/s1-*.jsonl"))
     limits = ["--older-than", "150d", "--keep", "3", "--max-size", f"{size + 1}"]
     assert [row["sessionId"] for row in parsed_json(store, "prune", *limits, "--dry-run")["sessions"]] == [
@@ -56,12 +56,12 @@ def test_every_limit_applies(store: Store) -> None:
     assert "is not synchronized" in run(store, "prune", "--keep", "9", "--everywhere").stderr
 
 
-def test_limits_may_apply_to_one_agent(store: Store) -> None:
+def test_limits_may_apply_to_one_agent(store: ProxyStore) -> None:
     assert "2 sessions deleted" not in printed(store, "prune", "--keep", "1", "--agent", "agent", "--yes")
     assert titles(store) == ["1 days", "200 days"]
 
 
-def test_softly_pruned_sessions_can_be_restored_or_pruned_permanently(store: Store) -> None:
+def test_softly_pruned_sessions_can_be_restored_or_pruned_permanently(store: ProxyStore) -> None:
     printed(store, "prune", "--keep", "2", "--soft", "--yes")
     assert titles(store) == ["1 days", "10 days"]
     assert len(parsed_json(store, "restore")) == 2
@@ -75,7 +75,7 @@ def test_softly_pruned_sessions_can_be_restored_or_pruned_permanently(store: Sto
     assert len(titles(store)) == 3
 
 
-def test_deleted_without_a_limit_deletes_all_softly_deleted_sessions(store: Store) -> None:
+def test_deleted_without_a_limit_deletes_all_softly_deleted_sessions(store: ProxyStore) -> None:
     printed(store, "prune", "--keep", "2", "--soft", "--yes")
     result = run(store, "prune", "--deleted", answer="n\n")
     assert (result.exit_code, len(parsed_json(store, "restore"))) == (1, 2)
@@ -84,7 +84,7 @@ def test_deleted_without_a_limit_deletes_all_softly_deleted_sessions(store: Stor
     assert (parsed_json(store, "restore"), titles(store)) == ([], ["1 days", "10 days"])
 
 
-def test_sessions_in_use_are_skipped_and_named(store: Store) -> None:
+def test_sessions_in_use_are_skipped_and_named(store: ProxyStore) -> None:
     [path] = store.root.glob("transcripts/*/s100-*.jsonl")
     transcript = Transcript(path)
     result = run(store, "prune", "--keep", "2", "--yes")
@@ -97,7 +97,7 @@ def test_sessions_in_use_are_skipped_and_named(store: Store) -> None:
     assert titles(store) == ["1 days", "10 days"]
 
 
-def test_a_session_that_cannot_be_deleted_exits_with_1(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_cannot_be_deleted_exits_with_1(store: ProxyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -107,12 +107,12 @@ def test_a_session_that_cannot_be_deleted_exits_with_1(store: Store, monkeypatch
     assert "other: not deleted (EACCES)" in result.stderr
 
 
-def test_nothing_to_prune_asks_nothing(store: Store) -> None:
+def test_nothing_to_prune_asks_nothing(store: ProxyStore) -> None:
     assert printed(store, "prune", "--keep", "10") == "0 sessions deleted.\n"
     assert parsed_json(store, "prune", "--keep", "10", "--yes")["sessions"] == []
 
 
-def test_a_period_before_all_time_matches_nothing(store: Store) -> None:
+def test_a_period_before_all_time_matches_nothing(store: ProxyStore) -> None:
     assert printed(store, "prune", "--older-than", "999999w", "--dry-run") == "0 sessions would be deleted.\n"
 
 
@@ -129,11 +129,11 @@ def test_a_period_before_all_time_matches_nothing(store: Store) -> None:
         (["--keep", "1", "--json"], "--yes"),
     ],
 )
-def test_wrong_limits_delete_nothing(store: Store, words: list[str], said: str) -> None:
+def test_wrong_limits_delete_nothing(store: ProxyStore, words: list[str], said: str) -> None:
     code, message = refused(store, "prune", *words)
     assert (code, said in message) == (2, True)
     assert len(titles(store)) == 4
 
 
-def test_a_negative_number_is_refused(store: Store) -> None:
+def test_a_negative_number_is_refused(store: ProxyStore) -> None:
     assert run(store, "prune", "--keep", "-1").exit_code == 2

@@ -4,21 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.cli.commands import find_files_with, parsed_json, printed, refused, run, titles
 from tests.stored import store_session
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    store = Store(tmp_path / "store")
+def store(tmp_path: Path) -> ProxyStore:
+    store = ProxyStore(tmp_path / "store")
     named = {"sessionUpdate": "session_info_update", "title": "The agent's"}
     store_session(store, "named", ("mend it", [named]), at=2000.0)
     store_session(store, "unnamed", ("break it", []), at=1000.0)
     return store
 
 
-def test_the_users_title_replaces_every_other_title(store: Store) -> None:
+def test_the_users_title_replaces_every_other_title(store: ProxyStore) -> None:
     assert titles(store) == ["The agent's", "break it"]
     assert printed(store, "rename", "named", "Mine") == "Mine\n"
     assert printed(store, "rename", "un", "Mine too") == "Mine too\n"
@@ -28,7 +28,7 @@ def test_the_users_title_replaces_every_other_title(store: Store) -> None:
     assert "Mine too" in run(store, "delete", "unnamed", answer="n\n").stderr
 
 
-def test_clear_restores_the_agents_title(store: Store) -> None:
+def test_clear_restores_the_agents_title(store: ProxyStore) -> None:
     printed(store, "rename", "named", "Mine")
     assert printed(store, "rename", "named", "--clear") == "The agent's\n"
     assert titles(store) == ["The agent's", "break it"]
@@ -36,7 +36,7 @@ def test_clear_restores_the_agents_title(store: Store) -> None:
     assert printed(store, "rename", "named", "--clear") == "The agent's\n"
 
 
-def test_a_title_is_one_line_of_printable_text_of_bounded_length(store: Store) -> None:
+def test_a_title_is_one_line_of_printable_text_of_bounded_length(store: ProxyStore) -> None:
     printed(store, "rename", "named", "  two\nlines\x1b[2J \x07and\u202e a\ttab ")
     assert titles(store)[0] == "two lines and a tab"
     printed(store, "rename", "named", "word " * 1000)
@@ -44,7 +44,7 @@ def test_a_title_is_one_line_of_printable_text_of_bounded_length(store: Store) -
     assert titles(store)[0].endswith("…")
 
 
-def test_a_title_that_commands_take_for_the_newest_session_is_refused(store: Store) -> None:
+def test_a_title_that_commands_take_for_the_newest_session_is_refused(store: ProxyStore) -> None:
     code, said = refused(store, "rename", "named", " last ")
     assert (code, "Choose another title" in said) == (2, True)
     assert titles(store) == ["The agent's", "break it"]
@@ -53,14 +53,14 @@ def test_a_title_that_commands_take_for_the_newest_session_is_refused(store: Sto
 @pytest.mark.parametrize(
     "words", [("named",), ("named", " \n"), ("named", "\x1b"), ("named", ""), ("named", "x", "--clear")]
 )
-def test_an_empty_title_changes_nothing(store: Store, words: tuple[str, ...]) -> None:
+def test_an_empty_title_changes_nothing(store: ProxyStore, words: tuple[str, ...]) -> None:
     code, said = refused(store, "rename", *words)
     assert code == 2
     assert "--clear" in said
     assert titles(store) == ["The agent's", "break it"]
 
 
-def test_deleting_a_session_deletes_the_words_of_its_titles(store: Store) -> None:
+def test_deleting_a_session_deletes_the_words_of_its_titles(store: ProxyStore) -> None:
     for title in ("First words", "Second words"):
         printed(store, "rename", "named", title)
     printed(store, "rename", "unnamed", "Other words")

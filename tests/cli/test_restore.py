@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests import forked
 from tests.cli.commands import find_files_with, parsed_json, printed, refused, run, titles
 from tests.cli.terminal import run_on_terminal
@@ -20,14 +20,14 @@ from tests.waiting import SECONDS
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    store = Store(tmp_path / "store")
+def store(tmp_path: Path) -> ProxyStore:
+    store = ProxyStore(tmp_path / "store")
     for number, name in enumerate(("abc-1", "abc-2", "xyz")):
         store_session(store, name, (f"the words of {name}", []), at=EPOCH + number)
     return store
 
 
-def test_several_sessions_are_deleted_after_one_question(store: Store) -> None:
+def test_several_sessions_are_deleted_after_one_question(store: ProxyStore) -> None:
     result = run(store, "delete", "abc-1", "abc-2", "abc-1", answer="n\n")
     assert result.exit_code == 1
     assert "Delete these 2? They can be restored for 30 days. [y/N]" in result.stderr
@@ -36,7 +36,7 @@ def test_several_sessions_are_deleted_after_one_question(store: Store) -> None:
     assert titles(store) == ["the words of xyz"]
 
 
-def test_the_question_says_whether_the_delete_is_permanent(store: Store) -> None:
+def test_the_question_says_whether_the_delete_is_permanent(store: ProxyStore) -> None:
     soft, permanent = "Delete it? It can be restored for 30 days.", "Delete it permanently?"
     for words, said in (((), soft), (("--soft",), soft), (("--permanent",), permanent)):
         shown = run(store, "delete", "xyz", *words, answer="n\n").stderr
@@ -45,7 +45,7 @@ def test_the_question_says_whether_the_delete_is_permanent(store: Store) -> None
     assert run(store, "delete", "xyz", "--soft", "--permanent").exit_code == 2
 
 
-def test_without_a_bin_every_delete_is_permanent(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_bin_every_delete_is_permanent(store: ProxyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACP_PROXY_BIN_DAYS", "0")
     assert "Delete it permanently?" in run(store, "delete", "xyz", answer="n\n").stderr
     assert printed(store, "delete", "xyz", "--yes").endswith("Deleted permanently.\n")
@@ -55,7 +55,7 @@ def test_without_a_bin_every_delete_is_permanent(store: Store, monkeypatch: pyte
     assert len(titles(store)) == 2
 
 
-def test_a_deleted_session_is_removed_after_its_days(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deleted_session_is_removed_after_its_days(store: ProxyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, days in (("abc-1", "1"), ("abc-2", "3")):
         monkeypatch.setenv("ACP_PROXY_BIN_DAYS", days)
         printed(store, "delete", name, "--yes")
@@ -68,7 +68,7 @@ def test_a_deleted_session_is_removed_after_its_days(store: Store, monkeypatch: 
     assert sorted(titles(store)) == ["the words of abc-2", "the words of xyz"]
 
 
-def test_a_deleted_session_is_removed_from_the_bin_only_if_that_is_asked_for(store: Store) -> None:
+def test_a_deleted_session_is_removed_from_the_bin_only_if_that_is_asked_for(store: ProxyStore) -> None:
     printed(store, "delete", "xyz", "--yes")
     assert "acp-proxy delete --permanent xyz" in run(store, "delete", "xyz", "--yes").stderr
     assert [row["sessionId"] for row in parsed_json(store, "restore")] == ["xyz"]
@@ -80,7 +80,7 @@ def test_a_deleted_session_is_removed_from_the_bin_only_if_that_is_asked_for(sto
     assert " ".join(named.split()) == f"{none}, so none matches 'nope'. To see all sessions: acp-proxy list"
 
 
-def test_the_restore_command_names_exactly_the_session(store: Store) -> None:
+def test_the_restore_command_names_exactly_the_session(store: ProxyStore) -> None:
     for agent in ("agent", "other"):
         store_session(store, "same", (f"same of {agent}", []), agent=agent, at=EPOCH + 60)
     store_session(store, "-tab\tid", ("tab", []), at=EPOCH + 60)
@@ -95,7 +95,7 @@ def test_the_restore_command_names_exactly_the_session(store: Store) -> None:
         assert titles(store) == before
 
 
-def test_ctrl_c_at_the_question_deletes_nothing_and_exits_with_130(store: Store) -> None:
+def test_ctrl_c_at_the_question_deletes_nothing_and_exits_with_130(store: ProxyStore) -> None:
     command = [sys.executable, "-m", "acp_proxy", "sessions", "delete", "xyz", "--store", str(store.root)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as asking:
         assert asking.stderr is not None
@@ -111,7 +111,7 @@ def test_ctrl_c_at_the_question_deletes_nothing_and_exits_with_130(store: Store)
     assert len(titles(store)) == 3
 
 
-def test_without_a_terminal_nothing_is_deleted_unless_yes(store: Store) -> None:
+def test_without_a_terminal_nothing_is_deleted_unless_yes(store: ProxyStore) -> None:
     for words in (("delete", "abc-1"), ("prune", "--keep", "1")):
         result = run(store, *words)
         assert (result.exit_code, result.stdout.strip()) == (1, "")
@@ -120,19 +120,19 @@ def test_without_a_terminal_nothing_is_deleted_unless_yes(store: Store) -> None:
     assert len(titles(store)) == 3
 
 
-def test_an_unknown_session_stops_the_delete_of_the_others(store: Store) -> None:
+def test_an_unknown_session_stops_the_delete_of_the_others(store: ProxyStore) -> None:
     assert run(store, "delete", "abc-1", "nobody", "--yes").exit_code == 1
     assert len(titles(store)) == 3
 
 
-def test_an_empty_word_matches_no_softly_deleted_session(store: Store) -> None:
+def test_an_empty_word_matches_no_softly_deleted_session(store: ProxyStore) -> None:
     run(store, "delete", "abc-1", "--soft", "--yes")
     for words in (("restore", ""), ("delete", "", "--yes")):
         assert run(store, *words).exit_code == 1
     assert [row["sessionId"] for row in parsed_json(store, "restore")] == ["abc-1"]
 
 
-def test_softly_deleted_sessions_are_listed_and_restored(store: Store) -> None:
+def test_softly_deleted_sessions_are_listed_and_restored(store: ProxyStore) -> None:
     printed(store, "rename", "abc-1", "Mine")
     result = run(store, "delete", "abc-1", "xyz", "--soft", "--yes")
     assert result.stdout.endswith(
@@ -158,7 +158,7 @@ def test_softly_deleted_sessions_are_listed_and_restored(store: Store) -> None:
     assert parsed_json(store, "restore") == []
 
 
-def test_on_a_terminal_deleted_sessions_have_the_columns_of_list(store: Store) -> None:
+def test_on_a_terminal_deleted_sessions_have_the_columns_of_list(store: ProxyStore) -> None:
     where = ("--store", str(store.root))
     heading, *_ = run_on_terminal("list", *where, settings={"NO_COLOR": "1"}).splitlines()
     printed(store, "delete", "abc-1", "--yes")
@@ -168,7 +168,7 @@ def test_on_a_terminal_deleted_sessions_have_the_columns_of_list(store: Store) -
     assert advice == "WHEN is the time of the delete. To restore one: acp-proxy restore SESSION"
 
 
-def test_softly_deleted_sessions_of_one_id_have_names_in_the_list(store: Store) -> None:
+def test_softly_deleted_sessions_of_one_id_have_names_in_the_list(store: ProxyStore) -> None:
     for said in ("once", "twice"):
         store_session(store, "s0", (said, []), at=EPOCH + 60)
         printed(store, "delete", "s0", "--soft", "--yes")
@@ -182,7 +182,7 @@ def test_softly_deleted_sessions_of_one_id_have_names_in_the_list(store: Store) 
     assert "s0~1\ttwice" in printed(store, "list")
 
 
-def test_a_softly_deleted_session_is_deleted_permanently_by_its_id(store: Store) -> None:
+def test_a_softly_deleted_session_is_deleted_permanently_by_its_id(store: ProxyStore) -> None:
     printed(store, "rename", "abc-1", "The words of mine")
     printed(store, "delete", "abc-1", "abc-2", "--soft", "--yes")
     assert run(store, "delete", "abc-1", "--soft", "--yes").exit_code == 1
@@ -196,7 +196,7 @@ def test_a_softly_deleted_session_is_deleted_permanently_by_its_id(store: Store)
     assert run(store, "delete", "abc-1", "--yes").exit_code == 1
 
 
-def test_a_prefix_of_a_listed_session_never_matches_a_deleted_one(store: Store) -> None:
+def test_a_prefix_of_a_listed_session_never_matches_a_deleted_one(store: ProxyStore) -> None:
     store_session(store, "abc-3", ("more", []))
     printed(store, "delete", "abc-3", "--soft", "--yes")
     assert run(store, "delete", "abc", "--yes").exit_code == 1
@@ -204,7 +204,7 @@ def test_a_prefix_of_a_listed_session_never_matches_a_deleted_one(store: Store) 
     assert len(parsed_json(store, "restore")) == 1
 
 
-def test_a_session_that_cannot_be_restored_is_named(store: Store) -> None:
+def test_a_session_that_cannot_be_restored_is_named(store: ProxyStore) -> None:
     printed(store, "delete", "abc-1", "abc-2", "--soft", "--yes")
     code, said = refused(store, "restore", "xyz")
     assert (code, "--list" in said) == (1, True)
@@ -215,7 +215,7 @@ def test_a_session_that_cannot_be_restored_is_named(store: Store) -> None:
     assert len(parsed_json(store, "restore")) == 2
 
 
-def test_a_restored_session_may_share_its_id_with_a_newer_one(store: Store) -> None:
+def test_a_restored_session_may_share_its_id_with_a_newer_one(store: ProxyStore) -> None:
     printed(store, "delete", "xyz", "--soft", "--yes")
     store_session(store, "xyz", ("newer words", []), at=EPOCH + 100)
     result = run(store, "restore", "xyz")
@@ -227,7 +227,7 @@ def test_a_restored_session_may_share_its_id_with_a_newer_one(store: Store) -> N
     assert "Restored: the words of xyz" in run(store, "restore", "xyz~1").stderr
 
 
-def test_a_reader_of_the_list_may_stop_early(store: Store) -> None:
+def test_a_reader_of_the_list_may_stop_early(store: ProxyStore) -> None:
     for number in range(50):
         store_session(store, f"many-{number}", (f"{number}", []))
     printed(store, "prune", "--keep", "0", "--soft", "--yes")
@@ -240,7 +240,7 @@ def test_a_reader_of_the_list_may_stop_early(store: Store) -> None:
     assert done.returncode == 1
 
 
-def test_softly_deleted_sessions_are_verified_repaired_and_redacted(store: Store) -> None:
+def test_softly_deleted_sessions_are_verified_repaired_and_redacted(store: ProxyStore) -> None:
     key = "sk-ant-api03-" + "a1B2" * 20
     store_session(store, "leaky", (f"my key is {key}", []))
     printed(store, "delete", "leaky", "xyz", "--soft", "--yes")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.cli.commands import Command
 from tests.cli.terminal import run_on_terminal, write_pager
 from tests.cli.typing_user import TypingUser
@@ -37,11 +37,11 @@ command = Command("show")
 run, printed = command.run, command.printed
 
 
-def numbered(store: Store, count: int) -> None:
+def numbered(store: ProxyStore, count: int) -> None:
     store_session(store, "s", *((f"question {number}", [chunk("ok")]) for number in range(1, count + 1)))
 
 
-def asked(store: Store, *words: str) -> list[int]:
+def asked(store: ProxyStore, *words: str) -> list[int]:
     """The numbers of the questions in the output."""
     text = printed(store, "s", *words)
     numbers = [int(line.split()[-1]) for line in text.splitlines() if line.startswith("  question ")]
@@ -49,7 +49,7 @@ def asked(store: Store, *words: str) -> list[int]:
     return numbers
 
 
-def test_a_conversation_is_shown_in_order_with_its_title(store: Store) -> None:
+def test_a_conversation_is_shown_in_order_with_its_title(store: ProxyStore) -> None:
     store_session(
         store,
         "s",
@@ -94,14 +94,14 @@ Error: no login
     )
 
 
-def test_full_includes_the_content_of_tool_calls_and_unknown_updates(store: Store) -> None:
+def test_full_includes_the_content_of_tool_calls_and_unknown_updates(store: ProxyStore) -> None:
     store_session(store, "s", ("Mend it", TURN))
     text = printed(store, "s", "--full")
     assert '  output:\n    {\n      "lines": 3\n    }\n' in text
     assert "[something_new]" in text
 
 
-def test_a_failed_call_shows_the_end_of_what_it_said(store: Store) -> None:
+def test_a_failed_call_shows_the_end_of_what_it_said(store: ProxyStore) -> None:
     call = {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "make", "status": "failed"}
     lines = [f"line {number}" for number in range(1, 13)]
     store_session(store, "s", ("Mend it", [{**call, "rawOutput": "\n".join(lines)}]))
@@ -113,7 +113,7 @@ def test_a_failed_call_shows_the_end_of_what_it_said(store: Store) -> None:
     assert printed(store, "short", "--full").count("denied") == 1
 
 
-def test_json_has_every_message(store: Store) -> None:
+def test_json_has_every_message(store: ProxyStore) -> None:
     store_session(store, "s", ("Mend it", TURN))
     messages = [json.loads(line) for line in printed(store, "s", "--json").splitlines()]
     assert messages[0]["params"]["prompt"][0]["text"] == "Mend it"
@@ -121,14 +121,14 @@ def test_json_has_every_message(store: Store) -> None:
     assert messages[-1]["result"] == {"stopReason": "end_turn"}
 
 
-def test_raw_has_every_byte(store: Store) -> None:
+def test_raw_has_every_byte(store: ProxyStore) -> None:
     path = store_session(store, "s", ("Mend it", TURN))
     path.write_bytes(path.read_bytes() + b'\0\0\xff\x1b[2J\n{"at":"torn')
     result = run(store, "s", "--raw")
     assert (result.exit_code, result.stdout_bytes) == (0, path.read_bytes())
 
 
-def test_raw_cannot_control_the_terminal(store: Store) -> None:
+def test_raw_cannot_control_the_terminal(store: ProxyStore) -> None:
     path = store_session(store, "s", ("Mend it", []))
     path.write_bytes(path.read_bytes() + b'\0\0\xff\x1b[2J\n{"at":"torn\xc2\x9b')
     text = run_on_terminal("sessions", "show", "s", "--raw", "--store", str(store.root), columns=2000)
@@ -140,14 +140,14 @@ def test_raw_cannot_control_the_terminal(store: Store) -> None:
     ("wanted", "turns"),
     [("1", [1]), ("3", [3]), ("2-4", [2, 3, 4]), ("4-", [4, 5]), ("4-99", [4, 5]), ("-1", [5]), ("-5", [1])],
 )
-def test_only_some_turns_are_shown(store: Store, wanted: str, turns: list[int]) -> None:
+def test_only_some_turns_are_shown(store: ProxyStore, wanted: str, turns: list[int]) -> None:
     numbered(store, 5)
     assert asked(store, "--turn", wanted) == turns
     assert asked(store) == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(("wanted", "turns"), [("2-3", [2, 3]), ("4-", [4, 5]), ("-1", [5]), ("1-", [1, 2, 3, 4, 5])])
-def test_json_may_have_only_some_turns(store: Store, wanted: str, turns: list[int]) -> None:
+def test_json_may_have_only_some_turns(store: ProxyStore, wanted: str, turns: list[int]) -> None:
     numbered(store, 5)
     messages = [json.loads(line) for line in printed(store, "s", "--json", "--turn", wanted).splitlines()]
     assert [message["id"] for message in messages if "id" in message] == [each for each in turns for _ in "qa"]
@@ -156,7 +156,7 @@ def test_json_may_have_only_some_turns(store: Store, wanted: str, turns: list[in
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
 @pytest.mark.parametrize("wanted", ["6", "-6", "9-", "4-2"])
-def test_an_unknown_turn_is_an_error(store: Store, wanted: str, options: tuple[str, ...]) -> None:
+def test_an_unknown_turn_is_an_error(store: ProxyStore, wanted: str, options: tuple[str, ...]) -> None:
     numbered(store, 5)
     result = run(store, "s", "--turn", wanted, *options)
     assert (result.exit_code, result.stdout) == (1, "")
@@ -164,7 +164,7 @@ def test_an_unknown_turn_is_an_error(store: Store, wanted: str, options: tuple[s
 
 
 @pytest.mark.parametrize("words", [("--turn", "0"), ("--turn", "x"), ("--turn", "-2-"), ("--turn", "1-2-3")])
-def test_a_wrong_turn_is_wrong_usage(store: Store, words: tuple[str, ...]) -> None:
+def test_a_wrong_turn_is_wrong_usage(store: ProxyStore, words: tuple[str, ...]) -> None:
     numbered(store, 1)
     assert run(store, "s", *words).exit_code == 2
 
@@ -172,7 +172,7 @@ def test_a_wrong_turn_is_wrong_usage(store: Store, words: tuple[str, ...]) -> No
 @pytest.mark.parametrize(
     "words", [("--raw", "--json"), ("--raw", "--turn", "1"), ("--json", "--full"), ("--raw", "--extract", "x")]
 )
-def test_contradictory_options_are_wrong_usage(store: Store, words: tuple[str, ...]) -> None:
+def test_contradictory_options_are_wrong_usage(store: ProxyStore, words: tuple[str, ...]) -> None:
     numbered(store, 1)
     assert run(store, "s", *words).exit_code == 2
 
@@ -180,7 +180,7 @@ def test_contradictory_options_are_wrong_usage(store: Store, words: tuple[str, .
 # Images and files.
 
 
-def test_images_and_files_are_saved_and_named(store: Store, tmp_path: Path) -> None:
+def test_images_and_files_are_saved_and_named(store: ProxyStore, tmp_path: Path) -> None:
     pdf = {"uri": "file:///../../x.pdf", "mimeType": "application/pdf", "blob": base64.b64encode(b"%PDF").decode()}
     shown = [{"type": "content", "content": {"type": "resource", "resource": pdf}}]
     call = {"sessionUpdate": "tool_call", "toolCallId": "2", "title": "t", "content": shown}
@@ -194,13 +194,13 @@ def test_images_and_files_are_saved_and_named(store: Store, tmp_path: Path) -> N
     ]
 
 
-def test_saved_images_are_private(store: Store, tmp_path: Path) -> None:
+def test_saved_images_are_private(store: ProxyStore, tmp_path: Path) -> None:
     store_session(store, "s", ("one", TURN))
     [saved] = printed(store, "s", "--extract", str(tmp_path)).splitlines()
     assert stat.S_IMODE(Path(saved).stat().st_mode) == 0o600
 
 
-def test_nothing_is_overwritten_when_images_are_saved(store: Store, tmp_path: Path) -> None:
+def test_nothing_is_overwritten_when_images_are_saved(store: ProxyStore, tmp_path: Path) -> None:
     store_session(store, "s", ("one", TURN))
     mine = tmp_path / "turn-1-1.png"
     mine.write_bytes(b"mine")
@@ -209,7 +209,7 @@ def test_nothing_is_overwritten_when_images_are_saved(store: Store, tmp_path: Pa
     assert str(mine) in result.stderr
 
 
-def test_nothing_to_save_is_reported(store: Store, tmp_path: Path) -> None:
+def test_nothing_to_save_is_reported(store: ProxyStore, tmp_path: Path) -> None:
     broken = {"sessionUpdate": "agent_message_chunk", "content": {**IMAGE, "data": "no base64!"}}
     store_session(store, "s", ("one", [broken]), ("two", []))
     for turn in ("1", "2"):
@@ -222,7 +222,7 @@ def test_nothing_to_save_is_reported(store: Store, tmp_path: Path) -> None:
 # On a terminal.
 
 
-def test_a_terminal_gets_rendered_text_through_the_pager(store: Store, tmp_path: Path) -> None:
+def test_a_terminal_gets_rendered_text_through_the_pager(store: ProxyStore, tmp_path: Path) -> None:
     store_session(store, "s", ("Mend it", TURN))
     words = ("sessions", "show", "s", "--store", str(store.root))
     copies = write_pager(tmp_path, "import sys; print('PAGED:'); print(sys.stdin.read(), end='')")
@@ -236,7 +236,7 @@ def test_a_terminal_gets_rendered_text_through_the_pager(store: Store, tmp_path:
 
 
 @pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
-def test_n_jumps_to_the_next_turn_in_less(store: Store) -> None:
+def test_n_jumps_to_the_next_turn_in_less(store: ProxyStore) -> None:
     store_session(store, "long", *((f"Prompt {number}", TURN * 20) for number in (1, 2, 3)))
     screen = TypingUser("show", "long", "--store", str(store.root), ACP_PROXY_PAGER="less", LESS="FRX")
     screen.until("Prompt 1\nlong  ", "Turn 1 ·")  # the title: it begins at the start
@@ -253,20 +253,20 @@ def test_n_jumps_to_the_next_turn_in_less(store: Store) -> None:
 
 
 @pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
-def test_less_ends_by_itself_if_the_conversation_fits_the_screen(store: Store) -> None:
+def test_less_ends_by_itself_if_the_conversation_fits_the_screen(store: ProxyStore) -> None:
     store_session(store, "short", ("Mend it", []))
     shown = run_on_terminal("show", "short", "--store", str(store.root), settings={"ACP_PROXY_PAGER": "less"})
     assert "Mend it" in shown
 
 
-def test_a_terminal_shows_local_times(store: Store) -> None:
+def test_a_terminal_shows_local_times(store: ProxyStore) -> None:
     store_session(store, "s", ("Mend it", TURN))
     text = run_on_terminal("sessions", "show", "s", "--store", str(store.root), settings={"TZ": "UTC-3"})
     assert "/project  2023-11-15 01:13:20\n" in text
     assert "Turn 1 · 2023-11-15 01:13:20" in text
 
 
-def test_a_terminal_without_colours_still_shows_emphasis(store: Store) -> None:
+def test_a_terminal_without_colours_still_shows_emphasis(store: ProxyStore) -> None:
     store_session(store, "s", ("Mend it", TURN))
     words = ("sessions", "show", "s", "--store", str(store.root))
     text = run_on_terminal(*words, settings={"NO_COLOR": "1"})
@@ -275,7 +275,9 @@ def test_a_terminal_without_colours_still_shows_emphasis(store: Store) -> None:
     assert run_on_terminal(*words, settings={"CLICOLOR": "0"}) == text
 
 
-def test_another_program_gets_colours_only_if_they_are_forced(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_program_gets_colours_only_if_they_are_forced(
+    store: ProxyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store_session(store, "s", ("Mend it", TURN))
     assert "\x1b" not in printed(store, "s")
     for name in ("FORCE_COLOR", "CLICOLOR_FORCE"):
@@ -288,7 +290,7 @@ def test_another_program_gets_colours_only_if_they_are_forced(store: Store, monk
 # Long conversations.
 
 
-def test_the_output_begins_before_a_long_conversation_is_read(store: Store) -> None:
+def test_the_output_begins_before_a_long_conversation_is_read(store: ProxyStore) -> None:
     """The output is not read further, so the conversation cannot have been read to its end by then."""
     store_session(store, "s", *((f"question {number}", [chunk("answer " * 2000)]) for number in range(60)))
     command = [sys.executable, "-m", "acp_proxy", "sessions", "show", "s", "--store", str(store.root)]

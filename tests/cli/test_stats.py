@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.run import output
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests import forked
 from tests.cli.commands import parsed_json, printed, run
 from tests.cli.terminal import write_pager
@@ -27,8 +27,8 @@ def usage(used: int, amount: float, currency: str = "USD") -> dict[str, Any]:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    store = Store(tmp_path / "store")
+def store(tmp_path: Path) -> ProxyStore:
+    store = ProxyStore(tmp_path / "store")
     store_session(store, "a", ("one", [usage(1200, 0.5)]), ("two", [usage(1500, 1.25)]), agent="claude", at=EPOCH)
     store_session(store, "b", ("three", [usage(900, 0.001, "EUR")]), agent="claude", at=EPOCH + MONTH)
     store_session(store, "c", ("four", [chunk("no usage")]), agent="漢字 agent", at=EPOCH)
@@ -96,7 +96,7 @@ def test_the_usage_may_be_by_day_project_or_agent(store: Store, by: str, expecte
     assert parsed_json(store, "stats", "--by", by)["total"] == parsed_json(store, "stats")["total"]
 
 
-def test_json_by_day_project_or_agent_has_every_figure(store: Store) -> None:
+def test_json_by_day_project_or_agent_has_every_figure(store: ProxyStore) -> None:
     [day, _] = parsed_json(store, "stats", "--by", "day")["days"]
     assert (day.pop("day"), day["turns"], day["cost"]) == ("2023-12-14", 1, {"EUR": 0.001})
     [project] = parsed_json(store, "stats", "--by", "project")["projects"]
@@ -107,14 +107,14 @@ def test_json_by_day_project_or_agent_has_every_figure(store: Store) -> None:
 
 
 def test_a_long_directory_leaves_room_for_the_figures(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
+    store = ProxyStore(tmp_path / "store")
     store_session(store, "s", ("one", []), cwd="/a/directory/with/a/very/long/name/to/the/monorepo/core")
     shown = on_terminal(store, 80, "stats", "--by", "project", NO_COLOR="1")
     assert "…/to/the/monorepo/core  " in shown
     assert "█" in shown
 
 
-def test_json_has_every_figure(store: Store) -> None:
+def test_json_has_every_figure(store: ProxyStore) -> None:
     value = parsed_json(store, "stats")
     assert [agent["agent"].rsplit("-", 1)[0] for agent in value["agents"]] == ["agent", "claude"]
     assert value["agents"][1]["months"][1] == {
@@ -131,7 +131,7 @@ def test_json_has_every_figure(store: Store) -> None:
     assert parsed_json(store, "stats", "--agent", "cl")["total"]["turns"] == 3
 
 
-def test_the_rows_are_all_that_is_in_the_total(store: Store) -> None:
+def test_the_rows_are_all_that_is_in_the_total(store: ProxyStore) -> None:
     [path] = store.root.glob("transcripts/*/a-*.jsonl")
     store.set_title(path.parent.name, "a", "Another title")
     store_session(store, "silent", agent="claude", at=EPOCH)
@@ -143,7 +143,7 @@ def test_the_rows_are_all_that_is_in_the_total(store: Store) -> None:
     assert run(store, "stats").stderr == note
 
 
-def test_an_unreadable_transcript_is_reported_and_the_others_are_counted(store: Store) -> None:
+def test_an_unreadable_transcript_is_reported_and_the_others_are_counted(store: ProxyStore) -> None:
     [path] = store.root.glob("transcripts/*/b-*.jsonl")
     path.unlink()
     path.symlink_to("/etc/passwd")
@@ -152,7 +152,7 @@ def test_an_unreadable_transcript_is_reported_and_the_others_are_counted(store: 
     assert "Correct its permissions, repair the disk, or delete it." in result.stderr
 
 
-def on_terminal(store: Store, columns: int, *words: str, **environment: str) -> str:
+def on_terminal(store: ProxyStore, columns: int, *words: str, **environment: str) -> str:
     """The output on a terminal of that width."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "acp_proxy", "sessions", *words, "--store", str(store.root)]
@@ -168,7 +168,7 @@ def on_terminal(store: Store, columns: int, *words: str, **environment: str) -> 
 
 @pytest.mark.parametrize(("columns", "expected"), [(110, WIDE), (76, NARROW), (45, TOO_NARROW)])
 def test_a_terminal_gets_a_table_that_fits_with_bars_if_there_is_room(
-    store: Store, columns: int, expected: str
+    store: ProxyStore, columns: int, expected: str
 ) -> None:
     shown = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal(store, columns, "stats"))
     lines = [line.rstrip() for line in shown.splitlines()]
@@ -177,28 +177,28 @@ def test_a_terminal_gets_a_table_that_fits_with_bars_if_there_is_room(
 
 
 @pytest.mark.parametrize("columns", [82, 84, 90])
-def test_bars_are_as_long_as_the_terminal_allows(store: Store, columns: int) -> None:
+def test_bars_are_as_long_as_the_terminal_allows(store: ProxyStore, columns: int) -> None:
     lines = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal(store, columns, "stats")).splitlines()
     assert max(len(line.rstrip()) for line in lines) == columns
     counts = [line.count("█") for line in lines]
     assert counts[5] == 2 * counts[2] + ("▌" in lines[2]) == max(counts)
 
 
-def test_80_columns_have_room_for_bars(store: Store) -> None:
+def test_80_columns_have_room_for_bars(store: ProxyStore) -> None:
     assert "█" * 19 in on_terminal(store, 80, "stats", "--agent", "agent")
 
 
-def test_the_table_goes_through_the_pager(store: Store, tmp_path: Path) -> None:
+def test_the_table_goes_through_the_pager(store: ProxyStore, tmp_path: Path) -> None:
     own = write_pager(tmp_path, "import sys; print('PAGED:'); print(sys.stdin.read())")
     assert on_terminal(store, 110, "stats", ACP_PROXY_PAGER=own, NO_COLOR="1").startswith("PAGED:\n")
 
 
-def test_no_color_turns_off_colours(store: Store) -> None:
+def test_no_color_turns_off_colours(store: ProxyStore) -> None:
     assert "\x1b[36" in on_terminal(store, 110, "stats", TERM="xterm-256color", COLORTERM="")
     assert "\x1b[36" not in on_terminal(store, 110, "stats", NO_COLOR="1")
 
 
-def test_a_terminal_shows_the_progress_on_stderr(store: Store) -> None:
+def test_a_terminal_shows_the_progress_on_stderr(store: ProxyStore) -> None:
     ours, theirs = pty.openpty()
     command = [
         sys.executable,

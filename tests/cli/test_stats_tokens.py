@@ -8,7 +8,7 @@ import pytest
 
 from acp_proxy.protocol import acp, timestamps
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.stats.prices import EXAMPLE, Prices, TokenCounts, read_prices
 from acp_proxy.transcript.appender import Transcript
 from tests.cli.commands import Command
@@ -24,7 +24,9 @@ def model(name: str) -> dict[str, Any]:
     return {"sessionUpdate": "config_option_update", "configOptions": [option]}
 
 
-def store_usages(store: Store, session: str, name: str, *usages: dict[str, int], day: int = 0, **more: Any) -> None:
+def store_usages(
+    store: ProxyStore, session: str, name: str, *usages: dict[str, int], day: int = 0, **more: Any
+) -> None:
     """A session of these answers."""
     stamp = timestamps.stamp(EPOCH + day * DAY)
     path = store_session(store, session, (session, [model(name)] if name else []), at=EPOCH + day * DAY, **more)
@@ -39,11 +41,11 @@ def usage(given: int, output: int, **more: int) -> dict[str, int]:
     return {"inputTokens": given, "outputTokens": output, "totalTokens": given + output + sum(more.values()), **more}
 
 
-def rows(store: Store, *words: str) -> Any:
+def rows(store: ProxyStore, *words: str) -> Any:
     return json.loads(printed(store, *words, "--json"))
 
 
-def test_all_six_figures_are_counted_by_model(store: Store) -> None:
+def test_all_six_figures_are_counted_by_model(store: ProxyStore) -> None:
     more = {"cachedReadTokens": 3, "cachedWriteTokens": 4, "thoughtTokens": 5}
     store_usages(store, "a", "big", usage(1, 2, **more))
     store_usages(store, "b", "small", usage(10, 20))
@@ -57,12 +59,12 @@ def test_all_six_figures_are_counted_by_model(store: Store) -> None:
     assert told["total"]["inputTokens"] == 12
 
 
-def test_what_an_agent_does_not_report_is_no_zero(store: Store) -> None:
+def test_what_an_agent_does_not_report_is_no_zero(store: ProxyStore) -> None:
     store_usages(store, "a", "", usage(1, 2))
     assert printed(store, "--tokens") == "2023-11\t1\t1\t2\t\t\t\t3\t\n"
 
 
-def test_an_agent_that_counts_the_session_so_far_counts_once(store: Store) -> None:
+def test_an_agent_that_counts_the_session_so_far_counts_once(store: ProxyStore) -> None:
     store_usages(store, "a", "", usage(10, 5), usage(30, 9))
     store_usages(store, "b", "", usage(10, 5), usage(8, 2), agent="other")
     told = {
@@ -78,7 +80,7 @@ def quota(*used: tuple[str, int]) -> dict[str, Any]:
     return {"_meta": {"quota": {"token_count": count, "model_usage": models}}}
 
 
-def test_a_turn_counts_for_the_model_that_the_agent_says_it_used_with_its_cost(store: Store) -> None:
+def test_a_turn_counts_for_the_model_that_the_agent_says_it_used_with_its_cost(store: ProxyStore) -> None:
     cost = {"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": {"amount": 0.5, "currency": "EUR"}}
     path = store_session(store, "a", ("a", [model("default"), cost]))
     answer = {"usage": usage(10, 2)} | quota(("small", 3), ("big", 7))
@@ -89,7 +91,7 @@ def test_a_turn_counts_for_the_model_that_the_agent_says_it_used_with_its_cost(s
     assert (row["model"], row["turns"], row["totalTokens"], row["cost"]) == ("big", 1, 12, {"EUR": 0.5})
 
 
-def test_tokens_that_an_agent_says_only_in_meta_are_of_the_turn(store: Store) -> None:
+def test_tokens_that_an_agent_says_only_in_meta_are_of_the_turn(store: ProxyStore) -> None:
     path = store_session(store, "a", ("a", []))
     transcript = Transcript(path)
     for given in (10, 20):
@@ -102,7 +104,7 @@ def test_tokens_that_an_agent_says_only_in_meta_are_of_the_turn(store: Store) ->
 
 
 @pytest.mark.parametrize(("by", "names"), [("day", ["2023-11-15", "2023-11-14"]), ("project", ["/q", "/p"])])
-def test_tokens_are_counted_by_day_and_project(store: Store, by: str, names: list[str]) -> None:
+def test_tokens_are_counted_by_day_and_project(store: ProxyStore, by: str, names: list[str]) -> None:
     store_usages(store, "a", "m", usage(1, 2), cwd="/p")
     store_usages(store, "b", "m", usage(3, 4), day=1, cwd="/q")
     key = "cwd" if by == "project" else by
@@ -111,13 +113,13 @@ def test_tokens_are_counted_by_day_and_project(store: Store, by: str, names: lis
     assert rows(store, "--tokens", "--cwd", "/p")["total"]["totalTokens"] == 3
 
 
-def test_a_pipe_gets_whole_paths(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_gets_whole_paths(store: ProxyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store_usages(store, "a", "m", usage(1, 1), cwd="/home/ann/p")
     monkeypatch.setenv("HOME", "/home/ann")
     assert printed(store, "--tokens", "--by", "project").split("\t")[0] == "/home/ann/p"
 
 
-def test_prices_price_what_the_agent_does_not_and_name_what_they_lack(store: Store, tmp_path: Path) -> None:
+def test_prices_price_what_the_agent_does_not_and_name_what_they_lack(store: ProxyStore, tmp_path: Path) -> None:
     cost = {"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": {"amount": 0.5, "currency": "EUR"}}
     store_usages(store, "a", "A-Model", usage(1_000_000, 100_000))
     store_usages(store, "b", "unknown", usage(1, 2))
@@ -145,7 +147,7 @@ def test_cached_tokens_and_thoughts_count_once_whatever_they_are_a_part_of(tmp_p
     assert price.compute(beside) == price.compute(inside) == 1 + 10 + 0.5 + 20
 
 
-def test_the_example_is_a_list_of_prices(store: Store, tmp_path: Path) -> None:
+def test_the_example_is_a_list_of_prices(store: ProxyStore, tmp_path: Path) -> None:
     path = tmp_path / "prices.toml"
     path.write_text(printed(store, "--prices-example"))
     assert isinstance(read_prices(path), Prices)
@@ -161,7 +163,7 @@ def test_the_example_is_a_list_of_prices(store: Store, tmp_path: Path) -> None:
         "[models.m]\ninput = 1\noutput = 2\nx = 3\n",
     ],
 )
-def test_a_wrong_list_is_explained(store: Store, tmp_path: Path, text: str) -> None:
+def test_a_wrong_list_is_explained(store: ProxyStore, tmp_path: Path, text: str) -> None:
     path = tmp_path / "prices.toml"
     path.write_text(text)
     result = run(store, "--prices", str(path))

@@ -14,8 +14,8 @@ from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
 from acp_proxy.protocol import acp
-from acp_proxy.store.sessions import Sessions
-from acp_proxy.store.store import Store
+from acp_proxy.store.command_store import CommandStore
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.tools.sync import push
 from acp_proxy.tools.sync.membership import Busy, JoinedStore
@@ -34,7 +34,7 @@ class User:
 
     def __init__(self, home: Path) -> None:
         self.key = home / "sync.key"
-        self.store = Store(home / "store")
+        self.store = ProxyStore(home / "store")
 
     def sync(self, *words: str, answer: str | None = None) -> Result:
         result = CliRunner().invoke(app, ["sync", *words, "--store", str(self.store.root)], input=answer)
@@ -45,7 +45,7 @@ class User:
         return self.sync(command, url, "--key-file", str(self.key), *words, answer=answer)
 
     def titles(self) -> list[str | None]:
-        return sorted((row.title for row in Sessions(self.store.root).list_newest()), key=str)
+        return sorted((row.title for row in CommandStore(self.store.root).list_newest()), key=str)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_nothing_in_the_shared_place_can_be_read_without_the_key(laptop: User, u
 
 def test_only_the_sessions_that_were_chosen_leave(laptop: User, desktop: User, url: str) -> None:
     store_session(laptop.store, "u", ("Deleted", []), cwd=_PROJECT)
-    archive = Sessions(laptop.store.root)
+    archive = CommandStore(laptop.store.root)
     [row] = archive.find_titled("Deleted")
     archive.delete_listed(row, soft=True)
     told = laptop.begin("init", url, "--agent", "agent", "--cwd", _PROJECT, answer="n\n")
@@ -118,7 +118,7 @@ def test_secrets_can_be_masked_before_they_leave(laptop: User, desktop: User, ur
 def test_a_store_that_is_synchronized_is_in_order(laptop: User, desktop: User, url: str) -> None:
     joined(laptop, desktop, url)
     for user in (laptop, desktop):
-        assert not list(verify_store(Sessions(user.store.root)))
+        assert not list(verify_store(CommandStore(user.store.root)))
 
 
 def test_status_says_what_was_done(laptop: User, desktop: User, url: str) -> None:
@@ -136,7 +136,7 @@ def test_many_deletes_wait_for_a_confirmation(
     for number in range(5):
         store_session(laptop.store, f"many{number}", ("Many", []))
     joined(laptop, desktop, url)
-    archive = Sessions(laptop.store.root)
+    archive = CommandStore(laptop.store.root)
     for row in list(archive.list_newest()):
         if row.title == "Many":
             archive.delete_listed(row)
@@ -159,7 +159,7 @@ def test_a_directory_of_another_machine_can_be_shown_as_one_here(laptop: User, d
     path.write_bytes(path.read_bytes() + file_format.encode_note("2026-01-02T00:00:00.000Z", "run", opened))
     laptop.sync("now")
     desktop.sync("now")
-    assert os.path.join(_WORK, "inner") in [row.cwd for row in Sessions(desktop.store.root).list_newest()]
+    assert os.path.join(_WORK, "inner") in [row.cwd for row in CommandStore(desktop.store.root).list_newest()]
 
 
 def test_leaving_keeps_the_sessions_and_a_second_join_doubles_nothing(laptop: User, desktop: User, url: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.demo.display import ShownItem, list_items
 from acp_proxy.transcript.record_text import ATTACHED, END, INTRODUCTION
 from tests.cli.commands import printed
@@ -171,7 +171,7 @@ def test_a_copy_of_a_copy_goes_back_to_the_first_agent(proxied: Proxied, second:
         editor.load(copy)
         editor.prompt(copy, "go on")
         assert editor.end() == 0
-    store = Store(proxied.store)
+    store = ProxyStore(proxied.store)
     back = printed(store, "continue", copy, "--with", "acp-proxy-demo-agent").strip()
     with proxied.started(ANSWERS, agent=("--capabilities", "load,list")) as editor:
         assert sorted(ids(editor)) == sorted([session, back])

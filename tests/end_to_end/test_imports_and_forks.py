@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.demo.display import ShownItem, list_items
 from tests.cli.commands import parsed_json, printed
 from tests.end_to_end.proxied import (
@@ -104,7 +104,7 @@ def test_an_imported_session_is_listed_shown_exported_searched_and_deleted_befor
         [listed] = editor.sessions()
         assert (listed["sessionId"], listed["title"]) == (session, "said elsewhere")
         assert editor.end() == 0
-    store = Store(proxied.store)
+    store = ProxyStore(proxied.store)
     [row] = parsed_json(store, "list")
     assert (row["sessionId"], row["title"], row["turns"], row["messageCount"]) == (session, "said elsewhere", 1, 2)
     assert "answered elsewhere" in printed(store, "show", session)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.protocol import timestamps
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.client import Client, RequestFailed
 from tests.end_to_end.proxied import Editor, Proxied, texts
 from tests.scripted.agent import NAME
@@ -52,7 +52,7 @@ def code_of(editor: Editor, **params: Any) -> tuple[Any, Any]:
 
 def fill(proxied: Proxied, count: int, cwd: str = "/project", prefix: str = "old") -> set[str]:
     """Record so many sessions; every second one has the time of the one before. Their ids."""
-    store = Store(proxied.store)
+    store = ProxyStore(proxied.store)
     names = {f"{prefix}-{number}" for number in range(count)}
     for number, session in enumerate(sorted(names)):
         store_session(store, session, (f"prompt {number}", []), agent=NAME, cwd=cwd, at=EPOCH + number // 2)

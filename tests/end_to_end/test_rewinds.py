@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.demo.client import RequestFailed
 from acp_proxy.tools.demo.display import list_items
 from tests.cli.commands import parsed_json, printed
@@ -93,7 +93,7 @@ def test_what_was_taken_back_is_not_missed_in_the_agents_replay(proxied: Proxied
 
 def test_what_was_taken_back_stays_in_the_transcript_with_a_remark(proxied: Proxied) -> None:
     session = rewound(proxied, *TO_FIRST)
-    store = Store(proxied.store)
+    store = ProxyStore(proxied.store)
     for command in ("show", "export"):
         told_by = printed(store, command, session)
         assert all(word in told_by for word in ("done a", "done b", "done c", "Rewound", "done d"))
@@ -113,7 +113,7 @@ def test_an_update_of_the_agent_takes_back_what_came_before_it(proxied: Proxied)
         talked(editor, session, "abcd")
         assert editor.end() == 0
     assert loaded(proxied, session) == shown("a", "d")
-    assert "Rewound" in printed(Store(proxied.store), "show", session)
+    assert "Rewound" in printed(ProxyStore(proxied.store), "show", session)
 
 
 def test_after_a_rewind_to_an_unknown_message_the_agent_is_believed(proxied: Proxied) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.store.sessions import Sessions
+from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.demo.client import RequestFailed
 from tests import forked
 from tests.client import NO_ANSWER, Client
@@ -207,7 +207,7 @@ def test_version_is_negotiated_and_the_agent_is_one_agent_in_both(proxied: Proxi
     assert first.parent == second.parent
     versions = [{entry.get("v") for entry in entries(place) if "message" in entry} for place in (first, second)]
     assert sorted(versions, key=str) == [{2}, {None}]
-    assert len(list(Sessions(proxied.store).list_all())) == 2
+    assert len(list(CommandStore(proxied.store).list_all())) == 2
 
 
 def test_a_client_that_offers_version_2_gets_version_1_from_an_agent_of_that_version(

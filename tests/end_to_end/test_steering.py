@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.demo.display import list_items
 from tests.cli.commands import parsed_json, printed
 from tests.end_to_end.proxied import ASK, Editor, Permission, Proxied, conversation, entries, prompt, say
@@ -93,7 +93,7 @@ def test_an_agents_replay_without_the_words_is_replaced(proxied: Proxied) -> Non
 
 def test_words_into_a_turn_are_found_shown_and_exported(proxied: Proxied) -> None:
     session = steered(proxied)
-    store = Store(proxied.store)
+    store = ProxyStore(proxied.store)
     [found] = parsed_json(store, "search", "faster")
     assert [one["turn"] for one in found["found"]] == [1]
     assert "faster please" in printed(store, "show", session)
@@ -123,5 +123,5 @@ def test_words_without_a_turn_begin_one(proxied: Proxied) -> None:
     shown = loaded(proxied, session)
     assert [one for one in shown if one[0] == "user"] == [("user", "first"), ("user", "faster please")]
     assert [one for one in shown if one[0] == "agent"] == [*answers, ("agent", "as told")]
-    [row] = parsed_json(Store(proxied.store), "list")
+    [row] = parsed_json(ProxyStore(proxied.store), "list")
     assert row["turns"] == 2

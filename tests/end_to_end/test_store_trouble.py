@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.client import TIMEOUT, RequestFailed
 from tests.end_to_end.proxied import PROXY, UNPRIVILEGED, Editor, Loaded, Proxied, entries, texts, without_writing
 from tests.posix import resource
@@ -38,7 +38,7 @@ def notes(path: Path) -> list[dict[str, Any]]:
 
 
 def is_complete(proxied: Proxied, session: str) -> bool:
-    store = Store(proxied.store)
+    store = ProxyStore(proxied.store)
     reading = store.read(proxied.transcript(session).parent.name, session)
     try:
         return reading.is_complete
@@ -104,14 +104,14 @@ def a_system_directory(proxied: Proxied) -> None:
 
 
 def containing_a_link_to_the_outside(proxied: Proxied) -> None:
-    Store(proxied.store)
+    ProxyStore(proxied.store)
     (proxied.base / "elsewhere").mkdir()
     (proxied.store / "transcripts").rmdir()
     (proxied.store / "transcripts").symlink_to(proxied.base / "elsewhere")
 
 
 def of_a_newer_version(proxied: Proxied) -> None:
-    Store(proxied.store)
+    ProxyStore(proxied.store)
     (proxied.store / "format").write_text("99\n")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy import __version__
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.client import Client
 from tests.end_to_end.proxied import PROXY
 from tests.passage import is_for_the_client, lines
@@ -205,6 +205,6 @@ def test_answers_out_of_order_pass_and_only_those_to_initialize_change(out_of_or
     out_of_order.wait_for_end()
     assert out_of_order.wait() == 0
     assert (tmp_path / "asked").read_bytes() == ASKED
-    store = Store(tmp_path / "store").id
+    store = ProxyStore(tmp_path / "store").id
     amended = re.sub("§.*?§|[«»]", "", ANSWERED.replace("VERSION", __version__).replace("STORE", store))
     assert [line.raw for line in out_of_order.lines] == lines(amended.encode())

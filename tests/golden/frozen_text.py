@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from acp_proxy import open_store
 from acp_proxy.cli.app import app
 from acp_proxy.replay.replayer import Mode
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from simulation.agent import Agent, Message
 from simulation.links import Link, Proxied
 from simulation.plan import Plan
@@ -90,8 +90,8 @@ def freeze(plan: Plan, root: Path) -> str:
     def connect(agent: Agent) -> Link:
         heard = got.setdefault(f"process {len(got) + 1}", [])
         if agent.habits.version == 2:
-            return SecondLink(_Noted(Proxied(Store(store), SecondAgent(agent), plan.options), heard))
-        return _Noted(Proxied(Store(store), agent, plan.options), heard)
+            return SecondLink(_Noted(Proxied(ProxyStore(store), SecondAgent(agent), plan.options), heard))
+        return _Noted(Proxied(ProxyStore(store), agent, plan.options), heard)
 
     world = World(plan, connect)
     for at, step in enumerate(plan.steps):
@@ -140,7 +140,7 @@ def commands(store: Path, *, verifies: bool = False) -> Iterator[tuple[str, str]
 
 
 def _replays(store: Path, version: int, mode: Mode, ids: list[str]) -> Iterator[Message]:
-    link = Proxied(Store(store), _Silent(), {"load": "store", "resume": "store"}, mode)
+    link = Proxied(ProxyStore(store), _Silent(), {"load": "store", "resume": "store"}, mode)
     can = "clientCapabilities" if version == 1 else "capabilities"
     link.send(_request(0, "initialize", {"protocolVersion": version, can: {"session": {"compaction": {}}}}))
     yield from _until(link, 0)

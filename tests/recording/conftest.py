@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.recording.recorder_harness import RecorderHarness
 from tests.waiting import SECONDS
 
 
 @pytest.fixture
 def notes(tmp_path: Path) -> Iterator[RecorderHarness]:
-    made = RecorderHarness(Store(tmp_path / "store"))
+    made = RecorderHarness(ProxyStore(tmp_path / "store"))
     yield made
     made.recorder.end(SECONDS)

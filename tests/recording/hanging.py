@@ -8,7 +8,7 @@ import pytest
 from acp_proxy.proxy.effects import TranscriptEffect
 from acp_proxy.recording import writer_jobs
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.reader import Reading
@@ -16,7 +16,7 @@ from tests.recording.recorder_harness import RecorderHarness
 from tests.waiting import SECONDS
 
 
-class HangingStore(Store):
+class HangingStore(ProxyStore):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.hangs = threading.Event()

@@ -13,7 +13,7 @@ import pytest
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, IdentifyAgent, RecordLine, TranscriptEffect
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.posix import resource
 
 NAME = "some-agent"
@@ -23,7 +23,7 @@ MOST_OPEN_FILES = 64
 class RecorderHarness:
     """A recorder over a real store, and its warnings."""
 
-    def __init__(self, store: Store, *, fsync: str = "turn", mask: Callable[[bytes], bytes] | None = None) -> None:
+    def __init__(self, store: ProxyStore, *, fsync: str = "turn", mask: Callable[[bytes], bytes] | None = None) -> None:
         self.store = store
         self.warnings: list[str] = []
         self.recorder = Recorder(store, ["agent"], None, fsync, self.warnings.append, mask)

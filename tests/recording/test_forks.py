@@ -10,7 +10,7 @@ import pytest
 from acp_proxy.proxy.effects import BeginTranscript, IdentifyAgent, RecordNote
 from acp_proxy.recording import writer_jobs
 from acp_proxy.store import fork
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
 from tests.recording.recorder_harness import NAME, RecorderHarness, fill_disk, prompted, said, set_clock
 from tests.run.sides import RelayConversation, chunk, is_complete
@@ -77,7 +77,7 @@ def test_lines_pass_before_a_long_copy_is_made(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(fork, "_write", held)
     monkeypatch.setattr(writer_jobs, "STALL_SECONDS", 0.01)
     monkeypatch.setattr(writer_jobs, "PATIENCE_SECONDS", 0.05)
-    talk = RelayConversation(Store(tmp_path / "store"))
+    talk = RelayConversation(ProxyStore(tmp_path / "store"))
     talk.open()
     talk.turn("one")
     talk.exchange("session/fork", {"sessionId": "s", "cwd": "/project", "mcpServers": []}, {"sessionId": "f"})

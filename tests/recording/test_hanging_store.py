@@ -13,7 +13,7 @@ from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, EndTurn, RecordG
 from acp_proxy.recording import recorder, writer_jobs
 from acp_proxy.recording.recorder import WAITING_BYTES
 from acp_proxy.recording.writer_jobs import Progress, Stalled
-from acp_proxy.store.store import Reading, Store
+from acp_proxy.store.proxy_store import ProxyStore, Reading
 from tests.opened import list_open_below
 from tests.recording.hanging import HangingStore, come_back, hang
 from tests.recording.recorder_harness import RecorderHarness, prompted, said
@@ -145,7 +145,7 @@ def test_slow_masking_does_not_count_as_a_hanging_store(tmp_path: Path) -> None:
         assert goes_on.wait(SECONDS)
         return data
 
-    notes = RecorderHarness(Store(tmp_path / "store"), mask=mask)
+    notes = RecorderHarness(ProxyStore(tmp_path / "store"), mask=mask)
     notes.begin()
     notes.recorder.add(said("1"))
     waiting = threading.Thread(target=notes.recorder.flush)
@@ -248,7 +248,7 @@ def test_a_delete_behind_a_hanging_write_is_refused_and_the_conversation_continu
     talk.turn("two")
 
 
-class SlowToDelete(Store):
+class SlowToDelete(ProxyStore):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.back = threading.Event()
@@ -287,7 +287,7 @@ def test_a_list_says_that_nothing_is_recorded_while_the_store_hangs(
     assert [one["sessionId"] for one in result["sessions"]] == ["s"]
 
 
-class SlowToSync(Store):
+class SlowToSync(ProxyStore):
     """A disk that accepts writes, and hangs when they are forced to it."""
 
     def __init__(self, root: Path) -> None:

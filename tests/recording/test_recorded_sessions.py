@@ -16,9 +16,9 @@ from acp_proxy.proxy.effects import (
     RecordNote,
     RecordUpdates,
 )
+from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.journal import DELETED, Journal
-from acp_proxy.store.sessions import Sessions
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.opened import list_open_below
 from tests.recording.recorder_harness import (
     NAME,
@@ -57,14 +57,14 @@ def test_an_imported_session_is_marked_for_the_index_without_a_prompt(notes: Rec
     notes.begin(origin="imported")
     notes.put(said("1"))
     assert [path.name for path in notes.store.root.glob("unindexed/*/*")] == [notes.path().stem]
-    assert [(row.session, row.prompt_count) for row in Sessions(notes.store.root).list_all()] == [("s", 1)]
+    assert [(row.session, row.prompt_count) for row in CommandStore(notes.store.root).list_all()] == [("s", 1)]
     notes.begin("other")
     notes.put(RecordUpdates("other", update("hi", "other") + b"\n"))
-    assert [row.session for row in Sessions(notes.store.root).list_all()] == ["s"]
+    assert [row.session for row in CommandStore(notes.store.root).list_all()] == ["s"]
 
 
 def test_two_processes_that_import_a_session_at_once_record_its_replay_once(tmp_path: Path) -> None:
-    first, second = (RecorderHarness(Store(tmp_path / "store")) for _ in range(2))
+    first, second = (RecorderHarness(ProxyStore(tmp_path / "store")) for _ in range(2))
     for window, words in ((first, "new"), (second, "newer")):
         window.begin(origin="imported")
         window.put(said("replayed"))
@@ -98,7 +98,7 @@ def test_a_repeated_id_begins_a_new_transcript(notes: RecorderHarness) -> None:
 
 
 def test_two_windows_whose_agents_give_the_same_id_keep_their_sessions_apart(tmp_path: Path) -> None:
-    first, second = (RecorderHarness(Store(tmp_path / "store")) for _ in range(2))
+    first, second = (RecorderHarness(ProxyStore(tmp_path / "store")) for _ in range(2))
     for window, words in ((first, "mine"), (second, "yours")):
         window.begin()
         window.put(*prompted(words))
@@ -110,7 +110,7 @@ def test_two_windows_whose_agents_give_the_same_id_keep_their_sessions_apart(tmp
 
 
 def test_a_session_is_open_elsewhere_only_in_another_process_and_not_known_in_a_turn(tmp_path: Path) -> None:
-    first, second = (RecorderHarness(Store(tmp_path / "store")) for _ in range(2))
+    first, second = (RecorderHarness(ProxyStore(tmp_path / "store")) for _ in range(2))
 
     def is_open(window: RecorderHarness) -> bool | None:
         return window.recorder.run_on_writer(lambda: window.recorder.is_open_elsewhere("s"))
@@ -176,7 +176,7 @@ def test_entries_after_a_delete_are_not_kept_until_the_next_prompt(notes: Record
 def test_only_a_prompt_revives_a_session_that_another_process_deleted(notes: RecorderHarness) -> None:
     notes.begin()
     notes.put(*prompted("first"), said("1"))
-    Store(notes.store.root).delete(notes.recorder.agent, "s")
+    ProxyStore(notes.store.root).delete(notes.recorder.agent, "s")
     notes.put(said("2"))
     assert list(notes.store.root.glob("transcripts/*/s-*.jsonl")) == []
     notes.put(*prompted("again"))
@@ -284,7 +284,7 @@ def test_a_transcript_that_could_not_be_begun_is_begun_when_there_is_space(
     assert notes.said() == ["gap", "hello", "1"]
     assert not notes.is_complete()
     assert [path.name for path in notes.path().parent.glob("*.jsonl")] == [notes.path().name]
-    [listed] = Sessions(notes.store.root).list_all()
+    [listed] = CommandStore(notes.store.root).list_all()
     assert (listed.session, listed.cwd) == ("s", "/project")
     assert len(notes.warnings) == 1
 
@@ -362,7 +362,7 @@ def test_a_gap_ends_when_another_process_deletes_its_session(
     notes.put(BeginTranscript("b", "/project", [], "recorded"), *prompted("hello", "a"))
     with fill_disk(after=notes.path("a").stat().st_size):
         notes.put(said("1", "a"))
-    Store(notes.store.root).delete(notes.recorder.agent, "a")
+    ProxyStore(notes.store.root).delete(notes.recorder.agent, "a")
     now.seconds += 10
     notes.put(said("2", "b"))
     notes.put(said("3", "b"))

@@ -18,8 +18,8 @@ from acp_proxy.proxy.effects import (
     RecordUpdates,
 )
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.store.sessions import Sessions
-from acp_proxy.store.store import Store
+from acp_proxy.store.command_store import CommandStore
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.opened import list_open_below
 from tests.recording.recorder_harness import (
     MOST_OPEN_FILES,
@@ -113,10 +113,10 @@ def test_what_comes_between_turns_is_in_the_next_list_as_in_a_rebuilt_index(note
         notes.put(*effects)
         [mark] = notes.store.root.glob("unindexed/*/*")
         assert mark.name == notes.path().stem
-    [row] = Sessions(notes.store.root).list_all()
+    [row] = CommandStore(notes.store.root).list_all()
     assert (row.size, row.title) == (notes.path().stat().st_size, "Renamed by the agent")
     (notes.store.root / "index.sqlite3").unlink()
-    assert Sessions(notes.store.root).list_all() == [row]
+    assert CommandStore(notes.store.root).list_all() == [row]
 
 
 def test_updates_of_a_turn_are_written_without_another_mark(notes: RecorderHarness) -> None:
@@ -159,7 +159,7 @@ def test_settled_acts_once_everything_added_is_in_the_files(notes: RecorderHarne
 def test_entries_are_forced_to_the_disk_one_by_one_only_on_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: str, times: int
 ) -> None:
-    notes = RecorderHarness(Store(tmp_path / "store"), fsync=fsync)
+    notes = RecorderHarness(ProxyStore(tmp_path / "store"), fsync=fsync)
     notes.begin()
     forced: list[int] = []
     monkeypatch.setattr(os, "fsync", forced.append)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.recording.hanging import HangingStore
 from tests.recording.recorder_harness import RecorderHarness
 from tests.run.sides import RelayConversation
@@ -11,7 +11,7 @@ from tests.run.sides import RelayConversation
 
 @pytest.fixture
 def notes(tmp_path: Path) -> RecorderHarness:
-    return RecorderHarness(Store(tmp_path / "store"))
+    return RecorderHarness(ProxyStore(tmp_path / "store"))
 
 
 @pytest.fixture

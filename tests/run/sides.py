@@ -12,7 +12,7 @@ from acp_proxy.recording.recorder import Recorder
 from acp_proxy.replay.replayer import TOOL_LIMIT
 from acp_proxy.run.load_requests import ReplayOptions
 from acp_proxy.run.relay import Relay
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.waiting import SECONDS
 
 SETTINGS = Settings(records=True, serves=True, release="0")
@@ -90,7 +90,7 @@ class RelayConversation:
 
     def __init__(
         self,
-        store: Store,
+        store: ProxyStore,
         connection: Connection | None = None,
         fsync: str = "turn",
         idle_seconds: float | None = None,

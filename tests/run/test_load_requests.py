@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from acp_proxy.proxy.capabilities import STORE, Modes
 from acp_proxy.proxy.connection import Connection
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.reader import AlikeLines, Line, Reading
 from tests.recording.recorder_harness import fill_disk
 from tests.run.sides import SETTINGS, RelayConversation, chunk
@@ -19,7 +19,7 @@ NOT_FOUND, CANCELLED = -32002, -32800
 
 
 def test_a_transcript_that_cannot_note_its_gap_yet_does_not_count_as_complete(tmp_path: Path) -> None:
-    talk = RelayConversation(Store(tmp_path / "store"), Connection(replace(SETTINGS, modes=Modes(load=STORE))))
+    talk = RelayConversation(ProxyStore(tmp_path / "store"), Connection(replace(SETTINGS, modes=Modes(load=STORE))))
     offers = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True, "sessionCapabilities": {"resume": {}}}}
     talk.exchange("initialize", {"protocolVersion": 1}, offers)
     talk.exchange("session/new", {"cwd": "/project", "mcpServers": []}, {"sessionId": "s"})
@@ -42,11 +42,11 @@ def test_a_transcript_that_cannot_note_its_gap_yet_does_not_count_as_complete(tm
     talk.end()
 
 
-class DeletedMeanwhile(Store):
+class DeletedMeanwhile(ProxyStore):
     """Another process deletes each session just before we open it."""
 
     def read(self, agent: str, session: str) -> Reading:
-        Store(self.root).delete(agent, session)
+        ProxyStore(self.root).delete(agent, session)
         return super().read(agent, session)
 
 
@@ -59,7 +59,7 @@ def test_a_session_that_another_process_deletes_during_the_lookup_is_not_found(t
     talk.end()
 
 
-class Unread(Store):
+class Unread(ProxyStore):
     """A store whose transcript can be searched, but fails while it is compared."""
 
     def read(self, agent: str, session: str) -> Reading:

@@ -20,7 +20,7 @@ from acp_proxy.proxy.events import Event, LinesRead
 from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.run.load_requests import LoadRequests
 from acp_proxy.store.index import Page
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.pipes import MORE_THAN_A_PIPE_HOLDS
 from tests.recording.recorder_harness import fill_disk
 from tests.run.sides import SETTINGS, RelayConversation, chunk, is_complete
@@ -30,7 +30,7 @@ from tests.waiting import SECONDS, wait_until
 @pytest.fixture
 def talk(tmp_path: Path) -> Iterator[RelayConversation]:
     """One with an open session, which ends with the test."""
-    made = RelayConversation(Store(tmp_path / "store"))
+    made = RelayConversation(ProxyStore(tmp_path / "store"))
     made.open()
     yield made
     made.end()
@@ -54,7 +54,7 @@ def test_a_gap_at_the_end_is_noted_before_we_end(talk: RelayConversation) -> Non
 # Bugs.
 
 
-class Broken(Store):
+class Broken(ProxyStore):
     def list_page(
         self,
         agent: str,
@@ -122,7 +122,7 @@ def test_a_bug_in_the_check_of_updates_is_a_warning_and_they_pass(
 
 
 def test_a_bug_in_deciding_is_a_warning_and_the_lines_pass_unchanged(tmp_path: Path) -> None:
-    talk = RelayConversation(Store(tmp_path / "store"), Buggy(SETTINGS))
+    talk = RelayConversation(ProxyStore(tmp_path / "store"), Buggy(SETTINGS))
     talk.open()
     odd = b'{"jsonrpc":"2.0",  "id":1.0,"method":"session/trip"}\n'
     talk.editor.say(odd)
@@ -182,7 +182,7 @@ def test_a_finished_turn_is_forced_to_the_disk_unless_turned_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: str, forced: bool
 ) -> None:
     synced: list[int] = []
-    store = Store(tmp_path / "store")
+    store = ProxyStore(tmp_path / "store")
     monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
     talk = RelayConversation(store, fsync=fsync)
     talk.open()
@@ -192,7 +192,7 @@ def test_a_finished_turn_is_forced_to_the_disk_unless_turned_off(
     assert synced == ([path.stat().st_ino] if forced else [])
 
 
-class Order(Store):
+class Order(ProxyStore):
     """Tells in which order transcripts are forced to the disk (``sync``) and the index is updated."""
 
     def __init__(self, root: Path) -> None:
@@ -262,7 +262,7 @@ def test_each_turn_is_forced_to_the_disk_in_time_however_many_sessions_end_their
 def test_a_delete_is_forced_to_the_disk_before_its_answer_unless_turned_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: str, forced: bool
 ) -> None:
-    store = Store(tmp_path / "store")
+    store = ProxyStore(tmp_path / "store")
     talk = RelayConversation(store, fsync=fsync)
     talk.open()
     synced: list[int] = []
@@ -281,7 +281,7 @@ def test_a_delete_is_forced_to_the_disk_before_its_answer_unless_turned_off(
 
 
 def test_when_the_agent_ends_open_requests_are_answered_and_the_prompt_is_recorded_as_failed(tmp_path: Path) -> None:
-    talk = RelayConversation(Store(tmp_path / "store"))
+    talk = RelayConversation(ProxyStore(tmp_path / "store"))
     talk.open()
     prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "one"}]}
     talk.editor.say({"jsonrpc": "2.0", "id": "p", "method": "session/prompt", "params": prompt})
@@ -299,7 +299,7 @@ def test_when_the_agent_ends_open_requests_are_answered_and_the_prompt_is_record
 
 
 def test_the_end_of_an_editor_is_reported_and_the_agent_reads_its_end(tmp_path: Path) -> None:
-    talk = RelayConversation(Store(tmp_path / "store"))
+    talk = RelayConversation(ProxyStore(tmp_path / "store"))
     told = threading.Event()
     talk.relay.notify = told.set
     talk.editor.end()
@@ -330,7 +330,7 @@ def test_an_agent_that_does_not_read_is_still_read_while_it_is_asked_for_a_new_s
     tmp_path: Path,
 ) -> None:
     settings = Settings(records=True, serves=True, release="0", modes=Modes(handover=ALWAYS))
-    talk = RelayConversation(Store(tmp_path / "store"), Connection(settings))
+    talk = RelayConversation(ProxyStore(tmp_path / "store"), Connection(settings))
     talk.open()
     talk.turn("one")
     place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}

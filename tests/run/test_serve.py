@@ -41,7 +41,7 @@ def test_all_that_a_conversation_needs_is_imported_at_the_start_and_no_tool() ->
 def test_a_store_that_hangs_at_the_start_is_named_and_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     given, _ = options.parse(["--store", "/far/away", "agent"], {}, {}, options.RUN)
     comes_back, said = threading.Event(), list[str]()
-    monkeypatch.setattr(serve, "Store", lambda root, bin_days: comes_back.wait())
+    monkeypatch.setattr(serve, "ProxyStore", lambda root, bin_days: comes_back.wait())
     monkeypatch.setattr(serve, "_OPENING_SECONDS", 0.01)
     monkeypatch.setattr(serve, "warn", said.append)
     assert serve.prepare(given).store is None

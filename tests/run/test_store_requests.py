@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.errors import Unreadable
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from tests.run.sides import RelayConversation
 from tests.waiting import SECONDS
 
@@ -16,7 +16,7 @@ UNTITLED = {"sessionId": "s", "cwd": "/project"}
 TITLED = {"sessionId": "t", "cwd": "/project", "title": "Its own"}
 
 
-class AskedStore(Store):
+class AskedStore(ProxyStore):
     """Remembers what it is asked for titles of."""
 
     def __init__(self, root: Path) -> None:
@@ -28,12 +28,12 @@ class AskedStore(Store):
         return super().find_titles(agent, sessions)
 
 
-class BrokenStore(Store):
+class BrokenStore(ProxyStore):
     def find_titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
         raise Unreadable("EIO")
 
 
-class SlowStore(Store):
+class SlowStore(ProxyStore):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.goes_on = threading.Event()
@@ -43,7 +43,7 @@ class SlowStore(Store):
         return super().find_titles(agent, sessions)
 
 
-def begun(store: Store, version: int = 2) -> RelayConversation:
+def begun(store: ProxyStore, version: int = 2) -> RelayConversation:
     """A talk with a session that has had a turn."""
     talk = RelayConversation(store)
     offers = {"capabilities": {"session": {}}, "agentCapabilities": {"sessionCapabilities": {"list": {}}}}
@@ -68,7 +68,7 @@ def test_sessions_without_a_title_get_the_indexs_with_one_question_a_page(tmp_pa
 
 
 def test_the_users_title_wins(tmp_path: Path) -> None:
-    talk = begun(Store(tmp_path / "store"))
+    talk = begun(ProxyStore(tmp_path / "store"))
     talk.store.set_title(talk.recorder.agent, "s", "Mine")
     assert amended(talk, UNTITLED, TITLED) == [{**UNTITLED, "title": "Mine"}, TITLED]
     talk.end()
@@ -83,7 +83,7 @@ def test_in_version_1_nothing_is_asked_or_changed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [BrokenStore, SlowStore])
-def test_an_index_that_fails_or_hangs_leaves_the_list_as_it_is(tmp_path: Path, make: type[Store]) -> None:
+def test_an_index_that_fails_or_hangs_leaves_the_list_as_it_is(tmp_path: Path, make: type[ProxyStore]) -> None:
     store = make(tmp_path / "store")
     talk = begun(store)
     assert amended(talk, UNTITLED) == [UNTITLED]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
 from tests.store import transcript_lines
 from tests.store.transcript_lines import answer, prompt
@@ -45,7 +45,7 @@ def kill_while_forking(folder: Path) -> Iterator[Killed]:
         yield Killed(Path(root), written, got_through)
 
 
-def fork(store: Store, tell: Callable[[str], None]) -> None:
+def fork(store: ProxyStore, tell: Callable[[str], None]) -> None:
     """Fork the session and continue the fork, telling each of its messages once it is written."""
     transcript = store.open_to_append(
         AGENT, transcript_lines.header("f", at=1, origin=file_format.PARTIAL), fresh=False, parent="p"
@@ -77,7 +77,7 @@ def kill_before(number: int) -> None:
 
 def _run(root: Path, said: int, number: int) -> None:
     """Run in a new process; the file descriptor ``said`` gets what was written."""
-    store, tell = Store(root), os.write
+    store, tell = ProxyStore(root), os.write
     kill_before(number)
 
     def written(words: str) -> None:
@@ -93,7 +93,7 @@ def main() -> None:
     while not got_through:
         number += 1
         root = folder / str(number)
-        transcript_lines.store_lines(Store(root), AGENT, "p", *(prompt(words, session="p") for words in PARENTS))
+        transcript_lines.store_lines(ProxyStore(root), AGENT, "p", *(prompt(words, session="p") for words in PARENTS))
         heard, said = os.pipe()
         process = os.fork()
         if not process:

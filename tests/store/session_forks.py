@@ -4,7 +4,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_names import file_name, fork_path
@@ -14,7 +14,7 @@ from tests.store.transcript_lines import answer, prompt
 from tests.store.writing import AGENT
 
 
-def fork(store: Store, parent: str, session: str, *lines: bytes, at: int = 1) -> None:
+def fork(store: ProxyStore, parent: str, session: str, *lines: bytes, at: int = 1) -> None:
     """Fork a session and record lines in the fork."""
     header = transcript_lines.header(session, cwd="/elsewhere", at=at, origin=file_format.PARTIAL)
     transcript = store.open_to_append(AGENT, header, fresh=False, parent=parent)
@@ -23,7 +23,7 @@ def fork(store: Store, parent: str, session: str, *lines: bytes, at: int = 1) ->
     transcript.close()
 
 
-def read_prompts(store: Store, session: str) -> list[str]:
+def read_prompts(store: ProxyStore, session: str) -> list[str]:
     """The texts of a session's prompts."""
     reading = store.read(AGENT, session)
     try:
@@ -36,7 +36,7 @@ def read_prompts(store: Store, session: str) -> list[str]:
     ]
 
 
-def read_header(store: Store, session: str) -> file_format.Header:
+def read_header(store: ProxyStore, session: str) -> file_format.Header:
     """The header of a session's transcript."""
     reading = store.read(AGENT, session)
     reading.close()
@@ -44,7 +44,7 @@ def read_header(store: Store, session: str) -> file_format.Header:
     return reading.header
 
 
-def is_complete(store: Store, session: str) -> bool:
+def is_complete(store: ProxyStore, session: str) -> bool:
     """Whether a session's transcript says that it is complete."""
     reading = store.read(AGENT, session)
     try:
@@ -53,13 +53,13 @@ def is_complete(store: Store, session: str) -> bool:
         reading.close()
 
 
-def begin_fork(store: Store, parent: str = "p", session: str = "f", *, until: int | None = None) -> Transcript:
+def begin_fork(store: ProxyStore, parent: str = "p", session: str = "f", *, until: int | None = None) -> Transcript:
     """Begin a fork and leave its transcript open."""
     header = transcript_lines.header(session, at=1, origin=file_format.PARTIAL)
     return store.open_to_append(AGENT, header, fresh=False, parent=parent, until=until)
 
 
-def leave_unfinished_fork(store: Store, session: str = "f", *lines: bytes, parent: str = "p") -> Path:
+def leave_unfinished_fork(store: ProxyStore, session: str = "f", *lines: bytes, parent: str = "p") -> Path:
     """The final path of a fork that an older version began: it was continued, but nothing of its parent was copied.
 
     See ``fixtures/stores/unfinished-forks``, which such a version has made.

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from acp_proxy.store.agent_folder import HEADERS_READ
 from acp_proxy.store.compress import CompressionOptions
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.file_names import compressed_path, file_name
 from tests.store import transcript_lines
 
 
-def store_session_of(store: Store, told: str | None, command: str, session: str = "s") -> Path:
+def store_session_of(store: ProxyStore, told: str | None, command: str, session: str = "s") -> Path:
     """Record a session of an agent that sends this name, or none. The transcript's path."""
     agent = store.choose_agent(None, told, command)
     header = replace(transcript_lines.header(session), agent={"id": agent, "name": told, "version": None})
@@ -36,7 +36,7 @@ def store_session_of(store: Store, told: str | None, command: str, session: str 
     ],
 )
 def test_an_agent_that_starts_to_send_the_name_of_its_command_keeps_its_folder(
-    store: Store, told: str, command: str
+    store: ProxyStore, told: str, command: str
 ) -> None:
     before = store_session_of(store, None, command)
     for session in ("then", "and later"):
@@ -50,14 +50,16 @@ def test_an_agent_that_starts_to_send_the_name_of_its_command_keeps_its_folder(
 @pytest.mark.parametrize(
     ("told", "command"), [("other", "launch"), ("acme-cli", "cli"), ("@scope/x", "scope"), ("-", "_")]
 )
-def test_an_agent_of_another_name_does_not_join_the_folder_of_a_launcher(store: Store, told: str, command: str) -> None:
+def test_an_agent_of_another_name_does_not_join_the_folder_of_a_launcher(
+    store: ProxyStore, told: str, command: str
+) -> None:
     store_session_of(store, None, command)
     assert store.choose_agent(None, told, command, may_run_others=True) == file_name(told)
     assert store.choose_agent(None, None, command, may_run_others=True) == file_name(command)
 
 
 def test_an_agent_that_starts_to_send_a_name_keeps_the_folder_of_its_own_command(
-    store: Store,
+    store: ProxyStore,
 ) -> None:
     before = store_session_of(store, None, "acme")
     assert store_session_of(store, "Something New", "acme", "later").parent == before.parent
@@ -66,7 +68,7 @@ def test_an_agent_that_starts_to_send_a_name_keeps_the_folder_of_its_own_command
 
 
 @pytest.mark.parametrize("is_compressed", [False, True])
-def test_an_agent_does_not_join_another_agent_of_the_same_command(store: Store, is_compressed: bool) -> None:
+def test_an_agent_does_not_join_another_agent_of_the_same_command(store: ProxyStore, is_compressed: bool) -> None:
     path = store_session_of(store, None, "acme", "first")
     joined = store_session_of(store, "@one/acme", "acme", "second")
     assert joined.parent == path.parent
@@ -77,7 +79,7 @@ def test_an_agent_does_not_join_another_agent_of_the_same_command(store: Store, 
     assert store.choose_agent(None, "@one/acme", "acme") == file_name("acme")
 
 
-def test_damaged_and_foreign_files_do_not_identify_an_agent(store: Store) -> None:
+def test_damaged_and_foreign_files_do_not_identify_an_agent(store: ProxyStore) -> None:
     path = store_session_of(store, None, "acme")
     store_session_of(store, None, "acme", "torn").write_bytes(b"\0" * 100)
     store_session_of(store, None, "acme", "newer").write_bytes(b'{"acp-transcript":99}\n')
@@ -86,7 +88,7 @@ def test_damaged_and_foreign_files_do_not_identify_an_agent(store: Store) -> Non
 
 
 def test_an_agent_gets_a_folder_if_its_old_one_cannot_be_searched(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: ProxyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*arguments: object, **options: object) -> None:
         raise PermissionError
@@ -98,7 +100,7 @@ def test_an_agent_gets_a_folder_if_its_old_one_cannot_be_searched(
     assert store.choose_agent(None, "@scope/acme", "acme") == file_name("@scope/acme")
 
 
-def test_only_a_few_of_many_transcripts_are_opened(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_few_of_many_transcripts_are_opened(store: ProxyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(60):
         store_session_of(store, None, "acme", str(number))
     opened, really = 0, os.open
@@ -113,13 +115,13 @@ def test_only_a_few_of_many_transcripts_are_opened(store: Store, monkeypatch: py
     assert opened == HEADERS_READ
 
 
-def test_the_folder_of_an_agents_name_wins_over_that_of_its_command(store: Store) -> None:
+def test_the_folder_of_an_agents_name_wins_over_that_of_its_command(store: ProxyStore) -> None:
     transcript_lines.store_lines(store, file_name("@scope/acme"), "s")
     transcript_lines.store_lines(store, file_name("acme"), "s")
     assert store.choose_agent(None, "@scope/acme", "acme") == file_name("@scope/acme")
 
 
-def test_the_users_name_for_an_agent_wins(store: Store) -> None:
+def test_the_users_name_for_an_agent_wins(store: ProxyStore) -> None:
     before = store_session_of(store, None, "acme")
     assert store.choose_agent("mine", "@scope/acme", "acme") == file_name("mine")
     assert store.choose_agent("acme", "Something New", "acme") == before.parent.name

@@ -2,7 +2,7 @@
 
 import pytest
 
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
 from tests.store import transcript_lines
 from tests.store.session_forks import fork, is_complete, read_header, read_prompts
@@ -10,7 +10,7 @@ from tests.store.transcript_lines import answer, prompt
 from tests.store.writing import AGENT
 
 
-def test_a_fork_has_the_parents_entries_and_its_own_header(store: Store) -> None:
+def test_a_fork_has_the_parents_entries_and_its_own_header(store: ProxyStore) -> None:
     transcript_lines.store_lines(store, AGENT, "p", prompt("one", session="p"), answer())
     fork(store, "p", "f", prompt("two", session="f"), answer())
     assert read_prompts(store, "f") == ["one", "two"]
@@ -20,7 +20,7 @@ def test_a_fork_has_the_parents_entries_and_its_own_header(store: Store) -> None
     assert (found.origin, found.forked_from) == (file_format.RECORDED, ["p"])
 
 
-def test_a_fork_and_its_parent_continue_separately(store: Store) -> None:
+def test_a_fork_and_its_parent_continue_separately(store: ProxyStore) -> None:
     transcript_lines.store_lines(store, AGENT, "p", prompt("one", session="p"), answer())
     fork(store, "p", "f", prompt("two", session="f"), answer())
     transcript_lines.store_lines(store, AGENT, "p", prompt("three", session="p"), answer(), fresh=False)
@@ -28,7 +28,7 @@ def test_a_fork_and_its_parent_continue_separately(store: Store) -> None:
 
 
 @pytest.mark.parametrize(("gone", "left"), [("p", "f"), ("f", "p")])
-def test_deleting_a_fork_or_its_parent_keeps_the_other(store: Store, gone: str, left: str) -> None:
+def test_deleting_a_fork_or_its_parent_keeps_the_other(store: ProxyStore, gone: str, left: str) -> None:
     transcript_lines.store_lines(store, AGENT, "p", prompt("one", session="p"), answer())
     fork(store, "p", "f")
     store.delete(AGENT, gone)
@@ -38,7 +38,7 @@ def test_deleting_a_fork_or_its_parent_keeps_the_other(store: Store, gone: str, 
     assert [row.session for row in store.list_page(AGENT, None, None, "").rows] == [left]
 
 
-def test_a_fork_of_a_fork_names_all_its_parents(store: Store) -> None:
+def test_a_fork_of_a_fork_names_all_its_parents(store: ProxyStore) -> None:
     transcript_lines.store_lines(store, AGENT, "p", prompt("one", session="p"), answer())
     fork(store, "p", "f", prompt("two", session="f"), answer())
     fork(store, "f", "g", prompt("three", session="g"), answer())
@@ -48,7 +48,7 @@ def test_a_fork_of_a_fork_names_all_its_parents(store: Store) -> None:
 
 
 @pytest.mark.parametrize("origin", [file_format.RECORDED, file_format.IMPORTED, file_format.PARTIAL])
-def test_a_fork_is_as_complete_as_its_parent(store: Store, origin: str) -> None:
+def test_a_fork_is_as_complete_as_its_parent(store: ProxyStore, origin: str) -> None:
     transcript = store.open_to_append(AGENT, transcript_lines.header("p", origin=origin), fresh=False)
     transcript.append(prompt("one", session="p") + answer())
     transcript.close()
@@ -57,7 +57,7 @@ def test_a_fork_is_as_complete_as_its_parent(store: Store, origin: str) -> None:
     assert is_complete(store, "f") is (origin == file_format.RECORDED)
 
 
-def test_a_fork_of_a_parent_with_a_gap_is_incomplete(store: Store) -> None:
+def test_a_fork_of_a_parent_with_a_gap_is_incomplete(store: ProxyStore) -> None:
     transcript_lines.store_lines(
         store, AGENT, "p", prompt("one", session="p"), transcript_lines.note("gap", since="x", reason="ENOSPC")
     )
@@ -65,13 +65,13 @@ def test_a_fork_of_a_parent_with_a_gap_is_incomplete(store: Store) -> None:
     assert not is_complete(store, "f")
 
 
-def test_a_fork_of_an_unknown_parent_is_partial(store: Store) -> None:
+def test_a_fork_of_an_unknown_parent_is_partial(store: ProxyStore) -> None:
     fork(store, "unknown", "f", prompt("two", session="f"), answer())
     found = read_header(store, "f")
     assert (found.origin, found.forked_from, read_prompts(store, "f")) == (file_format.PARTIAL, [], ["two"])
 
 
-def test_a_fork_revives_a_deleted_id(store: Store) -> None:
+def test_a_fork_revives_a_deleted_id(store: ProxyStore) -> None:
     transcript_lines.store_lines(store, AGENT, "p", prompt("one", session="p"), answer())
     transcript_lines.store_lines(store, AGENT, "f", prompt("old", session="f"), answer())
     store.delete(AGENT, "f")
@@ -80,7 +80,7 @@ def test_a_fork_revives_a_deleted_id(store: Store) -> None:
     assert read_prompts(store, "f") == ["one"]
 
 
-def test_a_fork_with_a_used_id_supersedes_the_older_session(store: Store) -> None:
+def test_a_fork_with_a_used_id_supersedes_the_older_session(store: ProxyStore) -> None:
     transcript_lines.store_lines(store, AGENT, "p", prompt("one", session="p"), answer())
     transcript_lines.store_lines(store, AGENT, "f", prompt("old", session="f"), answer())
     fork(store, "p", "f")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from acp_proxy.protocol import acp, jsonrpc, timestamps, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, Header
 
@@ -83,7 +83,7 @@ def entry(line: bytes) -> Entry:
 
 
 def store_lines(
-    store: Store, agent: str, session: str, *lines: bytes, cwd: str | None = CWD, at: int = 0, fresh: bool = True
+    store: ProxyStore, agent: str, session: str, *lines: bytes, cwd: str | None = CWD, at: int = 0, fresh: bool = True
 ) -> None:
     """Record a session as the proxy does, without indexing it; by default one complete turn."""
     transcript = store.open_to_append(agent, header(session, cwd, at=at), fresh=fresh)

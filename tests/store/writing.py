@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from acp_proxy.store.journal import DELETED, TITLED, Journal
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import PARTIAL, Header
 from acp_proxy.transcript.file_names import file_name
@@ -77,7 +77,7 @@ def rename(path: Path, writer: str, count: int) -> None:
 
 def store_sessions(path: Path, writer: str, count: int) -> None:
     """Record sessions in a store; index and list each."""
-    store = Store(path)
+    store = ProxyStore(path)
     for number in range(count):
         transcript_lines.store_lines(store, AGENT, f"{writer}-{number}", at=number)
         store.index_session(AGENT, f"{writer}-{number}")
@@ -86,7 +86,7 @@ def store_sessions(path: Path, writer: str, count: int) -> None:
 
 def renew(path: Path, writer: str, count: int) -> None:
     """Record new sessions in a store, all with the same id."""
-    store = Store(path)
+    store = ProxyStore(path)
     for number in range(count):
         transcript = store.open_to_append(AGENT, transcript_lines.header(at=number), fresh=True)
         for part in range(2):

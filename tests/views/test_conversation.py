@@ -12,8 +12,8 @@ import pytest
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store.sessions import Reading
-from acp_proxy.store.store import Store
+from acp_proxy.store.command_store import Reading
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.views import conversation
@@ -25,12 +25,12 @@ STAMP = "2023-11-14T22:13:20.000Z"
 
 
 def turns_of(tmp_path: Path, *turns: tuple[str, list[dict[str, Any]]], **options: Any) -> list[ConversationTurn]:
-    store = Store(tmp_path / "store")
+    store = ProxyStore(tmp_path / "store")
     store_session(store, "s", *turns, **options)
     return read(store)
 
 
-def read(store: Store) -> list[ConversationTurn]:
+def read(store: ProxyStore) -> list[ConversationTurn]:
     reading = store.read(store.list_agents()[0], "s")
     try:
         return list(conversation.read_turns(reading, "s"))
@@ -85,7 +85,7 @@ def test_a_call_changed_in_a_later_turn_appears_there_with_its_changes(tmp_path:
 
 
 def test_calls_of_an_unanswered_turn_keep_their_status(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
+    store = ProxyStore(tmp_path / "store")
     path = store_session(store, "s")
     params: dict[str, Any] = {"sessionId": "s", "prompt": [{"type": "text", "text": "go"}]}
     running = {"sessionId": "s", "update": tool("1", title="Build", status="in_progress")}
@@ -111,7 +111,7 @@ def test_a_gap_follows_its_turn_and_a_handover_begins_it(tmp_path: Path) -> None
 
 
 def test_an_imported_conversation_is_divided_into_turns(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
+    store = ProxyStore(tmp_path / "store")
     path = store_session(store, "s", origin=file_format.IMPORTED)
     history = [chunk("one", "user_message_chunk"), chunk("1"), chunk("two", "user_message_chunk"), chunk("2")]
     with path.open("ab") as file:
@@ -175,7 +175,7 @@ def test_updates_of_optional_kinds_are_included(tmp_path: Path) -> None:
 
 
 def test_two_prompts_sent_at_once_have_a_turn_each(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
+    store = ProxyStore(tmp_path / "store")
     path = store_session(store, "s")
     with path.open("ab") as file:
         for number, words in enumerate(("one", "two")):
@@ -231,7 +231,7 @@ MEGABYTE = 1024 * 1024
 
 
 def test_a_long_turn_is_read_in_pieces_of_a_few_megabytes(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
+    store = ProxyStore(tmp_path / "store")
     calls = [tool(str(number), title=f"read {number}", rawOutput="x" * MEGABYTE) for number in range(40)]
     later = [tool("0", "tool_call_update", status="completed")]
     store_session(store, "s", ("go", [*calls, *later, chunk("Done.")]))
@@ -250,7 +250,7 @@ def test_a_long_turn_is_read_in_pieces_of_a_few_megabytes(tmp_path: Path) -> Non
 
 
 def test_pieces_and_whole_turns_have_the_same_messages(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
+    store = ProxyStore(tmp_path / "store")
     streamed = [chunk("word " * 2000) for _ in range(1000)]
     store_session(store, "s", ("one", [*streamed, tool("1", title="Build"), chunk("ok")]), ("two", streamed[:2]))
     whole = [said(item) for turn in read(store) for item in turn.items if isinstance(item, SpokenMessage)]
@@ -269,7 +269,7 @@ def test_pieces_and_whole_turns_have_the_same_messages(tmp_path: Path) -> None:
 
 
 def test_a_fork_with_a_damaged_header_begins_with_its_parents_messages(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
+    store = ProxyStore(tmp_path / "store")
     store_session(store, "parent", ("one", [chunk("1")]))
     agent = store.list_agents()[0]
     store.open_to_append(
@@ -291,7 +291,7 @@ def test_a_turn_knows_when_it_ended_and_the_model_it_began_with(tmp_path: Path) 
 
 def test_the_model_that_the_agent_says_it_used_counts_before_the_chosen_one(tmp_path: Path) -> None:
     chosen = {"configOptions": [{"id": "model", "currentValue": "default", "options": []}]}
-    store = Store(tmp_path / "store")
+    store = ProxyStore(tmp_path / "store")
     path = store_session(store, "s", ("one", [{"sessionUpdate": "config_option_update", **chosen}]), ("two", []))
     used = [{"model": "little", "token_count": {"input": 3}}, {"model": "opus", "token_count": {"input": 5, "x": "no"}}]
     lines = path.read_bytes().splitlines(keepends=True)

@@ -19,7 +19,7 @@ from typing import Any
 
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store.store import Store
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import RECORDED, Header
 from acp_proxy.transcript.file_names import file_name
@@ -117,7 +117,7 @@ class Crowd:
 
     def _made_before(self, count: int) -> set[str]:
         """Sessions of another project, which stay unchanged, so that the lists have more than one page."""
-        store = Store(self.store)
+        store = ProxyStore(self.store)
         agent = store.choose_agent(None, NAME, NAME)
         made = set()
         for number in range(count):

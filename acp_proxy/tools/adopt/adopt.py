@@ -13,7 +13,7 @@ from acp_proxy.errors import NewerFormat, NotImported
 from acp_proxy.protocol import timestamps
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.store.command_names import may_run_others, name_command
-from acp_proxy.store.sessions import Sessions
+from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.adopt.adopted import look_up, write_adopted
 from acp_proxy.tools.adopt.agent_loader import AgentLoader, CannotAdopt, LoadedSession, NotLoaded, StartWords
 from acp_proxy.tools.adopt.plan import Choice, OfferedSession, Wanted, choose_sessions, needs_restart
@@ -45,7 +45,12 @@ class Adoption:
     """Use it in a ``with``, which ends the agent."""
 
     def __init__(
-        self, store: Sessions, start: StartWords, wanted: Wanted, masking: Masking | None, agent_id: str | None = None
+        self,
+        store: CommandStore,
+        start: StartWords,
+        wanted: Wanted,
+        masking: Masking | None,
+        agent_id: str | None = None,
     ) -> None:
         """``agent_id``: the user's name for the agent."""
         self._store = store

@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from acp_proxy.errors import NewerFormat, NotImported, Unreadable
+from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.layout import Layout, remove_file
-from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.export import import_file
 from acp_proxy.tools.export.import_file import ImportedFile, Source
 from acp_proxy.transcript import file_format, file_names, private_files
@@ -36,7 +36,7 @@ class KnownHere:
     note: Mapping[str, object] | None = None
 
 
-def look_up(store: Sessions, agent: str, session: str) -> KnownHere:
+def look_up(store: CommandStore, agent: str, session: str) -> KnownHere:
     """What is known of a session that an agent lists. Raises OSError."""
     layout = store.layout
     deleted = store.read_deleted(agent)
@@ -54,7 +54,7 @@ def look_up(store: Sessions, agent: str, session: str) -> KnownHere:
         return KnownHere(is_here=True)
 
 
-def write_adopted(store: Sessions, transcript: bytes) -> ImportedFile:
+def write_adopted(store: CommandStore, transcript: bytes) -> ImportedFile:
     """Keep an agent's replay as an imported transcript, which ends with an ``adopted`` note. It replaces one that
     ends so too. Raises NotImported, NewerFormat, OSError."""
     taken = _write(store.layout, transcript, store.layout.make_folder)

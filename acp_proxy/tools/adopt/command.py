@@ -24,7 +24,7 @@ from acp_proxy.cli.progress import begin_progress
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import options
 from acp_proxy.errors import AcpProxyError, UsageError
-from acp_proxy.store.sessions import Sessions, name_agent
+from acp_proxy.store.command_store import CommandStore, name_agent
 from acp_proxy.views import formatting, sanitize
 
 if TYPE_CHECKING:  # imported late: no other command needs them
@@ -106,7 +106,7 @@ def adopt(
         if not (dry_run or yes):
             typer.echo(fit_to_stream(_describe_plan(asked), sys.stderr), err=True)
             ask_to_confirm("Continue?")
-        opened = Sessions(find_root(store), make=False) if dry_run else open_store(store, make=True)
+        opened = CommandStore(find_root(store), make=False) if dry_run else open_store(store, make=True)
         work = _Work(opened, wanted, own, min(timeout, _DAY), redact, dry_run=dry_run)
         try:
             for candidate in asked:
@@ -124,7 +124,7 @@ class _Work:
     """Adopts from one agent after the other, and prints what happens."""
 
     def __init__(
-        self, store: Sessions, wanted: "Wanted", umask: int, seconds: float, redact: str, *, dry_run: bool
+        self, store: CommandStore, wanted: "Wanted", umask: int, seconds: float, redact: str, *, dry_run: bool
     ) -> None:
         self._store = store
         self._wanted = wanted

@@ -27,8 +27,8 @@ from acp_proxy.cli.common import (
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.cli.progress import MOMENT, begin_progress
 from acp_proxy.errors import AcpProxyError, NewerFormat
+from acp_proxy.store.command_store import CommandStore, ListedSession, Reading, name_agent
 from acp_proxy.store.same_directory import is_inside, resolve_directory
-from acp_proxy.store.sessions import ListedSession, Reading, Sessions, name_agent
 from acp_proxy.tools.blame.blame import WrittenLine, find_writers
 from acp_proxy.tools.blame.same_file import SameFile
 from acp_proxy.tools.changes.edits import CallSummary, Edit, Unclear, read_edits
@@ -145,7 +145,7 @@ def _read_text(path: str) -> str:
         return file.read().decode("utf-8", "surrogateescape")
 
 
-def _read_sessions(store: Sessions, path: str, agent: str) -> FileEdits:
+def _read_sessions(store: CommandStore, path: str, agent: str) -> FileEdits:
     """The edits of the file in every session that has a call with it."""
     file = SameFile(path)
     dated_edits: list[tuple[str, SessionTurn, Edit]] = []
@@ -163,7 +163,7 @@ def _read_sessions(store: Sessions, path: str, agent: str) -> FileEdits:
     return found
 
 
-def _find_sessions(store: Sessions, file: SameFile, agent: str, file_edits: FileEdits) -> list[ListedSession]:
+def _find_sessions(store: CommandStore, file: SameFile, agent: str, file_edits: FileEdits) -> list[ListedSession]:
     """The sessions that may have edited the file, oldest first. Adds the commands that name it."""
     name = os.path.basename(file.path)
 
@@ -205,7 +205,7 @@ def _is_above(row: ListedSession, where: str) -> bool:
 
 
 def _read_session(
-    store: Sessions, row: ListedSession, reading: Reading, file: SameFile, file_edits: FileEdits
+    store: CommandStore, row: ListedSession, reading: Reading, file: SameFile, file_edits: FileEdits
 ) -> Iterator[tuple[str, SessionTurn, Edit]]:
     session_edits = read_edits(reading, partial(store.open_child, row))
     header = reading.header

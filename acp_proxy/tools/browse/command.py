@@ -21,12 +21,14 @@ from acp_proxy.cli.session_filter import (
     make_filter,
 )
 from acp_proxy.errors import UsageError
-from acp_proxy.store.sessions import ListedSession, Sessions
+from acp_proxy.store.command_store import CommandStore, ListedSession
 
 _FIRST = 64  # sessions: more than a screen
 
 
-def _show(store: Sessions, wanted: SessionFilter, first: tuple[ListedSession, ...], *, archived: bool = False) -> None:
+def _show(
+    store: CommandStore, wanted: SessionFilter, first: tuple[ListedSession, ...], *, archived: bool = False
+) -> None:
     """Browse until the user quits. ``first``: what the list shows at once."""
     from acp_proxy.tools.browse.state import BrowseState
     from acp_proxy.tools.browse.store_worker import Library
@@ -38,7 +40,7 @@ def _show(store: Sessions, wanted: SessionFilter, first: tuple[ListedSession, ..
             shown.read(partial(_read if action.act == "read" else _read_changes, store, action.row))
 
 
-def _read(store: Sessions, row: ListedSession) -> None:
+def _read(store: CommandStore, row: ListedSession) -> None:
     from acp_proxy.tools.show import command  # imported late: slow, and the list is already shown
 
     with closing(store.open_listed(row)) as reading:
@@ -47,7 +49,7 @@ def _read(store: Sessions, row: ListedSession) -> None:
         command.print_conversation(row, parts, find_screen(), full=False, stays=True, id=id)
 
 
-def _read_changes(store: Sessions, row: ListedSession) -> None:
+def _read_changes(store: CommandStore, row: ListedSession) -> None:
     from acp_proxy.tools.changes.command import print_patch
     from acp_proxy.tools.changes.session_changes import read_changes
 

@@ -13,7 +13,7 @@ from acp_proxy.cli.pager import find_screen
 from acp_proxy.cli.session_filter import SessionFilter
 from acp_proxy.config import config_file
 from acp_proxy.errors import AcpProxyError, AlreadyThere, NoSuchSession, Unreadable, UsageError
-from acp_proxy.store.sessions import DeletedSession, ListedSession, Sessions, name_agent, name_before_delete
+from acp_proxy.store.command_store import CommandStore, DeletedSession, ListedSession, name_agent, name_before_delete
 from acp_proxy.tools.browse.state import RUNS, Action, TextHit, make_key
 from acp_proxy.tools.search.search import search_store
 from acp_proxy.views import formatting

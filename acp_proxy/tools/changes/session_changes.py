@@ -9,8 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from acp_proxy.errors import NoSuchTurn
+from acp_proxy.store.command_store import Reading
 from acp_proxy.store.same_directory import is_windows_path
-from acp_proxy.store.sessions import Reading
 from acp_proxy.tools.changes.edits import Edit, OpenChild, SessionEdits, Unclear, read_edits
 from acp_proxy.tools.changes.net import (
     ABSENT,

@@ -19,7 +19,7 @@ from acp_proxy.cli.common import (
 from acp_proxy.cli.pager import find_screen
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.protocol import proxy_ids
-from acp_proxy.store.sessions import Sessions, file_name, name_agent
+from acp_proxy.store.command_store import CommandStore, file_name, name_agent
 from acp_proxy.transcript.file_names import make_copy_id
 from acp_proxy.views import sanitize, session_lines
 
@@ -78,7 +78,7 @@ def continue_session(
     typer.echo(sanitize.make_line(f"To continue, open it from the list of {name}'s sessions in your editor."), err=True)
 
 
-def _find_agent(store: Sessions, other: str, but: str, umask: int, registry: str) -> tuple[str, dict[str, object]]:
+def _find_agent(store: CommandStore, other: str, but: str, umask: int, registry: str) -> tuple[str, dict[str, object]]:
     """The folder, name and version of the agent that the user means. Raises AcpProxyError."""
     from acp_proxy.tools.editors.launch_commands import find_in_settings
 
@@ -104,14 +104,14 @@ def _find_agent(store: Sessions, other: str, but: str, umask: int, registry: str
         ) from problem
 
 
-def _list_agents(store: Sessions) -> str:
+def _list_agents(store: CommandStore) -> str:
     """Which other agents a user can mean."""
     names = ", ".join(sorted(session_lines.name_agents(store.list_agents()).values()))
     known = f"Agents with sessions here: {names}." if names else "No agent has a recorded session yet."
     return f"{known} For another: acp-proxy continue SESSION -- AGENT [ARGS…]"
 
 
-def _ask_agent(store: Sessions, command: list[str], umask: int, registry: str) -> tuple[str, dict[str, object]]:
+def _ask_agent(store: CommandStore, command: list[str], umask: int, registry: str) -> tuple[str, dict[str, object]]:
     """The folder, name and version of the agent with this command. Raises AcpProxyError."""
     from acp_proxy.tools.doctor.ask_name import folder_of
     from acp_proxy.tools.doctor.report import split_run_command

@@ -16,7 +16,7 @@ from acp_proxy.protocol.versions import Dialect
 from acp_proxy.proxy import handover_lines
 from acp_proxy.proxy.capabilities import AGENT, LOAD, Modes, Offer, read_offer
 from acp_proxy.store.command_names import may_run_others, name_command
-from acp_proxy.store.sessions import Sessions
+from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.doctor import replay_check
 from acp_proxy.tools.doctor.advice import Advice
 from acp_proxy.tools.doctor.capabilities import Ability, list_abilities
@@ -39,7 +39,7 @@ class AgentStart:
     command: list[str]
     modes: Modes
     agent_id: str | None
-    store: Sessions | None
+    store: CommandStore | None
     off: str | None
     seconds: float
     umask: int = -1
@@ -141,7 +141,7 @@ def _ask(probe: Probe, agent_start: AgentStart, say: Callable[[str], None]) -> t
 
 
 def _check_load(
-    probe: Probe, spoken: Dialect, agent_start: AgentStart, store: Sessions, folder: str, say: Callable[[str], None]
+    probe: Probe, spoken: Dialect, agent_start: AgentStart, store: CommandStore, folder: str, say: Callable[[str], None]
 ) -> tuple[LoadResult, list[Advice]]:
     """Raises AcpProxyError."""
     found = replay_check.find_newest_session(store, folder)

@@ -6,13 +6,13 @@ from acp_proxy import shell_quote
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.proxy.capabilities import read_offer
 from acp_proxy.store.command_names import may_run_others, name_command
-from acp_proxy.store.sessions import Sessions
+from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.doctor.probe import NoAnswer, Probe
 from acp_proxy.tools.registry.resolve import ResolvedAgent
 
 
 def folder_of(
-    store: Sessions, agent: ResolvedAgent, agent_id: str | None, seconds: float, umask: int = -1
+    store: CommandStore, agent: ResolvedAgent, agent_id: str | None, seconds: float, umask: int = -1
 ) -> tuple[str, dict[str, object]]:
     """Start an agent once. Returns the folder of its sessions, and the name and version that it reports.
 

@@ -16,7 +16,7 @@ from acp_proxy.comparison.comparison import ReplayFacts
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, proxy_ids
 from acp_proxy.run.replay_thread import compare as compared_with
-from acp_proxy.store.sessions import ListedSession, Reading, Sessions, drop_rewound
+from acp_proxy.store.command_store import CommandStore, ListedSession, Reading, drop_rewound
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 
@@ -46,7 +46,7 @@ class LastLoad:
     why: str
 
 
-def find_last_loads(store: Sessions, agent: str) -> tuple[LastLoad, ...]:
+def find_last_loads(store: CommandStore, agent: str) -> tuple[LastLoad, ...]:
     """What the last loads of the agent's newest sessions showed, and by which rule. Raises AcpProxyError."""
     rows = (row for row in store.list_all() if row.agent == agent and row.size <= _MAX_BYTES)
     found: list[LastLoad] = []
@@ -71,7 +71,7 @@ def _read_last_replay(reading: Reading) -> Mapping[str, object]:
     return last
 
 
-def find_newest_session(store: Sessions, agent: str) -> tuple[ListedSession, Reading] | None:
+def find_newest_session(store: CommandStore, agent: str) -> tuple[ListedSession, Reading] | None:
     """The newest session that can test the agent's load, opened. Raises AcpProxyError."""
     rows = (row for row in store.list_all() if row.agent == agent and _is_suitable(row))
     for row in islice(rows, _LOOKED_AT):

@@ -11,7 +11,7 @@ from acp_proxy import shell_quote
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import StoreRefused, UsageError
 from acp_proxy.proxy.capabilities import Modes
-from acp_proxy.store.sessions import Sessions
+from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.doctor import agent_report, store_report
 from acp_proxy.tools.doctor.advice import Advice, join_alike
 from acp_proxy.tools.doctor.agent_report import AgentReport, AgentStart
@@ -126,7 +126,7 @@ def _make_start(
     opened = None
     if store.is_there and store.off is None:
         with contextlib.suppress(StoreRefused):  # it changed since the check
-            opened = Sessions(root, make=False)
+            opened = CommandStore(root, make=False)
     off = None
     if given["no-record"]:
         off = "acp-proxy adds nothing, because it records nothing"

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from acp_proxy import shell_quote
 from acp_proxy.errors import AcpProxyError, Unreadable
-from acp_proxy.store.sessions import Sessions
+from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.doctor.advice import Advice
 from acp_proxy.transcript.private_files import JOURNAL_FILE
 
@@ -70,7 +70,7 @@ def _examine(root: Path) -> tuple[StoreReport, list[Advice]]:
         off = _explain_unmakeable(root)
         return StoreReport(root, False, off=off), [Advice(off)] if off else []
     try:
-        store = Sessions(root, make=False)
+        store = CommandStore(root, make=False)
         store.check_writable()  # raises StoreRefused, also before a store is created
         _write(root)
     except AcpProxyError as problem:

@@ -28,14 +28,14 @@ from acp_proxy.cli.progress import show_progress
 from acp_proxy.cli.session_filter import BranchOption, CwdOption, HereOption, SinceOption, UntilOption, make_filter
 from acp_proxy.config import options
 from acp_proxy.errors import AcpProxyError, UsageError
-from acp_proxy.store.sessions import Sessions, file_name
+from acp_proxy.store.command_store import CommandStore, file_name
 from acp_proxy.tools.redact.redact_files import mask_copy
 from acp_proxy.tools.stats.usage import measure_session
 from acp_proxy.views import sanitize
 
 if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.redaction.masking import Masking
-    from acp_proxy.store.sessions import ListedSession, Reading
+    from acp_proxy.store.command_store import ListedSession, Reading
     from acp_proxy.tools.export.hide_home import HomeHider
     from acp_proxy.views.conversation import OpenChild
     from acp_proxy.views.document import Choices, Head
@@ -184,7 +184,7 @@ def export(
             typer.echo(sanitize.make_line(str(into)))
 
 
-def export_to_named_file(store: Sessions, row: "ListedSession", output: Path) -> None:
+def export_to_named_file(store: CommandStore, row: "ListedSession", output: Path) -> None:
     """Write a session in the format of the file's suffix. Raises AcpProxyError, OSError."""
     form = _choose_format(str(output), is_directory=False)
     with _Source(store, form, _make_choices(form, None, None, (1, None)), None).open_session(row) as exported:
@@ -229,7 +229,7 @@ class _ExportedSession:
 class _Source:
     """The sessions of a store, in the requested format."""
 
-    store: Sessions
+    store: CommandStore
     form: _Format
     choices: "Choices"
     masking: "Masking | None"

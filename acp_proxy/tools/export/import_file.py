@@ -26,8 +26,8 @@ from acp_proxy import shell_quote
 from acp_proxy.errors import NotImported, Unreadable
 from acp_proxy.protocol import acp, timestamps
 from acp_proxy.store import delete, journal
+from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.layout import Layout
-from acp_proxy.store.sessions import Sessions
 from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.compressed import Compressed, read_pieces, write_chunks
 from acp_proxy.transcript.file_format import Header, NoteType
@@ -85,7 +85,7 @@ class Source:
         return self._compressed is not None and self._compressed.is_damaged
 
 
-def import_transcript(store: Sessions, given: Path | IO[bytes], *, damaged: bool = False) -> ImportedFile:
+def import_transcript(store: CommandStore, given: Path | IO[bytes], *, damaged: bool = False) -> ImportedFile:
     """Import an exported transcript from a file or a stream.
 
     ``damaged``: accept it even if some of its lines cannot be read. Raises NotImported, NewerFormat, OSError.

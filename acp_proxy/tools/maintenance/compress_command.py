@@ -19,7 +19,7 @@ from acp_proxy.cli.progress import show_progress
 from acp_proxy.views import formatting, sanitize
 
 if TYPE_CHECKING:  # imported late: other commands need no zstd
-    from acp_proxy.store.sessions import CompressionResult
+    from acp_proxy.store.command_store import CompressionResult
 
 
 def compress(
@@ -45,7 +45,7 @@ def compress(
 
     Example: acp-proxy compress --dry-run
     """
-    from acp_proxy.store.sessions import CompressionOptions
+    from acp_proxy.store.command_store import CompressionOptions
 
     made: list[CompressionResult] = []
     failed: list[str] = []

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from acp_proxy.errors import errno_name
 from acp_proxy.store import delete
+from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.index import Index, decode_id
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.queries import complete_rows, list_with_unprompted
-from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.soft_deleted import list_deleted
 from acp_proxy.store.store_index import StoreIndex
 from acp_proxy.transcript.appender import lock_unused
@@ -102,7 +102,7 @@ def _group_with_subagents(candidates: Sequence[Candidate]) -> list[list[Candidat
     return list(groups.values())
 
 
-def find_candidates(store: Sessions, *, deleted: bool = False) -> list[Candidate]:
+def find_candidates(store: CommandStore, *, deleted: bool = False) -> list[Candidate]:
     """The sessions that may be pruned, newest first; ``deleted``: the soft-deleted ones instead.
 
     Raises OSError, Unreadable.
@@ -156,7 +156,7 @@ def _find_soft_deleted(layout: Layout, store_index: StoreIndex) -> list[Candidat
 
 
 def prune_sessions(
-    store: Sessions, candidates: Iterable[Candidate], *, soft: bool, only_on_this_machine: bool = True
+    store: CommandStore, candidates: Iterable[Candidate], *, soft: bool, only_on_this_machine: bool = True
 ) -> Iterator[tuple[Candidate, str | None]]:
     """Delete sessions one by one. Yields each with the reason it was not deleted, or None.
 

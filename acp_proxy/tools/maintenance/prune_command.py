@@ -21,7 +21,7 @@ from acp_proxy.cli.pager import find_screen
 from acp_proxy.cli.progress import show_progress
 from acp_proxy.errors import Unreadable, UsageError
 from acp_proxy.protocol import timestamps
-from acp_proxy.store.sessions import Sessions, match_agents, name_agent
+from acp_proxy.store.command_store import CommandStore, match_agents, name_agent
 from acp_proxy.tools.maintenance.prune import IN_USE, Candidate, Limits, find_candidates, prune_sessions, select_beyond
 from acp_proxy.views import formatting, sanitize
 
@@ -99,7 +99,7 @@ def prune(
         raise typer.Exit(1)
 
 
-def _is_synchronized(store: Sessions) -> bool:
+def _is_synchronized(store: CommandStore) -> bool:
     from acp_proxy.tools.sync.membership import JoinedStore  # imported late: few need it
 
     return JoinedStore(store.root).is_joined
@@ -117,7 +117,7 @@ def _parse_limits(older_than: str | None, keep: int | None, max_size: str | None
 
 
 def _prune_all(
-    store: Sessions, chosen: Sequence[Candidate], *, soft: bool, only_on_this_machine: bool
+    store: CommandStore, chosen: Sequence[Candidate], *, soft: bool, only_on_this_machine: bool
 ) -> dict[tuple[str, str], str]:
     """The sessions that were not deleted, by agent and name, with the reason."""
     trouble: dict[tuple[str, str], str] = {}
@@ -149,7 +149,7 @@ def _report(chosen: Sequence[Candidate], trouble: dict[tuple[str, str], str], as
             typer.echo(sanitize.make_line(f"acp-proxy: {each.selector}: {what}"), err=True)
 
 
-def _show(store: Sessions, chosen: Sequence[Candidate], *, err: bool = False) -> None:
+def _show(store: CommandStore, chosen: Sequence[Candidate], *, err: bool = False) -> None:
     from acp_proxy.views.candidates import SessionRow, format_lines
 
     ids = shorten_ids(store, chosen)

@@ -22,11 +22,11 @@ from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol import acp, timestamps
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store import open_session
+from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.databases import is_emptied
 from acp_proxy.store.folder_changes import find_changes
 from acp_proxy.store.index import Index, check_values, encode_row, parse_json
 from acp_proxy.store.layout import JOURNAL, Layout
-from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.store_index import StoreIndex
 from acp_proxy.tools.maintenance import damage, repair
 from acp_proxy.tools.maintenance.damage import DamagedRange
@@ -134,7 +134,7 @@ def iterate_silently(items: Sequence[T], what: str) -> Iterable[T]:
 
 
 def verify_store(
-    store: Sessions, *transcripts: tuple[str, str], advancing: Advancing | None = None
+    store: CommandStore, *transcripts: tuple[str, str], advancing: Advancing | None = None
 ) -> Iterator[Finding]:
     """Problems in these transcripts (agent, name), or in the whole store if none are given. Changes nothing.
 
@@ -476,7 +476,7 @@ def _check_mode(path: Path) -> Iterator[Finding]:
 # --- Repairs findings: each the whole file of a finding, or what the index says of it.
 
 
-def repair_finding(store: Sessions, finding: Finding) -> Path | None:
+def repair_finding(store: CommandStore, finding: Finding) -> Path | None:
     """Repair the whole file of a finding. Returns the path of its backup copy, or None if no file was changed.
 
     Raises OSError, AcpProxyError.

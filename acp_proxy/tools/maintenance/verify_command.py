@@ -12,7 +12,7 @@ import typer
 from acp_proxy.cli.common import AgentOption, SessionsArgument, StoreOption, choose_session, open_store, report_errors
 from acp_proxy.cli.progress import show_progress
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.store.sessions import Sessions
+from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
 from acp_proxy.views import sanitize
 
@@ -93,12 +93,12 @@ def _repair_at_once(finding: "Finding") -> tuple[Path, str, str, bool]:
     return finding.path, finding.agent, finding.name, finding.kind == MODE
 
 
-def _choose(store: Sessions, selectors: Iterable[str] | None, agent: str) -> list[tuple[str, str]]:
+def _choose(store: CommandStore, selectors: Iterable[str] | None, agent: str) -> list[tuple[str, str]]:
     rows = [choose_session(store, one, agent) for one in selectors or ()]
     return [(row.agent, row.name) for row in rows]
 
 
-def _repair(store: Sessions, finding: "Finding") -> bool:
+def _repair(store: CommandStore, finding: "Finding") -> bool:
     try:
         copy = repair_finding(store, finding)
     except (AcpProxyError, OSError) as problem:
@@ -110,7 +110,7 @@ def _repair(store: Sessions, finding: "Finding") -> bool:
     return True
 
 
-def _print_finding(store: Sessions, finding: "Finding") -> None:
+def _print_finding(store: CommandStore, finding: "Finding") -> None:
     path = finding.path.relative_to(store.root) if finding.path.is_relative_to(store.root) else finding.path
     about = f" ({finding.agent}/{finding.name})" if finding.name and finding.path.stem != finding.name else ""
     typer.echo(sanitize.make_line(f"{path}{about}: {finding.kind}: {finding.text}"))

@@ -15,7 +15,7 @@ from acp_proxy.api import Session, Turn
 from acp_proxy.cli import values
 from acp_proxy.errors import NoSuchSession, NoSuchTurn
 from acp_proxy.protocol import jsonrpc
-from acp_proxy.store.sessions import ListedSession, Sessions, name_agent
+from acp_proxy.store.command_store import CommandStore, ListedSession, name_agent
 from acp_proxy.tools.recall.visible_sessions import Scope
 from acp_proxy.tools.search.query import explain_wider, limit_to_said, make_query, widen_query
 from acp_proxy.tools.search.search import Hit, SearchRequest, search_store
@@ -47,7 +47,7 @@ class RecallAnswers:
 
     def answer_search(self, query: str, since: str, limit: int) -> str:
         """The newest sessions with a turn that contains all of these words. Raises AcpProxyError."""
-        store = Sessions(self._root, make=False)
+        store = CommandStore(self._root, make=False)
         asked = limit_to_said(make_query([query] if '"' in query else query.split()))
         found: dict[tuple[str, str], Hit] = {}
 
@@ -83,7 +83,7 @@ class RecallAnswers:
     def answer_list(self, since: str, limit: int) -> str:
         """The newest sessions. Raises AcpProxyError."""
         scope = self._scope
-        rows = Sessions(self._root, make=False).list_newest(
+        rows = CommandStore(self._root, make=False).list_newest(
             "", scope.root, values.parse_since(since, "since"), below=scope.is_tree, archived=False
         )
         found = list(islice(filter(self._is_visible, rows), limit + 1))
@@ -94,7 +94,7 @@ class RecallAnswers:
     def answer_read(self, session_id: str, turns: str) -> str:
         """These turns of a session, as far as they fit. Raises AcpProxyError, OSError."""
         first, last = values.parse_turns(turns, "turns")
-        store = Sessions(self._root, make=False)
+        store = CommandStore(self._root, make=False)
         found = self._find_sessions(store, session_id)
         if not found:
             raise NoSuchSession(
@@ -114,7 +114,7 @@ class RecallAnswers:
             raise NoSuchTurn(f"there is no such turn: the session has {len(all_turns)}.")
         return _join([_format_row(row), *_fit_turns(all_turns[first - 1 : last])])
 
-    def _find_sessions(self, store: Sessions, session_id: str) -> list[ListedSession]:
+    def _find_sessions(self, store: CommandStore, session_id: str) -> list[ListedSession]:
         """The sessions with this id: alone, as it is cited, or with the agent's folder before it."""
         rows = [*store.find_named(session_id), *store.find_named(session_id.partition("/")[2])]
         named = [

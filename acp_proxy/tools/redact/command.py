@@ -26,7 +26,7 @@ from acp_proxy.cli.output_files import make_directory, report_output_errors
 from acp_proxy.cli.progress import show_progress
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import NewerFormat, Unreadable, UsageError
-from acp_proxy.store.sessions import SUFFIX, ListedSession, Sessions
+from acp_proxy.store.command_store import SUFFIX, CommandStore, ListedSession
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.views import sanitize, session_lines
 
@@ -114,7 +114,7 @@ def redact(
 class _Redacting:
     """Counts and masks secrets, file by file. ``failed``: a line for each file with a problem."""
 
-    def __init__(self, store: Sessions, masking: "Masking") -> None:
+    def __init__(self, store: CommandStore, masking: "Masking") -> None:
         self._store = store
         self._masking = masking
         self.looked_at = 0

@@ -20,8 +20,8 @@ from acp_proxy.protocol.framing import LineFramer
 from acp_proxy.redaction.masking import MaskedSpan, Masking, apply_changes
 from acp_proxy.redaction.split_secrets import SplitSecretFinder
 from acp_proxy.store import old_forks, open_session
+from acp_proxy.store.command_store import CommandStore, ListedSession
 from acp_proxy.store.journal import Event, find_events
-from acp_proxy.store.sessions import ListedSession, Sessions
 from acp_proxy.transcript import file_format, file_names, private_files
 from acp_proxy.transcript.private_files import (
     JOURNAL_FILE,
@@ -39,7 +39,7 @@ _READ_SIZE = 64 * 1024
 
 
 def redact_stored(
-    store: Sessions, path: Path, masking: Masking, *, dry: bool, backup: Path | None = None
+    store: CommandStore, path: Path, masking: Masking, *, dry: bool, backup: Path | None = None
 ) -> Counter[str]:
     """Mask secrets in one file; ``dry``: only count them. Returns the number of matches by rule.
 
@@ -119,7 +119,7 @@ def _back_up_from(fd: int, original: Path, since: int) -> int:
 
 @contextmanager
 def mask_copy(
-    store: Sessions, listed: ListedSession, reading: Reading, masking: Masking
+    store: CommandStore, listed: ListedSession, reading: Reading, masking: Masking
 ) -> Iterator[tuple[Reading, str | None]]:
     """Yields a masked copy of a session's transcript, and its masked title; the copy is removed afterwards.
 

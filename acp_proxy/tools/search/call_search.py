@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from acp_proxy.errors import Unreadable, errno_name
 from acp_proxy.protocol import timestamps
+from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.index import Index
 from acp_proxy.store.layout import Layout
-from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.store_index import Progress
 from acp_proxy.tools.changes.edits import CallSummary
 from acp_proxy.tools.search.call_table import CallTable, StoredCall, decode_call, read_calls
@@ -71,7 +71,7 @@ FoundCalls = dict[Key, dict[int, tuple[str, list[CallSummary]]]]
 
 
 def search_calls(
-    store: Sessions, request: SearchRequest, query: CallQuery, progress: Progress = lambda done, total: None
+    store: CommandStore, request: SearchRequest, query: CallQuery, progress: Progress = lambda done, total: None
 ) -> tuple[SearchResult, FoundCalls]:
     """The newest sessions with turns in which calls match, and the words of the request, if it has any.
 
@@ -91,7 +91,7 @@ def search_calls(
 
 
 def find_calls(
-    store: Sessions,
+    store: CommandStore,
     agents: Sequence[str],
     matches: Callable[[CallSummary], bool],
     progress: Progress = lambda done, total: None,

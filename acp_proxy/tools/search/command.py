@@ -34,7 +34,7 @@ from acp_proxy.cli.session_filter import (
     make_filter,
 )
 from acp_proxy.errors import AcpProxyError, Unreadable
-from acp_proxy.store.sessions import Sessions
+from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.search.query import TurnPart
 from acp_proxy.tools.search.search import search_store
 from acp_proxy.views import sanitize
@@ -225,7 +225,7 @@ class _EarlyHits:
             self.waiting, self.has_shown = [], True
 
 
-def _format_hits(store: Sessions, hits: "list[Hit]", target: Screen, options: list[str]) -> Iterator[str]:
+def _format_hits(store: CommandStore, hits: "list[Hit]", target: Screen, options: list[str]) -> Iterator[str]:
     from acp_proxy.tools.search import results
 
     if not target.is_terminal:
@@ -269,7 +269,7 @@ def _explain_no_hits(
     return f"{text}\nTo search what tools printed: {sanitize.make_line(output)}"
 
 
-def _suggest_words(store: Sessions, request: "SearchRequest", words: list[str], options: list[str]) -> str:
+def _suggest_words(store: CommandStore, request: "SearchRequest", words: list[str], options: list[str]) -> str:
     """A line about what the user may have meant; empty if nothing is near."""
     from acp_proxy.tools.search.search import correct_words
 
@@ -280,7 +280,7 @@ def _suggest_words(store: Sessions, request: "SearchRequest", words: list[str], 
     return f"Did you mean: {sanitize.make_line(write_command('search', near, *options))}" if near is not None else ""
 
 
-def _write_show_command(store: Sessions, hit: "Hit", id: str, options: list[str]) -> str:
+def _write_show_command(store: CommandStore, hit: "Hit", id: str, options: list[str]) -> str:
     """The command that shows this result, for the user to copy."""
     row = hit.session
     turn = ["--turn", str(hit.turns[0])] if hit.turns else []
@@ -289,7 +289,7 @@ def _write_show_command(store: Sessions, hit: "Hit", id: str, options: list[str]
 
 
 @contextmanager
-def _explain_full_disk(store: Sessions) -> Iterator[None]:
+def _explain_full_disk(store: CommandStore) -> Iterator[None]:
     """Explain a full disk: sessions can still be read, only the search cannot. Raises AcpProxyError."""
     try:
         yield
@@ -303,7 +303,7 @@ def _explain_full_disk(store: Sessions) -> Iterator[None]:
 
 
 @contextmanager
-def _handle_interrupt(store: Sessions) -> Iterator[None]:
+def _handle_interrupt(store: CommandStore) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:

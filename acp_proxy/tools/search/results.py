@@ -9,7 +9,7 @@ from datetime import datetime
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from acp_proxy.store.sessions import name_agent
+from acp_proxy.store.command_store import name_agent
 from acp_proxy.tools.changes.edits import CallSummary
 from acp_proxy.tools.search.fts_table import Excerpt
 from acp_proxy.tools.search.search import Hit

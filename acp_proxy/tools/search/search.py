@@ -22,11 +22,11 @@ from typing import Any, Generic, TypeVar
 
 from acp_proxy.errors import NewerFormat, NoFullText, Unreadable, errno_name
 from acp_proxy.protocol import acp, proxy_ids, timestamps
+from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.databases import is_emptied
 from acp_proxy.store.index import COLUMNS, Index, ListedSession, decode_row
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.queries import LAST_USED, ON_BRANCH, complete_rows, match_directory
-from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.store_index import Progress, is_temporary
 from acp_proxy.tools.search.fts_table import (
     Addition,
@@ -118,7 +118,7 @@ class TableReplaced(Exception):
 
 
 def search_store(
-    store: Sessions,
+    store: CommandStore,
     request: SearchRequest,
     progress: Progress = lambda done, total: None,
     report_hit: ReportHit = lambda hit: True,
@@ -134,7 +134,7 @@ def search_store(
     )
 
 
-def correct_words(store: Sessions, request: SearchRequest, words: Sequence[str]) -> list[str] | None:
+def correct_words(store: CommandStore, request: SearchRequest, words: Sequence[str]) -> list[str] | None:
     """The words of a search without results, with those that are there in place of words that are not, if that finds
     something; None: nothing does. Raises as ``search_store``."""
     found = store.index.catch_up_and_query(

@@ -338,7 +338,7 @@ def try_agents(changes: Sequence[FileChange], tried: TriedAgents) -> bool:
     Returns False if one does not answer. ``tried``: gets the results.
     """
     from acp_proxy.cli.common import find_root
-    from acp_proxy.store.sessions import find_default_root
+    from acp_proxy.store.command_store import find_default_root
     from acp_proxy.tools.doctor.report import diagnose_agent
 
     os.umask(own := os.umask(0))
@@ -388,7 +388,7 @@ def report_written(machine: Machine, done: Sequence[FileChange], tried: TriedAge
     """Check what was written, as ``doctor`` does, and say what the user does next. Returns whether nothing is wrong,
     apart from the agents, of which the user has read, and from entries that setup left as they are."""
     from acp_proxy.cli.common import find_root
-    from acp_proxy.store.sessions import find_default_root
+    from acp_proxy.store.command_store import find_default_root
     from acp_proxy.tools.doctor.report import diagnose
 
     todo = [

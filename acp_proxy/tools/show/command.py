@@ -20,7 +20,7 @@ from acp_proxy.cli.common import (
 )
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.errors import AlreadyThere, NoSuchTurn, NothingToSave
-from acp_proxy.store.sessions import ListedSession, Reading, Sessions
+from acp_proxy.store.command_store import CommandStore, ListedSession, Reading
 from acp_proxy.views import formatting, sanitize
 from acp_proxy.views.attachments import find_attachments
 from acp_proxy.views.conversation import OpenChild, Part, TurnBegin, TurnEnd, number_turns, read_parts
@@ -93,7 +93,7 @@ def _list_files(row: ListedSession, reading: Reading, child: OpenChild, wanted: 
     print_sum(read_changes(reading, row.cwd, child, wanted))
 
 
-def _follow(store: Sessions, row: ListedSession, reading: Reading, wanted: values.Turns) -> None:
+def _follow(store: CommandStore, row: ListedSession, reading: Reading, wanted: values.Turns) -> None:
     from acp_proxy.tools.show.follow import Following
 
     try:

@@ -20,7 +20,9 @@ _PAUSE_SECONDS = 0.1  # soon for a reader, and cheap: an fstat each time
 class Following:
     """``wanted``: the first and the last turn to show; negative numbers count from the end of what is there now."""
 
-    def __init__(self, store: Sessions, row: ListedSession, reading: Reading, wanted: tuple[int, int | None]) -> None:
+    def __init__(
+        self, store: CommandStore, row: ListedSession, reading: Reading, wanted: tuple[int, int | None]
+    ) -> None:
         from rich.console import Console
 
         from acp_proxy.views.streaming import StreamPrinter

@@ -18,7 +18,7 @@ from acp_proxy.cli.common import INTERRUPTED, AgentOption, StoreOption, report_e
 from acp_proxy.cli.pager import find_screen
 from acp_proxy.protocol import acp, timestamps
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store.sessions import Line, Reading
+from acp_proxy.store.command_store import Line, Reading
 from acp_proxy.tools.show.command import find_turns
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, Header

@@ -20,7 +20,7 @@ from acp_proxy.cli.session_filter import (
     TurnsUntilOption,
     make_filter,
 )
-from acp_proxy.store.sessions import Sessions
+from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.stats.usage import explain_unprompted, measure_usage
 from acp_proxy.views import sanitize
 
@@ -109,7 +109,9 @@ def stats(
         raise typer.Exit(1)
 
 
-def _show_tokens(store: Sessions, session_filter: SessionFilter, by: _By, file: Path | None, *, as_json: bool) -> None:
+def _show_tokens(
+    store: CommandStore, session_filter: SessionFilter, by: _By, file: Path | None, *, as_json: bool
+) -> None:
     """Raises AcpProxyError, OSError."""
     from acp_proxy.tools.stats.prices import read_prices
     from acp_proxy.tools.stats.token_report import encode_report, format_report, format_tab_separated

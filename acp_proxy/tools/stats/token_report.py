@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from acp_proxy.store.sessions import name_agent
+from acp_proxy.store.command_store import name_agent
 from acp_proxy.tools.stats.prices import Prices
 from acp_proxy.tools.stats.tokens import By, Spent, TokenReport
 from acp_proxy.views import formatting, sanitize

@@ -15,7 +15,7 @@ from acp_proxy.cli.session_filter import SessionFilter
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store.sessions import ListedSession, Reading, Sessions
+from acp_proxy.store.command_store import CommandStore, ListedSession, Reading
 from acp_proxy.tools.stats.prices import Prices, TokenCounts, read_number
 from acp_proxy.transcript import file_format, summary
 from acp_proxy.transcript.file_format import Entry
@@ -83,7 +83,7 @@ class TokenReport(Struct):
 
 
 def count_tokens(
-    store: Sessions,
+    store: CommandStore,
     session_filter: SessionFilter,
     by: By,
     prices: Prices | None,

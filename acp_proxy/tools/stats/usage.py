@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from acp_proxy.cli.session_filter import ALL, SessionFilter
 from acp_proxy.errors import NewerFormat
+from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.index import Index, ListedSession, check_values, parse_json
 from acp_proxy.store.layout import Layout
-from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.soft_deleted import summarize
 from acp_proxy.transcript.private_files import explain_unreadable
 from acp_proxy.transcript.reader import Reading
@@ -95,7 +95,7 @@ class AgentUsage:
 
 
 def measure_usage(
-    store: Sessions, session_filter: SessionFilter = ALL, by: By = "month"
+    store: CommandStore, session_filter: SessionFilter = ALL, by: By = "month"
 ) -> tuple[dict[str, AgentUsage], list[str]]:
     """What the wanted sessions used, by agent, and a line of text for each transcript that could not be read.
 
@@ -152,7 +152,7 @@ def measure_usage(
     return store.index.catch_up_and_query(sum_up, *agents)
 
 
-def measure_session(store: Sessions, listed: ListedSession) -> AgentUsage:
+def measure_session(store: CommandStore, listed: ListedSession) -> AgentUsage:
     """What a session used, without its bytes. Raises Unreadable."""
 
     def read_usage(index: Index) -> AgentUsage:

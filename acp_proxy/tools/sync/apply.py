@@ -6,7 +6,7 @@ open here waits.
 A record of another machine becomes a session in these steps: ``pull`` reads and opens it, and puts its segment into the
 tree, without a place; here, ``place_segments`` finds what it follows, ``_recognize_segments`` skips what the file has
 already, and ``_write_branches`` appends the rest to the file of its branch, or creates one
-(``SharedStore.append_turns`` and ``create``, by way of ``store/remote_turns``). The mark that this leaves brings it
+(``SyncStore.append_turns`` and ``create``, by way of ``store/remote_turns``). The mark that this leaves brings it
 into the index.
 """
 

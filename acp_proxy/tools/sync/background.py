@@ -16,7 +16,7 @@ from pathlib import Path
 
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.run.start_sync import FOLDER, LOCK, WAITING, write_trouble
-from acp_proxy.store.store import PRIVATE_UMASK, lock_file, open_private
+from acp_proxy.store.proxy_store import PRIVATE_UMASK, lock_file, open_private
 
 _ROUND_SECONDS = 60.0
 """Seconds between the beginnings of two rounds."""

@@ -17,7 +17,7 @@ from acp_proxy.cli.common import JsonOption, StoreOption, YesOption, ask_to_conf
 from acp_proxy.cli.progress import show_progress
 from acp_proxy.errors import AcpProxyError, NewerFormat, UsageError
 from acp_proxy.redaction.masking import Masking
-from acp_proxy.store.sessions import ListedSession, Sessions, is_windows_path, name_agent
+from acp_proxy.store.command_store import CommandStore, ListedSession, is_windows_path, name_agent
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.sync.interfaces import Unavailable
 from acp_proxy.tools.sync.membership import JoinedStore, Membership, SyncStatus
@@ -426,7 +426,7 @@ def _move(joined: JoinedStore, url: str, path: Path, key: "HistoryKey", *, yes: 
     move_history(joined, replace(old, url=url, key_file=str(path)), key)
 
 
-def _find_key_file(given: str, opened: Sessions) -> Path:
+def _find_key_file(given: str, opened: CommandStore) -> Path:
     """Raises UsageError."""
     import platformdirs
 
@@ -437,14 +437,14 @@ def _find_key_file(given: str, opened: Sessions) -> Path:
     return path
 
 
-def _make_settings(opened: Sessions, url: str, path: Path, agent: str, cwd: str) -> Membership:
+def _make_settings(opened: CommandStore, url: str, path: Path, agent: str, cwd: str) -> Membership:
     agents = tuple(opened.list_agents(agent)) if agent else ()
     if agent and not agents:
         raise UsageError(f"no agent has the name {agent!r}. To see all agents: acp-proxy list")
     return Membership(url, str(path), agents, (os.path.abspath(cwd),) if cwd else ())
 
 
-def _ask_to_share(opened: Sessions, joined: JoinedStore, settings: Membership, *, redact: bool, yes: bool) -> None:
+def _ask_to_share(opened: CommandStore, joined: JoinedStore, settings: Membership, *, redact: bool, yes: bool) -> None:
     """Show what would leave this machine, and ask. Raises OSError."""
     leaving = joined.list_leaving(settings)
     rows = [row for row in opened.list_newest() if (row.agent, row.name) in leaving]
@@ -471,7 +471,7 @@ def _ask_to_share(opened: Sessions, joined: JoinedStore, settings: Membership, *
         opened.reindex(rows)
 
 
-def _find_secrets(opened: Sessions, rows: list[ListedSession], masking: Masking, *, dry: bool) -> Counter[str]:
+def _find_secrets(opened: CommandStore, rows: list[ListedSession], masking: Masking, *, dry: bool) -> Counter[str]:
     found: Counter[str] = Counter()
     for path in show_progress(opened.find_redactable(rows) if rows else [], "Searching" if dry else "Masking"):
         try:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.tools.sync.store_access import ForeignPart, KnownHeader, Move, SeenFile
+from acp_proxy.tools.sync.sync_store import ForeignPart, KnownHeader, Move, SeenFile
 from acp_proxy.transcript.file_format import Header
 
 __all__ = ["BadRecord", "ForeignPart", "KnownHeader", "Logs", "Move", "SeenFile", "SyncSessions", "Unavailable"]

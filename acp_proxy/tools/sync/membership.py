@@ -24,7 +24,7 @@ from acp_proxy.tools.sync.rejoin import move
 from acp_proxy.tools.sync.rounds import forget, synchronize
 from acp_proxy.tools.sync.segment_cut import LARGEST_BYTES, has_prompt
 from acp_proxy.tools.sync.state_db import SyncState
-from acp_proxy.tools.sync.store_access import SharedStore, is_windows_path, locked, new_uid, open_private
+from acp_proxy.tools.sync.sync_store import SyncStore, is_windows_path, locked, new_uid, open_private
 from acp_proxy.transcript.file_format import Header
 
 _STATE = "state.sqlite3"
@@ -169,7 +169,7 @@ class JoinedStore:
             begun()
             os.utime(self._folder / LOCK)
             context = SyncContext(
-                logs, SharedStore(self._root, bin_days=config_file.read_bin_days()), state, time.time, new_uid
+                logs, SyncStore(self._root, bin_days=config_file.read_bin_days()), state, time.time, new_uid
             )
             context.home = os.path.expanduser("~")
             context.localize = lambda header, home: localize_header(header, home, settings)
@@ -209,7 +209,7 @@ class JoinedStore:
 
     def list_leaving(self, settings: Membership) -> set[tuple[str, str]]:
         """The sessions that would leave this machine with these settings: their agents and names. Raises OSError."""
-        shared, found = SharedStore(self._root), set()
+        shared, found = SyncStore(self._root), set()
         for file in shared.list_files():
             known = None if shared.is_soft_deleted(file.name) else shared.read_header(file.agent, file.name)
             if known is None or not is_shared(file.agent, known.header, settings):

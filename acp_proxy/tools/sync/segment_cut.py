@@ -2,7 +2,7 @@
 
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.tools.sync.store_access import Summary
+from acp_proxy.tools.sync.sync_store import Summary
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header
 

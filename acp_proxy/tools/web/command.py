@@ -12,7 +12,7 @@ from acp_proxy.cli import completion
 from acp_proxy.cli.common import StoreOption, choose_session, open_store, print_on_stderr, report_errors
 from acp_proxy.errors import AcpProxyError, NoSuchSession
 from acp_proxy.installation import explain_no_web
-from acp_proxy.store.sessions import ListedSession, Sessions
+from acp_proxy.store.command_store import CommandStore, ListedSession
 
 
 def web(
@@ -88,7 +88,7 @@ def web(
         raise typer.Exit from None
 
 
-def _choose_session(store: Sessions, session: str) -> ListedSession | None:
+def _choose_session(store: CommandStore, session: str) -> ListedSession | None:
     """Raises NoSuchSession."""
     try:
         return choose_session(store, session, "") if session else None

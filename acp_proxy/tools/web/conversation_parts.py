@@ -13,7 +13,7 @@ from itertools import dropwhile, takewhile
 
 from msgspec import Struct
 
-from acp_proxy.store.sessions import Reading
+from acp_proxy.store.command_store import Reading
 from acp_proxy.tools.search.turn_text import BEGINNING, TurnStart
 from acp_proxy.views import document
 from acp_proxy.views.conversation import (

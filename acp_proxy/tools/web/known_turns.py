@@ -5,7 +5,7 @@ from collections import OrderedDict
 
 from msgspec import Struct
 
-from acp_proxy.store.sessions import Reading
+from acp_proxy.store.command_store import Reading
 from acp_proxy.tools.export.hide_home import HomeHider
 from acp_proxy.tools.search.turn_text import BEGINNING, TurnReader, TurnStart
 from acp_proxy.transcript.titles import clean

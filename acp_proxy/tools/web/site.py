@@ -23,7 +23,7 @@ from starlette.types import ASGIApp
 
 from acp_proxy.cli.common import is_usual, shorten_ids, write_command
 from acp_proxy.errors import AcpProxyError, UsageError
-from acp_proxy.store.sessions import ListedSession, Reading, Sessions
+from acp_proxy.store.command_store import CommandStore, ListedSession, Reading
 from acp_proxy.tools.export import html, index_page
 from acp_proxy.tools.export.formats import make_head, read_changed_files
 from acp_proxy.tools.export.hide_home import HomeHider
@@ -158,7 +158,7 @@ class _Site:
             self._waiting.put(row.agent, row.name, conversation)
         return _answer(self._pages.render_session(page))
 
-    def _open_conversation(self, store: Sessions, row: ListedSession, place: Position) -> OpenConversation:
+    def _open_conversation(self, store: CommandStore, row: ListedSession, place: Position) -> OpenConversation:
         """Raises HTTPException, OSError."""
         reading = store.open_listed(row)
         try:
@@ -174,7 +174,7 @@ class _Site:
             reading.close()
             raise
 
-    def _show_session_before(self, store: Sessions, row: ListedSession, before: str, piece: int) -> Response:
+    def _show_session_before(self, store: CommandStore, row: ListedSession, before: str, piece: int) -> Response:
         """The part that ends before this piece of a turn."""
         with closing(store.open_listed(row)) as reading:
             reading.settle()
@@ -190,7 +190,7 @@ class _Site:
             return _answer(self._pages.render_session(self._make_session_page(store, row, reading, part)))
 
     def _make_session_page(
-        self, store: Sessions, row: ListedSession, reading: Reading, part: ConversationPart
+        self, store: CommandStore, row: ListedSession, reading: Reading, part: ConversationPart
     ) -> SessionPage:
         hider = _make_hider(row)
         used = measure_session(store, row)
@@ -277,11 +277,11 @@ class _Site:
             text = " ".join(map(str, problem.args))
         return _answer(self._pages.render_message("Not readable", text), 503)
 
-    def _open(self) -> Sessions:
+    def _open(self) -> CommandStore:
         """Raises AcpProxyError. A connection to the index belongs to one thread, and each request has its own."""
-        return Sessions(self._root, make=False)
+        return CommandStore(self._root, make=False)
 
-    def _find(self, request: Request) -> tuple[Sessions, ListedSession]:
+    def _find(self, request: Request) -> tuple[CommandStore, ListedSession]:
         """The session that the address names. Raises HTTPException."""
         store, named = self._open(), request.path_params
         for row in store.find_named(named["name"]):
@@ -290,7 +290,7 @@ class _Site:
         raise HTTPException(404)
 
     @contextmanager
-    def _reading(self, request: Request) -> Iterator[tuple[Sessions, ListedSession, Reading]]:
+    def _reading(self, request: Request) -> Iterator[tuple[CommandStore, ListedSession, Reading]]:
         store, row = self._find(request)
         with closing(store.open_listed(row)) as reading:
             reading.settle()
@@ -301,7 +301,7 @@ class _Enough(Exception):
     """A search took its time."""
 
 
-def _search_for_a_while(store: Sessions, wanted: SearchRequest) -> tuple[SearchResult, int]:
+def _search_for_a_while(store: CommandStore, wanted: SearchRequest) -> tuple[SearchResult, int]:
     """Search, and read what no search has read yet, but not for long: the first one may take minutes. Returns what was
     found so far, newest first, and how many sessions are not read yet. Raises AcpProxyError.
     """

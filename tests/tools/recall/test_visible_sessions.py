@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store.sessions import resolve_directory
+from acp_proxy.store.command_store import resolve_directory
 from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, Scope, find_scope
 
 

@@ -23,7 +23,7 @@ from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.membership import JoinedStore
 from acp_proxy.tools.sync.object_store import SealedLogs
 from acp_proxy.tools.sync.state_db import SyncState
-from acp_proxy.tools.sync.store_access import SharedStore
+from acp_proxy.tools.sync.sync_store import SyncStore
 from tests.store.writing import ROOT
 from tests.stored import WholeStore, store_session
 from tests.tools.sync.homes import Home
@@ -34,7 +34,7 @@ DELETED = "Is deleted there"
 WRITES: list[tuple[Any, str]] = [
     *((SealedLogs, name) for name in ("create", "replace")),
     *(
-        (SharedStore, name)
+        (SyncStore, name)
         for name in ("create", "append_turns", "mask", "delete", "set_soft_deleted", "set_title", "set_archived")
     ),
 ]

@@ -16,7 +16,7 @@ from acp_proxy.tools.sync import open_place
 from acp_proxy.tools.sync.background import exchange_until_idle
 from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.membership import JoinedStore, Membership
-from acp_proxy.tools.sync.store_access import locked, open_private
+from acp_proxy.tools.sync.sync_store import locked, open_private
 from tests.client import TIMEOUT
 from tests.stored import WholeStore, store_session
 from tests.waiting import wait_until

@@ -42,10 +42,10 @@ def test_a_machine_that_is_killed_after_any_write_loses_and_doubles_nothing(plac
     writes = {end.after for end in ends}
     assert writes >= {
         "SealedLogs.create",
-        "SharedStore.create",
-        "SharedStore.append_turns",
-        "SharedStore.mask",
-        "SharedStore.delete",
+        "SyncStore.create",
+        "SyncStore.append_turns",
+        "SyncStore.mask",
+        "SyncStore.delete",
     }
     whole = ends[-1]
     assert (

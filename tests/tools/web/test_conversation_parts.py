@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store.sessions import Sessions
+from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.search.turn_text import TurnStart
 from acp_proxy.tools.web.conversation_parts import (
     OpenConversation,
@@ -104,7 +104,7 @@ def test_it_is_read_from_a_turn_not_far_before_it(end: tuple[int, int], offset: 
 def conversation(tmp_path: Path) -> OpenConversation:
     store = WholeStore(tmp_path / "store")
     store_session(store, "s", ("Mend it", [chunk("done")]))
-    reader = Sessions(store.root, make=False)
+    reader = CommandStore(store.root, make=False)
     [row] = reader.list_all()
     return OpenConversation(reader.open_listed(row), row.session, lambda session: reader.open_child(row, session))
 

@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from acp_proxy.errors import StoreRefused
-from acp_proxy.store.sessions import Sessions
+from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.web import site
 from acp_proxy.tools.web.access import Access
 from acp_proxy.transcript import private_files
@@ -394,7 +394,7 @@ def test_a_store_that_cannot_be_read_is_explained(
     def fail(*given: object, **more: object) -> None:
         raise PermissionError(13, "Permission denied", "/secret/place")
 
-    monkeypatch.setattr(Sessions, "list_newest", fail)
+    monkeypatch.setattr(CommandStore, "list_newest", fail)
     page = browser.read("", 503)
     assert "Permission denied. Run: acp-proxy doctor" in page
     assert "/secret" not in page

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from acp_proxy.transcript.summary import Summary
     from acp_proxy.transcript.v2_entries import read_as_v1
 
-__all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "Reading", "Store", "Summary"]
+__all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "ProxyStore", "Reading", "Summary"]
 __all__ += ["ALL", "ListedSession", "drop_rewound", "read_as_v1"]
 __all__ += ["CompressionOptions", "Transcript", "find_default_root", "load_the_rest", "lock_file", "open_private"]
 
@@ -96,7 +96,7 @@ if not TYPE_CHECKING:
 
 
 class StoreBase:
-    """A store's directory, opened; base class of ``Store`` and ``Sessions``."""
+    """A store's directory, opened; base class of ``ProxyStore`` and ``CommandStore``."""
 
     def __init__(self, root: Path, *, make: bool = True, bin_days: int | None = None) -> None:
         """Open the store at ``root``; ``make``: create it if it is missing, and require that it is writable.
@@ -244,7 +244,7 @@ class StoreBase:
             raise Unreadable(errno_name(problem)) from problem
 
 
-class Store(StoreBase):
+class ProxyStore(StoreBase):
     """A store that a running proxy records into. Sessions are given by the agent's folder and the session's id."""
 
     @property

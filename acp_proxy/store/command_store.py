@@ -16,10 +16,10 @@ from msgspec import Struct
 from acp_proxy.errors import NewerFormat, Unreadable
 from acp_proxy.store import delete, journal, queries, soft_deleted, user_state
 from acp_proxy.store.index import Index, ListedSession, check_values, parse_json
+from acp_proxy.store.proxy_store import StoreBase, find_default_root, import_lazily
 from acp_proxy.store.queries import find_titled
 from acp_proxy.store.same_directory import is_inside, is_windows_path, resolve_directory
 from acp_proxy.store.soft_deleted import DeletedSession
-from acp_proxy.store.store import StoreBase, find_default_root, import_lazily
 from acp_proxy.transcript import private_files
 from acp_proxy.transcript.drop_rewound import drop_rewound
 from acp_proxy.transcript.file_format import PARTIAL, Header
@@ -48,6 +48,7 @@ __all__ = [
     "PRIVATE_UMASK",
     "SUFFIX",
     "AlikeLines",
+    "CommandStore",
     "CompletionQuery",
     "CompressionOptions",
     "CompressionResult",
@@ -55,7 +56,6 @@ __all__ = [
     "Line",
     "ListedSession",
     "Reading",
-    "Sessions",
     "Summary",
     "TokensAndCost",
     "drop_rewound",
@@ -94,11 +94,11 @@ class TokensAndCost(Struct, frozen=True):
     cost: Mapping[str, float] = MappingProxyType({})
 
 
-class Sessions(StoreBase):
+class CommandStore(StoreBase):
     """A store as commands use it. Agents are given by folder, transcripts by name (``file_names.file_name``).
 
-    What ``Store`` does to a session by its id, a method with ``listed`` in its name does to a row of a list: that may
-    be of an older session, whose id a newer one has now.
+    What ``ProxyStore`` does to a session by its id, a method with ``listed`` in its name does to a row of a list: that
+    may be of an older session, whose id a newer one has now.
     """
 
     # --- sessions
