@@ -43,7 +43,7 @@ class Session:
     def __init__(self, archive: CommandStore, listed: ListedSession) -> None:
         self._archive = archive
         self._listed = listed
-        self.id = listed.session
+        self.id = listed.session_id
         self.agent = name_agent(listed.agent)
         self.cwd = listed.cwd
         self.title = listed.title
@@ -89,10 +89,10 @@ class SessionStore:
         """All that have a turn, of all agents, the one that was active last first."""
         return [Session(self._archive, listed) for listed in self._archive.list_newest()]
 
-    def session(self, id: str) -> Session:
+    def session_id(self, id: str) -> Session:
         """The one with this id; the newest where several have it. Raises NoSuchSession."""
         for listed in self._archive.find_named(id):
-            if listed.session == id:
+            if listed.session_id == id:
                 return Session(self._archive, listed)
         raise NoSuchSession(f"no session {id!r} in {self.path}. The ids that are there: those of sessions()")
 

@@ -201,7 +201,7 @@ def transcripts(root: Path) -> Iterator[tuple[str, Shown]]:
         reading = store.open_listed(row)
         entries = [line.entry for line in reading.read_lines() if line.entry is not None]
         reading.close()
-        yield row.session, shown([entry.value for entry in entries], row.session)
+        yield row.session_id, shown([entry.value for entry in entries], row.session_id)
 
 
 def parts(told: Shown) -> Counter[tuple[str, str]]:

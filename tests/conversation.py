@@ -652,7 +652,7 @@ def _kept(effect: TranscriptEffect) -> list[TranscriptEffect]:
     if not isinstance(effect, RecordUpdates):
         return [effect]
     assert effect.data.endswith(b"\n")
-    return [RecordLine(effect.session, Peer.AGENT, one) for one in effect.data[:-1].split(b"\n")]
+    return [RecordLine(effect.session_id, Peer.AGENT, one) for one in effect.data[:-1].split(b"\n")]
 
 
 def _about(session: str, said: bytes) -> bytes:
@@ -687,7 +687,7 @@ class _Rules:
         against_a_delete: set[str] = set()
         for effect in effects:
             if isinstance(effect, TranscriptEffect) and not isinstance(effect, IdentifyAgent | ProtocolVersion):
-                assert type(effect.session) is str, "every entry belongs to a session"
+                assert type(effect.session_id) is str, "every entry belongs to a session"
             match effect:
                 case IdentifyAgent():
                     assert not self._identified, "the agent is identified twice"
@@ -729,11 +729,11 @@ class _Rules:
         if isinstance(effect, RecordLine):
             assert b"\n" not in effect.raw
             said = (
-                one for one in reversed(self.said) if effect.raw in one or effect.raw in _about(effect.session, one)
+                one for one in reversed(self.said) if effect.raw in one or effect.raw in _about(effect.session_id, one)
             )
             # Of a chunk with known and new words, the new ones. Echoes of a handover's record are not kept: such a
             # message keeps only its other words; and no title made from one is.
-            is_users = b'"user_message' in effect.raw and effect.session in self._handed_over
+            is_users = b'"user_message' in effect.raw and effect.session_id in self._handed_over
             is_title = b'"session_info_update"' in effect.raw
             assert is_users or is_title or any(said) or any(_is_rest(effect.raw, one) for one in self.said), (
                 "an entry is a message as it came, except for the session id"

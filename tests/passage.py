@@ -132,7 +132,9 @@ class Passage:
                 assert reading.header is not None
                 entries = [line.entry for line in reading.read_lines()]
                 reading.close()
-                kept[reading.header.session] = [one.raw for one in entries if one is not None and one.raw is not None]
+                kept[reading.header.session_id] = [
+                    one.raw for one in entries if one is not None and one.raw is not None
+                ]
         for session in kept:
             self._recorder.store.delete(self._recorder.agent, session)
         return kept

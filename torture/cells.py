@@ -510,7 +510,7 @@ class _Worker:
         if deleted and store.has_transcript(_AGENT, deleted):
             found.trouble.append(f"{deleted} was deleted, and is there")
         try:
-            rows = {row.session: row.prompt_count for row in store.list_all() if not find_aside_suffix(row.name)}
+            rows = {row.session_id: row.prompt_count for row in store.list_all() if not find_aside_suffix(row.name)}
         except (OSError, AcpProxyError) as problem:
             found.trouble.append(f"the next process cannot list: {problem}")
         else:

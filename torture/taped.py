@@ -176,7 +176,7 @@ class TapedConversation:
         total, rows = Kept(), {}
         store = WholeStore(self.store)
         with contextlib.suppress(AcpProxyError):
-            rows = {row.session: row.prompt_count for row in store.list_all()}
+            rows = {row.session_id: row.prompt_count for row in store.list_all()}
         for session, said in self.said().items():
             one, turns = self._kept(store, session, said)
             if turns != rows.get(session, 0):

@@ -90,7 +90,7 @@ def choose_directory(cwd: str, *, here: bool) -> str | None:
 
 def shorten_ids(store: CommandStore, sessions: Sequence[session_lines.SelectableSession]) -> dict[str, str]:
     """By selector: the shortest form that names a session among those of the store, for display."""
-    ids = [each.session for each in sessions]
+    ids = [each.session_id for each in sessions]
     return session_lines.shorten_selectors(sessions, store.find_ids_alike(ids, formatting.SHORTEST))
 
 
@@ -255,9 +255,9 @@ def choose_session(store: CommandStore, selector: str, agent: str, *, whole: boo
     if selector == LAST:
         found = list(islice(store.list_newest(agent, archived=False), 1))
     else:
-        found = list({(row.agent, row.session): row for row in reversed(store.find_named(selector, agent))}.values())[
-            ::-1
-        ]
+        found = list(
+            {(row.agent, row.session_id): row for row in reversed(store.find_named(selector, agent))}.values()
+        )[::-1]
     if len(found) > 1:
         raise NoSuchSession(
             f"{selector!r} matches several sessions:",

@@ -111,7 +111,7 @@ def _choose_sessions(
     """One session, or its soft-deleted copies. ``whole``: see ``choose_session``. Raises NoSuchSession."""
     if selector != "last" and not store.find_named(selector, agent):
         found = find_matching(store.list_deleted(), selector, agent)
-        if len({(each.agent, each.session) for each in found}) == 1:
+        if len({(each.agent, each.session_id) for each in found}) == 1:
             if soft:
                 raise NoSuchSession(
                     f"{selector!r} is deleted already. To remove it for good: acp-proxy delete --permanent {selector}"
@@ -137,7 +137,7 @@ def find_restorable(in_bin: list[DeletedSession], deleted: list[ListedSession | 
 def _names(word: str, deleted: DeletedSession, in_bin: list[DeletedSession]) -> bool:
     """Whether ``restore`` takes this word for exactly this session."""
     found = find_matching(in_bin, word, "")
-    is_one = all((each.agent, each.session) == (deleted.agent, deleted.session) for each in found)
+    is_one = all((each.agent, each.session_id) == (deleted.agent, deleted.session_id) for each in found)
     return word != LAST and is_one and found[0] == deleted
 
 

@@ -83,7 +83,7 @@ def find_matching(deleted: Iterable[DeletedSession], selector: str | None, agent
     if selector is None:
         return found
     return (
-        [each for each in found if each.session == selector]
+        [each for each in found if each.session_id == selector]
         or [each for each in found if selector in (each.selector, each.name)]
         or [each for each in found if selector and _begins_with(each, selector)]
     )
@@ -91,9 +91,9 @@ def find_matching(deleted: Iterable[DeletedSession], selector: str | None, agent
 
 def _begins_with(deleted: DeletedSession, word: str) -> bool:
     """Whether ``word`` is the beginning of the id; with the whole number behind it, if the session has one."""
-    number = deleted.selector.removeprefix(deleted.session)
+    number = deleted.selector.removeprefix(deleted.session_id)
     beginning = word.removesuffix(number) or word
-    return deleted.selector.startswith(word) or deleted.session.startswith((word, beginning))
+    return deleted.selector.startswith(word) or deleted.session_id.startswith((word, beginning))
 
 
 def _choose_deleted(store: CommandStore, selector: str, agent: str) -> DeletedSession:
@@ -109,7 +109,7 @@ def _choose_deleted(store: CommandStore, selector: str, agent: str) -> DeletedSe
         raise NoSuchSession(f"{NOTHING_DELETED}{matches}. To see all sessions: acp-proxy list")
     if not found:
         raise NoSuchSession(f"no deleted session matches {selector!r}. To see them: acp-proxy restore --list")
-    if selector != "last" and len({(each.agent, each.session) for each in found}) > 1:
+    if selector != "last" and len({(each.agent, each.session_id) for each in found}) > 1:
         raise NoSuchSession(
             f"{selector!r} matches several sessions:",
             *_format_lines(store, found),
@@ -127,7 +127,7 @@ def _restore(store: CommandStore, deleted: DeletedSession) -> ListedSession:
     except Unreadable:
         typer.echo("The index cannot be written now. The next list adds the session to it.", err=True)
     typer.echo(sanitize.make_line(f"Restored: {row.title or '(no title)'}  {id}"), err=True)
-    if row.name != file_name(row.session):
+    if row.name != file_name(row.session_id):
         typer.echo("A newer session has the same id. Editors show that one; acp-proxy list shows both.", err=True)
     return row
 

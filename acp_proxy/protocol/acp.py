@@ -191,12 +191,12 @@ def with_id(raw: bytes, id: RequestId) -> bytes:
     return json_splice.encode(json_splice.replaced(line, [(span, id)]))
 
 
-def with_session(raw: bytes, session: str) -> bytes:
+def with_session(raw: bytes, session_id: str) -> bytes:
     """The message with another ``params.sessionId``. Raises ValueError, KeyError."""
     line = json_splice.decode(raw)
     params = json_splice.members(line, json_splice.whole(line)[0])["params"]
     span = json_splice.members(line, params[0])["sessionId"]
-    return json_splice.encode(json_splice.replaced(line, [(span, jsonrpc.dump(session).decode())]))
+    return json_splice.encode(json_splice.replaced(line, [(span, jsonrpc.dump(session_id).decode())]))
 
 
 def with_server(raw: bytes, server: Mapping[str, object]) -> bytes:
@@ -262,12 +262,12 @@ def with_chunk_text(raw: bytes, new: str) -> bytes:
     return json_splice.encode(json_splice.replaced(line, [(span, jsonrpc.dump(new).decode())]))
 
 
-def user_chunk(session: str, block: bytes, message_id: str) -> bytes:
+def user_chunk(session_id: str, block: bytes, message_id: str) -> bytes:
     """A user chunk that repeats a block of a prompt to the client, as a line. ``block``: the block's JSON text."""
     return b"".join(
         (
             UPDATE_PREFIX[:-1],
-            jsonrpc.dump(session),
+            jsonrpc.dump(session_id),
             b',"update":{"sessionUpdate":%b,"content":' % jsonrpc.dump(update_kinds.USER_CHUNK),
             block,
             b',"messageId":',

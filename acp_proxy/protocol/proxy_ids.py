@@ -11,9 +11,9 @@ PREFIX = "acp-proxy."
 _ID = re.compile(re.escape(PREFIX) + r"([A-Za-z0-9_-]+)\.(.+)", re.DOTALL)
 
 
-def id_of(folder: str, session: str, number: int = 1) -> str:
+def id_of(folder: str, session_id: str, number: int = 1) -> str:
     """The id for a session of another agent. ``folder``: that agent's. ``number``: of several copies."""
-    return f"{PREFIX}{folder}.{session}" + (f".{number}" if number > 1 else "")
+    return f"{PREFIX}{folder}.{session_id}" + (f".{number}" if number > 1 else "")
 
 
 def from_elsewhere(uid: str) -> str:
@@ -21,13 +21,13 @@ def from_elsewhere(uid: str) -> str:
     return f"{PREFIX}{uid}"
 
 
-def is_foreign(session: str) -> bool:
+def is_foreign(session_id: str) -> bool:
     """Whether acp-proxy gave this id."""
-    return session.startswith(PREFIX)
+    return session_id.startswith(PREFIX)
 
 
-def original(session: str) -> tuple[str, str] | None:
+def original(session_id: str) -> tuple[str, str] | None:
     """The other agent's folder and session id that an id names; None if it names none, as that of a session of another
     machine."""
-    found = _ID.fullmatch(session)
+    found = _ID.fullmatch(session_id)
     return (found[1], found[2]) if found is not None else None

@@ -47,7 +47,7 @@ class Dialect(Protocol):
     def read_state(self, update: object) -> str | None:
         """``BUSY``, ``IDLE`` or ``FAILED``, if the update says so."""
 
-    def encode_state(self, session: str, *, is_busy: bool) -> bytes | None:
+    def encode_state(self, session_id: str, *, is_busy: bool) -> bytes | None:
         """The line of an update that says whether a turn is under way; None if there is no such update."""
 
     def find_allowed_kinds(self, client: object) -> frozenset[str]:
@@ -76,7 +76,7 @@ class V1Dialect:
     def read_state(self, update: object) -> str | None:
         return None
 
-    def encode_state(self, session: str, *, is_busy: bool) -> bytes | None:
+    def encode_state(self, session_id: str, *, is_busy: bool) -> bytes | None:
         return None
 
     def find_allowed_kinds(self, client: object) -> frozenset[str]:
@@ -113,9 +113,9 @@ class V2Dialect:
             return BUSY
         return FAILED if acp.text(update, "stopReason") == "error" else IDLE
 
-    def encode_state(self, session: str, *, is_busy: bool) -> bytes | None:
+    def encode_state(self, session_id: str, *, is_busy: bool) -> bytes | None:
         update = {"sessionUpdate": update_kinds.STATE, "state": "running" if is_busy else "idle"}
-        return jsonrpc.notification(acp.UPDATE, {"sessionId": session, "update": update})
+        return jsonrpc.notification(acp.UPDATE, {"sessionId": session_id, "update": update})
 
     def find_allowed_kinds(self, client: object) -> frozenset[str]:
         return update_kinds.OPTIONAL

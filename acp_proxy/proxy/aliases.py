@@ -41,9 +41,9 @@ class Aliases:
         while self._size > LIMIT and len(self._clients) > 1:
             self._forget(next(iter(self._clients)))
 
-    def watch(self, session: str) -> None:
+    def watch(self, session_id: str) -> None:
         """From now on, the session counts as one of those, although its ids may be the same: its lines are parsed."""
-        self.add(session, self._agents.get(session, session))
+        self.add(session_id, self._agents.get(session_id, session_id))
 
     def client_of(self, agent: str) -> str | None:
         """The client's id of the agent's session, or None if they are the same."""
@@ -81,17 +81,17 @@ class CopyIds(Aliases):
 
     def from_client(self, line: bytes, message: Message) -> bytes:
         """A line from the client with our ids."""
-        session = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
-        if session is not None and (ours := self.client_of(session)) is not None:
-            self.add(ours, session)
-        elif session is not None and self.find_client_id(session) is not None:
-            self.add(session, session)
+        session_id = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
+        if session_id is not None and (ours := self.client_of(session_id)) is not None:
+            self.add(ours, session_id)
+        elif session_id is not None and self.find_client_id(session_id) is not None:
+            self.add(session_id, session_id)
         return self.to_client(line, message)
 
-    def find_client_id(self, session: str) -> str | None:
+    def find_client_id(self, session_id: str) -> str | None:
         """The id by which the client knows our session now, if that is another one."""
-        shown = self._agents.get(session)
-        return shown if shown != session else None
+        shown = self._agents.get(session_id)
+        return shown if shown != session_id else None
 
     def rename_effects(self, effects: list[Effect]) -> list[Effect]:
         """The effects, with the client's ids in what is sent to it."""
@@ -100,7 +100,7 @@ class CopyIds(Aliases):
     @property
     def our_ids(self) -> dict[str, str]:
         """By the id that the client uses: our session, for those of which it uses another one."""
-        return {shown: session for session, shown in self._agents.items() if shown != session}
+        return {shown: session_id for session_id, shown in self._agents.items() if shown != session_id}
 
     def _rename_effect(self, effect: Effect) -> Effect:
         match effect:
@@ -121,11 +121,11 @@ def _cost(client: str, agent: str) -> int:
 def _rewritten(line: bytes, message: Message, ids: Mapping[str, str]) -> bytes:
     if isinstance(message, Batch):
         return _batch(line, message, ids)
-    session = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
-    if session not in ids or session is None or ids[session] == session:
+    session_id = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
+    if session_id not in ids or session_id is None or ids[session_id] == session_id:
         return line
     try:
-        return acp.with_session(line, ids[session])
+        return acp.with_session(line, ids[session_id])
     except (ValueError, KeyError):  # passes unchanged; the other side will answer that it does not know the session
         return line
 
@@ -142,12 +142,12 @@ def _batch(line: bytes, batch: Batch, ids: Mapping[str, str]) -> bytes:
     return json_splice.encode(json_splice.replaced(text, list(zip(spans, new, strict=True))))
 
 
-def with_result_session(line: bytes, session: str) -> bytes:
-    """A response with ``session`` as its ``result.sessionId``; unchanged if the result has no id."""
+def with_result_session(line: bytes, session_id: str) -> bytes:
+    """A response with ``session_id`` as its ``result.sessionId``; unchanged if the result has no id."""
     text = json_splice.decode(line)
     try:
         result = json_splice.members(text, json_splice.whole(text)[0])["result"]
         span = json_splice.members(text, result[0])["sessionId"]
     except (ValueError, KeyError):
         return line
-    return json_splice.encode(json_splice.replaced(text, [(span, jsonrpc.dump(session).decode())]))
+    return json_splice.encode(json_splice.replaced(text, [(span, jsonrpc.dump(session_id).decode())]))

@@ -159,9 +159,9 @@ class Connection:
         effects: list[Effect] = [
             Warn(f"a line of the {peer.value} is too long to be read. It passes unchanged, and is not recorded.")
         ]
-        session = acp.session_in(beginning)
-        if session is not None and self._log.records:
-            effects += self._held_entries.hold_unnamed([RecordGap(session, GapReason.LINE_TOO_LONG)])
+        session_id = acp.session_in(beginning)
+        if session_id is not None and self._log.records:
+            effects += self._held_entries.hold_unnamed([RecordGap(session_id, GapReason.LINE_TOO_LONG)])
         return effects
 
     # --- from the client
@@ -203,14 +203,14 @@ class Connection:
     def _settle(self, message: Message) -> list[Effect]:
         """Settle what the agent sent about a session before the client's prompt, rewind or close, or its words into a
         turn: without a turn, they begin one that has no end."""
-        session = acp.session_id(message.params) if isinstance(message, Request) else None
-        if not isinstance(message, Request) or session is None:
+        session_id = acp.session_id(message.params) if isinstance(message, Request) else None
+        if not isinstance(message, Request) or session_id is None:
             return []
         if message.method == acp.PROMPT:
-            return self._machine.prompt(session, message)
-        begins_turn = message.method == acp.STEERING and not self._log.sessions.is_in_turn(session)
+            return self._machine.prompt(session_id, message)
+        begins_turn = message.method == acp.STEERING and not self._log.sessions.is_in_turn(session_id)
         ends = message.method == acp.CLOSE or message.method in acp.REWINDS or begins_turn
-        return self._machine.close(session) if ends else []
+        return self._machine.close(session_id) if ends else []
 
     def _answer_here(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a request that is not simply forwarded; None for all other requests."""
@@ -219,13 +219,13 @@ class Connection:
             if not self._log.records:
                 return None
             try:
-                session = acp.required_text(request.params, "sessionId")
+                session_id = acp.required_text(request.params, "sessionId")
             except acp.InvalidParams as problem:
                 is_ours = request.method.removeprefix("session/") in ours
                 return [own_messages.refuse(request.id, jsonrpc.INVALID_PARAMS, str(problem))] if is_ours else None
             if self._service.is_known:
-                return self._lookups.look_up(line, request, session)
-            return self._lookups.watch(line, request, session)
+                return self._lookups.look_up(line, request, session_id)
+            return self._lookups.watch(line, request, session_id)
         if (looked_up := self._lookups.look_up_first(line, request)) is not None:
             return looked_up
         try:
@@ -238,9 +238,9 @@ class Connection:
                 archived, service = self._unstable_methods.archive_filter(request.params), self._service
                 return [ListSessions(request.id, cwd, cursor, service.directories, archived, service.continues)]
             if request.method == acp.DELETE and self._service.deletes(request.params):
-                session = acp.required_text(request.params, "sessionId")
-                forgotten = self._log.delete(session)
-                return [*forgotten, *self._machine.forget_session(session), DeleteSession(session, request.id)]
+                session_id = acp.required_text(request.params, "sessionId")
+                forgotten = self._log.delete(session_id)
+                return [*forgotten, *self._machine.forget_session(session_id), DeleteSession(session_id, request.id)]
             if request.method == acp.DELETE and self._log.records and self._service.is_known:
                 return self._lookups.look_up_to_delete(line, request)
         except acp.InvalidParams as problem:
@@ -264,13 +264,13 @@ class Connection:
         at, count = 0, len(lines)
         while at < count:
             line, at = lines[at], at + 1
-            session = self.pass_through.handle_updates(line)
-            if session is not None:  # one write for several
+            session_id = self.pass_through.handle_updates(line)
+            if session_id is not None:  # one write for several
                 first = at - 1
-                while at < count and self.pass_through.handle_updates(lines[at]) == session:
+                while at < count and self.pass_through.handle_updates(lines[at]) == session_id:
                     at += 1
                 data = b"".join(lines[first:at])
-                effects += [Forward(Peer.CLIENT, data, before_recording=True), RecordUpdates(session, data)]
+                effects += [Forward(Peer.CLIENT, data, before_recording=True), RecordUpdates(session_id, data)]
                 continue
             if self._aliases:
                 line = self._aliases.to_client(line, jsonrpc.read_message(line))
@@ -288,15 +288,15 @@ class Connection:
 
     def _release_held(self, message: Message) -> list[Effect]:
         """Send and record what only began like a record, if this message shows that: it is about the same session."""
-        session = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
+        session_id = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
         if (
             isinstance(message, Response)
             and (answered := self._open_requests.find(Peer.CLIENT, message.id)) is not None
         ):
-            session = answered.session
-        if session is None or (isinstance(message, Notification) and message.method == acp.UPDATE):
+            session_id = answered.session
+        if session_id is None or (isinstance(message, Notification) and message.method == acp.UPDATE):
             return []  # ``Handovers.cut_record`` decides on an update
-        return self._decide_released(self._handovers.release_held(session))
+        return self._decide_released(self._handovers.release_held(session_id))
 
     def _decide_released(self, lines: list[bytes]) -> list[Effect]:
         """Updates of which it is known that they are no record's. If one is decided on later, so are the rest: until
@@ -319,93 +319,95 @@ class Connection:
             case Response():
                 return self._handle_response(line, message)
             case Request(params=params):
-                session = acp.session_id(params)
+                session_id = acp.session_id(params)
                 effects: list[Effect] = [
-                    *self._answered_loads.send_late(session),
+                    *self._answered_loads.send_late(session_id),
                     *self._message_log.record(Peer.AGENT, message),
                 ]
-                return effects + self._machine.send_request(session, line)
+                return effects + self._machine.send_request(session_id, line)
             case Notification(method=method) if (rows := self._unstable_methods.amend_rows(method, line)) is not None:
                 return [rows]
             case Notification(method=method, params=params):
-                session = (
+                session_id = (
                     self._machine.waiting_lines.find_held_request(params)
                     if method == acp.CANCEL_REQUEST
                     else acp.session_id(params)
                 )
                 effects = [
-                    *self._answered_loads.send_late(session),
+                    *self._answered_loads.send_late(session_id),
                     *self._message_log.record(Peer.AGENT, message),
                 ]
-                return effects + self._machine.send(session, line)
+                return effects + self._machine.send(session_id, line)
             case Batch() | Opaque():
                 return [*self._message_log.record(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
 
-    def _title_line(self, session: str) -> list[bytes]:
+    def _title_line(self, session_id: str) -> list[bytes]:
         """An update with the title made from the prompts, if the list has that too, so that both show the same."""
-        title = self._log.take_title(session) if self._service.titles else None
+        title = self._log.take_title(session_id) if self._service.titles else None
         return (
-            [own_messages.encode_update(session, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title})]
+            [own_messages.encode_update(session_id, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title})]
             if title is not None
             else []
         )
 
-    def _send_title(self, session: str) -> list[Effect]:
+    def _send_title(self, session_id: str) -> list[Effect]:
         """Send the title made from the prompts, as ``_title_line`` has it."""
-        return [effect for line in self._title_line(session) for effect in self._machine.send(session, line)]
+        return [effect for line in self._title_line(session_id) for effect in self._machine.send(session_id, line)]
 
-    def _handle_update(self, line: bytes, message: Notification, session: str | None) -> list[Effect]:
+    def _handle_update(self, line: bytes, message: Notification, session_id: str | None) -> list[Effect]:
         """An update from the agent, unless it belongs to a session that the client must not see, or only repeats a
         handover record."""
-        if session is not None and self._may_be_opened_for_us(session):
+        if session_id is not None and self._may_be_opened_for_us(session_id):
             # If the client has asked for a session too, this may be that one, and the update passes.
             is_clients = self._open_requests.is_open(Peer.CLIENT, acp.NEW, acp.FORK)
             let_go = self._handovers.unnamed.hold(line, is_with_client=is_clients)
             if not is_clients:
                 return [Forward(Peer.CLIENT, let_go)] if let_go else []
-        if session in self._handovers.unwanted:
+        if session_id in self._handovers.unwanted:
             return []
-        if session is not None and session not in self._log.sessions:  # it may be a fork, before the agent names that
+        if (
+            session_id is not None and session_id not in self._log.sessions
+        ):  # it may be a fork, before the agent names that
             for parent in self._open_requests.sessions(Peer.CLIENT, (acp.FORK,)):
-                self._handovers.expect_record_of_fork(session, parent)
-        if session is not None and self._handovers.may_repeat_record(session):
-            left = self._handovers.cut_record(session, line, message)
+                self._handovers.expect_record_of_fork(session_id, parent)
+        if session_id is not None and self._handovers.may_repeat_record(session_id):
+            left = self._handovers.cut_record(session_id, line, message)
             if left != [line]:
                 return self._decide_released(left)
-        return self._handle_known_update(session, line, message)
+        return self._handle_known_update(session_id, line, message)
 
-    def _handle_known_update(self, session: str | None, line: bytes, message: Notification) -> list[Effect]:
+    def _handle_known_update(self, session_id: str | None, line: bytes, message: Notification) -> list[Effect]:
         """An update of which it is known that it is no record's."""
         state = self._negotiation.dialect.read_state(acp.member(message.params, "update"))
-        if session is not None and state is not None:
-            return self._handle_state(session, state, line, message)
-        return self._send_update(session, line, message)
+        if session_id is not None and state is not None:
+            return self._handle_state(session_id, state, line, message)
+        return self._send_update(session_id, line, message)
 
-    def _send_update(self, session: str | None, line: bytes, message: Notification) -> list[Effect]:
-        load = self._machine.open_loads.current(session) if session is not None else None
+    def _send_update(self, session_id: str | None, line: bytes, message: Notification) -> list[Effect]:
+        load = self._machine.open_loads.current(session_id) if session_id is not None else None
         if load is not None:
             return self._machine.handle_update(load, line, message)
         return [Forward(Peer.CLIENT, line, before_recording=True), *self._message_log.record(Peer.AGENT, message)]
 
-    def _handle_state(self, session: str, state: str, line: bytes, message: Notification) -> list[Effect]:
+    def _handle_state(self, session_id: str, state: str, line: bytes, message: Notification) -> list[Effect]:
         """The agent says that it works on a session, or that nothing is under way, which ends turns."""
         if state == versions.BUSY:
-            self._log.begin_work(session)
-            return self._send_update(session, line, message)
-        was_in_turn = self._log.sessions.is_in_turn(session)
-        waited = self._answered_loads.send_late_in_turn(session) if was_in_turn else []
-        ended = self._log.end_work(session)
-        titled = self._send_title(session) if ended else []
-        delivered = self._complete_handover(session, None, succeeded=state == versions.IDLE) if ended else []
-        effects = [*waited, *titled, *self._send_update(session, line, message), *ended, *delivered]
-        return [*effects, *self._machine.end_turn(session)] if was_in_turn else effects
+            self._log.begin_work(session_id)
+            return self._send_update(session_id, line, message)
+        was_in_turn = self._log.sessions.is_in_turn(session_id)
+        waited = self._answered_loads.send_late_in_turn(session_id) if was_in_turn else []
+        ended = self._log.end_work(session_id)
+        titled = self._send_title(session_id) if ended else []
+        delivered = self._complete_handover(session_id, None, succeeded=state == versions.IDLE) if ended else []
+        effects = [*waited, *titled, *self._send_update(session_id, line, message), *ended, *delivered]
+        return [*effects, *self._machine.end_turn(session_id)] if was_in_turn else effects
 
-    def _may_be_opened_for_us(self, session: str) -> bool:
+    def _may_be_opened_for_us(self, session_id: str) -> bool:
         """Whether this may be the session that the agent opens for a handover, and whose id only its answer will say.
         The client does not know that id, so it must not see the updates before that."""
         if not self._handovers.is_asking:
             return False
-        return session not in self._log.sessions and not self._machine.open_loads.is_in_question(session)
+        return session_id not in self._log.sessions and not self._machine.open_loads.is_in_question(session_id)
 
     def _release_unnamed(self) -> list[Effect]:
         """Decide on the updates that waited for the id of a session opened for acp-proxy."""
@@ -457,42 +459,44 @@ class Connection:
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _handle_prompt_answer(
-        self, answered: OpenRequest, session: str, line: bytes, message: Response
+        self, answered: OpenRequest, session_id: str, line: bytes, message: Response
     ) -> list[Effect]:
         """The end of a turn: the answer follows the turn's updates. In version 2, an answer only accepts the prompt."""
         id = answered.request.id
         if self._negotiation.dialect.accepts(message):
-            accepted = self._log.accept_prompt(session, message.raw, id)
-            is_over = EndTurn(session) in accepted  # its turn has ended before
+            accepted = self._log.accept_prompt(session_id, message.raw, id)
+            is_over = EndTurn(session_id) in accepted  # its turn has ended before
             over = (
-                [*self._send_title(session), *self._complete_handover(session, id, succeeded=True)] if is_over else []
+                [*self._send_title(session_id), *self._complete_handover(session_id, id, succeeded=True)]
+                if is_over
+                else []
             )
-            return [*accepted, *self._machine.end_turn(session), *over, *self._machine.send(session, line)]
-        first = self._handovers.take_refused_prompt(session, id, message.error)
+            return [*accepted, *self._machine.end_turn(session_id), *over, *self._machine.send(session_id, line)]
+        first = self._handovers.take_refused_prompt(session_id, id, message.error)
         if first is not None and self._service.modes.handover != capabilities.NEVER:
             load, prompt = first
-            self._open_requests.add(Peer.CLIENT, prompt, session)
+            self._open_requests.add(Peer.CLIENT, prompt, session_id)
             return self._lookups.ask_again(load, prompt, line)
-        effects = self._answered_loads.send_late_in_turn(session)
-        effects += self._complete_handover(session, id, succeeded=message.error is None)
-        effects += [*self._message_log.record_answer(answered, message), *self._machine.end_turn(session)]
-        return [*effects, *self._send_title(session), *self._machine.send(session, line)]
+        effects = self._answered_loads.send_late_in_turn(session_id)
+        effects += self._complete_handover(session_id, id, succeeded=message.error is None)
+        effects += [*self._message_log.record_answer(answered, message), *self._machine.end_turn(session_id)]
+        return [*effects, *self._send_title(session_id), *self._machine.send(session_id, line)]
 
-    def _complete_handover(self, session: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:
+    def _complete_handover(self, session_id: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:
         """A turn has ended, which may complete a handover. ``prompt``: the one that was answered, if any."""
         if prompt is not None:
             delivered = self._handovers.take_delivered(prompt, succeeded=succeeded)
         else:
-            delivered = self._handovers.end_turn(session, succeeded=succeeded)
+            delivered = self._handovers.end_turn(session_id, succeeded=succeeded)
         return [*self._log.note_handover(*delivered)] if delivered is not None else []
 
     def _end(self, how: str) -> list[Effect]:
         """The agent has ended: send and record what waits, and answer every open request with an error, since nobody
         else will. ``how``: its text."""
         effects = self._decide_released(self._handovers.release_all())
-        for session, id in self._log.sessions.find_accepted_prompts():
-            effects += self._answered_loads.send_late_in_turn(session)
-            effects += self._log.fail_prompt(session, how, id)
+        for session_id, id in self._log.sessions.find_accepted_prompts():
+            effects += self._answered_loads.send_late_in_turn(session_id)
+            effects += self._log.fail_prompt(session_id, how, id)
         for each in list(self._open_requests.find_all(Peer.CLIENT)):
             request = each.request
             if request.method == acp.PROMPT and each.session is not None:

@@ -43,7 +43,7 @@ class BeginTranscript(TranscriptEffectBase, frozen=True):
     ``origin``: as in the transcript's header. ``directories``: additional ones.
     """
 
-    session: str
+    session_id: str
     cwd: str | None
     directories: list[str]
     origin: str
@@ -56,13 +56,13 @@ class BeginTranscript(TranscriptEffectBase, frozen=True):
 class BeginTurn(TranscriptEffectBase, frozen=True):
     """A prompt follows. From now on the session is listed, even if it was deleted before."""
 
-    session: str
+    session_id: str
 
 
 class RecordLine(TranscriptEffectBase, frozen=True):
     """A line, byte for byte. ``of``: the method that a response answers."""
 
-    session: str
+    session_id: str
     peer: Peer
     raw: bytes
     of: str | None = None
@@ -71,41 +71,41 @@ class RecordLine(TranscriptEffectBase, frozen=True):
 class RecordUpdates(TranscriptEffectBase, frozen=True):
     """Whole lines of updates from the agent, not parsed."""
 
-    session: str
+    session_id: str
     data: bytes
 
 
 class RecordGap(TranscriptEffectBase, frozen=True):
     """From here on, entries of a session are missing. ``reason``: a ``GapReason``, or an errno's name."""
 
-    session: str
+    session_id: str
     reason: str
 
 
 class RecordNote(TranscriptEffectBase, frozen=True):
     """A note by acp-proxy. ``note``: its members, as in docs/transcript-format.md."""
 
-    session: str
+    session_id: str
     note: Mapping[str, object]
 
 
 class EndTurn(TranscriptEffectBase, frozen=True):
     """A turn has ended: force the transcript to disk if so configured, and index it."""
 
-    session: str
+    session_id: str
 
 
 class IndexSession(TranscriptEffectBase, frozen=True):
     """The title has changed, also in a turn, which goes on: do the same, so that lists show the title at once."""
 
-    session: str
+    session_id: str
 
 
 class ForgetSession(TranscriptEffectBase, frozen=True):
     """Free the memory for a session that has not been used for long. Its transcript stays; another ``BeginTranscript``
     follows before its next line."""
 
-    session: str
+    session_id: str
 
 
 # --- for everything else
@@ -204,7 +204,7 @@ class SetTitle(Struct, frozen=True):
     """
 
     request: RequestId
-    session: str
+    session_id: str
     is_known: bool
     title: str
 
@@ -213,7 +213,7 @@ class SetArchived(Struct, frozen=True):
     """Archive or unarchive a session, and answer ``request``. ``is_known``: as for ``SetTitle``."""
 
     request: RequestId
-    session: str
+    session_id: str
     is_known: bool
     is_archived: bool
 
@@ -224,7 +224,7 @@ class FollowAgent(Struct, frozen=True):
     ``title``, ``is_archived``: None if that has not changed.
     """
 
-    session: str
+    session_id: str
     title: str | None = None
     is_archived: bool | None = None
 
@@ -233,7 +233,7 @@ class AnswerStatus(Struct, frozen=True):
     """Answer ``session/status``. ``is_known``: as for ``SetTitle``. ``is_open``: the session is open here."""
 
     request: RequestId
-    session: str
+    session_id: str
     is_known: bool
     is_open: bool
 
@@ -241,14 +241,14 @@ class AnswerStatus(Struct, frozen=True):
 class DeleteSession(Struct, frozen=True):
     """Delete a session from the store, then answer ``request``, if there is one."""
 
-    session: str
+    session_id: str
     request: RequestId | None = None
 
 
 class AddAlias(Struct, frozen=True):
     """A session continues in the agent's session ``alias``, which no list shows any more."""
 
-    session: str
+    session_id: str
     alias: str
 
 
@@ -260,7 +260,7 @@ class FindSession(Struct, frozen=True):
     """
 
     request: RequestId
-    session: str
+    session_id: str
     only_here: bool = True
     client_id: str | None = None
 
@@ -280,7 +280,7 @@ class ReadPast(Struct, frozen=True):
     """
 
     request: RequestId
-    session: str
+    session_id: str
     updates: tuple[tuple[bytes, bool], ...]
     since: int | None = None
 

@@ -78,7 +78,7 @@ class PastRead(Struct, frozen=True):
     transcript, in bytes."""
 
     request: RequestId
-    session: str
+    session_id: str
     comparison: Comparison | None
     size: int = 0
 

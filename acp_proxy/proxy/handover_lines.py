@@ -26,10 +26,10 @@ def wants_login(error: object) -> bool:
     return acp.member(error, "code") == _LOGIN
 
 
-def is_unknown(error: object, session: str | None = None) -> bool:
+def is_unknown(error: object, session_id: str | None = None) -> bool:
     """Whether an error says that the agent does not know the session.
 
-    ``session``: if given, an error for invalid parameters that names this id counts too.
+    ``session_id``: if given, an error for invalid parameters that names this id counts too.
     """
     code = acp.member(error, "code")
     if code == _NOT_FOUND:
@@ -37,7 +37,7 @@ def is_unknown(error: object, session: str | None = None) -> bool:
     if code not in _UNKNOWING:
         return False
     words = jsonrpc.dump([acp.member(error, "message"), acp.member(error, "data")]).decode()
-    names = session is not None and code == jsonrpc.INVALID_PARAMS and session in words
+    names = session_id is not None and code == jsonrpc.INVALID_PARAMS and session_id in words
     return names or _UNKNOWN.search(words) is not None
 
 
@@ -75,11 +75,11 @@ def refusal_of(id: RequestId, line: bytes) -> bytes:
     return json_splice.encode(f'{{"jsonrpc":"2.0","id":{id},"error":{text[start:end]}}}\n')
 
 
-def notice(session: str) -> bytes:
+def notice(session_id: str) -> bytes:
     """The last update of the replay, which tells the user about the handover."""
     content = {"type": "text", "text": _NOTICE}
     update = {"sessionUpdate": update_kinds.AGENT_CHUNK, "content": content, "messageId": "acp-proxy-handover"}
-    return jsonrpc.notification(acp.UPDATE, {"sessionId": session, "update": update})
+    return jsonrpc.notification(acp.UPDATE, {"sessionId": session_id, "update": update})
 
 
 def with_record(line: bytes, record: str, attached: Sequence[bytes] = ()) -> bytes:

@@ -113,30 +113,30 @@ class Handovers:
     def release_all(self) -> list[bytes]:
         """Remove and return the lines that only began like a record. None waits from now on."""
         self._repeated.clear()
-        return [line for session in list(self._held) for line in self.release_held(session)]
+        return [line for session_id in list(self._held) for line in self.release_held(session_id)]
 
-    def note_opened(self, session: str, agents: str) -> None:
+    def note_opened(self, session_id: str, agents: str) -> None:
         """The agent has opened a new session, which has got no record yet. ``agents``: its id."""
-        self._opened[session] = agents
-        self._carried = {prompt: each for prompt, each in self._carried.items() if each != session}
+        self._opened[session_id] = agents
+        self._carried = {prompt: each for prompt, each in self._carried.items() if each != session_id}
 
-    def note_catching_up(self, session: str) -> None:
+    def note_catching_up(self, session_id: str) -> None:
         """The agent's own session will get a record of what other machines recorded."""
-        self._opened[session] = ""
+        self._opened[session_id] = ""
 
     # --- the record
 
-    def awaits_record(self, session: str) -> bool:
+    def awaits_record(self, session_id: str) -> bool:
         """Whether the agent's session has not got its record yet."""
-        return session in self._opened
+        return session_id in self._opened
 
-    def keep_record(self, session: str, record: str, attached: Sequence[bytes] = ()) -> None:
+    def keep_record(self, session_id: str, record: str, attached: Sequence[bytes] = ()) -> None:
         """Keep the record for the session's next prompt. Empty: nothing was said, so the prompt goes out unchanged.
 
         ``attached``: blocks that follow it. If too many bytes of them wait, those of the oldest record are dropped.
         """
-        self._records.pop(session, None)
-        self._records[session] = record, attached
+        self._records.pop(session_id, None)
+        self._records[session_id] = record, attached
         sizes = {each: sum(map(len, blocks)) for each, (_, blocks) in self._records.items() if blocks}
         waiting = sum(sizes.values())
         for each, size in sizes.items():
@@ -145,67 +145,69 @@ class Handovers:
             self._records[each] = self._records[each][0], ()
             waiting -= size
 
-    def has_record(self, session: str) -> bool:
+    def has_record(self, session_id: str) -> bool:
         """Whether a record that says something waits for the session's next prompt."""
-        return bool(self._records.get(session, ("", ()))[0])
+        return bool(self._records.get(session_id, ("", ()))[0])
 
-    def forget_session(self, session: str) -> None:
+    def forget_session(self, session_id: str) -> None:
         """Forget a session, since it was deleted."""
-        self.release_held(session)
+        self.release_held(session_id)
         for kept in (self._records, self._repeated, self._opened, self._first):
-            kept.pop(session, None)
-        self._given.discard(session)
+            kept.pop(session_id, None)
+        self._given.discard(session_id)
 
-    def add_record(self, line: bytes, prompt: Request, session: str) -> bytes:
+    def add_record(self, line: bytes, prompt: Request, session_id: str) -> bytes:
         """A prompt's line with the record before the user's blocks; unchanged for a slash command, or if no record
         waits. ``prompt``: the same line, parsed."""
-        record, attached = self._records.get(session, (None, ()))
-        carriers = {id for id, carried in self._carried.items() if carried == session}
+        record, attached = self._records.get(session_id, (None, ()))
+        carriers = {id for id, carried in self._carried.items() if carried == session_id}
         if record is None or carriers - self._cancelled:
             return line
         if not record:
-            self._carried[prompt.id] = session
+            self._carried[prompt.id] = session_id
             return line
         if handover_lines.is_command(acp.member(prompt.params, "prompt")):
             return line
         with contextlib.suppress(ValueError, KeyError):  # not a valid prompt: the agent will refuse it
             line = handover_lines.with_record(line, record, attached)
-            self._carried[prompt.id] = session
-            self._repeated[session] = RepeatedRecord(record, attached)
-            self._given.add(session)
+            self._carried[prompt.id] = session_id
+            self._repeated[session_id] = RepeatedRecord(record, attached)
+            self._given.add(session_id)
         return line
 
-    def cancel_turn(self, session: str) -> None:
+    def cancel_turn(self, session_id: str) -> None:
         """The client cancels the session's turn, so its next prompt carries the record again."""
-        self._cancelled = {id for id, carried in self._carried.items() if carried == session or id in self._cancelled}
+        self._cancelled = {
+            id for id, carried in self._carried.items() if carried == session_id or id in self._cancelled
+        }
 
     def take_delivered(self, prompt: RequestId, *, succeeded: bool) -> tuple[str, str] | None:
         """A prompt was answered. If that completes a handover, returns the session and the agent's new id of it; the
         id is empty if the agent's own session has caught up."""
-        session = self._carried.pop(prompt, None)
+        session_id = self._carried.pop(prompt, None)
         self._cancelled.discard(prompt)
-        if session is None or not succeeded:
+        if session_id is None or not succeeded:
             return None
-        self._records.pop(session, None)
-        agents = self._opened.pop(session, None)
-        return (session, agents) if agents is not None else None
+        self._records.pop(session_id, None)
+        agents = self._opened.pop(session_id, None)
+        return (session_id, agents) if agents is not None else None
 
-    def end_turn(self, session: str, *, succeeded: bool) -> tuple[str, str] | None:
+    def end_turn(self, session_id: str, *, succeeded: bool) -> tuple[str, str] | None:
         """The turn of the session's oldest prompts has ended, not with an answer. Returns as ``take_delivered``."""
-        prompt = next((id for id, carried in self._carried.items() if carried == session), None)
+        prompt = next((id for id, carried in self._carried.items() if carried == session_id), None)
         return self.take_delivered(prompt, succeeded=succeeded) if prompt is not None else None
 
-    def may_repeat_record(self, session: str) -> bool:
+    def may_repeat_record(self, session_id: str) -> bool:
         """Whether the agent was given a record of this session, so that its updates may repeat it."""
-        return session in self._repeated
+        return session_id in self._repeated
 
-    def expect_record(self, session: str, *, of_another: bool) -> None:
+    def expect_record(self, session_id: str, *, of_another: bool) -> None:
         """Another process gave the agent a record of this session, which a replay may contain. ``of_another``: it has
         handed the session over since this one did, so what this one knows by its text is not in the agent's session."""
         if of_another:
-            self._repeated.pop(session, None)
-        self._repeated.setdefault(session, RepeatedRecord(None))
-        self._given.add(session)
+            self._repeated.pop(session_id, None)
+        self._repeated.setdefault(session_id, RepeatedRecord(None))
+        self._given.add(session_id)
 
     def expect_record_of_fork(self, fork: str, parent: str) -> bool:
         """The agent forks a session. If it was given a record of that, the fork has it, too, as from another process.
@@ -214,29 +216,29 @@ class Handovers:
             self.expect_record(fork, of_another=False)
         return parent in self._given
 
-    def end_replay(self, session: str) -> None:
+    def end_replay(self, session_id: str) -> None:
         """The agent replays nothing more of this session: a record of an earlier process comes no more."""
-        repeated = self._repeated.get(session)
-        if repeated is not None and not repeated.is_of_this_process and session not in self._held:
-            del self._repeated[session]
+        repeated = self._repeated.get(session_id)
+        if repeated is not None and not repeated.is_of_this_process and session_id not in self._held:
+            del self._repeated[session_id]
 
     @property
     def is_holding(self) -> bool:
         """Whether lines wait since they may begin a record."""
         return bool(self._held)
 
-    def release_held(self, session: str) -> list[bytes]:
+    def release_held(self, session_id: str) -> list[bytes]:
         """Remove and return the agent's lines that only began like the session's record."""
-        lines = self._held.pop(session, [])
+        lines = self._held.pop(session_id, [])
         self._held_size -= sum(map(len, lines))
         return lines
 
-    def cut_record(self, session: str, line: bytes, message: Notification) -> list[bytes]:
+    def cut_record(self, session_id: str, line: bytes, message: Notification) -> list[bytes]:
         """An update without what it repeats of the record, after lines that only began like that.
 
         While the agent's user chunks are a beginning of the record, they wait: ``release_held`` has them.
         """
-        repeated = self._repeated[session]
+        repeated = self._repeated[session_id]
         update = acp.member(message.params, "update")
         kind, content = acp.update_kind(update), acp.member(update, "content")
         text = acp.text(content, "text") if kind == update_kinds.USER_CHUNK else None
@@ -245,20 +247,20 @@ class Handovers:
             repeated.end_attached()
         if text is None or not repeated.goes_on(text):
             repeated.start_over()
-            begun = self.release_held(session)
+            begun = self.release_held(session_id)
         if text is None:
             is_left_out = kind == update_kinds.USER_CHUNK and repeated.is_attached(content)
             return begun if is_left_out else [*begun, *_whole_without_record(line, kind, repeated)]
         if (words := repeated.cut(text)) == text:
             return [*begun, line]
         if words is not None:
-            self.release_held(session)  # the record
+            self.release_held(session_id)  # the record
             return [*begun, *_with_words(line, words)]
-        self._held.setdefault(session, []).append(line)
+        self._held.setdefault(session_id, []).append(line)
         self._held_size += len(line)
         if self._held_size > HELD_LIMIT:
             repeated.start_over()
-            begun += self.release_held(session)
+            begun += self.release_held(session_id)
         return begun
 
     # --- a prompt sent again
@@ -268,13 +270,13 @@ class Handovers:
         if load.has_transcript and not load.opens_anew and len(prompt.raw) <= RESENT_LIMIT:
             self._first[load.session] = load, prompt
 
-    def take_refused_prompt(self, session: str, prompt: RequestId, error: object) -> tuple[Load, Request] | None:
+    def take_refused_prompt(self, session_id: str, prompt: RequestId, error: object) -> tuple[Load, Request] | None:
         """The load and the prompt to send again; None if this answer does not say that the session is unknown.
 
         ``error``: of the prompt's answer. Forgets the prompt.
         """
-        found = self._first.pop(session, None)
-        if found is None or found[1].id != prompt or error is None or not handover_lines.is_unknown(error, session):
+        found = self._first.pop(session_id, None)
+        if found is None or found[1].id != prompt or error is None or not handover_lines.is_unknown(error, session_id):
             return None
         self._carried.pop(prompt, None)
         return found

@@ -61,7 +61,7 @@ def find_offered(client: object, agent: object) -> frozenset[str]:
     return frozenset(announced) & {INDEX, *_PARTS} if INDEX in _air_capabilities(declared) & announced else frozenset()
 
 
-def follow_answer(request: Request, session: str, result: object, offers: Collection[str]) -> FollowAgent | None:
+def follow_answer(request: Request, session_id: str, result: object, offers: Collection[str]) -> FollowAgent | None:
     """The change that the agent has made in answering this request, if it is one. ``offers``: what the agent offers."""
     method = METHODS.get(request.method)
     if method is None or method.part not in offers:
@@ -69,8 +69,8 @@ def follow_answer(request: Request, session: str, result: object, offers: Collec
     if method.renames:
         given = acp.text(result, "title") or acp.text(request.params, "title")
         title = clean(given, AGENT_TITLE_LENGTH) if given is not None else None
-        return FollowAgent(session, title=title) if title is not None else None
-    return FollowAgent(session, is_archived=method.archives) if method.archives is not None else None
+        return FollowAgent(session_id, title=title) if title is not None else None
+    return FollowAgent(session_id, is_archived=method.archives) if method.archives is not None else None
 
 
 def amend_rows(
@@ -102,21 +102,23 @@ class IndexRows(Struct, frozen=True):
     @property
     def hidden(self) -> frozenset[str]:
         """The agent's ids of rows that the client does not see."""
-        latest = {session: alias for alias, session in self.aliases.items() if session not in self.gone}
+        latest = {session_id: alias for alias, session_id in self.aliases.items() if session_id not in self.gone}
         return self.gone | set(self.aliases.values()) | (self.aliases.keys() - set(latest.values()))
 
     def find_shown(self, id: str) -> str:
         """The client's id of a session. ``id``: ours, or the agent's."""
-        session = self.aliases.get(id, id)
-        ids = [session, *(alias for alias, other in reversed([*self.aliases.items()]) if other == session)]
-        return next((each for each in ids if each in self.known), session)
+        session_id = self.aliases.get(id, id)
+        ids = [session_id, *(alias for alias, other in reversed([*self.aliases.items()]) if other == session_id)]
+        return next((each for each in ids if each in self.known), session_id)
 
     def find_removed(self, ids: Iterable[str]) -> list[str]:
         """The sessions that are no more, of the ids that the agent no longer has: others may continue in another."""
         continued = frozenset(self.aliases.values())
         sessions = ((id, self.aliases.get(id, id)) for id in ids)
         kept = (
-            id if session not in continued else self.find_shown(id) for id, session in sessions if self._ends(session)
+            id if session_id not in continued else self.find_shown(id)
+            for id, session_id in sessions
+            if self._ends(session_id)
         )
         return list(dict.fromkeys(kept))
 
@@ -129,8 +131,8 @@ class IndexRows(Struct, frozen=True):
             each for each in asked if (each in ours or proxy_ids.is_foreign(each)) and each not in there | self.gone
         ]
 
-    def _ends(self, session: str) -> bool:
-        return session in self.gone or session not in self.aliases.values()
+    def _ends(self, session_id: str) -> bool:
+        return session_id in self.gone or session_id not in self.aliases.values()
 
 
 def archive_filter(params: object) -> str:

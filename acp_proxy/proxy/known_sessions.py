@@ -130,65 +130,65 @@ class KnownSessions(OrderedDict[str, SessionState]):
         self._unopened = 0
         self._size = 0
 
-    def is_in_turn(self, session: str) -> bool:
+    def is_in_turn(self, session_id: str) -> bool:
         """Whether a prompt of this session has no answer yet."""
-        return session in self and bool(self[session].prompts)
+        return session_id in self and bool(self[session_id].prompts)
 
-    def has_begun(self, session: str) -> bool:
+    def has_begun(self, session_id: str) -> bool:
         """Whether this process has begun to record the session."""
-        return session in self and self[session].is_recorded
+        return session_id in self and self[session_id].is_recorded
 
-    def is_deleted(self, session: str) -> bool:
+    def is_deleted(self, session_id: str) -> bool:
         """Whether the session was deleted, and not prompted since."""
-        return session in self and self[session].is_deleted
+        return session_id in self and self[session_id].is_deleted
 
-    def is_known(self, session: str) -> bool:
+    def is_known(self, session_id: str) -> bool:
         """Whether the session was opened or named here, and not deleted since."""
-        return session in self and not self[session].is_deleted
+        return session_id in self and not self[session_id].is_deleted
 
-    def is_open(self, session: str) -> bool:
+    def is_open(self, session_id: str) -> bool:
         """Whether the session is open here."""
-        return self.is_known(session) and self[session].is_open
+        return self.is_known(session_id) and self[session_id].is_open
 
-    def find_answer(self, session: str) -> Mapping[str, object]:
+    def find_answer(self, session_id: str) -> Mapping[str, object]:
         """What the agent answered last when it opened the session here, without the id: its modes, for example."""
-        return self[session].answer if session in self else {}
+        return self[session_id].answer if session_id in self else {}
 
-    def needs_no_parsing(self, session: str) -> bool:
+    def needs_no_parsing(self, session_id: str) -> bool:
         """Whether the session's updates can be recorded without parsing them."""
-        found = self.get(session)
+        found = self.get(session_id)
         return found is not None and not found.is_deleted and not found.terminals.open
 
     def find_accepted_prompts(self) -> list[tuple[str, RequestId | None]]:
         """The accepted prompts whose turns have not ended, with their sessions."""
-        return [(session, id) for session, state in self.items() for id in state.prompts.accepted]
+        return [(session_id, id) for session_id, state in self.items() for id in state.prompts.accepted]
 
     # --- within limits
 
-    def admit_update(self, session: str) -> bool:
+    def admit_update(self, session_id: str) -> bool:
         """Whether an update begins to be recorded: of every known session, and of ``UNOPENED_LIMIT`` others."""
-        if session in self:
+        if session_id in self:
             return True
         self.is_crowded = self._unopened == UNOPENED_LIMIT
         self._unopened += not self.is_crowded
         return not self.is_crowded
 
-    def find_or_add(self, session: str, texts: int | None = None) -> tuple[SessionState, dict[str, SessionState]]:
+    def find_or_add(self, session_id: str, texts: int | None = None) -> tuple[SessionState, dict[str, SessionState]]:
         """The session, which is remembered from here on, and those that are forgotten for that.
 
         ``texts``: the size of its new texts in bytes, if they change.
         """
-        state = self.get(session)
+        state = self.get(session_id)
         if state is not None and texts is None:
             return state, {}
         if state is None:
-            state = self[session] = SessionState()
+            state = self[session_id] = SessionState()
         self._size -= state.size
-        state.size = _SESSION + len(session) + (texts or 0)
+        state.size = _SESSION + len(session_id) + (texts or 0)
         self._size += state.size
         forgotten: dict[str, SessionState] = {}
         while self._size > KNOWN_LIMIT and len(self) > 1:
-            oldest = self._find_oldest(session)
+            oldest = self._find_oldest(session_id)
             forgotten[oldest] = self.pop(oldest)
             self._size -= forgotten[oldest].size
         return state, forgotten
@@ -200,7 +200,7 @@ class KnownSessions(OrderedDict[str, SessionState]):
             if oldest != needed and not self[oldest].prompts:
                 return oldest
             self.move_to_end(oldest)
-        return next(session for session in self if session != needed)
+        return next(session_id for session_id in self if session_id != needed)
 
     def forget_all(self) -> None:
         """Forget all sessions."""

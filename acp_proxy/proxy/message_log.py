@@ -26,11 +26,11 @@ class MessageLog:
             case Request(params=params, method=method):
                 return self._record_request(sender, message, method, acp.session_id(params))
             case Notification(method=acp.UPDATE, params=params, raw=raw) if sender is Peer.AGENT:
-                session, update = acp.session_id(params), acp.member(params, "update")
-                if session is None or self._is_past(session, update):
+                session_id, update = acp.session_id(params), acp.member(params, "update")
+                if session_id is None or self._is_past(session_id, update):
                     return []
                 opening = self._open_requests.is_open(Peer.CLIENT, acp.NEW, acp.FORK)
-                return self._log.record_update(session, raw, update, opening=opening)
+                return self._log.record_update(session_id, raw, update, opening=opening)
             case Notification(method=acp.CANCEL, params=params, raw=raw):
                 if sender is Peer.CLIENT:
                     self._log.cancel_turn(acp.session_id(params))
@@ -41,45 +41,45 @@ class MessageLog:
                 return []
 
     def _record_request(
-        self, sender: Peer, request: Request, method: str, session: str | None
+        self, sender: Peer, request: Request, method: str, session_id: str | None
     ) -> list[TranscriptEffect]:
         if sender is Peer.CLIENT or method == acp.REQUEST_PERMISSION or method in acp.TERMINALS:
-            self._open_requests.add(sender, request, session, whole=method == acp.STEERING)
-        if session is None:
+            self._open_requests.add(sender, request, session_id, whole=method == acp.STEERING)
+        if session_id is None:
             return []
         if method == acp.PROMPT and sender is Peer.CLIENT:
-            return self._log.record_prompt(session, request.raw, acp.member(request.params, "prompt"), request.id)
+            return self._log.record_prompt(session_id, request.raw, acp.member(request.params, "prompt"), request.id)
         if method == acp.TERMINAL_RELEASE:
-            return self._log.release_terminal(session, request.params)
-        return self._log.record_line(session, sender, request.raw) if method in acp.RECORDED_REQUESTS else []
+            return self._log.release_terminal(session_id, request.params)
+        return self._log.record_line(session_id, sender, request.raw) if method in acp.RECORDED_REQUESTS else []
 
     def record_answer(self, answered: OpenRequest, response: Response) -> list[TranscriptEffect]:
         """The recording effects of an answer. ``answered``: its request, which is closed."""
-        request, session = answered.request, answered.session
+        request, session_id = answered.request, answered.session
         method, succeeded = request.method, response.error is None
         answerer = Peer.CLIENT if method == acp.REQUEST_PERMISSION else Peer.AGENT
         if method in acp.OPENING:
             if method in (acp.NEW, acp.FORK):
-                session = acp.session_id(response.result)
-            opened = succeeded and session is not None
-            effects = self._log.open(session or "", method, request.params, response.result) if opened else []
+                session_id = acp.session_id(response.result)
+            opened = succeeded and session_id is not None
+            effects = self._log.open(session_id or "", method, request.params, response.result) if opened else []
             return effects + self.record_early_updates()
-        if session is None:
+        if session_id is None:
             return []
         if method == acp.PROMPT:
-            return self._log.record_answer(session, response.raw, request.id)
+            return self._log.record_answer(session_id, response.raw, request.id)
         if method == acp.CLOSE and succeeded:
-            return self._log.close(session)
+            return self._log.close(session_id)
         if method in acp.TERMINALS:
-            return self._log.answer_terminal(session, method, request.params, response.result)
+            return self._log.answer_terminal(session_id, method, request.params, response.result)
         if method in acp.RECORDED_REQUESTS:
-            return self._log.record_line(session, answerer, response.raw, method)
+            return self._log.record_line(session_id, answerer, response.raw, method)
         return []
 
     def record_early_updates(self) -> list[TranscriptEffect]:
         """Record the updates that waited for an answer to name their session, unless such a request is still open."""
         return [] if self._open_requests.is_open(Peer.CLIENT, *acp.OPENING) else self._log.record_early_updates()
 
-    def _is_past(self, session: str, update: object) -> bool:
+    def _is_past(self, session_id: str, update: object) -> bool:
         """Whether an update may belong to a replay. In a batch it passes, and is not recorded."""
-        return self._is_in_question(session) and update_kinds.is_conversation(acp.update_kind(update))
+        return self._is_in_question(session_id) and update_kinds.is_conversation(acp.update_kind(update))

@@ -24,15 +24,15 @@ _KINDS |= acp.RENAMES | {acp.INITIALIZE, acp.LIST, acp.DELETE, acp.CLOSE}
 
 
 class OpenRequest:
-    """An open request. ``session``: the id in its parameters, if there is one. ``weight``: its bytes in memory.
+    """An open request. ``session_id``: the id in its parameters, if there is one. ``weight``: its bytes in memory.
     ``kind``: who asked, and the method, if its answer means something here.
 
     ``request`` has an empty ``raw`` unless it was added with ``whole``, and no ``params`` unless they are needed.
     """
 
-    def __init__(self, request: Request, session: str | None, weight: int, kind: tuple[Peer, str]) -> None:
+    def __init__(self, request: Request, session_id: str | None, weight: int, kind: tuple[Peer, str]) -> None:
         self.request = request
-        self.session = session
+        self.session = session_id
         self.weight = weight
         self.kind = kind
 
@@ -46,15 +46,15 @@ class OpenRequests:
         self._weights: dict[tuple[Peer, str], int] = defaultdict(int)
         self._weight = 0
 
-    def add(self, asked: Peer, request: Request, session: str | None, *, whole: bool = False) -> None:
+    def add(self, asked: Peer, request: Request, session_id: str | None, *, whole: bool = False) -> None:
         """Remember a request. ``whole``: keep all of it; otherwise only what its answer will need."""
         method = request.method
         is_read = whole or method in _READ_AGAIN
-        weight = _COST + len(request.id) + len(method) + len(session or "") + (len(request.raw) if is_read else 0)
+        weight = _COST + len(request.id) + len(method) + len(session_id or "") + (len(request.raw) if is_read else 0)
         if not whole:
             request = Request(b"", request.id, method, request.params if is_read else None)
         kind = asked, method if method in _KINDS else _OTHER
-        added = OpenRequest(request, session, weight, kind)
+        added = OpenRequest(request, session_id, weight, kind)
         self._open[asked, request.id].append(added)
         self._kinds[kind][added] = None
         self._weights[kind] += weight
@@ -100,7 +100,7 @@ class OpenRequests:
     def sessions(self, asked: Peer, methods: Iterable[str]) -> frozenset[str]:
         """The sessions of this peer's open requests with one of these methods."""
         found = (each.session for method in methods for each in self._kinds.get((asked, method), ()))
-        return frozenset(session for session in found if session is not None)
+        return frozenset(session_id for session_id in found if session_id is not None)
 
     def _forget_one(self, newest: OpenRequest) -> bool:
         """Forget the oldest request of the kind that takes most memory. False if that is the newest one, which

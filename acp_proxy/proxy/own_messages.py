@@ -13,9 +13,9 @@ def refuse(id: RequestId, code: int, message: str) -> Forward:
     return Forward(Peer.CLIENT, jsonrpc.error(id, code, message), own=True)
 
 
-def encode_not_found(id: RequestId, session: str) -> bytes:
+def encode_not_found(id: RequestId, session_id: str) -> bytes:
     """The error for a session that does not exist, as the drafts of the protocol want it."""
-    return jsonrpc.error(id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session}", {"sessionId": session})
+    return jsonrpc.error(id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session_id}", {"sessionId": session_id})
 
 
 def refuse_for_store(id: RequestId, errno_name: str) -> Forward:
@@ -25,6 +25,6 @@ def refuse_for_store(id: RequestId, errno_name: str) -> Forward:
     return refuse(id, jsonrpc.INTERNAL_ERROR, message)
 
 
-def encode_update(session: str, body: Mapping[str, object]) -> bytes:
+def encode_update(session_id: str, body: Mapping[str, object]) -> bytes:
     """The line of a ``session/update``. ``body``: the update, with its kind."""
-    return jsonrpc.notification(acp.UPDATE, {"sessionId": session, "update": body})
+    return jsonrpc.notification(acp.UPDATE, {"sessionId": session_id, "update": body})

@@ -59,7 +59,7 @@ class PassThrough:
         self._aliases = aliases
         self._copy_ids = copy_ids
         self._uncopied = uncopied
-        self._session = ""
+        self._session_id = ""
         """The session updated last."""
         self._prefix = acp.UPDATE_PREFIX + b'"'
         """How its updates begin."""
@@ -87,7 +87,7 @@ class PassThrough:
             count = len(framing.cut(lines))  # a third of the time that counting the newlines takes
             if lines.count(_UPDATE_END + self._prefix) != count - 1:
                 return None
-        return self._session
+        return self._session_id
 
     def handle_simple_lines(self, lines: bytes, peer: Peer) -> bool:
         """Handle whole lines of ``peer`` that mean nothing here, or only open or close a request that is remembered.
@@ -118,7 +118,7 @@ class PassThrough:
         if id is None:
             return False
         try:
-            self._session = id.decode()
+            self._session_id = id.decode()
         except UnicodeDecodeError:  # the parser decides what that is
             return False
         self._prefix = acp.UPDATE_PREFIX + id + b'"'
@@ -128,27 +128,27 @@ class PassThrough:
     def _find_allowed(self) -> bool:
         """Find out whether nothing but forwarding and recording follows from this session's updates, and which must be
         parsed nevertheless. Kept until ``forget``."""
-        session, machine = self._session, self._machine
+        session_id, machine = self._session_id, self._machine
         self._is_allowed = (
             self._log.records  # else there is no transcript for them
             and self._held_entries.is_named  # else entries wait, since the agent's name chooses their folder
             # Known here and not deleted, else its transcript is begun first, or not at all. And no terminal is open:
             # a tool call may show one, and then its output is noted.
-            and self._log.sessions.needs_no_parsing(session)
-            and self._aliases.client_of(session) is None  # else the client knows it by another id
-            and self._copy_ids.find_client_id(session) is None
-            and not self._uncopied.holds(session)  # another agent's, which gets a transcript when it is prompted
+            and self._log.sessions.needs_no_parsing(session_id)
+            and self._aliases.client_of(session_id) is None  # else the client knows it by another id
+            and self._copy_ids.find_client_id(session_id) is None
+            and not self._uncopied.holds(session_id)  # another agent's, which gets a transcript when it is prompted
             # else it may repeat the handover record, which the client must not see
-            and not self._handovers.may_repeat_record(session)
+            and not self._handovers.may_repeat_record(session_id)
             # Until the first turn after a load, an update may be of the past, and is compared first. In that turn it
             # is new, unless a replay still runs.
-            and not machine.may_be_past(session)
+            and not machine.may_be_past(session_id)
         )
         # The user's title is shown in place of the agent's, and a title is brought into the index at once.
         self._parsed_if_contains = (update_kinds.SESSION_INFO_BYTES,)
         if machine.dialect.state_bytes is not None:  # version 2: may begin or end a turn
             self._parsed_if_contains += (machine.dialect.state_bytes,)
-        if machine.open_loads.is_in_question(session):  # in the turn after a load, it may begin a replay
+        if machine.open_loads.is_in_question(session_id):  # in the turn after a load, it may begin a replay
             self._parsed_if_contains += (_USER_MESSAGE,)
         return self._is_allowed
 

@@ -24,7 +24,7 @@ class ListRow(Protocol):
     """
 
     @property
-    def session(self) -> str: ...
+    def session_id(self) -> str: ...
     @property
     def cwd(self) -> str | None: ...
     @property
@@ -76,7 +76,7 @@ def session_info(
 ) -> dict[str, object]:
     """A ``SessionInfo`` of the protocol. The agent's own ``_meta`` overrides acp-proxy's members. ``archived``: it says
     whether the session is archived; ``of_index``: so does ``INDEX_MARK``."""
-    info: dict[str, object] = {"sessionId": row.session, "cwd": row.cwd}
+    info: dict[str, object] = {"sessionId": row.session_id, "cwd": row.cwd}
     if directories and row.directories:
         info["additionalDirectories"] = row.directories
     if row.title is not None:
@@ -259,8 +259,12 @@ def with_titles(data: bytes, title_of: Callable[[str], str | None]) -> bytes:
 def _with_title(line: bytes, title_of: Callable[[str], str | None]) -> bytes:
     message = jsonrpc.read_message(line)
     params = message.params if isinstance(message, Notification) and message.method == acp.UPDATE else None
-    session, update = acp.session_id(params), acp.member(params, "update")
-    title = title_of(session) if session is not None and acp.update_kind(update) == update_kinds.SESSION_INFO else None
+    session_id, update = acp.session_id(params), acp.member(params, "update")
+    title = (
+        title_of(session_id)
+        if session_id is not None and acp.update_kind(update) == update_kinds.SESSION_INFO
+        else None
+    )
     if title is None or not isinstance(update, dict) or "title" not in update or update["title"] == title:
         return line
     try:

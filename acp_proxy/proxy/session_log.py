@@ -36,18 +36,18 @@ class SessionLog:
         self._terminals = Terminals()
         self._early_updates = EarlyUpdates()
 
-    def cancel_turn(self, session: str | None) -> None:
+    def cancel_turn(self, session_id: str | None) -> None:
         """The client cancels the session's turn."""
-        if session is not None and session in self.sessions:
-            self.sessions[session].prompts.cancel()
+        if session_id is not None and session_id in self.sessions:
+            self.sessions[session_id].prompts.cancel()
 
-    def drop_cancelled_prompts(self, session: str) -> None:
+    def drop_cancelled_prompts(self, session_id: str) -> None:
         """The client opens the session: prompts that it has cancelled are no turn any more."""
-        if session in self.sessions:
-            self.sessions[session].prompts.drop_cancelled()
+        if session_id in self.sessions:
+            self.sessions[session_id].prompts.drop_cancelled()
 
     def open(
-        self, session: str, method: str, params: object, result: object, *, anew: bool = False
+        self, session_id: str, method: str, params: object, result: object, *, anew: bool = False
     ) -> list[TranscriptEffect]:
         """The agent has opened a session. Updates that came before its answer follow the note of that.
 
@@ -56,33 +56,33 @@ class SessionLog:
         parent = acp.session_id(params) if method == acp.FORK else None
         point = fork_point(params) if method == acp.FORK else None
         origin = file_format.RECORDED if method == acp.NEW else file_format.PARTIAL
-        return self._open(session, method, params, result, origin, parent=parent, point=point, anew=anew)
+        return self._open(session_id, method, params, result, origin, parent=parent, point=point, anew=anew)
 
     def begin_imported(
-        self, session: str, params: object, result: object, conversation: list[bytes], states: list[bytes]
+        self, session_id: str, params: object, result: object, conversation: list[bytes], states: list[bytes]
     ) -> list[TranscriptEffect]:
         """The agent has loaded a session without a transcript: its replay begins one.
 
         ``conversation``, ``states``: lines of conversation and of state that came before its answer, without newlines.
         """
-        kept = [RecordLine(session, Peer.AGENT, raw) for raw in (*conversation, *states)]
-        return self._open(session, acp.LOAD, params, result, file_format.IMPORTED, before=kept)
+        kept = [RecordLine(session_id, Peer.AGENT, raw) for raw in (*conversation, *states)]
+        return self._open(session_id, acp.LOAD, params, result, file_format.IMPORTED, before=kept)
 
-    def note_handover(self, session: str, new: str) -> list[TranscriptEffect]:
+    def note_handover(self, session_id: str, new: str) -> list[TranscriptEffect]:
         """The agent has got the record. ``new``: its id of the new session in which this one continues; empty if its
         own has caught up with other machines."""
-        return self._note(session, {"type": NoteType.HANDOVER, "to": new} if new else {"type": NoteType.CAUGHT_UP})
+        return self._note(session_id, {"type": NoteType.HANDOVER, "to": new} if new else {"type": NoteType.CAUGHT_UP})
 
-    def note_record(self, session: str) -> list[TranscriptEffect]:
+    def note_record(self, session_id: str) -> list[TranscriptEffect]:
         """The session is a fork, and the agent's begins with a record that it was given for the parent."""
-        return self._note(session, {"type": NoteType.HANDOVER})
+        return self._note(session_id, {"type": NoteType.HANDOVER})
 
-    def note_alias(self, session: str, new: str) -> list[TranscriptEffect]:
+    def note_alias(self, session_id: str, new: str) -> list[TranscriptEffect]:
         """From now on the agent knows the session by the id ``new``."""
-        return self._note(session, {"type": NoteType.ALIAS, "to": new})
+        return self._note(session_id, {"type": NoteType.ALIAS, "to": new})
 
     def note_replay(
-        self, session: str, decision: Decision | None, ids: Mapping[tuple[str, bytes], str] | None = None
+        self, session_id: str, decision: Decision | None, ids: Mapping[tuple[str, bytes], str] | None = None
     ) -> list[TranscriptEffect]:
         """Note whose replay a load has shown, and which rule decided. ``ids``: those of the user's messages in the
         agent's replay, by ``rewinds.request_key``, if the transcript does not note them yet."""
@@ -90,31 +90,31 @@ class SessionLog:
             return []
         shown = "transcript" if decision.client_has_transcript else "agent"
         note = {"type": NoteType.REPLAY, "shown": shown, "rule": decision.rule.number}
-        return self._note(session, note | ({"users": encode_ids(ids)} if ids else {}))
+        return self._note(session_id, note | ({"users": encode_ids(ids)} if ids else {}))
 
-    def remember_deleted(self, session: str, params: object) -> list[TranscriptEffect]:
+    def remember_deleted(self, session_id: str, params: object) -> list[TranscriptEffect]:
         """Remember the directory of a deleted session that the client tries to open: a prompt revives it there."""
         cwd, directories = acp.text(params, "cwd"), acp.strings(params, "additionalDirectories")
-        state, forgotten = self._find_or_add(session, len(cwd or "") + sum(map(len, directories)))
+        state, forgotten = self._find_or_add(session_id, len(cwd or "") + sum(map(len, directories)))
         state.cwd, state.directories, state.is_deleted = cwd, directories, True
         return forgotten
 
-    def take_title(self, session: str) -> str | None:
+    def take_title(self, session_id: str) -> str | None:
         """The title made from a new session's prompts, if the client has none yet. Returned once."""
-        state = self.sessions.get(session)
+        state = self.sessions.get(session_id)
         if state is None or state.is_deleted or not state.lacks_title:
             return None
         state.lacks_title = False
         return state.titles.best
 
-    def mark_titled(self, session: str, update: object) -> None:
+    def mark_titled(self, session_id: str, update: object) -> None:
         """The agent has sent a ``session_info_update``, which may contain a title."""
-        if acp.text(update, "title") is not None and session in self.sessions:
-            self.sessions[session].lacks_title = False
+        if acp.text(update, "title") is not None and session_id in self.sessions:
+            self.sessions[session_id].lacks_title = False
 
     def _open(
         self,
-        session: str,
+        session_id: str,
         method: str,
         params: object,
         result: object,
@@ -131,7 +131,7 @@ class SessionLog:
         known = result if isinstance(result, dict) else {}
         answer = {key: value for key, value in known.items() if key not in ("sessionId", "_meta")}
         size = len(cwd or "") + sum(map(len, directories)) + len(jsonrpc.dump(answer))
-        state, forgotten = self._find_or_add(session, size)
+        state, forgotten = self._find_or_add(session_id, size)
         state.cwd, state.directories, state.answer = cwd, directories, answer
         if method == acp.NEW:
             state.is_deleted, state.lacks_title, state.titles = False, True, Titles()
@@ -148,8 +148,8 @@ class SessionLog:
         servers = acp.member(params, "mcpServers")
         names = [acp.text(server, "name") for server in servers] if isinstance(servers, list) else []
         note["mcpServers"] = [name for name in names if name is not None]
-        begin = BeginTranscript(session, cwd, directories, origin, parent, point)
-        return [*forgotten, begin, *before, RecordNote(session, note), *self._take_early_updates(session)]
+        begin = BeginTranscript(session_id, cwd, directories, origin, parent, point)
+        return [*forgotten, begin, *before, RecordNote(session_id, note), *self._take_early_updates(session_id)]
 
     def start(self) -> None:
         """Record again."""
@@ -161,177 +161,179 @@ class SessionLog:
         self.sessions.forget_all()
         self._early_updates.drop()
 
-    def take_early_conversation(self, session: str) -> list[bytes]:
+    def take_early_conversation(self, session_id: str) -> list[bytes]:
         """Remove and return the conversation updates that came before the answer that names their session."""
-        return self._early_updates.take_conversation(session)
+        return self._early_updates.take_conversation(session_id)
 
     def record_early_updates(self) -> list[TranscriptEffect]:
         """No open request can name the session of the early updates, so they begin transcripts of their own."""
         begun: list[TranscriptEffect] = []
-        for session in self._early_updates.sessions:
-            if self.sessions.admit_update(session):
-                begun += self._begin(session)
+        for session_id in self._early_updates.sessions:
+            if self.sessions.admit_update(session_id):
+                begun += self._begin(session_id)
             else:
-                self._early_updates.take(session)
+                self._early_updates.take(session_id)
         return begun
 
-    def record_update(self, session: str, raw: bytes, update: object, *, opening: bool) -> list[TranscriptEffect]:
+    def record_update(self, session_id: str, raw: bytes, update: object, *, opening: bool) -> list[TranscriptEffect]:
         """Record an update. ``raw``: its line without the newline. ``opening``: an open request may be what opens this
         session, so its updates wait for the answer."""
         if not self.records:
             return []
-        if session not in self.sessions and opening and self._early_updates.add(session, raw, update):
+        if session_id not in self.sessions and opening and self._early_updates.add(session_id, raw, update):
             return []
-        if self.sessions.is_deleted(session) or not self.sessions.admit_update(session):
+        if self.sessions.is_deleted(session_id) or not self.sessions.admit_update(session_id):
             return []
-        effects = self._begin(session)
-        state = self.sessions[session]
+        effects = self._begin(session_id)
+        state = self.sessions[session_id]
         state.terminals.refer(update)
-        effects.append(RecordLine(session, Peer.AGENT, raw))
+        effects.append(RecordLine(session_id, Peer.AGENT, raw))
         if acp.update_kind(update) == update_kinds.SESSION_INFO:
-            self.mark_titled(session, update)
-            effects.append(IndexSession(session))
+            self.mark_titled(session_id, update)
+            effects.append(IndexSession(session_id))
         return effects
 
     def record_prompt(
-        self, session: str, raw: bytes, blocks: object, id: RequestId | None = None
+        self, session_id: str, raw: bytes, blocks: object, id: RequestId | None = None
     ) -> list[TranscriptEffect]:
         """Record a prompt, which begins a turn and revives a deleted session. ``blocks``: its content blocks."""
         if not self.records:
             return []
-        begun = self._begin(session)
-        self.sessions.move_to_end(session)
-        state = self.sessions[session]
+        begun = self._begin(session_id)
+        self.sessions.move_to_end(session_id)
+        state = self.sessions[session_id]
         state.prompts.add(id)
         state.is_deleted, state.is_open = False, True
         if state.lacks_title:
             state.titles.consider(blocks)
-        return [*begun, BeginTurn(session), RecordLine(session, Peer.CLIENT, raw)]
+        return [*begun, BeginTurn(session_id), RecordLine(session_id, Peer.CLIENT, raw)]
 
-    def record_steering(self, session: str, raw: bytes) -> list[TranscriptEffect]:
+    def record_steering(self, session_id: str, raw: bytes) -> list[TranscriptEffect]:
         """Record the user's words into a turn, which the agent has just taken. ``raw``: the line of the request."""
-        if not self.records or self.sessions.is_deleted(session):
+        if not self.records or self.sessions.is_deleted(session_id):
             return []
-        effects = [*self._begin(session), RecordLine(session, Peer.CLIENT, raw)]
-        return effects if self.sessions.is_in_turn(session) else [*effects, EndTurn(session)]
+        effects = [*self._begin(session_id), RecordLine(session_id, Peer.CLIENT, raw)]
+        return effects if self.sessions.is_in_turn(session_id) else [*effects, EndTurn(session_id)]
 
-    def record_answer(self, session: str, raw: bytes, id: RequestId | None = None) -> list[TranscriptEffect]:
+    def record_answer(self, session_id: str, raw: bytes, id: RequestId | None = None) -> list[TranscriptEffect]:
         """Record the agent's answer to a prompt, which ends the turn."""
-        return self._end_turn(session, [RecordLine(session, Peer.AGENT, raw, acp.PROMPT)], id)
+        return self._end_turn(session_id, [RecordLine(session_id, Peer.AGENT, raw, acp.PROMPT)], id)
 
-    def accept_prompt(self, session: str, raw: bytes, id: RequestId | None) -> list[TranscriptEffect]:
+    def accept_prompt(self, session_id: str, raw: bytes, id: RequestId | None) -> list[TranscriptEffect]:
         """Record the agent's answer to a prompt that does not end its turn."""
-        kept = self.record_line(session, Peer.AGENT, raw, acp.PROMPT)
-        is_over = session in self.sessions and self.sessions[session].prompts.accept(id)
-        return [*kept, *self._end_recorded(session)] if is_over else kept
+        kept = self.record_line(session_id, Peer.AGENT, raw, acp.PROMPT)
+        is_over = session_id in self.sessions and self.sessions[session_id].prompts.accept(id)
+        return [*kept, *self._end_recorded(session_id)] if is_over else kept
 
-    def begin_work(self, session: str) -> None:
+    def begin_work(self, session_id: str) -> None:
         """The agent has begun to work."""
-        if session in self.sessions:
-            self.sessions[session].prompts.begin_work()
+        if session_id in self.sessions:
+            self.sessions[session_id].prompts.begin_work()
 
-    def end_work(self, session: str) -> list[TranscriptEffect]:
+    def end_work(self, session_id: str) -> list[TranscriptEffect]:
         """The agent works no more, which may end turns."""
-        has_ended = session in self.sessions and self.sessions[session].prompts.end_work()
-        return self._end_recorded(session) if has_ended else []
+        has_ended = session_id in self.sessions and self.sessions[session_id].prompts.end_work()
+        return self._end_recorded(session_id) if has_ended else []
 
-    def _end_recorded(self, session: str) -> list[TranscriptEffect]:
-        return [] if self.sessions.is_deleted(session) else [EndTurn(session)]
+    def _end_recorded(self, session_id: str) -> list[TranscriptEffect]:
+        return [] if self.sessions.is_deleted(session_id) else [EndTurn(session_id)]
 
-    def fail_prompt(self, session: str, how: str, id: RequestId | None = None) -> list[TranscriptEffect]:
+    def fail_prompt(self, session_id: str, how: str, id: RequestId | None = None) -> list[TranscriptEffect]:
         """The agent ended before it answered a prompt. ``how``: what the note says."""
         note = {"type": NoteType.FAILED, "method": acp.PROMPT, "message": how}
-        return self._end_turn(session, [RecordNote(session, note)], id)
+        return self._end_turn(session_id, [RecordNote(session_id, note)], id)
 
-    def record_line(self, session: str | None, peer: Peer, raw: bytes, of: str | None = None) -> list[TranscriptEffect]:
+    def record_line(
+        self, session_id: str | None, peer: Peer, raw: bytes, of: str | None = None
+    ) -> list[TranscriptEffect]:
         """Record any other line, if its session is recorded. ``of``: the method that a response answers."""
-        if session is None or session not in self.sessions or self.sessions[session].is_deleted:
+        if session_id is None or session_id not in self.sessions or self.sessions[session_id].is_deleted:
             return []
-        return [RecordLine(session, peer, raw, of)]
+        return [RecordLine(session_id, peer, raw, of)]
 
-    def close(self, session: str) -> list[TranscriptEffect]:
+    def close(self, session_id: str) -> list[TranscriptEffect]:
         """Note that the agent has closed the session."""
-        if session in self.sessions:
-            self.sessions[session].is_open = False
+        if session_id in self.sessions:
+            self.sessions[session_id].is_open = False
         return [
-            *self._note_terminals(session),
-            *self._note(session, {"type": NoteType.CLOSED, "method": acp.CLOSE}),
+            *self._note_terminals(session_id),
+            *self._note(session_id, {"type": NoteType.CLOSED, "method": acp.CLOSE}),
         ]
 
-    def _note(self, session: str, note: Mapping[str, object]) -> list[TranscriptEffect]:
-        if session not in self.sessions or self.sessions[session].is_deleted:
+    def _note(self, session_id: str, note: Mapping[str, object]) -> list[TranscriptEffect]:
+        if session_id not in self.sessions or self.sessions[session_id].is_deleted:
             return []
-        return [RecordNote(session, note)]
+        return [RecordNote(session_id, note)]
 
-    def delete(self, session: str) -> list[TranscriptEffect]:
+    def delete(self, session_id: str) -> list[TranscriptEffect]:
         """The session was deleted: record nothing of it until it is prompted again."""
         if not self.records:
             return []
-        self._take_early_updates(session)
-        state, forgotten = self._find_or_add(session)
+        self._take_early_updates(session_id)
+        state, forgotten = self._find_or_add(session_id)
         state.is_deleted = True
         return forgotten
 
-    def answer_terminal(self, session: str, method: str, params: object, result: object) -> list[TranscriptEffect]:
+    def answer_terminal(self, session_id: str, method: str, params: object, result: object) -> list[TranscriptEffect]:
         """The client has answered a request about a terminal. ``method``, ``params``: of the request."""
-        state = self.sessions.get(session)
+        state = self.sessions.get(session_id)
         if state is None:
             return []
-        notes = self._terminals.handle_answer(session, state.terminals, method, params, result)
+        notes = self._terminals.handle_answer(session_id, state.terminals, method, params, result)
         return notes if not state.is_deleted else []
 
-    def is_output_noted(self, session: str | None, params: object, answer: object) -> bool:
+    def is_output_noted(self, session_id: str | None, params: object, answer: object) -> bool:
         """Whether the client's answer to a request for a terminal's output is noted before the end of the turn."""
-        state = self.sessions.get(session or "")
+        state = self.sessions.get(session_id or "")
         if state is None or not state.terminals.open or not isinstance(answer, Response):
             return False
         found = state.terminals.open.get(acp.text(params, "terminalId") or "")
         return found is not None and found.has_grown(acp.text(answer.result, "output"))
 
-    def release_terminal(self, session: str, params: object) -> list[TranscriptEffect]:
+    def release_terminal(self, session_id: str, params: object) -> list[TranscriptEffect]:
         """The agent has released a terminal: note its last state."""
-        state = self.sessions.get(session)
-        return self._terminals.release(session, state.terminals, params) if state is not None else []
+        state = self.sessions.get(session_id)
+        return self._terminals.release(session_id, state.terminals, params) if state is not None else []
 
-    def _end_turn(self, session: str, last: list[TranscriptEffect], id: RequestId | None) -> list[TranscriptEffect]:
-        state = self.sessions.get(session)
+    def _end_turn(self, session_id: str, last: list[TranscriptEffect], id: RequestId | None) -> list[TranscriptEffect]:
+        state = self.sessions.get(session_id)
         if state is None:
             return []
         state.prompts.end(id)
-        notes = self._note_terminals(session)
-        return [*notes, *last, EndTurn(session)] if not state.is_deleted else []
+        notes = self._note_terminals(session_id)
+        return [*notes, *last, EndTurn(session_id)] if not state.is_deleted else []
 
     def end(self) -> list[TranscriptEffect]:
         """The agent has ended: note what became known of terminals since their sessions' last turns."""
-        return [note for session in self.sessions for note in self._note_terminals(session)]
+        return [note for session_id in self.sessions for note in self._note_terminals(session_id)]
 
-    def _note_terminals(self, session: str) -> list[TranscriptEffect]:
-        state = self.sessions.get(session)
-        notes = self._terminals.note(session, state.terminals) if state is not None else []
+    def _note_terminals(self, session_id: str) -> list[TranscriptEffect]:
+        state = self.sessions.get(session_id)
+        notes = self._terminals.note(session_id, state.terminals) if state is not None else []
         return notes if state is not None and not state.is_deleted else []
 
-    def _begin(self, session: str) -> list[TranscriptEffect]:
+    def _begin(self, session_id: str) -> list[TranscriptEffect]:
         """Begin to record a session that was not opened here, unless that was done."""
-        if self.sessions.has_begun(session):
+        if self.sessions.has_begun(session_id):
             return []
-        state, forgotten = self._find_or_add(session)
+        state, forgotten = self._find_or_add(session_id)
         state.is_recorded = True
-        begin = BeginTranscript(session, state.cwd, state.directories, file_format.PARTIAL)
-        return [*forgotten, begin, *self._take_early_updates(session)]
+        begin = BeginTranscript(session_id, state.cwd, state.directories, file_format.PARTIAL)
+        return [*forgotten, begin, *self._take_early_updates(session_id)]
 
-    def _find_or_add(self, session: str, texts: int | None = None) -> tuple[SessionState, list[TranscriptEffect]]:
+    def _find_or_add(self, session_id: str, texts: int | None = None) -> tuple[SessionState, list[TranscriptEffect]]:
         """As ``KnownSessions.find_or_add``, with the effects of forgetting others."""
-        state, forgotten = self.sessions.find_or_add(session, texts)
+        state, forgotten = self.sessions.find_or_add(session_id, texts)
         for other in forgotten.values():
             self._terminals.forget(other.terminals)
         return state, [ForgetSession(id) for id, other in forgotten.items() if other.is_recorded]
 
-    def _take_early_updates(self, session: str) -> list[TranscriptEffect]:
-        early = self._early_updates.take(session)
+    def _take_early_updates(self, session_id: str) -> list[TranscriptEffect]:
+        early = self._early_updates.take(session_id)
         for _, update in early:
             if acp.update_kind(update) == update_kinds.SESSION_INFO:
-                self.mark_titled(session, update)
-        return [RecordLine(session, Peer.AGENT, raw) for raw, _ in early]
+                self.mark_titled(session_id, update)
+        return [RecordLine(session_id, Peer.AGENT, raw) for raw, _ in early]
 
 
 class EarlyUpdates:
@@ -348,28 +350,28 @@ class EarlyUpdates:
         """The sessions of which updates wait."""
         return list(self._held)
 
-    def add(self, session: str, raw: bytes, update: object) -> bool:
+    def add(self, session_id: str, raw: bytes, update: object) -> bool:
         """Let an update wait; returns False if too much does."""
         if self._size + len(raw) > UNRECORDED_LIMIT:
             return False
-        self._held.setdefault(session, []).append((raw, update))
+        self._held.setdefault(session_id, []).append((raw, update))
         self._size += len(raw)
         return True
 
-    def take(self, session: str) -> list[tuple[bytes, object]]:
+    def take(self, session_id: str) -> list[tuple[bytes, object]]:
         """Remove and return a session's lines and updates."""
-        held = self._held.pop(session, [])
+        held = self._held.pop(session_id, [])
         self._size -= sum(len(raw) for raw, _ in held)
         return held
 
-    def take_conversation(self, session: str) -> list[bytes]:
+    def take_conversation(self, session_id: str) -> list[bytes]:
         """Remove and return the lines of a session's conversation updates. The others wait on."""
         taken = []
-        for raw, update in self.take(session):
+        for raw, update in self.take(session_id):
             if update_kinds.is_conversation(acp.update_kind(update)):
                 taken.append(raw)
             else:
-                self.add(session, raw, update)
+                self.add(session_id, raw, update)
         return taken
 
     def drop(self) -> None:

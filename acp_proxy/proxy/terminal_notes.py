@@ -73,7 +73,7 @@ class Terminals:
         self._shown_size = 0
 
     def handle_answer(
-        self, session: str, session_terminals: SessionTerminals, method: str, params: object, result: object
+        self, session_id: str, session_terminals: SessionTerminals, method: str, params: object, result: object
     ) -> list[TranscriptEffect]:
         """The client has answered a request about a terminal. ``method``, ``params``: of the request. Returns its note,
         if its output is noted now."""
@@ -90,7 +90,7 @@ class Terminals:
             return []
         if method == acp.TERMINAL_OUTPUT:
             self._reserve_output(found, result)
-            return _terminal_notes(session, {id: found}) if id in terminals and found.has_grown(found.output) else []
+            return _terminal_notes(session_id, {id: found}) if id in terminals and found.has_grown(found.output) else []
         elif method == acp.TERMINAL_WAIT and isinstance(result, Mapping):
             found.exit_status = _exit_status({key: result.get(key) for key in ("exitCode", "signal")})
             found.has_news = True
@@ -107,7 +107,7 @@ class Terminals:
         found.is_final = acp.member(result, "exitStatus") is not None
         found.exit_status = _exit_status(acp.member(result, "exitStatus")) or found.exit_status
 
-    def release(self, session: str, session_terminals: SessionTerminals, params: object) -> list[TranscriptEffect]:
+    def release(self, session_id: str, session_terminals: SessionTerminals, params: object) -> list[TranscriptEffect]:
         """The agent has released a terminal: note its last state, or wait for the turn's end if no call shows it."""
         id = acp.text(params, "terminalId") or ""
         if id in session_terminals.open and not session_terminals.open[id].shown:
@@ -120,9 +120,9 @@ class Terminals:
         if found is None and (found := session_terminals.running.pop(id, None)) is not None and not found.has_news:
             self._drop({id: found})
             return []
-        return _terminal_notes(session, self._drop({id: found})) if found is not None else []
+        return _terminal_notes(session_id, self._drop({id: found})) if found is not None else []
 
-    def note(self, session: str, session_terminals: SessionTerminals) -> list[TranscriptEffect]:
+    def note(self, session_id: str, session_terminals: SessionTerminals) -> list[TranscriptEffect]:
         """The notes at the end of a turn: of the terminals shown in it, and of earlier ones of which more is known."""
         if not (session_terminals.open or session_terminals.running):  # the usual case
             return []
@@ -133,7 +133,7 @@ class Terminals:
         }
         noted = {id: found for id, found in shown.items() if found.has_news or found.noted_size is None}
         notes = _terminal_notes(
-            session, noted | {id: found for id, found in session_terminals.running.items() if found.has_news}
+            session_id, noted | {id: found for id, found in session_terminals.running.items() if found.has_news}
         )
         session_terminals.running |= {id: found for id, found in shown.items() if not found.released}
         over = {id: found for id, found in session_terminals.running.items() if found.is_final}
@@ -158,13 +158,13 @@ class Terminals:
         return terminals
 
 
-def _terminal_notes(session: str, terminals: Mapping[str, Terminal]) -> list[TranscriptEffect]:
+def _terminal_notes(session_id: str, terminals: Mapping[str, Terminal]) -> list[TranscriptEffect]:
     for found in terminals.values():
         if found.shown:
             found.noted_size, found.has_news = len(found.output or ""), False
     return [
         RecordNote(
-            session,
+            session_id,
             {
                 "type": NoteType.TERMINAL,
                 "terminalId": id,

@@ -28,31 +28,31 @@ class UncopiedSessions:
     def __init__(self) -> None:
         self._held: dict[str, list[Effect]] = {}
 
-    def add(self, session: str) -> None:
+    def add(self, session_id: str) -> None:
         """The client opens a session that has no copy yet."""
-        self._held.setdefault(session, [])
+        self._held.setdefault(session_id, [])
 
-    def holds(self, session: str) -> bool:
+    def holds(self, session_id: str) -> bool:
         """Whether the session was opened here and not prompted since."""
-        return session in self._held
+        return session_id in self._held
 
     def hold(self, effects: list[Effect]) -> list[Effect]:
         """The effects without what is held, and with what is released."""
         return [each for effect in effects for each in self._hold_one(effect)] if self._held else effects
 
     def _hold_one(self, effect: Effect) -> list[Effect]:
-        session = getattr(effect, "session", None)
-        held = self._held.get(session) if isinstance(session, str) else None
-        if held is None or session is None:
+        session_id = getattr(effect, "session_id", None)
+        held = self._held.get(session_id) if isinstance(session_id, str) else None
+        if held is None or session_id is None:
             return [effect]
         match effect:
             case DeleteSession():
-                del self._held[session]
+                del self._held[session_id]
                 return [effect]
             case BeginTurn():
-                return [*self._held.pop(session), effect]
+                return [*self._held.pop(session_id), effect]
             case BeginTranscript():
-                self._held[session] = [replace(effect, parent=session)]
+                self._held[session_id] = [replace(effect, parent=session_id)]
             case EndTurn() | IndexSession() | ForgetSession():
                 pass
             case TranscriptEffectBase() if len(held) < HELD_ENTRIES:

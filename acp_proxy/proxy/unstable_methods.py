@@ -71,19 +71,23 @@ class UnstableMethods:
         ours = self._service.served_here
         match request.method:
             case acp.SET_TITLE if TITLE in ours:
-                session, given = (acp.required_text(request.params, key) for key in ("sessionId", "title"))
+                session_id, given = (acp.required_text(request.params, key) for key in ("sessionId", "title"))
                 title = clean(given, AGENT_TITLE_LENGTH)
                 if title is None:
                     raise acp.InvalidParams("title is empty")
-                return [SetTitle(request.id, session, self._knows(session), title)]
+                return [SetTitle(request.id, session_id, self._knows(session_id), title)]
             case acp.ARCHIVE if ARCHIVE in ours:
                 return self._archive(request.id, acp.required_text(request.params, "sessionId"))
             case acp.UNARCHIVE if ARCHIVE in ours:
-                session = acp.required_text(request.params, "sessionId")
-                return [SetArchived(request.id, session, self._knows(session), False)]
+                session_id = acp.required_text(request.params, "sessionId")
+                return [SetArchived(request.id, session_id, self._knows(session_id), False)]
             case acp.STATUS if STATUS in ours:
-                session = acp.required_text(request.params, "sessionId")
-                return [AnswerStatus(request.id, session, self._knows(session), self._log.sessions.is_open(session))]
+                session_id = acp.required_text(request.params, "sessionId")
+                return [
+                    AnswerStatus(
+                        request.id, session_id, self._knows(session_id), self._log.sessions.is_open(session_id)
+                    )
+                ]
             case acp.LIST if LIST not in ours and (ARCHIVE in ours or self._has_index):
                 self.archive_filter(request.params)
                 self._open_requests.add(Peer.CLIENT, request, None, whole=True)
@@ -103,15 +107,15 @@ class UnstableMethods:
 
     def _change_index(self, request: Request, method: jetbrains_index.IndexMethod) -> list[Effect] | None:
         """Serve a change in the agent's index of a session for which the agent has none yet; None for all others."""
-        session = acp.session_id(request.params) or ""
-        if not (self._has_index and method.part in self._service.index and proxy_ids.is_foreign(session)):
+        session_id = acp.session_id(request.params) or ""
+        if not (self._has_index and method.part in self._service.index and proxy_ids.is_foreign(session_id)):
             return None
-        if self._aliases.agent_of(session) is not None:
+        if self._aliases.agent_of(session_id) is not None:
             return None
         if method.archives is not None:
-            return [SetArchived(request.id, session, self._knows(session), method.archives)]
+            return [SetArchived(request.id, session_id, self._knows(session_id), method.archives)]
         title = clean(acp.required_text(request.params, "title"), AGENT_TITLE_LENGTH) if method.renames else None
-        return [SetTitle(request.id, session, self._knows(session), title)] if title is not None else None
+        return [SetTitle(request.id, session_id, self._knows(session_id), title)] if title is not None else None
 
     def archive_filter(self, params: object) -> str | None:
         """Which sessions a ``session/list`` wants by archive state; None if acp-proxy serves no archive.
@@ -171,7 +175,7 @@ class UnstableMethods:
                 replace(page, raw=line, pages=page.pages + 1) if message.error is None else Forward(Peer.CLIENT, line)
             ]
         if (archives := self._closing.pop(message.id, None)) is not None:
-            return [*(self._log.close(archives.session) if message.error is None else []), archives]
+            return [*(self._log.close(archives.session_id) if message.error is None else []), archives]
         return None
 
     def end(self, how: str) -> list[Effect]:
@@ -197,10 +201,10 @@ class UnstableMethods:
 
     def handle_index_answer(self, line: bytes, answered: OpenRequest, message: Response) -> list[Effect]:
         """The agent's answer to one of ``jetbrains_index.METHODS``. ``answered``: the request."""
-        request, session = answered.request, answered.session
+        request, session_id = answered.request, answered.session
         offers = self._service.served_by_agent | self._service.index
-        if session is not None:
-            followed = jetbrains_index.follow_answer(request, session, message.result, offers)
+        if session_id is not None:
+            followed = jetbrains_index.follow_answer(request, session_id, message.result, offers)
             return [*([followed] if followed is not None else []), Forward(Peer.CLIENT, line)]
         return [self.amend_rows(request.method, line, request.params) or Forward(Peer.CLIENT, line)]
 
@@ -222,20 +226,20 @@ class UnstableMethods:
 
     # --- small things
 
-    def _archive(self, request: RequestId, session: str) -> list[Effect]:
+    def _archive(self, request: RequestId, session_id: str) -> list[Effect]:
         """Archive a session; cancel and close it first if it is open here."""
-        archives = SetArchived(request, session, self._knows(session), True)
-        if not self._log.sessions.is_open(session):
+        archives = SetArchived(request, session_id, self._knows(session_id), True)
+        if not self._log.sessions.is_open(session_id):
             return [archives]
-        effects: list[Effect] = [*self._machine.close(session)]
-        if self._log.sessions.is_in_turn(session):
-            self._log.cancel_turn(session)
-            effects.append(self._to_agent(jsonrpc.notification(acp.CANCEL, {"sessionId": session})))
+        effects: list[Effect] = [*self._machine.close(session_id)]
+        if self._log.sessions.is_in_turn(session_id):
+            self._log.cancel_turn(session_id)
+            effects.append(self._to_agent(jsonrpc.notification(acp.CANCEL, {"sessionId": session_id})))
         if CLOSE not in self._service.served_by_agent or len(self._closing) >= AT_ONCE:
             return [*effects, archives]
         id = self._own_id()
         self._closing[id] = archives
-        return [*effects, self._to_agent(jsonrpc.request(id, acp.CLOSE, {"sessionId": session}))]
+        return [*effects, self._to_agent(jsonrpc.request(id, acp.CLOSE, {"sessionId": session_id}))]
 
     def _to_agent(self, line: bytes) -> Forward:
         return Forward(Peer.AGENT, self._aliases.to_agent(line, jsonrpc.read_message(line)), own=True)
@@ -251,8 +255,8 @@ class UnstableMethods:
         self._asked += 1
         return RequestId(f'"{OWN_IDS}draft-{self._asked}"')
 
-    def _knows(self, session: str) -> bool:
-        return session in self._listed or self._log.sessions.is_known(session)
+    def _knows(self, session_id: str) -> bool:
+        return session_id in self._listed or self._log.sessions.is_known(session_id)
 
     def _remember(self, result: object) -> None:
         """Remember the sessions of a page of the agent's list."""
@@ -260,9 +264,9 @@ class UnstableMethods:
         for item in (
             sessions if isinstance(sessions, list) and not _DRAFTS.isdisjoint(self._service.served_here) else []
         ):
-            if (session := acp.session_id(item)) is not None and session not in self._listed:
-                self._listed[session] = None
-                self._listed_size += _ENTRY + len(session)
+            if (session_id := acp.session_id(item)) is not None and session_id not in self._listed:
+                self._listed[session_id] = None
+                self._listed_size += _ENTRY + len(session_id)
         while self._listed_size > LISTED_LIMIT:
             oldest, _ = self._listed.popitem(last=False)
             self._listed_size -= _ENTRY + len(oldest)

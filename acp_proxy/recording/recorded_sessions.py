@@ -99,142 +99,144 @@ class RecordedSessions(dict[str, RecordedSession]):
 
         ``info``: the name and version that the agent reported. ``at``: the time.
         """
-        recorded = self.get(begin.session)
+        recorded = self.get(begin.session_id)
         fresh = begin.origin == file_format.RECORDED
         if recorded is not None and not recorded.is_deleted and not fresh:
             return
-        header = Header(begin.session, begin.cwd, begin.origin, at, begin.directories, {**info})
+        header = Header(begin.session_id, begin.cwd, begin.origin, at, begin.directories, {**info})
         if fresh:  # of one that began earlier, today's branch says nothing
             header = replace(header, git=self._git.read(begin.cwd))
         point = read_fork_point(begin.point, info.get("name")) if begin.point is not None else None
-        self[begin.session] = RecordedSession("", header, fresh, begin.parent, point)
+        self[begin.session_id] = RecordedSession("", header, fresh, begin.parent, point)
         if recorded is not None:
             self.close(recorded)
         if begin.origin == file_format.IMPORTED:  # there may never be a prompt, which would mark it
-            self.unmarked.add(begin.session)
-        gap = self.gaps.get(begin.session)
+            self.unmarked.add(begin.session_id)
+        gap = self.gaps.get(begin.session_id)
         # The gap is an older session's. A later gap, or one from before it was forgotten, is its own.
         if gap is not None and gap.since < at and (fresh or recorded is not None):
-            del self.gaps[begin.session]
+            del self.gaps[begin.session_id]
         missing = self.gaps.get(begin.parent) if begin.parent is not None and point is None else None
         if missing is not None:  # the copy lacks the same as its parent, where no note says so yet
-            self.open_gap(begin.session, missing.since, missing.reason)
+            self.open_gap(begin.session_id, missing.since, missing.reason)
 
         def open_again(recorded: RecordedSession) -> None:
             transcript = self.open_transcript(recorded)
             recorded.is_imported_already = begin.origin == file_format.IMPORTED and not transcript.is_begun
 
-        self.attempt(begin.session, at, open_again)
+        self.attempt(begin.session_id, at, open_again)
 
-    def is_imported_already(self, session: str) -> bool:
+    def is_imported_already(self, session_id: str) -> bool:
         """Whether a line belongs to an import that another process has made."""
-        recorded = self.get(session)
+        recorded = self.get(session_id)
         return recorded is not None and recorded.is_imported_already
 
-    def end_import(self, session: str) -> None:
+    def end_import(self, session_id: str) -> None:
         """What follows is not of an import, whoever has made that."""
-        recorded = self.get(session)
+        recorded = self.get(session_id)
         if recorded is not None:
             recorded.is_imported_already = False
 
-    def begin_turn(self, session: str, at: str) -> None:
+    def begin_turn(self, session_id: str, at: str) -> None:
         """Prepare for a prompt: check that the file still has its name, lift a delete, and mark the session."""
 
         def check(recorded: RecordedSession) -> None:
-            self._store.lift_delete(recorded.agent, session)
+            self._store.lift_delete(recorded.agent, session_id)
             if recorded.is_deleted or (recorded.has_file and not self.has_its_name(recorded)):
                 self.close(recorded)
                 recorded.is_deleted = recorded.has_file = False
                 recorded.header = replace(recorded.header, origin=file_format.PARTIAL, created_at=at)
             transcript = self.open_transcript(recorded)
-            self.unmarked.add(session)
+            self.unmarked.add(session_id)
             recorded.in_turn = True
             # The mark comes before the prompt: after a crash between the two, a list looks at the file in vain. The
             # other way round, no list would ever look, and the turn would be recorded but never shown.
             with contextlib.suppress(OSError):  # tried again after the prompt, which can be recorded without a mark
-                self._store.mark(recorded.agent, session, transcript)
+                self._store.mark(recorded.agent, session_id, transcript)
 
-        self.attempt(session, at, check)
+        self.attempt(session_id, at, check)
 
     def mark(self) -> None:
         """Mark sessions again: another process may have removed the mark before the prompt was written."""
-        for session in list(self.unmarked):
+        for session_id in list(self.unmarked):
             with contextlib.suppress(OSError):
-                recorded = self.get(session)
-                mark = self._store.mark(self._agent(), session, recorded.transcript if recorded is not None else None)
-                self.unmarked.discard(session)
+                recorded = self.get(session_id)
+                mark = self._store.mark(
+                    self._agent(), session_id, recorded.transcript if recorded is not None else None
+                )
+                self.unmarked.discard(session_id)
                 if recorded is not None:
                     recorded.mark = mark
 
     def add_unmarked(self, recorded: RecordedSession) -> None:
         """Entries were written. Between turns, they need a mark: the index may have read all before them."""
         if not (recorded.in_turn or (recorded.mark and exists(recorded.mark))):
-            self.unmarked.add(recorded.header.session)
+            self.unmarked.add(recorded.header.session_id)
 
-    def end_turn(self, session: str) -> None:
+    def end_turn(self, session_id: str) -> None:
         """A turn has ended: from now on, the index may remove the session's mark."""
-        if (recorded := self.get(session)) is not None:
+        if (recorded := self.get(session_id)) is not None:
             recorded.in_turn = False
 
-    def forget(self, session: str, at: str) -> None:
+    def forget(self, session_id: str, at: str) -> None:
         """Stop recording a session, with its gap noted if possible. Its transcript stays."""
-        recorded = self.get(session)
+        recorded = self.get(session_id)
         if recorded is not None:
-            if session in self.gaps:
-                self.attempt(session, at, partial(self._note_gap, at=at))
+            if session_id in self.gaps:
+                self.attempt(session_id, at, partial(self._note_gap, at=at))
             self.close(recorded)
-            del self[session]
+            del self[session_id]
 
-    def append_waiting_turns(self, agent: str, session: str) -> None:
+    def append_waiting_turns(self, agent: str, session_id: str) -> None:
         """Add the turns of another machine that wait for a session, unless it is in a turn. Never raises."""
-        recorded = self.get(session)
-        is_busy = recorded is not None and (recorded.in_turn or session in self.gaps)
-        if is_busy or not self._store.has_waiting_turns(agent, session):
+        recorded = self.get(session_id)
+        is_busy = recorded is not None and (recorded.in_turn or session_id in self.gaps)
+        if is_busy or not self._store.has_waiting_turns(agent, session_id):
             return
         if recorded is not None:
             self.close(recorded)
         # To write a long transcript anew does not mean that the store hangs.
         with self._progress.long_work(), contextlib.suppress(OSError, NewerFormat, ImportError, ValueError):
-            if self._store.append_waiting_turns(agent, session) and recorded is not None:
+            if self._store.append_waiting_turns(agent, session_id) and recorded is not None:
                 # The file that takes its place is opened as that of a session begun elsewhere.
                 recorded.has_file = False
 
-    def is_open_elsewhere(self, agent: str, session: str) -> bool | None:
+    def is_open_elsewhere(self, agent: str, session_id: str) -> bool | None:
         """Whether another process has a session's transcript open to append; None if that cannot be determined, or the
         session is in a turn here. Closes it here, since one lock cannot be told from another."""
-        recorded = self.get(session)
+        recorded = self.get(session_id)
         if recorded is not None and recorded.in_turn:
             return None
         if recorded is not None:
             self.close(recorded)
-        return self._store.is_in_use(agent, session)
+        return self._store.is_in_use(agent, session_id)
 
-    def delete(self, agent: str, session: str, *, soft: bool) -> None:
+    def delete(self, agent: str, session_id: str, *, soft: bool) -> None:
         """Delete a session's transcript; ``soft``: it can be restored.
 
         Raises OSError.
         """
-        recorded = self.get(session)
+        recorded = self.get(session_id)
         if recorded is not None:
             self.close(recorded)
         try:
-            self._store.delete(agent, session, soft=soft)
+            self._store.delete(agent, session_id, soft=soft)
         except OSError as problem:
             if recorded is not None:  # until its next prompt, nothing is recorded, as if it were deleted
-                self.open_gap(session, timestamps.stamp(time.time()), errno_name(problem))
+                self.open_gap(session_id, timestamps.stamp(time.time()), errno_name(problem))
             raise
         if recorded is not None:
             recorded.is_deleted = True
-        self.gaps.pop(session, None)
+        self.gaps.pop(session_id, None)
 
     # --- open files
 
     def open_transcript(self, recorded: RecordedSession) -> Transcript:
         """The session's open file, created if it never existed. Raises OSError."""
         if recorded.transcript is None:
-            session = recorded.header.session
+            session_id = recorded.header.session_id
             if recorded.has_file:
-                recorded.transcript = self._store.reopen(recorded.agent, session, recorded.identity)
+                recorded.transcript = self._store.reopen(recorded.agent, session_id, recorded.identity)
             else:
                 if not self._store.is_there:
                     self._warn_once(f"{self._store.root} was removed, with all sessions in it. It is created again.")
@@ -242,7 +244,7 @@ class RecordedSessions(dict[str, RecordedSession]):
                 recorded.identity = recorded.transcript.identity
                 recorded.has_file, recorded.is_new = True, False
                 recorded.parent = None  # a later new beginning is not a copy
-            self._open[session] = recorded
+            self._open[session_id] = recorded
             self._close_oldest()
         return recorded.transcript
 
@@ -281,7 +283,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Close a session's file, if open. Never raises."""
         transcript, recorded.transcript, recorded.mark = recorded.transcript, None, ""
         if transcript is not None:
-            self._open.pop(recorded.header.session, None)
+            self._open.pop(recorded.header.session_id, None)
             try:
                 transcript.close()
             except OSError as problem:
@@ -294,10 +296,10 @@ class RecordedSessions(dict[str, RecordedSession]):
 
     # --- failures of the store
 
-    def attempt(self, session: str, at: str, action: Callable[[RecordedSession], object]) -> None:
+    def attempt(self, session_id: str, at: str, action: Callable[[RecordedSession], object]) -> None:
         """Run an action of a session on the store; a failure suspends the session's recording for a short time."""
-        recorded = self.get(session)
-        gap = self.gaps.get(session)
+        recorded = self.get(session_id)
+        gap = self.gaps.get(session_id)
         self._progress.move()
         if recorded is None or (gap is not None and time.monotonic() < gap.retry_at):
             return
@@ -314,15 +316,15 @@ class RecordedSessions(dict[str, RecordedSession]):
         if isinstance(problem, Deleted):
             recorded.is_deleted = True  # not recorded until the next prompt
         else:
-            gap = self.open_gap(recorded.header.session, at, errno_name(problem))
+            gap = self.open_gap(recorded.header.session_id, at, errno_name(problem))
             gap.retry_at = time.monotonic() + _RETRY_SECONDS
             recorded.has_failed = True
             self.warn_suspended(errno_name(problem))
         self.close(recorded)
 
-    def open_gap(self, session: str, since: str, reason: str) -> Gap:
+    def open_gap(self, session_id: str, since: str, reason: str) -> Gap:
         """Note that something is missing from ``since`` on; an earlier gap stays as it is."""
-        return self.gaps.setdefault(session, Gap(since, reason))
+        return self.gaps.setdefault(session_id, Gap(since, reason))
 
     def try_again(self) -> None:
         """Let the next flush try all suspended sessions again at once. From any thread."""
@@ -337,27 +339,27 @@ class RecordedSessions(dict[str, RecordedSession]):
 
     def note_gaps(self) -> None:
         """Append the gap notes that are possible now, since nothing else may ever be appended to these transcripts."""
-        for session in list(self.gaps):
+        for session_id in list(self.gaps):
             self._progress.move()
-            recorded = self.get(session)
+            recorded = self.get(session_id)
             if recorded is not None and recorded.is_deleted:
-                del self.gaps[session]
+                del self.gaps[session_id]
             else:
                 at = timestamps.stamp(time.time())
-                self.attempt(session, at, partial(self._note_gap, at=at))
+                self.attempt(session_id, at, partial(self._note_gap, at=at))
 
     def warn_suspended(self, what: str) -> None:
         """Warn that recording is suspended, unless this process has warned of its store already. From any thread."""
         self._warn_once(f"recording is suspended: {self._store.root}: {what}. The conversation continues.")
 
     def _note_gap(self, recorded: RecordedSession, at: str) -> None:
-        session = recorded.header.session
-        gap = self.gaps.get(session)
+        session_id = recorded.header.session_id
+        gap = self.gaps.get(session_id)
         if gap is not None:
             note = {"type": NoteType.GAP, "since": gap.since, "reason": gap.reason}
             self.open_transcript(recorded).append(file_format.encode_note(at, self._run_id, note))
-            del self.gaps[session]
-            self.unmarked.add(session)
+            del self.gaps[session_id]
+            self.unmarked.add(session_id)
 
     def warn_of_loss(self, what: str) -> None:
         """Warn that the disk may have lost something, unless this process has warned of its store. From any thread."""
@@ -365,8 +367,8 @@ class RecordedSessions(dict[str, RecordedSession]):
 
     def _handle_failed_close(self, recorded: RecordedSession, problem: OSError) -> None:
         """A file could not be closed."""
-        if self.get(recorded.header.session) is recorded and not recorded.is_deleted:
-            self.open_gap(recorded.header.session, timestamps.stamp(time.time()), errno_name(problem))
+        if self.get(recorded.header.session_id) is recorded and not recorded.is_deleted:
+            self.open_gap(recorded.header.session_id, timestamps.stamp(time.time()), errno_name(problem))
             self.warn_of_loss(errno_name(problem))
 
     def _warn_once(self, text: str) -> None:

@@ -85,7 +85,7 @@ class Recorder:
         self.store = store
         self.fsync = fsync
         self.run_id = _make_run_id()
-        self.on_turn_end: Callable[[str], None] = lambda session: None
+        self.on_turn_end: Callable[[str], None] = lambda session_id: None
         self._command, self._may_run_others = name_command(command), may_run_others(command)
         self._agent_name = agent
         self._agent = ""
@@ -231,17 +231,17 @@ class Recorder:
                 raise
         return results[0]
 
-    def delete(self, session: str) -> None:
+    def delete(self, session_id: str) -> None:
         """Delete a session's transcript. Only for an action of ``run_on_writer``. Raises OSError."""
-        self._sessions.delete(self.agent, session, soft=self._deletes_softly)
+        self._sessions.delete(self.agent, session_id, soft=self._deletes_softly)
 
-    def is_open_elsewhere(self, session: str) -> bool | None:
+    def is_open_elsewhere(self, session_id: str) -> bool | None:
         """As ``RecordedSessions.is_open_elsewhere``. Only for an action of ``run_on_writer``. Raises OSError."""
-        return self._sessions.is_open_elsewhere(self.agent, session)
+        return self._sessions.is_open_elsewhere(self.agent, session_id)
 
-    def append_waiting_turns(self, session: str) -> None:
+    def append_waiting_turns(self, session_id: str) -> None:
         """Add the turns of another machine that wait for a session. Only for an action of ``run_on_writer``."""
-        self._sessions.append_waiting_turns(self.agent, session)
+        self._sessions.append_waiting_turns(self.agent, session_id)
 
     def list_other_agents(self) -> list[str]:
         """The folders of the other agents whose sessions are listed too. Raises OSError."""
@@ -250,14 +250,14 @@ class Recorder:
         )
         return [folder for folder in dict.fromkeys(found) if folder != self.agent]
 
-    def has_gap(self, session: str) -> bool:
+    def has_gap(self, session_id: str) -> bool:
         """Whether something is missing in a session that its transcript does not note yet."""
-        return session in self._gaps
+        return session_id in self._gaps
 
-    def report_loss(self, session: str, problem: OSError) -> None:
+    def report_loss(self, session_id: str, problem: OSError) -> None:
         """Note that the disk may have lost what was recorded of a session, and warn."""
         self._sessions.warn_of_loss(errno_name(problem))
-        self.add(RecordGap(session, errno_name(problem)))
+        self.add(RecordGap(session_id, errno_name(problem)))
         self.flush()
 
     def finish(self) -> None:
@@ -294,8 +294,8 @@ class Recorder:
 
     def _report_turns(self) -> None:
         """Report the turns that have ended. Whoever waited for their last entries goes on first."""
-        for session in self._to_index:
-            self.on_turn_end(session)
+        for session_id in self._to_index:
+            self.on_turn_end(session_id)
         self._to_index.clear()
 
     def _write_added(self) -> None:
@@ -313,30 +313,30 @@ class Recorder:
         self._progress.move()
 
     def _write_batch(self, batch: deque[TimedEffect]) -> None:
-        at, session, data = "", "", file_format.Parts()
+        at, session_id, data = "", "", file_format.Parts()
         while batch:
             seconds, effect = batch.popleft()
             at = timestamps.stamp(seconds)
-            if not isinstance(effect, _LINES) or effect.session != session:
-                self._append(session, data, at)
+            if not isinstance(effect, _LINES) or effect.session_id != session_id:
+                self._append(session_id, data, at)
                 data = file_format.Parts()
             match effect:
-                case RecordLine(session) if self._sessions.is_imported_already(session):
+                case RecordLine(session_id) if self._sessions.is_imported_already(session_id):
                     pass
-                case RecordLine(session, peer, raw, of):
+                case RecordLine(session_id, peer, raw, of):
                     plain = jsonrpc.is_plain(raw)
                     data += file_format.encode_message_parts(
                         at, self.run_id, peer, raw, of, plain=plain, protocol=self._protocol
                     )
-                case RecordUpdates(session, lines):
+                case RecordUpdates(session_id, lines):
                     if len(lines) < _SMALL and batch and batch[0][0] < seconds + 0.001:
-                        lines = b"".join([lines, *_take_updates(batch, session, seconds)])
+                        lines = b"".join([lines, *_take_updates(batch, session_id, seconds)])
                     data += file_format.encode_update_parts(at, self.run_id, lines, self._protocol)
                     if len(lines) > _SMALL:  # written at once, its memory serves the next ones
-                        self._append(session, data, at)
+                        self._append(session_id, data, at)
                         data = file_format.Parts()
-                case RecordNote(session, note):
-                    self._sessions.end_import(session)
+                case RecordNote(session_id, note):
+                    self._sessions.end_import(session_id)
                     data.append(file_format.encode_note(at, self.run_id, note))
                 case IdentifyAgent():
                     self._identify(effect)
@@ -345,21 +345,21 @@ class Recorder:
                 case BeginTranscript():
                     self._sessions.begin(effect, self._agent_info, at)
                 case BeginTurn():
-                    self._sessions.begin_turn(effect.session, at)
+                    self._sessions.begin_turn(effect.session_id, at)
                 case EndTurn():
-                    self._sessions.end_turn(effect.session)
-                    self._to_index.append(effect.session)
+                    self._sessions.end_turn(effect.session_id)
+                    self._to_index.append(effect.session_id)
                 case IndexSession():
-                    self._to_index.append(effect.session)
-                case RecordGap(session, reason):
+                    self._to_index.append(effect.session_id)
+                case RecordGap(session_id, reason):
                     # Else it was closed since, or never recorded: only the warning says it.
-                    if session in self._sessions or reason == GapReason.STORE_HANGS:
-                        self._sessions.open_gap(session, at, reason)
+                    if session_id in self._sessions or reason == GapReason.STORE_HANGS:
+                        self._sessions.open_gap(session_id, at, reason)
                 case ForgetSession():
-                    self._sessions.forget(effect.session, at)
+                    self._sessions.forget(effect.session_id, at)
                 case _:
                     assert_never(effect)
-        self._append(session, data, at)
+        self._append(session_id, data, at)
         if self._unmarked:
             self._sessions.mark()
 
@@ -370,9 +370,9 @@ class Recorder:
         with suppress(OSError):  # tried again with each session
             self.agent  # noqa: B018
 
-    def _append(self, session: str, data: file_format.Parts, at: str) -> None:
+    def _append(self, session_id: str, data: file_format.Parts, at: str) -> None:
         if data:
-            self._sessions.attempt(session, at, lambda recorded: self._write(recorded, data, at))
+            self._sessions.attempt(session_id, at, lambda recorded: self._write(recorded, data, at))
 
     def _write(self, recorded: RecordedSession, data: file_format.Parts, at: str) -> None:
         if recorded.is_deleted:
@@ -405,13 +405,13 @@ def _do_nothing() -> None:
     """The action of a job that only waits for what was added before."""
 
 
-def _take_updates(batch: deque[TimedEffect], session: str, seconds: float) -> list[bytes]:
+def _take_updates(batch: deque[TimedEffect], session_id: str, seconds: float) -> list[bytes]:
     """The updates of one session and one millisecond at the start of a batch, which are recorded together."""
     taken: list[bytes] = []
     until = (int(seconds * 1000) + 1) / 1000
     while batch and batch[0][0] < until:
         effect = batch[0][1]
-        if not isinstance(effect, RecordUpdates) or effect.session != session:
+        if not isinstance(effect, RecordUpdates) or effect.session_id != session_id:
             break
         taken.append(effect.data)
         batch.popleft()
@@ -439,8 +439,8 @@ def _replace_lines_by_gaps(effects: deque[TimedEffect]) -> deque[TimedEffect]:
         if isinstance(effect, IdentifyAgent | ProtocolVersion | BeginTranscript | BeginTurn | ForgetSession):
             left.append((at, effect))
             if isinstance(effect, BeginTranscript):
-                missing.discard(effect.session)
-        elif effect.session not in missing:
-            missing.add(effect.session)
-            left.append((at, RecordGap(effect.session, GapReason.STORE_HANGS)))
+                missing.discard(effect.session_id)
+        elif effect.session_id not in missing:
+            missing.add(effect.session_id)
+            left.append((at, RecordGap(effect.session_id, GapReason.STORE_HANGS)))
     return left

@@ -29,10 +29,10 @@ _NAMES = 1000
 class FoldedCall:
     """One tool call in one turn."""
 
-    def __init__(self, session: str, id: str, limit: int, *, is_whole: bool, is_own: bool = False) -> None:
+    def __init__(self, session_id: str, id: str, limit: int, *, is_whole: bool, is_own: bool = False) -> None:
         """``limit``: the most bytes of the call; 0 for no limit. ``is_whole``: write a ``tool_call``, not an update of
         what an earlier turn sent. ``is_own``: terminals without a note are the agent's own."""
-        self._session = session
+        self._session_id = session_id
         self.id = id
         self._limit = limit
         self._is_new = self._is_whole = is_whole
@@ -61,7 +61,7 @@ class FoldedCall:
         # Output in ``_meta`` is added to what came before, so folding, where the last value counts, loses the rest.
         if one_by_one and self._behind is None:
             self._is_own = True
-            self._behind = _OneByOne(self._session, self.id, self._limit, is_new=self._is_new and self._is_empty)
+            self._behind = _OneByOne(self._session_id, self.id, self._limit, is_new=self._is_new and self._is_empty)
         if self._behind is not None:
             self._behind.add(call)
         else:
@@ -124,7 +124,7 @@ class FoldedCall:
         if failed:
             fields["status"] = tool_calls.FAILED
         if left_out:
-            self._add_notice(fields, truncate.make_notice(self._session, left_out))
+            self._add_notice(fields, truncate.make_notice(self._session_id, left_out))
         behind = {name: raw for name, raw in self._left_behind.items() if name not in self._fields}
         ready = [self._encode_line(behind, is_start=self._is_new)] if behind else []
         if self._is_whole or fields or self._around:
@@ -133,7 +133,7 @@ class FoldedCall:
 
     def _encode_line(self, fields: Members, *, is_start: bool) -> bytes:
         encode = tool_calls.encode_start if is_start else tool_calls.encode_update
-        return encode(self._session, self.id, fields, self._around)
+        return encode(self._session_id, self.id, fields, self._around)
 
     def _begin_again(self, fields: Mapping[str, bytes]) -> None:
         # Some clients keep a call's other fields, some clear them. A line of its own, before the restart, leaves each
@@ -166,9 +166,9 @@ class FoldedCall:
 class _OneByOne:
     """A call's updates, unfolded. What goes beyond the limit is folded and cut, and a notice says how much is lost."""
 
-    def __init__(self, session: str, id: str, limit: int, *, is_new: bool) -> None:
+    def __init__(self, session_id: str, id: str, limit: int, *, is_new: bool) -> None:
         """``is_new``: the first update begins the call."""
-        self._session = session
+        self._session_id = session_id
         self._id = id
         self._limit = limit
         self._is_new = is_new
@@ -188,32 +188,32 @@ class _OneByOne:
             return
         if self._rest is None:
             is_whole = self._is_new and not self._kept
-            self._rest = FoldedCall(self._session, self._id, self._limit, is_whole=is_whole, is_own=True)
+            self._rest = FoldedCall(self._session_id, self._id, self._limit, is_whole=is_whole, is_own=True)
         self._beyond += size
         self._rest.add(call)
 
     def encode(self, terminals: ReplayedTerminals, *, failed: bool) -> list[bytes]:
         ready, is_new = [], self._is_new
         for call in self._kept:
-            line = tool_calls.encode_call(self._session, call, is_start=call.is_start or is_new)
+            line = tool_calls.encode_call(self._session_id, call, is_start=call.is_start or is_new)
             is_new = False
             if line is not None:
                 ready.append(terminals.fill_line(line, call.run, own=True) if call.shows_terminal else line)
         if self._rest is not None:
             ready += self._encode_beyond(self._rest.encode(terminals, failed=False), terminals)
         return (
-            [*ready, tool_calls.encode_update(self._session, self._id, {"status": tool_calls.FAILED}, {})]
+            [*ready, tool_calls.encode_update(self._session_id, self._id, {"status": tool_calls.FAILED}, {})]
             if failed
             else ready
         )
 
     def _encode_beyond(self, rest: list[bytes], terminals: ReplayedTerminals) -> list[bytes]:
         content, _ = terminals.resolve(self._content, own=True)
-        notice = truncate.make_notice(self._session, max(self._beyond - sum(map(len, rest)), 0))
+        notice = truncate.make_notice(self._session_id, max(self._beyond - sum(map(len, rest)), 0))
         said = update_lines.join_array(
             [*truncate.shorten_array(content, self._limit), update_lines.encode_text_item(notice)]
         )
-        return [*rest, tool_calls.encode_update(self._session, self._id, {"content": said}, {})]
+        return [*rest, tool_calls.encode_update(self._session_id, self._id, {"content": said}, {})]
 
 
 def _size(fields: Members) -> int:

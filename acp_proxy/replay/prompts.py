@@ -16,13 +16,13 @@ class Prompt:
     comes can change its chunks. ``is_cancelled``: the client has cancelled its turn.
     """
 
-    def __init__(self, session: str, number: int, entry: Entry, given: str | None = None) -> None:
+    def __init__(self, session_id: str, number: int, entry: Entry, given: str | None = None) -> None:
         """``number``: its line in the transcript, which makes its ``messageId`` unless an echo gives one, or the agent
         has another one in its own replay (``given``): it may be asked to fork or rewind there."""
         self.run = entry.run
         self.id = jsonrpc.dump(acp.member(entry.value, "id"))
         self.is_echoed = self.is_certain = self.is_cancelled = False
-        self._session = session
+        self._session_id = session_id
         self._message_id = given or f"acp-proxy-{entry.run}-{number}"
         self._blocks = _read_blocks(entry)
         texts = [find_text(block) for block, _ in self._blocks]
@@ -37,7 +37,7 @@ class Prompt:
     def take_chunks(self) -> list[bytes]:
         """The lines of the chunks. Empty when called again."""
         blocks, self._blocks = self._blocks, []
-        return [acp.user_chunk(self._session, raw, self._message_id) for _, raw in blocks]
+        return [acp.user_chunk(self._session_id, raw, self._message_id) for _, raw in blocks]
 
 
 def _read_blocks(entry: Entry) -> list[tuple[object, bytes]]:

@@ -41,7 +41,7 @@ class Replayer:
 
     def __init__(
         self,
-        session: str,
+        session_id: str,
         *,
         run: str,
         mode: Mode = "compact",
@@ -61,8 +61,8 @@ class Replayer:
         ``ids``: those that the agent gives the user's messages, by ``rewinds.request_key``.
         ``at_once``: the next prompt ends the wait for echoes of earlier ones.
         """
-        self._session = session
-        self._ids = other_ids | {session}
+        self._session_id = session_id
+        self._ids = other_ids | {session_id}
         self._run = run
         self._mode = mode
         self._limit = tool_limit if mode == "compact" else 0
@@ -102,7 +102,7 @@ class Replayer:
         ready = self._end_prompt(entry) if entry.of == acp.PROMPT else []
         if method == acp.REQUEST_PERMISSION:
             return ready + self._add_permission(entry)
-        update = updates.read(entry, self._session, self._ids) if method == acp.UPDATE else None
+        update = updates.read(entry, self._session_id, self._ids) if method == acp.UPDATE else None
         if update is None:
             return ready
         self._may_go_on = (
@@ -168,8 +168,8 @@ class Replayer:
 
     def _begin_segment(self) -> Segment:
         if self._mode == "full":
-            return FullSegment(self._session, self._unfinished, self._terminals)
-        return CompactSegment(self._session, self._unfinished, self._terminals, self._limit)
+            return FullSegment(self._session_id, self._unfinished, self._terminals)
+        return CompactSegment(self._session_id, self._unfinished, self._terminals, self._limit)
 
     def _count_page(self, size: int) -> list[bytes]:
         """Count bytes of a segment, and end it if they fill a page."""
@@ -189,7 +189,7 @@ class Replayer:
         return self._begin_turn(number, entry) if method == acp.PROMPT else []
 
     def _make_prompt(self, number: int, entry: Entry) -> Prompt:
-        return Prompt(self._session, number, entry, self._ids_of_users.get(rewinds.request_key(entry)))
+        return Prompt(self._session_id, number, entry, self._ids_of_users.get(rewinds.request_key(entry)))
 
     def _add_steering(self, number: int, entry: Entry) -> list[bytes]:
         """The user's words into a running turn: a user message in their place, since agents do not repeat them."""
@@ -243,7 +243,7 @@ class Replayer:
         return ready if update.kind in self._left_out else ready + self._segment.add(update)
 
     def _add_permission(self, entry: Entry) -> list[bytes]:
-        raw = updates.find_line(entry, self._session, self._ids)
+        raw = updates.find_line(entry, self._session_id, self._ids)
         if raw is None:
             return []
         return self._add_call(tool_calls.read_permission(raw, acp.member(entry.value, "params"), entry.run))

@@ -54,8 +54,8 @@ class _Held(Struct):
 class FullSegment:
     """Sends every update as it comes."""
 
-    def __init__(self, session: str, calls: UnfinishedCalls, terminals: ReplayedTerminals) -> None:
-        self._session = session
+    def __init__(self, session_id: str, calls: UnfinishedCalls, terminals: ReplayedTerminals) -> None:
+        self._session_id = session_id
         self._calls = calls
         self._terminals = terminals
         self._shown: dict[str, TerminalContent] = {}
@@ -80,7 +80,7 @@ class FullSegment:
         out: list[bytes] = []
         for each in ready:
             self._note_terminals(each)
-            line = tool_calls.encode_call(self._session, each, is_start=each.is_start or is_new)
+            line = tool_calls.encode_call(self._session_id, each, is_start=each.is_start or is_new)
             is_new = False
             if line is not None:
                 out += self._put_call(each, line)
@@ -92,7 +92,7 @@ class FullSegment:
         self._asked.clear()
         own = self._calls.own
         self._terminals.end_turn({id: shown for id, shown in self._shown.items() if id not in own})
-        return [*ready, *(_encode_failed(self._session, key) for key in failed)]
+        return [*ready, *(_encode_failed(self._session_id, key) for key in failed)]
 
     def _put_call(self, call: ReplayedCall, line: bytes) -> list[bytes]:
         run = call.run if call.shows_terminal else None
@@ -131,9 +131,9 @@ class FullSegment:
 class CompactSegment:
     """Sends everything when the segment ends, in as few lines as possible."""
 
-    def __init__(self, session: str, calls: UnfinishedCalls, terminals: ReplayedTerminals, limit: int) -> None:
+    def __init__(self, session_id: str, calls: UnfinishedCalls, terminals: ReplayedTerminals, limit: int) -> None:
         """``limit``: the most bytes of one call; 0 for no limit."""
-        self._session = session
+        self._session_id = session_id
         self._calls = calls
         self._terminals = terminals
         self._limit = limit
@@ -165,7 +165,7 @@ class CompactSegment:
 
     def call(self, call: ReplayedCall) -> list[bytes]:
         if (fold := self._folds.get(call.id)) is None:
-            fold = FoldedCall(self._session, call.id, self._limit, is_whole=call.id not in self._calls.known)
+            fold = FoldedCall(self._session_id, call.id, self._limit, is_whole=call.id not in self._calls.known)
             self._folds[call.id] = fold
             self._places.append(fold)
         for each in self._calls.take(call):
@@ -179,7 +179,7 @@ class CompactSegment:
 
     def end(self, failed: Collection[Key]) -> list[bytes]:
         ready = list(self._encode_all(set(failed)))
-        ready += [_encode_failed(self._session, key) for key in failed if not self._is_here(key)]
+        ready += [_encode_failed(self._session_id, key) for key in failed if not self._is_here(key)]
         self._terminals.end_turn({id: fold.shown for id, fold in self._folds.items() if fold.shown is not None})
         return ready
 
@@ -204,14 +204,14 @@ class CompactSegment:
         if isinstance(last, Chunks) and last.may_join(find_key(update)):
             last.add(update)
         else:
-            self._places.append(Chunks(self._session, update))
+            self._places.append(Chunks(self._session_id, update))
 
     def _add_compaction(self, update: Update) -> None:
         """Fold all updates of a compaction into its first place. Updates in later segments pass unchanged."""
         id = unfinished.find_id(update)
         is_new = unfinished.note(update, self._calls)
         if is_new:
-            self._compactions[id] = Compaction(self._session, id)
+            self._compactions[id] = Compaction(self._session_id, id)
             self._places.append(self._compactions[id])
         if id in self._compactions:
             self._compactions[id].add(update)
@@ -229,8 +229,8 @@ class CompactSegment:
             del self._places[at]
 
 
-def _encode_failed(session: str, key: Key) -> bytes:
+def _encode_failed(session_id: str, key: Key) -> bytes:
     kind, id = key
     if kind == TOOL_CALL:
-        return tool_calls.encode_update(session, id, {"status": tool_calls.FAILED}, {})
-    return unfinished.encode_failed(session, id)
+        return tool_calls.encode_update(session_id, id, {"status": tool_calls.FAILED}, {})
+    return unfinished.encode_failed(session_id, id)

@@ -103,7 +103,7 @@ def read_permission(raw: bytes, params: object, run: str) -> ReplayedCall | None
     return replace(found, is_asked=True) if found is not None else None
 
 
-def encode_call(session: str, call: ReplayedCall, *, is_start: bool) -> bytes | None:
+def encode_call(session_id: str, call: ReplayedCall, *, is_start: bool) -> bytes | None:
     """The line of a statement, unchanged if possible. ``is_start``: write it as a ``tool_call``.
 
     None: it would be an update without fields.
@@ -111,19 +111,19 @@ def encode_call(session: str, call: ReplayedCall, *, is_start: bool) -> bytes | 
     if call.line is not None and call.is_start == is_start:
         return call.line
     if is_start:
-        return encode_start(session, call.id, call.fields, call.around)
-    return encode_update(session, call.id, call.fields, call.around) if call.fields else None
+        return encode_start(session_id, call.id, call.fields, call.around)
+    return encode_update(session_id, call.id, call.fields, call.around) if call.fields else None
 
 
-def encode_start(session: str, id: str, fields: Mapping[str, bytes], around: Mapping[str, bytes]) -> bytes:
+def encode_start(session_id: str, id: str, fields: Mapping[str, bytes], around: Mapping[str, bytes]) -> bytes:
     """The line of a ``tool_call``. Without a title among the fields, the id is the title."""
     name = jsonrpc.dump(id)
-    return update_lines.encode(session, TOOL_CALL, {"toolCallId": name, "title": name, **fields}, around)
+    return update_lines.encode(session_id, TOOL_CALL, {"toolCallId": name, "title": name, **fields}, around)
 
 
-def encode_update(session: str, id: str, fields: Mapping[str, bytes], around: Mapping[str, bytes]) -> bytes:
+def encode_update(session_id: str, id: str, fields: Mapping[str, bytes], around: Mapping[str, bytes]) -> bytes:
     """The line of a ``tool_call_update``."""
-    return update_lines.encode(session, TOOL_CALL_UPDATE, {"toolCallId": jsonrpc.dump(id), **fields}, around)
+    return update_lines.encode(session_id, TOOL_CALL_UPDATE, {"toolCallId": jsonrpc.dump(id), **fields}, around)
 
 
 def _read(

@@ -30,9 +30,9 @@ def cut(fields: Members, limit: int) -> dict[str, int]:
     return left_out
 
 
-def make_notice(session: str, left_out: int) -> str:
+def make_notice(session_id: str, left_out: int) -> str:
     """The text that says how many bytes were cut, and which command shows them."""
-    command = f"acp-proxy show {shell_quote.quoted(session)} --json"
+    command = f"acp-proxy show {shell_quote.quoted(session_id)} --json"
     return f"[{left_out} bytes are left out here. To see all of it: {command}]"
 
 

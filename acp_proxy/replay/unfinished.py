@@ -111,9 +111,9 @@ _NAMES = ("sessionUpdate", "compactionId")
 class Compaction:
     """One compaction in one turn."""
 
-    def __init__(self, session: str, id: str) -> None:
+    def __init__(self, session_id: str, id: str) -> None:
         self.id = id
-        self._session = session
+        self._session_id = session_id
         self._fields: Members = {_STATUS: jsonrpc.dump(acp.IN_PROGRESS)}
         self._summary: list[bytes] = []
 
@@ -136,7 +136,7 @@ class Compaction:
     def encode(self, *, failed: bool) -> bytes:
         """The update's line. ``failed``: it was never finished, so its status is ``failed``."""
         summary = {_SUMMARY: update_lines.join_array(self._summary)} if self._summary else {}
-        return _encode(self._session, self.id, self._fields | summary | ({_STATUS: _FAILED} if failed else {}))
+        return _encode(self._session_id, self.id, self._fields | summary | ({_STATUS: _FAILED} if failed else {}))
 
 
 def find_id(update: Update) -> str:
@@ -154,10 +154,10 @@ def note(update: Update, calls: UnfinishedCalls) -> bool:
     return is_new
 
 
-def encode_failed(session: str, id: str) -> bytes:
+def encode_failed(session_id: str, id: str) -> bytes:
     """The line of an update that sets the status ``failed``."""
-    return _encode(session, id, {_STATUS: _FAILED})
+    return _encode(session_id, id, {_STATUS: _FAILED})
 
 
-def _encode(session: str, id: str, fields: Members) -> bytes:
-    return update_lines.encode(session, update_kinds.COMPACTION, {"compactionId": jsonrpc.dump(id), **fields})
+def _encode(session_id: str, id: str, fields: Members) -> bytes:
+    return update_lines.encode(session_id, update_kinds.COMPACTION, {"compactionId": jsonrpc.dump(id), **fields})

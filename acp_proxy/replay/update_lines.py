@@ -62,12 +62,16 @@ def find_content(raw: bytes) -> bytes:
     return split(raw)[0]["content"]
 
 
-def encode(session: str, kind: str, members: Mapping[str, bytes], around: Mapping[str, bytes] | None = None) -> bytes:
+def encode(
+    session_id: str, kind: str, members: Mapping[str, bytes], around: Mapping[str, bytes] | None = None
+) -> bytes:
     """The line of an update. ``members``: beside its kind. ``around``: members of ``params`` beside the update."""
     body = b"".join(_encode_members(members.items()))
     beside = b"".join(_encode_members((around or {}).items()))
     named = jsonrpc.dump(kind)
-    return b"".join((_HEAD, jsonrpc.dump(session), b',"update":{"sessionUpdate":', named, body, b"}", beside, b"}}\n"))
+    return b"".join(
+        (_HEAD, jsonrpc.dump(session_id), b',"update":{"sessionUpdate":', named, body, b"}", beside, b"}}\n")
+    )
 
 
 def split_array(array: bytes) -> list[bytes]:

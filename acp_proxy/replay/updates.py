@@ -33,10 +33,10 @@ class Update(Struct, frozen=True):
         return self.raw + b"\n"
 
 
-def read(entry: Entry, session: str, ids: frozenset[str]) -> Update | None:
+def read(entry: Entry, session_id: str, ids: frozenset[str]) -> Update | None:
     """The update in an entry; None if it is invalid, or belongs to none of the sessions in ``ids``.
 
-    ``session``: the id of the replayed session.
+    ``session_id``: the id of the replayed session.
     """
     message = entry.value
     if not isinstance(message, dict) or message.get("id") is not None:
@@ -45,7 +45,7 @@ def read(entry: Entry, session: str, ids: frozenset[str]) -> Update | None:
     value = params.get("update") if isinstance(params, dict) else None
     if not isinstance(value, dict) or not isinstance(kind := value.get("sessionUpdate"), str):
         return None
-    if not _is_good(kind, value) or (raw := find_line(entry, session, ids)) is None:
+    if not _is_good(kind, value) or (raw := find_line(entry, session_id, ids)) is None:
         return None
     return Update(kind, value, message, raw, entry.run)
 
@@ -53,17 +53,19 @@ def read(entry: Entry, session: str, ids: frozenset[str]) -> Update | None:
 def read_line(line: bytes, run: str) -> Update | None:
     """The update in a line that acp-proxy made for the replay; None if it is invalid."""
     message = jsonrpc.parse(line)
-    session = acp.session_id(acp.member(message, "params")) or ""
-    return read(Entry("", run, Peer.AGENT, raw=line.removesuffix(b"\n"), value=message), session, frozenset({session}))
+    session_id = acp.session_id(acp.member(message, "params")) or ""
+    return read(
+        Entry("", run, Peer.AGENT, raw=line.removesuffix(b"\n"), value=message), session_id, frozenset({session_id})
+    )
 
 
-def find_line(entry: Entry, session: str, ids: frozenset[str]) -> bytes | None:
-    """The message of an entry, with ``session`` as its session id; None if it belongs to none of the ``ids``."""
+def find_line(entry: Entry, session_id: str, ids: frozenset[str]) -> bytes | None:
+    """The message of an entry, with ``session_id`` as its session id; None if it belongs to none of the ``ids``."""
     id = acp.session_id(acp.member(entry.value, "params"))
     if id not in ids or entry.raw is None:
         return None
     try:
-        return entry.raw if id == session else acp.with_session(entry.raw, session)
+        return entry.raw if id == session_id else acp.with_session(entry.raw, session_id)
     except (ValueError, KeyError):
         return None
 
@@ -116,8 +118,8 @@ _CONTENT = frozenset({"type", "text"})
 class Chunks:
     """A message so far: the line of its only chunk, or the text of several. ``key``: None if no chunk may join it."""
 
-    def __init__(self, session: str, update: Update) -> None:
-        self._session = session
+    def __init__(self, session_id: str, update: Update) -> None:
+        self._session_id = session_id
         self.key = find_key(update)
         self._line: bytes | None = update.line
         self._first = _find_chunk_text(update)
@@ -148,7 +150,7 @@ class Chunks:
         kind, message_id = self.key
         content = b'{"type":"text","text":"' + self._text + b'"}'
         more = {"messageId": jsonrpc.dump(message_id)} if message_id is not None else {}
-        return update_lines.encode(self._session, kind, {"content": content, **more})
+        return update_lines.encode(self._session_id, kind, {"content": content, **more})
 
     def _begin(self) -> None:
         if self._line is not None:

@@ -23,12 +23,12 @@ from acp_proxy.transcript.file_format import V1, Entry, NoteType
 class V2ClientReplayer:
     """One replay. The methods are those of ``Replayer``."""
 
-    def __init__(self, session: str, v1: Replayer, v2: V2Replayer, folding: V2Folder | None = None) -> None:
+    def __init__(self, session_id: str, v1: Replayer, v2: V2Replayer, folding: V2Folder | None = None) -> None:
         """``v1``, ``v2``: of the same session, and new. ``folding``: folds parts of version 2."""
         self._folding = folding
         self._v1 = v1
         self._v2 = v2
-        self._v1_as_v2 = V1AsV2(session)
+        self._v1_as_v2 = V1AsV2(session_id)
         self._is_v1 = False
         self._handovers = 0
         self.handovers = 0
@@ -108,8 +108,8 @@ _CONTEXT = 3
 class V1AsV2:
     """Restates one replay."""
 
-    def __init__(self, session: str) -> None:
-        self._session = session
+    def __init__(self, session_id: str) -> None:
+        self._session_id = session_id
         self._calls: set[str] = set()
         self._kinds: dict[str, str] = {}
         """By ``messageId``: the kind of its chunks. In version 2, an id belongs to one message."""
@@ -166,7 +166,7 @@ class V1AsV2:
     def _change(self, line: bytes, kind: str, change: Callable[[Members], Members]) -> bytes:
         members, around = update_lines.split(line.removesuffix(b"\n"))
         del members["sessionUpdate"]
-        return update_lines.encode(self._session, kind, change(members), around)
+        return update_lines.encode(self._session_id, kind, change(members), around)
 
 
 def _convert_item(raw: bytes) -> bytes:

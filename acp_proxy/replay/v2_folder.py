@@ -58,12 +58,12 @@ class _FoldedPlace:
 class V2Folder:
     """Folds one replay."""
 
-    def __init__(self, session: str, limit: int, *, page: int = 0) -> None:
+    def __init__(self, session_id: str, limit: int, *, page: int = 0) -> None:
         """``limit``: the most bytes of one call, or of one output; 0 for no limit.
 
         ``page``: a turn longer than this many bytes is folded in several pieces; 0 for never.
         """
-        self._session = session
+        self._session_id = session_id
         self._limit = limit
         self._page, self._taken = page, 0
         self._places: dict[_Key, _FoldedPlace] = {}
@@ -191,7 +191,7 @@ class V2Folder:
         left_out = sum(truncate.cut(fields, self._limit).values()) if self._limit else 0
         if left_out and is_whole:
             said = update_lines.split_array(fields.get("content", b"[]"))
-            notice = update_lines.encode_text_item(truncate.make_notice(self._session, left_out))
+            notice = update_lines.encode_text_item(truncate.make_notice(self._session_id, left_out))
             fields["content"] = update_lines.join_array([*said, notice])
         elif self._limit and appended:
             appended = self._shorten(appended)
@@ -208,7 +208,7 @@ class V2Folder:
             return appended
         kept = truncate.shorten_array(whole, self._limit)
         left_out = len(whole) - len(update_lines.join_array(kept))
-        return [*kept, update_lines.encode_text_item(truncate.make_notice(self._session, left_out))]
+        return [*kept, update_lines.encode_text_item(truncate.make_notice(self._session_id, left_out))]
 
     def _encode_terminal(self, id: str, merged: _MergedUpdates) -> Iterator[bytes]:
         named = {"terminalId": jsonrpc.dump(id)}
@@ -217,12 +217,12 @@ class V2Folder:
         if output := b"".join(merged.appended):
             if self._limit and len(output) > self._limit:
                 left_out = len(output) - self._limit
-                output = truncate.make_notice(self._session, left_out).encode() + b"\n" + output[left_out:]
+                output = truncate.make_notice(self._session_id, left_out).encode() + b"\n" + output[left_out:]
             data = binascii.b2a_base64(output, newline=False)
             yield self._encode(update_kinds.TERMINAL_CHUNK, {**named, "data": b'"%b"' % data})
 
     def _encode(self, kind: str, members: Members) -> bytes:
-        return update_lines.encode(self._session, kind, members)
+        return update_lines.encode(self._session_id, kind, members)
 
 
 _LEADING = frozenset({"sessionUpdate", "toolCallId", "terminalId"})

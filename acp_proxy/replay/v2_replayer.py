@@ -39,11 +39,11 @@ class _UnrepeatedPrompt:
 class V2Replayer:
     """One replay. The methods return lines, in order; an item may be several lines."""
 
-    def __init__(self, session: str, *, run: str, other_ids: frozenset[str] = frozenset()) -> None:
+    def __init__(self, session_id: str, *, run: str, other_ids: frozenset[str] = frozenset()) -> None:
         """``run``: the connection that asks for it. ``other_ids``: sessions whose entries belong to this one; they are
         replayed with its id."""
-        self._session = session
-        self._ids = other_ids | {session}
+        self._session_id = session_id
+        self._ids = other_ids | {session_id}
         self._run = run
         self._unrepeated: list[_UnrepeatedPrompt] = []
         self._repeated: set[tuple[str, str | None]] = set()
@@ -74,7 +74,7 @@ class V2Replayer:
             self._end_prompt(entry)
         elif method == acp.REQUEST_PERMISSION:
             self._add_permission(entry)
-        update = updates.read(entry, self._session, self._ids) if method == acp.UPDATE else None
+        update = updates.read(entry, self._session_id, self._ids) if method == acp.UPDATE else None
         if update is None or not update_kinds.is_conversation(update.kind):
             return []
         return self._add_update(update, entry)
@@ -93,7 +93,7 @@ class V2Replayer:
         )
         unfinished, self._open = ([] if live else list(self._open)), {}
         self._ended |= set(unfinished)
-        return ready + [_encode_failed(self._session, kind, id) for kind, id in unfinished]
+        return ready + [_encode_failed(self._session_id, kind, id) for kind, id in unfinished]
 
     def list_states(self) -> list[bytes]:
         """Nothing: the agent itself has sent its state before its answer."""
@@ -110,7 +110,7 @@ class V2Replayer:
         )
         if role is Role.CALL and (id := acp.text(update.value, "toolCallId")) is not None:
             if (asked := self._asked.pop(id)) is not None:
-                ready.append(update_lines.encode(self._session, update_kinds.TOOL_CALL_UPDATE, asked))
+                ready.append(update_lines.encode(self._session_id, update_kinds.TOOL_CALL_UPDATE, asked))
             self._note_status(update_kinds.TOOL_CALL_UPDATE, id, update)
         elif update.kind == update_kinds.COMPACTION and (id := acp.text(update.value, "compactionId")) is not None:
             self._note_status(update_kinds.COMPACTION, id, update)
@@ -148,7 +148,7 @@ class V2Replayer:
     def _add_permission(self, entry: Entry) -> None:
         subject = acp.member(acp.member(entry.value, "params"), "subject")
         id = acp.text(acp.member(subject, "toolCall"), "toolCallId")
-        raw = updates.find_line(entry, self._session, self._ids)
+        raw = updates.find_line(entry, self._session_id, self._ids)
         if id is None or raw is None:
             return
         try:
@@ -176,7 +176,7 @@ class V2Replayer:
         for prompt in waiting:
             id = prompt.message if prompt.message is not None else prompt.own
             members = {"messageId": jsonrpc.dump(id), "content": jsonrpc.dump(prompt.blocks)}
-            ready.append(update_lines.encode(self._session, update_kinds.USER_MESSAGE, members))
+            ready.append(update_lines.encode(self._session_id, update_kinds.USER_MESSAGE, members))
             self._own.add((prompt.run, id))
         self._unrepeated = [prompt for prompt in self._unrepeated if prompt not in waiting]
         return ready
@@ -186,6 +186,6 @@ def _size_of(members: Members) -> int:
     return sum(len(name) + len(raw) for name, raw in members.items())
 
 
-def _encode_failed(session: str, kind: str, id: str) -> bytes:
+def _encode_failed(session_id: str, kind: str, id: str) -> bytes:
     name = "compactionId" if kind == update_kinds.COMPACTION else "toolCallId"
-    return update_lines.encode(session, kind, {name: jsonrpc.dump(id), "status": _FAILED})
+    return update_lines.encode(session_id, kind, {name: jsonrpc.dump(id), "status": _FAILED})

@@ -26,11 +26,11 @@ class EndedTurns:
         self._synced_at = -math.inf
         """When the last fsync began, monotonic time. One after every quick turn would delay the next turn."""
 
-    def add(self, session: str) -> None:
+    def add(self, session_id: str) -> None:
         """Let the worker force a session's transcript to the disk, and a moment later update the index. An fsync so
         shortly after another one waits until then too."""
         try:
-            ended = self._recorder.agent, session
+            ended = self._recorder.agent, session_id
         except OSError:  # nothing of it is recorded
             return
         self._unsynced.append(ended)

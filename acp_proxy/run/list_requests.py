@@ -82,7 +82,7 @@ class ListRequests:
             if page.asked is None and page.of_index:
                 return [Forward(Peer.CLIENT, self._amend_index(page, state, aliases))]
             rows = self._find_joining(page, frozenset(aliases.values()))
-            elsewhere = aliases.keys() | {row.session for row in rows}
+            elsewhere = aliases.keys() | {row.session_id for row in rows}
             rows = rows if page.joins else []
             archived = state.archived_here
             hidden = (
@@ -117,7 +117,7 @@ class ListRequests:
         index = IndexRows(aliases, state.deleted_ids, frozenset({*page.wanted, *page.our_ids}))
         untitled = [aliases.get(id, id) for id in session_list.find_untitled(raw, absent=page.titles, within=within)]
         # The agent's new session lacks a title that the user gave to the one before.
-        users = {session: title for session in untitled if (title := state.find_title(session)) is not None}
+        users = {session_id: title for session_id in untitled if (title := state.find_title(session_id)) is not None}
         line = session_list.amend_rows(
             raw,
             index.hidden,
@@ -131,7 +131,7 @@ class ListRequests:
         )
         line = session_list.with_removed(line, within, index.find_removed) if aliases else line
         missing = index.find_missing(page.wanted, session_list.find_ids(raw, within))
-        rows = [replace(row, session=index.find_shown(row.session)) for row in self._find_named(page, missing)]
+        rows = [replace(row, session_id=index.find_shown(row.session_id)) for row in self._find_named(page, missing)]
         return join_rows(line, rows, directories=page.directories, archived=False, of_index=True)
 
     def amend_titles(self, updates: AmendTitles) -> bytes:
@@ -204,8 +204,8 @@ def _make_title_of(
     if not state.titles:
         return None
 
-    def title_of(session: str) -> str | None:
-        session = our_ids.get(session, session)
-        return state.find_title_for_agent(session) if session not in renamed else None
+    def title_of(session_id: str) -> str | None:
+        session_id = our_ids.get(session_id, session_id)
+        return state.find_title_for_agent(session_id) if session_id not in renamed else None
 
     return title_of

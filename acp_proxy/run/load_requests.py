@@ -70,7 +70,7 @@ class LoadRequests:
         """
         from acp_proxy.run.replay_thread import ReplayThread
 
-        request, client_id, options = wanted.request, wanted.client_id or wanted.session, self._options
+        request, client_id, options = wanted.request, wanted.client_id or wanted.session_id, self._options
         opened = look_up(self._recorder, wanted, trouble_of_missing)
         if isinstance(opened, SessionFound):
             return opened
@@ -108,7 +108,9 @@ class LoadRequests:
 
         recorder, comparison, size = self._recorder, None, 0
         try:
-            reading = recorder.run_on_writer(lambda: recorder.store.read(recorder.agent, wanted.session), Reading.close)
+            reading = recorder.run_on_writer(
+                lambda: recorder.store.read(recorder.agent, wanted.session_id), Reading.close
+            )
             try:
                 lines = drop_rewound(reading) if wanted.since is None else reading.read_alike(wanted.since, 1)
                 comparison, size = compare(lines, wanted.updates, recorder.mask), reading.size
@@ -117,7 +119,7 @@ class LoadRequests:
         except (OSError, NewerFormat) as problem:
             if not isinstance(problem, FileNotFoundError):
                 self._warn(f"what the agent replayed is not recorded: {errno_name(problem)}")
-        return PastRead(wanted.request, wanted.session, comparison, size)
+        return PastRead(wanted.request, wanted.session_id, comparison, size)
 
     def start(self, wanted: StartReplay) -> None:
         """Start a replay of the transcript that was looked up."""
@@ -158,7 +160,7 @@ class OpenedTranscript:
     def __init__(
         self,
         recorder: Recorder,
-        session: str,
+        session_id: str,
         reading: Reading,
         title: str | None,
         *,
@@ -170,10 +172,10 @@ class OpenedTranscript:
         self.title = title
         self.is_foreign = is_foreign
         self.is_open = is_open
-        own = reading.header.session if is_foreign and reading.header is not None else session
+        own = reading.header.session_id if is_foreign and reading.header is not None else session_id
         self.other_ids = reading.other_ids | {own}
         self._recorder = recorder
-        self._session = session
+        self._session_id = session_id
         self._is_archived = is_archived
 
     def describe(self, request: RequestId, *, is_complete: bool) -> SessionFound:
@@ -201,7 +203,7 @@ class OpenedTranscript:
         def grown() -> None:
             nonlocal is_complete
             self.reading.measure()
-            is_complete = self.reading.is_still_complete and not self._recorder.has_gap(self._session)
+            is_complete = self.reading.is_still_complete and not self._recorder.has_gap(self._session_id)
 
         try:
             while self._recorder.run_on_writer(self.reading.search):
@@ -219,25 +221,25 @@ def look_up(
 
     ``trouble_of_missing``: given a session without a transcript, returns the reason if it should have one.
     """
-    request, session = wanted.request, wanted.session
+    request, session_id = wanted.request, wanted.session_id
 
     def look() -> SessionFound | OpenedTranscript:
-        recorder.append_waiting_turns(session)
-        if (continued := recorder.store.find_by_alias(recorder.agent, session)) is not None:
+        recorder.append_waiting_turns(session_id)
+        if (continued := recorder.store.find_by_alias(recorder.agent, session_id)) is not None:
             return SessionFound(request, continued=continued)
         state = recorder.store.read_state(recorder.agent)
-        if session in state.deleted_ids:
+        if session_id in state.deleted_ids:
             return SessionFound(request, is_deleted=True)
-        is_open = recorder.is_open_elsewhere(session)
+        is_open = recorder.is_open_elsewhere(session_id)
         try:
-            reading = recorder.store.read_and_hold(recorder.agent, session)
-            title, is_archived = state.find_title(session), session in state.archived_here
-            return OpenedTranscript(recorder, session, reading, title, is_open=is_open, is_archived=is_archived)
+            reading = recorder.store.read_and_hold(recorder.agent, session_id)
+            title, is_archived = state.find_title(session_id), session_id in state.archived_here
+            return OpenedTranscript(recorder, session_id, reading, title, is_open=is_open, is_archived=is_archived)
         except FileNotFoundError:
-            if session in recorder.store.read_deleted(recorder.agent):  # by another process, between our two checks
+            if session_id in recorder.store.read_deleted(recorder.agent):  # by another process, between our two checks
                 return SessionFound(request, is_deleted=True)
-            reading = recorder.store.read_original(session, recorder.list_other_agents())
-            return OpenedTranscript(recorder, session, reading, state.find_title(session), is_foreign=True)
+            reading = recorder.store.read_original(session_id, recorder.list_other_agents())
+            return OpenedTranscript(recorder, session_id, reading, state.find_title(session_id), is_foreign=True)
 
     def close_late(found: SessionFound | OpenedTranscript) -> None:
         if isinstance(found, OpenedTranscript):
@@ -247,6 +249,6 @@ def look_up(
         return recorder.run_on_writer(look, close_late)
     except FileNotFoundError:
         # Only the index knows whether there was one; it must not be used on this thread.
-        return SessionFound(request, trouble=trouble_of_missing(session) if wanted.only_here else None)
+        return SessionFound(request, trouble=trouble_of_missing(session_id) if wanted.only_here else None)
     except (OSError, NewerFormat) as problem:
         return SessionFound(request, trouble=errno_name(problem))

@@ -204,17 +204,17 @@ class Relay:
         nothing has to be decided about them; returns whether it did."""
         with self._deciding:
             try:
-                session = self._connection.pass_through.handle_updates(lines)
+                session_id = self._connection.pass_through.handle_updates(lines)
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
                 self._warn_of_bug(bug)
                 return False
-            if session is None:
+            if session_id is None:
                 if not self._handle_simple_lines(Peer.AGENT, lines):
                     return False
             elif self._recorder is not None:
-                self._recorder.add(RecordUpdates(session, lines))
+                self._recorder.add(RecordUpdates(session_id, lines))
         self._to_client.write(lines)
-        if self._recorder is not None and session is not None:
+        if self._recorder is not None and session_id is not None:
             self._recorder.flush_soon()
         if self._idle is not None:
             self._idle.is_idle = False
@@ -290,10 +290,10 @@ class Relay:
                 self._require_store_requests().change(effect)
             case FollowAgent():
                 return self._require_store_requests().follow(effect)
-            case DeleteSession(session, request):
-                self._require_store_requests().delete(session, request)
-            case AddAlias(session, alias):
-                self._require_store_requests().add_alias(session, alias)
+            case DeleteSession(session_id, request):
+                self._require_store_requests().delete(session_id, request)
+            case AddAlias(session_id, alias):
+                self._require_store_requests().add_alias(session_id, alias)
             case FindSession():
                 found = self._require_load_requests().find(effect, self._require_store_requests().trouble_of_missing)
                 return found if isinstance(found, list) else self._decide(found)
@@ -321,8 +321,8 @@ class Relay:
         match effect:
             case FindSession(request):
                 return self._decide(SessionFound(request, trouble=trouble))
-            case ReadPast(request, session):
-                return self._decide(PastRead(request, session, None))
+            case ReadPast(request, session_id):
+                return self._decide(PastRead(request, session_id, None))
             case AmendList(raw=data) | AmendTitles(data):
                 return [Forward(Peer.CLIENT, data)]
             case SetTitle(request=request) | SetArchived(request=request) | AnswerStatus(request=request):

@@ -42,7 +42,7 @@ class ReplayThread:
 
     def __init__(
         self,
-        session: str,
+        session_id: str,
         reading: Reading,
         client: Output,
         end: Callable[[ReplayEnded], bool],
@@ -57,14 +57,14 @@ class ReplayThread:
         mask: Callable[[bytes], bytes] | None = None,
         is_open: bool | None = None,
     ) -> None:
-        """``session``: the client's id. ``reading``: the transcript; this closes it. ``run``: this connection's.
+        """``session_id``: the client's id. ``reading``: the transcript; this closes it. ``run``: this connection's.
 
         ``end``: called at the end with the result; returns False if updates arrived that must be compared first.
         ``other_ids``, ``mode``, ``tool_limit``: as for ``Replayer``. ``title``: the user's title, if there is one.
         ``record_size``: the most bytes of a handover's record. ``mask``: masks secrets in what is recorded.
         ``is_open``: as for ``choose_replay``.
         """
-        self._session = session
+        self._session_id = session_id
         self._reading = reading
         self._client = client
         self._end = end
@@ -116,7 +116,7 @@ class ReplayThread:
         # What holds if the transcript cannot be read.
         decision = choose_replay(None, fixed_rule=wanted.fixed_rule, shows_replay=wanted.shows_replay, unreadable=True)
         replayer = self._begin_replayer(wanted, None)
-        summary = Summary.begin(self._reading.header or Header(self._session, None, "", ""))
+        summary = Summary.begin(self._reading.header or Header(self._session_id, None, "", ""))
         comparison: Comparison | None = None
         is_done = False
         try:
@@ -148,7 +148,7 @@ class ReplayThread:
     def _begin_replayer(self, wanted: StartReplay, comparison: Comparison | None) -> Replayer | V2ClientReplayer:
         """What turns the transcript's entries into updates for a client of the wanted protocol version."""
         first = Replayer(
-            self._session,
+            self._session_id,
             run=self._own_run,
             mode=self._mode,
             tool_limit=self._tool_limit,
@@ -159,10 +159,10 @@ class ReplayThread:
         )
         if wanted.protocol == V1:
             return first
-        verbatim = V2Replayer(self._session, run=self._own_run, other_ids=self._other_ids)
+        verbatim = V2Replayer(self._session_id, run=self._own_run, other_ids=self._other_ids)
         is_folded = self._mode == "compact"
-        folding = V2Folder(self._session, self._tool_limit, page=FOLDED) if is_folded else None
-        return V2ClientReplayer(self._session, first, verbatim, folding)
+        folding = V2Folder(self._session_id, self._tool_limit, page=FOLDED) if is_folded else None
+        return V2ClientReplayer(self._session_id, first, verbatim, folding)
 
     def _report(self, ended: ReplayEnded) -> None:
         """Report the result. The transcript is read again only if the agent sent updates after its answer."""
@@ -261,7 +261,7 @@ class ReplayThread:
             info.pop("title", None)  # the agent's own list has another title
         info |= {"title": self._title} if self._title is not None else {}
         named = (
-            [own_messages.encode_update(self._session, {"sessionUpdate": update_kinds.SESSION_INFO, **info})]
+            [own_messages.encode_update(self._session_id, {"sessionUpdate": update_kinds.SESSION_INFO, **info})]
             if info
             else []
         )

@@ -63,28 +63,28 @@ class StoreRequests:
         try:
             return recorder.run_on_writer(partial(self._apply_change, wanted, store, recorder.agent))
         except FileNotFoundError:
-            return own_messages.encode_not_found(wanted.request, wanted.session)
+            return own_messages.encode_not_found(wanted.request, wanted.session_id)
         except OSError as problem:
             return own_messages.refuse_for_store(wanted.request, errno_name(problem)).data
 
     def _apply_change(self, wanted: SetTitle | SetArchived | AnswerStatus, store: ProxyStore, agent: str) -> bytes:
         """The answer, after the change. Raises OSError (FileNotFoundError: there is no such session)."""
-        request, session = wanted.request, wanted.session
-        if session in store.read_deleted(agent) or not (wanted.is_known or store.has_transcript(agent, session)):
-            raise FileNotFoundError(session)
+        request, session_id = wanted.request, wanted.session_id
+        if session_id in store.read_deleted(agent) or not (wanted.is_known or store.has_transcript(agent, session_id)):
+            raise FileNotFoundError(session_id)
         match wanted:
             case AnswerStatus(is_open=is_open):
                 return jsonrpc.result(request, {"status": "open" if is_open else "saved"})
             case SetTitle(title=title):
                 if (mask := self._recorder.mask) is not None:
                     title = mask_title(title, mask)
-                store.set_title(agent, session, title)
+                store.set_title(agent, session_id, title)
                 title_update = own_messages.encode_update(
-                    session, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title}
+                    session_id, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title}
                 )
                 answer = jsonrpc.result(request, {"title": title}) + title_update
             case SetArchived(is_archived=is_archived):
-                store.set_archived(agent, session, is_archived)
+                store.set_archived(agent, session_id, is_archived)
                 answer = jsonrpc.result(request, {})
         if self._recorder.fsync != "never":
             store.sync_journal(agent)
@@ -95,12 +95,12 @@ class StoreRequests:
         recorder = self._recorder
 
         def note() -> None:
-            store, agent, session = recorder.store, recorder.agent, change.session
+            store, agent, session_id = recorder.store, recorder.agent, change.session_id
             if change.title is not None:
                 title = change.title if recorder.mask is None else mask_title(change.title, recorder.mask)
-                store.set_title(agent, session, title, by_agent=True)
+                store.set_title(agent, session_id, title, by_agent=True)
             if change.is_archived is not None:
-                store.set_archived(agent, session, change.is_archived, by_agent=True)
+                store.set_archived(agent, session_id, change.is_archived, by_agent=True)
 
         try:
             recorder.run_on_writer(note)
@@ -110,19 +110,19 @@ class StoreRequests:
             return [Warn(f"the agent's title or archiving of a session could not be noted: {errno_name(problem)}")]
         return []
 
-    def add_alias(self, session: str, alias: str) -> None:
+    def add_alias(self, session_id: str, alias: str) -> None:
         """Note that a session continues in the agent's session ``alias``. If that fails, the agent's list shows both
         until the session is opened again."""
         recorder = self._recorder
         with contextlib.suppress(OSError):
-            recorder.run_on_writer(lambda: recorder.store.add_alias(recorder.agent, session, alias))
+            recorder.run_on_writer(lambda: recorder.store.add_alias(recorder.agent, session_id, alias))
 
-    def delete(self, session: str, request: RequestId | None) -> None:
+    def delete(self, session_id: str, request: RequestId | None) -> None:
         """Delete a session, and answer the request if there is one. If that hangs, the answer comes when it is done."""
         recorder = self._recorder
 
         def delete() -> str:
-            found = recorder.store.find_by_alias(recorder.agent, session) or session
+            found = recorder.store.find_by_alias(recorder.agent, session_id) or session_id
             recorder.delete(found)
             return found
 
@@ -142,7 +142,7 @@ class StoreRequests:
         """A delete is done, or has failed."""
         recorder = self._recorder
         try:
-            session = job.result()
+            session_id = job.result()
         except (OSError, ImportError) as problem:
             self._report_failed_delete(request, errno_name(problem), in_time)
             return
@@ -156,7 +156,7 @@ class StoreRequests:
             except OSError as problem:
                 self._warn(f"a delete may not last if the power fails now: {errno_name(problem)}")
             try:
-                recorder.store.remove_from_index(agent, session)
+                recorder.store.remove_from_index(agent, session_id)
             except Unreadable as problem:
                 self._warn(f"a deleted session stays in the index until that can be written: {problem.name}")
             return deleted
@@ -169,7 +169,7 @@ class StoreRequests:
         elif in_time():
             self._client.post(own_messages.refuse_for_store(request, trouble).data)
 
-    def trouble_of_missing(self, session: str) -> str | None:
+    def trouble_of_missing(self, session_id: str) -> str | None:
         """Why a session without a transcript should have one: an errno's name. None if the index does not know the
         session, or does not answer in time.
         """
@@ -177,7 +177,7 @@ class StoreRequests:
 
         def ask() -> str | None:
             try:
-                return "ENOENT" if recorder.store.is_indexed(recorder.agent, session) else None
+                return "ENOENT" if recorder.store.is_indexed(recorder.agent, session_id) else None
             except Unreadable as problem:
                 return problem.name
             except (OSError, ImportError) as problem:

@@ -143,7 +143,7 @@ class CommandStore(StoreBase):
         The id of a deleted session is never taken as the start of another id. Raises Unreadable, OSError.
         """
         wanted = queries.ListFilter(self.list_agents(agent), None, "")
-        gone = {session for each in wanted.agents for session in self.read_deleted(each)}
+        gone = {session_id for each in wanted.agents for session_id in self.read_deleted(each)}
         found = self.index.catch_up_and_query(
             lambda index: queries.find_named(index, wanted, selector, gone), *wanted.agents
         )
@@ -173,14 +173,14 @@ class CommandStore(StoreBase):
         return Reading(self.layout.transcript_path(listed.agent, listed.name))
 
     @contextlib.contextmanager
-    def open_child(self, listed: ListedSession, session: str) -> Iterator[Reading | None]:
+    def open_child(self, listed: ListedSession, session_id: str) -> Iterator[Reading | None]:
         """Yields the transcript of a session that this one's agent began for its own work: nobody opened it.
 
         None if there is none. Raises OSError, NewerFormat.
         """
         try:
-            is_gone = session in self.read_deleted(listed.agent)
-            reading = None if is_gone else Reading(self.layout.transcript_path(listed.agent, file_name(session)))
+            is_gone = session_id in self.read_deleted(listed.agent)
+            reading = None if is_gone else Reading(self.layout.transcript_path(listed.agent, file_name(session_id)))
         except FileNotFoundError:
             reading = None
         if reading is None:
@@ -204,28 +204,28 @@ class CommandStore(StoreBase):
 
         Raises OSError (FileNotFoundError: the session was deleted).
         """
-        user_state.set_title(self.layout, listed.agent, listed.session, listed.name, title)
+        user_state.set_title(self.layout, listed.agent, listed.session_id, listed.name, title)
 
     def set_listed_archived(self, listed: ListedSession, is_archived: bool) -> None:
         """Archive a session, so that no list shows it by default, or unarchive it; in running proxies too.
 
         Raises OSError (FileNotFoundError: the session was deleted).
         """
-        user_state.set_archived(self.layout, listed.agent, listed.session, listed.name, is_archived)
+        user_state.set_archived(self.layout, listed.agent, listed.session_id, listed.name, is_archived)
 
     def set_listed_pinned(self, listed: ListedSession, is_pinned: bool) -> None:
         """Pin a session, so that it is never pruned, or unpin it.
 
         Raises OSError (FileNotFoundError: the session was deleted).
         """
-        user_state.set_pinned(self.layout, listed.agent, listed.session, listed.name, is_pinned)
+        user_state.set_pinned(self.layout, listed.agent, listed.session_id, listed.name, is_pinned)
 
     def delete_listed(self, listed: ListedSession, *, soft: bool = False) -> None:
         """Delete this session, even if a newer one has its id now. ``soft``: it can be restored.
 
         Raises OSError; Unreadable if the session is deleted but the index learns of it only with the next list.
         """
-        delete.delete_transcript(self.layout, listed.agent, listed.session, listed.name, soft=soft)
+        delete.delete_transcript(self.layout, listed.agent, listed.session_id, listed.name, soft=soft)
         self.layout.get_journal(listed.agent).sync()
         self.index.remove(listed.agent, [listed.name])
 
@@ -237,16 +237,16 @@ class CommandStore(StoreBase):
         """
         from acp_proxy.store.open_session import create_copy
 
-        header = Header(listed.session, listed.cwd, PARTIAL, "", listed.directories)
+        header = Header(listed.session_id, listed.cwd, PARTIAL, "", listed.directories)
         copy = create_copy(self.layout, (listed.agent, listed.name), header, agent, about, journal.stamp_now())
         with contextlib.suppress(Unreadable):  # then its mark stays
             self.index_transcript(agent, file_name(copy), can_wait=True)
         return copy
 
     @contextlib.contextmanager
-    def open_session(self, agent: str, session: str) -> Iterator[Reading]:
+    def open_session(self, agent: str, session_id: str) -> Iterator[Reading]:
         """Yields a session's transcript for reading. Raises OSError, NewerFormat."""
-        with contextlib.closing(Reading(self.layout.transcript_path(agent, file_name(session)))) as reading:
+        with contextlib.closing(Reading(self.layout.transcript_path(agent, file_name(session_id)))) as reading:
             yield reading
 
     # --- soft-deleted sessions
@@ -275,7 +275,7 @@ class CommandStore(StoreBase):
 
     def delete_permanently(self, deleted: DeletedSession) -> None:
         """Delete a soft-deleted session permanently. Raises OSError."""
-        delete.delete_permanently(self.layout, deleted.agent, deleted.session, deleted.name)
+        delete.delete_permanently(self.layout, deleted.agent, deleted.session_id, deleted.name)
         self.layout.get_journal(deleted.agent).sync()
         with contextlib.suppress(Unreadable):  # it has no row, but its row's bytes may still be in the file
             self.index.catch_up_and_query(lambda index: index.erase_removed_rows(), deleted.agent)

@@ -44,7 +44,13 @@ _DAY_SECONDS = 24 * 60 * 60.0
 
 
 def delete(
-    layout: Layout, agent: str, session: str, *, soft: bool, is_unused: bool = False, only_on_this_machine: bool = False
+    layout: Layout,
+    agent: str,
+    session_id: str,
+    *,
+    soft: bool,
+    is_unused: bool = False,
+    only_on_this_machine: bool = False,
 ) -> None:
     """Delete a session; it stays known as deleted. ``soft``: its transcript can be restored, for the layout's
     ``bin_days``. Raises OSError.
@@ -52,7 +58,7 @@ def delete(
     ``is_unused``: the caller holds ``lock_unused``, so no other process has the transcript open.
     ``only_on_this_machine``: other machines with the same history keep it.
     """
-    name = file_name(session)
+    name = file_name(session_id)
     layout.make_folder(layout.transcript_path(agent, name).parent)
     with suppress(OSError):  # the mark only makes the index notice sooner
         layout.mark(agent, name)
@@ -60,29 +66,29 @@ def delete(
         at, uid = journal.stamp_now(), _read_uid(layout.transcript_path(agent, name))
         more = journal.encode_about(uid, only_on_this_machine=only_on_this_machine)
         if not soft:
-            _append_deleted(layout, agent, session, at, more, is_unused=is_unused)
-        elif session not in its_journal.read_deleted():  # else its soft-deleted transcript stays as it is
+            _append_deleted(layout, agent, session_id, at, more, is_unused=is_unused)
+        elif session_id not in its_journal.read_deleted():  # else its soft-deleted transcript stays as it is
             soft_deleted_name = _choose_soft_deleted_name(layout, agent, name, at)
             its_journal.append(
-                journal.DELETED, session, at, transcript=soft_deleted_name, **more, **_encode_until(layout, at)
+                journal.DELETED, session_id, at, transcript=soft_deleted_name, **more, **_encode_until(layout, at)
             )
-        finish_delete(layout, agent, session)
+        finish_delete(layout, agent, session_id)
 
 
 def _append_deleted(
-    layout: Layout, agent: str, session: str, at: str, more: dict[str, str | bool | None], *, is_unused: bool
+    layout: Layout, agent: str, session_id: str, at: str, more: dict[str, str | bool | None], *, is_unused: bool
 ) -> None:
     """Append the event. If the disk is full, remove the transcript first, since that makes room. Raises OSError.
 
     If another process has the transcript open, removing it would make no room: then nothing is deleted.
     """
-    its_journal, name = layout.get_journal(agent), file_name(session)
+    its_journal, name = layout.get_journal(agent), file_name(session_id)
     path = layout.transcript_path(agent, name)
     # The event first: a crash behind it leaves files, which the next process removes because of the event. Files that
     # were removed without an event would be forgotten: the agent's own list would show the session again, and opening
     # it would record it anew.
     try:
-        its_journal.append(journal.DELETED, session, at, **more)
+        its_journal.append(journal.DELETED, session_id, at, **more)
     except OSError as problem:
         # Only on a full disk the file goes first: a user who deletes to make room must not fail for lack of it. A crash
         # in between loses the event, but not the file that the user wanted to be rid of.
@@ -93,19 +99,19 @@ def _append_deleted(
             with suppress(FileNotFoundError):  # it is compressed
                 os.truncate(path, 0)  # ``lock_unused`` has it open, so removing its name alone frees nothing
             layout.remove_transcript(agent, name)
-            its_journal.append(journal.DELETED, session, at, **more)
+            its_journal.append(journal.DELETED, session_id, at, **more)
 
 
-def finish_delete(layout: Layout, agent: str, session: str) -> None:
+def finish_delete(layout: Layout, agent: str, session_id: str) -> None:
     """Do to the files what a session's delete requires. Call it only while holding the journal. Raises OSError."""
-    name, its_journal = file_name(session), layout.get_journal(agent)
-    soft_deleted_name = its_journal.read_state().deleted[session]
+    name, its_journal = file_name(session_id), layout.get_journal(agent)
+    soft_deleted_name = its_journal.read_state().deleted[session_id]
     if soft_deleted_name is None:
         # Titles first: the file shows that there is more to do, as long as it exists (``_list_interrupted``).
         layout.erase_titles(agent, name, *layout.list_soft_deleted_of(agent, name))
         layout.remove_transcript(agent, name)
     else:
-        its_journal.copy_title(session, name, soft_deleted_name)
+        its_journal.copy_title(session_id, name, soft_deleted_name)
         layout.erase_titles(agent, name)
         _move_to_bin(layout, agent, name, soft_deleted_name)
 
@@ -124,8 +130,8 @@ def complete_interrupted(layout: Layout, agent: str) -> bool:
         # A list comes through here, and must not wait for a delete. Whoever holds the journal completes its own.
         with its_journal.lock(wait=False):
             _finish_moves(layout, agent)
-            for session in _list_interrupted(layout, agent):
-                finish_delete(layout, agent, session)
+            for session_id in _list_interrupted(layout, agent):
+                finish_delete(layout, agent, session_id)
     except OSError:
         return False
     return True
@@ -147,27 +153,27 @@ def _list_interrupted(layout: Layout, agent: str) -> list[str]:
         return layout.has_transcript(agent, name)
 
     return [
-        session
-        for session, soft_deleted_name in state.deleted.items()
-        if is_left(file_name(session), soft_deleted_name)
+        session_id
+        for session_id, soft_deleted_name in state.deleted.items()
+        if is_left(file_name(session_id), soft_deleted_name)
     ]
 
 
-def lift_delete(layout: Layout, agent: str, session: str) -> None:
+def lift_delete(layout: Layout, agent: str, session_id: str) -> None:
     """See ``ProxyStore.lift_delete``."""
     its_journal = layout.get_journal(agent)
-    if session not in its_journal.read_deleted():
+    if session_id not in its_journal.read_deleted():
         return
     with its_journal.lock():
-        if session in its_journal.read_deleted():
-            finish_delete(layout, agent, session)  # a crash may have interrupted the delete
-            its_journal.append(journal.LIFTED, session, journal.stamp_now())
+        if session_id in its_journal.read_deleted():
+            finish_delete(layout, agent, session_id)  # a crash may have interrupted the delete
+            its_journal.append(journal.LIFTED, session_id, journal.stamp_now())
 
 
 def delete_transcript(
     layout: Layout,
     agent: str,
-    session: str,
+    session_id: str,
     name: str,
     *,
     soft: bool,
@@ -178,14 +184,14 @@ def delete_transcript(
 
     ``soft``, ``is_unused``, ``only_on_this_machine``: as for ``delete``.
     """
-    if name == file_name(session):
-        delete(layout, agent, session, soft=soft, is_unused=is_unused, only_on_this_machine=only_on_this_machine)
+    if name == file_name(session_id):
+        delete(layout, agent, session_id, soft=soft, is_unused=is_unused, only_on_this_machine=only_on_this_machine)
     else:
-        _delete_set_aside(layout, agent, session, name, soft=soft, only_on_this_machine=only_on_this_machine)
+        _delete_set_aside(layout, agent, session_id, name, soft=soft, only_on_this_machine=only_on_this_machine)
 
 
 def _delete_set_aside(
-    layout: Layout, agent: str, session: str, name: str, *, soft: bool, only_on_this_machine: bool
+    layout: Layout, agent: str, session_id: str, name: str, *, soft: bool, only_on_this_machine: bool
 ) -> None:
     layout.mark(agent, name)
     with lock_journal(layout, agent, deletes=True):
@@ -194,19 +200,22 @@ def _delete_set_aside(
             (_choose_soft_deleted_name(layout, agent, name, at), _encode_until(layout, at)) if soft else ("", {})
         )
         _move(
-            layout, agent, Event(journal.TITLED, session, name, to=to, only_on_this_machine=only_on_this_machine), until
+            layout,
+            agent,
+            Event(journal.TITLED, session_id, name, to=to, only_on_this_machine=only_on_this_machine),
+            until,
         )
 
 
 def delete_permanently(
-    layout: Layout, agent: str, session: str, soft_deleted_name: str, *, only_on_this_machine: bool = False
+    layout: Layout, agent: str, session_id: str, soft_deleted_name: str, *, only_on_this_machine: bool = False
 ) -> None:
     """Delete a soft-deleted transcript permanently. ``only_on_this_machine``: as for ``delete``. Raises OSError."""
     with lock_journal(layout, agent, deletes=True):
         _move(
             layout,
             agent,
-            Event(journal.TITLED, session, soft_deleted_name, to="", only_on_this_machine=only_on_this_machine),
+            Event(journal.TITLED, session_id, soft_deleted_name, to="", only_on_this_machine=only_on_this_machine),
         )
 
 
@@ -239,31 +248,31 @@ def remove_expired(layout: Layout) -> int:
                 path = layout.soft_deleted_path(agent, soft_deleted_name)
                 if (
                     soft_deleted_name not in list_expired(layout, agent, journal.stamp_now())
-                    or (session := read_session(path)) is None
+                    or (session_id := read_session(path)) is None
                 ):
                     continue
                 with lock_unused(path) as is_unused:
                     if is_unused:
                         # Other machines do so at their own time: one that restores it first has it.
-                        delete_permanently(layout, agent, session, soft_deleted_name, only_on_this_machine=True)
+                        delete_permanently(layout, agent, session_id, soft_deleted_name, only_on_this_machine=True)
                         count += 1
     return count
 
 
-def restore(layout: Layout, agent: str, session: str, soft_deleted_name: str) -> str:
+def restore(layout: Layout, agent: str, session_id: str, soft_deleted_name: str) -> str:
     """Undo a soft delete. Returns the transcript's name. Raises OSError (FileNotFoundError: it no longer exists).
 
     If its id belongs to a newer session, the transcript comes back as one that was set aside.
     """
     with lock_journal(layout, agent) as its_journal:
-        if session in its_journal.read_deleted():
-            finish_delete(layout, agent, session)  # a crash may have interrupted the delete
+        if session_id in its_journal.read_deleted():
+            finish_delete(layout, agent, session_id)  # a crash may have interrupted the delete
         if not _has_file(layout.soft_deleted_path(agent, soft_deleted_name)):
-            raise FileNotFoundError(errno.ENOENT, "it no longer exists", session)
+            raise FileNotFoundError(errno.ENOENT, "it no longer exists", session_id)
         to = name_before_delete(soft_deleted_name)
         while layout.has_transcript(agent, to):
             to = number_name(to)
-        return _move(layout, agent, Event(journal.RESTORED, session, soft_deleted_name, to=to))
+        return _move(layout, agent, Event(journal.RESTORED, session_id, soft_deleted_name, to=to))
 
 
 @contextmanager
@@ -291,7 +300,7 @@ def _move(layout: Layout, agent: str, event: Event, more: Mapping[str, str] = Ma
     )
     with nullcontext() if event.to else _ignore_full_disk():
         layout.get_journal(agent).append(
-            event.kind, event.session, journal.stamp_now(), transcript=event.transcript, **title, to=event.to, **more
+            event.kind, event.session_id, journal.stamp_now(), transcript=event.transcript, **title, to=event.to, **more
         )
     return _finish_move(layout, agent, event)
 
@@ -308,7 +317,7 @@ def _finish_move(layout: Layout, agent: str, event: Event) -> str:
         if _has_file(layout.either_path(agent, name)):  # else it was moved before
             to = _move_transcript(layout, agent, name, to)
         layout.move_backups(agent, name, to)
-        layout.get_journal(agent).copy_title(event.session, name, to)
+        layout.get_journal(agent).copy_title(event.session_id, name, to)
         layout.erase_titles(agent, name)
     elif is_soft_deleted_name(name):
         layout.erase_titles(agent, name)
@@ -319,7 +328,7 @@ def _finish_move(layout: Layout, agent: str, event: Event) -> str:
     # A title that is None also says that the rename or removal is complete (``Event.to``). It comes last, so whoever
     # finds a crash in between does all of it again; each step above leaves alone what is done.
     with _ignore_full_disk():  # then it is completed once more
-        layout.get_journal(agent).append_title(event.session, name, None)
+        layout.get_journal(agent).append_title(event.session_id, name, None)
     return to
 
 
@@ -371,7 +380,7 @@ def read_session(path: Path) -> str | None:
         return None
     try:
         header = reading.header or reading.rebuild_header()
-        return header.session if header is not None else None
+        return header.session_id if header is not None else None
     finally:
         reading.close()
 

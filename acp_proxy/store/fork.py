@@ -43,7 +43,7 @@ def create(
     """
     parent_agent = parent_agent or agent
     source_path = layout.transcript_path(parent_agent, parent)
-    path = layout.transcript_path(agent, file_names.file_name(header.session))
+    path = layout.transcript_path(agent, file_names.file_name(header.session_id))
     with ExitStack() as stack:
         finish_old_fork(layout, parent_agent, parent)
         try:
@@ -57,7 +57,7 @@ def create(
         if source.header is None:  # damaged: the fork's header is made from it
             return False
         source.size = min(source.size, until or source.size)  # the parent may have gone on, or lost its end
-        ids = [source.header.session, *source.header.forked_from]
+        ids = [source.header.session_id, *source.header.forked_from]
         header = replace(header, origin=source.header.origin, forked_from=ids, uid=file_names.make_uid())
         with suppress(OSError):  # the next list also finds it by its folder's time
             layout.mark(agent, path.stem)

@@ -107,7 +107,7 @@ class ListedSession(Struct, frozen=True):
 
     agent: str
     name: str
-    session: str
+    session_id: str
     cwd: str | None
     title: str | None
     updated: str
@@ -128,17 +128,17 @@ class ListedSession(Struct, frozen=True):
     def selector(self) -> str:
         """What selects it on a command line: its id, with a number if a newer session has that id now; or a copy's
         short id."""
-        return file_names.make_selector(self.agent, self.name, self.session)
+        return file_names.make_selector(self.agent, self.name, self.session_id)
 
     @property
     def full_selector(self) -> str:
         """As ``selector``, but never short."""
-        return self.session + file_names.find_aside_suffix(self.name)
+        return self.session_id + file_names.find_aside_suffix(self.name)
 
     @property
     def copy_of(self) -> str | None:
         """The folder of the agent whose session it was copied from; None if it is no copy."""
-        return (proxy_ids.original(self.session) or (None,))[0]
+        return (proxy_ids.original(self.session_id) or (None,))[0]
 
 
 class Page(Struct, frozen=True):
@@ -460,7 +460,7 @@ def encode_row(
     }
     state = summary.dump_state()
     return {
-        "session": encode_id(header.session),
+        "session": encode_id(header.session_id),
         "listed": int(shown.prompts > 0 and shown.cwd is not None and not file_names.find_aside_suffix(name)),
         "updated": shown.updated or "",
         "info": _encode_json(info),
@@ -491,13 +491,13 @@ def decode_row(row: tuple[str, str, bytes, str, str, str, str], run: str) -> Lis
     session would have written since. ``queries.complete_rows`` finds out whether a process still has
     the transcript open.
     """
-    agent, name, session, updated, info, open_runs, created = row
+    agent, name, session_id, updated, info, open_runs, created = row
     known = parse_json(info)
     others, last = set(parse_json(open_runs)) - {run}, known["lastRun"]
     return ListedSession(
         agent=agent,
         name=name,
-        session=decode_id(session),
+        session_id=decode_id(session_id),
         cwd=known["cwd"],
         title=known["title"],
         updated=updated,

@@ -52,7 +52,7 @@ class Event(Struct, frozen=True):
     """
 
     kind: str
-    session: str
+    session_id: str
     transcript: str | None = None
     title: str | None = None
     to: str | None = None
@@ -65,7 +65,7 @@ class Event(Struct, frozen=True):
     @property
     def name(self) -> str:
         """The name of the transcript that an event belongs to, unless that is a delete."""
-        return self.transcript or file_name(self.session)
+        return self.transcript or file_name(self.session_id)
 
 
 def stamp_now() -> str:
@@ -110,19 +110,19 @@ class JournalState(Struct, frozen=True):
     """When soft-deleted transcripts are removed, by their names. Those without a time here are kept: their delete did
     not say how long, as those of older versions."""
 
-    def find_title(self, session: str) -> str | None:
+    def find_title(self, session_id: str) -> str | None:
         """The user's title of a session, if there is one."""
-        return self.titles.get(file_name(session))
+        return self.titles.get(file_name(session_id))
 
-    def find_title_for_agent(self, session: str) -> str | None:
+    def find_title_for_agent(self, session_id: str) -> str | None:
         """The user's title of a session, if it replaces the agent's in what that sends."""
-        name = file_name(session)
+        name = file_name(session_id)
         return self.titles.get(name) if name not in self.titled_by_agent else None
 
     @property
     def archived_here(self) -> frozenset[str]:
         """The ids of the sessions that are archived here, whatever the agent says."""
-        theirs = {session for name, session in self.archived.items() if name in self.archived_by_agent}
+        theirs = {session_id for name, session_id in self.archived.items() if name in self.archived_by_agent}
         return self.hidden - self.deleted_ids - theirs
 
 
@@ -157,7 +157,7 @@ class Journal:
         finally:
             private_files.close(fd)
 
-    def append(self, event: str, session: str, at: str, **more: str | bool | None) -> None:
+    def append(self, event: str, session_id: str, at: str, **more: str | bool | None) -> None:
         """Append an event. ``at``: its time. ``more``: an ``Event``'s other fields. Raises OSError."""
         fd = open_private(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
@@ -165,7 +165,7 @@ class Journal:
             size = before.st_size
             # A crash may have left half a line: behind it, this event would be in a damaged line, and may be skipped.
             torn = size > 0 and read_at(fd, 1, size - 1) != b"\n"
-            line = jsonrpc.dump({"at": at, "event": event, "sessionId": session} | more) + b"\n"
+            line = jsonrpc.dump({"at": at, "event": event, "sessionId": session_id} | more) + b"\n"
             data = b"\n" + line if torn else line
             append_all(fd, data)
             after = os.fstat(fd)
@@ -177,22 +177,24 @@ class Journal:
             self._known = _identify(after), _fold((piece.value for piece in find_events(line)), known[1])
 
     def append_about(
-        self, event: str, session: str, name: str, *, by_agent: bool = False, **more: str | bool | None
+        self, event: str, session_id: str, name: str, *, by_agent: bool = False, **more: str | bool | None
     ) -> None:
         """Append an event about a transcript, by its name. ``by_agent``, ``more``: an ``Event``'s fields. Raises
         OSError."""
-        about = {} if name == file_name(session) else {"transcript": name}  # only a name that is not the session's own
-        self.append(event, session, stamp_now(), **about, **more, **({"by": "agent"} if by_agent else {}))
+        about = (
+            {} if name == file_name(session_id) else {"transcript": name}
+        )  # only a name that is not the session's own
+        self.append(event, session_id, stamp_now(), **about, **more, **({"by": "agent"} if by_agent else {}))
 
-    def append_title(self, session: str, name: str, title: str | None, *, by_agent: bool = False) -> None:
+    def append_title(self, session_id: str, name: str, title: str | None, *, by_agent: bool = False) -> None:
         """Append the user's title of a transcript. None: there is none, and a rename or removal of the transcript is
         complete (``Event.to``). ``by_agent``: the agent has the title, too. Raises OSError."""
-        self.append_about(TITLED, session, name, title=title, by_agent=by_agent)
+        self.append_about(TITLED, session_id, name, title=title, by_agent=by_agent)
 
-    def copy_title(self, session: str, before: str, after: str) -> None:
+    def copy_title(self, session_id: str, before: str, after: str) -> None:
         """Give the user's title of the transcript ``before``, if there is one, to ``after``. Raises OSError."""
         if (title := self.read_state().titles.get(before)) is not None:
-            self.append_title(session, after, title)
+            self.append_title(session_id, after, title)
 
     def sync(self) -> None:
         """Return once everything appended is on disk. Raises OSError."""
@@ -261,7 +263,7 @@ def _fold(events: Iterator[Event], before: JournalState = EMPTY) -> JournalState
         if event.until is not None and (kept := event.transcript if event.kind == DELETED else event.to):
             expiry[kept] = event.until
         if event.kind == RESTORED:
-            deleted.pop(event.session, None)
+            deleted.pop(event.session_id, None)
         if event.to is not None:
             moving[event.name] = event  # the title follows when this is complete
             expiry.pop(event.name, None)
@@ -275,23 +277,23 @@ def _fold(events: Iterator[Event], before: JournalState = EMPTY) -> JournalState
                 titled.add(event.name)
                 (titled_by_agent.add if event.by_agent else titled_by_agent.discard)(event.name)
         elif event.kind == DELETED:
-            deleted[event.session] = event.transcript
-            archived.pop(file_name(event.session), None)
-            pinned.discard(file_name(event.session))
+            deleted[event.session_id] = event.transcript
+            archived.pop(file_name(event.session_id), None)
+            pinned.discard(file_name(event.session_id))
             if event.transcript is None:  # else the title follows, as above
-                titles.pop(file_name(event.session), None)
+                titles.pop(file_name(event.session_id), None)
         elif event.kind == LIFTED:
-            deleted.pop(event.session, None)
+            deleted.pop(event.session_id, None)
         elif event.kind == ARCHIVED:
-            archived[event.name] = event.session
+            archived[event.name] = event.session_id
             (archived_by_agent.add if event.by_agent else archived_by_agent.discard)(event.name)
         elif event.kind == UNARCHIVED:
             archived.pop(event.name, None)
         elif event.kind in (PINNED, UNPINNED):
             (pinned.add if event.kind == PINNED else pinned.discard)(event.name)
         elif event.kind == ALIAS and event.alias is not None:
-            aliases[event.alias] = event.session
-    hidden = {session for name, session in archived.items() if name == file_name(session)}
+            aliases[event.alias] = event.session_id
+    hidden = {session_id for name, session_id in archived.items() if name == file_name(session_id)}
     return JournalState(
         deleted,
         frozenset(deleted),
@@ -331,9 +333,9 @@ def _decode_event(line: bytes) -> Event | None:
         value = jsonrpc.parse(line)
     except (ValueError, RecursionError):
         return None
-    kind, session = acp.text(value, "event"), acp.session_id(value)
+    kind, session_id = acp.text(value, "event"), acp.session_id(value)
     transcript, to = acp.text(value, "transcript"), acp.text(value, "to")
-    if kind is None or kind not in _EVENTS or session is None:
+    if kind is None or kind not in _EVENTS or session_id is None:
         return None
     if transcript is not None and not is_ours(transcript):  # it would be used as a file name
         return None
@@ -341,7 +343,7 @@ def _decode_event(line: bytes) -> Event | None:
         to = None
     return Event(
         kind,
-        session,
+        session_id,
         transcript,
         acp.text(value, "title"),
         to,

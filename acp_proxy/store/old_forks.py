@@ -116,7 +116,7 @@ def _find_parent(layout: Layout, missing: _MissingCopy) -> Reading | None:
         with suppress(FileNotFoundError, NewerFormat):
             reading = Reading(path)
             header = reading.header
-            is_deleted = header is not None and header.session in deleted and path.stem == missing.parent
+            is_deleted = header is not None and header.session_id in deleted and path.stem == missing.parent
             if header is not None and header.created_at == missing.created_at and not is_deleted:
                 return reading
             reading.close()

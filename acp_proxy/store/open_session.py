@@ -33,17 +33,17 @@ def open_to_append(
     layout: Layout, agent: str, header: Header, *, fresh: bool, parent: str | None, until: int | None = None
 ) -> Transcript:
     """See ``ProxyStore.open_to_append``."""
-    path = layout.transcript_path(agent, file_name(header.session))
-    if parent == header.session and (source := proxy_ids.original(parent)) is not None:
+    path = layout.transcript_path(agent, file_name(header.session_id))
+    if parent == header.session_id and (source := proxy_ids.original(parent)) is not None:
         with contextlib.suppress(FileNotFoundError):  # the other agent's session is gone
             return open_copy(layout, agent, header, source[0], file_name(source[1]))
         return _resume(layout, agent, path, header)
     if parent is None and not fresh:
         return _resume(layout, agent, path, header)
-    delete.lift_delete(layout, agent, header.session)
+    delete.lift_delete(layout, agent, header.session_id)
     layout.make_folder(path.parent)
     while True:
-        _set_aside(layout, agent, header.session, path)
+        _set_aside(layout, agent, header.session_id, path)
         try:
             is_copied = parent is not None and fork.create(layout, agent, file_name(parent), header, until)
             transcript = Transcript(path, None if is_copied else header)
@@ -65,9 +65,9 @@ def open_copy(layout: Layout, agent: str, header: Header, parent_agent: str, par
     ``header``: the copy's. ``parent_agent``, ``parent``: the other agent's folder, and the transcript's name. A new
     copy has the user's title of the session.
     """
-    name = file_name(header.session)
+    name = file_name(header.session_id)
     path = layout.transcript_path(agent, name)
-    delete.lift_delete(layout, agent, header.session)
+    delete.lift_delete(layout, agent, header.session_id)
     layout.make_folder(path.parent)
     for _ in range(_TRIES):
         old_forks.finish_old_fork(layout, agent, name)
@@ -79,14 +79,14 @@ def open_copy(layout: Layout, agent: str, header: Header, parent_agent: str, par
             title = layout.get_journal(parent_agent).read_state().titles.get(parent)
             if title is not None:
                 with contextlib.suppress(OSError):  # the copy is there without it
-                    user_state.set_title(layout, agent, header.session, name, title)
+                    user_state.set_title(layout, agent, header.session_id, name, title)
             return transcript
     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
 
 
-def reopen(layout: Layout, agent: str, session: str, identity: bytes) -> Transcript:
+def reopen(layout: Layout, agent: str, session_id: str, identity: bytes) -> Transcript:
     """See ``ProxyStore.reopen``."""
-    path = layout.transcript_path(agent, file_name(session))
+    path = layout.transcript_path(agent, file_name(session_id))
     for candidate in layout.list_same_id(path):
         with contextlib.suppress(FileNotFoundError):
             decompressed = decompress(layout, agent, candidate)
@@ -112,7 +112,7 @@ def _resume(layout: Layout, agent: str, path: Path, header: Header) -> Transcrip
     The session may be deleted, or its transcript compressed, at this moment.
     """
     for _ in range(_TRIES):
-        if header.session in layout.get_journal(agent).read_deleted():
+        if header.session_id in layout.get_journal(agent).read_deleted():
             break
         old_forks.finish_old_fork(layout, agent, path.stem)
         layout.make_folder(path.parent)
@@ -122,7 +122,7 @@ def _resume(layout: Layout, agent: str, path: Path, header: Header) -> Transcrip
     raise Deleted(path)
 
 
-def _set_aside(layout: Layout, agent: str, session: str, path: Path) -> None:
+def _set_aside(layout: Layout, agent: str, session_id: str, path: Path) -> None:
     """Rename an older session's transcript with this id, to a name that no other process takes. Raises OSError."""
     old_forks.finish_old_fork(layout, agent, path.stem)
     if not _has_content(path) and not os.path.lexists(compressed_path(path)):
@@ -136,7 +136,7 @@ def _set_aside(layout: Layout, agent: str, session: str, path: Path) -> None:
         layout.mark(agent, path.stem)
         layout.move_backups(agent, path.stem, aside)
         with contextlib.suppress(OSError):  # disk full: the newer session keeps the title for now, and stays archived
-            user_state.move_user_state(layout, agent, session, path.stem, aside)
+            user_state.move_user_state(layout, agent, session_id, path.stem, aside)
 
 
 def _has_content(path: Path) -> bool:
@@ -163,14 +163,14 @@ def create_copy(
     them. ``agent``: the folder to copy to. ``about``: the name and version of that agent, if they are known. ``stamp``:
     now.
     """
-    id = _choose_copy_id(layout, agent, original[0], header.session)
+    id = _choose_copy_id(layout, agent, original[0], header.session_id)
     copy = Header(id, header.cwd, file_format.PARTIAL, stamp, header.directories, {"id": agent, **about})
     open_copy(layout, agent, copy, *original).close()
     return id
 
 
-def _choose_copy_id(layout: Layout, agent: str, parent_agent: str, session: str) -> str:
+def _choose_copy_id(layout: Layout, agent: str, parent_agent: str, session_id: str) -> str:
     """An id that no copy has or had."""
     gone = layout.get_journal(agent).read_deleted()
-    ids = (proxy_ids.id_of(parent_agent, session, number) for number in count(1))
+    ids = (proxy_ids.id_of(parent_agent, session_id, number) for number in count(1))
     return next(id for id in ids if id not in gone and not layout.has_transcript(agent, file_name(id)))

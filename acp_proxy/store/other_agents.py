@@ -124,14 +124,14 @@ class OtherAgentsRows:
         )
         gone = [source for each in hidden if (source := proxy_ids.original(each)) is not None]
         for other in others:
-            names = {file_name(session) for folder, session in gone if folder == other}
+            names = {file_name(session_id) for folder, session_id in gone if folder == other}
             theirs = queries.read_state(self._layout, other)
             wanted = [proxy_ids.original(id) for id in ids] if ids is not None else None
             only = [file_name(each[1]) for each in wanted if each and each[0] == other] if wanted is not None else None
             for row in queries.complete_rows(
                 self._layout, _select_others(index, other, cwd, before, size, names.union(theirs.archived), only)
             ):
-                id = proxy_ids.id_of(other, row.session)
+                id = proxy_ids.id_of(other, row.session_id)
                 if proxy_ids.original(id) is not None:  # else the folder has a name that no id can have
                     yield _make_row(row, id, self._state)
 
@@ -140,7 +140,7 @@ def _make_row(row: ListedSession, id: str, state: JournalState) -> ListedSession
     name = name_agent(row.agent)
     title = state.titles.get(file_name(id)) or (f"{row.title}{_MARK}{name}" if row.title else name)
     ours = {"agent": name} | ({"machine": row.machine} if row.machine else {})
-    return replace(row, session=id, title=title, meta={"acp-proxy": ours})
+    return replace(row, session_id=id, title=title, meta={"acp-proxy": ours})
 
 
 def _select_own(
@@ -160,7 +160,7 @@ def _select_own(
 def _select_copy_ids(index: Index, agent: str) -> set[str]:
     """The ids of an agent's copies, also of those that no list shows."""
     query = "SELECT session FROM transcripts WHERE agent = ? AND session >= ? AND session < ?"
-    return {decode_id(session) for (session,) in index.select(query, [agent, *COPIES])}
+    return {decode_id(session_id) for (session_id,) in index.select(query, [agent, *COPIES])}
 
 
 def _select_others(
@@ -190,4 +190,4 @@ def _select_others(
 
 
 def _get_position(row: ListedSession) -> _Position:
-    return row.updated, encode_id(row.session)
+    return row.updated, encode_id(row.session_id)

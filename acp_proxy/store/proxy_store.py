@@ -189,21 +189,23 @@ class StoreBase:
     def find_by_alias(self, agent: str, alias: str) -> str | None:
         """The session that continues in the agent's session ``alias``; None if that is none of these. Raises
         OSError."""
-        session = self.layout.get_journal(agent).read_state().aliases.get(alias)
-        return session if session is not None and self._is_alias(agent, alias, session) else None
+        session_id = self.layout.get_journal(agent).read_state().aliases.get(alias)
+        return session_id if session_id is not None and self._is_alias(agent, alias, session_id) else None
 
-    def _is_alias(self, agent: str, alias: str, session: str) -> bool:
-        """Whether ``alias`` still stands for ``session``."""
+    def _is_alias(self, agent: str, alias: str, session_id: str) -> bool:
+        """Whether ``alias`` still stands for ``session_id``."""
         deleted = self.layout.get_journal(agent).read_deleted()
         # An id with a transcript is a session of its own: it was recorded before it was known as an alias.
         if alias in deleted or self.layout.has_transcript(agent, file_name(alias)):
             return False
         # Another agent's session has no transcript here before its first prompt.
-        return is_foreign(session) or session in deleted or self.layout.has_transcript(agent, file_name(session))
+        return (
+            is_foreign(session_id) or session_id in deleted or self.layout.has_transcript(agent, file_name(session_id))
+        )
 
-    def is_indexed(self, agent: str, session: str) -> bool:
+    def is_indexed(self, agent: str, session_id: str) -> bool:
         """Whether the index has a transcript of this session. Raises Unreadable."""
-        return self.index.query_as_is(lambda index: index.has_row(agent, file_name(session)))
+        return self.index.query_as_is(lambda index: index.has_row(agent, file_name(session_id)))
 
     def find_compressible(self, chosen: "list[ListedSession] | None" = None) -> list[tuple[str, str]]:
         """The agent and name of each chosen transcript, or of all if None.
@@ -273,156 +275,158 @@ class ProxyStore(StoreBase):
         """
         return open_session.open_to_append(self.layout, agent, header, fresh=fresh, parent=parent, until=until)
 
-    def find_fork_end(self, agent: str, session: str, point: Point | None, forked_at: str | None = None) -> int | None:
+    def find_fork_end(
+        self, agent: str, session_id: str, point: Point | None, forked_at: str | None = None
+    ) -> int | None:
         """How many bytes of a session's transcript, uncompressed, a fork begins with. Raises OSError, NewerFormat.
 
         ``point``: where it is forked; None: at the end, which it had at the time ``forked_at``; None: now. None is
         returned if the transcript does not have the point.
         """
-        return fork.find_end(self.layout, agent, file_name(session), point, forked_at)
+        return fork.find_end(self.layout, agent, file_name(session_id), point, forked_at)
 
-    def reopen(self, agent: str, session: str, identity: bytes) -> Transcript:
+    def reopen(self, agent: str, session_id: str, identity: bytes) -> Transcript:
         """Open the file with this ``Transcript.identity`` again, even if it was set aside. Raises OSError; Deleted if
         it is gone."""
-        return open_session.reopen(self.layout, agent, session, identity)
+        return open_session.reopen(self.layout, agent, session_id, identity)
 
-    def mark(self, agent: str, session: str, transcript: Transcript | None = None) -> str:
+    def mark(self, agent: str, session_id: str, transcript: Transcript | None = None) -> str:
         """Leave a mark on disk that the index has not read all of this session, so that the next list reads it.
 
         Returns the mark's path. If it exists after a write, the index reads what was written. Raises OSError.
 
         ``transcript``: the open file, whose name may differ from the session's because it was set aside.
         """
-        return self.layout.mark(agent, transcript.path.stem if transcript is not None else file_name(session))
+        return self.layout.mark(agent, transcript.path.stem if transcript is not None else file_name(session_id))
 
-    def sync(self, agent: str, session: str) -> bool:
+    def sync(self, agent: str, session_id: str) -> bool:
         """Return once everything written to a transcript is on disk. Returns False if it cannot be opened now.
 
         Raises OSError: what was written may be lost (FileNotFoundError: there is no plain file).
         """
-        return sync(self._find_path(agent, session))
+        return sync(self._find_path(agent, session_id))
 
     # --- deleting
 
-    def delete(self, agent: str, session: str, *, soft: bool = False) -> None:
+    def delete(self, agent: str, session_id: str, *, soft: bool = False) -> None:
         """Delete a session's transcript and its backups; ``soft``: keep the transcript so that it can be restored.
 
         The session stays known as deleted. If this is interrupted, the next query of the index completes it. Raises
         OSError.
         """
         if soft:  # of an unfinished fork there would be nothing to restore; a listed session has been finished
-            old_forks.finish_old_fork(self.layout, agent, file_name(session))
-        store_delete.delete(self.layout, agent, session, soft=soft)
+            old_forks.finish_old_fork(self.layout, agent, file_name(session_id))
+        store_delete.delete(self.layout, agent, session_id, soft=soft)
 
     def sync_journal(self, agent: str) -> None:
         """Return once an agent's deletes, titles and archived sessions are on disk, so that they survive a power loss.
         Raises OSError."""
         self.layout.get_journal(agent).sync()
 
-    def lift_delete(self, agent: str, session: str) -> None:
+    def lift_delete(self, agent: str, session_id: str) -> None:
         """Make a deleted session live again. Raises OSError.
 
         Call this before its new file exists: otherwise another process could complete the delete by removing that file.
         """
-        store_delete.lift_delete(self.layout, agent, session)
+        store_delete.lift_delete(self.layout, agent, session_id)
 
     # --- titles and archived sessions
 
-    def has_transcript(self, agent: str, session: str) -> bool:
+    def has_transcript(self, agent: str, session_id: str) -> bool:
         """Whether there is a transcript of this session, or of the other agent's session that it would be a copy of."""
-        source = original(session)
-        is_there = self.layout.has_transcript(agent, file_name(session))
+        source = original(session_id)
+        is_there = self.layout.has_transcript(agent, file_name(session_id))
         return is_there or (source is not None and self.layout.has_transcript(source[0], file_name(source[1])))
 
-    def set_title(self, agent: str, session: str, title: str, *, by_agent: bool = False) -> None:
+    def set_title(self, agent: str, session_id: str, title: str, *, by_agent: bool = False) -> None:
         """Set the user's title, even of a session without a transcript. ``by_agent``: the agent has it too.
 
         Raises OSError (FileNotFoundError: the session was deleted).
         """
-        name = file_name(session)
-        self.layout.make_folder(self._find_path(agent, session).parent)
-        user_state.set_title(self.layout, agent, session, name, title, by_agent=by_agent)
+        name = file_name(session_id)
+        self.layout.make_folder(self._find_path(agent, session_id).parent)
+        user_state.set_title(self.layout, agent, session_id, name, title, by_agent=by_agent)
 
-    def set_archived(self, agent: str, session: str, is_archived: bool, *, by_agent: bool = False) -> None:
+    def set_archived(self, agent: str, session_id: str, is_archived: bool, *, by_agent: bool = False) -> None:
         """Archive or unarchive a session, even one without a transcript. ``by_agent``: the agent has done so too.
 
         Raises OSError (FileNotFoundError: the session was deleted).
         """
-        name = file_name(session)
-        self.layout.make_folder(self._find_path(agent, session).parent)
-        user_state.set_archived(self.layout, agent, session, name, is_archived, by_agent=by_agent)
+        name = file_name(session_id)
+        self.layout.make_folder(self._find_path(agent, session_id).parent)
+        user_state.set_archived(self.layout, agent, session_id, name, is_archived, by_agent=by_agent)
 
     # --- sessions that continue in others of the agent
 
     # The journal keeps the ids that the agent gave, so that the agent's own list shows such a session once, and so that
     # its id opens the session that it continues.
 
-    def add_alias(self, agent: str, session: str, alias: str) -> None:
+    def add_alias(self, agent: str, session_id: str, alias: str) -> None:
         """Note that a session continues in the agent's session ``alias``. Does nothing if that is known. Raises
         OSError."""
         known = self.layout.get_journal(agent)
-        if alias != session and known.read_state().aliases.get(alias) != session:
-            self.layout.make_folder(self._find_path(agent, session).parent)
-            known.append(journal.ALIAS, session, timestamps.stamp(time.time()), alias=alias)
+        if alias != session_id and known.read_state().aliases.get(alias) != session_id:
+            self.layout.make_folder(self._find_path(agent, session_id).parent)
+            known.append(journal.ALIAS, session_id, timestamps.stamp(time.time()), alias=alias)
 
     def read_aliases(self, agent: str) -> dict[str, str]:
         """By alias: the session that continues in it. Raises OSError."""
         aliases = self.layout.get_journal(agent).read_state().aliases
-        return {alias: session for alias, session in aliases.items() if self._is_alias(agent, alias, session)}
+        return {alias: session_id for alias, session_id in aliases.items() if self._is_alias(agent, alias, session_id)}
 
     # --- loads and lists
 
-    def read_original(self, session: str, others: Sequence[str]) -> Reading:
+    def read_original(self, session_id: str, others: Sequence[str]) -> Reading:
         """Open the transcript of another agent's session by the id of its row. Raises as ``read`` does.
 
         ``others``: the folders of agents whose sessions are listed.
         """
-        source = original(session)
+        source = original(session_id)
         if source is None or source[0] not in others or source[1] in self.read_deleted(source[0]):
-            raise FileNotFoundError(session)
+            raise FileNotFoundError(session_id)
         return self.read(*source)
 
-    def read(self, agent: str, session: str) -> Reading:
+    def read(self, agent: str, session_id: str) -> Reading:
         """Open a session's transcript for reading.
 
         Raises OSError (FileNotFoundError: there is none) and NewerFormat.
         """
         try:
-            return Reading(self._find_path(agent, session))
+            return Reading(self._find_path(agent, session_id))
         except FileNotFoundError:
-            old_forks.finish_old_fork(self.layout, agent, file_name(session))
-            return Reading(self._find_path(agent, session))
+            old_forks.finish_old_fork(self.layout, agent, file_name(session_id))
+            return Reading(self._find_path(agent, session_id))
 
-    def is_in_use(self, agent: str, session: str) -> bool | None:
+    def is_in_use(self, agent: str, session_id: str) -> bool | None:
         """Whether a process has a session's transcript open to append; None if that cannot be determined."""
         try:
-            with lock_unused(self._find_path(agent, session)) as is_unused:
+            with lock_unused(self._find_path(agent, session_id)) as is_unused:
                 return not is_unused
         except OSError:  # for example, the store is read-only
             return None
 
-    def read_and_hold(self, agent: str, session: str) -> Reading:
+    def read_and_hold(self, agent: str, session_id: str) -> Reading:
         """The same for a session that is to be opened: until this is closed, sync adds no turns to it."""
         if not (self.root / _SYNC).exists():
-            return self.read(agent, session)
+            return self.read(agent, session_id)
         for _ in range(_TRIES):
-            if (reading := self.read(agent, session)).hold():
+            if (reading := self.read(agent, session_id)).hold():
                 return reading
             reading.close()
             time.sleep(_PAUSE_SECONDS)
-        return self.read(agent, session)
+        return self.read(agent, session_id)
 
-    def append_waiting_turns(self, agent: str, session: str) -> bool:
+    def append_waiting_turns(self, agent: str, session_id: str) -> bool:
         """Add the turns of another machine that wait until nobody has a session's transcript open. Returns whether the
         transcript was replaced. Raises OSError (FileNotFoundError: nothing waits), NewerFormat.
         """
         from acp_proxy.store.remote_turns import append_waiting_turns
 
-        return append_waiting_turns(self.layout, agent, file_name(session))
+        return append_waiting_turns(self.layout, agent, file_name(session_id))
 
-    def has_waiting_turns(self, agent: str, session: str) -> bool:
+    def has_waiting_turns(self, agent: str, session_id: str) -> bool:
         """Whether turns of another machine wait for this session."""
-        return self.layout.waiting_turns_path(agent, file_name(session)).exists()
+        return self.layout.waiting_turns_path(agent, file_name(session_id)).exists()
 
     def list_page(
         self,
@@ -494,16 +498,16 @@ class ProxyStore(StoreBase):
         """The titles of those of these sessions that have one, by id, without the user's titles. Raises Unreadable."""
         from acp_proxy.store.queries import find_titles
 
-        names = [file_name(session) for session in sessions]
+        names = [file_name(session_id) for session_id in sessions]
         return self.index.catch_up_and_query(lambda index: find_titles(index, agent, names), agent)
 
-    def index_session(self, agent: str, session: str) -> None:
+    def index_session(self, agent: str, session_id: str) -> None:
         """Bring the index up to date with one session. If that fails, its mark stays. Raises Unreadable."""
-        self.index.write(lambda index: self.index.bring_in(index, agent, file_name(session)), can_wait=True)
+        self.index.write(lambda index: self.index.bring_in(index, agent, file_name(session_id)), can_wait=True)
 
-    def remove_from_index(self, agent: str, session: str) -> None:
+    def remove_from_index(self, agent: str, session_id: str) -> None:
         """Remove a deleted session from the index. If that fails, its mark stays. Raises Unreadable."""
-        self.index.remove(agent, [file_name(session)])
+        self.index.remove(agent, [file_name(session_id)])
 
     # --- idle minutes
 
@@ -516,8 +520,8 @@ class ProxyStore(StoreBase):
 
         return claim_day(self.layout.compressed)
 
-    def _find_path(self, agent: str, session: str) -> Path:
-        return self.layout.transcript_path(agent, file_name(session))
+    def _find_path(self, agent: str, session_id: str) -> Path:
+        return self.layout.transcript_path(agent, file_name(session_id))
 
 
 def load_the_rest() -> None:

@@ -103,16 +103,18 @@ def find_named(index: Index, scope: ListFilter, selector: str, deleted: Collecti
         return rows
     ids = [_NumberedId(selector, ""), *_split_number(selector)]
     for id in ids:
-        if rows := _select_prompted(index, scope, f"session = ? AND {NUMBER} = ?", [encode_id(id.session), id.number]):
+        if rows := _select_prompted(
+            index, scope, f"session = ? AND {NUMBER} = ?", [encode_id(id.session_id), id.number]
+        ):
             return rows
     if is_ours(selector) and (rows := _select_prompted(index, scope, "name = ?", [selector])):
         return rows
     # An id that exists or existed is never taken as the start of another one: a script that deletes an id twice must
     # delete one session, not a second one that happens to begin alike.
-    if not selector or any(id.session in deleted or _has_id(index, scope, id.session) for id in ids):
+    if not selector or any(id.session_id in deleted or _has_id(index, scope, id.session_id) for id in ids):
         return []
     for id in ids:
-        first, end = encode_id(id.session), encode_id(id.session) + b"\xff"
+        first, end = encode_id(id.session_id), encode_id(id.session_id) + b"\xff"
         test = f"session >= ? AND session < ? AND {NUMBER} = ?"
         if rows := _select_prompted(index, scope, test, [first, end, id.number]):
             return rows
@@ -122,7 +124,7 @@ def find_named(index: Index, scope: ListFilter, selector: str, deleted: Collecti
 class _NumberedId(Struct, frozen=True):
     """A session's id, and what was added to its transcript's name when it was set aside: ``~1``, or nothing."""
 
-    session: str
+    session_id: str
     number: str
 
 
@@ -164,10 +166,10 @@ def _select_prompted(index: Index, scope: ListFilter, test: str, values: Sequenc
     return sorted(rows, key=_sort_key, reverse=True)
 
 
-def _has_id(index: Index, scope: ListFilter, session: str) -> bool:
+def _has_id(index: Index, scope: ListFilter, session_id: str) -> bool:
     """Whether this is a whole id, even of a session without a prompt or one that was set aside."""
     test = f"session = ? AND agent IN ({_format_placeholders(scope.agents)})"
-    return bool(index.select(f"SELECT 1 FROM transcripts WHERE {test} LIMIT 1", [encode_id(session), *scope.agents]))
+    return bool(index.select(f"SELECT 1 FROM transcripts WHERE {test} LIMIT 1", [encode_id(session_id), *scope.agents]))
 
 
 def find_titled(sessions: Iterable[tuple[T, str | None]], title_part: str) -> list[T]:
@@ -188,19 +190,21 @@ def find_titles(index: Index, agent: str, names: Collection[str]) -> dict[str, s
         " WHERE agent = ? AND name IN (SELECT value FROM json_each(?))"
     )
     return {
-        decode_id(session): title for session, title in index.select(query, [agent, json.dumps(list(names))]) if title
+        decode_id(session_id): title
+        for session_id, title in index.select(query, [agent, json.dumps(list(names))])
+        if title
     }
 
 
 def find_ids_alike(index: Index, sessions: Sequence[str], length: int) -> list[str]:
     """All session ids that share their first ``length`` bytes with one of ``sessions``."""
-    beginnings = list({encode_id(session)[:length] for session in sessions})
+    beginnings = list({encode_id(session_id)[:length] for session_id in sessions})
     found = index.select(
         f"SELECT DISTINCT session FROM transcripts WHERE substr(session, 1, {length})"
         f" IN ({_format_placeholders(beginnings)})",
         beginnings,
     )
-    return [decode_id(session) for (session,) in found]
+    return [decode_id(session_id) for (session_id,) in found]
 
 
 def match_directory(index: Index, agent: str, cwd: str, *, below: bool) -> tuple[str, Sequence[object]]:
@@ -309,11 +313,11 @@ def _select_page(
 
 def _sort_key(row: ListedSession) -> tuple[str, bool, bytes]:
     """Newest first, if reversed. At equal times, an original comes before its copy."""
-    return row.updated, row.copy_of is None, encode_id(row.session)
+    return row.updated, row.copy_of is None, encode_id(row.session_id)
 
 
 def _encode_cursor(row: ListedSession) -> tuple[str, bytes, str]:
-    return row.updated, encode_id(row.session), row.name
+    return row.updated, encode_id(row.session_id), row.name
 
 
 def _format_placeholders(values: Sequence[object]) -> str:

@@ -21,12 +21,12 @@ def find_relatives(layout: Layout, chosen: Collection[Key]) -> set[Key]:
     sessions: dict[Key, list[Key]] = {}
     for key, header in _read_headers(layout):
         sessions[key] = list(_list_ancestors(key[0], header))
-        for session in sessions[key]:
-            of_session.setdefault(session, set()).add(key)
+        for session_id in sessions[key]:
+            of_session.setdefault(session_id, set()).add(key)
     found, new = set(chosen), list(chosen)
     while new:
-        for session in sessions.get(new.pop(), ()):
-            relatives = of_session.pop(session, set()) - found
+        for session_id in sessions.get(new.pop(), ()):
+            relatives = of_session.pop(session_id, set()) - found
             found |= relatives
             new += relatives
     return found - set(chosen)
@@ -51,6 +51,6 @@ def _read_headers(layout: Layout) -> Iterator[tuple[Key, Header]]:
 
 def _list_ancestors(agent: str, header: Header) -> Iterator[Key]:
     """The folders and ids of a session and of those that it was made from, the nearest first."""
-    for session in (header.session, *header.forked_from):
-        yield agent, session
-        agent = (proxy_ids.original(session) or (agent,))[0]
+    for session_id in (header.session_id, *header.forked_from):
+        yield agent, session_id
+        agent = (proxy_ids.original(session_id) or (agent,))[0]

@@ -114,21 +114,23 @@ def create(layout: Layout, agent: str, header: Header, data: bytes, *, is_ours: 
     ``is_ours``: an agent gave the session's id on this machine. If not, or if the id is taken, it gets one of ours:
     an agent here could know another session by the old one.
     """
-    path = layout.transcript_path(agent, file_name(header.session))
+    path = layout.transcript_path(agent, file_name(header.session_id))
     layout.make_folder(path.parent)
     with private_files.lock_folder(path.parent, wait=True), layout.get_journal(agent).lock():
         if (
             not is_ours
             or layout.has_transcript(agent, path.stem)
-            or header.session in layout.get_journal(agent).read_deleted()
+            or header.session_id in layout.get_journal(agent).read_deleted()
         ):
             header = replace(
-                header, session=proxy_ids.from_elsewhere(header.uid), forked_from=[header.session, *header.forked_from]
+                header,
+                session_id=proxy_ids.from_elsewhere(header.uid),
+                forked_from=[header.session_id, *header.forked_from],
             )
-            path = layout.transcript_path(agent, file_name(header.session))
+            path = layout.transcript_path(agent, file_name(header.session_id))
             if layout.has_transcript(agent, path.stem):
                 raise FileExistsError(path)
-            delete.lift_delete(layout, agent, header.session)  # it may have been here before
+            delete.lift_delete(layout, agent, header.session_id)  # it may have been here before
         header = replace(header, elsewhere=_join_parts(header.elsewhere))
         _write_unfinished(path, iter([file_format.encode_header(_add_names(header, data)), data]))
         layout.mark(agent, path.stem)
@@ -167,7 +169,7 @@ def _add_names(header: Header, data: bytes) -> Header:
     directories = dict.fromkeys(header.foreign_directories)
     for line in data.split(b"\n"):
         entry = file_format.decode_entry(line, header.version)
-        if entry is not None and (id := find_session(entry)) not in (None, header.session):
+        if entry is not None and (id := find_session(entry)) not in (None, header.session_id):
             ids[str(id)] = None
         note = entry.note if entry is not None and entry.note is not None else {}
         if note.get("type") == NoteType.OPENED and (cwd := acp.text(note, "cwd")) not in (None, header.cwd):

@@ -40,7 +40,7 @@ class DeletedSession(Struct, frozen=True):
 
     agent: str
     name: str
-    session: str
+    session_id: str
     at: str
     title: str | None
     selector: str
@@ -59,11 +59,11 @@ def list_deleted(layout: Layout) -> list[DeletedSession]:
             continue
         state, expired = layout.get_journal(agent).read_state(), delete.list_expired(layout, agent, now)
         for name in names:
-            session = delete.read_session(layout.soft_deleted_path(agent, name)) if name not in expired else None
-            if session is not None:
-                selector = make_selector(agent, name_before_delete(name), session)
+            session_id = delete.read_session(layout.soft_deleted_path(agent, name)) if name not in expired else None
+            if session_id is not None:
+                selector = make_selector(agent, name_before_delete(name), session_id)
                 title, until = state.titles.get(name), state.expiry.get(name, "")
-                found.append(DeletedSession(agent, name, session, read_deletion_time(name), title, selector, until))
+                found.append(DeletedSession(agent, name, session_id, read_deletion_time(name), title, selector, until))
     found.sort(key=lambda each: (each.at, each.name), reverse=True)
     latest = {(each.agent, each.selector): each.name for each in reversed(found)}
     return [
@@ -94,7 +94,7 @@ def restore(layout: Layout, deleted: DeletedSession) -> ListedSession:
         listed = _make_row_of(deleted, reading, summary)
     finally:
         reading.close()
-    name = delete.restore(layout, deleted.agent, deleted.session, deleted.name)
+    name = delete.restore(layout, deleted.agent, deleted.session_id, deleted.name)
     if summary.open:
         path = layout.transcript_path(deleted.agent, name)
         open_session.decompress(layout, deleted.agent, path)
@@ -124,7 +124,7 @@ def _make_row_of(deleted: DeletedSession, reading: Reading, summary: Summary) ->
     return ListedSession(
         agent=deleted.agent,
         name=deleted.name,
-        session=deleted.session,
+        session_id=deleted.session_id,
         cwd=summary.cwd,
         title=deleted.title or summary.title,
         updated=summary.updated or "",

@@ -277,7 +277,7 @@ class StoreIndex:
         # Each query comes here. The journal returns the same set until it changes, so files are looked at only then.
         known = self._completed.get(agent)
         if known is None or known[0] is not sessions:
-            names = [file_name(session) for session in sessions]
+            names = [file_name(session_id) for session_id in sessions]
             if not delete.complete_interrupted(self._layout, agent):
                 return names
             known = self._completed[agent] = sessions, names

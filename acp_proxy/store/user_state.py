@@ -17,77 +17,77 @@ from acp_proxy.transcript.file_names import file_name
 
 
 def set_title(
-    layout: Layout, agent: str, session: str, name: str, title: str | None, *, by_agent: bool = False
+    layout: Layout, agent: str, session_id: str, name: str, title: str | None, *, by_agent: bool = False
 ) -> None:
     """Set the user's title; None: remove it. ``by_agent``: the agent has it too.
 
     Raises OSError (FileNotFoundError: the session was deleted).
     """
-    with _lock_living(layout, agent, session, name) as its_journal:
+    with _lock_living(layout, agent, session_id, name) as its_journal:
         if title is None:
-            _remove_title(layout, agent, session, name)
+            _remove_title(layout, agent, session_id, name)
         else:
-            its_journal.append_title(session, name, title, by_agent=by_agent)
+            its_journal.append_title(session_id, name, title, by_agent=by_agent)
         layout.remove_search_tables(name)  # search tables contain the title
 
 
 def set_archived(
-    layout: Layout, agent: str, session: str, name: str, is_archived: bool, *, by_agent: bool = False
+    layout: Layout, agent: str, session_id: str, name: str, is_archived: bool, *, by_agent: bool = False
 ) -> None:
     """Archive or unarchive a session. ``by_agent``: the agent has done so too.
 
     Raises OSError (FileNotFoundError: the session was deleted).
     """
-    with _lock_living(layout, agent, session, name) as its_journal:
+    with _lock_living(layout, agent, session_id, name) as its_journal:
         state = its_journal.read_state()
         is_news = is_archived and by_agent and name not in state.archived_by_agent
         if is_news or is_archived != (name in state.archived):
-            _append_archived(its_journal, session, name, is_archived, by_agent=by_agent)
+            _append_archived(its_journal, session_id, name, is_archived, by_agent=by_agent)
 
 
-def set_pinned(layout: Layout, agent: str, session: str, name: str, is_pinned: bool) -> None:
+def set_pinned(layout: Layout, agent: str, session_id: str, name: str, is_pinned: bool) -> None:
     """Pin or unpin a session. Raises OSError (FileNotFoundError: the session was deleted)."""
-    with _lock_living(layout, agent, session, name) as its_journal:
+    with _lock_living(layout, agent, session_id, name) as its_journal:
         if is_pinned != (name in its_journal.read_state().pinned):
-            _append_pinned(its_journal, session, name, is_pinned)
+            _append_pinned(its_journal, session_id, name, is_pinned)
 
 
 @contextmanager
-def _lock_living(layout: Layout, agent: str, session: str, name: str) -> Iterator[Journal]:
+def _lock_living(layout: Layout, agent: str, session_id: str, name: str) -> Iterator[Journal]:
     """Hold the journal. Raises OSError (FileNotFoundError: the session was deleted)."""
     with lock_journal(layout, agent) as its_journal:
-        if name == file_name(session) and session in its_journal.read_deleted():
-            raise FileNotFoundError(errno.ENOENT, "it was deleted", session)
+        if name == file_name(session_id) and session_id in its_journal.read_deleted():
+            raise FileNotFoundError(errno.ENOENT, "it was deleted", session_id)
         yield its_journal
 
 
-def move_user_state(layout: Layout, agent: str, session: str, before: str, after: str) -> None:
+def move_user_state(layout: Layout, agent: str, session_id: str, before: str, after: str) -> None:
     """Move the title, and whether it is archived and pinned, from one transcript name to another. Call it only while
     holding the journal. Raises OSError."""
     its_journal = layout.get_journal(agent)
     if before in its_journal.read_state().archived:
-        _append_archived(its_journal, session, before, False)
-        _append_archived(its_journal, session, after, True)
+        _append_archived(its_journal, session_id, before, False)
+        _append_archived(its_journal, session_id, after, True)
     if before in its_journal.read_state().pinned:
-        _append_pinned(its_journal, session, before, False)
-        _append_pinned(its_journal, session, after, True)
-    its_journal.copy_title(session, before, after)
-    _remove_title(layout, agent, session, before)
+        _append_pinned(its_journal, session_id, before, False)
+        _append_pinned(its_journal, session_id, after, True)
+    its_journal.copy_title(session_id, before, after)
+    _remove_title(layout, agent, session_id, before)
 
 
-def _remove_title(layout: Layout, agent: str, session: str, name: str) -> None:
+def _remove_title(layout: Layout, agent: str, session_id: str, name: str) -> None:
     its_journal = layout.get_journal(agent)
     if name in its_journal.read_state().titles:
-        its_journal.append_title(session, name, None)  # for processes that have read the file already
+        its_journal.append_title(session_id, name, None)  # for processes that have read the file already
     layout.erase_titles(agent, name)
 
 
 def _append_archived(
-    its_journal: Journal, session: str, name: str, is_archived: bool, *, by_agent: bool = False
+    its_journal: Journal, session_id: str, name: str, is_archived: bool, *, by_agent: bool = False
 ) -> None:
     event = journal.ARCHIVED if is_archived else journal.UNARCHIVED
-    its_journal.append_about(event, session, name, by_agent=by_agent)
+    its_journal.append_about(event, session_id, name, by_agent=by_agent)
 
 
-def _append_pinned(its_journal: Journal, session: str, name: str, is_pinned: bool) -> None:
-    its_journal.append_about(journal.PINNED if is_pinned else journal.UNPINNED, session, name)
+def _append_pinned(its_journal: Journal, session_id: str, name: str, is_pinned: bool) -> None:
+    its_journal.append_about(journal.PINNED if is_pinned else journal.UNPINNED, session_id, name)

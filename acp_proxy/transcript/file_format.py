@@ -110,7 +110,7 @@ class Header(Struct, frozen=True):
     ``directories``: additional ones, beside ``cwd``. ``agent``: ``id``, ``name`` and ``version``.
     """
 
-    session: str
+    session_id: str
     cwd: str | None
     origin: str
     created_at: str
@@ -138,7 +138,7 @@ class Header(Struct, frozen=True):
     @property
     def has_own_id(self) -> bool:
         """Whether an agent gave the session its id, rather than acp-proxy when it came from another machine."""
-        return not self.uid or self.session != proxy_ids.from_elsewhere(self.uid)
+        return not self.uid or self.session_id != proxy_ids.from_elsewhere(self.uid)
 
 
 class Entry(Struct, frozen=True):
@@ -165,7 +165,7 @@ def encode_header(header: Header) -> bytes:
         jsonrpc.dump(
             {
                 "acp-transcript": header.version,
-                "sessionId": header.session,
+                "sessionId": header.session_id,
                 "agent": header.agent,
                 "cwd": header.cwd,
                 "additionalDirectories": header.directories,
@@ -250,13 +250,13 @@ def decode_header(line: bytes) -> Header | None:
         return None
     if version > VERSION:
         raise NewerFormat(version, VERSION)
-    session, cwd, created = value.get("sessionId"), value.get("cwd"), value.get("createdAt")
+    session_id, cwd, created = value.get("sessionId"), value.get("cwd"), value.get("createdAt")
     origin: object = value.get("origin")
-    if not isinstance(session, str):
+    if not isinstance(session_id, str):
         return None
     directories, agent = value.get("additionalDirectories"), value.get("agent")
     return Header(
-        session=session,
+        session_id=session_id,
         cwd=cwd if isinstance(cwd, str) else None,
         origin=origin if isinstance(origin, str) and origin in (RECORDED, IMPORTED) else PARTIAL,
         created_at=created if isinstance(created, str) and created.isascii() else "",

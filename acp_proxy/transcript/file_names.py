@@ -46,18 +46,18 @@ def digest(text: str) -> str:
     return str(sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_LENGTH])
 
 
-def make_copy_id(folder: str, name: str, session: str) -> str | None:
+def make_copy_id(folder: str, name: str, session_id: str) -> str | None:
     """The short id of another agent's session copied into ``folder``; None if this is not one.
 
     The id of a copy is long, and copies in two folders have the same one.
     """
-    return COPY + digest(f"{folder}/{name}")[:_COPY_LENGTH] if proxy_ids.original(session) is not None else None
+    return COPY + digest(f"{folder}/{name}")[:_COPY_LENGTH] if proxy_ids.original(session_id) is not None else None
 
 
-def make_selector(folder: str, name: str, session: str) -> str:
+def make_selector(folder: str, name: str, session_id: str) -> str:
     """What shows a session and selects it on a command line, deleted or not: a copy's short id, else the id, with the
     number of a transcript that was set aside. ``name``: its transcript's; of a soft-deleted one, the name before."""
-    return make_copy_id(folder, name, session) or session + find_aside_suffix(name)
+    return make_copy_id(folder, name, session_id) or session_id + find_aside_suffix(name)
 
 
 def make_uid() -> str:

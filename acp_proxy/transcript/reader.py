@@ -518,4 +518,4 @@ def read_header(line: bytes, path: Path) -> tuple[Header | None, int]:
     Raises NewerFormat.
     """
     header, size = file_format.decode_header_of(line)
-    return (header, size) if header is not None and file_names.may_belong(header.session, path.stem) else (None, 0)
+    return (header, size) if header is not None and file_names.may_belong(header.session_id, path.stem) else (None, 0)

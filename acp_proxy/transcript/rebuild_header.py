@@ -20,19 +20,19 @@ def rebuild_header(line: bytes, entries: Iterable[Entry], name: str) -> Header |
     ``line``: the file's first line. ``entries``: the intact entries. ``name``: the transcript's name.
     """
     left = _read_members(line)
-    session, cwd, at = left.get("sessionId"), left.get("cwd"), acp.text(left, "createdAt") or ""
+    session_id, cwd, at = left.get("sessionId"), left.get("cwd"), acp.text(left, "createdAt") or ""
     at = at if timestamps.normalized(at) == at else ""
-    session = session if isinstance(session, str) and file_names.may_belong(session, name) else None
-    for entry in entries if session is None else ():
-        session = find_session(entry)
-        if session is not None and file_names.may_belong(session, name):
+    session_id = session_id if isinstance(session_id, str) and file_names.may_belong(session_id, name) else None
+    for entry in entries if session_id is None else ():
+        session_id = find_session(entry)
+        if session_id is not None and file_names.may_belong(session_id, name):
             break
-        session = None
-    if session is None:
+        session_id = None
+    if session_id is None:
         return None
     agent = left.get("agent")
     return Header(
-        session=session,
+        session_id=session_id,
         cwd=cwd if isinstance(cwd, str) else None,
         origin=file_format.PARTIAL,
         created_at=at,

@@ -437,8 +437,8 @@ def _make_question(entry: Entry, params: object) -> Entry:
 
 def _make_entry(like: Entry, update: Mapping[str, object]) -> Entry:
     """An entry with this update, in the place of another one of version 2."""
-    session = acp.session_id(acp.member(like.value, "params"))
-    value = {"jsonrpc": "2.0", "method": acp.UPDATE, "params": {"sessionId": session, "update": update}}
+    session_id = acp.session_id(acp.member(like.value, "params"))
+    value = {"jsonrpc": "2.0", "method": acp.UPDATE, "params": {"sessionId": session_id, "update": update}}
     return Entry(like.at, like.run, Peer.AGENT, None, jsonrpc.dump(value), value)
 
 

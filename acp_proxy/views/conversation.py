@@ -142,12 +142,12 @@ _PAGE = 4 * 1024 * 1024
 """The bytes of a turn that ``read_parts`` reads at once: far more than most turns have."""
 
 
-def _open_no_child(session: str) -> AbstractContextManager[None]:
+def _open_no_child(session_id: str) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def read_turns(reading: Reading, session: str, child: OpenChild = _open_no_child) -> Iterator[ConversationTurn]:
-    """The turns of a transcript, oldest first. ``session``: the session's id. Raises OSError.
+def read_turns(reading: Reading, session_id: str, child: OpenChild = _open_no_child) -> Iterator[ConversationTurn]:
+    """The turns of a transcript, oldest first. ``session_id``: the session's id. Raises OSError.
 
     ``child``: opens the transcripts of subagents, which are then part of the conversation.
     """
@@ -167,7 +167,7 @@ def read_turns(reading: Reading, session: str, child: OpenChild = _open_no_child
 
 def read_parts(
     reading: Reading,
-    session: str,
+    session_id: str,
     child: OpenChild = _open_no_child,
     lines: Iterable[Line | AlikeLines] | None = None,
     page: int = _PAGE,
@@ -219,7 +219,7 @@ class _PartReader:
 
     def __init__(
         self,
-        session: str,
+        session_id: str,
         other_ids: frozenset[str],
         page: int = 0,
         child: OpenChild = _open_no_child,
@@ -232,10 +232,10 @@ class _PartReader:
         how many come before what is read. ``handovers``: see ``_find_handovers``."""
         self._handovers = handovers or {}
         self._child = child
-        self._known = known if known is not None else {session}
+        self._known = known if known is not None else {session_id}
         self._depth = depth
         self._replayer = Replayer(
-            session, run="", tool_limit=0, other_ids=other_ids, page=page, kinds=update_kinds.OPTIONAL, at_once=True
+            session_id, run="", tool_limit=0, other_ids=other_ids, page=page, kinds=update_kinds.OPTIONAL, at_once=True
         )
         self._count = turns
         self._is_open = False
@@ -378,7 +378,7 @@ def add_item(items: list[Item], item: Item) -> None:
         items.append(item)
 
 
-def _add_messages(items: Iterable[Item], session: str) -> Iterator[Item]:
+def _add_messages(items: Iterable[Item], session_id: str) -> Iterator[Item]:
     """The items of a subagent. Messages from other sessions are the user's, and those to others the agent's."""
     sent: dict[str, bool] = {}
     shown_ids: set[str] = set()
@@ -392,7 +392,7 @@ def _add_messages(items: Iterable[Item], session: str) -> Iterator[Item]:
             continue
         id, content = acp.text(item.update, "messageId") or "", item.update.get("content")
         if (sender := acp.text(item.update, "senderSessionId")) is not None:
-            sent[id] = sender == session
+            sent[id] = sender == session_id
         blocks = content if isinstance(content, list) else [content]
         said = [block for block in blocks if isinstance(block, Mapping)]
         if said and (

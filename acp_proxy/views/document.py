@@ -43,7 +43,7 @@ class Head:
     ``copied_from``: the name of the agent from whose session this was copied; empty: it is no copy.
     """
 
-    session: str
+    session_id: str
     agent: Mapping[str, object]
     title: str | None
     cwd: str | None

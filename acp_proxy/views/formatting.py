@@ -129,15 +129,15 @@ def format_duration(begin: str, end: str) -> str:
     return f"{seconds // _HOUR} h {seconds % _HOUR // _MINUTE} min"
 
 
-def shorten_ids(sessions: Iterable[str], known: Iterable[str]) -> dict[str, str]:
+def shorten_ids(ids: Iterable[str], known: Iterable[str]) -> dict[str, str]:
     """The shortest beginning of each id that no other known id shares."""
-    wanted = list(sessions)
+    wanted = list(ids)
     order = sorted({*wanted, *known})
     shown = {}
-    for session in wanted:
-        at = bisect_left(order, session)
+    for id in wanted:
+        at = bisect_left(order, id)
         beside = order[max(at - 1, 0) : at] + order[at + 1 : at + 2]
-        shown[session] = session[: max(SHORTEST, *(_count_common(session, other) + 1 for other in beside), 0)]
+        shown[id] = id[: max(SHORTEST, *(_count_common(id, other) + 1 for other in beside), 0)]
     return shown
 
 

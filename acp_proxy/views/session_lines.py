@@ -14,7 +14,7 @@ class SelectableSession(Protocol):
     tells it from others of the same id."""
 
     @property
-    def session(self) -> str: ...
+    def session_id(self) -> str: ...
     @property
     def selector(self) -> str: ...
 
@@ -24,8 +24,8 @@ def shorten_selectors(sessions: Sequence[SelectableSession], known: Iterable[str
 
     ``known``: the ids of sessions from which they must differ.
     """
-    short = formatting.shorten_ids([each.session for each in sessions], known)
-    return {each.selector: each.selector.replace(each.session, short[each.session], 1) for each in sessions}
+    short = formatting.shorten_ids([each.session_id for each in sessions], known)
+    return {each.selector: each.selector.replace(each.session_id, short[each.session_id], 1) for each in sessions}
 
 
 def format_tab_separated(row: ListedSession) -> str:
@@ -48,7 +48,7 @@ def format_tab_separated(row: ListedSession) -> str:
 def encode_row(row: ListedSession) -> dict[str, Any]:
     """The JSON of a session in every command; docs/json.md describes it."""
     return {
-        "sessionId": row.session,
+        "sessionId": row.session_id,
         "agent": row.agent,
         "agentName": name_agent(row.agent),
         "cwd": row.cwd,

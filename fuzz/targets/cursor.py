@@ -43,7 +43,7 @@ def run(data: bytes) -> None:
     except InvalidCursor:
         assert cursor != good, "our own is good"
     else:
-        assert {row.session for row in page.rows} <= set(SESSIONS), "another place of the same list at most"
+        assert {row.session_id for row in page.rows} <= set(SESSIONS), "another place of the same list at most"
         walked(index, cwd, page)
 
 
@@ -51,7 +51,7 @@ def walked(index: Index, cwd: str | None, page: Page) -> None:
     """From this cursor on, the pages end, and have no session twice."""
     seen: list[str] = []
     while True:
-        seen += [row.session for row in page.rows]
+        seen += [row.session_id for row in page.rows]
         assert len(seen) == len(set(seen)), "no session twice"
         if page.next is None:
             return

@@ -70,7 +70,7 @@ def one_by_one(reading: Reading) -> Iterator[Line]:
 
 
 def retold(lines: list[Line], header: Header | None) -> None:
-    session = header.session if header is not None else "s"
+    session = header.session_id if header is not None else "s"
     summary = Summary.begin(header or Header(session, None, file_format.PARTIAL, ""))
     for line in lines:
         if line.entry is not None:

@@ -64,7 +64,7 @@ def rows(store: WholeStore) -> list[ListedSession]:
 
 
 def transcript(store: WholeStore, session: str) -> list[dict[str, Any]]:
-    [row] = [row for row in rows(store) if row.session == session]
+    [row] = [row for row in rows(store) if row.session_id == session]
     return entries(store.find_path(row))
 
 
@@ -81,7 +81,13 @@ def test_a_session_is_kept_with_the_time_the_title_and_the_directory_of_the_list
     agent.plan([entry("s1", tmp_path, "2026-01-02T04:04:05+01:00", title="The login")], loads={"s1": HELLO})
     assert adopted(store, agent) == "scripted: 1 adopted\n"
     [row] = rows(store)
-    assert (row.session, row.title, row.cwd, row.updated, row.created) == ("s1", "The login", str(tmp_path), OLD, OLD)
+    assert (row.session_id, row.title, row.cwd, row.updated, row.created) == (
+        "s1",
+        "The login",
+        str(tmp_path),
+        OLD,
+        OLD,
+    )
     head, first, second, opened, note = transcript(store, "s1")
     assert (head["origin"], head["agent"]["name"], head["agent"]["version"]) == ("imported", "scripted", "1.2.3")
     assert [line["message"]["params"]["update"] for line in (first, second)] == HELLO["before"]
@@ -289,7 +295,7 @@ def test_a_session_that_fails_or_ends_the_agent_is_named_and_the_rest_continues(
         "acp-proxy: not adopted: refused (Title refused): the agent refuses to load it: Internal error (-32603).",
         "acp-proxy: not adopted: dies (Title dies): the agent exited with status 3.",
     ]
-    assert sorted(row.session for row in rows(store)) == ["s1", "s2"]
+    assert sorted(row.session_id for row in rows(store)) == ["s1", "s2"]
     assert agent.starts == 2
 
 
@@ -369,7 +375,7 @@ def test_ctrl_c_keeps_what_is_done(
     result = adopt(store, "--yes", "--", *agent.command)
     assert (result.exit_code, result.stdout) == (130, "scripted: 1 adopted, 1 not tried\n")
     assert "Interrupted. What was adopted by then stays." in result.stderr
-    assert [row.session for row in rows(store)] == ["s1"]
+    assert [row.session_id for row in rows(store)] == ["s1"]
 
 
 # The agents of the editors.
@@ -413,7 +419,7 @@ def test_without_an_agent_those_of_the_editors_are_asked(
     assert "Private (Zed): not asked, because its sessions are not to be recorded" in result.stderr
     assert "sk-1" not in result.stderr
     assert find_files_with(store, "sk-1") == []
-    assert {row.session: row.agent.split("-")[0] for row in rows(store)} == {"s1": "scripted", "s2": "mine"}
+    assert {row.session_id: row.agent.split("-")[0] for row in rows(store)} == {"s1": "scripted", "s2": "mine"}
 
 
 def test_a_failing_agent_does_not_keep_the_others_from_being_asked(

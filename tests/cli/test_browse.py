@@ -47,7 +47,7 @@ def started(screens: list[TypingUser], store: WholeStore, *words: str) -> Typing
 
 
 def titles_by_id(store: WholeStore) -> dict[str, str | None]:
-    return {row.session: row.title for row in CommandStore(store.root).list_newest(archived=False)}
+    return {row.session_id: row.title for row in CommandStore(store.root).list_newest(archived=False)}
 
 
 def test_the_list_the_preview_and_the_keys_are_shown(store: WholeStore, screens: list[TypingUser]) -> None:

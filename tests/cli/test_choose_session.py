@@ -144,7 +144,7 @@ def entitled(tmp_path: Path) -> WholeStore:
     ],
 )
 def test_a_session_is_named_by_its_title_or_a_part_of_it(entitled: WholeStore, given: str, session: str) -> None:
-    assert choose_session(entitled, given, "").session == session
+    assert choose_session(entitled, given, "").session_id == session
     assert f"\n{session}  " in printed(entitled, "show", given)
 
 
@@ -181,7 +181,7 @@ def test_the_same_title_of_sessions_with_one_id_is_no_name(tmp_path: Path) -> No
 
 def test_the_id_of_a_deleted_session_is_no_part_of_a_title(entitled: WholeStore) -> None:
     store_session(entitled, "s9", ("words", []))
-    assert choose_session(entitled, "s9", "").session == "s9"
+    assert choose_session(entitled, "s9", "").session_id == "s9"
     printed(entitled, "delete", "s9", "--yes")
     assert refused(entitled, "show", "s9")[0] == 1
 

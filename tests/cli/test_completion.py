@@ -88,7 +88,7 @@ def test_ids_are_found_without_reading_and_sorting_the_whole_index(store: WholeS
 
 
 def test_the_users_title_is_offered_instead_of_the_agents(store: WholeStore) -> None:
-    [row] = [row for row in store.list_all() if row.session == "aaa-1"]
+    [row] = [row for row in store.list_all() if row.session_id == "aaa-1"]
     store.set_listed_title(row, "Mine")
     assert offered("sessions show aaa") == [["aaa-1", "Mine"]]
 
@@ -96,7 +96,7 @@ def test_the_users_title_is_offered_instead_of_the_agents(store: WholeStore) -> 
 def test_restorable_sessions_are_offered_latest_first(store: WholeStore) -> None:
     assert words("sessions restore aa") == []
     for session in ("aaa-1", "aab-2"):
-        [row] = [row for row in store.list_all() if row.session == session]
+        [row] = [row for row in store.list_all() if row.session_id == session]
         store.set_listed_title(row, "Mine")
         store.delete_listed(row, soft=True)
     assert offered("sessions restore ") == [["last", "the latest"], ["aab-2", "Mine"], ["aaa-1", "Mine"]]

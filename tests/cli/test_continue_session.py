@@ -83,7 +83,9 @@ def test_a_copy_has_a_short_id_even_if_another_agents_copy_has_the_same_long_one
     assert [choose_session(store, short[row.selector], "") for row in rows] == rows
     assert "  a copy from alpha  " in printed(store, "show", rows[0].selector[:10])
     assert {one.selector for one in CompletionQuery(store.root).find_sessions("co")} == {row.selector for row in rows}
-    assert {one.selector for one in CompletionQuery(store.root).find_sessions("acp-")} == {row.session for row in rows}
+    assert {one.selector for one in CompletionQuery(store.root).find_sessions("acp-")} == {
+        row.session_id for row in rows
+    }
 
 
 def test_a_deleted_copy_is_restored_by_the_short_id_that_list_shows(store: WholeStore) -> None:

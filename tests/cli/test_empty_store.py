@@ -146,4 +146,4 @@ def test_import_creates_a_store(tmp_path: Path) -> None:
     path = store_session(WholeStore(tmp_path / "store"), "s", ("Mend it", []))
     other = tmp_path / "new" / "store"
     assert run("sessions", "import", str(path), "--store", str(other)).exit_code == 0
-    assert [row.session for row in WholeStore(other).list_all()] == ["s"]
+    assert [row.session_id for row in WholeStore(other).list_all()] == ["s"]

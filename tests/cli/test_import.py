@@ -39,7 +39,7 @@ def test_a_complete_store_moves_by_export_and_import(store: WholeStore, other: W
     assert (again.exit_code, again.stdout.count("here already")) == (0, 3)
 
     def rows_of(of: WholeStore) -> list[tuple[str, str | None, str]]:
-        return [(row.session, row.title, row.updated) for row in of.list_all()]
+        return [(row.session_id, row.title, row.updated) for row in of.list_all()]
 
     assert rows_of(other) == rows_of(store)
     assert (
@@ -47,8 +47,8 @@ def test_a_complete_store_moves_by_export_and_import(store: WholeStore, other: W
     )
     assert run(other, "verify").exit_code == 0
     for row in other.list_all():
-        exported = run(other, "export", row.session, "--format", "jsonl").stdout_bytes
-        assert exported == run(store, "export", row.session, "--format", "jsonl").stdout_bytes
+        exported = run(other, "export", row.session_id, "--format", "jsonl").stdout_bytes
+        assert exported == run(store, "export", row.session_id, "--format", "jsonl").stdout_bytes
 
 
 def test_only_new_sessions_without_a_prompt_are_reported(store: WholeStore, other: WholeStore, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_refused_file_does_not_stop_the_others(store: WholeStore, other: Whole
     assert "page.html" in second
     assert "Only exports with --format jsonl" in second
     assert "it is a directory. Name the files in it." in third
-    assert [row.session for row in other.list_all()] == ["s"]
+    assert [row.session_id for row in other.list_all()] == ["s"]
 
 
 def test_a_damaged_file_is_imported_on_request_and_can_be_repaired(

@@ -15,7 +15,7 @@ SAMPLES = Path(__file__).parents[2] / "fixtures" / "transcripts" / "v1"
 
 def session_of(wanted: str, store: Path) -> str:
     with recordings.open_recording(wanted, str(store), "") as (_, header, _):
-        return header.session
+        return header.session_id
 
 
 def test_a_file_is_read_without_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

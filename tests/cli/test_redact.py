@@ -45,7 +45,7 @@ def test_the_index_forgets_masked_text(store: WholeStore) -> None:
     assert len(store.list_all()) == 2
     run(store)
     assert not [path for path in store.root.iterdir() if path.is_file() and TOKEN.encode() in path.read_bytes()]
-    assert [row.title for row in store.list_all() if row.session == "first"] == ["use [redacted]"]
+    assert [row.title for row in store.list_all() if row.session_id == "first"] == ["use [redacted]"]
 
 
 def test_without_a_session_everything_is_redacted(store: WholeStore) -> None:
@@ -128,7 +128,7 @@ def files(root: Path) -> dict[str, bytes]:
 
 def test_a_backup_has_the_originals_of_all_changed_files(store: WholeStore, tmp_path: Path) -> None:
     store_session(store, "harmless", ("hello", []))
-    store.delete_listed(next(row for row in store.list_all() if row.session == "second"), soft=True)
+    store.delete_listed(next(row for row in store.list_all() if row.session_id == "second"), soft=True)
     before, originals = files(store.root), tmp_path / "new" / "originals"
     result = run(store, "--backup", str(originals))
     assert result.stdout.splitlines()[-1] == f"The originals are in {originals}. They contain the secrets."
@@ -156,12 +156,12 @@ def test_originals_are_not_put_into_the_store_or_among_other_files(store: WholeS
 @pytest.mark.parametrize("words", [["second"], ["--agent", "other"], ["sec", "second"]])
 def test_only_the_given_sessions_are_redacted(store: WholeStore, words: list[str]) -> None:
     assert run(store, *words).stdout.splitlines()[-1] == "1 masked, in 1 of 1 files."
-    assert {row.session: row.title for row in store.list_all()}["first"] == f"use {TOKEN}"
+    assert {row.session_id: row.title for row in store.list_all()}["first"] == f"use {TOKEN}"
 
 
 def copied(store: WholeStore, session: str) -> str:
     """A copy of a session for another agent to continue. Its id."""
-    [row] = [row for row in store.list_all() if row.session == session]
+    [row] = [row for row in store.list_all() if row.session_id == session]
     return store.continue_with(row, "third", {})
 
 
@@ -174,17 +174,17 @@ def test_copies_and_forks_are_masked_with_a_session_and_it_with_them(store: Whol
     forked(store, "first", "fork")
     ids = {"copy": copied(store, "first"), "copy of the fork": copied(store, "fork")}
     run(store, ids.get(chosen, chosen))
-    left = {row.session for row in store.list_all() if TOKEN.encode() in store.find_path(row).read_bytes()}
+    left = {row.session_id for row in store.list_all() if TOKEN.encode() in store.find_path(row).read_bytes()}
     assert left == {"second"}
     run(store, "second")
     assert TOKEN.encode() not in read_transcripts(store)
 
 
 def test_soft_deleted_copies_are_masked_and_titles_of_copies(store: WholeStore) -> None:
-    [row] = [row for row in store.list_all() if row.session == "first"]
+    [row] = [row for row in store.list_all() if row.session_id == "first"]
     store.set_listed_title(row, f"Mine {TOKEN}")
     copy = copied(store, "first")
-    [theirs] = [row for row in store.list_all() if row.session == copy]
+    [theirs] = [row for row in store.list_all() if row.session_id == copy]
     assert theirs.title == f"Mine {TOKEN}"
     store.delete_listed(theirs, soft=True)
     assert run(store, "first").stdout.splitlines()[-1] == "6 masked, in 4 of 4 files."
@@ -196,7 +196,7 @@ def test_soft_deleted_copies_are_masked_and_titles_of_copies(store: WholeStore) 
 def test_a_title_in_the_journal_leaves_the_search_tables_of_other_sessions(store: WholeStore) -> None:
     store_session(store, "harmless", ("hello", []))
     for session in ("first", "harmless"):
-        [row] = [row for row in store.list_all() if row.session == session]
+        [row] = [row for row in store.list_all() if row.session_id == session]
         store.set_listed_title(row, f"Mine {TOKEN}")
     assert len(search_store(store, SearchRequest(make_query(["mine"]), store.list_agents())).hits) == 2
     run(store, "first")
@@ -209,16 +209,16 @@ def test_a_pattern_that_matches_names_of_transcripts_changes_only_titles_in_the_
 ) -> None:
     patterns = tmp_path / "patterns"
     patterns.write_text("[0-9a-f]{8,}\n")
-    [row] = [row for row in store.list_all() if row.session == "first"]
+    [row] = [row for row in store.list_all() if row.session_id == "first"]
     store.delete_listed(row, soft=True)
     store_session(store, "harmless", ("hello", []))
-    [row] = [row for row in store.list_all() if row.session == "harmless"]
+    [row] = [row for row in store.list_all() if row.session_id == "harmless"]
     store.set_listed_title(row, "Mine deadbeef01")
     before = store.read_state(row.agent).deleted
     run(store, "--redact", str(patterns))
-    assert [one.session for one in store.list_deleted()] == ["first"]
+    assert [one.session_id for one in store.list_deleted()] == ["first"]
     assert store.read_state(row.agent).deleted == before != {}
-    assert {row.title for row in store.list_all() if row.session == "harmless"} == {"Mine [redacted]"}
+    assert {row.title for row in store.list_all() if row.session_id == "harmless"} == {"Mine [redacted]"}
 
 
 def test_json_has_the_number_of_masked_secrets(store: WholeStore) -> None:

@@ -100,7 +100,7 @@ def test_json_has_the_positions_of_the_words(store: WholeStore) -> None:
     two_sessions(store)
     agent = store.choose_agent(None, "one", "")
     [hit] = json.loads(printed(store, "cookie", "--json"))
-    [listed] = [session_lines.encode_row(row) for row in store.list_all() if row.session == "first"]
+    [listed] = [session_lines.encode_row(row) for row in store.list_all() if row.session_id == "first"]
     assert (listed["agent"], listed["turns"]) == (agent, 2)
     assert hit == {
         **listed,

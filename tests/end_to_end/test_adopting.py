@@ -99,7 +99,7 @@ def test_an_adopted_session_is_listed_loaded_continued_and_deleted_like_any_othe
         editor.prompt(session, "third")
         assert editor.end() == 0
     store = WholeStore(proxied.store)
-    [row] = [row for row in store.list_all() if row.session == session]
+    [row] = [row for row in store.list_all() if row.session_id == session]
     assert (row.title, row.prompt_count) == ("first", 3)
     turns = json.loads(printed(store, "export", session, "--format", "json"))["turns"]
     assert [turn["startedAt"] < since for turn in turns] == [True, True, False]
@@ -107,7 +107,7 @@ def test_an_adopted_session_is_listed_loaded_continued_and_deleted_like_any_othe
     with proxied.started(agent=ALL) as editor:
         editor.request("session/delete", {"sessionId": session})
         assert editor.load(session).answer["error"]["code"] == NOT_FOUND
-    assert [row.session for row in store.list_all()] != [session]
+    assert [row.session_id for row in store.list_all()] != [session]
 
 
 def test_the_proxy_shows_an_adopted_session_when_the_agent_has_forgotten_its_words(proxied: Proxied) -> None:
@@ -122,7 +122,7 @@ def test_an_agent_of_the_official_sdk_has_its_history_adopted(proxied: Proxied) 
     command = [sys.executable, "-c", SDK_AGENT, str(proxied.project)]
     assert adopt(proxied.store, command) == "sdk: 3 adopted\n"
     rows = WholeStore(proxied.store).list_all()
-    assert {row.session: row.title for row in rows} == {f"sdk-{number}": f"Question {number}" for number in range(3)}
+    assert {row.session_id: row.title for row in rows} == {f"sdk-{number}": f"Question {number}" for number in range(3)}
     assert {row.updated for row in rows} == {"2026-01-02T03:04:05.000Z"}
     with Editor([*PROXY, "run", "--store", str(proxied.store), "--load", "store", "--", *command]) as editor:
         editor.project = proxied.project

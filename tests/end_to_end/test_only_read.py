@@ -93,7 +93,7 @@ def store(tmp_path: Path) -> Iterator[WholeStore]:
     for at, session in enumerate(("plain", "compressed", "gone")):
         store_session(store, session, (f"Mend the {session}", [chunk("The cookie was it")]), at=1_700_000_000 + at)
     run(store, [("sessions", "search", "cookie")])
-    rows = {row.session: row for row in store.list_all()}
+    rows = {row.session_id: row for row in store.list_all()}
     assert store.compress(
         rows["compressed"].agent, rows["compressed"].name, CompressionOptions(min_size=1, older_than=0)
     )

@@ -47,7 +47,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> WholeStore:
     store_session(store, "rich", ("Rich **words**", [said, edit]), ("Again", [chunk(LONG)]), at=EPOCH + 200)
     store_session(store, "long", ("Long", [call(n) for n in range(900)]), ("Last", [chunk("the end")]), at=EPOCH + 199)
     store_session(store, "evil", *((evil.replace("\ud800", ""), [chunk(evil)]) for evil in EVIL), at=EPOCH + 198)
-    rows = {row.session: row for row in store.list_all()}
+    rows = {row.session_id: row for row in store.list_all()}
     store.set_listed_title(rows["evil"], "".join(EVIL).replace("\ud800", "").replace("\x00", ""))
     return store
 
@@ -313,7 +313,7 @@ def test_lists_and_conversations_grow_as_sessions_do(browser: Browser, tmp_path:
             file.write(line)
         page.get_by_text("and grown").wait_for()
         assert page.get_by_text("output", exact=True).is_visible()  # what the reader opened stays open
-        [row] = [row for row in store.list_all() if row.session == "two"]
+        [row] = [row for row in store.list_all() if row.session_id == "two"]
         store.delete_listed(row)
         page.get_by_text("it was deleted").wait_for()
         assert [told for told in seen.wrong if "404" not in told] == []

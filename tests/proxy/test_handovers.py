@@ -262,7 +262,7 @@ def test_ids_are_rewritten_both_ways() -> None:
     assert step.to_client == line(*told).replace(b'"sessionId":"n"', b'"sessionId":"s"').replace(
         b'"sessionId" : "n"', b'"sessionId" : "s"'
     )
-    assert {getattr(each, "session", None) for each in step.kept} == {"s"}
+    assert {getattr(each, "session_id", None) for each in step.kept} == {"s"}
     picked = result(0, {"outcome": {"outcome": "selected", "optionId": "x"}})
     step = talk.client.say(picked)
     assert (step.to_agent, step.kept) == (

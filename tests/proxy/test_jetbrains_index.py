@@ -197,8 +197,8 @@ def test_a_request_reaches_the_agents_session_and_counts_for_the_one_that_contin
     step = talk.client.say(asked | {"params": {**asked["params"], "sessionId": named}})
     assert step.to_agent == line(asked | {"params": {**asked["params"], "sessionId": "n"}})
     step.add(talk.agent.say(result(1, {"sessionId": "f"} if asked["method"] == "session/fork" else {})))
-    assert {getattr(each, "session", "old") for each in step.kept} <= {"old", "f"}
-    assert {each.session for each in step.done if isinstance(each, FollowAgent)} <= {"old"}
+    assert {getattr(each, "session_id", "old") for each in step.kept} <= {"old", "f"}
+    assert {each.session_id for each in step.done if isinstance(each, FollowAgent)} <= {"old"}
     assert talk.replays_left == []
 
 
@@ -206,7 +206,7 @@ def test_a_fork_of_a_session_that_was_not_opened_here_begins_with_the_whole_of_i
     talk = handed_over_before()
     talk.client.say(request(1, "session/fork", {"sessionId": "n", "cwd": "/w"}))
     [begun] = [each for each in talk.agent.say(result(1, {"sessionId": "f"})).kept if isinstance(each, BeginTranscript)]
-    assert (begun.session, begun.parent) == ("f", "old")
+    assert (begun.session_id, begun.parent) == ("f", "old")
 
 
 def test_what_the_agent_says_of_such_a_session_has_the_id_that_the_client_used() -> None:

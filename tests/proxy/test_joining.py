@@ -11,7 +11,7 @@ from tests.conversation import line, raw
 
 @dataclass
 class Row:
-    session: str
+    session_id: str
     updated: str
     cwd: str | None = "/w"
     title: str | None = None
@@ -26,7 +26,7 @@ class Row:
 
 def item(row: Row) -> bytes:
     meta = {"messageCount": 1, "hasErrors": False}
-    return raw({"sessionId": row.session, "cwd": "/w", "updatedAt": row.updated, "_meta": meta})
+    return raw({"sessionId": row.session_id, "cwd": "/w", "updatedAt": row.updated, "_meta": meta})
 
 
 NEW, OLD = Row("c2", "2026-02-01T00:00:00.000Z"), Row("c1", "2026-01-01T00:00:00.000Z")

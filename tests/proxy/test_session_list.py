@@ -20,7 +20,7 @@ from tests.strategies import spelled, texts, values
 class Row:
     """One stored session."""
 
-    session: str = "s"
+    session_id: str = "s"
     cwd: str | None = "/w"
     title: str | None = None
     updated: str = "2026-11-20T09:15:02.123Z"

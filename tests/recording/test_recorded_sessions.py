@@ -57,10 +57,10 @@ def test_an_imported_session_is_marked_for_the_index_without_a_prompt(notes: Rec
     notes.begin(origin="imported")
     notes.put(said("1"))
     assert [path.name for path in notes.store.root.glob("unindexed/*/*")] == [notes.path().stem]
-    assert [(row.session, row.prompt_count) for row in CommandStore(notes.store.root).list_all()] == [("s", 1)]
+    assert [(row.session_id, row.prompt_count) for row in CommandStore(notes.store.root).list_all()] == [("s", 1)]
     notes.begin("other")
     notes.put(RecordUpdates("other", update("hi", "other") + b"\n"))
-    assert [row.session for row in CommandStore(notes.store.root).list_all()] == ["s"]
+    assert [row.session_id for row in CommandStore(notes.store.root).list_all()] == ["s"]
 
 
 def test_two_processes_that_import_a_session_at_once_record_its_replay_once(tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_a_transcript_that_could_not_be_begun_is_begun_when_there_is_space(
     assert not notes.is_complete()
     assert [path.name for path in notes.path().parent.glob("*.jsonl")] == [notes.path().name]
     [listed] = CommandStore(notes.store.root).list_all()
-    assert (listed.session, listed.cwd) == ("s", "/project")
+    assert (listed.session_id, listed.cwd) == ("s", "/project")
     assert len(notes.warnings) == 1
 
 

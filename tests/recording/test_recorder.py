@@ -50,7 +50,12 @@ def test_the_header_names_the_session_and_its_agent(notes: RecorderHarness) -> N
     header = reading.header
     reading.close()
     assert header is not None
-    assert (header.session, header.cwd, header.origin, header.directories) == ("s", "/project", "recorded", ["/more"])
+    assert (header.session_id, header.cwd, header.origin, header.directories) == (
+        "s",
+        "/project",
+        "recorded",
+        ["/more"],
+    )
     assert header.agent == {"id": notes.recorder.agent, "name": NAME, "version": "1.0"}
 
 

@@ -115,7 +115,7 @@ def test_the_bin_is_emptied_in_idle_minutes(store: WholeStore, monkeypatch: pyte
     talk.open()
     wait_until(lambda: len(store.layout.list_soft_deleted_names(AGENT)) < 2)
     talk.end()
-    assert [each.session for each in store.list_deleted()] == ["stays"]
+    assert [each.session_id for each in store.list_deleted()] == ["stays"]
     assert len(store.layout.list_soft_deleted_names(AGENT)) == 1
 
 

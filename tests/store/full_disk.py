@@ -86,7 +86,7 @@ def show(path: Path, size: int) -> None:
     """Print the sessions of a store."""
     with limit_file_size(size):
         for row in WholeStore(path).list_page(AGENT, None, None, "").rows:
-            print(row.session)
+            print(row.session_id)
 
 
 def import_exported(path: Path, size: int, *, as_stream: bool = False) -> None:

@@ -57,10 +57,10 @@ class Shelf:
         self.write(session, prompt("x", at=at), answer(at=at), header=transcript_lines.header(session, cwd))
 
     def page(self, cwd: str | None = None, cursor: str | None = None, size: int = 500) -> list[str]:
-        return [row.session for row in self.index.select_page(AGENT, cwd, cursor, transcript_lines.RUN, size).rows]
+        return [row.session_id for row in self.index.select_page(AGENT, cwd, cursor, transcript_lines.RUN, size).rows]
 
     def row(self, session: str = transcript_lines.SESSION, run: str = transcript_lines.RUN) -> ListedSession:
-        [row] = [row for row in self.index.select_page(AGENT, None, None, run).rows if row.session == session]
+        [row] = [row for row in self.index.select_page(AGENT, None, None, run).rows if row.session_id == session]
         return row
 
     def all(self) -> list[ListedSession]:
@@ -74,7 +74,7 @@ class Shelf:
         cursor = None
         while True:
             page = self.index.select_page(AGENT, cwd, cursor, transcript_lines.RUN, size)
-            yield [row.session for row in page.rows]
+            yield [row.session_id for row in page.rows]
             if page.next is None:
                 return
             cursor = page.next

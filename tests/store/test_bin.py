@@ -221,7 +221,7 @@ def _delete(store: WholeStore, session: str) -> None:
 def test_another_setting_later_changes_nothing_about_an_earlier_delete(store: WholeStore) -> None:
     _delete(store, "s")
     WholeStore(store.root, bin_days=0).empty_bin()
-    assert [each.session for each in store.list_deleted()] == ["s"]
+    assert [each.session_id for each in store.list_deleted()] == ["s"]
 
 
 def test_what_is_removed_leaves_no_backup_title_or_search_table(
@@ -259,4 +259,4 @@ def test_an_older_version_skips_what_it_does_not_know_of_a_delete(store: WholeSt
     [line] = store.layout.transcript_path(AGENT, "state").read_bytes().splitlines()
     [event] = journal.find_events(line)
     assert event.value.until is not None
-    assert (event.value.kind, event.value.session, event.value.to) == (journal.DELETED, "s", None)
+    assert (event.value.kind, event.value.session_id, event.value.to) == (journal.DELETED, "s", None)

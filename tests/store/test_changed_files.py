@@ -26,8 +26,8 @@ _touched: list[list[str]] = []
 
 def listed_anew(store: WholeStore) -> list[str]:
     """The sessions in the list for an editor, by a new process. The list for users must be the same."""
-    served = [row.session for row in WholeStore(store.root).list_page(AGENT, None, None, transcript_lines.RUN).rows]
-    assert [row.session for row in WholeStore(store.root).list_newest(AGENT)] == served
+    served = [row.session_id for row in WholeStore(store.root).list_page(AGENT, None, None, transcript_lines.RUN).rows]
+    assert [row.session_id for row in WholeStore(store.root).list_newest(AGENT)] == served
     return served
 
 
@@ -90,9 +90,9 @@ def test_a_copied_transcript_is_in_the_next_list(store: WholeStore, other: Whole
 
 def test_a_copied_agent_is_in_the_next_list(store: WholeStore, other: WholeStore) -> None:
     transcript_lines.store_lines(store, "another", "own")
-    assert [row.session for row in store.list_all()] == ["own"]
+    assert [row.session_id for row in store.list_all()] == ["own"]
     shutil.copytree(other.root / "transcripts" / AGENT, store.root / "transcripts" / AGENT)
-    assert [row.session for row in store.list_all()] == ["c", "b", "own", "a"]
+    assert [row.session_id for row in store.list_all()] == ["c", "b", "own", "a"]
 
 
 @pytest.mark.usefixtures("settled")
@@ -103,7 +103,7 @@ def test_a_transcript_replaced_by_a_longer_one_is_in_the_next_list(store: WholeS
     transcript_lines.store_lines(other, AGENT, "a", prompt("more", at=7), said("yes", at=8), answer(at=9), fresh=False)
     sent(other, store, "a")
     [row, _] = store.list_page(AGENT, None, None, transcript_lines.RUN).rows
-    assert (row.session, row.prompt_count, row.updated) == ("a", 2, transcript_lines.time(9))
+    assert (row.session_id, row.prompt_count, row.updated) == ("a", 2, transcript_lines.time(9))
 
 
 @pytest.mark.usefixtures("settled")
@@ -196,7 +196,7 @@ def test_a_row_removed_while_its_folder_is_read_comes_back(
         remember(index, agent, seen, removals)
 
     monkeypatch.setattr(Index, "remember_folder", overtaken)
-    assert [row.session for row in store.list_all()] == []  # the row was removed before the query
+    assert [row.session_id for row in store.list_all()] == []  # the row was removed before the query
     assert listed_anew(store) == ["s"]
 
 
@@ -205,13 +205,13 @@ def test_reading_an_unchanged_folder_does_not_wait_for_a_writer_of_the_index(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
-    assert [row.session for row in store.list_page(AGENT, None, None, transcript_lines.RUN).rows] == ["s"]
+    assert [row.session_id for row in store.list_page(AGENT, None, None, transcript_lines.RUN).rows] == ["s"]
     (root / "transcripts" / AGENT / "notes.txt").touch()
     asked: list[Path] = []
     monkeypatch.setattr(Index, "copy_from", lambda index, path: asked.append(path))
     with closing(sqlite3.connect(root / "index.sqlite3", isolation_level=None)) as writer:
         writer.execute("BEGIN IMMEDIATE")
-        assert [row.session for row in store.list_page(AGENT, None, None, transcript_lines.RUN).rows] == ["s"]
+        assert [row.session_id for row in store.list_page(AGENT, None, None, transcript_lines.RUN).rows] == ["s"]
     assert asked == []
     assert listed_anew(store) == ["s"]
     with looked_at(root / "transcripts" / AGENT) as touched:
@@ -223,7 +223,7 @@ def test_a_read_only_store_shows_copied_transcripts(store: WholeStore, other: Wh
     sent(other, store, "a")
     reading = WholeStore(store.root, make=False)
     reading.layout.is_only_read = True
-    assert [row.session for row in reading.list_all()] == ["a"]
+    assert [row.session_id for row in reading.list_all()] == ["a"]
     sent(other, store, "b")
-    assert [row.session for row in reading.list_all()] == ["b", "a"]
+    assert [row.session_id for row in reading.list_all()] == ["b", "a"]
     assert not (store.root / "index.sqlite3").exists()

@@ -41,12 +41,12 @@ def holding(store: WholeStore, words: str) -> set[str]:
 
 
 def rename(store: WholeStore, session: str, title: str | None) -> None:
-    [found] = [row for row in store.list_all() if row.session == session and "~" not in row.name]
+    [found] = [row for row in store.list_all() if row.session_id == session and "~" not in row.name]
     store.set_listed_title(found, title)
 
 
 def titles_in_bin(store: WholeStore) -> list[tuple[str, str]]:
-    return [(each.session, store.summarize_deleted(each).title or "") for each in store.list_deleted()]
+    return [(each.session_id, store.summarize_deleted(each).title or "") for each in store.list_deleted()]
 
 
 # Soft deletes.
@@ -64,7 +64,7 @@ def test_a_soft_delete_keeps_the_transcript_byte_for_byte(store: WholeStore) -> 
     with pytest.raises(Deleted):
         store.open_to_append(AGENT, transcript_lines.header("s"), fresh=False)
     [one] = store.list_deleted()
-    assert (one.session, store.summarize_deleted(one).title) == ("s", "hello")
+    assert (one.session_id, store.summarize_deleted(one).title) == ("s", "hello")
     restored = store.restore(one)
     assert store.read(AGENT, "s").path.read_bytes() == before
     assert store.read_deleted(AGENT) == frozenset()
@@ -458,9 +458,9 @@ def test_an_unreadable_transcript_is_not_listed_as_restorable(store: WholeStore,
     transcript_lines.store_lines(store, AGENT, "broken")
     for session in ("s", "broken"):
         store.delete(AGENT, session, soft=True)
-    [broken] = [each for each in store.list_deleted() if each.session == "broken"]
+    [broken] = [each for each in store.list_deleted() if each.session_id == "broken"]
     layout.soft_deleted_path(AGENT, broken.name).write_bytes(b"\0" * 100)
-    assert [each.session for each in store.list_deleted()] == ["s"]
+    assert [each.session_id for each in store.list_deleted()] == ["s"]
     assert isinstance(store.list_deleted()[0], DeletedSession)
     assert [finding.name for finding in verify_store(store) if finding.is_damage] == [broken.name]
 
@@ -483,7 +483,7 @@ def full_store(small_disk: Path) -> WholeStore:
     store = WholeStore(small_disk / "store")
     for session in ("a", "b"):
         store_session(store, session, ("one" * 60_000, []))
-    assert [row.session for row in store.list_all()] == ["b", "a"]
+    assert [row.session_id for row in store.list_all()] == ["b", "a"]
     with suppress(OSError), (small_disk / "filler").open("wb", buffering=0) as file:
         while file.write(bytes(4096)):
             pass
@@ -495,15 +495,15 @@ def free_bytes(store: WholeStore) -> int:
 
 
 def test_a_delete_works_on_a_full_disk(full_store: WholeStore) -> None:
-    [row] = [row for row in full_store.list_all() if row.session == "a"]
+    [row] = [row for row in full_store.list_all() if row.session_id == "a"]
     with suppress(Unreadable):  # there may be no room to update the index
         full_store.delete_listed(row)
-    assert [row.session for row in WholeStore(full_store.root).list_all()] == ["b"]
+    assert [row.session_id for row in WholeStore(full_store.root).list_all()] == ["b"]
     assert full_store.read_deleted(row.agent) == {"a"}
 
 
 def test_an_open_session_on_a_full_disk_is_not_deleted_and_stays_whole(full_store: WholeStore) -> None:
-    [row] = [row for row in full_store.list_all() if row.session == "a"]
+    [row] = [row for row in full_store.list_all() if row.session_id == "a"]
     path = full_store.root / "transcripts" / row.agent / f"{row.name}.jsonl"
     before = path.read_bytes()
     transcript = Transcript(path)
@@ -514,7 +514,7 @@ def test_an_open_session_on_a_full_disk_is_not_deleted_and_stays_whole(full_stor
 
 
 def test_a_prune_works_on_a_full_disk(full_store: WholeStore) -> None:
-    chosen = [one for one in find_candidates(full_store) if one.session == "a"]
+    chosen = [one for one in find_candidates(full_store) if one.session_id == "a"]
     before, reasons = free_bytes(full_store), list[str | None]()
     with suppress(Unreadable):  # there may be no room to update the index
         for _, why in prune_sessions(full_store, chosen, soft=False):
@@ -541,11 +541,11 @@ def test_an_archived_session_is_in_no_page_and_stays_archived_when_the_index_is_
         path.unlink()
     other = WholeStore(store.root)
     folder = row.agent
-    assert [one.session for one in other.list_page(folder, None, None, "").rows] == ["c", "a"]
-    assert [one.session for one in other.list_newest(archived=False)] == ["c", "a"]
-    assert [(one.session, one.is_archived) for one in other.list_all()] == [("c", False), ("b", True), ("a", False)]
+    assert [one.session_id for one in other.list_page(folder, None, None, "").rows] == ["c", "a"]
+    assert [one.session_id for one in other.list_newest(archived=False)] == ["c", "a"]
+    assert [(one.session_id, one.is_archived) for one in other.list_all()] == [("c", False), ("b", True), ("a", False)]
     other.set_listed_archived(row, False)
-    assert [one.session for one in store.list_page(folder, None, None, "").rows] == ["c", "b", "a"]
+    assert [one.session_id for one in store.list_page(folder, None, None, "").rows] == ["c", "b", "a"]
 
 
 def test_pages_are_full_without_archived_sessions(store: WholeStore) -> None:
@@ -556,11 +556,11 @@ def test_pages_are_full_without_archived_sessions(store: WholeStore) -> None:
     [folder] = store.list_agents()
     hidden = store.read_state(folder).archived
     page = store.index.catch_up_and_query(lambda index: index.select_page(folder, None, None, "", 2, hidden), folder)
-    assert [row.session for row in page.rows] == ["f", "b"]
+    assert [row.session_id for row in page.rows] == ["f", "b"]
     page = store.index.catch_up_and_query(
         lambda index: index.select_page(folder, None, page.next, "", 2, hidden), folder
     )
-    assert ([row.session for row in page.rows], page.next) == (["a"], None)
+    assert ([row.session_id for row in page.rows], page.next) == (["a"], None)
 
 
 def test_an_archived_session_stays_archived_when_its_id_is_used_again(store: WholeStore) -> None:

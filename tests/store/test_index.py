@@ -30,7 +30,7 @@ def test_a_row_has_every_field_of_a_list(shelf: Shelf) -> None:
     assert shelf.row() == ListedSession(
         agent=AGENT,
         name=file_name(transcript_lines.SESSION),
-        session=transcript_lines.SESSION,
+        session_id=transcript_lines.SESSION,
         cwd="/home/me/",
         title="Fix the login",
         updated=transcript_lines.time(4),
@@ -78,7 +78,7 @@ def test_a_session_is_listed_from_its_first_prompt(shelf: Shelf) -> None:
 def test_a_session_is_listed_once_it_has_a_directory(shelf: Shelf) -> None:
     shelf.session("s", cwd=None)
     assert shelf.page() == []
-    assert [row.session for row in shelf.all()] == ["s"]
+    assert [row.session_id for row in shelf.all()] == ["s"]
     shelf.append("s", note("opened", method="session/resume", cwd="/project"))
     assert shelf.page() == ["s"]
 

@@ -16,7 +16,7 @@ def test_a_fork_has_the_parents_entries_and_its_own_header(store: ProxyStore) ->
     assert read_prompts(store, "f") == ["one", "two"]
     assert read_prompts(store, "p") == ["one"]
     found = read_header(store, "f")
-    assert (found.session, found.cwd, found.created_at) == ("f", "/elsewhere", transcript_lines.time(1))
+    assert (found.session_id, found.cwd, found.created_at) == ("f", "/elsewhere", transcript_lines.time(1))
     assert (found.origin, found.forked_from) == (file_format.RECORDED, ["p"])
 
 
@@ -35,7 +35,7 @@ def test_deleting_a_fork_or_its_parent_keeps_the_other(store: ProxyStore, gone: 
     assert read_prompts(store, left) == ["one"]
     with pytest.raises(FileNotFoundError):
         store.read(AGENT, gone)
-    assert [row.session for row in store.list_page(AGENT, None, None, "").rows] == [left]
+    assert [row.session_id for row in store.list_page(AGENT, None, None, "").rows] == [left]
 
 
 def test_a_fork_of_a_fork_names_all_its_parents(store: ProxyStore) -> None:

@@ -14,7 +14,7 @@ def pages(store: WholeStore, agent: str, others: list[str], cwd: str | None = No
     found, cursor = list[list[str]](), None
     while not found or cursor is not None:
         page = store.list_page(agent, cwd, cursor, "run", others=others)
-        found.append([row.session for row in page.rows])
+        found.append([row.session_id for row in page.rows])
         cursor = page.next
     return found
 
@@ -47,7 +47,7 @@ def test_only_the_directory_asked_for_counts(store: WholeStore) -> None:
     mine, theirs = folder(store, "mine"), folder(store, "theirs")
     [found] = pages(store, mine, [theirs], "/a")
     assert set(found) == {"minea", proxy_ids.id_of(theirs, "theirsa")}
-    assert [row.session for row in store.list_joining(mine, "/b", "run", others=[theirs])] == [
+    assert [row.session_id for row in store.list_joining(mine, "/b", "run", others=[theirs])] == [
         proxy_ids.id_of(theirs, "theirsb")
     ]
 
@@ -58,7 +58,7 @@ def test_the_users_own_title_of_a_row_wins(store: WholeStore) -> None:
     store.set_title(mine, proxy_ids.id_of(theirs, "s"), "Mine")
     [row] = store.list_joining(mine, None, "run", others=[theirs])
     assert row.title == "Mine"
-    assert store.has_transcript(mine, row.session)
+    assert store.has_transcript(mine, row.session_id)
     assert not store.has_transcript(mine, proxy_ids.id_of(theirs, "unknown"))
 
 
@@ -67,7 +67,7 @@ def test_a_row_that_is_archived_here_is_in_no_list(store: WholeStore) -> None:
     mine, theirs = folder(store, "mine"), folder(store, "theirs")
     store.set_archived(mine, proxy_ids.id_of(theirs, "s"), True)
     assert store.list_joining(mine, None, "run", others=[theirs]) == []
-    assert [row.session for row in store.list_page(theirs, None, None, "run").rows] == ["s"]
+    assert [row.session_id for row in store.list_page(theirs, None, None, "run").rows] == ["s"]
 
 
 @pytest.mark.parametrize("id", ["acp-proxy.../x", "acp-proxy.x", "acp-proxy.a/b.c", "other.a.b", ""])
@@ -91,5 +91,5 @@ def test_rows_are_found_by_their_ids_however_old_they_are(store: WholeStore) -> 
     store_session(store, "m", ("go", []), agent="mine", at=1.0)
     mine, theirs = folder(store, "mine"), folder(store, "theirs")
     wanted = [proxy_ids.id_of(theirs, "s509"), "m", "unknown", proxy_ids.id_of("unknown", "s1")]
-    assert [row.session for row in store.list_by_ids(mine, "run", wanted, [theirs])] == wanted[:2]
-    assert [row.session for row in store.list_by_ids(mine, "run", wanted, [])] == ["m"]
+    assert [row.session_id for row in store.list_by_ids(mine, "run", wanted, [theirs])] == wanted[:2]
+    assert [row.session_id for row in store.list_by_ids(mine, "run", wanted, [])] == ["m"]

@@ -51,9 +51,9 @@ def fill(store: WholeStore, count: int, cwd: Callable[[int], str | None] = lambd
 @pytest.mark.usefixtures("small_pages")
 def test_sessions_of_all_agents_are_newest_first_across_pages(store: WholeStore) -> None:
     ids = fill(store, 25, lambda number: None if number % 4 == 0 else "/project")
-    assert [row.session for row in store.list_newest()] == ids
-    assert [row.session for row in store.list_newest(agent="CO")] == [id for id in ids if int(id[1:]) % 3 == 1]
-    assert [row.session for row in store.list_newest(since=transcript_lines.time(10))] == ids[:5]
+    assert [row.session_id for row in store.list_newest()] == ids
+    assert [row.session_id for row in store.list_newest(agent="CO")] == [id for id in ids if int(id[1:]) % 3 == 1]
+    assert [row.session_id for row in store.list_newest(since=transcript_lines.time(10))] == ids[:5]
     assert list(store.list_newest(agent="nobody")) == []
 
 
@@ -87,9 +87,9 @@ def test_a_directory_matches_in_any_spelling(store: WholeStore, tmp_path: Path) 
     link.symlink_to(real)
     ids = fill(store, 12, lambda number: str(real if number % 2 else f"{real}/inside"))
     inside = [id for id in ids if int(id[1:]) % 2]
-    assert [row.session for row in store.list_newest(cwd=str(link))] == inside
-    assert [row.session for row in store.list_newest(cwd=f"{real}/", since=transcript_lines.time(3))] == inside[:3]
-    assert [row.session for row in store.list_newest(cwd=f"{real}/", until=transcript_lines.time(3))] == inside[3:]
+    assert [row.session_id for row in store.list_newest(cwd=str(link))] == inside
+    assert [row.session_id for row in store.list_newest(cwd=f"{real}/", since=transcript_lines.time(3))] == inside[:3]
+    assert [row.session_id for row in store.list_newest(cwd=f"{real}/", until=transcript_lines.time(3))] == inside[3:]
 
 
 @pytest.mark.usefixtures("small_pages")
@@ -108,7 +108,7 @@ def test_directories_below_count_if_wanted(store: WholeStore, cwd: str, found: l
     windows = ["C:\\Users\\me", "c:/users/ME/deep/er", "C:\\Users\\me2"]
     for at, path in enumerate([*unix, *windows]):
         store_lines(store, "claude", path, at=-at, cwd=path if path in windows else f"/{path}")
-    assert [row.session for row in store.list_newest(cwd=cwd, below=True)] == found
+    assert [row.session_id for row in store.list_newest(cwd=cwd, below=True)] == found
 
 
 def test_a_directory_below_a_link_is_found_through_the_link_and_its_target(store: WholeStore, tmp_path: Path) -> None:
@@ -116,9 +116,9 @@ def test_a_directory_below_a_link_is_found_through_the_link_and_its_target(store
     (tmp_path / "link").symlink_to(tmp_path / "real")
     store_lines(store, "claude", "s", cwd=str(tmp_path / "link" / "inside"))
     for cwd in (tmp_path / "link", tmp_path / "real"):
-        assert [row.session for row in store.list_newest(cwd=str(cwd), below=True)] == ["s"]
+        assert [row.session_id for row in store.list_newest(cwd=str(cwd), below=True)] == ["s"]
     (tmp_path / "link").unlink()
-    assert [row.session for row in store.list_newest(cwd=str(tmp_path / "link"), below=True)] == ["s"]
+    assert [row.session_id for row in store.list_newest(cwd=str(tmp_path / "link"), below=True)] == ["s"]
 
 
 @pytest.mark.usefixtures("settled")
@@ -127,7 +127,7 @@ def test_reading_the_newest_sessions_reads_few_rows(store: WholeStore, selects: 
         store_lines(store, "claude", f"s{number:03}", at=number)
     assert len(store.list_all()) == 150
     selects.clear()
-    assert [row.session for row in islice(store.list_newest(), 2)] == ["s149", "s148"]
+    assert [row.session_id for row in islice(store.list_newest(), 2)] == ["s149", "s148"]
     assert sum(selects) < 100
 
 
@@ -135,10 +135,10 @@ def test_reading_the_newest_sessions_reads_few_rows(store: WholeStore, selects: 
 def test_new_sessions_during_a_list_hide_or_repeat_no_others(store: WholeStore) -> None:
     ids = fill(store, 12)
     rows = store.list_newest()
-    before = [next(rows).session for _ in range(3)]
+    before = [next(rows).session_id for _ in range(3)]
     store_lines(store, "claude", "new", at=100)
     store_lines(store, "claude", ids[0], transcript_lines.prompt("again", at=101), at=101, fresh=False)
-    assert before + [row.session for row in rows] == ids
+    assert before + [row.session_id for row in rows] == ids
 
 
 @pytest.mark.usefixtures("small_pages")
@@ -159,7 +159,7 @@ def test_a_locked_index_is_rebuilt_in_memory_once_for_all_pages(
     other = sqlite3.connect(store.root / "index.sqlite3", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     store_lines(store, "claude", "new", at=100)
-    assert [row.session for row in WholeStore(store.root).list_newest()] == ["new", *ids]
+    assert [row.session_id for row in WholeStore(store.root).list_newest()] == ["new", *ids]
     assert made.count(None) == 1
     other.execute("ROLLBACK")
     other.close()
@@ -172,7 +172,7 @@ def test_a_complete_id_wins_over_a_longer_one(store: WholeStore) -> None:
     store_lines(store, "codex", "abx", transcript_lines.said("never prompted"))
 
     def meant(beginning: str, agent: str = "") -> list[str]:
-        return [row.session for row in store.find_named(beginning, agent)]
+        return [row.session_id for row in store.find_named(beginning, agent)]
 
     assert meant("abc") == ["abc", "abc"]
     assert meant("abc", "claude") == ["abc"]

@@ -250,7 +250,7 @@ def test_a_new_session_of_a_used_id_supersedes_the_old_one(store: WholeStore, ro
     [row] = store.list_page(AGENT, None, None, transcript_lines.RUN).rows
     assert (row.title, row.prompt_count) == ("third", 1)
     rows = store.list_all()
-    assert [(row.session, row.title) for row in rows] == [("1", "third"), ("1", "second"), ("1", "first")]
+    assert [(row.session_id, row.title) for row in rows] == [("1", "third"), ("1", "second"), ("1", "first")]
     assert [spoken(store.open_listed(row)) for row in rows] == [["third"], ["second"], ["first"]]
     name = file_name("1")
     assert [path.name for path in sorted(root.glob("transcripts/*/*"))] == [
@@ -587,7 +587,7 @@ def pages(store: WholeStore, cwd: str | None = None) -> Iterator[list[str]]:
     cursor = None
     while True:
         page = store.list_page(AGENT, cwd, cursor, transcript_lines.RUN)
-        yield [row.session for row in page.rows]
+        yield [row.session_id for row in page.rows]
         if page.next is None:
             return
         cursor = page.next
@@ -632,7 +632,7 @@ def test_a_cursor_works_in_another_process_and_after_a_rebuild_of_the_index(many
     for path in many.glob("index.sqlite3*"):
         path.unlink()
     rows = WholeStore(many).list_page(AGENT, None, cursor, transcript_lines.RUN).rows
-    assert rows[0].session == f"s{1199 - PAGE:04}"
+    assert rows[0].session_id == f"s{1199 - PAGE:04}"
 
 
 def test_a_session_without_a_header_is_listed_once_it_has_a_directory(store: WholeStore, root: Path) -> None:
@@ -640,7 +640,7 @@ def test_a_session_without_a_header_is_listed_once_it_has_a_directory(store: Who
     path = next(root.glob("transcripts/*/*.jsonl"))
     path.write_bytes(b"\0" * 100 + path.read_bytes()[100:])
     assert listed_ids(store) == []
-    assert [(row.session, row.cwd) for row in store.list_all()] == [("s", None)]
+    assert [(row.session_id, row.cwd) for row in store.list_all()] == [("s", None)]
     transcript = store.open_to_append(AGENT, transcript_lines.header("s", origin=file_format.PARTIAL), fresh=False)
     transcript.append(transcript_lines.note("opened", method="session/resume", cwd="/project"))
     transcript.close()

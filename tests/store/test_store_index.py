@@ -110,13 +110,13 @@ def test_a_transcript_compressed_during_indexing_is_indexed_correctly(
         reading = Reading(path)
         monkeypatch.undo()
         other = WholeStore(root)
-        assert [row.session for row in other.list_all()] == ["s"]
+        assert [row.session_id for row in other.list_all()] == ["s"]
         assert other.compress(AGENT, file_name("s"), CompressionOptions(min_size=1, older_than=0.0)) is not None
         return reading
 
     monkeypatch.setattr("acp_proxy.store.store_index.Reading", overtaken)
-    assert [row.session for row in store.list_all()] == ["s"]
-    assert [row.session for row in store.list_all()] == ["s"]
+    assert [row.session_id for row in store.list_all()] == ["s"]
+    assert [row.session_id for row in store.list_all()] == ["s"]
     assert marks(root) == set()
     assert list(verify_store(store)) == []
 
@@ -316,7 +316,7 @@ def test_a_list_reads_only_the_marks_of_its_agent(store: WholeStore, root: Path)
     transcript_lines.store_lines(store, "two", "c", at=1)
     assert listed_ids(store, "one") == ["a"]
     assert marks(root) == {file_name("c")}
-    assert [row.session for row in store.list_all()] == ["c", "b", "a"]
+    assert [row.session_id for row in store.list_all()] == ["c", "b", "a"]
     assert marks(root) == set()
 
 
@@ -481,7 +481,7 @@ def test_an_index_cut_at_any_size_is_rebuilt(full: WholeStore, root: Path, tmp_p
         shutil.copytree(root, copy)
         (copy / index.name).write_bytes(data[:size])
         assert listed_ids(WholeStore(copy)) == ["b", "a"]
-        assert [row.session for row in WholeStore(copy).list_all()] == ["b", "a"]
+        assert [row.session_id for row in WholeStore(copy).list_all()] == ["b", "a"]
 
 
 def test_a_half_deleted_session_never_comes_back(full: WholeStore, root: Path) -> None:
@@ -491,7 +491,7 @@ def test_a_half_deleted_session_never_comes_back(full: WholeStore, root: Path) -
     missing(root / "index.sqlite3")
     assert listed_ids(WholeStore(root)) == ["b"]
     assert not transcript(root, "a").exists()
-    assert [row.session for row in WholeStore(root).list_all()] == ["b"]
+    assert [row.session_id for row in WholeStore(root).list_all()] == ["b"]
     assert listed_ids(full) == ["b"]
     transcript_lines.store_lines(full, AGENT, "a", at=0)
 
@@ -541,7 +541,7 @@ def test_a_read_only_store_hides_a_half_deleted_session(
         protected.setattr(os, "access", lambda path, mode: False)
         other = WholeStore(root, make=False)
     assert listed_ids(other) == ["b"]
-    assert [row.session for row in other.list_all()] == ["b"]
+    assert [row.session_id for row in other.list_all()] == ["b"]
     assert other.find_named("a") == []
     assert {each: each.stat().st_mtime_ns for each in [root, *root.rglob("*")]} == before
     assert listed_ids(WholeStore(root)) == ["b"]

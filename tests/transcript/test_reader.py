@@ -321,7 +321,7 @@ def test_a_header_with_another_id_than_the_file_name_is_broken(tmp_path: Path) -
         assert [text_of(line) for line in opened.read_lines()] == [None, "one", "two"]
         remade = opened.rebuild_header()
         assert remade is not None
-        assert (remade.session, remade.cwd, remade.origin) == (
+        assert (remade.session_id, remade.cwd, remade.origin) == (
             transcript_lines.SESSION,
             transcript_lines.CWD,
             file_format.PARTIAL,

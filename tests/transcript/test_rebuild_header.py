@@ -40,7 +40,7 @@ def test_a_remade_header_keeps_the_remaining_fields_and_is_partial() -> None:
 def test_a_damaged_id_is_found_in_the_entries() -> None:
     found = rebuild_header(LINE.replace(b'"sess-1"', b'"sess-3"'), ENTRIES, NAME)
     assert found is not None
-    assert (found.session, found.cwd, found.created_at) == (
+    assert (found.session_id, found.cwd, found.created_at) == (
         transcript_lines.SESSION,
         "/a b/ä",
         transcript_lines.time(0),
@@ -63,4 +63,4 @@ def test_a_damaged_header_never_becomes_another_session() -> None:
     for at in range(len(LINE)):
         for line in (LINE[:at], LINE[at:], LINE[:at] + b"\xff" + LINE[at + 1 :]):
             found = rebuild_header(line, [], NAME)
-            assert found is None or found.session == transcript_lines.SESSION
+            assert found is None or found.session_id == transcript_lines.SESSION

@@ -139,7 +139,7 @@ def test_lines_have_the_turns_of_the_conversation(path: Path) -> None:
         return
     with closing(reading):
         header = reading.header or reading.rebuild_header()
-        begun = list(conversation.read_turns(reading, header.session)) if header is not None else []
+        begun = list(conversation.read_turns(reading, header.session_id)) if header is not None else []
         numbers = dict.fromkeys(number for number, _ in conversation.number_turns(reading.read_lines()))
         assert [number for number in numbers if number] == [turn.number for turn in begun]
 

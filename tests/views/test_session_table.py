@@ -17,7 +17,7 @@ NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ROW = ListedSession(
     agent="claude-agent-acp-4f1c2a3b4c5d6e7f",
     name="x",
-    session="0198c5de-1111-7000",
+    session_id="0198c5de-1111-7000",
     cwd="/home/me/src/acp-proxy",
     title="Fix the login",
     updated="2026-11-20T10:00:00.000Z",
@@ -33,7 +33,7 @@ ROW = ListedSession(
 OTHER = replace(
     ROW,
     agent="opencode-0123456789abcdef",
-    session="ses_4f3a2b1c",
+    session_id="ses_4f3a2b1c",
     cwd="/srv/a/very/long/way/down/to/the/project",
     title="Why does the index of the store forget what was deleted while another process had it open?",
     updated="2026-11-18T10:00:00.000Z",
@@ -41,9 +41,9 @@ OTHER = replace(
     size=1_234_567,
 )
 WIDE = replace(
-    ROW, session="漢字-1", title="日本語のタイトルは二倍の幅 👨‍👩‍👧 ❤️ 🇩🇪 👍🏽 e\u0301", cwd="/home/me/プロジェクト"
+    ROW, session_id="漢字-1", title="日本語のタイトルは二倍の幅 👨‍👩‍👧 ❤️ 🇩🇪 👍🏽 e\u0301", cwd="/home/me/プロジェクト"
 )
-NO_TITLE = replace(ROW, session="abc", title=None, cwd=None, agent="a-0123456789abcdef", updated="")
+NO_TITLE = replace(ROW, session_id="abc", title=None, cwd=None, agent="a-0123456789abcdef", updated="")
 ROWS = [ROW, OTHER, WIDE, NO_TITLE]
 IDS = {"0198c5de-1111-7000": "0198c5de", "ses_4f3a2b1c": "ses_4f3a2", "漢字-1": "漢字-1", "abc": "abc"}
 
@@ -87,7 +87,7 @@ def test_the_columns_are_the_same_whatever_the_rows_have(width: int) -> None:
 
 def test_pinned_sessions_and_copies_are_marked() -> None:
     assert "  pinned · Fix the login  " in drawn(100, replace(ROW, is_pinned=True))[1]
-    assert "  copy · Fix the login  " in drawn(100, replace(ROW, session=proxy_ids.id_of("other", "s1")))[1]
+    assert "  copy · Fix the login  " in drawn(100, replace(ROW, session_id=proxy_ids.id_of("other", "s1")))[1]
 
 
 def test_an_agent_is_shown_whole_before_other_columns_grow() -> None:
@@ -164,8 +164,8 @@ def test_a_running_session_is_marked_where_its_time_would_be() -> None:
 
 def test_longer_ids_in_later_rows_are_not_cut() -> None:
     look = ListLook(60, False, NOW)
-    table = session_table.make_table([ROW], {ROW.session: "0198c5de"}, look)
-    [later] = table.format_rows([OTHER], {OTHER.session: "ses_4f3a2b1c"})
+    table = session_table.make_table([ROW], {ROW.session_id: "0198c5de"}, look)
+    [later] = table.format_rows([OTHER], {OTHER.session_id: "ses_4f3a2b1c"})
     assert later.startswith("ses_4f3a2b1c  Why")
     assert cells(later) <= 60
 
@@ -178,7 +178,7 @@ def test_colours_do_not_change_the_text() -> None:
 
 def test_lines_for_programs_are_not_cut() -> None:
     assert session_lines.format_tab_separated(OTHER) == "\t".join(
-        (OTHER.session, OTHER.title or "", OTHER.agent, OTHER.cwd or "", OTHER.updated, "3", "1234567", "")
+        (OTHER.session_id, OTHER.title or "", OTHER.agent, OTHER.cwd or "", OTHER.updated, "3", "1234567", "")
     )
     assert session_lines.format_tab_separated(NO_TITLE) == "abc\t\ta-0123456789abcdef\t\t\t12\t34567\t"
     assert session_lines.format_tab_separated(replace(ROW, title="a\tb\nc\x1b", cwd="/x\ty")).split("\t")[1::2] == [
@@ -195,7 +195,7 @@ HOSTILE = "".join(map(chr, [*range(32), *range(127, 160)])) + "\u202e\u2066\u200
 @pytest.mark.parametrize("width", [20, 80, 400])
 def test_hostile_text_cannot_control_the_terminal(width: int) -> None:
     text = f"a{HOSTILE}b"
-    row = replace(ROW, session=text, title=text, cwd=f"/{text}", agent=f"{text}-x")
+    row = replace(ROW, session_id=text, title=text, cwd=f"/{text}", agent=f"{text}-x")
     look = ListLook(width, False, NOW)
     table = session_table.make_table([row], {text: text}, look)
     printed = [
@@ -225,12 +225,12 @@ def test_agents_with_one_name_are_shown_by_more_of_it() -> None:
 
 
 def test_an_id_that_begins_with_another_makes_room_only_in_its_own_row() -> None:
-    long = replace(ROW, session="0198c5de-1111-7000-and-much-more-of-it")
-    ids = {**IDS, long.session: long.session}
+    long = replace(ROW, session_id="0198c5de-1111-7000-and-much-more-of-it")
+    ids = {**IDS, long.session_id: long.session_id}
     table = session_table.make_table([ROW, long], ids, ListLook(160, False, NOW, "/home/me"))
     first, second = table.format_rows([ROW, long], ids)
     assert first.index("Fix the login") < 20
-    assert second.startswith(f"{long.session}  Fix ")
+    assert second.startswith(f"{long.session_id}  Fix ")
     assert "claude" in first
     assert "claude" in second
 

@@ -16,7 +16,7 @@ from acp_proxy.views.document import Head
 
 AT = "2026-11-20T09:15:02.123Z"
 HEAD = Head(
-    session="sess-1",
+    session_id="sess-1",
     agent={"id": "my-agent-4f1c2d3e4a5b6c7d", "name": "my-agent", "version": "1.2.0"},
     title="Fix the login",
     cwd="/home/me/project",

@@ -135,7 +135,7 @@ def _in_that_moment(scale: Scale) -> Outcome:
         ended.set()
         changing.join(_SECONDS)
         store = WholeStore(proxied.store)
-        rows = {row.session: row for row in store.list_all()}
+        rows = {row.session_id: row for row in store.list_all()}
         if rows.keys() != set(sessions) - deleted:
             trouble.append(f"{len(rows)} are listed")
         for number, session in enumerate(sessions):

@@ -184,7 +184,7 @@ def examine(store: WholeStore, agent: str, one: Damaged, count: Count) -> None:
     path.write_bytes(one.data)
     os.utime(path, OLD)
     store.mark(agent, SESSION)
-    listed = [row.session for row in store.list_page(agent, None, None, "").rows]
+    listed = [row.session_id for row in store.list_page(agent, None, None, "").rows]
     findings = list(verify_store(store, (agent, NAME)))
     stretches = [finding.stretch for finding in findings if finding.stretch is not None]
     if findings and findings[0].kind == NEWER:  # the damaged bit is the one that says so
@@ -312,7 +312,7 @@ def indexes(scale: Scale) -> Outcome:
     store = WholeStore(root)
     for number in range(40):
         kept(store, f"session-{number}", number)
-    wanted = [row.session for row in store.list_page(AGENT, None, None, "").rows]
+    wanted = [row.session_id for row in store.list_page(AGENT, None, None, "").rows]
     rows = store.list_all()
     del store
     files = {path.name: path.read_bytes() for path in root.glob("index.sqlite3*")}
@@ -327,7 +327,7 @@ def indexes(scale: Scale) -> Outcome:
         INDEX_ACCIDENTS[how](root, chance)
         opened = WholeStore(root)
         try:
-            first = [row.session for row in opened.list_page(AGENT, None, None, "").rows]
+            first = [row.session_id for row in opened.list_page(AGENT, None, None, "").rows]
             findings = list(verify_store(opened))
             if first != wanted and not any(finding.is_damage for finding in findings):
                 count.trouble.append(f"{how} ({number}): the list is wrong, and nobody says so: {first}")
@@ -451,7 +451,7 @@ def no_files(scale: Scale) -> Outcome:
             count.named += bool(findings)
             listed = store.list_page(AGENT, None, None, "").rows
             count.checked += 1
-            count.lost += "session-1" not in [row.session for row in listed]
+            count.lost += "session-1" not in [row.session_id for row in listed]
             store.read(AGENT, "session-1").close()
             with suppress(OSError):
                 store.read(AGENT, "session-0").close()

@@ -274,7 +274,7 @@ def _at_random(scale: Scale) -> Outcome:
             thread.start()
         for thread in threads:
             thread.join()
-        alive = {row.session for row in WholeStore(here.store).list_all()}
+        alive = {row.session_id for row in WholeStore(here.store).list_all()}
         # The first word names the session's directory, which a revived session still has.
         directories = [here.words[session][0] for session in alive]
         words = [word for word in gone if word not in directories]
@@ -319,7 +319,7 @@ def _killed(scale: Scale) -> Outcome:
                     _command(here, "sessions", "delete", session, "--permanent", "--yes", "--force", env=disk.env)
                 died += disk.hit > 0
             store = WholeStore(here.store)
-            listed = {row.session for row in store.list_all()}
+            listed = {row.session_id for row in store.list_all()}
             left = here.left(here.words[session])
             deleted = any(session in store.read_deleted(agent) for agent in store.list_agents())
             if deleted and (left or session in listed):

@@ -59,9 +59,9 @@ class AgentSessions:
         self._aliases.add(load.session, opened)
         return aliases.with_result_session(load.response, load.session), opened if not is_known else None
 
-    def add_alias(self, session: str, alias: str) -> list[Effect]:
+    def add_alias(self, session_id: str, alias: str) -> list[Effect]:
         """A session continues in the agent's session ``alias``: that is no session of its own in lists and loads."""
-        return [AddAlias(session, alias)] if self.are_listed and alias != session else []
+        return [AddAlias(session_id, alias)] if self.are_listed and alias != session_id else []
 
     # --- a new session
 

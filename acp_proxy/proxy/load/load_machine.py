@@ -156,10 +156,10 @@ class LoadMachine:
         self._agent_sessions.add_refused_prompt(load, prompt, refusal)
         return self.ask(load)
 
-    def add_fork(self, request: Request, session: str, sent: list[bytes]) -> None:
+    def add_fork(self, request: Request, session_id: str, sent: list[bytes]) -> None:
         """The agent has opened a fork. ``sent``: lines without newlines that came before its answer, which are the
         parent's past or new."""
-        load = Load(request, session, _FORK, has_transcript=True, is_answered=True)
+        load = Load(request, session_id, _FORK, has_transcript=True, is_answered=True)
         load.uncompared.replace([(line + b"\n", False) for line in sent])
         self.open_loads.put_in_question(load)
         self.open_loads.note_agents_answer(load)
@@ -241,24 +241,24 @@ class LoadMachine:
     def _record_opened(self, load: Load, answer: Response | ReplayEnded | None) -> list[Effect]:
         """Record that the agent has opened the session, and what came before its answer."""
         self.open_loads.note_agents_answer(load)
-        request, session = load.request, load.session
+        request, session_id = load.request, load.session
         result = answer.result if isinstance(answer, Response) else None
         alias = None
         if not load.opens_anew:
             load.response, alias = self._agent_sessions.rename(load, acp.session_id(result))
         known = self._log.sessions
-        is_imported = not (load.uncompared.is_closed or known.has_begun(session) or known.is_deleted(session))
+        is_imported = not (load.uncompared.is_closed or known.has_begun(session_id) or known.is_deleted(session_id))
         load.imports = load.imports and is_imported
         states = [state for state, _ in load.state_updates.items]
         if load.imports:
             lines = [line.removesuffix(b"\n") for line in drop_repetition(load.uncompared.lines)]
-            return [*self._log.begin_imported(session, request.params, result, lines, states), EndTurn(session)]
+            return [*self._log.begin_imported(session_id, request.params, result, lines, states), EndTurn(session_id)]
         anew = load.opens_anew
-        effects: list[Effect] = [*self._log.open(session, request.method, request.params, result, anew=anew)]
+        effects: list[Effect] = [*self._log.open(session_id, request.method, request.params, result, anew=anew)]
         if alias is not None:
-            effects += [*self._log.note_alias(session, alias), *self._agent_sessions.add_alias(session, alias)]
+            effects += [*self._log.note_alias(session_id, alias), *self._agent_sessions.add_alias(session_id, alias)]
         for state in states:
-            effects += self._log.record_line(session, Peer.AGENT, state)
+            effects += self._log.record_line(session_id, Peer.AGENT, state)
         return effects
 
     # --- a new session
@@ -283,9 +283,9 @@ class LoadMachine:
 
     # --- comparison and replay
 
-    def _start_next(self, session: str) -> list[Effect]:
+    def _start_next(self, session_id: str) -> list[Effect]:
         """Start the next replay of a session, unless one is running."""
-        others = self.open_loads.of_session(session)
+        others = self.open_loads.of_session(session_id)
         if any(other.state in REPLAYING_STATES for other in others):
             return []
         queued = next((other for other in others if other.state is LoadState.QUEUED), None)
@@ -358,7 +358,7 @@ class LoadMachine:
     def handle_past_read(self, read: PastRead) -> list[Effect]:
         """``run`` has compared what the agent sent about a session."""
         for load in [*self.open_loads.all_in_question(), *self.open_loads.all()]:
-            if (load.request.id, load.session) == (read.request, read.session):
+            if (load.request.id, load.session) == (read.request, read.session_id):
                 load.uncompared.drain()
                 if load.compared is not None:
                     load.compared.end_check(read.comparison)
@@ -415,42 +415,42 @@ class LoadMachine:
         effects = self._move(load, LoadEvent.PROMPTED) if is_in_turn else []
         return effects + (self._move(load, LoadEvent.ENDED) if is_last_word else [])
 
-    def close(self, session: str | None) -> list[Effect]:
+    def close(self, session_id: str | None) -> list[Effect]:
         """The session is closed or opened again: settle what the agent sent about it until now."""
-        load = self.open_loads.find_in_question(session)
+        load = self.open_loads.find_in_question(session_id)
         return self._move(load, LoadEvent.CLOSED) if load is not None else []
 
-    def prompt(self, session: str, prompt: Request | None) -> list[Effect]:
+    def prompt(self, session_id: str, prompt: Request | None) -> list[Effect]:
         """The client prompts: settle what the agent sent until now. ``prompt``: None if it passes in pieces."""
         effects: list[Effect] = []
-        for load in self.open_loads.of_session(session):
+        for load in self.open_loads.of_session(session_id):
             _add_unechoed(load, prompt)
             if load.uncompared or load.state is not LoadState.ASKED:
                 effects += self._move(load, LoadEvent.PROMPTED)
-        opened = self.open_loads.find_in_question(session)
+        opened = self.open_loads.find_in_question(session_id)
         if opened is not None:
-            effects += self.answered_loads.send_late_in_turn(session)
+            effects += self.answered_loads.send_late_in_turn(session_id)
             _add_unechoed(opened, prompt)
             if prompt is not None and opened.state is LoadState.ANSWERED:
                 self._handovers.keep_first_prompt(opened, prompt)
             effects += self._move(opened, LoadEvent.PROMPTED)
         return effects
 
-    def end_turn(self, session: str) -> list[Effect]:
+    def end_turn(self, session_id: str) -> list[Effect]:
         """A prompt is answered. Settles the session's load if no other prompt is open."""
-        if self._log.sessions.is_in_turn(session):
+        if self._log.sessions.is_in_turn(session_id):
             return []
-        load = self.open_loads.find_in_question(session)
-        ended = [*self.open_loads.of_session(session), *([load] if load is not None else [])]
-        self._handovers.end_replay(session)
+        load = self.open_loads.find_in_question(session_id)
+        ended = [*self.open_loads.of_session(session_id), *([load] if load is not None else [])]
+        self._handovers.end_replay(session_id)
         return [effect for each in ended for effect in self._move(each, LoadEvent.TURN_ENDED)]
 
-    def forget_session(self, session: str) -> list[Effect]:
+    def forget_session(self, session_id: str) -> list[Effect]:
         """The session was deleted: stop its replays and forget its load."""
-        self._handovers.forget_session(session)
-        load = self.open_loads.find_in_question(session)
+        self._handovers.forget_session(session_id)
+        load = self.open_loads.find_in_question(session_id)
         deleted = self._move(load, LoadEvent.DELETED) if load is not None else []
-        return [*deleted, *(StopReplay(each.request.id) for each in self.open_loads.of_session(session))]
+        return [*deleted, *(StopReplay(each.request.id) for each in self.open_loads.of_session(session_id))]
 
     def end(self, how: str) -> list[Effect]:
         """The agent has ended: answer every load with an error, after what it sent. ``how``: the error's text."""
@@ -467,10 +467,10 @@ class LoadMachine:
 
     # --- what the agent sends
 
-    def may_be_past(self, session: str) -> bool:
+    def may_be_past(self, session_id: str) -> bool:
         """Whether other updates of a session than user messages may be of the past: a load concerns them. Not in the
         turn after it, unless a replay still runs."""
-        load = self.open_loads.current(session) if self.open_loads else None
+        load = self.open_loads.current(session_id) if self.open_loads else None
         if load is None:
             return False
         in_turn = load.replay_in_turn
@@ -529,21 +529,21 @@ class LoadMachine:
             return [Forward(Peer.CLIENT, line, before_recording=True), *effects]
         return [*effects, *self.send(load.session, line)]
 
-    def send(self, session: str | None, line: bytes) -> list[Effect]:
+    def send(self, session_id: str | None, line: bytes) -> list[Effect]:
         """A line that does not belong to a replay. It waits where its session's updates wait, to keep its place."""
-        holder = self.waiting_lines.find_holder(session)
+        holder = self.waiting_lines.find_holder(session_id)
         if holder is not None:
             holder.behind_response.add(line, None)
             return self._limit(holder)
-        return [*self.answered_loads.send_late(session), Forward(Peer.CLIENT, line)]
+        return [*self.answered_loads.send_late(session_id), Forward(Peer.CLIENT, line)]
 
-    def send_request(self, session: str | None, line: bytes) -> list[Effect]:
+    def send_request(self, session_id: str | None, line: bytes) -> list[Effect]:
         """A request from the agent. If the agent has not answered the load, it passes at once, after what waited and
         after a replay under way: the agent may need the client's answer to give its own. Nothing else comes before it
         if the client gets no replay."""
-        load = self.waiting_lines.find_holder(session)
+        load = self.waiting_lines.find_holder(session_id)
         if load is None or load.state is not LoadState.ASKED:
-            return self.send(session, line)
+            return self.send(session_id, line)
         effects: list[Effect] = []
         for other in self.open_loads.of_session(load.session):
             if other.state is LoadState.ASKED and other.uncompared and other.plan.shows_replay:

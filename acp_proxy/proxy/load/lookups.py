@@ -68,58 +68,61 @@ class Lookups:
         self._found: set[RequestId] = set()
         """The requests about sessions that were not opened here which were looked up, and are decided on next."""
 
-    def look_up(self, line: bytes, request: Request, session: str) -> list[Effect] | None:
+    def look_up(self, line: bytes, request: Request, session_id: str) -> list[Effect] | None:
         """A load or a resume from the client. None: it passes unchanged."""
         is_ours = self._is_served_here(request)
         if request.id in self._machine.open_loads or request.id in self._finding:
             in_use = own_messages.refuse(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")
             return [in_use] if is_ours else None
         self._finding[request.id] = request, line
-        client_id = self._copy_ids.find_client_id(session)
-        return [*self._machine.close(session), FindSession(request.id, session, only_here=is_ours, client_id=client_id)]
+        client_id = self._copy_ids.find_client_id(session_id)
+        return [
+            *self._machine.close(session_id),
+            FindSession(request.id, session_id, only_here=is_ours, client_id=client_id),
+        ]
 
     def look_up_to_delete(self, line: bytes, request: Request) -> list[Effect] | None:
         """A delete that the agent serves: it may know the session by another id. None: it passes unchanged."""
-        session = acp.session_id(request.params)
-        if session is None or request.id in self._finding or request.id in self._machine.open_loads:
+        session_id = acp.session_id(request.params)
+        if session_id is None or request.id in self._finding or request.id in self._machine.open_loads:
             return None
         self._finding[request.id] = request, line
-        return [FindSession(request.id, session, only_here=False)]
+        return [FindSession(request.id, session_id, only_here=False)]
 
     def look_up_first(self, line: bytes, request: Request) -> list[Effect] | None:
         """A request about a session that was not opened here, or an unarchive: that session may be archived only here.
         None: it is decided on as it is."""
-        session = acp.session_id(request.params)
-        if session is None or request.method not in _NAMING:
+        session_id = acp.session_id(request.params)
+        if session_id is None or request.method not in _NAMING:
             return None
         if request.id in self._found:
             self._found.discard(request.id)
             return None
-        if not (self.is_unknown(session) or self._unarchives(request)):
+        if not (self.is_unknown(session_id) or self._unarchives(request)):
             return None
         return self.look_up_to_delete(line, request)
 
-    def is_unknown(self, session: str) -> bool:
+    def is_unknown(self, session_id: str) -> bool:
         """Whether the store may know another id for a session that was not opened here."""
         if not (self._service.is_known and self._log.records):
             return False
-        return not self._log.sessions.is_known(session) and self._aliases.agent_of(session) is None
+        return not self._log.sessions.is_known(session_id) and self._aliases.agent_of(session_id) is None
 
     def _unarchives(self, request: Request) -> bool:
         """Whether this asks the agent to unarchive a session that its list may show as archived here."""
         offered = self._service.served_by_agent | self._service.index
         return request.method in acp.UNARCHIVES and METHODS[request.method].part in offered and self._service.amends
 
-    def watch(self, line: bytes, request: Request, session: str) -> list[Effect] | None:
+    def watch(self, line: bytes, request: Request, session_id: str) -> list[Effect] | None:
         """A load or a resume for which acp-proxy serves nothing. What the agent sends is compared anyway.
 
         None: it passes unchanged and unnoticed.
         """
         if request.id in self._machine.open_loads or request.id in self._finding or self._machine.open_loads.are_many:
             return None
-        settled = self._machine.close(session)
+        settled = self._machine.close(session_id)
         planned = LoadPlan(request.method, passes_at_once=True, renames=False)
-        return [*settled, *self._ask(line, Load(request, session, planned, has_transcript=True))]
+        return [*settled, *self._ask(line, Load(request, session_id, planned, has_transcript=True))]
 
     def handle_found(self, found: SessionFound) -> list[Effect]:
         """The session was looked up: refuse the request, or ask the agent."""
@@ -128,34 +131,34 @@ class Lookups:
         if found.request not in self._finding:  # the store hung, and the request was answered meanwhile
             return []
         request, line = self._finding.pop(found.request)
-        session = acp.session_id(request.params) or ""
-        if found.continued is not None and self._copy_ids.client_of(session) is None:
-            self._copy_ids.add(found.continued, session)
+        session_id = acp.session_id(request.params) or ""
+        if found.continued is not None and self._copy_ids.client_of(session_id) is None:
+            self._copy_ids.add(found.continued, session_id)
             return [DecideLater(Peer.CLIENT, [line])]
         if request.method == acp.DELETE:
-            return self._ask_to_delete(line, request, session, found)
+            return self._ask_to_delete(line, request, session_id, found)
         if request.method in _NAMING:
-            return self._decide_first(line, request, session, found)
+            return self._decide_first(line, request, session_id, found)
         if found.is_deleted:  # a prompt would revive it, in the directory that the client names
-            return [*self._log.remember_deleted(session, request.params), _not_found(request, session)]
-        planned = self._plan(request, session, found)
+            return [*self._log.remember_deleted(session_id, request.params), _not_found(request, session_id)]
+        planned = self._plan(request, session_id, found)
         if found.trouble is not None and self._is_served_here(request):
             return [own_messages.refuse_for_store(request.id, found.trouble)]
         if isinstance(planned, Refusal) and planned in _REFUSALS:
             refusal = own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, _REFUSALS[planned])
             return [CloseTranscript(request.id), refusal]
         if isinstance(planned, Refusal):
-            return [_not_found(request, session)]
-        return self._begin_load(line, request, session, found, planned)
+            return [_not_found(request, session_id)]
+        return self._begin_load(line, request, session_id, found, planned)
 
-    def _plan(self, request: Request, session: str, found: SessionFound) -> LoadPlan | Refusal:
+    def _plan(self, request: Request, session_id: str, found: SessionFound) -> LoadPlan | Refusal:
         """How a load or a resume is served, as ``plan_load`` says, and as far as nothing is too much."""
-        self._log.drop_cancelled_prompts(session)
-        is_in_turn = self._log.sessions.is_in_turn(session)
+        self._log.drop_cancelled_prompts(session_id)
+        is_in_turn = self._log.sessions.is_in_turn(session_id)
         if found.agent_has_only_part and not found.is_copy:
             is_ours_no_more = found.alias is not None and self._aliases.client_of(found.alias) is None
-            self._handovers.expect_record(session, of_another=is_ours_no_more)
-        if self._handovers.awaits_record(session):
+            self._handovers.expect_record(session_id, of_another=is_ours_no_more)
+        if self._handovers.awaits_record(session_id):
             found = replace(found, agent_has_only_part=True)
         served, modes = self._service.served_by_agent, self._service.modes
         planned = plan_load(request.method, found, served, modes, is_in_turn=is_in_turn)
@@ -165,26 +168,26 @@ class Lookups:
         return planned
 
     def _begin_load(
-        self, line: bytes, request: Request, session: str, found: SessionFound, planned: LoadPlan
+        self, line: bytes, request: Request, session_id: str, found: SessionFound, planned: LoadPlan
     ) -> list[Effect]:
         """Ask the agent for what the plan says, or show the transcript."""
-        others = self._machine.open_loads.of_session(session)
+        others = self._machine.open_loads.of_session(session_id)
         earlier_id = next((other.earlier_id for other in others if other.earlier_id is not None), None)
-        if earlier_id is None and self._log.sessions.is_known(session):
-            earlier_id = self._aliases.agent_of(session) or session
+        if earlier_id is None and self._log.sessions.is_known(session_id):
+            earlier_id = self._aliases.agent_of(session_id) or session_id
         # An agent that is not asked goes on with its turn in the session that it has open.
-        aliased = self._use_alias(session, found) if planned.sends is not None else []
+        aliased = self._use_alias(session_id, found) if planned.sends is not None else []
         if found.is_foreign:
-            self.uncopied.add(session)
+            self.uncopied.add(session_id)
         unused: list[Effect] = [CloseTranscript(request.id)] if planned.passes_at_once else []
-        is_open = None if self._log.sessions.has_begun(session) else found.is_open
+        is_open = None if self._log.sessions.has_begun(session_id) else found.is_open
         load = Load(
             request,
-            session,
+            session_id,
             planned,
             has_transcript=found.has_transcript,
             is_open_elsewhere=is_open,
-            earlier_id=earlier_id if earlier_id != (self._aliases.agent_of(session) or session) else None,
+            earlier_id=earlier_id if earlier_id != (self._aliases.agent_of(session_id) or session_id) else None,
         )
         return [*aliased, *unused, *self._ask(line, load)]
 
@@ -192,25 +195,25 @@ class Lookups:
         """Whether acp-proxy serves this method itself."""
         return request.method.removeprefix("session/") in self._service.served_here
 
-    def _use_alias(self, session: str, found: SessionFound) -> list[Effect]:
+    def _use_alias(self, session_id: str, found: SessionFound) -> list[Effect]:
         """From now on, the agent gets the id that it knows."""
         if found.alias is None:
             return []
         if self._aliases.client_of(found.alias) is None:
-            self._aliases.add(session, found.alias)
-        return self._agent_sessions.add_alias(session, found.alias)
+            self._aliases.add(session_id, found.alias)
+        return self._agent_sessions.add_alias(session_id, found.alias)
 
-    def _decide_first(self, line: bytes, request: Request, session: str, found: SessionFound) -> list[Effect]:
+    def _decide_first(self, line: bytes, request: Request, session_id: str, found: SessionFound) -> list[Effect]:
         """Answer an unarchive of a session that only acp-proxy has archived; decide on all other requests."""
         if found.is_archived_here and self._unarchives(request):
-            return [CloseTranscript(request.id), SetArchived(request.id, session, True, False)]
+            return [CloseTranscript(request.id), SetArchived(request.id, session_id, True, False)]
         self._found.add(request.id)
         line = self._copy_ids.to_agent(line, request)  # as the client sent it, so that its id stays the client's
-        return [CloseTranscript(request.id), *self._use_alias(session, found), DecideLater(Peer.CLIENT, [line])]
+        return [CloseTranscript(request.id), *self._use_alias(session_id, found), DecideLater(Peer.CLIENT, [line])]
 
-    def _ask_to_delete(self, line: bytes, request: Request, session: str, found: SessionFound) -> list[Effect]:
+    def _ask_to_delete(self, line: bytes, request: Request, session_id: str, found: SessionFound) -> list[Effect]:
         """Ask the agent to delete the session, by the id that it knows."""
-        self._open_requests.add(Peer.CLIENT, request, session)
+        self._open_requests.add(Peer.CLIENT, request, session_id)
         line = self._aliases.to_agent(line, request)
         if found.alias is not None:
             with suppress(ValueError, KeyError):
@@ -274,5 +277,5 @@ class Lookups:
         return [Forward(Peer.AGENT, self._aliases.to_agent(line, request))]
 
 
-def _not_found(request: Request, session: str) -> Effect:
-    return own_messages.refuse(request.id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session}")
+def _not_found(request: Request, session_id: str) -> Effect:
+    return own_messages.refuse(request.id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session_id}")

@@ -52,16 +52,16 @@ class OpenLoads:
         found = self._unanswered.get(request.id)
         return found if found is not None and found.request is request else None
 
-    def of_session(self, session: str) -> list[Load]:
+    def of_session(self, session_id: str) -> list[Load]:
         """The session's open loads, oldest first."""
-        return [load for load in self._unanswered.values() if load.session == session] if self._unanswered else []
+        return [load for load in self._unanswered.values() if load.session == session_id] if self._unanswered else []
 
     def before(self, load: Load) -> list[Load]:
         """The open loads of its session that were sent before this one."""
         of_session = self.of_session(load.session)
         return of_session[: of_session.index(load)] if load in of_session else []
 
-    def current(self, session: str) -> Load | None:
+    def current(self, session_id: str) -> Load | None:
         """The load to which the session's updates belong now, or None if they are simply new.
 
         An update names its session, never the request for which the agent sends it. Agents work on one request after
@@ -69,24 +69,24 @@ class OpenLoads:
         last one that was answered, whatever was asked first.
         """
         expected = (
-            load for load in self.of_session(session) if load.awaits_agent and load.state not in ABANDONED_STATES
+            load for load in self.of_session(session_id) if load.awaits_agent and load.state not in ABANDONED_STATES
         )
         return next(expected, None) or next(
-            (load for load in reversed(self._answered_by_agent) if load.session == session and self._is_known(load)),
+            (load for load in reversed(self._answered_by_agent) if load.session == session_id and self._is_known(load)),
             None,
         )
 
-    def find_in_question(self, session: str | None) -> Load | None:
+    def find_in_question(self, session_id: str | None) -> Load | None:
         """The session's load that was answered and is not settled."""
-        return self._in_question.get(session) if session is not None and self._in_question else None
+        return self._in_question.get(session_id) if session_id is not None and self._in_question else None
 
     def all_in_question(self) -> list[Load]:
         """The answered loads that are not settled, of which the oldest comes first."""
         return list(self._in_question.values())
 
-    def is_in_question(self, session: str) -> bool:
+    def is_in_question(self, session_id: str) -> bool:
         """Whether the session's updates belong to a load, and may not be new."""
-        return bool(self) and self.current(session) is not None
+        return bool(self) and self.current(session_id) is not None
 
     def follows(self, load: Load) -> bool:
         """Whether another request for its session was answered since this one was sent, so that what the agent sends

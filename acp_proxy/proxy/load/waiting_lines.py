@@ -26,10 +26,10 @@ class WaitingLines:
 
     # --- what waits for which load
 
-    def find_holder(self, session: str | None) -> Load | None:
+    def find_holder(self, session_id: str | None) -> Load | None:
         """The load behind whose answer the session's lines wait: the latest one that holds lines, so that nothing
         overtakes a replay."""
-        loads = self._open_loads.of_session(session) if session is not None else []
+        loads = self._open_loads.of_session(session_id) if session_id is not None else []
         return next((load for load in reversed(loads) if load.holds_lines), None)
 
     def move_behind_earlier(self, load: Load) -> bool:

@@ -81,7 +81,7 @@ class Adoption:
         self._about = {"id": self.folder, "name": called.offer.name, "version": called.offer.release}
         return choose_sessions(
             called.list_sessions(self._wanted.cwd),
-            lambda session: look_up(self._store, self.folder, session),
+            lambda session_id: look_up(self._store, self.folder, session_id),
             self._wanted,
         )
 
@@ -104,7 +104,7 @@ class Adoption:
                 continue
             if replayed.is_broken:
                 self._end_agent()
-            yield self._keep(listed, replayed, is_known=listed.session in choice.again)
+            yield self._keep(listed, replayed, is_known=listed.session_id in choice.again)
 
     def _keep(self, listed: OfferedSession, replayed: LoadedSession, *, is_known: bool) -> AdoptionResult:
         conversation_lines, states = split_states(replayed.updates)
@@ -115,16 +115,16 @@ class Adoption:
             made = compose_transcript(listed, self._about, conversation_lines, states, replayed.result, now, run)
             if self._masking is not None:
                 made = mask_bytes(made, self._masking)
-            if is_known and not self._has_grown(listed.session, made):
+            if is_known and not self._has_grown(listed.session_id, made):
                 return AdoptionResult(listed, Result.SAME)
             taken = write_adopted(self._store, made)
         except (NotImported, NewerFormat) as problem:
             return AdoptionResult(listed, Result.FAILED, str(problem))
         return AdoptionResult(listed, Result.ADOPTED if taken.is_new else Result.GROWN)
 
-    def _has_grown(self, session: str, made: bytes) -> bool:
+    def _has_grown(self, session_id: str, made: bytes) -> bool:
         try:
-            with self._store.open_session(self.folder, session) as reading:
+            with self._store.open_session(self.folder, session_id) as reading:
                 before = b"".join(reading.read_bytes(0))
         except FileNotFoundError:  # it was deleted meanwhile, as the store will say
             return True

@@ -105,8 +105,8 @@ class AgentLoader:
     def load(self, listed: OfferedSession) -> LoadedSession:
         """Load a session, and close it if the agent can do that. Raises NotLoaded, Unable (a login), NoAnswer."""
         self.loaded += 1
-        heard = _ReplayCollector(listed.session)
-        params: dict[str, object] = {"sessionId": listed.session, "cwd": listed.cwd, "mcpServers": list[object]()}
+        heard = _ReplayCollector(listed.session_id)
+        params: dict[str, object] = {"sessionId": listed.session_id, "cwd": listed.cwd, "mcpServers": list[object]()}
         if self.offer.directories and listed.directories:
             params["additionalDirectories"] = list(listed.directories)
         answer = self._probe.ask(acp.LOAD, params, self._seconds, heard.take)
@@ -118,7 +118,7 @@ class AgentLoader:
         is_broken = False
         if CLOSE in self.offer.native:
             try:
-                self._probe.ask(acp.CLOSE, {"sessionId": listed.session}, _CLOSE_SECONDS, heard.take)
+                self._probe.ask(acp.CLOSE, {"sessionId": listed.session_id}, _CLOSE_SECONDS, heard.take)
             except NoAnswer:
                 is_broken = True
         if heard.size > _LONGEST_REPLAY:
@@ -163,15 +163,15 @@ _NO_LIST = (
 class _ReplayCollector:
     """The updates of one session, up to the size that is kept."""
 
-    def __init__(self, session: str) -> None:
+    def __init__(self, session_id: str) -> None:
         self.updates: list[bytes] = []
         self.size = 0
         self.has_begun = False
         """Whether something that was said came, and not only the session's state."""
-        self._session = session
+        self._session_id = session_id
 
     def take(self, message: Notification) -> None:
-        if message.method == acp.UPDATE and acp.session_id(message.params) == self._session:
+        if message.method == acp.UPDATE and acp.session_id(message.params) == self._session_id:
             kind = acp.update_kind(acp.member(message.params, "update"))
             self.has_begun |= update_kinds.is_conversation(kind)
             self.size += len(message.raw)

@@ -16,7 +16,7 @@ SESSIONS_PER_PROCESS = 20
 class OfferedSession:
     """A session in an agent's list. ``updated``: when it was last active, in transcript format, if the list says so."""
 
-    session: str
+    session_id: str
     cwd: str | None
     title: str | None
     updated: str | None
@@ -63,35 +63,35 @@ def read_page(result: object) -> tuple[list[OfferedSession], str | None]:
 
 
 def _read_entry(entry: object) -> OfferedSession | None:
-    session = acp.session_id(entry)
-    if session is None:
+    session_id = acp.session_id(entry)
+    if session_id is None:
         return None
     updated = timestamps.normalized(acp.text(entry, "updatedAt") or "")
     directories = tuple(acp.strings(entry, "additionalDirectories"))
-    return OfferedSession(session, acp.text(entry, "cwd"), acp.text(entry, "title"), updated, directories)
+    return OfferedSession(session_id, acp.text(entry, "cwd"), acp.text(entry, "title"), updated, directories)
 
 
 def choose_sessions(listed: Iterable[OfferedSession], find_known: Callable[[str], KnownHere], choice: Wanted) -> Choice:
     """``find_known``: what the store knows of a session. The newest come first, then those without a time."""
     loads, again, left_out = list[OfferedSession](), set[str](), Counter[LeftOut]()
-    once = {each.session: each for each in listed}
+    once = {each.session_id: each for each in listed}
     for each in once.values():
         if each.cwd is not None and not choice.is_wanted_place(each.cwd):
             continue
         if choice.since and each.updated is not None and each.updated < choice.since:
             continue
-        known = find_known(each.session)
+        known = find_known(each.session_id)
         why = _find_reason(each, known, choice)
         if why is not None:
             left_out[why] += 1
             continue
         loads.append(each)
         if known.is_here:
-            again.add(each.session)
+            again.add(each.session_id)
     loads.sort(key=lambda each: each.updated or "", reverse=True)
     kept = loads[: choice.limit]
     return Choice(
-        tuple(kept), frozenset(again & {each.session for each in kept}), left_out, len(once), len(loads) - len(kept)
+        tuple(kept), frozenset(again & {each.session_id for each in kept}), left_out, len(once), len(loads) - len(kept)
     )
 
 

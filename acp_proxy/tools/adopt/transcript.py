@@ -49,10 +49,10 @@ def compose_transcript(
     at = min(listed.updated or now, now)
     params = {"cwd": listed.cwd, "additionalDirectories": list(listed.directories), "mcpServers": list[object]()}
     lines: list[bytes] = []
-    for effect in SessionLog(records=True).begin_imported(listed.session, params, result, conversation, states):
+    for effect in SessionLog(records=True).begin_imported(listed.session_id, params, result, conversation, states):
         match effect:
-            case BeginTranscript(session, cwd, directories, origin):
-                lines.append(file_format.encode_header(Header(session, cwd, origin, at, directories, agent)))
+            case BeginTranscript(session_id, cwd, directories, origin):
+                lines.append(file_format.encode_header(Header(session_id, cwd, origin, at, directories, agent)))
             case RecordLine(_, peer, raw):
                 lines.append(file_format.encode_message(at, run, peer, raw, plain=jsonrpc.is_plain(raw)))
             case RecordNote(_, note):

@@ -357,7 +357,7 @@ def _encode(
         "lines": [_encode_line(line, file_edits, commits.get(line.number)) for line in lines],
         "unclear": [
             {
-                "sessionId": row.session,
+                "sessionId": row.session_id,
                 "agent": row.agent,
                 "turn": each.turn,
                 "toolCallId": each.call,
@@ -367,7 +367,7 @@ def _encode(
         ]
         + [
             {
-                "sessionId": each.session.session,
+                "sessionId": each.session.session_id,
                 "agent": each.session.agent,
                 "turn": each.turn,
                 "toolCallId": each.call,
@@ -383,7 +383,7 @@ def _encode_line(line: WrittenLine, file_edits: FileEdits, commit: str | None) -
     return {
         "line": line.number,
         "text": line.text.rstrip("\r\n"),
-        "sessionId": turn.session.session if turn is not None else None,
+        "sessionId": turn.session.session_id if turn is not None else None,
         "agent": turn.session.agent if turn is not None else None,
         "transcript": turn.session.name if turn is not None else None,
         "cwd": turn.session.cwd if turn is not None else None,

@@ -104,7 +104,8 @@ class Library:
         printer = RichPrinter(width, colours=find_screen().colours, cwd=row.cwd)
         with closing(self._store.open_listed(row)) as reading:
             parts = dropwhile(
-                lambda part: not (isinstance(part, TurnBegin) and part.number >= turn), read_parts(reading, row.session)
+                lambda part: not (isinstance(part, TurnBegin) and part.number >= turn),
+                read_parts(reading, row.session_id),
             )
             for passage in make_passages(parts):
                 lines += "".join(printer.print(passage)).split("\n")[:-1]
@@ -120,7 +121,7 @@ class Library:
 
         parser, found = MarkdownIt("commonmark"), list[str]()
         with closing(self._store.open_listed(row)) as reading:
-            for turn in read_turns(reading, row.session):
+            for turn in read_turns(reading, row.session_id):
                 for item in turn.items:
                     if isinstance(item, SpokenMessage) and item.speaker == "agent":
                         tokens = parser.parse("".join(map(read_words, item.blocks)))

@@ -130,7 +130,7 @@ def _read_into(reader: "EditReader", reading: Reading, child: OpenChild | None, 
         if line.entry is None:
             continue
         subagent = reader.add(
-            turn or number, line.entry, scope=reading.header.session if turn and reading.header else ""
+            turn or number, line.entry, scope=reading.header.session_id if turn and reading.header else ""
         )
         if subagent is not None and child is not None and subagent not in known:
             known.add(subagent)

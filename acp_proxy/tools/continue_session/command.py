@@ -73,7 +73,7 @@ def continue_session(
         copy = opened.continue_with(row, folder, about)
     shown = (make_copy_id(folder, file_name(copy), copy) if find_screen().is_terminal else None) or copy  # as by list
     typer.echo(sanitize.make_line(shown))
-    if copy != proxy_ids.id_of(row.agent, row.session):
+    if copy != proxy_ids.id_of(row.agent, row.session_id):
         typer.echo(f"{sanitize.make_line(name)} had a copy of this session before; this is another one.", err=True)
     typer.echo(sanitize.make_line(f"To continue, open it from the list of {name}'s sessions in your editor."), err=True)
 

@@ -54,33 +54,33 @@ class DemoAgent:
                 info = {"name": self._name, "title": "Demo agent", "version": VERSION}
                 return {"protocolVersion": 1, "agentCapabilities": capabilities, "authMethods": [], "agentInfo": info}
             case "session/new", {"cwd": str(cwd)}:
-                session = os.urandom(16).hex()
-                self._write_memory(session, {"cwd": cwd, "prompts": []})
-                return {"sessionId": session}
-            case "session/resume", {"sessionId": str(session)}:
-                self._read_memory(session)
+                session_id = os.urandom(16).hex()
+                self._write_memory(session_id, {"cwd": cwd, "prompts": []})
+                return {"sessionId": session_id}
+            case "session/resume", {"sessionId": str(session_id)}:
+                self._read_memory(session_id)
                 return {}
-            case "session/prompt", {"sessionId": str(session), "prompt": list(blocks)}:
-                return self._prompt(session, "\n".join(block["text"] for block in blocks if block["type"] == "text"))
+            case "session/prompt", {"sessionId": str(session_id), "prompt": list(blocks)}:
+                return self._prompt(session_id, "\n".join(block["text"] for block in blocks if block["type"] == "text"))
             case (("session/new" | "session/resume" | "session/prompt"), _):
                 raise Refused(INVALID_PARAMS, "Invalid params")
             case _:
                 raise Refused(UNKNOWN_METHOD, f"Method not found: {method}")
 
-    def _prompt(self, session: str, text: str) -> Any:
-        known = self._read_memory(session)
+    def _prompt(self, session_id: str, text: str) -> Any:
+        known = self._read_memory(session_id)
         earlier: list[str] = list(known["prompts"])
         known["prompts"].append(text)
-        self._write_memory(session, known)
+        self._write_memory(session_id, known)
         names = {
             "prompt": text,
             "cwd": known["cwd"],
             "n": str(len(known["prompts"])),
             "memory": describe_memory(earlier),
         }
-        return {"stopReason": "end_turn", **self._play(session, TURNS.get(text, BUILT_IN_TURN), names)}
+        return {"stopReason": "end_turn", **self._play(session_id, TURNS.get(text, BUILT_IN_TURN), names)}
 
-    def _play(self, session: str, steps: list[dict[str, Any]], names: dict[str, Any]) -> dict[str, Any]:
+    def _play(self, session_id: str, steps: list[dict[str, Any]], names: dict[str, Any]) -> dict[str, Any]:
         """Send the updates of a turn. Returns what its answer has beside the reason to stop."""
         result: dict[str, Any] = {}
         for step in fill(steps, names):
@@ -91,23 +91,23 @@ class DemoAgent:
             if self._makes_edits and update.get("status") == "completed":
                 for part in update["content"]:
                     make_edit(part)
-            send({"method": "session/update", "params": {"sessionId": session, "update": update}})
+            send({"method": "session/update", "params": {"sessionId": session_id, "update": update}})
         return result
 
-    def _read_memory(self, session: str) -> dict[str, Any]:
+    def _read_memory(self, session_id: str) -> dict[str, Any]:
         try:
-            known: dict[str, Any] = json.loads(self._find_path(session).read_text("utf-8"))
+            known: dict[str, Any] = json.loads(self._find_path(session_id).read_text("utf-8"))
         except FileNotFoundError:
-            raise Refused(NOT_FOUND, f"Session not found: {session}") from None
+            raise Refused(NOT_FOUND, f"Session not found: {session_id}") from None
         return known
 
-    def _write_memory(self, session: str, known: dict[str, Any]) -> None:
-        new = self._find_path(session).with_suffix(".new")
+    def _write_memory(self, session_id: str, known: dict[str, Any]) -> None:
+        new = self._find_path(session_id).with_suffix(".new")
         new.write_text(json.dumps(known), "utf-8")
-        os.replace(new, self._find_path(session))
+        os.replace(new, self._find_path(session_id))
 
-    def _find_path(self, session: str) -> Path:
-        return self._memory / f"{session.encode('utf-8', 'surrogatepass').hex()}.json"
+    def _find_path(self, session_id: str) -> Path:
+        return self._memory / f"{session_id.encode('utf-8', 'surrogatepass').hex()}.json"
 
 
 def make_edit(part: dict[str, Any]) -> None:

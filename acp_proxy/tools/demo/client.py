@@ -120,12 +120,12 @@ class Client:
         return len(self.lines)
 
     def list_updates(
-        self, session: str | None = None, since: int = 0, until: int | None = None
+        self, session_id: str | None = None, since: int = 0, until: int | None = None
     ) -> list[dict[str, Any]]:
         """The updates of a session, or of all, among the lines from ``since`` to before ``until``."""
         found = (line.message for line in self.lines[since:until])
         notifications = (one for one in found if isinstance(one, dict) and one.get("method") == "session/update")
-        return [one["params"]["update"] for one in notifications if session in (None, one["params"]["sessionId"])]
+        return [one["params"]["update"] for one in notifications if session_id in (None, one["params"]["sessionId"])]
 
     def find_answer(self, request_id: int) -> int:
         """The position of the answer to our request among the lines."""

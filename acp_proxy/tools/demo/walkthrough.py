@@ -80,7 +80,7 @@ class Walker:
         self._print = print_line
         self._command = command
         self._project = project
-        self._session = ""
+        self._session_id = ""
         self._live: list[ShownItem] = []
 
     def walk(self) -> None:
@@ -125,7 +125,7 @@ class Walker:
 
     def _check_list(self, editor: Client) -> None:
         sessions = editor.request("session/list", {"cwd": self._project})["sessions"]
-        check([one["sessionId"] for one in sessions] == [self._session], f"session/list returned {sessions}")
+        check([one["sessionId"] for one in sessions] == [self._session_id], f"session/list returned {sessions}")
         entry = sessions[0]
         check(entry.get("cwd") == self._project, f"the session is listed in {entry.get('cwd')}")
         check(entry.get("title") == PROMPTS[0], f"the session is listed as {entry.get('title')!r}")
@@ -135,10 +135,10 @@ class Walker:
 
     def _check_replay(self, editor: Client) -> None:
         since = editor.count_lines()
-        params = {"sessionId": self._session, "cwd": self._project, "mcpServers": []}
+        params = {"sessionId": self._session_id, "cwd": self._project, "mcpServers": []}
         request_id = editor.start_request("session/load", params)
         editor.wait_for_result(request_id)
-        replayed = list_items(editor.list_updates(self._session, since, editor.find_answer(request_id)))
+        replayed = list_items(editor.list_updates(self._session_id, since, editor.find_answer(request_id)))
         self._print("It opens the old session:")
         for told in replayed:
             self._print(f"  {told.kind + ':':<10} {shorten(told.text)}")
@@ -155,14 +155,14 @@ class Walker:
         self._print(f"  agent: {shorten(answer.splitlines()[-1])}")
 
     def _delete(self, editor: Client) -> None:
-        editor.request("session/delete", {"sessionId": self._session})
+        editor.request("session/delete", {"sessionId": self._session_id})
         left = editor.request("session/list", {})["sessions"]
         check(left == [], f"after session/delete the list still contains {left}")
         self._print("It deletes the session: the list is empty.")
 
     def _begin(self, editor: Client) -> None:
         self._initialize(editor)
-        self._session = editor.request("session/new", {"cwd": self._project, "mcpServers": []})["sessionId"]
+        self._session_id = editor.request("session/new", {"cwd": self._project, "mcpServers": []})["sessionId"]
 
     def _close(self, editor: Client) -> None:
         editor.close_stdin()
@@ -174,11 +174,11 @@ class Walker:
 
     def _prompt(self, editor: Client, text: str) -> list[ShownItem]:
         since = editor.count_lines()
-        params = {"sessionId": self._session, "prompt": [{"type": "text", "text": text}]}
+        params = {"sessionId": self._session_id, "prompt": [{"type": "text", "text": text}]}
         request_id = editor.start_request("session/prompt", params)
         reason = editor.wait_for_result(request_id)["stopReason"]
         check(reason == "end_turn", f"the turn ended with {reason}")
-        return keep_last_plan(list_items(editor.list_updates(self._session, since, editor.find_answer(request_id))))
+        return keep_last_plan(list_items(editor.list_updates(self._session_id, since, editor.find_answer(request_id))))
 
 
 def check(holds: bool, otherwise: str) -> None:

@@ -52,23 +52,23 @@ class LoadResult:
 
     outcome: str
     text: str
-    session: str | None = None
+    session_id: str | None = None
     loses: tuple[str, ...] = ()
 
 
 class _ReplayCollector:
     """What the agent replays of one session, up to the size that the proxy would hold back to compare it."""
 
-    def __init__(self, session: str) -> None:
+    def __init__(self, session_id: str) -> None:
         self.told: list[bytes] = []
         self.size = 0
-        self._session = session
+        self._session_id = session_id
 
     def take(self, message: Notification) -> None:
         kind = acp.update_kind(acp.member(message.params, "update"))
         if (
             message.method == acp.UPDATE
-            and acp.session_id(message.params) == self._session
+            and acp.session_id(message.params) == self._session_id
             and update_kinds.is_conversation(kind)
         ):
             self.size += len(message.raw)
@@ -149,9 +149,9 @@ def _check_load(
         return LoadResult(UNTRIED, "not compared: no complete session of this agent is recorded yet"), []
     row, reading = found
     try:
-        say(f"Asking it to load the session {row.session} (at most {agent_start.seconds:g} s)")
-        theirs = _ReplayCollector(row.session)
-        params: dict[str, object] = {"sessionId": row.session, "cwd": row.cwd, "mcpServers": list[object]()}
+        say(f"Asking it to load the session {row.session_id} (at most {agent_start.seconds:g} s)")
+        theirs = _ReplayCollector(row.session_id)
+        params: dict[str, object] = {"sessionId": row.session_id, "cwd": row.cwd, "mcpServers": list[object]()}
         method = acp.LOAD
         if spoken is versions.V2:
             method, params["replayFrom"] = acp.RESUME, {"type": "start"}
@@ -159,12 +159,14 @@ def _check_load(
         if answer.error is not None:
             return _report_refusal(answer.error, row.session, agent_start)
         if theirs.size > _HEARD_BYTES:
-            return LoadResult(UNTRIED, "not compared: its replay is too large", row.session), []
+            return LoadResult(UNTRIED, "not compared: its replay is too large", row.session_id), []
         compared = replay_check.compare(reading, theirs.told)
     except NoAnswer as problem:
-        return LoadResult(SILENT, f"at {method}, the agent {problem}", row.session), []
+        return LoadResult(SILENT, f"at {method}, the agent {problem}", row.session_id), []
     except OSError as problem:
-        return LoadResult(UNTRIED, f"not compared: the transcript cannot be read ({problem.strerror})", row.session), []
+        return LoadResult(
+            UNTRIED, f"not compared: the transcript cannot be read ({problem.strerror})", row.session_id
+        ), []
     finally:
         reading.close()
     match compared.outcome:
@@ -176,13 +178,13 @@ def _check_load(
             text = "it replays everything"
         case _:
             text = "it replays something else than the transcript: the session may have continued without acp-proxy"
-    return LoadResult(compared.outcome, text, row.session, compared.loses), []
+    return LoadResult(compared.outcome, text, row.session_id, compared.loses), []
 
 
 def _report_refusal(error: object, session: str, agent_start: AgentStart) -> tuple[LoadResult, list[Advice]]:
     text = f"it refuses to load the newest recorded session: {read_error(error)}"
     if acp.member(error, "code") == AUTHENTICATION_REQUIRED:
-        return LoadResult(REFUSED, text, session), [
+        return LoadResult(REFUSED, text, session_id), [
             Advice("The agent needs a login. Log in with its own command.", False)
         ]
     mode = agent_start.modes.handover

@@ -150,11 +150,11 @@ def _format_agent(found: AgentReport) -> Iterator[tuple[str, str]]:
     for ability in found.list_abilities:
         yield ability.name, _format_ability(ability)
     if found.load is not None:
-        about = f" (session {found.load.session})" if found.load.session is not None else ""
+        about = f" (session {found.load.session_id})" if found.load.session_id is not None else ""
         yield "its own load", f"{found.load.text}{about}"
     for shown in found.shown:
         whose = "the transcript" if shown.shown == "transcript" else "the agent's replay"
-        yield "last load", f"{whose} was shown ({shown.why}), of session {shown.session}"
+        yield "last load", f"{whose} was shown ({shown.why}), of session {shown.session_id}"
     if found.stray:
         yield "stray lines", "on stdout; acp-proxy sends them to stderr. The last: " + found.stray[-1]
 
@@ -211,11 +211,11 @@ def _encode_agent(found: AgentReport) -> dict[str, Any]:
         "abilities": [{"name": each.name, "by": each.by, "why": each.why} for each in found.list_abilities],
         "keptAs": found.folder,
         "sessions": found.sessions,
-        "lastLoads": [{"sessionId": each.session, "shown": each.shown, "why": each.why} for each in found.shown],
+        "lastLoads": [{"sessionId": each.session_id, "shown": each.shown, "why": each.why} for each in found.shown],
         "load": {
             "outcome": found.load.outcome,
             "text": found.load.text,
-            "sessionId": found.load.session,
+            "sessionId": found.load.session_id,
             "leavesOut": list(found.load.loses),
         }
         if found.load is not None

@@ -41,7 +41,7 @@ class ReplayComparison:
 class LastLoad:
     """Whose replay the last load of a session showed, ``transcript`` or ``agent``, and why."""
 
-    session: str
+    session_id: str
     shown: str
     why: str
 
@@ -55,7 +55,9 @@ def find_last_loads(store: CommandStore, agent: str) -> tuple[LastLoad, ...]:
             note = _read_last_replay(store.open_listed(row))
             rule = Rule.find(note.get("rule"))
             if rule is not None and len(found) < _TOLD_OF:
-                found.append(LastLoad(row.session, acp.text(note, "shown") or "", f"rule {rule.number}: {rule.reason}"))
+                found.append(
+                    LastLoad(row.session_id, acp.text(note, "shown") or "", f"rule {rule.number}: {rule.reason}")
+                )
     return tuple(found)
 
 
@@ -93,7 +95,7 @@ def _is_complete(reading: Reading) -> bool:
 
 
 def _is_suitable(row: ListedSession) -> bool:
-    is_whole = not row.has_failed and not row.is_running and not proxy_ids.is_foreign(row.session)
+    is_whole = not row.has_failed and not row.is_running and not proxy_ids.is_foreign(row.session_id)
     return is_whole and row.size <= _MAX_BYTES and row.cwd is not None and os.path.isdir(row.cwd)
 
 

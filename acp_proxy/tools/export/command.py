@@ -193,7 +193,7 @@ def export_to_named_file(store: CommandStore, row: "ListedSession", output: Path
 
 def make_file_name(row: "ListedSession") -> str:
     """The name of a session's file when several are exported, without the suffix."""
-    return _make_name(row.title or row.session, row)
+    return _make_name(row.title or row.session_id, row)
 
 
 def make_short_file_name(row: "ListedSession") -> str:
@@ -259,8 +259,8 @@ class _Source:
                 reading, title = stack.enter_context(mask_copy(self.store, row, reading, self.masking))
 
             @contextmanager
-            def child(session: str) -> Iterator["Reading | None"]:
-                with self.store.open_child(row, session) as found:
+            def child(session_id: str) -> Iterator["Reading | None"]:
+                with self.store.open_child(row, session_id) as found:
                     if found is None or self.masking is None:
                         yield found
                         return
@@ -271,7 +271,7 @@ class _Source:
                 from acp_proxy.tools.export.index_page import collect_words
                 from acp_proxy.views.conversation import read_turns
 
-                return collect_words(hider.hide_in_turns(read_turns(reading, row.session)))
+                return collect_words(hider.hide_in_turns(read_turns(reading, row.session_id)))
 
             pieces = self._make_pieces(self._make_head(row, title, reading), reading, hider, child)
             yield _ExportedSession(hider.hide(title or ""), hider.hide(row.cwd or ""), pieces, collect_words)
@@ -281,7 +281,7 @@ class _Source:
             return reading.read_bytes(0)
         from acp_proxy.tools.export.formats import choose_turns, export_turns
 
-        choices = choose_turns(self.choices, reading, head.session)
+        choices = choose_turns(self.choices, reading, head.session_id)
         return map(str.encode, self._note_secrets(export_turns(self.form, head, reading, choices, hider, child)))
 
     def _note_secrets(self, pieces: Iterable[str]) -> Iterator[str]:
@@ -315,7 +315,7 @@ def _export_to_directory(
     for row in show_progress(rows, "Exporting"):
         try:
             with source.open_session(row) as exported:
-                path = into / f"{_make_name(exported.title or row.session, row)}.{source.form}"
+                path = into / f"{_make_name(exported.title or row.session_id, row)}.{source.form}"
                 output_files.write_file(path, exported.pieces, force=force)
                 written.append(path)
                 if index is not None:

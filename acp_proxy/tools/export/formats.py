@@ -24,11 +24,11 @@ _LONGEST_NAME = 100
 """Characters of an agent's name."""
 
 
-def choose_turns(choices: Choices, reading: Reading, session: str) -> Choices:
+def choose_turns(choices: Choices, reading: Reading, session_id: str) -> Choices:
     """The choices with turns that the conversation has, counted from its beginning. Raises NoSuchTurn."""
     if (choices.first, choices.last) == (1, None):
         return choices
-    count = max((turn.number for turn in read_turns(reading, session)), default=0)
+    count = max((turn.number for turn in read_turns(reading, session_id)), default=0)
     if choices.first < 0:
         first = count + choices.first + 1
         choices = replace(choices, first=first, last=first)
@@ -41,7 +41,7 @@ def make_head(row: ListedSession, title: str | None, reading: Reading) -> Head:
     """The head of a session's document, without what is counted over all of its turns."""
     header = reading.header or reading.rebuild_header()
     return Head(
-        session=row.session,
+        session_id=row.session_id,
         agent=header.agent if header is not None else {"id": row.agent},
         title=title,
         cwd=row.cwd,
@@ -58,7 +58,7 @@ def export_turns(
     """``hider``: the home directories to hide. ``child``: opens the transcripts of subagents. Raises OSError."""
 
     def read_hidden_turns() -> Iterator[ConversationTurn]:
-        return hider.hide_in_turns(document.select_turns(read_turns(reading, head.session, child), choices))
+        return hider.hide_in_turns(document.select_turns(read_turns(reading, head.session_id, child), choices))
 
     def read_files() -> Iterator[ChangedFile]:
         return read_changed_files(reading, cwd, choices, hider, child)

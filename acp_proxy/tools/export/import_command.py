@@ -50,9 +50,9 @@ def import_sessions(
                 refused.append(f"{'stdin' if file == _STDIN else file}: {str(reason).removesuffix('.')}.")
                 continue
             what = "imported" if imported.is_new else "here already"
-            lines.append(f"{imported.session}  {imported.agent}  {what}")
+            lines.append(f"{imported.session_id}  {imported.agent}  {what}")
             if imported.is_new and not imported.prompts:
-                unlisted.append(imported.session)
+                unlisted.append(imported.session_id)
     for text in lines:
         typer.echo(sanitize.make_line(text))
     for text in unlisted:

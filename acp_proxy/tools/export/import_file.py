@@ -57,7 +57,7 @@ class ImportedFile:
     """
 
     agent: str
-    session: str
+    session_id: str
     prompts: int
     is_new: bool
 
@@ -95,7 +95,7 @@ def import_transcript(store: CommandStore, given: Path | IO[bytes], *, damaged: 
     )
     if taken.is_new:
         with suppress(Unreadable):  # then its mark stays
-            store.index_transcript(taken.agent, file_name(taken.session), can_wait=True)
+            store.index_transcript(taken.agent, file_name(taken.session_id), can_wait=True)
     return taken
 
 
@@ -113,20 +113,22 @@ def _import_or_find(
         source = Source(file)
         header = _read_header(source)
         prompts, names_ids = _check_entries(source, header, damaged=damaged)
-        agent, name = choose_folder(header), file_name(header.session)
+        agent, name = choose_folder(header), file_name(header.session_id)
         into = layout.transcript_path(agent, name)
         prepare(into.parent)
         with private_files.lock_folder(into.parent, wait=True):  # nobody removes the unfinished file, or compresses it
             known = layout.get_journal(agent)
-            if header.session in known.read_deleted():
+            if header.session_id in known.read_deleted():
                 with known.lock():
-                    if header.session in known.read_deleted():
-                        delete.finish_delete(layout, agent, header.session)  # a crash may have interrupted the delete
+                    if header.session_id in known.read_deleted():
+                        delete.finish_delete(
+                            layout, agent, header.session_id
+                        )  # a crash may have interrupted the delete
             elif layout.has_transcript(agent, name):
                 _compare(source, into, header)
-                return ImportedFile(agent, header.session, prompts, is_new=False)
+                return ImportedFile(agent, header.session_id, prompts, is_new=False)
             _write(layout, agent, into, header, source, stamp, names_ids=names_ids)
-    return ImportedFile(agent, header.session, prompts, is_new=True)
+    return ImportedFile(agent, header.session_id, prompts, is_new=True)
 
 
 def choose_folder(header: Header) -> str:
@@ -198,17 +200,17 @@ def _compare(source: Source, into: Path, header: Header) -> None:
     try:
         if not all(_compare_lines(source, here.read_bytes(0))):
             raise NotImported(
-                f"session {header.session} already exists, with other content. "
-                f"To replace it, delete it first: acp-proxy delete {_quote_session(header.session)}"
+                f"session {header.session_id} already exists, with other content. "
+                f"To replace it, delete it first: acp-proxy delete {_quote_session(header.session_id)}"
             )
     finally:
         here.close()
 
 
-def _quote_session(session: str) -> str:
+def _quote_session(session_id: str) -> str:
     """The session as a command-line argument, whatever its id contains."""
     return shell_quote.quoted(
-        session if shell_quote.is_typable(session) and not session.startswith("-") else file_name(session)
+        session_id if shell_quote.is_typable(session_id) and not session_id.startswith("-") else file_name(session_id)
     )
 
 
@@ -229,11 +231,11 @@ def _write(
 ) -> None:
     """Write the file and give it its name. Raises NotImported, OSError."""
     known = layout.get_journal(agent)
-    note = {"type": NoteType.CONTINUED, "agent": agent, "session": header.session}
+    note = {"type": NoteType.CONTINUED, "agent": agent, "session": header.session_id}
     end = file_format.encode_note(stamp, _RUN, note) if names_ids else b""
     with store_on_disk(into, source, end) as new, known.lock():
-        if header.session in known.read_deleted():
-            known.append(journal.LIFTED, header.session, stamp)
+        if header.session_id in known.read_deleted():
+            known.append(journal.LIFTED, header.session_id, stamp)
         layout.mark(agent, into.stem)
         give_name(new, into)
 

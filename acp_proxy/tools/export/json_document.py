@@ -14,8 +14,8 @@ _SUMMARY = frozenset({"title", "kind", "status", "locations"})
 
 
 def document(head: Head, turns: Iterable[ConversationTurn], choices: Choices) -> Iterator[str]:
-    session = {
-        "sessionId": head.session,
+    session_id = {
+        "sessionId": head.session_id,
         "agent": dict(head.agent),
         "title": head.title,
         "cwd": head.cwd,
@@ -23,7 +23,7 @@ def document(head: Head, turns: Iterable[ConversationTurn], choices: Choices) ->
         "updatedAt": head.updated or None,
         "origin": head.origin,
     }
-    yield f'{{"acp-conversation":{VERSION},\n"session":{format_json(session)},\n"turns":['
+    yield f'{{"acp-conversation":{VERSION},\n"session":{format_json(session_id)},\n"turns":['
     separator = "\n"
     for turn in turns:
         yield separator + format_json(_turn(turn, choices))

@@ -45,7 +45,7 @@ class Candidate:
 
     agent: str
     name: str
-    session: str
+    session_id: str
     at: str
     size: int
     title: str | None
@@ -62,7 +62,7 @@ class Candidate:
     def selector(self) -> str:
         """What selects it on a command line."""
         name = name_before_delete(self.name) if self.is_in_bin else self.name
-        return make_selector(self.agent, name, self.session)
+        return make_selector(self.agent, name, self.session_id)
 
 
 def select_beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -89,10 +89,10 @@ def select_beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candi
 
 def _group_with_subagents(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
     """Each candidate, followed by those of its subagents and of their subagents."""
-    known = {(each.agent, each.session): each for each in reversed(candidates)}
+    known = {(each.agent, each.session_id): each for each in reversed(candidates)}
     groups: dict[int, list[Candidate]] = {id(each): [each] for each in candidates}
     for each in candidates:
-        top, seen = each, {each.session}
+        top, seen = each, {each.session_id}
         while top.parent is not None and (top.agent, top.parent) in known and top.parent not in seen:
             seen.add(top.parent)
             top = known[top.agent, top.parent]
@@ -119,12 +119,12 @@ def _find_listed(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
         Candidate(
             row.agent,
             row.name,
-            row.session,
+            row.session_id,
             row.updated,
             size,
             row.title,
             counts=row.prompt_count > 0,
-            parent=parents.get((row.agent, row.session)),
+            parent=parents.get((row.agent, row.session_id)),
             is_pinned=row.is_pinned,
             written=_read_version(layout.transcript_path(row.agent, row.name)),
         )
@@ -139,7 +139,7 @@ def _find_parents(index: Index) -> dict[tuple[str, str], str]:
         "SELECT agent, session, subagent.value FROM transcripts, json_each(state, '$.subagents') AS subagent"
         " ORDER BY updated"
     )
-    return {(agent, subagent): decode_id(session) for agent, session, subagent in index.select(query, [])}
+    return {(agent, subagent): decode_id(session_id) for agent, session_id, subagent in index.select(query, [])}
 
 
 def _find_soft_deleted(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
@@ -149,7 +149,7 @@ def _find_soft_deleted(layout: Layout, store_index: StoreIndex) -> list[Candidat
     )  # brings the index up to date, so it has nothing of them
     sizes = {agent: layout.measure_sizes(agent) for agent in layout.list_agents()}
     return [
-        Candidate(each.agent, each.name, each.session, each.at, size, each.title, is_in_bin=True)
+        Candidate(each.agent, each.name, each.session_id, each.at, size, each.title, is_in_bin=True)
         for each in list_deleted(layout)
         if (size := sizes.get(each.agent, {}).get(each.name)) is not None
     ]
@@ -176,7 +176,7 @@ def prune_sessions(
             if trouble is None:
                 gone.setdefault(candidate.agent, []).append(candidate.name)
             else:
-                left[candidate.agent, candidate.session] = trouble
+                left[candidate.agent, candidate.session_id] = trouble
             yield candidate, trouble
     finally:
         for agent, names in gone.items():
@@ -186,7 +186,7 @@ def prune_sessions(
 
 def _delete(layout: Layout, candidate: Candidate, *, soft: bool, only_on_this_machine: bool) -> str | None:
     """The reason for not deleting it: ``IN_USE`` or an errno's name; None if it was deleted."""
-    agent, session, name = candidate.agent, candidate.session, candidate.name
+    agent, session_id, name = candidate.agent, candidate.session_id, candidate.name
     path = layout.soft_deleted_path(agent, name) if candidate.is_in_bin else layout.transcript_path(agent, name)
     try:
         with (
@@ -196,10 +196,16 @@ def _delete(layout: Layout, candidate: Candidate, *, soft: bool, only_on_this_ma
             if not is_unused or (candidate.written is not None and _read_version(path) != candidate.written):
                 return IN_USE
             if candidate.is_in_bin:
-                delete.delete_permanently(layout, agent, session, name, only_on_this_machine=only_on_this_machine)
+                delete.delete_permanently(layout, agent, session_id, name, only_on_this_machine=only_on_this_machine)
             else:
                 delete.delete_transcript(
-                    layout, agent, session, name, soft=soft, is_unused=True, only_on_this_machine=only_on_this_machine
+                    layout,
+                    agent,
+                    session_id,
+                    name,
+                    soft=soft,
+                    is_unused=True,
+                    only_on_this_machine=only_on_this_machine,
                 )
     except OSError as problem:
         return errno_name(problem)

@@ -166,7 +166,7 @@ def _format_total(chosen: Sequence[Candidate]) -> str:
 
 def _encode_candidate(candidate: Candidate) -> dict[str, Any]:
     return {
-        "sessionId": candidate.session,
+        "sessionId": candidate.session_id,
         "agent": candidate.agent,
         "agentName": name_agent(candidate.agent),
         "title": candidate.title,

@@ -85,7 +85,7 @@ def rebuild_header(reading: Reading) -> Header | None:
     if header is None:
         return None
     began = header.created_at or next((line.entry.at for line in reading.read_lines() if line.entry is not None), "")
-    parents = header.forked_from or sorted(reading.other_ids - {header.session})
+    parents = header.forked_from or sorted(reading.other_ids - {header.session_id})
     return structs.replace(header, created_at=began, forked_from=parents)
 
 

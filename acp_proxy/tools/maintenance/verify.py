@@ -224,7 +224,7 @@ class Inspection:
         if folder.exists() and not folder.is_dir():
             yield Finding(folder, FOREIGN, "is where a directory must be. Move it away", BY_HAND, agent)
         try:
-            gone = {file_names.file_name(session) for session in self._layout.get_journal(agent).read_deleted()}
+            gone = {file_names.file_name(session_id) for session_id in self._layout.get_journal(agent).read_deleted()}
         except OSError:
             gone = set()
         for name in self._layout.list_marked(agent):  # a deleted session's mark waits for the index to forget it

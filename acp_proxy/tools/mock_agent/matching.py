@@ -36,17 +36,17 @@ class TurnMatcher:
     def _texts(self) -> list[str]:
         return [read_text(turn.prompt) for turn in self._turns]
 
-    def find(self, prompt: object, session: str) -> RecordedTurn | None:
+    def find(self, prompt: object, session_id: str) -> RecordedTurn | None:
         """The turn to play now in this session; None if there is none."""
-        own = sorted(range(len(self._turns)), key=lambda number: self._turns[number].session != session)
+        own = sorted(range(len(self._turns)), key=lambda number: self._turns[number].session_id != session_id)
         words = "" if self._match == "next" else self._find_known(read_text(prompt))
         if words is None:
             return None
         found = own if self._match == "next" else [number for number in own if self._texts[number] == words]
-        count = self._played[session, words]
+        count = self._played[session_id, words]
         if self._match == "next" and count >= len(found):
             return None
-        self._played[session, words] += 1
+        self._played[session_id, words] += 1
         return self._turns[found[count % len(found)]]
 
     def explain_no_match(self) -> str:

@@ -40,7 +40,7 @@ class PlayedSession:
     @property
     def id(self) -> str:
         """Its id."""
-        return self.header.session
+        return self.header.session_id
 
     def take(self, entry: Entry) -> None:
         """Add an entry."""

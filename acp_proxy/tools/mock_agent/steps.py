@@ -71,15 +71,15 @@ Step = Send | Keep | Ask | Await | Answer
 
 @dataclass(frozen=True, slots=True)
 class RecordedTurn:
-    """A recorded turn. ``session``: its id. ``prompt``: the user's blocks. Exactly one step is an Answer."""
+    """A recorded turn. ``session_id``: its id. ``prompt``: the user's blocks. Exactly one step is an Answer."""
 
-    session: str
+    session_id: str
     at: str
     prompt: object
     steps: tuple[Step, ...]
 
 
-def cut(session: str, entries: Iterable[Entry]) -> list[RecordedTurn]:
+def cut(session_id: str, entries: Iterable[Entry]) -> list[RecordedTurn]:
     """The turns of a session's transcript."""
     found: list[_OpenTurn] = []
     open_turns: dict[tuple[str, bytes], _OpenTurn] = {}
@@ -95,7 +95,7 @@ def cut(session: str, entries: Iterable[Entry]) -> list[RecordedTurn]:
                 open_turns.pop(key).end(entry)
         elif found:
             found[-1].add(entry)
-    return [turn.finish(session) for turn in found]
+    return [turn.finish(session_id) for turn in found]
 
 
 def _only_accepts(entry: Entry) -> bool:
@@ -153,7 +153,7 @@ class _OpenTurn:
             self.ended = True
             self.steps.append(Answer(self._measure_pause(entry), entry))
 
-    def finish(self, session: str) -> RecordedTurn:
+    def finish(self, session_id: str) -> RecordedTurn:
         unanswered = {ask.number for ask in self.asked.values()}
         steps: list[Step] = []
         for step in self.steps:
@@ -163,7 +163,7 @@ class _OpenTurn:
         if not self.ended:
             steps.append(Answer(0.0, None))
         return RecordedTurn(
-            session, self.prompt.at, acp.member(acp.member(self.prompt.value, "params"), "prompt"), tuple(steps)
+            session_id, self.prompt.at, acp.member(acp.member(self.prompt.value, "params"), "prompt"), tuple(steps)
         )
 
     def _ask(self, entry: Entry) -> None:

@@ -33,8 +33,8 @@ class Verdict(enum.Enum):
 class TurnLines:
     """One turn in one session."""
 
-    def __init__(self, session: str) -> None:
-        self._session = session
+    def __init__(self, session_id: str) -> None:
+        self._session_id = session_id
         self._refused: set[str | None] = set()
 
     def encode_line(self, step: Send) -> bytes | None:
@@ -60,7 +60,7 @@ class TurnLines:
     def fail_call(self, ask: Ask) -> bytes | None:
         """The update that marks a refused call as failed."""
         return (
-            tool_calls.encode_update(self._session, ask.call, {"status": tool_calls.FAILED}, {})
+            tool_calls.encode_update(self._session_id, ask.call, {"status": tool_calls.FAILED}, {})
             if ask.call is not None
             else None
         )
@@ -70,7 +70,7 @@ class TurnLines:
         if entry.raw is None or (id := acp.session_id(acp.member(entry.value, "params"))) is None:
             return None
         try:
-            return (entry.raw if id == self._session else acp.with_session(entry.raw, self._session)) + b"\n"
+            return (entry.raw if id == self._session_id else acp.with_session(entry.raw, self._session_id)) + b"\n"
         except (ValueError, KeyError):
             return None
 

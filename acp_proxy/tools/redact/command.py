@@ -159,7 +159,11 @@ class _Redacting:
     def encode_files(self, redacted_files: Counts) -> list[dict[str, Any]]:
         listed = self._find_rows(redacted_files)
         return [
-            {"file": str(path), "sessionId": listed[path].session if path in listed else None, "masked": dict(counts)}
+            {
+                "file": str(path),
+                "sessionId": listed[path].session_id if path in listed else None,
+                "masked": dict(counts),
+            }
             for path, counts in redacted_files.items()
         ]
 

@@ -284,7 +284,7 @@ def _write_show_command(store: CommandStore, hit: "Hit", id: str, options: list[
     """The command that shows this result, for the user to copy."""
     row = hit.session
     turn = ["--turn", str(hit.turns[0])] if hit.turns else []
-    has_others = any(store.is_indexed(agent, row.session) for agent in store.list_agents() if agent != row.agent)
+    has_others = any(store.is_indexed(agent, row.session_id) for agent in store.list_agents() if agent != row.agent)
     return write_command("show", [id], *turn, *(["--agent", row.agent] if has_others else []), *options)
 
 

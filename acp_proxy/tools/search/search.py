@@ -457,7 +457,7 @@ def read_addition(
 
 def _find_beginning(reading: Reading, header: Header) -> str:
     """When the session began; of a copy, when its original did, so that both are found at the same time."""
-    first = next(reading.read_lines(), None) if proxy_ids.original(header.session) is not None else None
+    first = next(reading.read_lines(), None) if proxy_ids.original(header.session_id) is not None else None
     note = first.entry.note if first is not None and first.entry is not None else None
     return (acp.text(note, "createdAt") if note is not None else None) or header.created_at
 

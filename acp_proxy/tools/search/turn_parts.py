@@ -38,7 +38,7 @@ def read_turn_parts(key: Key, before: IndexedTranscript | None, reading: Reading
     if header is None:
         return None
     lines = MeasuredLines(reading.read_alike())
-    turns = list(divide_turns(read_parts(reading, header.session, lines=lines)))
+    turns = list(divide_turns(read_parts(reading, header.session_id, lines=lines)))
     return Addition(key, before, IndexedTranscript(header.created_at, reading.inode, lines.size), 0, turns)
 
 

@@ -73,7 +73,7 @@ def show(
             elif files:
                 _list_files(row, reading, child, wanted)
             elif extract is not None:
-                extract_attachments(find_parts(reading, row.session, wanted, child), extract)
+                extract_attachments(find_parts(reading, row.session_id, wanted, child), extract)
             elif raw:
                 print_raw(reading, find_screen())
             elif as_json:
@@ -195,16 +195,16 @@ def find_turns(reading: Reading, wanted: values.Turns) -> values.Turns:
     return first, last
 
 
-def find_parts(reading: Reading, session: str, wanted: values.Turns, child: OpenChild) -> Iterator[Part]:
+def find_parts(reading: Reading, session_id: str, wanted: values.Turns, child: OpenChild) -> Iterator[Part]:
     """The parts of these turns. Raises NoSuchTurn before the first part. ``child``: opens subagents' transcripts."""
     first, last = wanted
     if first < 0:
-        count = sum(isinstance(part, TurnBegin) for part in read_parts(reading, session))
+        count = sum(isinstance(part, TurnBegin) for part in read_parts(reading, session_id))
         first = last = count + first + 1
-    found = _cut_parts(read_parts(reading, session, child), first, last)
+    found = _cut_parts(read_parts(reading, session_id, child), first, last)
     begun = next(found, None)
     if begun is None and wanted != (1, None):
-        count = sum(isinstance(part, TurnBegin) for part in read_parts(reading, session))
+        count = sum(isinstance(part, TurnBegin) for part in read_parts(reading, session_id))
         raise _make_no_such_turn(count)
     return chain(() if begun is None else (begun,), found)
 

@@ -218,7 +218,7 @@ def _check(record: SegmentRecord) -> None:
     """Every line must be an entry of the session. Raises InvalidRecord."""
     if record.data and not record.data.endswith(b"\n"):
         raise InvalidRecord
-    ids = {record.header.session, *record.header.forked_from}
+    ids = {record.header.session_id, *record.header.forked_from}
     for line in record.data.split(b"\n")[:-1]:
         entry = file_format.decode_entry(line, record.header.version)
         if entry is None and not (line == b"" or line.isspace()):

@@ -175,11 +175,11 @@ class SyncStore(StoreBase):
             known = self.read_header(agent, name)
             if known is None or known.uid != uid:
                 return
-            session = known.header.session
+            session_id = known.header.session_id
             if file_names.is_soft_deleted_name(name):
-                store_delete.delete_permanently(self.layout, agent, session, name)
+                store_delete.delete_permanently(self.layout, agent, session_id, name)
             else:
-                store_delete.delete_transcript(self.layout, agent, session, name, soft=False)
+                store_delete.delete_transcript(self.layout, agent, session_id, name, soft=False)
             self.layout.get_journal(agent).sync()
         with suppress(Unreadable):
             self.index.remove(agent, [name])
@@ -189,10 +189,10 @@ class SyncStore(StoreBase):
         known = self.read_header(agent, name)
         if known is None:
             return name
-        uid, session = known.uid, known.header.session
+        uid, session_id = known.uid, known.header.session_id
         if not is_soft_deleted:
-            return store_delete.restore(self.layout, agent, session, name)
-        store_delete.delete_transcript(self.layout, agent, session, name, soft=True)
+            return store_delete.restore(self.layout, agent, session_id, name)
+        store_delete.delete_transcript(self.layout, agent, session_id, name, soft=True)
         with suppress(Unreadable):
             self.index.remove(agent, [name])
         kept = (
@@ -205,12 +205,12 @@ class SyncStore(StoreBase):
     def set_title(self, agent: str, name: str, title: str | None) -> None:
         """Set the user's title."""
         if (known := self.read_header(agent, name)) is not None:
-            user_state.set_title(self.layout, agent, known.header.session, name, title)
+            user_state.set_title(self.layout, agent, known.header.session_id, name, title)
 
     def set_archived(self, agent: str, name: str, is_archived: bool) -> None:
         """Archive or unarchive a session."""
         if (known := self.read_header(agent, name)) is not None:
-            user_state.set_archived(self.layout, agent, known.header.session, name, is_archived)
+            user_state.set_archived(self.layout, agent, known.header.session_id, name, is_archived)
 
     def find_title(self, agent: str, name: str) -> str:
         """The title that a list shows."""
@@ -227,7 +227,7 @@ class SyncStore(StoreBase):
 
 def _decode_move(event: journal.Event) -> Move | None:
     if event.kind == journal.DELETED:
-        name = file_names.file_name(event.session)
+        name = file_names.file_name(event.session_id)
         return Move(name, event.transcript or "", event.only_on_this_machine, event.uid or "")
     if event.to is not None:
         return Move(event.name, event.to, event.only_on_this_machine, event.uid or "")

@@ -165,13 +165,18 @@ class OpenConversation:
     """A transcript that is read part by part. ``next``: the place of the part that ``read`` returns."""
 
     def __init__(
-        self, reading: Reading, session: str, child: OpenChild, start: TurnStart = BEGINNING, first: Position = (1, 0)
+        self,
+        reading: Reading,
+        session_id: str,
+        child: OpenChild,
+        start: TurnStart = BEGINNING,
+        first: Position = (1, 0),
     ) -> None:
-        """``session``, ``child``: as for ``read_parts``. ``start``: where to read; ``first``: the first that is wanted
-        of what is there."""
+        """``session_id``, ``child``: as for ``read_parts``. ``start``: where to read; ``first``: the first that is
+        wanted of what is there."""
         self.next: Position | None = first
         self.reading = reading
-        self._parts = group_pieces(read_pieces(reading, session, child, start, first))
+        self._parts = group_pieces(read_pieces(reading, session_id, child, start, first))
 
     def read(self) -> ConversationPart | None:
         """The next part; None after the last one. Raises OSError."""
@@ -181,11 +186,11 @@ class OpenConversation:
 
 
 def read_pieces(
-    reading: Reading, session: str, child: OpenChild, start: TurnStart, first: Position = (1, 0)
+    reading: Reading, session_id: str, child: OpenChild, start: TurnStart, first: Position = (1, 0)
 ) -> Iterator[Piece]:
     """The pieces of a conversation from a place on. Raises OSError."""
     lines = reading.read_alike(start.offset, start.line)
-    parts = read_parts(reading, session, child, lines, _FIRST_READ, start.turns)
+    parts = read_parts(reading, session_id, child, lines, _FIRST_READ, start.turns)
     return dropwhile(lambda piece: locate_piece(piece) < first, name_calls(cut_turns(parts)))
 
 

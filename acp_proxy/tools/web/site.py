@@ -169,7 +169,7 @@ class _Site:
                 if place[0] > len(turns):
                     raise HTTPException(404)
                 start = turns[place[0] - 1].start
-            return OpenConversation(reading, row.session, partial(store.open_child, row), start, place)
+            return OpenConversation(reading, row.session_id, partial(store.open_child, row), start, place)
         except BaseException:
             reading.close()
             raise
@@ -185,7 +185,7 @@ class _Site:
                 raise HTTPException(404)
             start = choose_start([each.start for each in turns], end, reading.size)
             child = partial(store.open_child, row)
-            part = find_part_before(read_pieces(reading, row.session, child, start), end)
+            part = find_part_before(read_pieces(reading, row.session_id, child, start), end)
             part = structs.replace(part, next=None) if is_end else part
             return _answer(self._pages.render_session(self._make_session_page(store, row, reading, part)))
 

@@ -85,7 +85,7 @@ def test_sessions_that_waited_for_the_answer_to_new_count_towards_the_limit(few_
     talk.client.say(request(1, "session/new", {"cwd": "/w"}))
     talk.agent.say(*(chunk(f"unknown {number}", "a") for number in range(few_strangers + 2)))
     step = talk.agent.say(result(1, {"sessionId": "s"}))
-    assert [effect.session for effect in step.kept if isinstance(effect, BeginTranscript)] == [
+    assert [effect.session_id for effect in step.kept if isinstance(effect, BeginTranscript)] == [
         "s", *(f"unknown {number}" for number in range(few_strangers)),
     ]  # fmt: skip
 
@@ -94,7 +94,7 @@ def test_the_least_recently_used_session_is_forgotten_and_begun_again_by_an_upda
     talk = CoreConversation().initialize()
     many = ids(20)
     talk.open(*many)
-    forgotten = [effect.session for effect in talk.all.kept if isinstance(effect, ForgetSession)]
+    forgotten = [effect.session_id for effect in talk.all.kept if isinstance(effect, ForgetSession)]
     assert forgotten == many[: len(forgotten)]
     assert 0 < len(forgotten) < len(many)
     assert held_by(talk) <= known_sessions.KNOWN_LIMIT

@@ -42,7 +42,7 @@ def test_a_session_that_hangs_is_given_up_and_the_next_one_gets_a_new_process(
         adoption._called._seconds = 0.3  # the agent has started: only the load waits
         first, second = adoption.load(choice)
     assert (first.result, first.why) == (Result.FAILED, "the agent does not answer within 0.3 s")
-    assert (second.listed.session, second.result) == ("s1", Result.ADOPTED)
+    assert (second.listed.session_id, second.result) == ("s1", Result.ADOPTED)
     assert agent.starts == 2
 
 
@@ -56,7 +56,7 @@ def test_a_session_that_is_deleted_or_appears_meanwhile_is_not_adopted(
         path = store.root / "transcripts" / adoption.folder / f"{file_name('come')}.jsonl"
         path.write_bytes(b"")
         outcomes = [*adoption.load(choice)]
-    assert [(each.listed.session, each.result, each.why) for each in outcomes] == [
+    assert [(each.listed.session_id, each.result, each.why) for each in outcomes] == [
         ("gone", Result.FAILED, "it was deleted here"),
         ("come", Result.FAILED, "something was recorded in it meanwhile"),
     ]

@@ -27,7 +27,7 @@ def adopted_at(updated: str | None) -> KnownHere:
 
 def ids(*sessions: OfferedSession, known: KnownHere | None = None, wanted: Wanted | None = None) -> list[str]:
     found = choose_sessions(sessions, lambda session: known or KnownHere(), wanted or Wanted())
-    return [each.session for each in found.loads]
+    return [each.session_id for each in found.loads]
 
 
 def reason(
@@ -66,14 +66,14 @@ def test_the_newest_come_first_and_those_without_a_time_last() -> None:
 
 def test_a_session_that_is_listed_twice_is_loaded_once() -> None:
     found = choose_sessions([offered("s1"), offered("s1")], lambda session: KnownHere(), Wanted())
-    assert ([each.session for each in found.loads], found.listed) == (["s1"], 1)
+    assert ([each.session_id for each in found.loads], found.listed) == (["s1"], 1)
 
 
 def test_a_limit_counts_only_sessions_to_load() -> None:
     known = {"new": KnownHere(is_here=True)}
     sessions = [offered("old", OLD), offered("new", LATER), offered("older")]
     found = choose_sessions(sessions, lambda session: known.get(session, KnownHere()), Wanted(limit=1))
-    assert ([each.session for each in found.loads], found.over) == (["old"], 1)
+    assert ([each.session_id for each in found.loads], found.over) == (["old"], 1)
     assert found.left_out == {LeftOut.HERE: 1}
 
 

@@ -27,7 +27,7 @@ def test_the_state_follows_the_conversation_and_the_note_comes_last() -> None:
     head, *entries = made(OfferedSession("s1", "/project", "Title", OLD, ("/more",)), *lines(*past))
     header = file_format.decode_header(head)
     assert header is not None
-    assert (header.session, header.cwd, header.directories) == ("s1", "/project", ["/more"])
+    assert (header.session_id, header.cwd, header.directories) == ("s1", "/project", ["/more"])
     assert (header.origin, header.created_at, header.agent) == (file_format.IMPORTED, OLD, {"id": "agent"})
     found = [file_format.decode_entry(line) for line in entries]
     assert all(entry is not None and entry.run == "abcdef" for entry in found)

@@ -60,7 +60,7 @@ def test_a_tiny_terminal_has_no_lines_too_many() -> None:
 
 def test_no_text_of_a_session_controls_the_terminal() -> None:
     bad = "\x1b[2J\x07\r\u202e"
-    state = BrowseState((structs.replace(ROW, title=bad, cwd=bad, session=bad, agent=bad),), answer=bad, message=bad)
+    state = BrowseState((structs.replace(ROW, title=bad, cwd=bad, session_id=bad, agent=bad),), answer=bad, message=bad)
     for each in (state, replace(state, asked="rename"), replace(state, asked="delete")):
         assert not re.search("[\x00-\x1f\u202e]", "".join(shown(each)))
 

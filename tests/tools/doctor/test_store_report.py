@@ -50,7 +50,7 @@ def test_a_store_in_order_is_measured(root: Path) -> None:
     assert (found.mode, found.agents, found.sessions, found.unreadable, found.off) == (0o700, 2, 2, (), None)
     assert found.transcripts == sum(path.stat().st_size for path in paths)
     assert (found.size > found.transcripts, found.deleted) == (True, 0)
-    [deleted] = [row for row in opened.list_all() if row.session == "b"]
+    [deleted] = [row for row in opened.list_all() if row.session_id == "b"]
     opened.delete_listed(deleted, soft=True)
     again = examine(root)[0]
     assert (again.transcripts, again.transcripts + again.deleted) == (paths[0].stat().st_size, found.transcripts)

@@ -56,12 +56,12 @@ def refused(store: WholeStore, path: Path, *, damaged: bool = False) -> str:
 def test_an_import_has_the_exact_bytes_of_the_export(store: WholeStore, tmp_path: Path) -> None:
     path = exported(tmp_path)
     taken = import_transcript(store, path)
-    assert (taken.agent, taken.session, taken.prompts, taken.is_new) == (AGENT, transcript_lines.SESSION, 1, True)
+    assert (taken.agent, taken.session_id, taken.prompts, taken.is_new) == (AGENT, transcript_lines.SESSION, 1, True)
     [imported] = files(store)
     assert imported == store.root / "transcripts" / AGENT / f"{file_name(transcript_lines.SESSION)}.jsonl"
     assert imported.read_bytes() == path.read_bytes()
     [row] = store.list_all()
-    assert (row.session, row.agent, row.title, row.cwd) == (
+    assert (row.session_id, row.agent, row.title, row.cwd) == (
         transcript_lines.SESSION,
         AGENT,
         "hello",
@@ -163,7 +163,7 @@ def test_an_import_revives_a_deleted_session(store: WholeStore, tmp_path: Path) 
     assert transcript_lines.SESSION in store.read_deleted(AGENT)
     assert import_transcript(store, path).is_new
     assert store.read_deleted(AGENT) == frozenset()
-    assert [row.session for row in store.list_all()] == [transcript_lines.SESSION]
+    assert [row.session_id for row in store.list_all()] == [transcript_lines.SESSION]
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_memory_does_not_grow_with_the_longest_line(store: WholeStore, tmp_path:
     child = [sys.executable, "-c", TAKES_IN, str(store.root), str(small), str(long)]
     grown = int(subprocess.run(child, check=True, stdout=subprocess.PIPE).stdout)
     assert grown < LONG_LINE // 4
-    row = next(row for row in store.list_all() if row.session == "long")
+    row = next(row for row in store.list_all() if row.session_id == "long")
     assert (row.title, row.prompt_count, row.size) == ("before", 2, sum(map(len, pieces)))
 
 
@@ -325,7 +325,7 @@ def test_a_header_cannot_write_outside_the_store(store: WholeStore, tmp_path: Pa
 
     before = around()
     taken = import_transcript(store, path)
-    assert taken.session == header.session
+    assert taken.session_id == header.session_id
     assert around() == before
     [imported] = files(store)
     assert imported.parent.parent == store.root / "transcripts"

@@ -92,11 +92,11 @@ def store(tmp_path: Path) -> WholeStore:
 
 def pruned(store: WholeStore, *, deleted: bool = False, soft: bool = False) -> dict[str, str | None]:
     candidates = find_candidates(store, deleted=deleted)
-    return {candidate.session: trouble for candidate, trouble in prune_sessions(store, candidates, soft=soft)}
+    return {candidate.session_id: trouble for candidate, trouble in prune_sessions(store, candidates, soft=soft)}
 
 
 def test_a_pruned_session_is_in_no_file_and_stays_deleted(store: WholeStore) -> None:
-    assert [row.session for row in store.list_all()] == ["c", "b", "a"]
+    assert [row.session_id for row in store.list_all()] == ["c", "b", "a"]
     assert pruned(store) == {"a": None, "b": None, "c": None}
     assert store.list_all() == []
     assert store.read_deleted(AGENT) == {"a", "b", "c"}
@@ -121,7 +121,7 @@ def test_a_session_decompressed_and_opened_in_the_meantime_is_not_pruned(
         with alone(journal):
             yield
 
-    [candidate] = [each for each in find_candidates(store) if each.session == "s"]
+    [candidate] = [each for each in find_candidates(store) if each.session_id == "s"]
     monkeypatch.setattr(Journal, "lock", quicker)
     assert [trouble for _, trouble in prune_sessions(store, [candidate], soft=soft)] == [IN_USE]
     opened[0].append(transcript_lines.said("more"))
@@ -146,14 +146,14 @@ def test_the_size_of_a_session_includes_its_backups(store: WholeStore) -> None:
     copy.parent.mkdir(parents=True)
     copy.write_bytes(b"x" * 1000)
     size = compressible.compress_now(store, "s").stat().st_size
-    sizes = {each.session: each.size for each in find_candidates(store)}
+    sizes = {each.session_id: each.size for each in find_candidates(store)}
     assert sizes["s"] == size + 1000
 
 
 def test_sessions_without_a_prompt_are_candidates(store: WholeStore) -> None:
     transcript_lines.store_lines(store, AGENT, "silent", transcript_lines.said("hi", session="silent"))
-    assert "silent" not in {row.session for row in store.list_all()}
-    assert [each.counts for each in find_candidates(store) if each.session == "silent"] == [False]
+    assert "silent" not in {row.session_id for row in store.list_all()}
+    assert [each.counts for each in find_candidates(store) if each.session_id == "silent"] == [False]
     assert pruned(store)["silent"] is None
 
 
@@ -165,11 +165,11 @@ def test_the_age_of_a_session_ignores_the_agents_time(store: WholeStore) -> None
         transcript_lines.prompt("used", at=60),
         transcript_lines.info(updatedAt=transcript_lines.time(-60), at=61),
     )
-    assert [row.session for row in store.list_all()][-1] == transcript_lines.SESSION
+    assert [row.session_id for row in store.list_all()][-1] == transcript_lines.SESSION
     [first, *_] = find_candidates(store)
-    assert (first.session, first.at) == (transcript_lines.SESSION, transcript_lines.time(60))
+    assert (first.session_id, first.at) == (transcript_lines.SESSION, transcript_lines.time(60))
     assert transcript_lines.SESSION not in {
-        each.session for each in select_beyond(Limits(before=transcript_lines.time(30)), find_candidates(store))
+        each.session_id for each in select_beyond(Limits(before=transcript_lines.time(30)), find_candidates(store))
     }
 
 
@@ -178,9 +178,9 @@ def test_a_session_continued_in_the_meantime_is_not_pruned(store: WholeStore) ->
     transcript_lines.store_lines(
         store, AGENT, "b", transcript_lines.prompt("not so old after all", session="b"), fresh=False
     )
-    gone = {candidate.session: trouble for candidate, trouble in prune_sessions(store, candidates, soft=False)}
+    gone = {candidate.session_id: trouble for candidate, trouble in prune_sessions(store, candidates, soft=False)}
     assert gone == {"a": None, "b": IN_USE, "c": None}
-    assert [row.session for row in store.list_all()] == ["b"]
+    assert [row.session_id for row in store.list_all()] == ["b"]
 
 
 def test_a_subagents_session_stays_and_goes_with_the_one_it_worked_for(store: WholeStore) -> None:
@@ -192,9 +192,9 @@ def test_a_subagents_session_stays_and_goes_with_the_one_it_worked_for(store: Wh
     ]
     transcript_lines.store_lines(store, AGENT, "c", *named, fresh=False)
     candidates = find_candidates(store)
-    assert {each.session: each.parent for each in candidates} == {"a": None, "b": None, "c": None, "part": "c"}
-    assert [each.session for each in select_beyond(Limits(keep=1), candidates)] == ["b", "a"]
-    assert [each.session for each in select_beyond(Limits(size=0), candidates)] == ["c", "part", "b", "a"]
+    assert {each.session_id: each.parent for each in candidates} == {"a": None, "b": None, "c": None, "part": "c"}
+    assert [each.session_id for each in select_beyond(Limits(keep=1), candidates)] == ["b", "a"]
+    assert [each.session_id for each in select_beyond(Limits(size=0), candidates)] == ["c", "part", "b", "a"]
 
 
 def test_a_subagents_session_stays_if_the_one_it_worked_for_is_open(store: WholeStore) -> None:
@@ -203,7 +203,7 @@ def test_a_subagents_session_stays_if_the_one_it_worked_for_is_open(store: Whole
     )
     transcript = Transcript(Layout(store.root).transcript_path(AGENT, file_name("b")))
     chosen = select_beyond(Limits(keep=0), find_candidates(store))
-    left = {candidate.session: trouble for candidate, trouble in prune_sessions(store, chosen, soft=False)}
+    left = {candidate.session_id: trouble for candidate, trouble in prune_sessions(store, chosen, soft=False)}
     assert left == {"c": None, "b": IN_USE, "a": IN_USE}
     transcript.close()
 

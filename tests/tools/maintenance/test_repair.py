@@ -150,7 +150,7 @@ def test_a_header_broken_into_several_lines_is_remade(path: Path, copy: Path) ->
     repair_transcript(path, copy)
     header, said, _ = read(path)
     assert header is not None
-    assert (header.session, header.cwd, said) == (transcript_lines.SESSION, None, ["one"])
+    assert (header.session_id, header.cwd, said) == (transcript_lines.SESSION, None, ["one"])
 
 
 def test_the_ids_of_a_forks_parents_come_from_its_entries(path: Path, copy: Path) -> None:

@@ -28,7 +28,7 @@ def test_a_turn_has_the_steps_after_its_prompt_with_their_delays() -> None:
     )
     assert shape(turn) == [(Send, 2), (Send, 0), (Answer, 3)]
     assert turn.prompt == [{"type": "text", "text": "Fix it"}]
-    assert (turn.session, turn.at) == (transcript_lines.SESSION, transcript_lines.time(10))
+    assert (turn.session_id, turn.at) == (transcript_lines.SESSION, transcript_lines.time(10))
 
 
 def test_the_users_time_for_a_permission_is_not_a_delay() -> None:

@@ -161,7 +161,7 @@ def test_every_file_of_the_store_is_redacted(store: WholeStore) -> None:
 def test_redacting_a_session_redacts_its_transcript_and_backups(store: WholeStore) -> None:
     for session in ("s", "other"):
         transcript_lines.store_lines(store, AGENT, session, transcript_lines.prompt(TOKEN), transcript_lines.answer())
-    [chosen] = [row for row in store.list_all() if row.session == "s"]
+    [chosen] = [row for row in store.list_all() if row.session_id == "s"]
     name = path(store).stem
     backup = store.root / "backups" / AGENT / "2026" / f"{name}.1.jsonl"
     backup.parent.mkdir(parents=True)
@@ -169,7 +169,7 @@ def test_redacting_a_session_redacts_its_transcript_and_backups(store: WholeStor
     assert store.find_redactable([chosen]) == sorted([path(store), backup])
     redact_file(path(store), MASKING, dry=False)
     store.reindex([chosen])
-    assert {row.session: row.title for row in store.list_all()} == {"s": "[redacted]", "other": TOKEN}
+    assert {row.session_id: row.title for row in store.list_all()} == {"s": "[redacted]", "other": TOKEN}
 
 
 def test_an_interrupted_renewal_does_not_unlist_a_session(store: WholeStore) -> None:

@@ -41,7 +41,7 @@ def search(store: WholeStore, *words: str, agents: tuple[str, ...] | None = None
 
 def find_turns(store: WholeStore, *words: str, **wanted: object) -> list[tuple[str, list[int]]]:
     """The sessions that are found, each with the numbers of its turns."""
-    return [(hit.session.session, hit.turns) for hit in search(store, *words, **wanted).hits]  # type: ignore[arg-type]
+    return [(hit.session.session_id, hit.turns) for hit in search(store, *words, **wanted).hits]  # type: ignore[arg-type]
 
 
 def list_tables(root: Path) -> set[str]:
@@ -63,7 +63,7 @@ def delete_by_editor(store: WholeStore) -> None:
 
 def delete_listed(store: WholeStore) -> None:
     """Delete the session as a command does."""
-    [row] = [row for row in store.list_all() if row.session == "s"]
+    [row] = [row for row in store.list_all() if row.session_id == "s"]
     store.delete_listed(row)
 
 

@@ -36,7 +36,7 @@ def find(store: WholeStore, **wanted: object) -> list[tuple[str, list[int], list
     result, calls = search_calls(store, SearchRequest("", store.list_agents()), query)
     return [
         (
-            hit.session.session,
+            hit.session.session_id,
             hit.turns,
             [call.result for _, each in calls[hit.session.agent, hit.session.name].values() for call in each],
         )

@@ -22,7 +22,7 @@ from tests.tools.search.stored_searches import append, find_turns, list_tables, 
 def test_a_turn_with_all_words_is_found_with_their_positions(store: WholeStore) -> None:
     store_turns(store, "s", "Mend the login page", "Then the cookie of the login", "Thanks")
     [hit] = search(store, "COOKIE", "login").hits
-    assert (hit.session.session, hit.session.title, hit.turns) == ("s", "Mend the login page", [2])
+    assert (hit.session.session_id, hit.session.title, hit.turns) == ("s", "Mend the login page", [2])
     [excerpt] = hit.excerpts
     assert (excerpt.turn, excerpt.at, excerpt.text) == (2, transcript_lines.time(60), "Then the cookie of the login")
     assert [excerpt.text[start:end] for start, end in excerpt.marks] == ["cookie", "login"]
@@ -56,7 +56,7 @@ def test_each_match_is_told_at_once_and_the_search_may_end_early(store: WholeSto
     told: list[str] = []
 
     def tell(hit: Hit) -> bool:
-        told.append(hit.session.session)
+        told.append(hit.session.session_id)
         return len(told) < 3
 
     sought = SearchRequest(query.make_query(["word"]), store.list_agents(), limit=None)
@@ -73,12 +73,12 @@ def test_a_match_is_told_as_soon_as_no_newer_one_can_come(store: WholeStore, mon
     events: list[object] = []
 
     def tell(hit: Hit) -> bool:
-        events.append(hit.session.session)
+        events.append(hit.session.session_id)
         return True
 
     sought = SearchRequest(query.make_query(["word"]), store.list_agents(), limit=None)
     result = search_store(store, sought, lambda done, total: events.append(done), tell)
-    assert [hit.session.session for hit in result.hits] == ["s4", "s3", "s2", "s1", "continued", "s0"]
+    assert [hit.session.session_id for hit in result.hits] == ["s4", "s3", "s2", "s1", "continued", "s0"]
     assert events == [1, 2, "s4", 3, "s3", 4, "s2", 5, "s1", "continued", 6, "s0"]
 
 
@@ -94,7 +94,7 @@ def test_a_search_that_has_its_results_leaves_the_rest_to_the_next_one(
         done = [0]
         sought = SearchRequest(query.make_query(["word"]), store.list_agents(), since=since, limit=limit)
         result = search_store(store, sought, lambda now, total: done.append(now))
-        return [hit.session.session for hit in result.hits], result.is_all, done[-1]
+        return [hit.session.session_id for hit in result.hits], result.is_all, done[-1]
 
     assert read(2) == (["s19", "s18"], False, 3)
     assert read(2) == (["s19", "s18"], False, 1)

@@ -32,7 +32,7 @@ class Home:
     def say(self, title: str, text: str) -> None:
         """One more turn of the session with this title."""
         [row] = self.store.find_titled(title)
-        session, path = row.session, self.store.layout.transcript_path(AGENT, row.name)
+        session, path = row.session_id, self.store.layout.transcript_path(AGENT, row.name)
         open_session.decompress(self.store.layout, AGENT, path)
         transcript = Transcript(path)
         transcript.append(transcript_lines.prompt(text, session=session, run=text) + transcript_lines.answer(run=text))

@@ -76,8 +76,8 @@ def test_a_load_adds_the_turns_that_waited_and_the_next_round_knows_them(waiting
     one, two, turns = waiting
     [row] = two.store.list_newest()
     assert two.prompts() == {"Hello": ["Hello"]}
-    assert two.store.has_waiting_turns(AGENT, row.session)
-    assert two.store.append_waiting_turns(AGENT, row.session)
+    assert two.store.has_waiting_turns(AGENT, row.session_id)
+    assert two.store.append_waiting_turns(AGENT, row.session_id)
     assert not turns.exists()
     for home in (two, one):
         home.sync()
@@ -89,7 +89,7 @@ def test_turns_are_not_added_to_a_session_that_went_on_meanwhile(waiting: tuple[
     one, two, turns = waiting
     two.say("Hello", "There")
     [row] = two.store.list_newest()
-    assert not two.store.append_waiting_turns(AGENT, row.session)
+    assert not two.store.append_waiting_turns(AGENT, row.session_id)
     for home in (two, one):
         home.sync()
     assert not turns.exists()
@@ -395,7 +395,7 @@ def test_an_agent_is_never_asked_for_an_id_that_an_agent_of_another_machine_gave
     one.sync()
     two.sync()
     [row] = two.store.list_newest()
-    assert row.session not in ("1", "")
+    assert row.session_id not in ("1", "")
     with closing(two.store.open_listed(row)) as reading:
         reading.search()
         assert reading.agents.is_none

@@ -91,7 +91,7 @@ class Users:
         self.before[word.encode()] = tuple(words(file))
         self.tree[word.encode()] = self.tree_of(machine, file)
         session = name.partition("~")[0]
-        session = file.header.session if session != file.header.session else session
+        session = file.header.session_id if session != file.header.session_id else session
         file.data += asked(word, secret, session)
         file.version += 1
         file.is_open = True

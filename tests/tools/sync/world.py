@@ -171,11 +171,11 @@ class MemorySessions:
 
     def create(self, agent: str, header: Header, data: bytes, *, is_ours: bool) -> str:
         def create() -> str:
-            name = header.session
+            name = header.session_id
             if not is_ours or name in self.found or any(other.partition("~")[0] == name for other in self.found):
                 name = header.uid
-            ids = [header.session, *header.forked_from]
-            self.found[name] = MemoryFile(_add_names(replace(header, session=name, forked_from=ids), data), data)
+            ids = [header.session_id, *header.forked_from]
+            self.found[name] = MemoryFile(_add_names(replace(header, session_id=name, forked_from=ids), data), data)
             return name
 
         return str(self.faults.step(create, remote=False))

@@ -106,7 +106,7 @@ def conversation(tmp_path: Path) -> OpenConversation:
     store_session(store, "s", ("Mend it", [chunk("done")]))
     reader = CommandStore(store.root, make=False)
     [row] = reader.list_all()
-    return OpenConversation(reader.open_listed(row), row.session, lambda session: reader.open_child(row, session))
+    return OpenConversation(reader.open_listed(row), row.session_id, lambda session: reader.open_child(row, session))
 
 
 def is_closed(conversation: OpenConversation) -> bool:

@@ -98,7 +98,7 @@ def test_deleted_sessions_are_not_there_and_archived_ones_have_a_list_of_their_o
 ) -> None:
     for name in ("one", "two", "three"):
         store_session(store, name, (name, []), agent=name)
-    rows = {row.session: row for row in store.list_all()}
+    rows = {row.session_id: row for row in store.list_all()}
     place = browser.find_session("two")
     assert browser.list_titles("?archived=1") == []
     before = browser.read("state?archived=1")
@@ -347,7 +347,7 @@ def test_the_statistics_show_turns_by_month_agent_and_project(store: WholeStore,
 def test_only_what_the_index_has_is_found(store: WholeStore, browser: Browser, path: str) -> None:
     store_session(store, "s", ("Mend it", [chunk("x")]), agent="one")
     store_session(store, "t", ("Other", [chunk("x")]), agent="two")
-    rows = {row.session: row for row in store.list_all()}
+    rows = {row.session_id: row for row in store.list_all()}
     names = {"AGENT": rows["s"].agent, "NAME": rows["s"].name, "OTHER": rows["t"].agent}
     for word, name in names.items():
         path = path.replace(word, name)
