@@ -44,7 +44,7 @@ class Session:
         self._archive = archive
         self._listed = listed
         self.id = listed.session_id
-        self.agent = name_agent(listed.agent)
+        self.agent = name_agent(listed.agent_folder)
         self.cwd = listed.cwd
         self.title = listed.title
         self.updated = _parse_time(listed.updated)

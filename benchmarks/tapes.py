@@ -72,7 +72,7 @@ def turns(store: Path) -> dict[str, list[Turn]]:
     for listed in archive.list_all():
         with closing(archive.open_listed(listed)) as reading:
             said = turns_of(line.entry for line in reading.read_lines() if line.entry is not None)
-            found.setdefault(listed.agent, []).extend(said)
+            found.setdefault(listed.agent_folder, []).extend(said)
     return found
 
 

@@ -17,7 +17,7 @@ from acp_proxy.cli.common import (
 )
 from acp_proxy.cli.list import NOTHING_ARCHIVED, list_candidates
 from acp_proxy.errors import NoSuchSession
-from acp_proxy.store.sessions import ListedSession, Sessions
+from acp_proxy.store.command_store import CommandStore, ListedSession
 from acp_proxy.views import sanitize
 
 

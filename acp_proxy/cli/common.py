@@ -20,7 +20,7 @@ from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import AcpProxyError, NoStore, NoSuchSession, UsageError
 from acp_proxy.own_command import write_as_typed
-from acp_proxy.store.sessions import (
+from acp_proxy.store.command_store import (
     PRIVATE_UMASK,
     CommandStore,
     ListedSession,
@@ -94,7 +94,7 @@ def shorten_ids(store: CommandStore, sessions: Sequence[session_lines.Selectable
     return session_lines.shorten_selectors(sessions, store.find_ids_alike(ids, formatting.SHORTEST))
 
 
-def format_short_heading(store: Sessions, row: ListedSession) -> str:
+def format_short_heading(store: CommandStore, row: ListedSession) -> str:
     """A session's title, and a line about it with its short id and local time, for people."""
     when, id = formatting.format_local_time(row.updated), shorten_ids(store, [row])[row.selector]
     return sanitize.format_heading(row, when, id)
@@ -256,7 +256,7 @@ def choose_session(store: CommandStore, selector: str, agent: str, *, whole: boo
         found = list(islice(store.list_newest(agent, archived=False), 1))
     else:
         found = list(
-            {(row.agent, row.session_id): row for row in reversed(store.find_named(selector, agent))}.values()
+            {(row.agent_folder, row.session_id): row for row in reversed(store.find_named(selector, agent))}.values()
         )[::-1]
     if len(found) > 1:
         raise NoSuchSession(

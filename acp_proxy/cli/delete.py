@@ -29,7 +29,6 @@ from acp_proxy.store.command_store import (
     CommandStore,
     DeletedSession,
     ListedSession,
-    Sessions,
     name_agent,
     name_before_delete,
 )
@@ -69,7 +68,7 @@ def delete(
             )
         soft = not permanent and opened.bin_days > 0
         found = [row for each in sessions for row in _choose_sessions(opened, each, agent, soft, whole=yes)]
-        chosen = list({(row.agent, row.name): row for row in found}.values())
+        chosen = list({(row.agent_folder, row.name): row for row in found}.values())
         running = [row for row in chosen if isinstance(row, ListedSession) and row.is_running]
         if running and yes and not force:
             raise AcpProxyError(
@@ -111,7 +110,7 @@ def _choose_sessions(
     """One session, or its soft-deleted copies. ``whole``: see ``choose_session``. Raises NoSuchSession."""
     if selector != "last" and not store.find_named(selector, agent):
         found = find_matching(store.list_deleted(), selector, agent)
-        if len({(each.agent, each.session_id) for each in found}) == 1:
+        if len({(each.agent_folder, each.session_id) for each in found}) == 1:
             if soft:
                 raise NoSuchSession(
                     f"{selector!r} is deleted already. To remove it for good: acp-proxy delete --permanent {selector}"
@@ -125,7 +124,11 @@ def find_restorable(in_bin: list[DeletedSession], deleted: list[ListedSession | 
     names, ids = [], session_lines.shorten_selectors(in_bin, ())
     for row in deleted:
         mine = next(
-            (each for each in in_bin if (each.agent, name_before_delete(each.name)) == (row.agent, row.name)),
+            (
+                each
+                for each in in_bin
+                if (each.agent_folder, name_before_delete(each.name)) == (row.agent_folder, row.name)
+            ),
             None,
         )
         if mine is not None:
@@ -137,7 +140,7 @@ def find_restorable(in_bin: list[DeletedSession], deleted: list[ListedSession | 
 def _names(word: str, deleted: DeletedSession, in_bin: list[DeletedSession]) -> bool:
     """Whether ``restore`` takes this word for exactly this session."""
     found = find_matching(in_bin, word, "")
-    is_one = all((each.agent, each.session_id) == (deleted.agent, deleted.session_id) for each in found)
+    is_one = all((each.agent_folder, each.session_id) == (deleted.agent_folder, deleted.session_id) for each in found)
     return word != LAST and is_one and found[0] == deleted
 
 
@@ -147,4 +150,4 @@ def _format_heading(store: CommandStore, deleted: DeletedSession) -> str:
         title = store.summarize_deleted(deleted).title
     [id] = session_lines.shorten_selectors([deleted], ()).values()
     when = formatting.format_local_time(deleted.at)
-    return sanitize.make_line(f"{title or '(no title)'}  {id}  {name_agent(deleted.agent)}  deleted {when}")
+    return sanitize.make_line(f"{title or '(no title)'}  {id}  {name_agent(deleted.agent_folder)}  deleted {when}")

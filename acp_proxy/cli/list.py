@@ -63,7 +63,7 @@ def _format_lines(store: CommandStore, rows: Iterator[ListedSession], is_long: b
     while some := list(islice(rows, ROWS_TOGETHER)):
         used = store.read_tokens_and_cost(some) if is_long else {}
         for row in some:
-            found = used.get((row.agent, row.name), TokensAndCost())
+            found = used.get((row.agent_folder, row.name), TokensAndCost())
             more = [str(found.tokens or ""), formatting.format_amounts(found.cost)] if is_long else []
             yield "\t".join([format_tab_separated(row), *more]) + "\n"
 
@@ -72,7 +72,7 @@ _Sort = Literal["newest", "oldest", "title", "agent", "directory", "turns", "siz
 _KEYS: dict[str, Callable[[ListedSession], Any]] = {
     "oldest": lambda row: row.updated,
     "title": lambda row: (row.title or "").casefold(),
-    "agent": lambda row: row.agent,
+    "agent": lambda row: row.agent_folder,
     "directory": lambda row: row.cwd or "",
     "turns": lambda row: -row.prompt_count,
     "size": lambda row: -row.size,
@@ -138,7 +138,9 @@ def list_sessions(
             raise typer.Exit(1)
 
 
-def list_candidates(store: Sessions, rows: Iterator[ListedSession], nothing: str, advice: str, agent: str = "") -> None:
+def list_candidates(
+    store: CommandStore, rows: Iterator[ListedSession], nothing: str, advice: str, agent: str = ""
+) -> None:
     """List what a command that got no SESSION could take. ``nothing``: the message if there is none. ``advice``: what
     to type. Both go to stderr. ``agent``: which agents' sessions these are, as the user gives it."""
     first = list(islice(rows, 1))
@@ -180,7 +182,7 @@ def _encode_rows(store: CommandStore, rows: Iterator[ListedSession], *, is_long:
     while some := list(islice(rows, ROWS_TOGETHER)):
         used = store.read_tokens_and_cost(some) if is_long else {}
         for row in some:
-            found = used.get((row.agent, row.name), TokensAndCost())
+            found = used.get((row.agent_folder, row.name), TokensAndCost())
             yield encode_row(row) | ({"tokens": found.tokens, "cost": found.cost} if is_long else {})
 
 

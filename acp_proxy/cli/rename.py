@@ -46,10 +46,10 @@ def rename(
         opened = open_store(store, change=True)
         row = choose_session(opened, session, agent)
         opened.set_listed_title(row, mask_as_run(wanted))
-        title = _read_title(opened, row.agent, row.name)
+        title = _read_title(opened, row.agent_folder, row.name)
     typer.echo(sanitize.make_line(title or "(no title)"))
 
 
-def _read_title(store: CommandStore, agent: str, name: str) -> str | None:
+def _read_title(store: CommandStore, agent_folder: str, name: str) -> str | None:
     """The current title of a session."""
-    return next((row.title for row in store.list_all() if (row.agent, row.name) == (agent, name)), None)
+    return next((row.title for row in store.list_all() if (row.agent_folder, row.name) == (agent_folder, name)), None)

@@ -64,7 +64,9 @@ def restore(
                 raise typer.Exit(1)
             return
         chosen = {
-            (each.agent, each.name): each for wanted in sessions for each in [_choose_deleted(opened, wanted, agent)]
+            (each.agent_folder, each.name): each
+            for wanted in sessions
+            for each in [_choose_deleted(opened, wanted, agent)]
         }
         restored = [_restore(opened, each) for each in chosen.values()]
     if as_json:
@@ -78,8 +80,8 @@ def find_matching(deleted: Iterable[DeletedSession], selector: str | None, agent
     None: all.
     """
     in_bin = list(deleted)
-    agents = match_agents({each.agent for each in in_bin}, agent)
-    found = [each for each in in_bin if each.agent in agents]
+    agents = match_agents({each.agent_folder for each in in_bin}, agent)
+    found = [each for each in in_bin if each.agent_folder in agents]
     if selector is None:
         return found
     return (
@@ -109,7 +111,7 @@ def _choose_deleted(store: CommandStore, selector: str, agent: str) -> DeletedSe
         raise NoSuchSession(f"{NOTHING_DELETED}{matches}. To see all sessions: acp-proxy list")
     if not found:
         raise NoSuchSession(f"no deleted session matches {selector!r}. To see them: acp-proxy restore --list")
-    if selector != "last" and len({(each.agent, each.session_id) for each in found}) > 1:
+    if selector != "last" and len({(each.agent_folder, each.session_id) for each in found}) > 1:
         raise NoSuchSession(
             f"{selector!r} matches several sessions:",
             *_format_lines(store, found),
@@ -162,7 +164,7 @@ def _format_table(store: CommandStore, deleted_sessions: list[DeletedSession], t
         rows.append(replace(row, updated=each.at))
         ids[row.selector] = short[each.selector]
     now, home = datetime.now().astimezone(), os.path.expanduser("~")
-    agents = session_lines.name_agents({row.agent for row in rows})
+    agents = session_lines.name_agents({row.agent_folder for row in rows})
     look = session_table.ListLook(target.width, target.colours, now, home, target.forms, agents)
     table = session_table.make_table(rows, ids, look)
     yield table.format_heading()
@@ -174,7 +176,7 @@ def _format_lines(store: CommandStore, deleted_sessions: list[DeletedSession]) -
 
     ids = session_lines.shorten_selectors(deleted_sessions, ())
     shown = [
-        SessionRow(each.at, each.agent, ids[each.selector], row.title, row.size)
+        SessionRow(each.at, each.agent_folder, ids[each.selector], row.title, row.size)
         for each, row in _read_each(store, deleted_sessions)
     ]
     target = find_screen()

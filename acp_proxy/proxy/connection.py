@@ -293,7 +293,7 @@ class Connection:
             isinstance(message, Response)
             and (answered := self._open_requests.find(Peer.CLIENT, message.id)) is not None
         ):
-            session_id = answered.session
+            session_id = answered.session_id
         if session_id is None or (isinstance(message, Notification) and message.method == acp.UPDATE):
             return []  # ``Handovers.cut_record`` decides on an update
         return self._decide_released(self._handovers.release_held(session_id))
@@ -427,8 +427,8 @@ class Connection:
             if again := self._lookups.ask_by_earlier_id(load, message):
                 return again
             return [*self._machine.handle_answer(load, line, message), *self._message_log.record_early_updates()]
-        if answered.request.method == acp.PROMPT and answered.session is not None:
-            return self._handle_prompt_answer(answered, answered.session, line, message)
+        if answered.request.method == acp.PROMPT and answered.session_id is not None:
+            return self._handle_prompt_answer(answered, answered.session_id, line, message)
         # Until this answer nobody knew the fork's id. What came for it may be the parent's past, so it is not recorded
         # with the answer, but compared.
         fork = acp.session_id(message.result) if answered.request.method == acp.FORK else None
@@ -440,7 +440,7 @@ class Connection:
             case acp.INITIALIZE:
                 return effects + self._negotiation.handle_offer(line, message)
             case acp.FORK if fork is not None and self._log.records:
-                has_record = self._handovers.expect_record_of_fork(fork, answered.session or "")
+                has_record = self._handovers.expect_record_of_fork(fork, answered.session_id or "")
                 if has_record and fork_point(answered.request.params) is not None:  # the copy may end before the note
                     effects += self._log.note_record(fork)
                 self._machine.add_fork(answered.request, fork, waiting)
@@ -448,12 +448,12 @@ class Connection:
                 capabilities.LIST not in self._service.served_here and is_amended and message.error is None
             ):
                 return [*effects, self._unstable_methods.amend_page(line, answered.request, message.result)]
-            case acp.STEERING if answered.session is not None and acp.is_steered(message.result):
+            case acp.STEERING if answered.session_id is not None and acp.is_steered(message.result):
                 if self._negotiation.dialect is versions.V1:  # in version 2, the agent repeats what it takes
-                    effects += self._log.record_steering(answered.session, answered.request.raw)
-            case acp.DELETE if answered.session is not None and message.error is None and self._log.records:
-                effects += self._log.delete(answered.session)
-                effects += [*self._machine.forget_session(answered.session), DeleteSession(answered.session)]
+                    effects += self._log.record_steering(answered.session_id, answered.request.raw)
+            case acp.DELETE if answered.session_id is not None and message.error is None and self._log.records:
+                effects += self._log.delete(answered.session_id)
+                effects += [*self._machine.forget_session(answered.session_id), DeleteSession(answered.session_id)]
             case method if method in jetbrains_index.METHODS and message.error is None and self._log.records:
                 return [*effects, *self._unstable_methods.handle_index_answer(line, answered, message)]
         return [*effects, Forward(Peer.CLIENT, line)]
@@ -499,9 +499,9 @@ class Connection:
             effects += self._log.fail_prompt(session_id, how, id)
         for each in list(self._open_requests.find_all(Peer.CLIENT)):
             request = each.request
-            if request.method == acp.PROMPT and each.session is not None:
-                effects += self._answered_loads.send_late_in_turn(each.session)
-                effects += self._log.fail_prompt(each.session, how, request.id)
+            if request.method == acp.PROMPT and each.session_id is not None:
+                effects += self._answered_loads.send_late_in_turn(each.session_id)
+                effects += self._log.fail_prompt(each.session_id, how, request.id)
             if self._machine.open_loads.of_request(request) is None:
                 effects.append(own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, how))
         effects += [*self._machine.end(how), *self._release_unnamed(), *self._lookups.fail(how)]

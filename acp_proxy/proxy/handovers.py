@@ -268,7 +268,7 @@ class Handovers:
     def keep_first_prompt(self, load: Load, prompt: Request) -> None:
         """Remember the first prompt after a load, to send it again if the agent does not know the session."""
         if load.has_transcript and not load.opens_anew and len(prompt.raw) <= RESENT_LIMIT:
-            self._first[load.session] = load, prompt
+            self._first[load.session_id] = load, prompt
 
     def take_refused_prompt(self, session_id: str, prompt: RequestId, error: object) -> tuple[Load, Request] | None:
         """The load and the prompt to send again; None if this answer does not say that the session is unknown.

@@ -55,7 +55,7 @@ class MessageLog:
 
     def record_answer(self, answered: OpenRequest, response: Response) -> list[TranscriptEffect]:
         """The recording effects of an answer. ``answered``: its request, which is closed."""
-        request, session_id = answered.request, answered.session
+        request, session_id = answered.request, answered.session_id
         method, succeeded = request.method, response.error is None
         answerer = Peer.CLIENT if method == acp.REQUEST_PERMISSION else Peer.AGENT
         if method in acp.OPENING:

@@ -32,7 +32,7 @@ class OpenRequest:
 
     def __init__(self, request: Request, session_id: str | None, weight: int, kind: tuple[Peer, str]) -> None:
         self.request = request
-        self.session = session_id
+        self.session_id = session_id
         self.weight = weight
         self.kind = kind
 
@@ -99,7 +99,7 @@ class OpenRequests:
 
     def sessions(self, asked: Peer, methods: Iterable[str]) -> frozenset[str]:
         """The sessions of this peer's open requests with one of these methods."""
-        found = (each.session for method in methods for each in self._kinds.get((asked, method), ()))
+        found = (each.session_id for method in methods for each in self._kinds.get((asked, method), ()))
         return frozenset(session_id for session_id in found if session_id is not None)
 
     def _forget_one(self, newest: OpenRequest) -> bool:

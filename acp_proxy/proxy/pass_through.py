@@ -172,7 +172,7 @@ class PassThrough:
         answered = self._open_requests.find(peer.other, message.id) if isinstance(message, Response) else None
         if answered is None or not _is_only_remembered(answered.request.method, peer.other):
             return False
-        if self._log.is_output_noted(answered.session, answered.request.params, message):
+        if self._log.is_output_noted(answered.session_id, answered.request.params, message):
             return False
         self._message_log.record(peer, message)
         return True

@@ -201,7 +201,7 @@ class UnstableMethods:
 
     def handle_index_answer(self, line: bytes, answered: OpenRequest, message: Response) -> list[Effect]:
         """The agent's answer to one of ``jetbrains_index.METHODS``. ``answered``: the request."""
-        request, session_id = answered.request, answered.session
+        request, session_id = answered.request, answered.session_id
         offers = self._service.served_by_agent | self._service.index
         if session_id is not None:
             followed = jetbrains_index.follow_answer(request, session_id, message.result, offers)

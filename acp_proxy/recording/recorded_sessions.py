@@ -45,7 +45,7 @@ class Gap(Struct):
 class RecordedSession(Struct):
     """A recorded session.
 
-    ``agent``: its folder; empty until the store can say. ``is_new``: the agent has just created it.
+    ``agent_folder``: its folder; empty until the store can say. ``is_new``: the agent has just created it.
     ``parent``: the session that it is a fork of. ``point``: where the fork was made, unless at the end.
     ``copied_bytes``: bytes to copy of the parent's transcript.
     ``has_file``: its file existed once, with this ``identity``. ``is_deleted``: it was deleted, and not prompted since.
@@ -54,7 +54,7 @@ class RecordedSession(Struct):
     process has imported it, so it has what comes before the next note. ``has_failed``: recording it has failed before.
     """
 
-    agent: str
+    agent_folder: str
     header: Header
     is_new: bool
     parent: str | None = None
@@ -141,7 +141,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Prepare for a prompt: check that the file still has its name, lift a delete, and mark the session."""
 
         def check(recorded: RecordedSession) -> None:
-            self._store.lift_delete(recorded.agent, session_id)
+            self._store.lift_delete(recorded.agent_folder, session_id)
             if recorded.is_deleted or (recorded.has_file and not self.has_its_name(recorded)):
                 self.close(recorded)
                 recorded.is_deleted = recorded.has_file = False
@@ -152,7 +152,7 @@ class RecordedSessions(dict[str, RecordedSession]):
             # The mark comes before the prompt: after a crash between the two, a list looks at the file in vain. The
             # other way round, no list would ever look, and the turn would be recorded but never shown.
             with contextlib.suppress(OSError):  # tried again after the prompt, which can be recorded without a mark
-                self._store.mark(recorded.agent, session_id, transcript)
+                self._store.mark(recorded.agent_folder, session_id, transcript)
 
         self.attempt(session_id, at, check)
 
@@ -187,21 +187,21 @@ class RecordedSessions(dict[str, RecordedSession]):
             self.close(recorded)
             del self[session_id]
 
-    def append_waiting_turns(self, agent: str, session_id: str) -> None:
+    def append_waiting_turns(self, agent_folder: str, session_id: str) -> None:
         """Add the turns of another machine that wait for a session, unless it is in a turn. Never raises."""
         recorded = self.get(session_id)
         is_busy = recorded is not None and (recorded.in_turn or session_id in self.gaps)
-        if is_busy or not self._store.has_waiting_turns(agent, session_id):
+        if is_busy or not self._store.has_waiting_turns(agent_folder, session_id):
             return
         if recorded is not None:
             self.close(recorded)
         # To write a long transcript anew does not mean that the store hangs.
         with self._progress.long_work(), contextlib.suppress(OSError, NewerFormat, ImportError, ValueError):
-            if self._store.append_waiting_turns(agent, session_id) and recorded is not None:
+            if self._store.append_waiting_turns(agent_folder, session_id) and recorded is not None:
                 # The file that takes its place is opened as that of a session begun elsewhere.
                 recorded.has_file = False
 
-    def is_open_elsewhere(self, agent: str, session_id: str) -> bool | None:
+    def is_open_elsewhere(self, agent_folder: str, session_id: str) -> bool | None:
         """Whether another process has a session's transcript open to append; None if that cannot be determined, or the
         session is in a turn here. Closes it here, since one lock cannot be told from another."""
         recorded = self.get(session_id)
@@ -209,9 +209,9 @@ class RecordedSessions(dict[str, RecordedSession]):
             return None
         if recorded is not None:
             self.close(recorded)
-        return self._store.is_in_use(agent, session_id)
+        return self._store.is_in_use(agent_folder, session_id)
 
-    def delete(self, agent: str, session_id: str, *, soft: bool) -> None:
+    def delete(self, agent_folder: str, session_id: str, *, soft: bool) -> None:
         """Delete a session's transcript; ``soft``: it can be restored.
 
         Raises OSError.
@@ -220,7 +220,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         if recorded is not None:
             self.close(recorded)
         try:
-            self._store.delete(agent, session_id, soft=soft)
+            self._store.delete(agent_folder, session_id, soft=soft)
         except OSError as problem:
             if recorded is not None:  # until its next prompt, nothing is recorded, as if it were deleted
                 self.open_gap(session_id, timestamps.stamp(time.time()), errno_name(problem))
@@ -236,7 +236,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         if recorded.transcript is None:
             session_id = recorded.header.session_id
             if recorded.has_file:
-                recorded.transcript = self._store.reopen(recorded.agent, session_id, recorded.identity)
+                recorded.transcript = self._store.reopen(recorded.agent_folder, session_id, recorded.identity)
             else:
                 if not self._store.is_there:
                     self._warn_once(f"{self._store.root} was removed, with all sessions in it. It is created again.")
@@ -254,12 +254,14 @@ class RecordedSessions(dict[str, RecordedSession]):
         if recorded.parent is not None and recorded.copied_bytes is None:
             at = recorded.header.created_at if recorded.has_failed else None
             with contextlib.suppress(FileNotFoundError, NewerFormat):
-                recorded.copied_bytes = self._store.find_fork_end(recorded.agent, recorded.parent, recorded.point, at)
+                recorded.copied_bytes = self._store.find_fork_end(
+                    recorded.agent_folder, recorded.parent, recorded.point, at
+                )
                 recorded.parent = recorded.parent if recorded.copied_bytes is not None else None
         # To copy a long past does not mean that the store hangs.
         with self._progress.long_work() if recorded.parent is not None else contextlib.nullcontext():
             return self._store.open_to_append(
-                recorded.agent,
+                recorded.agent_folder,
                 recorded.header,
                 fresh=recorded.is_new,
                 parent=recorded.parent,
@@ -304,9 +306,9 @@ class RecordedSessions(dict[str, RecordedSession]):
         if recorded is None or (gap is not None and time.monotonic() < gap.retry_at):
             return
         try:
-            if not recorded.agent:
-                recorded.agent = self._agent()
-                recorded.header = replace(recorded.header, agent={"id": recorded.agent, **recorded.header.agent})
+            if not recorded.agent_folder:
+                recorded.agent_folder = self._agent()
+                recorded.header = replace(recorded.header, agent={"id": recorded.agent_folder, **recorded.header.agent})
             action(recorded)
         except OSError as problem:
             self.suspend(recorded, at, problem)

@@ -88,7 +88,7 @@ class Recorder:
         self.on_turn_end: Callable[[str], None] = lambda session_id: None
         self._command, self._may_run_others = name_command(command), may_run_others(command)
         self._agent_name = agent
-        self._agent = ""
+        self._agent_folder = ""
         self._identity: IdentifyAgent | None = None
         self._agent_info: dict[str, object] = {}
         self._protocol = file_format.V1
@@ -96,7 +96,7 @@ class Recorder:
         self._deletes_softly = deletes_softly
         self._listed_agents = other_agents
         self._progress = Progress()
-        self._sessions = RecordedSessions(store, self._progress, self.run_id, warn, lambda: self.agent)
+        self._sessions = RecordedSessions(store, self._progress, self.run_id, warn, lambda: self.agent_folder)
         self._gaps, self._unmarked = self._sessions.gaps, self._sessions.unmarked  # every update looks at them
         self._warn = warn
         self._adding = threading.Lock()
@@ -149,13 +149,13 @@ class Recorder:
     # --- from any thread but the writer
 
     @property
-    def agent(self) -> str:
+    def agent_folder(self) -> str:
         """The agent's folder; empty before the agent has said who it is. Raises OSError while the store cannot say."""
-        if not self._agent and (info := self._identity) is not None:
-            self._agent = self.store.choose_agent(
+        if not self._agent_folder and (info := self._identity) is not None:
+            self._agent_folder = self.store.choose_agent(
                 self._agent_name, info.name, self._command, may_run_others=self._may_run_others
             )
-        return self._agent
+        return self._agent_folder
 
     @property
     def is_recording(self) -> bool:
@@ -233,22 +233,22 @@ class Recorder:
 
     def delete(self, session_id: str) -> None:
         """Delete a session's transcript. Only for an action of ``run_on_writer``. Raises OSError."""
-        self._sessions.delete(self.agent, session_id, soft=self._deletes_softly)
+        self._sessions.delete(self.agent_folder, session_id, soft=self._deletes_softly)
 
     def is_open_elsewhere(self, session_id: str) -> bool | None:
         """As ``RecordedSessions.is_open_elsewhere``. Only for an action of ``run_on_writer``. Raises OSError."""
-        return self._sessions.is_open_elsewhere(self.agent, session_id)
+        return self._sessions.is_open_elsewhere(self.agent_folder, session_id)
 
     def append_waiting_turns(self, session_id: str) -> None:
         """Add the turns of another machine that wait for a session. Only for an action of ``run_on_writer``."""
-        self._sessions.append_waiting_turns(self.agent, session_id)
+        self._sessions.append_waiting_turns(self.agent_folder, session_id)
 
     def list_other_agents(self) -> list[str]:
         """The folders of the other agents whose sessions are listed too. Raises OSError."""
         found = (
             folder for name in self._listed_agents for folder in self.store.list_agents("" if name == ALL else name)
         )
-        return [folder for folder in dict.fromkeys(found) if folder != self.agent]
+        return [folder for folder in dict.fromkeys(found) if folder != self.agent_folder]
 
     def has_gap(self, session_id: str) -> bool:
         """Whether something is missing in a session that its transcript does not note yet."""
@@ -366,9 +366,9 @@ class Recorder:
     def _identify(self, info: IdentifyAgent) -> None:
         self._progress.move()
         self._agent_info = {"name": _short(info.name), "version": _short(info.version)}
-        self._identity, self._agent = info, ""
+        self._identity, self._agent_folder = info, ""
         with suppress(OSError):  # tried again with each session
-            self.agent  # noqa: B018
+            self.agent_folder  # noqa: B018
 
     def _append(self, session_id: str, data: file_format.Parts, at: str) -> None:
         if data:

@@ -30,7 +30,7 @@ class EndedTurns:
         """Let the worker force a session's transcript to the disk, and a moment later update the index. An fsync so
         shortly after another one waits until then too."""
         try:
-            ended = self._recorder.agent, session_id
+            ended = self._recorder.agent_folder, session_id
         except OSError:  # nothing of it is recorded
             return
         self._unsynced.append(ended)

@@ -46,7 +46,7 @@ class ListRequests:
         try:
             archived = _ARCHIVED[wanted.archived or session_list.EXCLUDE]
             others = recorder.list_other_agents() if wanted.continues else []
-            store, agent = recorder.store, recorder.agent
+            store, agent = recorder.store, recorder.agent_folder
             page = store.list_page(agent, wanted.cwd, wanted.cursor, recorder.run_id, archived=archived, others=others)
             return session_list.encode_page(
                 wanted.request,
@@ -73,11 +73,13 @@ class ListRequests:
         self._turns.exchange()
         recorder, raw = self._recorder, page.raw
         try:
-            state = recorder.run_on_writer(lambda: recorder.store.read_state(recorder.agent))
+            state = recorder.run_on_writer(lambda: recorder.store.read_state(recorder.agent_folder))
             title_of = _make_title_of(state, page.renamed)
             made = self._find_titles(session_list.find_untitled(raw, absent=page.titles, within=page.within))
             aliases = (
-                recorder.run_on_writer(lambda: recorder.store.read_aliases(recorder.agent)) if state.aliases else {}
+                recorder.run_on_writer(lambda: recorder.store.read_aliases(recorder.agent_folder))
+                if state.aliases
+                else {}
             )
             if page.asked is None and page.of_index:
                 return [Forward(Peer.CLIENT, self._amend_index(page, state, aliases))]
@@ -138,7 +140,7 @@ class ListRequests:
         """Updates from the agent, with the user's titles."""
         recorder = self._recorder
         try:
-            state = recorder.run_on_writer(lambda: recorder.store.read_state(recorder.agent))
+            state = recorder.run_on_writer(lambda: recorder.store.read_state(recorder.agent_folder))
         except OSError:
             return updates.data
         title_of = _make_title_of(state, updates.renamed, updates.our_ids)
@@ -147,7 +149,7 @@ class ListRequests:
     def _find_named(self, page: AmendList, sessions: list[str]) -> "list[ListedSession]":
         """The rows of these sessions, newest first, if the index answers in time."""
         recorder = self._recorder
-        store, agent = recorder.store, recorder.agent
+        store, agent = recorder.store, recorder.agent_folder
         others = recorder.run_on_writer(recorder.list_other_agents) if sessions and page.continues else []
 
         def ask() -> "list[ListedSession]":
@@ -162,7 +164,7 @@ class ListRequests:
         """The sessions that join the first page of the agent's list, if the index answers in time: these, and those
         that only acp-proxy can list."""
         recorder, archived = self._recorder, _ARCHIVED[page.archived or session_list.EXCLUDE]
-        store, agent = recorder.store, recorder.agent
+        store, agent = recorder.store, recorder.agent_folder
 
         def ask() -> "list[ListedSession]":
             try:
@@ -189,7 +191,7 @@ class ListRequests:
 
         def ask() -> dict[str, str]:
             try:
-                return recorder.store.find_titles(recorder.agent, sessions)
+                return recorder.store.find_titles(recorder.agent_folder, sessions)
             except (OSError, Unreadable, ImportError):
                 return {}
 

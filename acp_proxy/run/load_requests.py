@@ -109,7 +109,7 @@ class LoadRequests:
         recorder, comparison, size = self._recorder, None, 0
         try:
             reading = recorder.run_on_writer(
-                lambda: recorder.store.read(recorder.agent, wanted.session_id), Reading.close
+                lambda: recorder.store.read(recorder.agent_folder, wanted.session_id), Reading.close
             )
             try:
                 lines = drop_rewound(reading) if wanted.since is None else reading.read_alike(wanted.since, 1)
@@ -225,18 +225,20 @@ def look_up(
 
     def look() -> SessionFound | OpenedTranscript:
         recorder.append_waiting_turns(session_id)
-        if (continued := recorder.store.find_by_alias(recorder.agent, session_id)) is not None:
+        if (continued := recorder.store.find_by_alias(recorder.agent_folder, session_id)) is not None:
             return SessionFound(request, continued=continued)
-        state = recorder.store.read_state(recorder.agent)
+        state = recorder.store.read_state(recorder.agent_folder)
         if session_id in state.deleted_ids:
             return SessionFound(request, is_deleted=True)
         is_open = recorder.is_open_elsewhere(session_id)
         try:
-            reading = recorder.store.read_and_hold(recorder.agent, session_id)
+            reading = recorder.store.read_and_hold(recorder.agent_folder, session_id)
             title, is_archived = state.find_title(session_id), session_id in state.archived_here
             return OpenedTranscript(recorder, session_id, reading, title, is_open=is_open, is_archived=is_archived)
         except FileNotFoundError:
-            if session_id in recorder.store.read_deleted(recorder.agent):  # by another process, between our two checks
+            if session_id in recorder.store.read_deleted(
+                recorder.agent_folder
+            ):  # by another process, between our two checks
                 return SessionFound(request, is_deleted=True)
             reading = recorder.store.read_original(session_id, recorder.list_other_agents())
             return OpenedTranscript(recorder, session_id, reading, state.find_title(session_id), is_foreign=True)

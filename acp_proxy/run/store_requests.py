@@ -61,7 +61,7 @@ class StoreRequests:
     def _answer_change(self, wanted: SetTitle | SetArchived | AnswerStatus) -> bytes:
         recorder, store = self._recorder, self._recorder.store
         try:
-            return recorder.run_on_writer(partial(self._apply_change, wanted, store, recorder.agent))
+            return recorder.run_on_writer(partial(self._apply_change, wanted, store, recorder.agent_folder))
         except FileNotFoundError:
             return own_messages.encode_not_found(wanted.request, wanted.session_id)
         except OSError as problem:
@@ -95,7 +95,7 @@ class StoreRequests:
         recorder = self._recorder
 
         def note() -> None:
-            store, agent, session_id = recorder.store, recorder.agent, change.session_id
+            store, agent, session_id = recorder.store, recorder.agent_folder, change.session_id
             if change.title is not None:
                 title = change.title if recorder.mask is None else mask_title(change.title, recorder.mask)
                 store.set_title(agent, session_id, title, by_agent=True)
@@ -115,14 +115,14 @@ class StoreRequests:
         until the session is opened again."""
         recorder = self._recorder
         with contextlib.suppress(OSError):
-            recorder.run_on_writer(lambda: recorder.store.add_alias(recorder.agent, session_id, alias))
+            recorder.run_on_writer(lambda: recorder.store.add_alias(recorder.agent_folder, session_id, alias))
 
     def delete(self, session_id: str, request: RequestId | None) -> None:
         """Delete a session, and answer the request if there is one. If that hangs, the answer comes when it is done."""
         recorder = self._recorder
 
         def delete() -> str:
-            found = recorder.store.find_by_alias(recorder.agent, session_id) or session_id
+            found = recorder.store.find_by_alias(recorder.agent_folder, session_id) or session_id
             recorder.delete(found)
             return found
 
@@ -149,7 +149,7 @@ class StoreRequests:
         deleted = jsonrpc.result(request, {}) if request is not None and in_time() else b""
 
         def forget() -> bytes:
-            agent = recorder.agent
+            agent = recorder.agent_folder
             try:
                 if recorder.fsync != "never":
                     recorder.store.sync_journal(agent)
@@ -177,7 +177,7 @@ class StoreRequests:
 
         def ask() -> str | None:
             try:
-                return "ENOENT" if recorder.store.is_indexed(recorder.agent, session_id) else None
+                return "ENOENT" if recorder.store.is_indexed(recorder.agent_folder, session_id) else None
             except Unreadable as problem:
                 return problem.name
             except (OSError, ImportError) as problem:

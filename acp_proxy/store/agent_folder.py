@@ -37,22 +37,24 @@ def choose_folder(
     return own
 
 
-def _has_other_agent(layout: Layout, agent: str, name: str) -> bool:
+def _has_other_agent(layout: Layout, agent_folder: str, name: str) -> bool:
     """Whether one of the first transcripts in a folder is of an agent with another name; True if access is denied.
     Raises OSError."""
     try:
-        with os.scandir(layout.transcripts / agent) as found:
+        with os.scandir(layout.transcripts / agent_folder) as found:
             transcripts = (each for file in found if (each := parse_transcript_name(file.name)) is not None)
             first = list(islice(transcripts, HEADERS_READ))
     except PermissionError:
         return True
-    return any(reported_name != name for each in first for reported_name in _read_reported_names(layout, agent, each))
+    return any(
+        reported_name != name for each in first for reported_name in _read_reported_names(layout, agent_folder, each)
+    )
 
 
-def _read_reported_names(layout: Layout, agent: str, transcript: str) -> Iterator[str]:
+def _read_reported_names(layout: Layout, agent_folder: str, transcript: str) -> Iterator[str]:
     """The name that a transcript's agent reported, if it did."""
     with contextlib.suppress(OSError, NewerFormat, ImportError):  # deleted meanwhile, or not readable
-        reading = Reading(layout.transcript_path(agent, transcript))
+        reading = Reading(layout.transcript_path(agent_folder, transcript))
         try:
             name = acp.text(reading.header.agent, "name") if reading.header is not None else None
         finally:

@@ -109,7 +109,7 @@ class CommandStore(StoreBase):
 
     def list_newest(
         self,
-        agent: str = "",
+        agent_words: str = "",
         cwd: str | None = None,
         since: str = "",
         until: str = "",
@@ -120,12 +120,12 @@ class CommandStore(StoreBase):
     ) -> Iterator[ListedSession]:
         """Sessions that have a turn, newest first, read page by page as the iterator advances.
 
-        ``agent``: an agent as the user writes it; empty: all. ``cwd``: only sessions of this directory; ``below``:
-        and of those below. ``since``, ``until``: only sessions last active from the one time to before the other, in
-        the transcript's time format. ``branch``: only sessions begun on this Git branch. ``archived``: only
+        ``agent_words``: an agent as the user writes it; empty: all. ``cwd``: only sessions of this directory;
+        ``below``: and of those below. ``since``, ``until``: only sessions last active from the one time to before the
+        other, in the transcript's time format. ``branch``: only sessions begun on this Git branch. ``archived``: only
         those that are archived, or only those that are not; None: both. Raises Unreadable, also while iterating.
         """
-        agents, names = self.list_agents(agent), dict[str, Mapping[str, str]]()
+        agents, names = self.list_agents(agent_words), dict[str, Mapping[str, str]]()
         if archived:  # to look for a few in 100,000 rows takes seconds
             names = {each: queries.read_state(self.layout, each).archived for each in agents}
             agents = [each for each in agents if names[each]]
@@ -136,32 +136,32 @@ class CommandStore(StoreBase):
         )
         return rows if archived is None else (row for row in rows if row.is_archived == archived)
 
-    def find_named(self, selector: str, agent: str = "") -> list[ListedSession]:
+    def find_named(self, selector: str, agent_words: str = "") -> list[ListedSession]:
         """The sessions that the user means by ``selector``: those with exactly this id or transcript name, else those
         whose id starts with it. Newest first.
 
         The id of a deleted session is never taken as the start of another id. Raises Unreadable, OSError.
         """
-        wanted = queries.ListFilter(self.list_agents(agent), None, "")
+        wanted = queries.ListFilter(self.list_agents(agent_words), None, "")
         gone = {session_id for each in wanted.agents for session_id in self.read_deleted(each)}
         found = self.index.catch_up_and_query(
             lambda index: queries.find_named(index, wanted, selector, gone), *wanted.agents
         )
         return list(queries.complete_rows(self.layout, found))
 
-    def find_titled(self, title_part: str, agent: str = "") -> list[ListedSession]:
+    def find_titled(self, title_part: str, agent_words: str = "") -> list[ListedSession]:
         """The sessions with the title ``title_part``, else those whose title contains it, in any case. Newest first.
 
         The id of a deleted session is never taken as a part of a title. Raises Unreadable, OSError.
         """
-        if any(title_part in self.read_deleted(each) for each in self.list_agents(agent)):
+        if any(title_part in self.read_deleted(each) for each in self.list_agents(agent_words)):
             return []
-        return queries.find_titled(((row, row.title) for row in self.list_newest(agent)), title_part)
+        return queries.find_titled(((row, row.title) for row in self.list_newest(agent_words)), title_part)
 
     def read_tokens_and_cost(self, rows: Sequence[ListedSession]) -> dict[tuple[str, str], TokensAndCost]:
         """What these sessions used, by agent and transcript name. Raises Unreadable."""
         return self.index.query_as_is(
-            lambda index: {(row.agent, row.name): _read_tokens_and_cost(index, row) for row in rows}
+            lambda index: {(row.agent_folder, row.name): _read_tokens_and_cost(index, row) for row in rows}
         )
 
     def find_ids_alike(self, sessions: Sequence[str], length: int) -> list[str]:
@@ -170,7 +170,7 @@ class CommandStore(StoreBase):
 
     def open_listed(self, listed: ListedSession) -> Reading:
         """Open a session's transcript for reading. Raises OSError, NewerFormat."""
-        return Reading(self.layout.transcript_path(listed.agent, listed.name))
+        return Reading(self.layout.transcript_path(listed.agent_folder, listed.name))
 
     @contextlib.contextmanager
     def open_child(self, listed: ListedSession, session_id: str) -> Iterator[Reading | None]:
@@ -179,8 +179,10 @@ class CommandStore(StoreBase):
         None if there is none. Raises OSError, NewerFormat.
         """
         try:
-            is_gone = session_id in self.read_deleted(listed.agent)
-            reading = None if is_gone else Reading(self.layout.transcript_path(listed.agent, file_name(session_id)))
+            is_gone = session_id in self.read_deleted(listed.agent_folder)
+            reading = (
+                None if is_gone else Reading(self.layout.transcript_path(listed.agent_folder, file_name(session_id)))
+            )
         except FileNotFoundError:
             reading = None
         if reading is None:
@@ -196,7 +198,7 @@ class CommandStore(StoreBase):
 
     def find_path(self, listed: ListedSession) -> Path:
         """The file that holds a session's transcript now, plain or compressed."""
-        path = self.layout.transcript_path(listed.agent, listed.name)
+        path = self.layout.transcript_path(listed.agent_folder, listed.name)
         return path if os.path.lexists(path) or not os.path.lexists(compressed_path(path)) else compressed_path(path)
 
     def set_listed_title(self, listed: ListedSession, title: str | None) -> None:
@@ -204,49 +206,51 @@ class CommandStore(StoreBase):
 
         Raises OSError (FileNotFoundError: the session was deleted).
         """
-        user_state.set_title(self.layout, listed.agent, listed.session_id, listed.name, title)
+        user_state.set_title(self.layout, listed.agent_folder, listed.session_id, listed.name, title)
 
     def set_listed_archived(self, listed: ListedSession, is_archived: bool) -> None:
         """Archive a session, so that no list shows it by default, or unarchive it; in running proxies too.
 
         Raises OSError (FileNotFoundError: the session was deleted).
         """
-        user_state.set_archived(self.layout, listed.agent, listed.session_id, listed.name, is_archived)
+        user_state.set_archived(self.layout, listed.agent_folder, listed.session_id, listed.name, is_archived)
 
     def set_listed_pinned(self, listed: ListedSession, is_pinned: bool) -> None:
         """Pin a session, so that it is never pruned, or unpin it.
 
         Raises OSError (FileNotFoundError: the session was deleted).
         """
-        user_state.set_pinned(self.layout, listed.agent, listed.session_id, listed.name, is_pinned)
+        user_state.set_pinned(self.layout, listed.agent_folder, listed.session_id, listed.name, is_pinned)
 
     def delete_listed(self, listed: ListedSession, *, soft: bool = False) -> None:
         """Delete this session, even if a newer one has its id now. ``soft``: it can be restored.
 
         Raises OSError; Unreadable if the session is deleted but the index learns of it only with the next list.
         """
-        delete.delete_transcript(self.layout, listed.agent, listed.session_id, listed.name, soft=soft)
-        self.layout.get_journal(listed.agent).sync()
-        self.index.remove(listed.agent, [listed.name])
+        delete.delete_transcript(self.layout, listed.agent_folder, listed.session_id, listed.name, soft=soft)
+        self.layout.get_journal(listed.agent_folder).sync()
+        self.index.remove(listed.agent_folder, [listed.name])
 
-    def continue_with(self, listed: ListedSession, agent: str, about: Mapping[str, object]) -> str:
+    def continue_with(self, listed: ListedSession, agent_folder: str, about: Mapping[str, object]) -> str:
         """Copy a session for another agent to continue it. Returns the copy's id. Raises OSError (FileNotFoundError:
         the session is gone).
 
-        ``agent``: that agent's folder. ``about``: its name and version, if they are known.
+        ``agent_folder``: that agent's folder. ``about``: its name and version, if they are known.
         """
         from acp_proxy.store.open_session import create_copy
 
         header = Header(listed.session_id, listed.cwd, PARTIAL, "", listed.directories)
-        copy = create_copy(self.layout, (listed.agent, listed.name), header, agent, about, journal.stamp_now())
+        copy = create_copy(
+            self.layout, (listed.agent_folder, listed.name), header, agent_folder, about, journal.stamp_now()
+        )
         with contextlib.suppress(Unreadable):  # then its mark stays
-            self.index_transcript(agent, file_name(copy), can_wait=True)
+            self.index_transcript(agent_folder, file_name(copy), can_wait=True)
         return copy
 
     @contextlib.contextmanager
-    def open_session(self, agent: str, session_id: str) -> Iterator[Reading]:
+    def open_session(self, agent_folder: str, session_id: str) -> Iterator[Reading]:
         """Yields a session's transcript for reading. Raises OSError, NewerFormat."""
-        with contextlib.closing(Reading(self.layout.transcript_path(agent, file_name(session_id)))) as reading:
+        with contextlib.closing(Reading(self.layout.transcript_path(agent_folder, file_name(session_id)))) as reading:
             yield reading
 
     # --- soft-deleted sessions
@@ -270,15 +274,15 @@ class CommandStore(StoreBase):
         Raises Unreadable if the session is restored but the index learns of it only with the next list.
         """
         restored = soft_deleted.restore(self.layout, deleted)
-        self.index_transcript(restored.agent, restored.name)
+        self.index_transcript(restored.agent_folder, restored.name)
         return restored
 
     def delete_permanently(self, deleted: DeletedSession) -> None:
         """Delete a soft-deleted session permanently. Raises OSError."""
-        delete.delete_permanently(self.layout, deleted.agent, deleted.session_id, deleted.name)
-        self.layout.get_journal(deleted.agent).sync()
+        delete.delete_permanently(self.layout, deleted.agent_folder, deleted.session_id, deleted.name)
+        self.layout.get_journal(deleted.agent_folder).sync()
         with contextlib.suppress(Unreadable):  # it has no row, but its row's bytes may still be in the file
-            self.index.catch_up_and_query(lambda index: index.erase_removed_rows(), deleted.agent)
+            self.index.catch_up_and_query(lambda index: index.erase_removed_rows(), deleted.agent_folder)
 
     # --- the whole store
 
@@ -297,7 +301,7 @@ class CommandStore(StoreBase):
         they are forks and copies of, and so on. Raises OSError."""
         from acp_proxy.store.relatives import find_relatives
 
-        return find_relatives(self.layout, {(listed.agent, listed.name) for listed in chosen})
+        return find_relatives(self.layout, {(listed.agent_folder, listed.name) for listed in chosen})
 
     def find_redactable(self, chosen: list[ListedSession] | None, others: Iterable[tuple[str, str]] = ()) -> list[Path]:
         """The files that hold the content of these sessions, or of all sessions if None.
@@ -309,30 +313,34 @@ class CommandStore(StoreBase):
     def reindex(self, chosen: list[ListedSession] | None, others: Iterable[tuple[str, str]] = ()) -> None:
         """Rebuild the index entries of these sessions, or of all sessions if None. ``others``: as for
         ``find_redactable``. Raises OSError, Unreadable."""
-        all_names = {agent: self.layout.list_names(agent) for agent in self.list_agents()} if chosen is None else {}
+        all_names = (
+            {agent_folder: self.layout.list_names(agent_folder) for agent_folder in self.list_agents()}
+            if chosen is None
+            else {}
+        )
         names = all_names if chosen is None else _group_names(chosen, others)
-        for agent, each in names.items():
-            self.index.reindex(agent, each)
+        for agent_folder, each in names.items():
+            self.index.reindex(agent_folder, each)
 
     def find_unreadable(self) -> Iterator[tuple[Path, str, str]]:
         """The transcripts that cannot be opened, why, and what to do."""
-        for agent, name in self.list_transcripts():
-            path = self.layout.transcript_path(agent, name)
+        for agent_folder, name in self.list_transcripts():
+            path = self.layout.transcript_path(agent_folder, name)
             try:
                 Reading(path).close()
             except (OSError, NewerFormat) as problem:
                 yield private_files.explain_unreadable(path, problem)
 
-    def index_transcript(self, agent: str, name: str, *, can_wait: bool = False) -> None:
+    def index_transcript(self, agent_folder: str, name: str, *, can_wait: bool = False) -> None:
         """Add a transcript to the index. ``can_wait``: its mark may stay instead. Raises Unreadable."""
-        self.index.write(lambda index: self.index.bring_in(index, agent, name), can_wait=can_wait)
+        self.index.write(lambda index: self.index.bring_in(index, agent_folder, name), can_wait=can_wait)
 
 
 def _read_tokens_and_cost(index: Index, row: ListedSession) -> TokensAndCost:
     question = "SELECT usage FROM transcripts WHERE agent = ? AND name = ?"
     total, is_per_turn = Usage(), False
     with check_values():
-        for (text,) in index.select(question, (row.agent, row.name)):
+        for (text,) in index.select(question, (row.agent_folder, row.name)):
             usage = SessionUsage.from_state(parse_json(text))
             is_per_turn = usage.is_per_turn
             for quarter in usage.quarters.values():
@@ -343,6 +351,6 @@ def _read_tokens_and_cost(index: Index, row: ListedSession) -> TokensAndCost:
 
 def _group_names(chosen: list[ListedSession], others: Iterable[tuple[str, str]] = ()) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
-    for agent, name in [*((listed.agent, listed.name) for listed in chosen), *others]:
-        names.setdefault(agent, []).append(name)
+    for agent_folder, name in [*((listed.agent_folder, listed.name) for listed in chosen), *others]:
+        names.setdefault(agent_folder, []).append(name)
     return names

@@ -52,10 +52,10 @@ class CompletionQuery:
         except OSError:
             return []
 
-    def find_sessions(self, beginning: str, agent: str = "") -> list[CompletedSession]:
+    def find_sessions(self, beginning: str, agent_words: str = "") -> list[CompletedSession]:
         """The newest sessions that have a turn and an id, or a copy's short id, that starts with ``beginning``.
 
-        ``agent``: only of the agents that the user means by this.
+        ``agent_words``: only of the agents that the user means by this.
         """
         path = self._layout.index
         try:
@@ -68,7 +68,7 @@ class CompletionQuery:
             with closing(sqlite3.connect(uri, uri=True, timeout=0)) as index:
                 if index.execute("PRAGMA user_version").fetchone() != (SCHEMA,):
                     return []
-                agents = file_names.match_agents(self.list_agents(), agent)
+                agents = file_names.match_agents(self.list_agents(), agent_words)
                 is_short = beginning != "" and file_names.COPY.startswith(beginning[: len(file_names.COPY)])
                 begin = (proxy_ids.PREFIX if is_short else beginning).encode()
                 id, _, _ = begin.partition(
@@ -93,9 +93,11 @@ class CompletionQuery:
 def _complete_titles(
     layout: Layout, rows: list[tuple[Any, Any, Any, Any]], beginning: str
 ) -> Iterator[CompletedSession]:
-    for agent, name, id, info in rows:
-        selector = id if beginning and id.startswith(beginning) else file_names.make_copy_id(agent, name, id) or id
+    for agent_folder, name, id, info in rows:
+        selector = (
+            id if beginning and id.startswith(beginning) else file_names.make_copy_id(agent_folder, name, id) or id
+        )
         known: Any = jsonrpc.parse(info.encode())
         if known["prompts"]:
-            title = layout.get_journal(agent).read_state().titles.get(name)  # the user's title
+            title = layout.get_journal(agent_folder).read_state().titles.get(name)  # the user's title
             yield CompletedSession(selector, title or known["title"] or "")

@@ -60,7 +60,7 @@ class CompressionResult:
     ``before``, ``after``: its size in bytes as a plain and as a compressed file. ``inodes``: of the two, in this order.
     """
 
-    agent: str
+    agent_folder: str
     name: str
     before: int
     after: int
@@ -71,15 +71,15 @@ class _NotNow(Exception):
     """The transcript is in use, or compressing was told to stop."""
 
 
-def compress(layout: Layout, agent: str, name: str, options: CompressionOptions) -> CompressionResult | None:
+def compress(layout: Layout, agent_folder: str, name: str, options: CompressionOptions) -> CompressionResult | None:
     """Compress one transcript; None if that is not worthwhile, or not possible now. Raises OSError.
 
     The transcript is marked for the index, because its file is a new one.
     """
-    path = layout.transcript_path(agent, name)
+    path = layout.transcript_path(agent_folder, name)
     with ExitStack() as stack:
         try:
-            if not _is_worthwhile(path, options) or layout.is_marked(agent, name):
+            if not _is_worthwhile(path, options) or layout.is_marked(agent_folder, name):
                 return None
             fd = private_files.open_private(path, os.O_RDONLY)
             stack.callback(private_files.close, fd)
@@ -88,11 +88,11 @@ def compress(layout: Layout, agent: str, name: str, options: CompressionOptions)
                 after = sum(
                     len(data) for data in compress_chunks(_read_chunks(fd, found.st_size, options), found.st_size)
                 )
-                return CompressionResult(agent, name, found.st_size, after)
+                return CompressionResult(agent_folder, name, found.st_size, after)
             stack.enter_context(private_files.lock_folder(path.parent))
             if not _is_free(path):
                 return None
-            return _compress(layout, agent, name, fd, options)
+            return _compress(layout, agent_folder, name, fd, options)
         except (_NotNow, FileNotFoundError, BlockingIOError, ValueError):
             return None
 
@@ -111,8 +111,8 @@ def _is_free(path: Path) -> bool:
         private_files.close(fd)
 
 
-def _compress(layout: Layout, agent: str, name: str, fd: int, options: CompressionOptions) -> CompressionResult:
-    path = layout.transcript_path(agent, name)
+def _compress(layout: Layout, agent_folder: str, name: str, fd: int, options: CompressionOptions) -> CompressionResult:
+    path = layout.transcript_path(agent_folder, name)
     into, new = compressed_path(path), unfinished_path(compressed_path(path))
     found = os.fstat(fd)
     try:
@@ -126,17 +126,17 @@ def _compress(layout: Layout, agent: str, name: str, fd: int, options: Compressi
         finally:
             os.close(out)
         os.utime(new, ns=(found.st_atime_ns, found.st_mtime_ns))
-        with layout.get_journal(agent).lock():
+        with layout.get_journal(agent_folder).lock():
             private_files.lock(fd)  # not earlier: a process that continues the session must not wait
             _check_unchanged(path, found)
-            if layout.is_marked(agent, name):  # a turn has begun, although nothing of it is written yet
+            if layout.is_marked(agent_folder, name):  # a turn has begun, although nothing of it is written yet
                 raise _NotNow
-            layout.mark(agent, name)
+            layout.mark(agent_folder, name)
             new.replace(into)
             _sync_folder(path.parent)
             remove_file(path)
-            layout.mark(agent, name)  # again: a process that read the plain file may have removed the mark
-        return CompressionResult(agent, name, found.st_size, after, (found.st_ino, inode))
+            layout.mark(agent_folder, name)  # again: a process that read the plain file may have removed the mark
+        return CompressionResult(agent_folder, name, found.st_size, after, (found.st_ino, inode))
     finally:
         new.unlink(missing_ok=True)
 
@@ -165,13 +165,13 @@ def _check_unchanged(path: Path, found: os.stat_result) -> None:
         raise _NotNow
 
 
-def decompress(layout: Layout, agent: str, path: Path) -> bool:
+def decompress(layout: Layout, agent_folder: str, path: Path) -> bool:
     """Decompress a transcript; False if it is plain already or does not exist. Raises OSError.
 
     If it is damaged, a gap note follows what can be read, and the damaged file is moved to the backups.
     """
     source, new = compressed_path(path), unfinished_path(path)
-    with layout.get_journal(agent).lock(), ExitStack() as stack:
+    with layout.get_journal(agent_folder).lock(), ExitStack() as stack:
         if os.path.lexists(path):
             source.unlink(missing_ok=True)  # a crash left it
             return False
@@ -180,9 +180,9 @@ def decompress(layout: Layout, agent: str, path: Path) -> bool:
         except FileNotFoundError:
             return False
         stack.callback(private_files.close, fd)
-        is_listed = path == layout.transcript_path(agent, path.stem)
+        is_listed = path == layout.transcript_path(agent_folder, path.stem)
         if is_listed:
-            layout.mark(agent, path.stem)
+            layout.mark(agent_folder, path.stem)
         reading = Compressed(fd)
         stack.callback(lambda: new.unlink(missing_ok=True))
         out = private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
@@ -195,9 +195,9 @@ def decompress(layout: Layout, agent: str, path: Path) -> bool:
             os.close(out)
         new.replace(path)
         if is_listed:  # again: a process that read the compressed file may have removed the mark
-            layout.mark(agent, path.stem)
+            layout.mark(agent_folder, path.stem)
         _sync_folder(path.parent)
-        _move_to_backups(layout, agent, path.stem, source) if reading.is_damaged else remove_file(source)
+        _move_to_backups(layout, agent_folder, path.stem, source) if reading.is_damaged else remove_file(source)
         return True
 
 
@@ -207,23 +207,23 @@ def _encode_gap(last: bytes) -> bytes:
     return note if last == b"\n" else b"\n" + note
 
 
-def _move_to_backups(layout: Layout, agent: str, name: str, source: Path) -> None:
-    backup = compressed_path(layout.backup_path(agent, name, timestamps.stamp(time.time())))
+def _move_to_backups(layout: Layout, agent_folder: str, name: str, source: Path) -> None:
+    backup = compressed_path(layout.backup_path(agent_folder, name, timestamps.stamp(time.time())))
     private_files.make_directory(backup.parent)
     source.replace(backup)
 
 
 def remove_leftovers(layout: Layout) -> None:
     """Remove what crashes left of compressing, in folders where nobody is compressing."""
-    for agent in layout.list_agents():
+    for agent_folder in layout.list_agents():
         with suppress(OSError):  # in use, or removed
-            _remove_leftovers_of(layout, agent)
+            _remove_leftovers_of(layout, agent_folder)
 
 
-def _remove_leftovers_of(layout: Layout, agent: str) -> None:
-    for folder in (layout.transcripts / agent, layout.deleted / agent):
+def _remove_leftovers_of(layout: Layout, agent_folder: str) -> None:
+    for folder in (layout.transcripts / agent_folder, layout.deleted / agent_folder):
         if any(_list_leftovers(folder)):
-            with private_files.lock_folder(folder), layout.get_journal(agent).lock():
+            with private_files.lock_folder(folder), layout.get_journal(agent_folder).lock():
                 for path in _list_leftovers(folder):
                     path.unlink(missing_ok=True)
 

@@ -45,7 +45,7 @@ _DAY_SECONDS = 24 * 60 * 60.0
 
 def delete(
     layout: Layout,
-    agent: str,
+    agent_folder: str,
     session_id: str,
     *,
     soft: bool,
@@ -59,31 +59,31 @@ def delete(
     ``only_on_this_machine``: other machines with the same history keep it.
     """
     name = file_name(session_id)
-    layout.make_folder(layout.transcript_path(agent, name).parent)
+    layout.make_folder(layout.transcript_path(agent_folder, name).parent)
     with suppress(OSError):  # the mark only makes the index notice sooner
-        layout.mark(agent, name)
-    with lock_journal(layout, agent, deletes=True) as its_journal:
-        at, uid = journal.stamp_now(), _read_uid(layout.transcript_path(agent, name))
+        layout.mark(agent_folder, name)
+    with lock_journal(layout, agent_folder, deletes=True) as its_journal:
+        at, uid = journal.stamp_now(), _read_uid(layout.transcript_path(agent_folder, name))
         more = journal.encode_about(uid, only_on_this_machine=only_on_this_machine)
         if not soft:
-            _append_deleted(layout, agent, session_id, at, more, is_unused=is_unused)
+            _append_deleted(layout, agent_folder, session_id, at, more, is_unused=is_unused)
         elif session_id not in its_journal.read_deleted():  # else its soft-deleted transcript stays as it is
-            soft_deleted_name = _choose_soft_deleted_name(layout, agent, name, at)
+            soft_deleted_name = _choose_soft_deleted_name(layout, agent_folder, name, at)
             its_journal.append(
                 journal.DELETED, session_id, at, transcript=soft_deleted_name, **more, **_encode_until(layout, at)
             )
-        finish_delete(layout, agent, session_id)
+        finish_delete(layout, agent_folder, session_id)
 
 
 def _append_deleted(
-    layout: Layout, agent: str, session_id: str, at: str, more: dict[str, str | bool | None], *, is_unused: bool
+    layout: Layout, agent_folder: str, session_id: str, at: str, more: dict[str, str | bool | None], *, is_unused: bool
 ) -> None:
     """Append the event. If the disk is full, remove the transcript first, since that makes room. Raises OSError.
 
     If another process has the transcript open, removing it would make no room: then nothing is deleted.
     """
-    its_journal, name = layout.get_journal(agent), file_name(session_id)
-    path = layout.transcript_path(agent, name)
+    its_journal, name = layout.get_journal(agent_folder), file_name(session_id)
+    path = layout.transcript_path(agent_folder, name)
     # The event first: a crash behind it leaves files, which the next process removes because of the event. Files that
     # were removed without an event would be forgotten: the agent's own list would show the session again, and opening
     # it would record it anew.
@@ -98,59 +98,59 @@ def _append_deleted(
                 raise
             with suppress(FileNotFoundError):  # it is compressed
                 os.truncate(path, 0)  # ``lock_unused`` has it open, so removing its name alone frees nothing
-            layout.remove_transcript(agent, name)
+            layout.remove_transcript(agent_folder, name)
             its_journal.append(journal.DELETED, session_id, at, **more)
 
 
-def finish_delete(layout: Layout, agent: str, session_id: str) -> None:
+def finish_delete(layout: Layout, agent_folder: str, session_id: str) -> None:
     """Do to the files what a session's delete requires. Call it only while holding the journal. Raises OSError."""
-    name, its_journal = file_name(session_id), layout.get_journal(agent)
+    name, its_journal = file_name(session_id), layout.get_journal(agent_folder)
     soft_deleted_name = its_journal.read_state().deleted[session_id]
     if soft_deleted_name is None:
         # Titles first: the file shows that there is more to do, as long as it exists (``_list_interrupted``).
-        layout.erase_titles(agent, name, *layout.list_soft_deleted_of(agent, name))
-        layout.remove_transcript(agent, name)
+        layout.erase_titles(agent_folder, name, *layout.list_soft_deleted_of(agent_folder, name))
+        layout.remove_transcript(agent_folder, name)
     else:
         its_journal.copy_title(session_id, name, soft_deleted_name)
-        layout.erase_titles(agent, name)
-        _move_to_bin(layout, agent, name, soft_deleted_name)
+        layout.erase_titles(agent_folder, name)
+        _move_to_bin(layout, agent_folder, name, soft_deleted_name)
 
 
-def complete_interrupted(layout: Layout, agent: str) -> bool:
+def complete_interrupted(layout: Layout, agent_folder: str) -> bool:
     """Complete deletes, restores and renames that were interrupted. Raises OSError.
 
     Returns False if something is left to complete, for example because another process holds the journal.
     """
-    its_journal = layout.get_journal(agent)
-    if not its_journal.read_state().moving and not _list_interrupted(layout, agent):
+    its_journal = layout.get_journal(agent_folder)
+    if not its_journal.read_state().moving and not _list_interrupted(layout, agent_folder):
         return True
     if layout.is_only_read:
         return False
     try:
         # A list comes through here, and must not wait for a delete. Whoever holds the journal completes its own.
         with its_journal.lock(wait=False):
-            _finish_moves(layout, agent)
-            for session_id in _list_interrupted(layout, agent):
-                finish_delete(layout, agent, session_id)
+            _finish_moves(layout, agent_folder)
+            for session_id in _list_interrupted(layout, agent_folder):
+                finish_delete(layout, agent_folder, session_id)
     except OSError:
         return False
     return True
 
 
-def _list_interrupted(layout: Layout, agent: str) -> list[str]:
+def _list_interrupted(layout: Layout, agent_folder: str) -> list[str]:
     """The deleted sessions that still have files, backups or titles they should not have. Raises OSError."""
-    state = layout.get_journal(agent).read_state()
+    state = layout.get_journal(agent_folder).read_state()
     if not state.deleted:
         return []
-    names_before_delete = {name_before_delete(name) for name in layout.list_soft_deleted_names(agent)}
-    backed_up = layout.list_backed_up(agent)
+    names_before_delete = {name_before_delete(name) for name in layout.list_soft_deleted_names(agent_folder)}
+    backed_up = layout.list_backed_up(agent_folder)
 
     def is_left(name: str, soft_deleted_name: str | None) -> bool:
         if name in state.titled or name in backed_up:
             return True
         if soft_deleted_name is None and name in names_before_delete:  # what was soft-deleted under this name goes, too
             return True
-        return layout.has_transcript(agent, name)
+        return layout.has_transcript(agent_folder, name)
 
     return [
         session_id
@@ -159,20 +159,20 @@ def _list_interrupted(layout: Layout, agent: str) -> list[str]:
     ]
 
 
-def lift_delete(layout: Layout, agent: str, session_id: str) -> None:
+def lift_delete(layout: Layout, agent_folder: str, session_id: str) -> None:
     """See ``ProxyStore.lift_delete``."""
-    its_journal = layout.get_journal(agent)
+    its_journal = layout.get_journal(agent_folder)
     if session_id not in its_journal.read_deleted():
         return
     with its_journal.lock():
         if session_id in its_journal.read_deleted():
-            finish_delete(layout, agent, session_id)  # a crash may have interrupted the delete
+            finish_delete(layout, agent_folder, session_id)  # a crash may have interrupted the delete
             its_journal.append(journal.LIFTED, session_id, journal.stamp_now())
 
 
 def delete_transcript(
     layout: Layout,
-    agent: str,
+    agent_folder: str,
     session_id: str,
     name: str,
     *,
@@ -185,36 +185,38 @@ def delete_transcript(
     ``soft``, ``is_unused``, ``only_on_this_machine``: as for ``delete``.
     """
     if name == file_name(session_id):
-        delete(layout, agent, session_id, soft=soft, is_unused=is_unused, only_on_this_machine=only_on_this_machine)
+        delete(
+            layout, agent_folder, session_id, soft=soft, is_unused=is_unused, only_on_this_machine=only_on_this_machine
+        )
     else:
-        _delete_set_aside(layout, agent, session_id, name, soft=soft, only_on_this_machine=only_on_this_machine)
+        _delete_set_aside(layout, agent_folder, session_id, name, soft=soft, only_on_this_machine=only_on_this_machine)
 
 
 def _delete_set_aside(
-    layout: Layout, agent: str, session_id: str, name: str, *, soft: bool, only_on_this_machine: bool
+    layout: Layout, agent_folder: str, session_id: str, name: str, *, soft: bool, only_on_this_machine: bool
 ) -> None:
-    layout.mark(agent, name)
-    with lock_journal(layout, agent, deletes=True):
+    layout.mark(agent_folder, name)
+    with lock_journal(layout, agent_folder, deletes=True):
         at = journal.stamp_now()
         to, until = (
-            (_choose_soft_deleted_name(layout, agent, name, at), _encode_until(layout, at)) if soft else ("", {})
+            (_choose_soft_deleted_name(layout, agent_folder, name, at), _encode_until(layout, at)) if soft else ("", {})
         )
         _move(
             layout,
-            agent,
+            agent_folder,
             Event(journal.TITLED, session_id, name, to=to, only_on_this_machine=only_on_this_machine),
             until,
         )
 
 
 def delete_permanently(
-    layout: Layout, agent: str, session_id: str, soft_deleted_name: str, *, only_on_this_machine: bool = False
+    layout: Layout, agent_folder: str, session_id: str, soft_deleted_name: str, *, only_on_this_machine: bool = False
 ) -> None:
     """Delete a soft-deleted transcript permanently. ``only_on_this_machine``: as for ``delete``. Raises OSError."""
-    with lock_journal(layout, agent, deletes=True):
+    with lock_journal(layout, agent_folder, deletes=True):
         _move(
             layout,
-            agent,
+            agent_folder,
             Event(journal.TITLED, session_id, soft_deleted_name, to="", only_on_this_machine=only_on_this_machine),
         )
 
@@ -228,10 +230,10 @@ def _encode_until(layout: Layout, at: str) -> dict[str, str]:
     return {"until": timestamps.stamp((timestamps.seconds(at) or time.time()) + layout.bin_days * _DAY_SECONDS)}
 
 
-def list_expired(layout: Layout, agent: str, now: str) -> list[str]:
+def list_expired(layout: Layout, agent_folder: str, now: str) -> list[str]:
     """The soft-deleted transcripts of an agent whose time is over. Raises OSError."""
-    names = layout.list_soft_deleted_names(agent)
-    until = layout.get_journal(agent).read_state().expiry if names else {}
+    names = layout.list_soft_deleted_names(agent_folder)
+    until = layout.get_journal(agent_folder).read_state().expiry if names else {}
     return [name for name in names if name in until and until[name] <= now]
 
 
@@ -241,106 +243,108 @@ def remove_expired(layout: Layout) -> int:
     Raises OSError.
     """
     count = 0
-    for agent in layout.list_agents():
-        for soft_deleted_name in list_expired(layout, agent, journal.stamp_now()):
-            with layout.get_journal(agent).lock():
+    for agent_folder in layout.list_agents():
+        for soft_deleted_name in list_expired(layout, agent_folder, journal.stamp_now()):
+            with layout.get_journal(agent_folder).lock():
                 # Asked again under the lock: it may have been restored, and deleted anew under this name.
-                path = layout.soft_deleted_path(agent, soft_deleted_name)
+                path = layout.soft_deleted_path(agent_folder, soft_deleted_name)
                 if (
-                    soft_deleted_name not in list_expired(layout, agent, journal.stamp_now())
+                    soft_deleted_name not in list_expired(layout, agent_folder, journal.stamp_now())
                     or (session_id := read_session(path)) is None
                 ):
                     continue
                 with lock_unused(path) as is_unused:
                     if is_unused:
                         # Other machines do so at their own time: one that restores it first has it.
-                        delete_permanently(layout, agent, session_id, soft_deleted_name, only_on_this_machine=True)
+                        delete_permanently(
+                            layout, agent_folder, session_id, soft_deleted_name, only_on_this_machine=True
+                        )
                         count += 1
     return count
 
 
-def restore(layout: Layout, agent: str, session_id: str, soft_deleted_name: str) -> str:
+def restore(layout: Layout, agent_folder: str, session_id: str, soft_deleted_name: str) -> str:
     """Undo a soft delete. Returns the transcript's name. Raises OSError (FileNotFoundError: it no longer exists).
 
     If its id belongs to a newer session, the transcript comes back as one that was set aside.
     """
-    with lock_journal(layout, agent) as its_journal:
+    with lock_journal(layout, agent_folder) as its_journal:
         if session_id in its_journal.read_deleted():
-            finish_delete(layout, agent, session_id)  # a crash may have interrupted the delete
-        if not _has_file(layout.soft_deleted_path(agent, soft_deleted_name)):
+            finish_delete(layout, agent_folder, session_id)  # a crash may have interrupted the delete
+        if not _has_file(layout.soft_deleted_path(agent_folder, soft_deleted_name)):
             raise FileNotFoundError(errno.ENOENT, "it no longer exists", session_id)
         to = name_before_delete(soft_deleted_name)
-        while layout.has_transcript(agent, to):
+        while layout.has_transcript(agent_folder, to):
             to = number_name(to)
-        return _move(layout, agent, Event(journal.RESTORED, session_id, soft_deleted_name, to=to))
+        return _move(layout, agent_folder, Event(journal.RESTORED, session_id, soft_deleted_name, to=to))
 
 
 @contextmanager
-def lock_journal(layout: Layout, agent: str, *, deletes: bool = False) -> Iterator[Journal]:
+def lock_journal(layout: Layout, agent_folder: str, *, deletes: bool = False) -> Iterator[Journal]:
     """Hold the journal, after completing interrupted renames and removals. Raises OSError.
 
     ``deletes``: on a full disk, leave them for later. Before a transcript gets a new name, they must be complete, as an
     old removal may be of that name.
     """
-    its_journal = layout.get_journal(agent)
+    its_journal = layout.get_journal(agent_folder)
     with its_journal.lock():
         with _ignore_full_disk() if deletes else nullcontext():
-            _finish_moves(layout, agent)
+            _finish_moves(layout, agent_folder)
         yield its_journal
 
 
-def _move(layout: Layout, agent: str, event: Event, more: Mapping[str, str] = MappingProxyType({})) -> str:
+def _move(layout: Layout, agent_folder: str, event: Event, more: Mapping[str, str] = MappingProxyType({})) -> str:
     """Rename or remove a transcript as the event says. Returns its new name. Raises OSError.
 
     On a full disk, it is removed without an event. ``more``: other members of the event.
     """
     title: dict[str, str | bool | None] = {"title": None} if event.kind == journal.TITLED else {}
     title |= journal.encode_about(
-        _read_uid(layout.either_path(agent, event.name)), only_on_this_machine=event.only_on_this_machine
+        _read_uid(layout.either_path(agent_folder, event.name)), only_on_this_machine=event.only_on_this_machine
     )
     with nullcontext() if event.to else _ignore_full_disk():
-        layout.get_journal(agent).append(
+        layout.get_journal(agent_folder).append(
             event.kind, event.session_id, journal.stamp_now(), transcript=event.transcript, **title, to=event.to, **more
         )
-    return _finish_move(layout, agent, event)
+    return _finish_move(layout, agent_folder, event)
 
 
-def _finish_moves(layout: Layout, agent: str) -> None:
-    for event in layout.get_journal(agent).read_state().moving.values():
-        _finish_move(layout, agent, event)
+def _finish_moves(layout: Layout, agent_folder: str) -> None:
+    for event in layout.get_journal(agent_folder).read_state().moving.values():
+        _finish_move(layout, agent_folder, event)
 
 
-def _finish_move(layout: Layout, agent: str, event: Event) -> str:
+def _finish_move(layout: Layout, agent_folder: str, event: Event) -> str:
     """Do to the files what the event says, then append that it is complete. Returns the new name. Raises OSError."""
     name, to = event.name, event.to or ""
     if to:
-        if _has_file(layout.either_path(agent, name)):  # else it was moved before
-            to = _move_transcript(layout, agent, name, to)
-        layout.move_backups(agent, name, to)
-        layout.get_journal(agent).copy_title(event.session_id, name, to)
-        layout.erase_titles(agent, name)
+        if _has_file(layout.either_path(agent_folder, name)):  # else it was moved before
+            to = _move_transcript(layout, agent_folder, name, to)
+        layout.move_backups(agent_folder, name, to)
+        layout.get_journal(agent_folder).copy_title(event.session_id, name, to)
+        layout.erase_titles(agent_folder, name)
     elif is_soft_deleted_name(name):
-        layout.erase_titles(agent, name)
-        layout.remove_soft_deleted(agent, name)
+        layout.erase_titles(agent_folder, name)
+        layout.remove_soft_deleted(agent_folder, name)
     else:
-        layout.erase_titles(agent, name, *layout.list_soft_deleted_of(agent, name))
-        layout.remove_transcript(agent, name)
+        layout.erase_titles(agent_folder, name, *layout.list_soft_deleted_of(agent_folder, name))
+        layout.remove_transcript(agent_folder, name)
     # A title that is None also says that the rename or removal is complete (``Event.to``). It comes last, so whoever
     # finds a crash in between does all of it again; each step above leaves alone what is done.
     with _ignore_full_disk():  # then it is completed once more
-        layout.get_journal(agent).append_title(event.session_id, name, None)
+        layout.get_journal(agent_folder).append_title(event.session_id, name, None)
     return to
 
 
-def _move_transcript(layout: Layout, agent: str, name: str, to: str) -> str:
+def _move_transcript(layout: Layout, agent_folder: str, name: str, to: str) -> str:
     """Rename a transcript, and mark it for the index. Returns its new name. Raises OSError."""
-    place = layout.either_path(agent, to)
+    place = layout.either_path(agent_folder, to)
     layout.make_folder(place.parent)
     if is_soft_deleted_name(to):
-        return move_transcript(layout.either_path(agent, name), place)
-    layout.mark(agent, to)
-    to = move_transcript(layout.either_path(agent, name), place)
-    layout.mark(agent, to)  # its name may have been taken meanwhile
+        return move_transcript(layout.either_path(agent_folder, name), place)
+    layout.mark(agent_folder, to)
+    to = move_transcript(layout.either_path(agent_folder, name), place)
+    layout.mark(agent_folder, to)  # its name may have been taken meanwhile
     return to
 
 
@@ -353,10 +357,10 @@ def _ignore_full_disk() -> Iterator[None]:
             raise
 
 
-def _choose_soft_deleted_name(layout: Layout, agent: str, name: str, at: str) -> str:
+def _choose_soft_deleted_name(layout: Layout, agent_folder: str, name: str, at: str) -> str:
     """An unused name for a transcript that is soft-deleted at the time ``at``."""
     soft_deleted_name = make_soft_deleted_name(name, at)
-    while _has_file(layout.soft_deleted_path(agent, soft_deleted_name)):
+    while _has_file(layout.soft_deleted_path(agent_folder, soft_deleted_name)):
         soft_deleted_name = number_name(soft_deleted_name)
     return soft_deleted_name
 
@@ -389,7 +393,7 @@ def _has_file(path: Path) -> bool:
     return os.path.lexists(path) or os.path.lexists(compressed_path(path))
 
 
-def _move_to_bin(layout: Layout, agent: str, name: str, soft_deleted_name: str) -> None:
-    if layout.has_transcript(agent, name):  # else it was moved before
-        soft_deleted_name = _move_transcript(layout, agent, name, soft_deleted_name)
-    layout.move_backups(agent, name, soft_deleted_name)
+def _move_to_bin(layout: Layout, agent_folder: str, name: str, soft_deleted_name: str) -> None:
+    if layout.has_transcript(agent_folder, name):  # else it was moved before
+        soft_deleted_name = _move_transcript(layout, agent_folder, name, soft_deleted_name)
+    layout.move_backups(agent_folder, name, soft_deleted_name)

@@ -26,7 +26,7 @@ class FolderChanges(Struct, frozen=True):
     ``removals``: how often rows had been removed before the scan.
     """
 
-    agent: str
+    agent_folder: str
     come: list[str]
     gone: list[str]
     seen: str
@@ -35,31 +35,31 @@ class FolderChanges(Struct, frozen=True):
     def remember(self, index: Index) -> None:
         """Call this once all changes were brought in. Raises ``sqlite3.Error``."""
         if self.seen:
-            index.remember_folder(self.agent, self.seen, self.removals)
+            index.remember_folder(self.agent_folder, self.seen, self.removals)
 
 
-def find_changes(layout: Layout, index: Index, agent: str) -> FolderChanges:
+def find_changes(layout: Layout, index: Index, agent_folder: str) -> FolderChanges:
     """Compare an agent's folder with the index. Raises OSError, ``sqlite3.Error``."""
-    before, removals = index.read_folder(agent)  # first, so that a row removed from here on causes another scan
-    now, changed = _read_folder_state(layout, agent)
+    before, removals = index.read_folder(agent_folder)  # first, so that a row removed from here on causes another scan
+    now, changed = _read_folder_state(layout, agent_folder)
     if now == before != "":
-        return FolderChanges(agent, [], [], "", removals)
-    there = layout.stat_transcripts(agent)
+        return FolderChanges(agent_folder, [], [], "", removals)
+    there = layout.stat_transcripts(agent_folder)
     query = "SELECT name, json_extract(info, '$.size') FROM transcripts WHERE agent = ?"
-    known = dict(index.select(query, (agent,)))
+    known = dict(index.select(query, (agent_folder,)))
     come = [
         name for name, file in there.items() if name not in known or (file is not None and file.st_size != known[name])
     ]
     gone = [name for name in known if name not in there]
     written = [file.st_mtime for name in come if (file := there[name]) is not None]  # may still be growing
     is_settled = all(abs(time.time() - at) > _GRANULE_SECONDS for at in (changed, *written))
-    return FolderChanges(agent, come, gone, now if is_settled else "", removals)
+    return FolderChanges(agent_folder, come, gone, now if is_settled else "", removals)
 
 
-def _read_folder_state(layout: Layout, agent: str) -> tuple[str, float]:
+def _read_folder_state(layout: Layout, agent_folder: str) -> tuple[str, float]:
     """A text that identifies the state of a folder, and the time of its last change."""
     try:
-        found = os.stat(layout.transcripts / agent)
+        found = os.stat(layout.transcripts / agent_folder)
     except FileNotFoundError:
         return "", 0.0
     file = 0

@@ -32,7 +32,12 @@ _ALIGNED_FROM = 1024 * 1024
 
 
 def create(
-    layout: Layout, agent: str, parent: str, header: Header, until: int | None = None, parent_agent: str | None = None
+    layout: Layout,
+    agent_folder: str,
+    parent: str,
+    header: Header,
+    until: int | None = None,
+    parent_agent: str | None = None,
 ) -> bool:
     """Create a fork's transcript. Returns False, and creates nothing, if the parent has none.
 
@@ -41,9 +46,9 @@ def create(
 
     Raises OSError; then nothing was created (FileExistsError: the fork has a transcript already).
     """
-    parent_agent = parent_agent or agent
+    parent_agent = parent_agent or agent_folder
     source_path = layout.transcript_path(parent_agent, parent)
-    path = layout.transcript_path(agent, file_names.file_name(header.session_id))
+    path = layout.transcript_path(agent_folder, file_names.file_name(header.session_id))
     with ExitStack() as stack:
         finish_old_fork(layout, parent_agent, parent)
         try:
@@ -60,7 +65,7 @@ def create(
         ids = [source.header.session_id, *source.header.forked_from]
         header = replace(header, origin=source.header.origin, forked_from=ids, uid=file_names.make_uid())
         with suppress(OSError):  # the next list also finds it by its folder's time
-            layout.mark(agent, path.stem)
+            layout.mark(agent_folder, path.stem)
         # A name of its own for each attempt: if the last unlink fails, the name still leads to the fork's file, and
         # nobody may open it to write something else.
         new = file_names.unfinished_path(
@@ -69,7 +74,7 @@ def create(
         try:
             out = private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             try:
-                _write(out, agent, header, source)
+                _write(out, agent_folder, header, source)
             finally:
                 os.close(out)  # an error says that something may not have been written
             if not store_layout.link_or_rename(new, path):
@@ -80,12 +85,12 @@ def create(
     return True
 
 
-def _write(out: int, agent: str, header: Header, source: Reading) -> None:
+def _write(out: int, agent_folder: str, header: Header, source: Reading) -> None:
     """Write the header, the copy and the notes around it. Raises OSError."""
     assert source.header is not None
     of, size = source.path.parent.name, max(source.size - source.entries_at, 0)
     parent = {"transcript": source.path.stem, "createdAt": source.header.created_at, "size": size}
-    parent |= {"agent": of} if of != agent else {}
+    parent |= {"agent": of} if of != agent_folder else {}
     note = {"type": NoteType.COPIED, **parent}
     head = file_format.encode_header(header) + file_format.encode_note(header.created_at, _RUN, note)
     if size >= _ALIGNED_FROM:  # btrfs and XFS then share the parent's blocks: the copy takes no space
@@ -97,19 +102,21 @@ def _write(out: int, agent: str, header: Header, source: Reading) -> None:
     if private_files.read_at(out, 1, end - 1) != b"\n":  # the parent's last line is torn
         private_files.write_at(out, b"\n", end)
         end += 1
-    if of != agent:
+    if of != agent_folder:
         note = {"type": NoteType.CONTINUED, "agent": of, "session": header.forked_from[0]}
         private_files.write_at(out, file_format.encode_note(header.created_at, CONTINUED_RUN, note), end)
 
 
-def find_end(layout: Layout, agent: str, name: str, point: Point | None, forked_at: str | None = None) -> int | None:
+def find_end(
+    layout: Layout, agent_folder: str, name: str, point: Point | None, forked_at: str | None = None
+) -> int | None:
     """The uncompressed size of the part of a transcript with which a fork begins, in bytes, header included.
 
     ``point``: where the fork is made; None: at the end, or before the first entry later than ``forked_at``. Returns
     None if the transcript does not have that message. Raises OSError, NewerFormat.
     """
-    finish_old_fork(layout, agent, name)
-    with closing(Reading(layout.transcript_path(agent, name))) as reading:
+    finish_old_fork(layout, agent_folder, name)
+    with closing(Reading(layout.transcript_path(agent_folder, name))) as reading:
         if point is not None:
             return find_fork_end(reading, point)
         if forked_at is None:

@@ -32,9 +32,9 @@ from acp_proxy.transcript.summary import Summary
 _VERSION = 1
 
 
-def encode_binding(agent: str, cwd: str | None) -> str:
+def encode_binding(agent_folder: str, cwd: str | None) -> str:
     """Identifies the list that a cursor belongs to: an agent and a directory filter."""
-    return digest(json.dumps([agent, same_directory.normalize_directory(cwd) if cwd is not None else None]))
+    return digest(json.dumps([agent_folder, same_directory.normalize_directory(cwd) if cwd is not None else None]))
 
 
 def encode_cursor(binding: str, updated: str, session: bytes) -> str:
@@ -105,7 +105,7 @@ class ListedSession(Struct, frozen=True):
     at when it began.
     """
 
-    agent: str
+    agent_folder: str
     name: str
     session_id: str
     cwd: str | None
@@ -128,7 +128,7 @@ class ListedSession(Struct, frozen=True):
     def selector(self) -> str:
         """What selects it on a command line: its id, with a number if a newer session has that id now; or a copy's
         short id."""
-        return file_names.make_selector(self.agent, self.name, self.session_id)
+        return file_names.make_selector(self.agent_folder, self.name, self.session_id)
 
     @property
     def full_selector(self) -> str:
@@ -170,7 +170,7 @@ class Index:
         """Close the connection; the index cannot be used any more."""
         self._database.close()
 
-    def put_row(self, agent: str, name: str, reading: Reading) -> bool:
+    def put_row(self, agent_folder: str, name: str, reading: Reading) -> bool:
         """Write one transcript's row, or bring it up to date.
 
         Returns whether nothing is pending: no turn is unanswered and no line incomplete.
@@ -178,7 +178,7 @@ class Index:
         with self.transaction():
             row = self._database.execute(
                 "SELECT inode, created, size, lines, state, usage FROM transcripts WHERE agent = ? AND name = ?",
-                (agent, name),
+                (agent_folder, name),
             ).fetchone()
             header = reading.header or reading.rebuild_header()
             if header is None:
@@ -207,10 +207,10 @@ class Index:
                         shown.add(line.entry)
                     continue
                 size, lines = line.end, line.number + 1
-            self._write_row(agent, name, header, summary, shown, reading, size if lines else 0, lines)
+            self._write_row(agent_folder, name, header, summary, shown, reading, size if lines else 0, lines)
             return not shown.open and all_whole
 
-    def remove_rows(self, agent: str, *names: str) -> bool:
+    def remove_rows(self, agent_folder: str, *names: str) -> bool:
         """Remove the rows of these transcripts; returns whether there were any. Their bytes stay in the
         file and its log until ``erase_removed_rows``.
 
@@ -218,7 +218,7 @@ class Index:
         """
         found = self._database.execute(
             "SELECT agent, name FROM transcripts WHERE agent = ? AND name IN (SELECT value FROM json_each(?))",
-            (agent, json.dumps(names)),
+            (agent_folder, json.dumps(names)),
         ).fetchall()
         if found:
             with self.transaction():
@@ -226,20 +226,20 @@ class Index:
                 self._database.execute(
                     "INSERT INTO folders VALUES (?, '', 1)"
                     " ON CONFLICT DO UPDATE SET seen = '', removals = removals + 1",
-                    (agent,),
+                    (agent_folder,),
                 )
         return bool(found)
 
     def list_folders(self) -> list[str]:
         """The agents whose folders are remembered."""
-        return [agent for (agent,) in self._database.execute("SELECT agent FROM folders")]
+        return [agent_folder for (agent_folder,) in self._database.execute("SELECT agent FROM folders")]
 
-    def read_folder(self, agent: str) -> tuple[str, int]:
+    def read_folder(self, agent_folder: str) -> tuple[str, int]:
         """The state of an agent's folder when all in it had been brought in, and how often rows were removed."""
-        found = self._database.execute("SELECT seen, removals FROM folders WHERE agent = ?", (agent,)).fetchone()
+        found = self._database.execute("SELECT seen, removals FROM folders WHERE agent = ?", (agent_folder,)).fetchone()
         return tuple(found) if found is not None else ("", 0)
 
-    def remember_folder(self, agent: str, seen: str, removals: int) -> None:
+    def remember_folder(self, agent_folder: str, seen: str, removals: int) -> None:
         """Store a folder's state, unless rows were removed since.
 
         If the index is locked or full, this does nothing: a list that changes nothing must neither wait nor need space.
@@ -249,19 +249,19 @@ class Index:
             self._database.execute(
                 "INSERT INTO folders VALUES (?, ?, ?)"
                 " ON CONFLICT DO UPDATE SET seen = excluded.seen WHERE removals = excluded.removals",
-                (agent, seen, removals),
+                (agent_folder, seen, removals),
             )
         except sqlite3.OperationalError:
             pass
         finally:
             self._database.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
 
-    def set_inode(self, agent: str, name: str, before: int, inode: int) -> bool:
+    def set_inode(self, agent_folder: str, name: str, before: int, inode: int) -> bool:
         """Assign a row to a new file with the same content. Returns whether a row with the inode ``before`` existed."""
         with self.transaction():
             done = self._database.execute(
                 "UPDATE transcripts SET inode = ? WHERE agent = ? AND name = ? AND inode = ?",
-                (inode, agent, name, before),
+                (inode, agent_folder, name, before),
             )
             return done.rowcount == 1
 
@@ -289,7 +289,7 @@ class Index:
 
     def select_page(
         self,
-        agent: str,
+        agent_folder: str,
         cwd: str | None,
         cursor: str | None,
         run: str,
@@ -302,11 +302,11 @@ class Index:
         ``cwd``: only sessions of this directory. ``cursor``: ``Page.next`` of the page before. ``run``: see
         ``ProxyStore.list_page``. ``hidden``: the names of transcripts to leave out; ``only``: of those to leave in.
         """
-        binding = encode_binding(agent, cwd)
+        binding = encode_binding(agent_folder, cwd)
         query = [f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1"]
-        values: list[object] = [agent]
+        values: list[object] = [agent_folder]
         if cwd is not None:
-            wanted = self.find_places(agent, cwd)
+            wanted = self.find_places(agent_folder, cwd)
             query.append(f"AND place IN ({','.join('?' * len(wanted))})")
             values += wanted
         if hidden:
@@ -333,9 +333,9 @@ class Index:
         """The rows of a query one by one, when there may be too many for the memory."""
         return self._database.execute(query, values)
 
-    def has_row(self, agent: str, name: str) -> bool:
+    def has_row(self, agent_folder: str, name: str) -> bool:
         """Whether there is a row for this transcript."""
-        found = self._database.execute("SELECT 1 FROM transcripts WHERE agent = ? AND name = ?", (agent, name))
+        found = self._database.execute("SELECT 1 FROM transcripts WHERE agent = ? AND name = ?", (agent_folder, name))
         return found.fetchone() is not None
 
     def copy_from(self, path: Path) -> None:
@@ -408,7 +408,7 @@ class Index:
 
     def _write_row(
         self,
-        agent: str,
+        agent_folder: str,
         name: str,
         header: Header,
         summary: Summary,
@@ -419,7 +419,7 @@ class Index:
     ) -> None:
         cwd = shown.cwd
         row = encode_row(name, header, summary, shown, reading.inode, reading.size, size, lines) | {
-            "agent": agent,
+            "agent": agent_folder,
             "name": name,
             "place": encode_id(same_directory.resolve_directory(cwd)) if cwd is not None else None,
             "spelled": encode_id(same_directory.normalize_directory(cwd)) if cwd is not None else None,
@@ -429,11 +429,11 @@ class Index:
             tuple(row.values()),
         )
 
-    def find_places(self, agent: str, cwd: str) -> list[bytes]:
+    def find_places(self, agent_folder: str, cwd: str) -> list[bytes]:
         """The canonical directories that a filter matches: where it leads, and where sessions so spelled were."""
         found = self._database.execute(
             "SELECT DISTINCT place FROM transcripts WHERE agent = ? AND spelled = ?",
-            (agent, encode_id(same_directory.normalize_directory(cwd))),
+            (agent_folder, encode_id(same_directory.normalize_directory(cwd))),
         )
         return list({encode_id(same_directory.resolve_directory(cwd)), *(place for (place,) in found)})
 
@@ -491,11 +491,11 @@ def decode_row(row: tuple[str, str, bytes, str, str, str, str], run: str) -> Lis
     session would have written since. ``queries.complete_rows`` finds out whether a process still has
     the transcript open.
     """
-    agent, name, session_id, updated, info, open_runs, created = row
+    agent_folder, name, session_id, updated, info, open_runs, created = row
     known = parse_json(info)
     others, last = set(parse_json(open_runs)) - {run}, known["lastRun"]
     return ListedSession(
-        agent=agent,
+        agent_folder=agent_folder,
         name=name,
         session_id=decode_id(session_id),
         cwd=known["cwd"],

@@ -106,8 +106,8 @@ class Layout:
         for directory in (self.transcripts, self.unindexed, self.deleted):
             if directory.is_dir():
                 private_files.check_inside(directory)
-        for agent in self.list_agents():
-            private_files.check_link(self.transcript_path(agent, JOURNAL))
+        for agent_folder in self.list_agents():
+            private_files.check_link(self.transcript_path(agent_folder, JOURNAL))
 
     def make_folder(self, folder: Path) -> None:
         """Create an agent's folder, and the store itself if it was removed.
@@ -136,20 +136,20 @@ class Layout:
         except FileNotFoundError:  # the store was removed
             return []
 
-    def has_agent(self, agent: str) -> bool:
+    def has_agent(self, agent_folder: str) -> bool:
         """Whether an agent has a folder. Raises OSError: a wrong answer would divide the agent's sessions."""
         try:
-            return stat.S_ISDIR(os.stat(self.transcripts / agent).st_mode)
+            return stat.S_ISDIR(os.stat(self.transcripts / agent_folder).st_mode)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             return False
 
-    def list_names(self, agent: str) -> list[str]:
+    def list_names(self, agent_folder: str) -> list[str]:
         """The names of an agent's transcripts, including those set aside. Other files are left out."""
-        return _list_names(self.transcripts / agent)
+        return _list_names(self.transcripts / agent_folder)
 
     def list_all_names(self) -> list[tuple[str, str]]:
         """The agent and name of every transcript."""
-        return [(agent, name) for agent in self.list_agents() for name in self.list_names(agent)]
+        return [(agent_folder, name) for agent_folder in self.list_agents() for name in self.list_names(agent_folder)]
 
     def find_redactable(self, names: dict[str, list[str]] | None) -> list[Path]:
         """Every file with content of these transcripts (names by agent), or of all if None; also journals and backups.
@@ -159,18 +159,22 @@ class Layout:
         if names is None:
             folders = (self.transcripts, self.backups, self.deleted)
             return sorted({path for folder in folders for path in _list_files(folder, "*")})
-        chosen = [(agent, name) for agent, each in names.items() for name in each]
-        found = {self.transcript_path(agent, name) for agent, name in chosen}
-        found |= {path for agent in names if (path := self.transcript_path(agent, JOURNAL)).exists()}  # holds titles
-        for agent, name in chosen:
-            found.update(_list_files(self.backups / agent, f"{name}*"))
-            found.update(self.soft_deleted_path(agent, each) for each in self.list_soft_deleted_of(agent, name))
+        chosen = [(agent_folder, name) for agent_folder, each in names.items() for name in each]
+        found = {self.transcript_path(agent_folder, name) for agent_folder, name in chosen}
+        found |= {
+            path for agent_folder in names if (path := self.transcript_path(agent_folder, JOURNAL)).exists()
+        }  # holds titles
+        for agent_folder, name in chosen:
+            found.update(_list_files(self.backups / agent_folder, f"{name}*"))
+            found.update(
+                self.soft_deleted_path(agent_folder, each) for each in self.list_soft_deleted_of(agent_folder, name)
+            )
         return sorted(found)
 
-    def stat_transcripts(self, agent: str) -> dict[str, os.stat_result | None]:
+    def stat_transcripts(self, agent_folder: str) -> dict[str, os.stat_result | None]:
         """An agent's transcripts by name, each with the stat of its plain file; None where it is only compressed."""
         forms: dict[str, os.stat_result | None] = {}
-        with suppress(FileNotFoundError, PermissionError), os.scandir(self.transcripts / agent) as found:
+        with suppress(FileNotFoundError, PermissionError), os.scandir(self.transcripts / agent_folder) as found:
             for file in found:
                 if (name := file_names.parse_transcript_name(file.name)) is None:
                     continue
@@ -181,101 +185,105 @@ class Layout:
                     forms[name] = file.stat(follow_symlinks=False)
         return forms
 
-    def transcript_path(self, agent: str, name: str) -> Path:
+    def transcript_path(self, agent_folder: str, name: str) -> Path:
         """The path of a transcript's plain file."""
-        return self.transcripts / agent / (name + SUFFIX)
+        return self.transcripts / agent_folder / (name + SUFFIX)
 
-    def soft_deleted_path(self, agent: str, name: str) -> Path:
+    def soft_deleted_path(self, agent_folder: str, name: str) -> Path:
         """The path of a soft-deleted transcript."""
-        return self.deleted / agent / (name + SUFFIX)
+        return self.deleted / agent_folder / (name + SUFFIX)
 
-    def waiting_turns_path(self, agent: str, name: str) -> Path:
+    def waiting_turns_path(self, agent_folder: str, name: str) -> Path:
         """Where turns of another machine wait until nobody has this transcript open."""
-        return self.waiting_turns / agent / name
+        return self.waiting_turns / agent_folder / name
 
-    def either_path(self, agent: str, name: str) -> Path:
+    def either_path(self, agent_folder: str, name: str) -> Path:
         """The path of a transcript's plain file, soft-deleted or not."""
         return (
-            self.soft_deleted_path(agent, name)
+            self.soft_deleted_path(agent_folder, name)
             if file_names.is_soft_deleted_name(name)
-            else self.transcript_path(agent, name)
+            else self.transcript_path(agent_folder, name)
         )
 
-    def list_soft_deleted_names(self, agent: str) -> list[str]:
+    def list_soft_deleted_names(self, agent_folder: str) -> list[str]:
         """The names of an agent's soft-deleted transcripts."""
-        return _list_names(self.deleted / agent)
+        return _list_names(self.deleted / agent_folder)
 
-    def list_soft_deleted_of(self, agent: str, name: str) -> list[str]:
+    def list_soft_deleted_of(self, agent_folder: str, name: str) -> list[str]:
         """The soft-deleted transcripts that had this name.
 
         There may be several: the session may have been soft-deleted, begun anew, and soft-deleted again.
         """
-        return [each for each in self.list_soft_deleted_names(agent) if file_names.name_before_delete(each) == name]
+        return [
+            each for each in self.list_soft_deleted_names(agent_folder) if file_names.name_before_delete(each) == name
+        ]
 
-    def get_journal(self, agent: str) -> Journal:
+    def get_journal(self, agent_folder: str) -> Journal:
         """An agent's journal, the same object each time."""
-        found = self._journals.get(agent)  # each turn asks, and a path takes long to make
-        return found or self._journals.setdefault(agent, Journal(self.transcript_path(agent, JOURNAL)))
+        found = self._journals.get(agent_folder)  # each turn asks, and a path takes long to make
+        return found or self._journals.setdefault(agent_folder, Journal(self.transcript_path(agent_folder, JOURNAL)))
 
-    def mark(self, agent: str, name: str) -> str:
+    def mark(self, agent_folder: str, name: str) -> str:
         """Mark a transcript as one that the index has not read to its end. Returns the mark's path. Raises OSError.
 
         The mark is an empty file, so it survives this process.
         """
-        path = os.path.join(self.unindexed, agent, name)  # ten times as fast as joining Paths, and each turn does it
+        path = os.path.join(
+            self.unindexed, agent_folder, name
+        )  # ten times as fast as joining Paths, and each turn does it
         if os.path.lexists(path):  # a process that removes it from here on looks at the transcript after that
             return path
         try:
             private_files.touch(path)
         except FileNotFoundError:
-            private_files.make_directory(self.unindexed / agent)
+            private_files.make_directory(self.unindexed / agent_folder)
             private_files.touch(path)
         return path
 
-    def list_marked(self, agent: str) -> list[str]:
+    def list_marked(self, agent_folder: str) -> list[str]:
         """The names of an agent's marked transcripts, including those whose mark is being removed."""
-        return list(dict.fromkeys(mark.name.partition(_TAKEN)[0] for mark in self._list_mark_files(agent)))
+        return list(dict.fromkeys(mark.name.partition(_TAKEN)[0] for mark in self._list_mark_files(agent_folder)))
 
-    def is_marked(self, agent: str, name: str) -> bool:
+    def is_marked(self, agent_folder: str, name: str) -> bool:
         """Whether a transcript is marked, and the mark is not being removed."""
-        return (self.unindexed / agent / name).exists()
+        return (self.unindexed / agent_folder / name).exists()
 
-    def unmark(self, agent: str, name: str, is_needed: Callable[[], bool]) -> None:
+    def unmark(self, agent_folder: str, name: str, is_needed: Callable[[], bool]) -> None:
         """Remove a mark, then call ``is_needed`` and set the mark again if it returns True. Raises OSError.
 
         A process that marks the transcript in the meantime creates a new mark, which stays. If this is interrupted, a
         mark remains.
         """
-        mark = self.unindexed / agent / name
+        mark = self.unindexed / agent_folder / name
         taken = mark.with_name(f"{name}{_TAKEN}{os.urandom(8).hex()}")
         with suppress(FileNotFoundError):
             mark.rename(taken)
         if is_needed():
-            self.mark(agent, name)
+            self.mark(agent_folder, name)
         taken.unlink(missing_ok=True)
 
-    def restore_marks(self, agent: str) -> None:
+    def restore_marks(self, agent_folder: str) -> None:
         """Put back the marks of an agent whose removal was interrupted. Raises OSError.
 
         A removal that is still under way is undone too, which only costs another look at that transcript.
         """
-        for mark in self._list_mark_files(agent):
+        for mark in self._list_mark_files(agent_folder):
             name, taken, _ = mark.name.partition(_TAKEN)
             if taken:
                 with suppress(FileNotFoundError):
                     mark.replace(mark.with_name(name))
 
-    def _list_mark_files(self, agent: str) -> list[Path]:
-        folder = self.unindexed / agent
+    def _list_mark_files(self, agent_folder: str) -> list[Path]:
+        folder = self.unindexed / agent_folder
         if not folder.is_dir():
             return []
         with os.scandir(folder) as found:
             marks = [Path(mark.path) for mark in found if mark.is_file(follow_symlinks=False)]
         return [mark for mark in marks if file_names.is_ours(mark.name.partition(_TAKEN)[0])]
 
-    def has_transcript(self, agent: str, name: str) -> bool:
+    def has_transcript(self, agent_folder: str, name: str) -> bool:
         """Whether a file with this transcript's name exists in any form."""
-        path = self.transcript_path(agent, name)
+        path = self.transcript_path(agent_folder, name)
         # Its own name twice: a fork may get it between the checks.
         return any(map(os.path.lexists, (path, compressed_path(path), fork_path(path), path)))
 
@@ -292,56 +300,56 @@ class Layout:
         aside = {found.partition(".")[0] for found in found_there if found.startswith(f"{path.stem}{file_names.ASIDE}")}
         yield from (path.with_stem(name) for name in sorted(aside))
 
-    def backup_path(self, agent: str, name: str, stamp: str) -> Path:
+    def backup_path(self, agent_folder: str, name: str, stamp: str) -> Path:
         """Where a file is copied to before it is repaired. ``stamp``: the time of the repair."""
-        return self.backups / agent / f"{name}.{''.join(one for one in stamp if one.isalnum())}{SUFFIX}"
+        return self.backups / agent_folder / f"{name}.{''.join(one for one in stamp if one.isalnum())}{SUFFIX}"
 
-    def list_journal_backups(self, agent: str) -> list[Path]:
+    def list_journal_backups(self, agent_folder: str) -> list[Path]:
         """The copies of an agent's journal made by repairs."""
-        return sorted((self.backups / agent).glob(f"{JOURNAL}.*"))
+        return sorted((self.backups / agent_folder).glob(f"{JOURNAL}.*"))
 
-    def erase_titles(self, agent: str, *names: str) -> None:
+    def erase_titles(self, agent_folder: str, *names: str) -> None:
         """Overwrite these transcripts' titles in an agent's journal, and remove its backups. Call it only while holding
         the journal. Raises OSError."""
-        journal = self.get_journal(agent)
+        journal = self.get_journal(agent_folder)
         if journal.read_state().titled.isdisjoint(names):
             return
         journal.erase_titles(names)
-        for copy in self.list_journal_backups(agent):
+        for copy in self.list_journal_backups(agent_folder):
             copy.unlink(missing_ok=True)
 
-    def list_backed_up(self, agent: str) -> set[str]:
+    def list_backed_up(self, agent_folder: str) -> set[str]:
         """The names of an agent's transcripts that have backups, which may be of the journal too. Raises OSError."""
         with suppress(FileNotFoundError):
-            return {file.partition(".")[0] for file in os.listdir(self.backups / agent)}
+            return {file.partition(".")[0] for file in os.listdir(self.backups / agent_folder)}
         return set()
 
-    def move_backups(self, agent: str, name: str, after: str) -> None:
+    def move_backups(self, agent_folder: str, name: str, after: str) -> None:
         """Rename a transcript's backups to follow the transcript's new name. Raises OSError."""
-        for path in list((self.backups / agent).glob(f"{name}.*")):
+        for path in list((self.backups / agent_folder).glob(f"{name}.*")):
             path.replace(path.with_name(after + path.name.removeprefix(name)))
 
-    def remove_transcript(self, agent: str, name: str) -> None:
+    def remove_transcript(self, agent_folder: str, name: str) -> None:
         """Remove a transcript, its backups, and what was soft-deleted under its name. Raises OSError.
 
         The transcript itself goes last: if this is interrupted, its file shows that there is more to remove.
         """
-        for path in (self.backups / agent).glob(f"{name}.*"):
+        for path in (self.backups / agent_folder).glob(f"{name}.*"):
             path.unlink(missing_ok=True)
-        for kept in self.list_soft_deleted_of(agent, name):
-            self.remove_soft_deleted(agent, kept)
-        self.waiting_turns_path(agent, name).unlink(missing_ok=True)
-        _remove_forms(self.transcript_path(agent, name))
+        for kept in self.list_soft_deleted_of(agent_folder, name):
+            self.remove_soft_deleted(agent_folder, kept)
+        self.waiting_turns_path(agent_folder, name).unlink(missing_ok=True)
+        _remove_forms(self.transcript_path(agent_folder, name))
         self.remove_search_tables(name)
 
-    def remove_soft_deleted(self, agent: str, name: str) -> None:
+    def remove_soft_deleted(self, agent_folder: str, name: str) -> None:
         """Remove a soft-deleted transcript and its backups. Raises OSError."""
-        for path in (self.backups / agent).glob(f"{name}.*"):
+        for path in (self.backups / agent_folder).glob(f"{name}.*"):
             path.unlink(missing_ok=True)
-        _remove_forms(self.soft_deleted_path(agent, name))
+        _remove_forms(self.soft_deleted_path(agent_folder, name))
         self.remove_search_tables(name)
 
-    def measure_sizes(self, agent: str, plain: set[str] | None = None) -> dict[str, int]:
+    def measure_sizes(self, agent_folder: str, plain: set[str] | None = None) -> dict[str, int]:
         """Bytes on disk by transcript name, backups and soft-deleted transcripts included. Raises OSError.
 
         ``plain``: gets the names of transcripts with a plain file, which then do not count: the index has their size,
@@ -350,7 +358,7 @@ class Layout:
         sizes: dict[str, int] = {}
         for folder in (self.transcripts, self.deleted, self.backups):
             try:
-                with os.scandir(folder / agent) as found:
+                with os.scandir(folder / agent_folder) as found:
                     for file in found:
                         name, _, suffix = file.name.partition(".")
                         if plain is not None and suffix == _PLAIN and folder is self.transcripts:

@@ -32,11 +32,11 @@ _BLANK = b" " * (64 * 1024 - 1) + b"\n"
 class _MissingCopy(Struct, frozen=True):
     """What is to be copied into an unfinished fork.
 
-    ``agent``: the parent's folder. ``parent``, ``created_at``: its transcript's name, and the time in its header.
+    ``agent_folder``: the parent's. ``parent``, ``created_at``: its transcript's name, and the time in its header.
     ``size``: bytes to copy. ``at``: the offset to copy them to. ``note``: where the note about this begins and ends.
     """
 
-    agent: str
+    agent_folder: str
     parent: str
     created_at: str
     size: int
@@ -44,30 +44,30 @@ class _MissingCopy(Struct, frozen=True):
     note: tuple[int, int]
 
 
-def finish_old_fork(layout: Layout, agent: str, name: str, *, wait: bool = True) -> None:
+def finish_old_fork(layout: Layout, agent_folder: str, name: str, *, wait: bool = True) -> None:
     """Complete a fork that an old version began. Does nothing if there is none of this name, or in a read-only store.
 
     Raises OSError (BlockingIOError: another process works in the folder and ``wait`` is False).
     """
-    path = layout.transcript_path(agent, name)
+    path = layout.transcript_path(agent_folder, name)
     if not os.path.lexists(fork_path(path)) or layout.is_only_read:
         return
     with suppress(FileNotFoundError):  # another process finished or deleted it
         with _open_to_overwrite(fork_path(path)) as fd:
-            missing = _read_missing_copy(fd, agent)
-        if missing is not None and (missing.agent, missing.parent) != (agent, name):
+            missing = _read_missing_copy(fd, agent_folder)
+        if missing is not None and (missing.agent_folder, missing.parent) != (agent_folder, name):
             finish_old_fork(
-                layout, missing.agent, missing.parent, wait=wait
+                layout, missing.agent_folder, missing.parent, wait=wait
             )  # the parent may be an unfinished fork, too
         with private_files.lock_folder(path.parent, wait=wait):
             # The same file under both names: a crash came between the link and the unlink.
             is_done = os.path.lexists(path) and os.path.samefile(path, fork_path(path))
-            if is_done or not _complete_copy(layout, agent, path):
+            if is_done or not _complete_copy(layout, agent_folder, path):
                 fork_path(path).unlink()
                 return
             into = store_layout.move_transcript(fork_path(path), path)
             with suppress(OSError):  # it was marked when it was created, if that was possible
-                layout.mark(agent, into)
+                layout.mark(agent_folder, into)
 
 
 @contextmanager
@@ -79,7 +79,7 @@ def _open_to_overwrite(path: Path) -> Iterator[int]:
         os.close(fd)  # before it is renamed: Windows renames no open file
 
 
-def _complete_copy(layout: Layout, agent: str, path: Path) -> bool:
+def _complete_copy(layout: Layout, agent_folder: str, path: Path) -> bool:
     """Copy what is missing. Returns False if the head is incomplete: then nothing was ever written behind it.
 
     Raises OSError (BlockingIOError: the head is being written).
@@ -89,7 +89,7 @@ def _complete_copy(layout: Layout, agent: str, path: Path) -> bool:
             private_files.lock(fd)  # held by who writes it
             if _read_head(fd) is None:
                 return False
-        if (missing := _read_missing_copy(fd, agent)) is not None:
+        if (missing := _read_missing_copy(fd, agent_folder)) is not None:
             _copy_missing(layout, fd, missing)
         return True
 
@@ -111,8 +111,8 @@ def _copy_missing(layout: Layout, fd: int, missing: _MissingCopy) -> None:
 
 def _find_parent(layout: Layout, missing: _MissingCopy) -> Reading | None:
     """The parent's transcript, even if it was set aside; None if it is gone. Raises OSError."""
-    deleted = layout.get_journal(missing.agent).read_deleted()
-    for path in layout.list_same_id(layout.transcript_path(missing.agent, missing.parent)):
+    deleted = layout.get_journal(missing.agent_folder).read_deleted()
+    for path in layout.list_same_id(layout.transcript_path(missing.agent_folder, missing.parent)):
         with suppress(FileNotFoundError, NewerFormat):
             reading = Reading(path)
             header = reading.header
@@ -123,11 +123,11 @@ def _find_parent(layout: Layout, missing: _MissingCopy) -> Reading | None:
     return None
 
 
-def _read_missing_copy(fd: int, agent: str) -> _MissingCopy | None:
+def _read_missing_copy(fd: int, agent_folder: str) -> _MissingCopy | None:
     """What is to be copied; None if that is unknown, or the parent was gone before. Raises OSError."""
     begin, end, note = _read_head(fd) or (0, 0, {})
     parent, created, size, of = (note.get(key) for key in ("transcript", "createdAt", "size", "agent"))
-    of = agent if of is None else of
+    of = agent_folder if of is None else of
     if note.get("type") != NoteType.COPIED or not (isinstance(parent, str) and file_names.is_ours(parent)):
         return None
     if not (isinstance(of, str) and os.path.basename(of) == of not in ("", ".", "..")):

@@ -30,22 +30,22 @@ class Deleted(FileNotFoundError):
 
 
 def open_to_append(
-    layout: Layout, agent: str, header: Header, *, fresh: bool, parent: str | None, until: int | None = None
+    layout: Layout, agent_folder: str, header: Header, *, fresh: bool, parent: str | None, until: int | None = None
 ) -> Transcript:
     """See ``ProxyStore.open_to_append``."""
-    path = layout.transcript_path(agent, file_name(header.session_id))
+    path = layout.transcript_path(agent_folder, file_name(header.session_id))
     if parent == header.session_id and (source := proxy_ids.original(parent)) is not None:
         with contextlib.suppress(FileNotFoundError):  # the other agent's session is gone
-            return open_copy(layout, agent, header, source[0], file_name(source[1]))
-        return _resume(layout, agent, path, header)
+            return open_copy(layout, agent_folder, header, source[0], file_name(source[1]))
+        return _resume(layout, agent_folder, path, header)
     if parent is None and not fresh:
-        return _resume(layout, agent, path, header)
-    delete.lift_delete(layout, agent, header.session_id)
+        return _resume(layout, agent_folder, path, header)
+    delete.lift_delete(layout, agent_folder, header.session_id)
     layout.make_folder(path.parent)
     while True:
-        _set_aside(layout, agent, header.session_id, path)
+        _set_aside(layout, agent_folder, header.session_id, path)
         try:
-            is_copied = parent is not None and fork.create(layout, agent, file_name(parent), header, until)
+            is_copied = parent is not None and fork.create(layout, agent_folder, file_name(parent), header, until)
             transcript = Transcript(path, None if is_copied else header)
         except FileExistsError:  # another process was faster, as below
             continue
@@ -58,7 +58,7 @@ def open_to_append(
         transcript.close()  # another process's: its agent gave the same id at the same moment
 
 
-def open_copy(layout: Layout, agent: str, header: Header, parent_agent: str, parent: str) -> Transcript:
+def open_copy(layout: Layout, agent_folder: str, header: Header, parent_agent: str, parent: str) -> Transcript:
     """Open the copy of another agent's session to append to: the existing one, or a new one. Raises OSError
     (FileNotFoundError: there is no such session).
 
@@ -66,30 +66,30 @@ def open_copy(layout: Layout, agent: str, header: Header, parent_agent: str, par
     copy has the user's title of the session.
     """
     name = file_name(header.session_id)
-    path = layout.transcript_path(agent, name)
-    delete.lift_delete(layout, agent, header.session_id)
+    path = layout.transcript_path(agent_folder, name)
+    delete.lift_delete(layout, agent_folder, header.session_id)
     layout.make_folder(path.parent)
     for _ in range(_TRIES):
-        old_forks.finish_old_fork(layout, agent, name)
-        if layout.has_transcript(agent, name):
-            return _resume(layout, agent, path, header)
+        old_forks.finish_old_fork(layout, agent_folder, name)
+        if layout.has_transcript(agent_folder, name):
+            return _resume(layout, agent_folder, path, header)
         with contextlib.suppress(FileExistsError):  # another process was faster
-            fork.create(layout, agent, parent, header, parent_agent=parent_agent)
+            fork.create(layout, agent_folder, parent, header, parent_agent=parent_agent)
             transcript = Transcript(path)
             title = layout.get_journal(parent_agent).read_state().titles.get(parent)
             if title is not None:
                 with contextlib.suppress(OSError):  # the copy is there without it
-                    user_state.set_title(layout, agent, header.session_id, name, title)
+                    user_state.set_title(layout, agent_folder, header.session_id, name, title)
             return transcript
     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
 
 
-def reopen(layout: Layout, agent: str, session_id: str, identity: bytes) -> Transcript:
+def reopen(layout: Layout, agent_folder: str, session_id: str, identity: bytes) -> Transcript:
     """See ``ProxyStore.reopen``."""
-    path = layout.transcript_path(agent, file_name(session_id))
+    path = layout.transcript_path(agent_folder, file_name(session_id))
     for candidate in layout.list_same_id(path):
         with contextlib.suppress(FileNotFoundError):
-            decompressed = decompress(layout, agent, candidate)
+            decompressed = decompress(layout, agent_folder, candidate)
             transcript = Transcript(candidate)
             if transcript.is_known_as(identity, decompressed=decompressed):
                 return transcript
@@ -97,46 +97,46 @@ def reopen(layout: Layout, agent: str, session_id: str, identity: bytes) -> Tran
     raise Deleted(path)
 
 
-def decompress(layout: Layout, agent: str, path: Path) -> bool:
+def decompress(layout: Layout, agent_folder: str, path: Path) -> bool:
     """Decompress a transcript if it is compressed; returns whether it was. Raises OSError."""
     if not os.path.lexists(compressed_path(path)):
         return False
     from acp_proxy.store.compress import decompress
 
-    return decompress(layout, agent, path)
+    return decompress(layout, agent_folder, path)
 
 
-def _resume(layout: Layout, agent: str, path: Path, header: Header) -> Transcript:
+def _resume(layout: Layout, agent_folder: str, path: Path, header: Header) -> Transcript:
     """Open the transcript of a session that is not new, or create it. Raises OSError, Deleted.
 
     The session may be deleted, or its transcript compressed, at this moment.
     """
     for _ in range(_TRIES):
-        if header.session_id in layout.get_journal(agent).read_deleted():
+        if header.session_id in layout.get_journal(agent_folder).read_deleted():
             break
-        old_forks.finish_old_fork(layout, agent, path.stem)
+        old_forks.finish_old_fork(layout, agent_folder, path.stem)
         layout.make_folder(path.parent)
-        decompress(layout, agent, path)
+        decompress(layout, agent_folder, path)
         with contextlib.suppress(FileNotFoundError):
             return Transcript(path, header)
     raise Deleted(path)
 
 
-def _set_aside(layout: Layout, agent: str, session_id: str, path: Path) -> None:
+def _set_aside(layout: Layout, agent_folder: str, session_id: str, path: Path) -> None:
     """Rename an older session's transcript with this id, to a name that no other process takes. Raises OSError."""
-    old_forks.finish_old_fork(layout, agent, path.stem)
+    old_forks.finish_old_fork(layout, agent_folder, path.stem)
     if not _has_content(path) and not os.path.lexists(compressed_path(path)):
         return
-    with delete.lock_journal(layout, agent):  # keeps others from compressing it
+    with delete.lock_journal(layout, agent_folder):  # keeps others from compressing it
         try:
             aside = store_layout.move_transcript(path, path.with_stem(f"{path.stem}{ASIDE}1"))
         except FileNotFoundError:  # another process was faster
             return
-        layout.mark(agent, aside)
-        layout.mark(agent, path.stem)
-        layout.move_backups(agent, path.stem, aside)
+        layout.mark(agent_folder, aside)
+        layout.mark(agent_folder, path.stem)
+        layout.move_backups(agent_folder, path.stem, aside)
         with contextlib.suppress(OSError):  # disk full: the newer session keeps the title for now, and stays archived
-            user_state.move_user_state(layout, agent, session_id, path.stem, aside)
+            user_state.move_user_state(layout, agent_folder, session_id, path.stem, aside)
 
 
 def _has_content(path: Path) -> bool:
@@ -153,24 +153,24 @@ def create_copy(
     layout: Layout,
     original: tuple[str, str],
     header: Header,
-    agent: str,
+    agent_folder: str,
     about: Mapping[str, object],
     stamp: str,
 ) -> str:
     """Copy a session. Returns the copy's id, which is new. Raises OSError (FileNotFoundError: the session is gone).
 
     ``original``: its agent's folder, and its transcript's name. ``header``: its id and directories as a list shows
-    them. ``agent``: the folder to copy to. ``about``: the name and version of that agent, if they are known. ``stamp``:
-    now.
+    them. ``agent_folder``: where to copy to. ``about``: the name and version of that agent, if they are known.
+    ``stamp``: now.
     """
-    id = _choose_copy_id(layout, agent, original[0], header.session_id)
-    copy = Header(id, header.cwd, file_format.PARTIAL, stamp, header.directories, {"id": agent, **about})
-    open_copy(layout, agent, copy, *original).close()
+    id = _choose_copy_id(layout, agent_folder, original[0], header.session_id)
+    copy = Header(id, header.cwd, file_format.PARTIAL, stamp, header.directories, {"id": agent_folder, **about})
+    open_copy(layout, agent_folder, copy, *original).close()
     return id
 
 
-def _choose_copy_id(layout: Layout, agent: str, parent_agent: str, session_id: str) -> str:
+def _choose_copy_id(layout: Layout, agent_folder: str, parent_agent: str, session_id: str) -> str:
     """An id that no copy has or had."""
-    gone = layout.get_journal(agent).read_deleted()
+    gone = layout.get_journal(agent_folder).read_deleted()
     ids = (proxy_ids.id_of(parent_agent, session_id, number) for number in count(1))
-    return next(id for id in ids if id not in gone and not layout.has_transcript(agent, file_name(id)))
+    return next(id for id in ids if id not in gone and not layout.has_transcript(agent_folder, file_name(id)))

@@ -28,7 +28,7 @@ _Position = tuple[str, bytes]
 def list_joining(
     layout: Layout,
     catch_up_and_query: CatchUpAndQuery,
-    agent: str,
+    agent_folder: str,
     cwd: str | None,
     run: str,
     archived: bool | None,
@@ -41,39 +41,39 @@ def list_joining(
     ``cwd``, ``run``, ``archived``: as for ``ProxyStore.list_page``. ``sessions``, ``copies``, ``others``: as for
     ``ProxyStore.list_joining``.
     """
-    rows = OtherAgentsRows(layout, agent, archived)
+    rows = OtherAgentsRows(layout, agent_folder, archived)
 
     def read(index: Index) -> list[ListedSession]:
-        own = _select_own(index, agent, cwd, run, map(file_name, sessions), copies)
+        own = _select_own(index, agent_folder, cwd, run, map(file_name, sessions), copies)
         kept = [row for row in queries.complete_rows(layout, own) if archived is None or row.is_archived == archived]
         return [*kept, *rows.read_rows(index, others, cwd, None, PAGE_ROWS)]
 
-    return sorted(catch_up_and_query(read, agent, *others), key=_get_position, reverse=True)[:PAGE_ROWS]
+    return sorted(catch_up_and_query(read, agent_folder, *others), key=_get_position, reverse=True)[:PAGE_ROWS]
 
 
 def list_by_ids(
     layout: Layout,
     catch_up_and_query: CatchUpAndQuery,
-    agent: str,
+    agent_folder: str,
     run: str,
     sessions: Collection[str],
     others: Sequence[str],
 ) -> list[ListedSession]:
     """The rows of these sessions, as ``ProxyStore.list_by_ids`` has them. Raises Unreadable."""
-    rows = OtherAgentsRows(layout, agent, None)
+    rows = OtherAgentsRows(layout, agent_folder, None)
 
     def read(index: Index) -> list[ListedSession]:
-        own = _select_own(index, agent, None, run, map(file_name, sessions), copies=False)
+        own = _select_own(index, agent_folder, None, run, map(file_name, sessions), copies=False)
         return [*queries.complete_rows(layout, own), *rows.read_rows(index, others, None, None, PAGE_ROWS, sessions)]
 
-    return sorted(catch_up_and_query(read, agent, *others), key=_get_position, reverse=True)
+    return sorted(catch_up_and_query(read, agent_folder, *others), key=_get_position, reverse=True)
 
 
 def add_other_agents(
     layout: Layout,
     catch_up_and_query: CatchUpAndQuery,
     own: Page,
-    agent: str,
+    agent_folder: str,
     cwd: str | None,
     cursor: str | None,
     rows: "OtherAgentsRows",
@@ -83,7 +83,7 @@ def add_other_agents(
 
     ``own``: the same page without them.
     """
-    binding = store_index.encode_binding(agent, cwd)
+    binding = store_index.encode_binding(agent_folder, cwd)
     before = store_index.decode_cursor(cursor, binding) if cursor is not None else None
 
     def read(index: Index) -> list[ListedSession]:
@@ -100,11 +100,11 @@ def add_other_agents(
 class OtherAgentsRows:
     """The rows of other agents' sessions in one agent's list."""
 
-    def __init__(self, layout: Layout, agent: str, archived: bool | None) -> None:
+    def __init__(self, layout: Layout, agent_folder: str, archived: bool | None) -> None:
         self._layout = layout
-        self._agent = agent
+        self._agent_folder = agent_folder
         self._archived = archived
-        self._state = queries.read_state(layout, agent)
+        self._state = queries.read_state(layout, agent_folder)
 
     def read_rows(
         self,
@@ -120,7 +120,7 @@ class OtherAgentsRows:
         if self._archived is True:
             return  # what is archived here is not listed again as another agent's
         hidden = set(self._state.hidden if self._archived is False else self._state.deleted_ids) | _select_copy_ids(
-            index, self._agent
+            index, self._agent_folder
         )
         gone = [source for each in hidden if (source := proxy_ids.original(each)) is not None]
         for other in others:
@@ -137,35 +137,35 @@ class OtherAgentsRows:
 
 
 def _make_row(row: ListedSession, id: str, state: JournalState) -> ListedSession:
-    name = name_agent(row.agent)
+    name = name_agent(row.agent_folder)
     title = state.titles.get(file_name(id)) or (f"{row.title}{_MARK}{name}" if row.title else name)
     ours = {"agent": name} | ({"machine": row.machine} if row.machine else {})
     return replace(row, session_id=id, title=title, meta={"acp-proxy": ours})
 
 
 def _select_own(
-    index: Index, agent: str, cwd: str | None, run: str, names: Iterable[str], copies: bool
+    index: Index, agent_folder: str, cwd: str | None, run: str, names: Iterable[str], copies: bool
 ) -> list[ListedSession]:
     """The agent's sessions with these transcripts, and with ``copies`` those of other agents and machines."""
-    test, values = match_directory(index, agent, cwd, below=False) if cwd is not None else ("1", list[object]())
+    test, values = match_directory(index, agent_folder, cwd, below=False) if cwd is not None else ("1", list[object]())
     query = (
         f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1 AND {test}"
         " AND (name IN (SELECT value FROM json_each(?)) OR (? AND session >= ? AND session < ?))"
         " ORDER BY updated DESC, session DESC LIMIT ?"
     )
-    given = [agent, *values, json.dumps(list(names)), copies, *COPIES, PAGE_ROWS]
+    given = [agent_folder, *values, json.dumps(list(names)), copies, *COPIES, PAGE_ROWS]
     return [decode_row(row, run) for row in index.select(query, given)]
 
 
-def _select_copy_ids(index: Index, agent: str) -> set[str]:
+def _select_copy_ids(index: Index, agent_folder: str) -> set[str]:
     """The ids of an agent's copies, also of those that no list shows."""
     query = "SELECT session FROM transcripts WHERE agent = ? AND session >= ? AND session < ?"
-    return {decode_id(session_id) for (session_id,) in index.select(query, [agent, *COPIES])}
+    return {decode_id(session_id) for (session_id,) in index.select(query, [agent_folder, *COPIES])}
 
 
 def _select_others(
     index: Index,
-    agent: str,
+    agent_folder: str,
     cwd: str | None,
     before: _Position | None,
     size: int,
@@ -174,7 +174,7 @@ def _select_others(
 ) -> list[ListedSession]:
     """Another agent's listed sessions, newest first; without copies that nobody has continued yet. ``hidden``,
     ``only``: names of transcripts."""
-    test, values = match_directory(index, agent, cwd, below=False) if cwd is not None else ("1", list[object]())
+    test, values = match_directory(index, agent_folder, cwd, below=False) if cwd is not None else ("1", list[object]())
     query = [
         f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1 AND {test}",
         "AND name NOT IN (SELECT value FROM json_each(?))",
@@ -184,8 +184,8 @@ def _select_others(
         "ORDER BY updated DESC, session DESC LIMIT ?",
     ]
     names = [json.dumps(list(each)) for each in (hidden, only) if each is not None]
-    given = [agent, *values, *names, *COPIES, CONTINUED_RUN]
-    after = [before[0], proxy_ids.id_of(agent, ""), *before] if before is not None else []
+    given = [agent_folder, *values, *names, *COPIES, CONTINUED_RUN]
+    after = [before[0], proxy_ids.id_of(agent_folder, ""), *before] if before is not None else []
     return [decode_row(row, "") for row in index.select(" ".join(query), [*given, *after, size])]
 
 

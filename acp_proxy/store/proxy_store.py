@@ -178,34 +178,36 @@ class StoreBase:
             with contextlib.suppress(Unreadable):  # they have no rows, but their rows' bytes may still be in the file
                 self.index.query_as_is(lambda index: index.erase_removed_rows())
 
-    def read_state(self, agent: str) -> JournalState:
+    def read_state(self, agent_folder: str) -> JournalState:
         """An agent's deleted and archived sessions, and the titles that users gave. Raises OSError."""
-        return self.layout.get_journal(agent).read_state()
+        return self.layout.get_journal(agent_folder).read_state()
 
-    def read_deleted(self, agent: str) -> frozenset[str]:
+    def read_deleted(self, agent_folder: str) -> frozenset[str]:
         """The ids of an agent's deleted sessions, soft-deleted ones included. Raises OSError."""
-        return self.read_state(agent).deleted_ids
+        return self.read_state(agent_folder).deleted_ids
 
-    def find_by_alias(self, agent: str, alias: str) -> str | None:
+    def find_by_alias(self, agent_folder: str, alias: str) -> str | None:
         """The session that continues in the agent's session ``alias``; None if that is none of these. Raises
         OSError."""
-        session_id = self.layout.get_journal(agent).read_state().aliases.get(alias)
-        return session_id if session_id is not None and self._is_alias(agent, alias, session_id) else None
+        session_id = self.layout.get_journal(agent_folder).read_state().aliases.get(alias)
+        return session_id if session_id is not None and self._is_alias(agent_folder, alias, session_id) else None
 
-    def _is_alias(self, agent: str, alias: str, session_id: str) -> bool:
+    def _is_alias(self, agent_folder: str, alias: str, session_id: str) -> bool:
         """Whether ``alias`` still stands for ``session_id``."""
-        deleted = self.layout.get_journal(agent).read_deleted()
+        deleted = self.layout.get_journal(agent_folder).read_deleted()
         # An id with a transcript is a session of its own: it was recorded before it was known as an alias.
-        if alias in deleted or self.layout.has_transcript(agent, file_name(alias)):
+        if alias in deleted or self.layout.has_transcript(agent_folder, file_name(alias)):
             return False
         # Another agent's session has no transcript here before its first prompt.
         return (
-            is_foreign(session_id) or session_id in deleted or self.layout.has_transcript(agent, file_name(session_id))
+            is_foreign(session_id)
+            or session_id in deleted
+            or self.layout.has_transcript(agent_folder, file_name(session_id))
         )
 
-    def is_indexed(self, agent: str, session_id: str) -> bool:
+    def is_indexed(self, agent_folder: str, session_id: str) -> bool:
         """Whether the index has a transcript of this session. Raises Unreadable."""
-        return self.index.query_as_is(lambda index: index.has_row(agent, file_name(session_id)))
+        return self.index.query_as_is(lambda index: index.has_row(agent_folder, file_name(session_id)))
 
     def find_compressible(self, chosen: "list[ListedSession] | None" = None) -> list[tuple[str, str]]:
         """The agent and name of each chosen transcript, or of all if None.
@@ -216,23 +218,23 @@ class StoreBase:
         from acp_proxy.store.compress import remove_leftovers
 
         if chosen is not None:
-            return [(listed.agent, listed.name) for listed in chosen]
+            return [(listed.agent_folder, listed.name) for listed in chosen]
         with contextlib.suppress(Unreadable):  # then the marked ones wait for another day
             self.index.catch_up_and_query(lambda index: None, *self.list_agents())
         remove_leftovers(self.layout)
         return self.layout.list_all_names()
 
-    def compress(self, agent: str, name: str, options: "CompressionOptions") -> "CompressionResult | None":
+    def compress(self, agent_folder: str, name: str, options: "CompressionOptions") -> "CompressionResult | None":
         """Compress a transcript if that is worthwhile and nobody uses it; otherwise return None. Raises OSError.
 
         ``options.dry``: only report the sizes.
         """
         from acp_proxy.store import compress as store_compress
 
-        made = store_compress.compress(self.layout, agent, name, options)
+        made = store_compress.compress(self.layout, agent_folder, name, options)
         if made is not None and not options.dry:
             with contextlib.suppress(Unreadable):  # then its mark stays, and the index reads it again
-                self.index.set_inode(agent, name, made.inodes)
+                self.index.set_inode(agent_folder, name, made.inodes)
         return made
 
     @cached_property
@@ -263,7 +265,7 @@ class ProxyStore(StoreBase):
     # --- recording
 
     def open_to_append(
-        self, agent: str, header: Header, *, fresh: bool, parent: str | None = None, until: int | None = None
+        self, agent_folder: str, header: Header, *, fresh: bool, parent: str | None = None, until: int | None = None
     ) -> Transcript:
         """Open the transcript of a session to append to: the existing one, or a new one.
 
@@ -273,106 +275,110 @@ class ProxyStore(StoreBase):
 
         Raises OSError; Deleted if the session was deleted and is not ``fresh``.
         """
-        return open_session.open_to_append(self.layout, agent, header, fresh=fresh, parent=parent, until=until)
+        return open_session.open_to_append(self.layout, agent_folder, header, fresh=fresh, parent=parent, until=until)
 
     def find_fork_end(
-        self, agent: str, session_id: str, point: Point | None, forked_at: str | None = None
+        self, agent_folder: str, session_id: str, point: Point | None, forked_at: str | None = None
     ) -> int | None:
         """How many bytes of a session's transcript, uncompressed, a fork begins with. Raises OSError, NewerFormat.
 
         ``point``: where it is forked; None: at the end, which it had at the time ``forked_at``; None: now. None is
         returned if the transcript does not have the point.
         """
-        return fork.find_end(self.layout, agent, file_name(session_id), point, forked_at)
+        return fork.find_end(self.layout, agent_folder, file_name(session_id), point, forked_at)
 
-    def reopen(self, agent: str, session_id: str, identity: bytes) -> Transcript:
+    def reopen(self, agent_folder: str, session_id: str, identity: bytes) -> Transcript:
         """Open the file with this ``Transcript.identity`` again, even if it was set aside. Raises OSError; Deleted if
         it is gone."""
-        return open_session.reopen(self.layout, agent, session_id, identity)
+        return open_session.reopen(self.layout, agent_folder, session_id, identity)
 
-    def mark(self, agent: str, session_id: str, transcript: Transcript | None = None) -> str:
+    def mark(self, agent_folder: str, session_id: str, transcript: Transcript | None = None) -> str:
         """Leave a mark on disk that the index has not read all of this session, so that the next list reads it.
 
         Returns the mark's path. If it exists after a write, the index reads what was written. Raises OSError.
 
         ``transcript``: the open file, whose name may differ from the session's because it was set aside.
         """
-        return self.layout.mark(agent, transcript.path.stem if transcript is not None else file_name(session_id))
+        return self.layout.mark(agent_folder, transcript.path.stem if transcript is not None else file_name(session_id))
 
-    def sync(self, agent: str, session_id: str) -> bool:
+    def sync(self, agent_folder: str, session_id: str) -> bool:
         """Return once everything written to a transcript is on disk. Returns False if it cannot be opened now.
 
         Raises OSError: what was written may be lost (FileNotFoundError: there is no plain file).
         """
-        return sync(self._find_path(agent, session_id))
+        return sync(self._find_path(agent_folder, session_id))
 
     # --- deleting
 
-    def delete(self, agent: str, session_id: str, *, soft: bool = False) -> None:
+    def delete(self, agent_folder: str, session_id: str, *, soft: bool = False) -> None:
         """Delete a session's transcript and its backups; ``soft``: keep the transcript so that it can be restored.
 
         The session stays known as deleted. If this is interrupted, the next query of the index completes it. Raises
         OSError.
         """
         if soft:  # of an unfinished fork there would be nothing to restore; a listed session has been finished
-            old_forks.finish_old_fork(self.layout, agent, file_name(session_id))
-        store_delete.delete(self.layout, agent, session_id, soft=soft)
+            old_forks.finish_old_fork(self.layout, agent_folder, file_name(session_id))
+        store_delete.delete(self.layout, agent_folder, session_id, soft=soft)
 
-    def sync_journal(self, agent: str) -> None:
+    def sync_journal(self, agent_folder: str) -> None:
         """Return once an agent's deletes, titles and archived sessions are on disk, so that they survive a power loss.
         Raises OSError."""
-        self.layout.get_journal(agent).sync()
+        self.layout.get_journal(agent_folder).sync()
 
-    def lift_delete(self, agent: str, session_id: str) -> None:
+    def lift_delete(self, agent_folder: str, session_id: str) -> None:
         """Make a deleted session live again. Raises OSError.
 
         Call this before its new file exists: otherwise another process could complete the delete by removing that file.
         """
-        store_delete.lift_delete(self.layout, agent, session_id)
+        store_delete.lift_delete(self.layout, agent_folder, session_id)
 
     # --- titles and archived sessions
 
-    def has_transcript(self, agent: str, session_id: str) -> bool:
+    def has_transcript(self, agent_folder: str, session_id: str) -> bool:
         """Whether there is a transcript of this session, or of the other agent's session that it would be a copy of."""
         source = original(session_id)
-        is_there = self.layout.has_transcript(agent, file_name(session_id))
+        is_there = self.layout.has_transcript(agent_folder, file_name(session_id))
         return is_there or (source is not None and self.layout.has_transcript(source[0], file_name(source[1])))
 
-    def set_title(self, agent: str, session_id: str, title: str, *, by_agent: bool = False) -> None:
+    def set_title(self, agent_folder: str, session_id: str, title: str, *, by_agent: bool = False) -> None:
         """Set the user's title, even of a session without a transcript. ``by_agent``: the agent has it too.
 
         Raises OSError (FileNotFoundError: the session was deleted).
         """
         name = file_name(session_id)
-        self.layout.make_folder(self._find_path(agent, session_id).parent)
-        user_state.set_title(self.layout, agent, session_id, name, title, by_agent=by_agent)
+        self.layout.make_folder(self._find_path(agent_folder, session_id).parent)
+        user_state.set_title(self.layout, agent_folder, session_id, name, title, by_agent=by_agent)
 
-    def set_archived(self, agent: str, session_id: str, is_archived: bool, *, by_agent: bool = False) -> None:
+    def set_archived(self, agent_folder: str, session_id: str, is_archived: bool, *, by_agent: bool = False) -> None:
         """Archive or unarchive a session, even one without a transcript. ``by_agent``: the agent has done so too.
 
         Raises OSError (FileNotFoundError: the session was deleted).
         """
         name = file_name(session_id)
-        self.layout.make_folder(self._find_path(agent, session_id).parent)
-        user_state.set_archived(self.layout, agent, session_id, name, is_archived, by_agent=by_agent)
+        self.layout.make_folder(self._find_path(agent_folder, session_id).parent)
+        user_state.set_archived(self.layout, agent_folder, session_id, name, is_archived, by_agent=by_agent)
 
     # --- sessions that continue in others of the agent
 
     # The journal keeps the ids that the agent gave, so that the agent's own list shows such a session once, and so that
     # its id opens the session that it continues.
 
-    def add_alias(self, agent: str, session_id: str, alias: str) -> None:
+    def add_alias(self, agent_folder: str, session_id: str, alias: str) -> None:
         """Note that a session continues in the agent's session ``alias``. Does nothing if that is known. Raises
         OSError."""
-        known = self.layout.get_journal(agent)
+        known = self.layout.get_journal(agent_folder)
         if alias != session_id and known.read_state().aliases.get(alias) != session_id:
-            self.layout.make_folder(self._find_path(agent, session_id).parent)
+            self.layout.make_folder(self._find_path(agent_folder, session_id).parent)
             known.append(journal.ALIAS, session_id, timestamps.stamp(time.time()), alias=alias)
 
-    def read_aliases(self, agent: str) -> dict[str, str]:
+    def read_aliases(self, agent_folder: str) -> dict[str, str]:
         """By alias: the session that continues in it. Raises OSError."""
-        aliases = self.layout.get_journal(agent).read_state().aliases
-        return {alias: session_id for alias, session_id in aliases.items() if self._is_alias(agent, alias, session_id)}
+        aliases = self.layout.get_journal(agent_folder).read_state().aliases
+        return {
+            alias: session_id
+            for alias, session_id in aliases.items()
+            if self._is_alias(agent_folder, alias, session_id)
+        }
 
     # --- loads and lists
 
@@ -386,51 +392,51 @@ class ProxyStore(StoreBase):
             raise FileNotFoundError(session_id)
         return self.read(*source)
 
-    def read(self, agent: str, session_id: str) -> Reading:
+    def read(self, agent_folder: str, session_id: str) -> Reading:
         """Open a session's transcript for reading.
 
         Raises OSError (FileNotFoundError: there is none) and NewerFormat.
         """
         try:
-            return Reading(self._find_path(agent, session_id))
+            return Reading(self._find_path(agent_folder, session_id))
         except FileNotFoundError:
-            old_forks.finish_old_fork(self.layout, agent, file_name(session_id))
-            return Reading(self._find_path(agent, session_id))
+            old_forks.finish_old_fork(self.layout, agent_folder, file_name(session_id))
+            return Reading(self._find_path(agent_folder, session_id))
 
-    def is_in_use(self, agent: str, session_id: str) -> bool | None:
+    def is_in_use(self, agent_folder: str, session_id: str) -> bool | None:
         """Whether a process has a session's transcript open to append; None if that cannot be determined."""
         try:
-            with lock_unused(self._find_path(agent, session_id)) as is_unused:
+            with lock_unused(self._find_path(agent_folder, session_id)) as is_unused:
                 return not is_unused
         except OSError:  # for example, the store is read-only
             return None
 
-    def read_and_hold(self, agent: str, session_id: str) -> Reading:
+    def read_and_hold(self, agent_folder: str, session_id: str) -> Reading:
         """The same for a session that is to be opened: until this is closed, sync adds no turns to it."""
         if not (self.root / _SYNC).exists():
-            return self.read(agent, session_id)
+            return self.read(agent_folder, session_id)
         for _ in range(_TRIES):
-            if (reading := self.read(agent, session_id)).hold():
+            if (reading := self.read(agent_folder, session_id)).hold():
                 return reading
             reading.close()
             time.sleep(_PAUSE_SECONDS)
-        return self.read(agent, session_id)
+        return self.read(agent_folder, session_id)
 
-    def append_waiting_turns(self, agent: str, session_id: str) -> bool:
+    def append_waiting_turns(self, agent_folder: str, session_id: str) -> bool:
         """Add the turns of another machine that wait until nobody has a session's transcript open. Returns whether the
         transcript was replaced. Raises OSError (FileNotFoundError: nothing waits), NewerFormat.
         """
         from acp_proxy.store.remote_turns import append_waiting_turns
 
-        return append_waiting_turns(self.layout, agent, file_name(session_id))
+        return append_waiting_turns(self.layout, agent_folder, file_name(session_id))
 
-    def has_waiting_turns(self, agent: str, session_id: str) -> bool:
+    def has_waiting_turns(self, agent_folder: str, session_id: str) -> bool:
         """Whether turns of another machine wait for this session."""
-        return self.layout.waiting_turns_path(agent, file_name(session_id)).exists()
+        return self.layout.waiting_turns_path(agent_folder, file_name(session_id)).exists()
 
     def list_page(
         self,
-        agent: str,
+        agent_folder: str,
         cwd: str | None,
         cursor: str | None,
         run: str,
@@ -446,26 +452,28 @@ class ProxyStore(StoreBase):
         """
         from acp_proxy.store.queries import complete_rows, read_state
 
-        names = read_state(self.layout, agent).archived
+        names = read_state(self.layout, agent_folder).archived
         hidden, only = (names if archived is False else ()), (names if archived else None)
         page = self.index.catch_up_and_query(
-            lambda index: index.select_page(agent, cwd, cursor, run, hidden=hidden, only=only), agent
+            lambda index: index.select_page(agent_folder, cwd, cursor, run, hidden=hidden, only=only), agent_folder
         )
         page.rows[:] = complete_rows(self.layout, page.rows)
         if not others:
             return page
         from acp_proxy.store.other_agents import OtherAgentsRows, add_other_agents
 
-        rows = OtherAgentsRows(self.layout, agent, archived)
-        return add_other_agents(self.layout, self.index.catch_up_and_query, page, agent, cwd, cursor, rows, others)
+        rows = OtherAgentsRows(self.layout, agent_folder, archived)
+        return add_other_agents(
+            self.layout, self.index.catch_up_and_query, page, agent_folder, cwd, cursor, rows, others
+        )
 
-    def has_copies(self, agent: str) -> bool:
+    def has_copies(self, agent_folder: str) -> bool:
         """Whether an agent may have copies of other agents' sessions. Does not use the index."""
-        return any(name.startswith(_COPIES) for name in self.layout.list_names(agent))
+        return any(name.startswith(_COPIES) for name in self.layout.list_names(agent_folder))
 
     def list_joining(
         self,
-        agent: str,
+        agent_folder: str,
         cwd: str | None,
         run: str,
         *,
@@ -482,32 +490,32 @@ class ProxyStore(StoreBase):
         from acp_proxy.store.other_agents import list_joining
 
         return list_joining(
-            self.layout, self.index.catch_up_and_query, agent, cwd, run, archived, sessions, copies, others
+            self.layout, self.index.catch_up_and_query, agent_folder, cwd, run, archived, sessions, copies, others
         )
 
     def list_by_ids(
-        self, agent: str, run: str, sessions: Collection[str], others: Sequence[str]
+        self, agent_folder: str, run: str, sessions: Collection[str], others: Sequence[str]
     ) -> "list[ListedSession]":
         """The rows of these sessions, archived ones too, newest first: the agent's own, copies, and rows of ``others``.
         Raises Unreadable."""
         from acp_proxy.store.other_agents import list_by_ids
 
-        return list_by_ids(self.layout, self.index.catch_up_and_query, agent, run, sessions, others)
+        return list_by_ids(self.layout, self.index.catch_up_and_query, agent_folder, run, sessions, others)
 
-    def find_titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
+    def find_titles(self, agent_folder: str, sessions: Iterable[str]) -> dict[str, str]:
         """The titles of those of these sessions that have one, by id, without the user's titles. Raises Unreadable."""
         from acp_proxy.store.queries import find_titles
 
         names = [file_name(session_id) for session_id in sessions]
-        return self.index.catch_up_and_query(lambda index: find_titles(index, agent, names), agent)
+        return self.index.catch_up_and_query(lambda index: find_titles(index, agent_folder, names), agent_folder)
 
-    def index_session(self, agent: str, session_id: str) -> None:
+    def index_session(self, agent_folder: str, session_id: str) -> None:
         """Bring the index up to date with one session. If that fails, its mark stays. Raises Unreadable."""
-        self.index.write(lambda index: self.index.bring_in(index, agent, file_name(session_id)), can_wait=True)
+        self.index.write(lambda index: self.index.bring_in(index, agent_folder, file_name(session_id)), can_wait=True)
 
-    def remove_from_index(self, agent: str, session_id: str) -> None:
+    def remove_from_index(self, agent_folder: str, session_id: str) -> None:
         """Remove a deleted session from the index. If that fails, its mark stays. Raises Unreadable."""
-        self.index.remove(agent, [file_name(session_id)])
+        self.index.remove(agent_folder, [file_name(session_id)])
 
     # --- idle minutes
 
@@ -520,8 +528,8 @@ class ProxyStore(StoreBase):
 
         return claim_day(self.layout.compressed)
 
-    def _find_path(self, agent: str, session_id: str) -> Path:
-        return self.layout.transcript_path(agent, file_name(session_id))
+    def _find_path(self, agent_folder: str, session_id: str) -> Path:
+        return self.layout.transcript_path(agent_folder, file_name(session_id))
 
 
 def load_the_rest() -> None:

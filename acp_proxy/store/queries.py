@@ -73,7 +73,7 @@ class ListFilter(Struct, frozen=True):
 class _Stream(Struct, frozen=True):
     """The part of the index that one of its SQL indexes has in order: an agent's listed or unlisted rows."""
 
-    agent: str
+    agent_folder: str
     is_listed: bool
 
 
@@ -84,7 +84,7 @@ def list_newest(
 
     Only the first pages catch up: a list that a user looks at does not change below his eyes.
     """
-    streams = [_Stream(agent, is_listed) for agent in scope.agents for is_listed in (True, False)]
+    streams = [_Stream(agent_folder, is_listed) for agent_folder in scope.agents for is_listed in (True, False)]
     first = catch_up_and_query(
         lambda index: [_select_page(index, stream, scope, None, _FIRST_PAGE_ROWS) for stream in streams], *scope.agents
     )
@@ -145,13 +145,13 @@ def find_copies(index: Index, scope: ListFilter, selector: str) -> list[ListedSe
     query = f"SELECT agent, name, session FROM transcripts WHERE {test}"
     found = index.select(query, [*COPIES, *scope.agents])
     copies = [
-        (agent, file)
-        for agent, file, id in found
-        if (make_copy_id(agent, file, decode_id(id)) or "").startswith(selector)
+        (agent_folder, file)
+        for agent_folder, file, id in found
+        if (make_copy_id(agent_folder, file, decode_id(id)) or "").startswith(selector)
     ]
     names = json.dumps([file for _, file in copies])
     rows = _select_prompted(index, scope, "name IN (SELECT value FROM json_each(?))", [names])
-    return [row for row in rows if (row.agent, row.name) in copies]
+    return [row for row in rows if (row.agent_folder, row.name) in copies]
 
 
 def _select_prompted(index: Index, scope: ListFilter, test: str, values: Sequence[object]) -> list[ListedSession]:
@@ -183,7 +183,7 @@ def find_titled(sessions: Iterable[tuple[T, str | None]], title_part: str) -> li
     return [one for one, title in found if title == title_part] or [one for one, _ in found]
 
 
-def find_titles(index: Index, agent: str, names: Collection[str]) -> dict[str, str]:
+def find_titles(index: Index, agent_folder: str, names: Collection[str]) -> dict[str, str]:
     """The titles of those of an agent's transcripts that have one, by session id."""
     query = (
         "SELECT session, json_extract(info, '$.title') FROM transcripts"
@@ -191,7 +191,7 @@ def find_titles(index: Index, agent: str, names: Collection[str]) -> dict[str, s
     )
     return {
         decode_id(session_id): title
-        for session_id, title in index.select(query, [agent, json.dumps(list(names))])
+        for session_id, title in index.select(query, [agent_folder, json.dumps(list(names))])
         if title
     }
 
@@ -207,10 +207,10 @@ def find_ids_alike(index: Index, sessions: Sequence[str], length: int) -> list[s
     return [decode_id(session_id) for (session_id,) in found]
 
 
-def match_directory(index: Index, agent: str, cwd: str, *, below: bool) -> tuple[str, Sequence[object]]:
+def match_directory(index: Index, agent_folder: str, cwd: str, *, below: bool) -> tuple[str, Sequence[object]]:
     """A condition for an agent's sessions in a directory, with ``below`` also in those below it; and its values."""
     if not below:
-        found = index.find_places(agent, cwd)
+        found = index.find_places(agent_folder, cwd)
         return f"place IN ({_format_placeholders(found)})", found
     tests, values = [], list[object]()
     for column, path in (
@@ -240,9 +240,9 @@ def complete_rows(layout: Layout, rows: Iterable[ListedSession]) -> Iterator[Lis
     for row in rows:
         if row.is_running and not is_open(layout, row):
             row = replace(row, is_running=False, has_failed=True)
-        if row.agent not in states:
-            states[row.agent] = read_state(layout, row.agent)
-        state = states[row.agent]
+        if row.agent_folder not in states:
+            states[row.agent_folder] = read_state(layout, row.agent_folder)
+        state = states[row.agent_folder]
         title, is_archived, is_pinned = state.titles.get(row.name), row.name in state.archived, row.name in state.pinned
         if title is not None or is_archived or is_pinned:
             title = row.title if title is None else title
@@ -250,10 +250,10 @@ def complete_rows(layout: Layout, rows: Iterable[ListedSession]) -> Iterator[Lis
         yield row
 
 
-def read_state(layout: Layout, agent: str) -> JournalState:
+def read_state(layout: Layout, agent_folder: str) -> JournalState:
     """The state of an agent's journal; empty if that cannot be read."""
     try:
-        return layout.get_journal(agent).read_state()
+        return layout.get_journal(agent_folder).read_state()
     except OSError:
         return EMPTY
 
@@ -261,7 +261,7 @@ def read_state(layout: Layout, agent: str) -> JournalState:
 def is_open(layout: Layout, row: ListedSession) -> bool:
     """Whether a process has the transcript open to append; False if that cannot be determined."""
     try:
-        with lock_unused(layout.transcript_path(row.agent, row.name)) as is_unused:
+        with lock_unused(layout.transcript_path(row.agent_folder, row.name)) as is_unused:
             return not is_unused
     except OSError:  # for example, the store is read-only
         return False
@@ -286,11 +286,11 @@ def _select_page(
 
     From an index in memory it returns all rows, since the next query would have to build that index again.
     """
-    names = scope.names.get(stream.agent)
+    names = scope.names.get(stream.agent_folder)
     # SQLite uses no index for a column with a plus: else it would read every row in the order of time.
     plus = "+" if names is not None else ""
     query = [f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND {plus}listed = ? AND {plus}updated >= ?"]
-    values: list[object] = [stream.agent, int(stream.is_listed), scope.since]
+    values: list[object] = [stream.agent_folder, int(stream.is_listed), scope.since]
     if names is not None:
         query.append("AND name IN (SELECT value FROM json_each(?))")
         values.append(json.dumps(list(names)))
@@ -298,7 +298,7 @@ def _select_page(
         query.append(f"AND {plus}updated < ?")
         values.append(scope.until)
     if scope.cwd is not None:
-        test, found = match_directory(index, stream.agent, scope.cwd, below=scope.below)
+        test, found = match_directory(index, stream.agent_folder, scope.cwd, below=scope.below)
         query.append(f"AND {test}")
         values += found
     if scope.branch:

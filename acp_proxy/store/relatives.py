@@ -33,11 +33,11 @@ def find_relatives(layout: Layout, chosen: Collection[Key]) -> set[Key]:
 
 
 def _read_headers(layout: Layout) -> Iterator[tuple[Key, Header]]:
-    for agent in layout.list_agents():
-        paths = [(name, layout.transcript_path(agent, name)) for name in layout.list_names(agent)]
+    for agent_folder in layout.list_agents():
+        paths = [(name, layout.transcript_path(agent_folder, name)) for name in layout.list_names(agent_folder)]
         paths += [
-            (file_names.name_before_delete(name), layout.soft_deleted_path(agent, name))
-            for name in layout.list_soft_deleted_names(agent)
+            (file_names.name_before_delete(name), layout.soft_deleted_path(agent_folder, name))
+            for name in layout.list_soft_deleted_names(agent_folder)
         ]
         for name, path in paths:
             try:
@@ -46,11 +46,11 @@ def _read_headers(layout: Layout) -> Iterator[tuple[Key, Header]]:
                 continue
             with closing(reading):
                 if (header := reading.header or reading.rebuild_header()) is not None:
-                    yield (agent, name), header
+                    yield (agent_folder, name), header
 
 
-def _list_ancestors(agent: str, header: Header) -> Iterator[Key]:
+def _list_ancestors(agent_folder: str, header: Header) -> Iterator[Key]:
     """The folders and ids of a session and of those that it was made from, the nearest first."""
     for session_id in (header.session_id, *header.forked_from):
-        yield agent, session_id
-        agent = (proxy_ids.original(session_id) or (agent,))[0]
+        yield agent_folder, session_id
+        agent_folder = (proxy_ids.original(session_id) or (agent_folder,))[0]

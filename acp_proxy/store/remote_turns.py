@@ -36,7 +36,7 @@ _MERGE_LIMIT_BYTES = 64 * 1024 * 1024
 
 def append_turns(
     layout: Layout,
-    agent: str,
+    agent_folder: str,
     name: str,
     expected_size: int,
     data: bytes,
@@ -50,11 +50,11 @@ def append_turns(
     ``expected_size``: of its entries, in bytes. ``uid``: the transcript's. ``elsewhere``: as in the header, of the new
     entries. ``wait``: for another process that replaces a transcript of this agent. Raises OSError, NewerFormat.
     """
-    path = layout.transcript_path(agent, name)
+    path = layout.transcript_path(agent_folder, name)
     # Nobody compresses it meanwhile, or overwrites bytes in it.
     with private_files.lock_folder(path.parent, wait=wait):
-        open_session.decompress(layout, agent, path)
-        with layout.get_journal(agent).lock():  # nobody deletes it, and gives its name to another
+        open_session.decompress(layout, agent_folder, path)
+        with layout.get_journal(agent_folder).lock():  # nobody deletes it, and gives its name to another
             with lock_unused(path) as is_unused:
                 if not is_unused:  # a writer's entries would end up in the file that is replaced
                     return False
@@ -67,20 +67,28 @@ def append_turns(
                     parts = _join_parts([*header.elsewhere, *elsewhere])
                     header = _add_names(replace(header, uid=header.uid or uid, elsewhere=parts), data)
                     _write_unfinished(path, _chain_file(header, reading, data))
-                layout.mark(agent, name)  # first: after a crash the index must not believe that it knows the file
+                layout.mark(
+                    agent_folder, name
+                )  # first: after a crash the index must not believe that it knows the file
                 is_there = _move_into_place(path)
             if not (is_there or _move_into_place(path)):  # Windows replaces no open file, and this process had it open
                 unfinished_path(path).unlink(missing_ok=True)
                 return False
-            layout.mark(agent, name)  # again: a process that read the old file may have removed the mark
+            layout.mark(agent_folder, name)  # again: a process that read the old file may have removed the mark
     return True
 
 
 def store_waiting_turns(
-    layout: Layout, agent: str, name: str, expected_size: int, data: bytes, uid: str, elsewhere: list[ForeignPart]
+    layout: Layout,
+    agent_folder: str,
+    name: str,
+    expected_size: int,
+    data: bytes,
+    uid: str,
+    elsewhere: list[ForeignPart],
 ) -> None:
     """Store entries that ``append_turns`` could not add, for the next load. Raises OSError."""
-    path = layout.waiting_turns_path(agent, name)
+    path = layout.waiting_turns_path(agent_folder, name)
     private_files.make_directory(path.parent)
     _write_unfinished(
         path, iter([orjson.dumps({"uid": uid, "size": expected_size, "elsewhere": elsewhere}), b"\n", data])
@@ -93,58 +101,58 @@ def remove_waiting_turns(layout: Layout) -> None:
     shutil.rmtree(layout.waiting_turns, ignore_errors=True)
 
 
-def append_waiting_turns(layout: Layout, agent: str, name: str) -> bool:
+def append_waiting_turns(layout: Layout, agent_folder: str, name: str) -> bool:
     """Add the turns that wait for a transcript. Returns False if it cannot be done now. Raises OSError, NewerFormat."""
-    waiting = layout.waiting_turns_path(agent, name)
+    waiting = layout.waiting_turns_path(agent_folder, name)
     head, _, data = waiting.read_bytes().partition(b"\n")
     info = orjson.loads(head)
-    with closing(Reading(layout.transcript_path(agent, name))) as reading:
+    with closing(Reading(layout.transcript_path(agent_folder, name))) as reading:
         # The name may belong to another session by now.
         if reading.uid != info["uid"] or reading.size + len(data) > _MERGE_LIMIT_BYTES:
             return False
-    if not append_turns(layout, agent, name, info["size"], data, info["uid"], info["elsewhere"], wait=False):
+    if not append_turns(layout, agent_folder, name, info["size"], data, info["uid"], info["elsewhere"], wait=False):
         return False
     waiting.unlink(missing_ok=True)  # last: if a crash comes before, the size does not fit, and nothing is added twice
     return True
 
 
-def create(layout: Layout, agent: str, header: Header, data: bytes, *, is_ours: bool) -> str:
+def create(layout: Layout, agent_folder: str, header: Header, data: bytes, *, is_ours: bool) -> str:
     """Create a transcript. Returns its name. Raises OSError.
 
     ``is_ours``: an agent gave the session's id on this machine. If not, or if the id is taken, it gets one of ours:
     an agent here could know another session by the old one.
     """
-    path = layout.transcript_path(agent, file_name(header.session_id))
+    path = layout.transcript_path(agent_folder, file_name(header.session_id))
     layout.make_folder(path.parent)
-    with private_files.lock_folder(path.parent, wait=True), layout.get_journal(agent).lock():
+    with private_files.lock_folder(path.parent, wait=True), layout.get_journal(agent_folder).lock():
         if (
             not is_ours
-            or layout.has_transcript(agent, path.stem)
-            or header.session_id in layout.get_journal(agent).read_deleted()
+            or layout.has_transcript(agent_folder, path.stem)
+            or header.session_id in layout.get_journal(agent_folder).read_deleted()
         ):
             header = replace(
                 header,
                 session_id=proxy_ids.from_elsewhere(header.uid),
                 forked_from=[header.session_id, *header.forked_from],
             )
-            path = layout.transcript_path(agent, file_name(header.session_id))
-            if layout.has_transcript(agent, path.stem):
+            path = layout.transcript_path(agent_folder, file_name(header.session_id))
+            if layout.has_transcript(agent_folder, path.stem):
                 raise FileExistsError(path)
-            delete.lift_delete(layout, agent, header.session_id)  # it may have been here before
+            delete.lift_delete(layout, agent_folder, header.session_id)  # it may have been here before
         header = replace(header, elsewhere=_join_parts(header.elsewhere))
         _write_unfinished(path, iter([file_format.encode_header(_add_names(header, data)), data]))
-        layout.mark(agent, path.stem)
+        layout.mark(agent_folder, path.stem)
         unfinished_path(path).replace(path)
-        layout.mark(agent, path.stem)
+        layout.mark(agent_folder, path.stem)
     return path.stem
 
 
-def overwrite(layout: Layout, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
+def overwrite(layout: Layout, agent_folder: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
     """Overwrite parts of the entries, as masking does. Raises OSError, NewerFormat."""
-    path = layout.either_path(agent, name)
+    path = layout.either_path(agent_folder, name)
     with private_files.lock_folder(path.parent, wait=True):
         if not os.path.lexists(path):
-            open_session.decompress(layout, agent, path)
+            open_session.decompress(layout, agent_folder, path)
         with closing(Reading(path)) as reading:
             start = reading.entries_at
         fd = private_files.open_private(path, os.O_RDWR)

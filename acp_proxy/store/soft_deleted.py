@@ -38,7 +38,7 @@ class DeletedSession(Struct, frozen=True):
     ``until``: when it is removed; empty: never by itself.
     """
 
-    agent: str
+    agent_folder: str
     name: str
     session_id: str
     at: str
@@ -51,24 +51,28 @@ def list_deleted(layout: Layout) -> list[DeletedSession]:
     """All soft-deleted sessions, last deleted first. Those without a readable id are left out, and those whose time is
     over, even if nobody has removed them yet."""
     found, now = [], journal.stamp_now()
-    for agent in layout.list_agents():
+    for agent_folder in layout.list_agents():
         with contextlib.suppress(OSError):  # an unreadable journal matters only if there are names
-            delete.complete_interrupted(layout, agent)
-        names = layout.list_soft_deleted_names(agent)
+            delete.complete_interrupted(layout, agent_folder)
+        names = layout.list_soft_deleted_names(agent_folder)
         if not names:
             continue
-        state, expired = layout.get_journal(agent).read_state(), delete.list_expired(layout, agent, now)
+        state, expired = layout.get_journal(agent_folder).read_state(), delete.list_expired(layout, agent_folder, now)
         for name in names:
-            session_id = delete.read_session(layout.soft_deleted_path(agent, name)) if name not in expired else None
+            session_id = (
+                delete.read_session(layout.soft_deleted_path(agent_folder, name)) if name not in expired else None
+            )
             if session_id is not None:
-                selector = make_selector(agent, name_before_delete(name), session_id)
+                selector = make_selector(agent_folder, name_before_delete(name), session_id)
                 title, until = state.titles.get(name), state.expiry.get(name, "")
-                found.append(DeletedSession(agent, name, session_id, read_deletion_time(name), title, selector, until))
+                found.append(
+                    DeletedSession(agent_folder, name, session_id, read_deletion_time(name), title, selector, until)
+                )
     found.sort(key=lambda each: (each.at, each.name), reverse=True)
-    latest = {(each.agent, each.selector): each.name for each in reversed(found)}
+    latest = {(each.agent_folder, each.selector): each.name for each in reversed(found)}
     return [
         each
-        if latest[each.agent, each.selector] == each.name
+        if latest[each.agent_folder, each.selector] == each.name
         else replace(each, selector=each.selector + ASIDE + each.name.rpartition(ASIDE)[2])
         for each in found
     ]
@@ -76,7 +80,7 @@ def list_deleted(layout: Layout) -> list[DeletedSession]:
 
 def summarize_deleted(layout: Layout, deleted: DeletedSession) -> ListedSession:
     """A soft-deleted session as a list would show it."""
-    reading = Reading(layout.soft_deleted_path(deleted.agent, deleted.name))
+    reading = Reading(layout.soft_deleted_path(deleted.agent_folder, deleted.name))
     try:
         return _make_row_of(deleted, reading, summarize(reading))
     finally:
@@ -88,16 +92,16 @@ def restore(layout: Layout, deleted: DeletedSession) -> ListedSession:
 
     If its last turn was unanswered, a gap note is appended.
     """
-    reading = Reading(layout.soft_deleted_path(deleted.agent, deleted.name))
+    reading = Reading(layout.soft_deleted_path(deleted.agent_folder, deleted.name))
     try:
         summary = summarize(reading)
         listed = _make_row_of(deleted, reading, summary)
     finally:
         reading.close()
-    name = delete.restore(layout, deleted.agent, deleted.session_id, deleted.name)
+    name = delete.restore(layout, deleted.agent_folder, deleted.session_id, deleted.name)
     if summary.open:
-        path = layout.transcript_path(deleted.agent, name)
-        open_session.decompress(layout, deleted.agent, path)
+        path = layout.transcript_path(deleted.agent_folder, name)
+        open_session.decompress(layout, deleted.agent_folder, path)
         transcript = Transcript(path)
         try:
             note = {"type": NoteType.GAP, "since": deleted.at, "reason": GapReason.DELETED}
@@ -122,7 +126,7 @@ def summarize(reading: Reading) -> Summary:
 def _make_row_of(deleted: DeletedSession, reading: Reading, summary: Summary) -> ListedSession:
     header = reading.header or reading.rebuild_header()
     return ListedSession(
-        agent=deleted.agent,
+        agent_folder=deleted.agent_folder,
         name=deleted.name,
         session_id=deleted.session_id,
         cwd=summary.cwd,

@@ -140,31 +140,31 @@ class StoreIndex:
             self._write_again_at = time.monotonic() + _PAUSE_SECONDS
             raise Unreadable(errno_name(problem)) from problem
 
-    def bring_in(self, index: Index, agent: str, *names: str) -> None:
+    def bring_in(self, index: Index, agent_folder: str, *names: str) -> None:
         """Bring transcripts into the index, with all that is new of them; remove the rows of those that are gone.
 
         A transcript's mark is removed once the index has all of it and no turn is unanswered.
         """
-        if gone := [name for name in names if not self._bring_in_one(index, agent, name)]:
-            self._remove_rows(index, agent, gone)  # all at once, because erasing rewrites the whole index
+        if gone := [name for name in names if not self._bring_in_one(index, agent_folder, name)]:
+            self._remove_rows(index, agent_folder, gone)  # all at once, because erasing rewrites the whole index
 
-    def _bring_in_one(self, index: Index, agent: str, name: str) -> bool:
+    def _bring_in_one(self, index: Index, agent_folder: str, name: str) -> bool:
         """Returns False if the transcript no longer exists."""
         try:
-            old_forks.finish_old_fork(self._layout, agent, name, wait=False)
-            reading = Reading(self._layout.transcript_path(agent, name))
+            old_forks.finish_old_fork(self._layout, agent_folder, name, wait=False)
+            reading = Reading(self._layout.transcript_path(agent_folder, name))
         except FileNotFoundError:
             return False
         except (OSError, NewerFormat):
             return True  # it stays marked, and the other sessions are listed
         try:
             with index.transaction():  # a process that removes the transcript from here on also removes the row, later
-                finished = index.put_row(agent, name, reading) and not _may_be_imported_still(reading)
+                finished = index.put_row(agent_folder, name, reading) and not _may_be_imported_still(reading)
                 finished = finished or reading.measure_age(time.time()) > _UNFINISHED_SECONDS
-                if not self._layout.has_transcript(agent, name):
+                if not self._layout.has_transcript(agent_folder, name):
                     raise FileNotFoundError(errno.ENOENT, "it was removed", name)
             if finished and index.is_on_disk:
-                self._layout.unmark(agent, name, lambda: _has_changed(reading))
+                self._layout.unmark(agent_folder, name, lambda: _has_changed(reading))
         except FileNotFoundError:
             return False
         except OSError:
@@ -173,12 +173,12 @@ class StoreIndex:
             reading.close()
         return True
 
-    def remove(self, agent: str, names: list[str]) -> None:
+    def remove(self, agent_folder: str, names: list[str]) -> None:
         """Remove deleted transcripts from the index. If that fails, their marks stay. Raises Unreadable."""
-        self.write(lambda index: self._remove_rows(index, agent, names))
+        self.write(lambda index: self._remove_rows(index, agent_folder, names))
 
-    def _remove_rows(self, index: Index, agent: str, names: list[str]) -> None:
-        index.remove_rows(agent, *names)
+    def _remove_rows(self, index: Index, agent_folder: str, names: list[str]) -> None:
+        index.remove_rows(agent_folder, *names)
         if not index.is_on_disk:
             return
         # Deleted words must leave the disk: the search tables, then the row's bytes in SQLite's log. The mark goes only
@@ -186,7 +186,7 @@ class StoreIndex:
         gone = [name for name in names if self._layout.remove_search_tables(name)]
         if index.erase_removed_rows():
             for name in gone:  # a transcript that exists again keeps its mark
-                self._layout.unmark(agent, name, partial(self._layout.has_transcript, agent, name))
+                self._layout.unmark(agent_folder, name, partial(self._layout.has_transcript, agent_folder, name))
 
     def _query_on_disk(self, question: Callable[[Index], T], agents: tuple[str, ...]) -> T:
         try:
@@ -198,29 +198,31 @@ class StoreIndex:
             self._layout.remove_index()
             return self._answer(self._open_on_disk(), agents, question)
 
-    def reindex(self, agent: str, names: list[str]) -> None:
+    def reindex(self, agent_folder: str, names: list[str]) -> None:
         """Read transcripts again whose old content changed. Raises OSError, Unreadable."""
         for name in names:  # so that they are found even if this is interrupted
-            self._layout.mark(agent, name)
+            self._layout.mark(agent_folder, name)
             self._layout.remove_search_tables(name)
 
         def remove(index: Index) -> None:
-            if index.remove_rows(agent, *names):
+            if index.remove_rows(agent_folder, *names):
                 index.erase_removed_rows()
 
         self.write(remove)
-        self.catch_up_and_query(lambda index: None, agent)
+        self.catch_up_and_query(lambda index: None, agent_folder)
 
-    def set_inode(self, agent: str, name: str, inodes: tuple[int, int]) -> None:
+    def set_inode(self, agent_folder: str, name: str, inodes: tuple[int, int]) -> None:
         """Tell the index that a transcript is unchanged but in another file, so that it is not read again.
 
         ``inodes``: the old and the new file's. Raises OSError, Unreadable.
         """
         moved: list[bool] = []
-        self.write(lambda index: moved.append(index.set_inode(agent, name, *inodes)))
+        self.write(lambda index: moved.append(index.set_inode(agent_folder, name, *inodes)))
         if moved[-1]:
-            path = self._layout.transcript_path(agent, name)
-            self._layout.unmark(agent, name, lambda: os.path.lexists(path))  # the session continues, decompressed
+            path = self._layout.transcript_path(agent_folder, name)
+            self._layout.unmark(
+                agent_folder, name, lambda: os.path.lexists(path)
+            )  # the session continues, decompressed
 
     def rebuild(self) -> None:
         """Rebuild the index from all transcripts. Raises OSError, Unreadable."""
@@ -231,29 +233,29 @@ class StoreIndex:
     def _answer(self, index: Index, agents: tuple[str, ...], question: Callable[[Index], T]) -> T:
         if index.is_new:
             self._fill(index)
-        for agent in agents:
-            deleted = self._complete_deletes(agent)
-            self._catch_up(index, agent)
-            if index.remove_rows(agent, *deleted) and index.is_on_disk:
+        for agent_folder in agents:
+            deleted = self._complete_deletes(agent_folder)
+            self._catch_up(index, agent_folder)
+            if index.remove_rows(agent_folder, *deleted) and index.is_on_disk:
                 index.erase_removed_rows()
-        for agent in index.list_folders() if agents else ():
-            if not self._layout.has_agent(agent):  # removed by hand, with all sessions in it
-                self._catch_up(index, agent)
+        for agent_folder in index.list_folders() if agents else ():
+            if not self._layout.has_agent(agent_folder):  # removed by hand, with all sessions in it
+                self._catch_up(index, agent_folder)
         return question(index)
 
-    def _catch_up(self, index: Index, agent: str) -> None:
+    def _catch_up(self, index: Index, agent_folder: str) -> None:
         """Bring in an agent's marked transcripts, and unmarked ones that appeared in or left its folder."""
         # Each of the two misses what the other catches. A process that records leaves a mark: its file grows, and that
         # does not change the folder's times. Who copies, restores or removes a file by hand leaves no mark, but changes
         # the times: then the names and sizes of all files in the folder are compared with the rows. A file that another
         # program lengthens in place is noticed with the next mark or scan.
         if index.is_on_disk:
-            self._layout.restore_marks(agent)
-        changes = find_changes(self._layout, index, agent)
-        marked = self._layout.list_marked(agent)
-        self.bring_in(index, agent, *marked, *changes.gone)
+            self._layout.restore_marks(agent_folder)
+        changes = find_changes(self._layout, index, agent_folder)
+        marked = self._layout.list_marked(agent_folder)
+        self.bring_in(index, agent_folder, *marked, *changes.gone)
         unmarked = set(changes.come).difference(marked)  # do not write one twice: other processes wait meanwhile
-        self._bring_in_many(index, [(agent, name) for name in changes.come if name in unmarked])
+        self._bring_in_many(index, [(agent_folder, name) for name in changes.come if name in unmarked])
         changes.remember(index)
 
     def _fill(self, index: Index) -> None:
@@ -271,16 +273,16 @@ class StoreIndex:
                     while left and time.monotonic() < until:
                         self.bring_in(index, *left.popleft())
 
-    def _complete_deletes(self, agent: str) -> list[str]:
+    def _complete_deletes(self, agent_folder: str) -> list[str]:
         """The transcript names of an agent's deleted sessions; their files are gone when this returns."""
-        sessions = self._layout.get_journal(agent).read_deleted()
+        sessions = self._layout.get_journal(agent_folder).read_deleted()
         # Each query comes here. The journal returns the same set until it changes, so files are looked at only then.
-        known = self._completed.get(agent)
+        known = self._completed.get(agent_folder)
         if known is None or known[0] is not sessions:
             names = [file_name(session_id) for session_id in sessions]
-            if not delete.complete_interrupted(self._layout, agent):
+            if not delete.complete_interrupted(self._layout, agent_folder):
                 return names
-            known = self._completed[agent] = sessions, names
+            known = self._completed[agent_folder] = sessions, names
         return known[1]
 
     def _open_on_disk(self) -> Index:

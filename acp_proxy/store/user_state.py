@@ -17,54 +17,54 @@ from acp_proxy.transcript.file_names import file_name
 
 
 def set_title(
-    layout: Layout, agent: str, session_id: str, name: str, title: str | None, *, by_agent: bool = False
+    layout: Layout, agent_folder: str, session_id: str, name: str, title: str | None, *, by_agent: bool = False
 ) -> None:
     """Set the user's title; None: remove it. ``by_agent``: the agent has it too.
 
     Raises OSError (FileNotFoundError: the session was deleted).
     """
-    with _lock_living(layout, agent, session_id, name) as its_journal:
+    with _lock_living(layout, agent_folder, session_id, name) as its_journal:
         if title is None:
-            _remove_title(layout, agent, session_id, name)
+            _remove_title(layout, agent_folder, session_id, name)
         else:
             its_journal.append_title(session_id, name, title, by_agent=by_agent)
         layout.remove_search_tables(name)  # search tables contain the title
 
 
 def set_archived(
-    layout: Layout, agent: str, session_id: str, name: str, is_archived: bool, *, by_agent: bool = False
+    layout: Layout, agent_folder: str, session_id: str, name: str, is_archived: bool, *, by_agent: bool = False
 ) -> None:
     """Archive or unarchive a session. ``by_agent``: the agent has done so too.
 
     Raises OSError (FileNotFoundError: the session was deleted).
     """
-    with _lock_living(layout, agent, session_id, name) as its_journal:
+    with _lock_living(layout, agent_folder, session_id, name) as its_journal:
         state = its_journal.read_state()
         is_news = is_archived and by_agent and name not in state.archived_by_agent
         if is_news or is_archived != (name in state.archived):
             _append_archived(its_journal, session_id, name, is_archived, by_agent=by_agent)
 
 
-def set_pinned(layout: Layout, agent: str, session_id: str, name: str, is_pinned: bool) -> None:
+def set_pinned(layout: Layout, agent_folder: str, session_id: str, name: str, is_pinned: bool) -> None:
     """Pin or unpin a session. Raises OSError (FileNotFoundError: the session was deleted)."""
-    with _lock_living(layout, agent, session_id, name) as its_journal:
+    with _lock_living(layout, agent_folder, session_id, name) as its_journal:
         if is_pinned != (name in its_journal.read_state().pinned):
             _append_pinned(its_journal, session_id, name, is_pinned)
 
 
 @contextmanager
-def _lock_living(layout: Layout, agent: str, session_id: str, name: str) -> Iterator[Journal]:
+def _lock_living(layout: Layout, agent_folder: str, session_id: str, name: str) -> Iterator[Journal]:
     """Hold the journal. Raises OSError (FileNotFoundError: the session was deleted)."""
-    with lock_journal(layout, agent) as its_journal:
+    with lock_journal(layout, agent_folder) as its_journal:
         if name == file_name(session_id) and session_id in its_journal.read_deleted():
             raise FileNotFoundError(errno.ENOENT, "it was deleted", session_id)
         yield its_journal
 
 
-def move_user_state(layout: Layout, agent: str, session_id: str, before: str, after: str) -> None:
+def move_user_state(layout: Layout, agent_folder: str, session_id: str, before: str, after: str) -> None:
     """Move the title, and whether it is archived and pinned, from one transcript name to another. Call it only while
     holding the journal. Raises OSError."""
-    its_journal = layout.get_journal(agent)
+    its_journal = layout.get_journal(agent_folder)
     if before in its_journal.read_state().archived:
         _append_archived(its_journal, session_id, before, False)
         _append_archived(its_journal, session_id, after, True)
@@ -72,14 +72,14 @@ def move_user_state(layout: Layout, agent: str, session_id: str, before: str, af
         _append_pinned(its_journal, session_id, before, False)
         _append_pinned(its_journal, session_id, after, True)
     its_journal.copy_title(session_id, before, after)
-    _remove_title(layout, agent, session_id, before)
+    _remove_title(layout, agent_folder, session_id, before)
 
 
-def _remove_title(layout: Layout, agent: str, session_id: str, name: str) -> None:
-    its_journal = layout.get_journal(agent)
+def _remove_title(layout: Layout, agent_folder: str, session_id: str, name: str) -> None:
+    its_journal = layout.get_journal(agent_folder)
     if name in its_journal.read_state().titles:
         its_journal.append_title(session_id, name, None)  # for processes that have read the file already
-    layout.erase_titles(agent, name)
+    layout.erase_titles(agent_folder, name)
 
 
 def _append_archived(

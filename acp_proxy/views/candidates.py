@@ -20,7 +20,7 @@ class SessionRow:
     """``at``: when it was last used, or deleted. ``id``: the displayed form. ``size``: bytes."""
 
     at: str
-    agent: str
+    agent_folder: str
     id: str
     title: str | None
     size: int
@@ -43,7 +43,7 @@ def _format_cells(row: SessionRow) -> tuple[str, str, str, str, str]:
     return (
         when,
         formatting.format_size(row.size),
-        sanitize.make_line(name_agent(row.agent)),
+        sanitize.make_line(name_agent(row.agent_folder)),
         sanitize.make_line(row.id),
         sanitize.make_line(row.title or "(no title)"),
     )

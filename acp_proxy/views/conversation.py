@@ -152,7 +152,7 @@ def read_turns(reading: Reading, session_id: str, child: OpenChild = _open_no_ch
     ``child``: opens the transcripts of subagents, which are then part of the conversation.
     """
     turn = ConversationTurn(0, "")
-    reader = _PartReader(session, reading.other_ids, child=child, handovers=_find_handovers(reading))
+    reader = _PartReader(session_id, reading.other_ids, child=child, handovers=_find_handovers(reading))
     for part in reader.read(read_as_v1(reading.read_alike())):
         match part:
             case TurnBegin():
@@ -180,7 +180,7 @@ def read_parts(
     """
     chosen = reading.read_alike() if lines is None else lines
     handovers = _find_handovers(reading)
-    return _PartReader(session, reading.other_ids, page, child, turns=turns, handovers=handovers).read(
+    return _PartReader(session_id, reading.other_ids, page, child, turns=turns, handovers=handovers).read(
         read_as_v1(chosen)
     )
 

@@ -101,7 +101,7 @@ def format_heading(row: ListedSession, when: str | None = None, id: str | None =
     git = [" at ".join(filter(None, (f"branch {row.git.branch}" if row.git.branch else "", commit)))]
     what = [
         id or row.selector,
-        name_agent(row.agent),
+        name_agent(row.agent_folder),
         *copy,
         row.cwd or "",
         *filter(None, git),

@@ -36,7 +36,7 @@ def format_tab_separated(row: ListedSession) -> str:
     texts = (
         row.full_selector,
         row.title or "",
-        row.agent,
+        row.agent_folder,
         row.cwd or "",
         row.updated,
         str(row.prompt_count),
@@ -49,8 +49,8 @@ def encode_row(row: ListedSession) -> dict[str, Any]:
     """The JSON of a session in every command; docs/json.md describes it."""
     return {
         "sessionId": row.session_id,
-        "agent": row.agent,
-        "agentName": name_agent(row.agent),
+        "agent": row.agent_folder,
+        "agentName": name_agent(row.agent_folder),
         "cwd": row.cwd,
         "title": row.title,
         "createdAt": row.created or None,
@@ -100,7 +100,7 @@ def format_candidates(rows: Sequence[ListedSession], ids: Mapping[str, str]) -> 
     """A line for each session that the user might mean."""
     width = max(len(ids[row.selector]) for row in rows)
     return [
-        f"{make_line(ids[row.selector]).ljust(width)}  {make_line(strip_hash(row.agent))}  "
+        f"{make_line(ids[row.selector]).ljust(width)}  {make_line(strip_hash(row.agent_folder))}  "
         f"{make_line(row.title or '(no title)')}{f' ({RUNNING})' if row.is_running else ''}"
         for row in rows
     ]

@@ -78,7 +78,7 @@ def make_table(
     widths = {name: min(wide, least.get(name, wide)) if name in _SHRINK else wide for name, wide in wished.items()}
     reserved = {name: least.get(name, wide) for name, wide in wished.items()}
     columns = [name for name in _HEADINGS if used is not None or name not in _LONG]
-    for name in _FIRST_TO_GO if len({row.agent for row in rows}) < 2 else _WITH_SEVERAL_AGENTS:
+    for name in _FIRST_TO_GO if len({row.agent_folder for row in rows}) < 2 else _WITH_SEVERAL_AGENTS:
         if name in columns and max(_measure_room(columns, each, look.width) for each in (reserved, widths)) < 0:
             columns.remove(name)
     for name, most in _SHARED_OUT:
@@ -123,11 +123,11 @@ class Table:
 def _format_values(
     row: ListedSession, ids: Mapping[str, str], look: ListLook, used: FiguresByRow | None = None
 ) -> dict[str, str]:
-    use = (used or {}).get((row.agent, row.name), TokensAndCost())
+    use = (used or {}).get((row.agent_folder, row.name), TokensAndCost())
     found = {
         "id": ids.get(row.selector, row.selector),
         "title": formatting.format_title(row.title, is_pinned=row.is_pinned, is_copy=row.copy_of is not None),
-        "agent": look.agents.get(row.agent) or name_agent(row.agent),
+        "agent": look.agents.get(row.agent_folder) or name_agent(row.agent_folder),
         "directory": formatting.shorten_home(row.cwd or "", look.home),
         "when": RUNNING if row.is_running else formatting.format_short_time(row.updated, look.now),
         "turns": str(row.prompt_count),

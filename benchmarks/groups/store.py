@@ -188,7 +188,7 @@ def deleted(store: WholeStore) -> Numbers:
         store.delete_listed(row)
     spent = (time.perf_counter() - began) / len(rows)
     for row in rows:
-        store.lift_delete(row.agent, row.session_id)
-        stores.small(store, row.agent, int(row.session_id.rpartition("-")[2]))
-        store.index_session(row.agent, row.session_id)
+        store.lift_delete(row.agent_folder, row.session_id)
+        stores.small(store, row.agent_folder, int(row.session_id.rpartition("-")[2]))
+        store.index_session(row.agent_folder, row.session_id)
     return {"each": spent}

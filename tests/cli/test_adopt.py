@@ -367,7 +367,7 @@ def test_ctrl_c_keeps_what_is_done(
     load = agent_loader.AgentLoader.load
 
     def interrupted(self: agent_loader.AgentLoader, listed: Any) -> Any:
-        if listed.session == "s2":
+        if listed.session_id == "s2":
             raise KeyboardInterrupt
         return load(self, listed)
 
@@ -419,7 +419,7 @@ def test_without_an_agent_those_of_the_editors_are_asked(
     assert "Private (Zed): not asked, because its sessions are not to be recorded" in result.stderr
     assert "sk-1" not in result.stderr
     assert find_files_with(store, "sk-1") == []
-    assert {row.session_id: row.agent.split("-")[0] for row in rows(store)} == {"s1": "scripted", "s2": "mine"}
+    assert {row.session_id: row.agent_folder.split("-")[0] for row in rows(store)} == {"s1": "scripted", "s2": "mine"}
 
 
 def test_a_failing_agent_does_not_keep_the_others_from_being_asked(

@@ -91,7 +91,7 @@ def test_agents_with_the_same_session_are_shown_with_their_scopes(store: ProxySt
 @pytest.mark.parametrize(
     "words", [("list",), ("stats",), ("stats", "--tokens"), ("search", "hello"), ("unpin",), ("unarchive",)]
 )
-def test_an_unknown_agent_is_answered_with_those_that_there_are(store: Store, words: tuple[str, ...]) -> None:
+def test_an_unknown_agent_is_answered_with_those_that_there_are(store: ProxyStore, words: tuple[str, ...]) -> None:
     result = run(store, *words, "--agent", "nobody")
     assert (result.exit_code, result.stdout) == (1, "")
     names = "claude-agent-acp, claude-code-acp, github-copilot"

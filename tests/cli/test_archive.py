@@ -64,7 +64,7 @@ def test_empty_lists_say_what_to_do(store: ProxyStore) -> None:
     assert "acp-proxy list --archived" in run(store, "list", "--archived", "--cwd", "/other").stderr
 
 
-def test_unarchive_without_a_session_lists_the_archived_ones(store: Store) -> None:
+def test_unarchive_without_a_session_lists_the_archived_ones(store: ProxyStore) -> None:
     assert "acp-proxy archive SESSION" in run(store, "unarchive").stderr
     printed(store, "archive", "two")
     result = run(store, "unarchive")
@@ -73,6 +73,6 @@ def test_unarchive_without_a_session_lists_the_archived_ones(store: Store) -> No
     assert ids(store, "--archived") == ["two"]
 
 
-def test_one_unknown_session_changes_nothing(store: Store) -> None:
+def test_one_unknown_session_changes_nothing(store: ProxyStore) -> None:
     assert refused(store, "archive", "one", "nobody")[0] == 1
     assert ids(store) == ["three", "two", "one"]

@@ -60,7 +60,7 @@ def test_the_newest_turn_comes_first_with_its_prompt(store: ProxyStore, file: Pa
 
 
 @pytest.mark.parametrize(("columns", "own_line"), [(60, True), (100, False), (140, False)])
-def test_on_a_terminal_no_heading_is_wrapped(store: Store, file: Path, columns: int, own_line: bool) -> None:
+def test_on_a_terminal_no_heading_is_wrapped(store: ProxyStore, file: Path, columns: int, own_line: bool) -> None:
     question = "Please write a file with two lines, and explain in a comment what each of them is good for and why so."
     store_session(store, "s" * 20, (question, edit_call("1", "a.py", None, "one\n")), cwd=str(file.parent))
     file.write_text("one\n")
@@ -73,7 +73,7 @@ def test_on_a_terminal_no_heading_is_wrapped(store: Store, file: Path, columns: 
     assert len(prompt) > 25
 
 
-def test_one_line_can_be_asked_for(store: Store, file: Path) -> None:
+def test_one_line_can_be_asked_for(store: ProxyStore, file: Path) -> None:
     store_turns(store, file, "s", edit_call("1", "a.py", "one\n", "one\ntwo\n"))
     file.write_text("one\ntwo\n")
     assert printed(store, f"{file}:2").splitlines()[1] == "  2  two"

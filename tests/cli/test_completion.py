@@ -102,8 +102,8 @@ def test_restorable_sessions_are_offered_latest_first(store: WholeStore) -> None
     assert offered("sessions restore ") == [["last", "the latest"], ["aab-2", "Mine"], ["aaa-1", "Mine"]]
     assert words("sessions restore aaa") == ["aaa-1"]
     assert words("sessions show aa") == []
-    (store.root / "transcripts" / row.agent / "state.jsonl").unlink()
-    (store.root / "transcripts" / row.agent / "state.jsonl").mkdir()
+    (store.root / "transcripts" / row.agent_folder / "state.jsonl").unlink()
+    (store.root / "transcripts" / row.agent_folder / "state.jsonl").mkdir()
     assert words("sessions restore aaa") == []
 
 

@@ -231,7 +231,7 @@ def test_a_file_behind_a_link_has_the_path_that_git_knows(store: ProxyStore, tre
     ]
 
 
-def test_what_has_no_diff_is_named_on_stderr(store: Store, tree: Path) -> None:
+def test_what_has_no_diff_is_named_on_stderr(store: ProxyStore, tree: Path) -> None:
     titles = ("make \x1b[31m", *(f"run {number}" for number in range(12)))
     calls = [
         each

@@ -212,7 +212,7 @@ def test_another_program_never_gets_colours(store: ProxyStore, monkeypatch: pyte
 @pytest.mark.parametrize(
     "words", ["nosuch", "--since 2030-01-01", "--agent nosuch", "--cwd /other", "--branch x", "--pinned", "--archived"]
 )
-def test_the_exit_status_is_1_if_nothing_matches_as_for_stats(store: Store, words: str) -> None:
+def test_the_exit_status_is_1_if_nothing_matches_as_for_stats(store: ProxyStore, words: str) -> None:
     store_session(store, "s", ("Mend it", []))
     assert run(store, "mend").exit_code == 0
     assert (run(store, *words.split()).exit_code, run(store, *words.split(), "--json").stdout) == (1, "[]\n")

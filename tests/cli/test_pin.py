@@ -67,7 +67,7 @@ def test_pinning_twice_changes_nothing_more(store: ProxyStore) -> None:
     assert ids(store, "--pinned") == ["two"]
 
 
-def test_unpin_without_a_session_lists_the_pinned_ones(store: Store) -> None:
+def test_unpin_without_a_session_lists_the_pinned_ones(store: ProxyStore) -> None:
     assert (run(store, "unpin").exit_code, run(store, "unpin").stderr) == (0, "No session is pinned.\n")
     printed(store, "pin", "two")
     result = run(store, "unpin")
@@ -77,14 +77,14 @@ def test_unpin_without_a_session_lists_the_pinned_ones(store: Store) -> None:
 
 
 def test_a_message_names_a_session_by_its_short_id(tmp_path: Path) -> None:
-    store, long = Store(tmp_path / "other"), "0123456789abcdef0123"
+    store, long = ProxyStore(tmp_path / "other"), "0123456789abcdef0123"
     store_session(store, long, ("mend it", []))
     for words in (["pin"], ["archive"], ["unarchive"], ["delete", "--yes"]):
         said = printed(store, words[0], long, *words[1:])
         assert ("01234567" in said, long in said) == (True, False)
 
 
-def test_a_session_whose_id_is_used_again_stays_pinned(store: Store) -> None:
+def test_a_session_whose_id_is_used_again_stays_pinned(store: ProxyStore) -> None:
     printed(store, "pin", "one")
     store_session(store, "one", ("another with this id", []), at=9000.0)
     assert [row["title"] for row in parsed_json(store, "list", "--pinned")] == ["mend one"]

@@ -214,10 +214,10 @@ def test_a_pattern_that_matches_names_of_transcripts_changes_only_titles_in_the_
     store_session(store, "harmless", ("hello", []))
     [row] = [row for row in store.list_all() if row.session_id == "harmless"]
     store.set_listed_title(row, "Mine deadbeef01")
-    before = store.read_state(row.agent).deleted
+    before = store.read_state(row.agent_folder).deleted
     run(store, "--redact", str(patterns))
     assert [one.session_id for one in store.list_deleted()] == ["first"]
-    assert store.read_state(row.agent).deleted == before != {}
+    assert store.read_state(row.agent_folder).deleted == before != {}
     assert {row.title for row in store.list_all() if row.session_id == "harmless"} == {"Mine [redacted]"}
 
 

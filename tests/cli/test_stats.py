@@ -73,7 +73,7 @@ def shorten_hashes(text: str) -> str:
     return re.sub(r"-[0-9a-f]{16}\t", "-*\t", text)
 
 
-def test_a_pipe_gets_one_line_per_month_with_tabs(store: Store) -> None:
+def test_a_pipe_gets_one_line_per_month_with_tabs(store: ProxyStore) -> None:
     assert shorten_hashes(printed(store, "stats")) == PIPED
 
 
@@ -91,7 +91,7 @@ agent-*\t\t1\t1\t\t\t\t30000
 
 
 @pytest.mark.parametrize(("by", "expected"), [("day", BY_DAY), ("project", BY_PROJECT), ("agent", BY_AGENT)])
-def test_the_usage_may_be_by_day_project_or_agent(store: Store, by: str, expected: str) -> None:
+def test_the_usage_may_be_by_day_project_or_agent(store: ProxyStore, by: str, expected: str) -> None:
     assert shorten_hashes(printed(store, "stats", "--by", by)) == expected
     assert parsed_json(store, "stats", "--by", by)["total"] == parsed_json(store, "stats")["total"]
 

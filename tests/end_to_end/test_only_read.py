@@ -95,7 +95,7 @@ def store(tmp_path: Path) -> Iterator[WholeStore]:
     run(store, [("sessions", "search", "cookie")])
     rows = {row.session_id: row for row in store.list_all()}
     assert store.compress(
-        rows["compressed"].agent, rows["compressed"].name, CompressionOptions(min_size=1, older_than=0)
+        rows["compressed"].agent_folder, rows["compressed"].name, CompressionOptions(min_size=1, older_than=0)
     )
     store.delete_listed(rows["gone"], soft=True)
     store_session(store, "newest", ("Mend another cookie", []), at=1_700_000_009)

@@ -20,7 +20,7 @@ def test_an_answer_closes_its_request() -> None:
     open_requests.add(Peer.CLIENT, asked(1), "s")
     found = open_requests.take(Peer.CLIENT, RequestId("1"))
     assert found is not None
-    assert (found.request, found.session) == (asked(1), "s")
+    assert (found.request, found.session_id) == (asked(1), "s")
     assert open_requests.take(Peer.CLIENT, RequestId("1")) is None
 
 

@@ -46,7 +46,7 @@ def test_entries_of_several_sessions_go_to_their_own_files_in_order(notes: Recor
 
 def test_the_header_names_the_session_and_its_agent(notes: RecorderHarness) -> None:
     notes.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", ["/more"], "recorded"), said("1"))
-    reading = notes.store.read(notes.recorder.agent, "s")
+    reading = notes.store.read(notes.recorder.agent_folder, "s")
     header = reading.header
     reading.close()
     assert header is not None
@@ -56,7 +56,7 @@ def test_the_header_names_the_session_and_its_agent(notes: RecorderHarness) -> N
         "recorded",
         ["/more"],
     )
-    assert header.agent == {"id": notes.recorder.agent, "name": NAME, "version": "1.0"}
+    assert header.agent == {"id": notes.recorder.agent_folder, "name": NAME, "version": "1.0"}
 
 
 def test_an_answer_names_the_method_of_its_request_and_a_note_has_no_peer(notes: RecorderHarness) -> None:
@@ -79,7 +79,7 @@ def test_a_line_that_is_not_strict_json_is_kept_byte_for_byte(notes: RecorderHar
     raw = b'{"method":"session/update","params":{"a":"\\ud800","n":1.0, "b":\xff"\xff"}}'
     notes.begin()
     notes.put(RecordLine("s", Peer.AGENT, raw))
-    reading = notes.store.read(notes.recorder.agent, "s")
+    reading = notes.store.read(notes.recorder.agent_folder, "s")
     [line] = reading.read_lines()
     reading.close()
     assert line.entry is not None
@@ -113,7 +113,7 @@ def test_what_comes_between_turns_is_in_the_next_list_as_in_a_rebuilt_index(note
     notes.begin()
     notes.put(*prompted("hello"), answer, EndTurn("s"))
     for effects in ([late[0]], [late[1]], long, [said("later")]):
-        notes.store.index_session(notes.recorder.agent, "s")
+        notes.store.index_session(notes.recorder.agent_folder, "s")
         assert list(notes.store.root.glob("unindexed/*/*")) == []
         notes.put(*effects)
         [mark] = notes.store.root.glob("unindexed/*/*")

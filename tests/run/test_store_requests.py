@@ -69,7 +69,7 @@ def test_sessions_without_a_title_get_the_indexs_with_one_question_a_page(tmp_pa
 
 def test_the_users_title_wins(tmp_path: Path) -> None:
     talk = begun(ProxyStore(tmp_path / "store"))
-    talk.store.set_title(talk.recorder.agent, "s", "Mine")
+    talk.store.set_title(talk.recorder.agent_folder, "s", "Mine")
     assert amended(talk, UNTITLED, TITLED) == [{**UNTITLED, "title": "Mine"}, TITLED]
     talk.end()
 

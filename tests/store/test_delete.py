@@ -79,7 +79,7 @@ def test_a_soft_delete_keeps_a_compressed_transcript_compressed(store: WholeStor
     store.delete(compressible.AGENT, transcript_lines.SESSION, soft=True)
     assert not compressed_path(path).exists()
     [one] = store.list_deleted()
-    assert compressed_path(Layout(store.root).soft_deleted_path(one.agent, one.name)).read_bytes() == frame
+    assert compressed_path(Layout(store.root).soft_deleted_path(one.agent_folder, one.name)).read_bytes() == frame
     store.restore(one)
     assert compressed_path(path).read_bytes() == frame
     assert compressible.read_content(path) == said
@@ -180,7 +180,7 @@ def test_a_superseded_session_is_restored_to_its_place(store: WholeStore) -> Non
     store.set_listed_title(older, "The first")
     store.delete_listed(older, soft=True)
     assert [row.title for row in store.list_all()] == ["second"]
-    assert store.read_deleted(older.agent) == frozenset()
+    assert store.read_deleted(older.agent_folder) == frozenset()
     [one] = store.list_deleted()
     assert store.restore(one).name == older.name
     assert sorted(row.title or "" for row in store.list_all()) == ["The first", "second"]
@@ -226,7 +226,7 @@ def test_sessions_are_moved_without_hard_links(store: WholeStore, monkeypatch: p
 def test_deleting_a_superseded_session_deletes_its_backups(store: WholeStore, layout: Layout) -> None:
     store_session(store, "s", ("first", []), agent="one", at=EPOCH)
     [older] = store.list_all()
-    copy = layout.backup_path(older.agent, older.name, transcript_lines.time(1))
+    copy = layout.backup_path(older.agent_folder, older.name, transcript_lines.time(1))
     copy.parent.mkdir(parents=True)
     copy.write_text("as it was")
     store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
@@ -499,18 +499,18 @@ def test_a_delete_works_on_a_full_disk(full_store: WholeStore) -> None:
     with suppress(Unreadable):  # there may be no room to update the index
         full_store.delete_listed(row)
     assert [row.session_id for row in WholeStore(full_store.root).list_all()] == ["b"]
-    assert full_store.read_deleted(row.agent) == {"a"}
+    assert full_store.read_deleted(row.agent_folder) == {"a"}
 
 
 def test_an_open_session_on_a_full_disk_is_not_deleted_and_stays_whole(full_store: WholeStore) -> None:
     [row] = [row for row in full_store.list_all() if row.session_id == "a"]
-    path = full_store.root / "transcripts" / row.agent / f"{row.name}.jsonl"
+    path = full_store.root / "transcripts" / row.agent_folder / f"{row.name}.jsonl"
     before = path.read_bytes()
     transcript = Transcript(path)
     with pytest.raises(OSError, match="No space"):
         full_store.delete_listed(row)
     transcript.close()
-    assert (path.read_bytes(), full_store.read_deleted(row.agent)) == (before, frozenset())
+    assert (path.read_bytes(), full_store.read_deleted(row.agent_folder)) == (before, frozenset())
 
 
 def test_a_prune_works_on_a_full_disk(full_store: WholeStore) -> None:
@@ -520,7 +520,7 @@ def test_a_prune_works_on_a_full_disk(full_store: WholeStore) -> None:
         for _, why in prune_sessions(full_store, chosen, soft=False):
             reasons.append(why)
     assert reasons == [None]
-    assert full_store.read_deleted(chosen[0].agent) == {"a"}
+    assert full_store.read_deleted(chosen[0].agent_folder) == {"a"}
     assert free_bytes(full_store) > before
 
 
@@ -540,7 +540,7 @@ def test_an_archived_session_is_in_no_page_and_stays_archived_when_the_index_is_
     for path in store.root.glob("index*"):
         path.unlink()
     other = WholeStore(store.root)
-    folder = row.agent
+    folder = row.agent_folder
     assert [one.session_id for one in other.list_page(folder, None, None, "").rows] == ["c", "a"]
     assert [one.session_id for one in other.list_newest(archived=False)] == ["c", "a"]
     assert [(one.session_id, one.is_archived) for one in other.list_all()] == [("c", False), ("b", True), ("a", False)]
@@ -571,7 +571,7 @@ def test_an_archived_session_stays_archived_when_its_id_is_used_again(store: Who
     [older] = store.list_newest(archived=True)
     store.delete_listed(older)
     assert [row.title for row in store.list_all()] == ["second"]
-    assert store.read_state(older.agent).archived == {}
+    assert store.read_state(older.agent_folder).archived == {}
 
 
 @pytest.mark.parametrize("soft", [True, False])

@@ -28,7 +28,7 @@ def test_a_row_has_every_field_of_a_list(shelf: Shelf) -> None:
         header=transcript_lines.header(cwd="/home/me/", more=("/more",)),
     )
     assert shelf.row() == ListedSession(
-        agent=AGENT,
+        agent_folder=AGENT,
         name=file_name(transcript_lines.SESSION),
         session_id=transcript_lines.SESSION,
         cwd="/home/me/",

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from acp_proxy.store import command_store
 from acp_proxy.store import index as index_module
 from acp_proxy.store import queries as newest_module
-from acp_proxy.store import sessions
 from acp_proxy.store.index import Index, ListedSession
 from acp_proxy.transcript.file_names import file_name
 from tests.store import transcript_lines
@@ -52,9 +52,9 @@ def fill(store: WholeStore, count: int, cwd: Callable[[int], str | None] = lambd
 def test_sessions_of_all_agents_are_newest_first_across_pages(store: WholeStore) -> None:
     ids = fill(store, 25, lambda number: None if number % 4 == 0 else "/project")
     assert [row.session_id for row in store.list_newest()] == ids
-    assert [row.session_id for row in store.list_newest(agent="CO")] == [id for id in ids if int(id[1:]) % 3 == 1]
+    assert [row.session_id for row in store.list_newest(agent_words="CO")] == [id for id in ids if int(id[1:]) % 3 == 1]
     assert [row.session_id for row in store.list_newest(since=transcript_lines.time(10))] == ids[:5]
-    assert list(store.list_newest(agent="nobody")) == []
+    assert list(store.list_newest(agent_words="nobody")) == []
 
 
 @pytest.mark.usefixtures("small_pages")
@@ -69,15 +69,15 @@ def test_a_few_archived_sessions_are_found_without_reading_the_others(
         return seen[-1]
 
     monkeypatch.setattr(newest_module, "decode_row", decode_row)
-    monkeypatch.setattr(sessions, "_FEW", few)
+    monkeypatch.setattr(command_store, "_FEW", few)
     ids = fill(store, 25)
     for row in store.list_all()[-2:]:
         store.set_listed_archived(row, True)
     del seen[:]
-    assert [row.session for row in store.list_newest(archived=True)] == ids[-2:]
+    assert [row.session_id for row in store.list_newest(archived=True)] == ids[-2:]
     assert (len(seen) == 2) == (few > 0)
-    assert [row.session for row in store.list_newest(archived=True, cwd="/project", until="2000")] == []
-    assert [row.session for row in store.list_newest(archived=False)] == ids[:-2]
+    assert [row.session_id for row in store.list_newest(archived=True, cwd="/project", until="2000")] == []
+    assert [row.session_id for row in store.list_newest(archived=False)] == ids[:-2]
 
 
 @pytest.mark.usefixtures("small_pages")

@@ -211,7 +211,7 @@ def test_sessions_of_two_agents_with_equal_ids_are_separate(store: WholeStore) -
     assert listed_ids(store, "one") == []
     assert listed_ids(store, "two") == ["same"]
     assert spoken(store.read("two", "same")) == ["of two"]
-    assert {row.agent for row in store.list_all()} == {"two"}
+    assert {row.agent_folder for row in store.list_all()} == {"two"}
 
 
 # Beginning and continuing a session.

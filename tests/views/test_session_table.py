@@ -15,7 +15,7 @@ from acp_proxy.views.session_table import ListLook
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ROW = ListedSession(
-    agent="claude-agent-acp-4f1c2a3b4c5d6e7f",
+    agent_folder="claude-agent-acp-4f1c2a3b4c5d6e7f",
     name="x",
     session_id="0198c5de-1111-7000",
     cwd="/home/me/src/acp-proxy",
@@ -32,7 +32,7 @@ ROW = ListedSession(
 )
 OTHER = replace(
     ROW,
-    agent="opencode-0123456789abcdef",
+    agent_folder="opencode-0123456789abcdef",
     session_id="ses_4f3a2b1c",
     cwd="/srv/a/very/long/way/down/to/the/project",
     title="Why does the index of the store forget what was deleted while another process had it open?",
@@ -43,7 +43,7 @@ OTHER = replace(
 WIDE = replace(
     ROW, session_id="漢字-1", title="日本語のタイトルは二倍の幅 👨‍👩‍👧 ❤️ 🇩🇪 👍🏽 e\u0301", cwd="/home/me/プロジェクト"
 )
-NO_TITLE = replace(ROW, session_id="abc", title=None, cwd=None, agent="a-0123456789abcdef", updated="")
+NO_TITLE = replace(ROW, session_id="abc", title=None, cwd=None, agent_folder="a-0123456789abcdef", updated="")
 ROWS = [ROW, OTHER, WIDE, NO_TITLE]
 IDS = {"0198c5de-1111-7000": "0198c5de", "ses_4f3a2b1c": "ses_4f3a2", "漢字-1": "漢字-1", "abc": "abc"}
 
@@ -81,7 +81,7 @@ def test_a_list_with_what_sessions_used_has_the_same_columns_and_more() -> None:
 
 @pytest.mark.parametrize("width", [100, 120])
 def test_the_columns_are_the_same_whatever_the_rows_have(width: int) -> None:
-    long = [replace(OTHER, title="t" * 200, cwd="/" + "d" * 200, agent=file_name("a" * 60))]
+    long = [replace(OTHER, title="t" * 200, cwd="/" + "d" * 200, agent_folder=file_name("a" * 60))]
     assert drawn(width, ROW)[0].split() == drawn(width)[0].split() == drawn(width, *long, ROW)[0].split()
 
 
@@ -91,7 +91,7 @@ def test_pinned_sessions_and_copies_are_marked() -> None:
 
 
 def test_an_agent_is_shown_whole_before_other_columns_grow() -> None:
-    row = replace(ROW, agent=file_name("acp-proxy-demo-agent"), title="t" * 32, cwd="/tmp/" + "directory/" * 9)
+    row = replace(ROW, agent_folder=file_name("acp-proxy-demo-agent"), title="t" * 32, cwd="/tmp/" + "directory/" * 9)
     assert "  acp-proxy-demo-agent  " in drawn(100, row)[1]
 
 
@@ -107,7 +107,7 @@ def test_a_directory_is_cut_only_where_there_is_no_room_and_keeps_most_of_what_f
 
 
 def test_a_usual_terminal_gets_the_columns_that_fit() -> None:
-    assert drawn(80, ROW, replace(OTHER, agent=ROW.agent)) == [
+    assert drawn(80, ROW, replace(OTHER, agent_folder=ROW.agent_folder)) == [
         "ID         TITLE                                            DIRECTORY     WHEN",
         "0198c5de   Fix the login                                    …/acp-proxy   2h",
         "ses_4f3a2  Why does the index of the store forget what wa…  …/project     18 Nov",
@@ -178,7 +178,7 @@ def test_colours_do_not_change_the_text() -> None:
 
 def test_lines_for_programs_are_not_cut() -> None:
     assert session_lines.format_tab_separated(OTHER) == "\t".join(
-        (OTHER.session_id, OTHER.title or "", OTHER.agent, OTHER.cwd or "", OTHER.updated, "3", "1234567", "")
+        (OTHER.session_id, OTHER.title or "", OTHER.agent_folder, OTHER.cwd or "", OTHER.updated, "3", "1234567", "")
     )
     assert session_lines.format_tab_separated(NO_TITLE) == "abc\t\ta-0123456789abcdef\t\t\t12\t34567\t"
     assert session_lines.format_tab_separated(replace(ROW, title="a\tb\nc\x1b", cwd="/x\ty")).split("\t")[1::2] == [
@@ -195,7 +195,7 @@ HOSTILE = "".join(map(chr, [*range(32), *range(127, 160)])) + "\u202e\u2066\u200
 @pytest.mark.parametrize("width", [20, 80, 400])
 def test_hostile_text_cannot_control_the_terminal(width: int) -> None:
     text = f"a{HOSTILE}b"
-    row = replace(ROW, session_id=text, title=text, cwd=f"/{text}", agent=f"{text}-x")
+    row = replace(ROW, session_id=text, title=text, cwd=f"/{text}", agent_folder=f"{text}-x")
     look = ListLook(width, False, NOW)
     table = session_table.make_table([row], {text: text}, look)
     printed = [
@@ -218,9 +218,9 @@ def test_agents_with_one_name_are_shown_by_more_of_it() -> None:
     assert session_lines.name_agents([one, two]) == names
     assert all(match_agents([one, two], name) == [folder] for folder, name in names.items())
     assert session_lines.name_agents([one, f"{one[:-1]}x"]) == {one: "a-b", f"{one[:-1]}x": f"{one[:-1]}x"}
-    look = ListLook(100, False, NOW, agents={ROW.agent: "github-claude"})
+    look = ListLook(100, False, NOW, agents={ROW.agent_folder: "github-claude"})
     assert "github-claude" in next(session_table.make_table([ROW], IDS, look).format_rows([ROW], IDS))
-    look = ListLook(80, False, NOW, agents={ROW.agent: "a-very-long-name-80f0"})
+    look = ListLook(80, False, NOW, agents={ROW.agent_folder: "a-very-long-name-80f0"})
     assert "  a-very-long-na…-80f0  " in next(session_table.make_table([ROW], IDS, look).format_rows([ROW], IDS))
 
 

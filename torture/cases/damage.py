@@ -288,7 +288,7 @@ def journals(scale: Scale) -> Outcome:
             if when == "at first":
                 store.delete(agent, "one more")
                 known.add("one more")
-                findings = [finding for finding in verify_store(store) if finding.agent == agent]
+                findings = [finding for finding in verify_store(store) if finding.agent_folder == agent]
                 count.named += bool(findings)
                 for finding in findings[:1]:
                     count.mended += 1

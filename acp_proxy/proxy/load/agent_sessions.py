@@ -53,11 +53,11 @@ class AgentSessions:
 
         Returns the line of the answer for the client, and the agent's id if it is a new one.
         """
-        if opened is None or opened == load.session or not load.plan.renames:
+        if opened is None or opened == load.session_id or not load.plan.renames:
             return load.response, None
-        is_known = self._aliases.client_of(opened) == load.session
-        self._aliases.add(load.session, opened)
-        return aliases.with_result_session(load.response, load.session), opened if not is_known else None
+        is_known = self._aliases.client_of(opened) == load.session_id
+        self._aliases.add(load.session_id, opened)
+        return aliases.with_result_session(load.response, load.session_id), opened if not is_known else None
 
     def add_alias(self, session_id: str, alias: str) -> list[Effect]:
         """A session continues in the agent's session ``alias``: that is no session of its own in lists and loads."""
@@ -68,7 +68,7 @@ class AgentSessions:
     def can_open_anew(self, load: Load, message: Response) -> bool:
         """Whether the session continues in a new one, since the agent refuses it like this."""
         hands_over = load.plan.hands_over
-        if hands_over == "never" or load.state is not LoadState.ASKED or self._log.sessions.is_in_turn(load.session):
+        if hands_over == "never" or load.state is not LoadState.ASKED or self._log.sessions.is_in_turn(load.session_id):
             return False
         if handover_lines.wants_login(message.error):
             return False
@@ -89,7 +89,7 @@ class AgentSessions:
         id, opened = load.request.id, acp.session_id(message.result)
         if load.state in _UNWANTED_STATES:
             self._handovers.unwanted |= {opened} if opened is not None else set()
-            aliased = self.add_alias(load.session, opened) if opened is not None else []
+            aliased = self.add_alias(load.session_id, opened) if opened is not None else []
             return NewSession(LoadEvent.REFUSED, None, aliased)
         if message.error is not None or opened is None:
             try:
@@ -97,22 +97,22 @@ class AgentSessions:
             except (ValueError, KeyError):
                 refusal = jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, "The agent opened no new session")
             return NewSession(LoadEvent.REFUSED, refusal, [])
-        self._aliases.add(load.session, opened)
-        self._handovers.note_opened(load.session, opened)
+        self._aliases.add(load.session_id, opened)
+        self._handovers.note_opened(load.session_id, opened)
         answer = handover_lines.answer(id, message.result)
-        return NewSession(LoadEvent.AGREED, answer, self.add_alias(load.session, opened))
+        return NewSession(LoadEvent.AGREED, answer, self.add_alias(load.session_id, opened))
 
     def keep_record(self, load: Load, ended: ReplayEnded) -> None:
         """Keep the record that the next prompt carries."""
-        if self._log.sessions.is_deleted(load.session):
+        if self._log.sessions.is_deleted(load.session_id):
             return
         if load.catches_up and ended.record:
-            self._aliases.watch(load.session)  # from now on, its lines are looked at one by one
-            self._handovers.note_catching_up(load.session)
+            self._aliases.watch(load.session_id)  # from now on, its lines are looked at one by one
+            self._handovers.note_catching_up(load.session_id)
         if load.returns_to is not None and not load.opens_anew and ended.record:
-            self._handovers.note_opened(load.session, load.returns_to)
+            self._handovers.note_opened(load.session_id, load.returns_to)
         if load.opens_anew or ended.record:
-            self._handovers.keep_record(load.session, ended.record, ended.attached)
+            self._handovers.keep_record(load.session_id, ended.record, ended.attached)
 
     # --- a prompt that is sent again in a new session
 
@@ -136,5 +136,5 @@ class AgentSessions:
         if found is None:
             return []
         prompt, _ = found
-        line = self._handovers.add_record(prompt.raw + b"\n", prompt, load.session)
+        line = self._handovers.add_record(prompt.raw + b"\n", prompt, load.session_id)
         return [Forward(Peer.AGENT, self._aliases.to_agent(line, jsonrpc.read_message(line)))]

@@ -63,7 +63,7 @@ class AnsweredLoads:
         lines = load.compared.find_unchecked(comes_again=self._open_loads.comes_again(load))
         updates = tuple((line, True) for line in lines)
         since = load.compared.size
-        return waiting + ([ReadPast(load.request.id, load.session, updates, since=since)] if lines else [])
+        return waiting + ([ReadPast(load.request.id, load.session_id, updates, since=since)] if lines else [])
 
     def settle(self, load: Load) -> list[Effect]:
         """The next prompt comes, or the session is closed: record what is new in what the agent sent, and send what
@@ -75,7 +75,7 @@ class AnsweredLoads:
         for line in new:
             effects += self._record(load, line)
         if new:
-            effects.append(EndTurn(load.session))
+            effects.append(EndTurn(load.session_id))
         load.compared.begin_turn(shows_transcript=load.client_has_transcript)
         return effects
 
@@ -133,9 +133,9 @@ class AnsweredLoads:
     def _record(self, load: Load, line: bytes) -> list[Effect]:
         message = jsonrpc.read_message(line)
         update = acp.member(message.params, "update") if isinstance(message, Notification) else None
-        return [*self._log.record_update(load.session, message.raw, update, opening=False)]
+        return [*self._log.record_update(load.session_id, message.raw, update, opening=False)]
 
 
 def _read_past(load: Load) -> Effect:
     """Have ``run`` compare what the agent sent with the transcript."""
-    return ReadPast(load.request.id, load.session, tuple(load.uncompared.items))
+    return ReadPast(load.request.id, load.session_id, tuple(load.uncompared.items))

@@ -69,7 +69,7 @@ class Load:
         open to append when it was looked up; None: not known. ``is_answered``: the client has its answer already.
         ``earlier_id``: the id by which this process's agent had the session last, if it is asked for another one."""
         self.request = request
-        self.session = session_id
+        self.session_id = session_id
         self.plan = plan
         self.is_open_elsewhere = is_open_elsewhere
         asked = LoadState.PASSING if plan.passes_at_once else LoadState.ASKED

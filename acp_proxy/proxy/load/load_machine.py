@@ -84,7 +84,7 @@ class LoadMachine:
             case Action.RECORD_OPENED:
                 return self._record_opened(load, came)
             case Action.START_NEXT:
-                return self._start_next(load.session)
+                return self._start_next(load.session_id)
             case Action.REPLAY:
                 return self._start_replay(load)
             case Action.CLOSE_TRANSCRIPT:
@@ -145,10 +145,10 @@ class LoadMachine:
         is new, and follows it."""
         self.open_loads.add(load)
         self.open_loads.note_agents_answer(load)
-        load.response = jsonrpc.result(load.request.id, self._log.sessions.find_answer(load.session))
-        if (busy := self.dialect.encode_state(load.session, is_busy=True)) is not None:
+        load.response = jsonrpc.result(load.request.id, self._log.sessions.find_answer(load.session_id))
+        if (busy := self.dialect.encode_state(load.session_id, is_busy=True)) is not None:
             load.before_response.add(busy, None)
-        return self._start_next(load.session)
+        return self._start_next(load.session_id)
 
     def ask_for_prompt(self, load: Load, prompt: Request, refusal: bytes) -> list[Effect]:
         """Follow a load that opens a new session for a refused prompt. ``refusal``: the line of the agent's error."""
@@ -230,7 +230,7 @@ class LoadMachine:
 
     def _take_replay_of_oldest(self, load: Load) -> None:
         """If the agent agrees to this load before the oldest open one, its last replay until now is this one's."""
-        oldest = next((other for other in self.open_loads.of_session(load.session) if other.awaits_agent), load)
+        oldest = next((other for other in self.open_loads.of_session(load.session_id) if other.awaits_agent), load)
         if oldest is load or oldest.state is not load.state or load.state not in (LoadState.ASKED, LoadState.PASSING):
             return
         replay = find_last_replay(oldest.uncompared.items)
@@ -241,7 +241,7 @@ class LoadMachine:
     def _record_opened(self, load: Load, answer: Response | ReplayEnded | None) -> list[Effect]:
         """Record that the agent has opened the session, and what came before its answer."""
         self.open_loads.note_agents_answer(load)
-        request, session_id = load.request, load.session
+        request, session_id = load.request, load.session_id
         result = answer.result if isinstance(answer, Response) else None
         alias = None
         if not load.opens_anew:
@@ -276,7 +276,7 @@ class LoadMachine:
         """The agent's answer to acp-proxy's own ``session/new``. ``message``: the same line, parsed."""
         new = self._agent_sessions.take_new(load, line, message)
         load.response = new.response if new.response is not None else load.response
-        idle = self.dialect.encode_state(load.session, is_busy=False)
+        idle = self.dialect.encode_state(load.session_id, is_busy=False)
         if new.event is LoadEvent.AGREED and idle is not None:
             load.before_response.add(idle, None)
         return [*new.effects, *self._move(load, new.event, message)]
@@ -298,7 +298,7 @@ class LoadMachine:
             # A client that gets no replay must not get the rest of one either: what comes late is compared with the
             # transcript that begins now.
             load.has_transcript = not load.plan.shows_replay
-            name = jsonrpc.printable(load.session)
+            name = jsonrpc.printable(load.session_id)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [*([] if load.uncompared else [warning]), *self._move(load, LoadEvent.REPLAYED)]
         resent = self._agent_sessions.find_refused_prompt(load.request.id)
@@ -346,11 +346,11 @@ class LoadMachine:
         if isinstance(ended, ReplayEnded):
             load.uncompared.drain()
             states = ended.states
-        if self._handovers.has_record(load.session) and load.opens_anew:
-            lines.append(handover_lines.notice(load.session))
+        if self._handovers.has_record(load.session_id) and load.opens_anew:
+            lines.append(handover_lines.notice(load.session_id))
         lines += [line for line, _ in load.before_response.drain()]
         ids = load.compared.new_message_ids if load.compared is not None else {}
-        effects: list[Effect] = [*self._log.note_replay(load.session, load.decision, ids)]
+        effects: list[Effect] = [*self._log.note_replay(load.session_id, load.decision, ids)]
         prompt = self._agent_sessions.send_prompt_again(load)
         answer = [load.response, *states] if not prompt else []
         return [*effects, Forward(Peer.CLIENT, b"".join([*lines, *answer])), *prompt]
@@ -358,7 +358,7 @@ class LoadMachine:
     def handle_past_read(self, read: PastRead) -> list[Effect]:
         """``run`` has compared what the agent sent about a session."""
         for load in [*self.open_loads.all_in_question(), *self.open_loads.all()]:
-            if (load.request.id, load.session) == (read.request, read.session_id):
+            if (load.request.id, load.session_id) == (read.request, read.session_id):
                 load.uncompared.drain()
                 if load.compared is not None:
                     load.compared.end_check(read.comparison)
@@ -366,7 +366,7 @@ class LoadMachine:
                     load.has_transcript = False  # do not read it again
                 else:
                     compared = self._keep_comparison(load, read.comparison, read.size, is_checked=True)
-                    if self._log.sessions.is_in_turn(load.session):
+                    if self._log.sessions.is_in_turn(load.session_id):
                         compared.begin_turn(
                             shows_transcript=load.client_has_transcript, expects_replay=load.expects_replay_in_turn
                         )
@@ -396,21 +396,21 @@ class LoadMachine:
         if load.plan.sends is None:
             return self._move(load, LoadEvent.CLOSED)
         effects: list[Effect] = []
-        oldest = self.open_loads.put_in_question(load) if not self._log.sessions.is_deleted(load.session) else None
+        oldest = self.open_loads.put_in_question(load) if not self._log.sessions.is_deleted(load.session_id) else None
         if oldest is not None:
             oldest.uncompared.drain()
-            effects += self.close(oldest.session)
+            effects += self.close(oldest.session_id)
         return effects + self._apply_earlier_events(load)
 
     def _apply_earlier_events(self, load: Load) -> list[Effect]:
         """Act on what happened before the client got its answer: a prompt, another request, the agent's end."""
-        is_in_turn = self._log.sessions.is_in_turn(load.session)
-        others = [other for other in self.open_loads.of_session(load.session) if other.state not in ABANDONED_STATES]
+        is_in_turn = self._log.sessions.is_in_turn(load.session_id)
+        others = [other for other in self.open_loads.of_session(load.session_id) if other.state not in ABANDONED_STATES]
         is_last_word = self._has_agent_ended or bool(others)
-        is_open = load.state is LoadState.ANSWERED and self.open_loads.find_in_question(load.session) is load
+        is_open = load.state is LoadState.ANSWERED and self.open_loads.find_in_question(load.session_id) is load
         if not is_open or not (is_in_turn or is_last_word):
             return []
-        if first := self.answered_loads.compare_first(load.session):
+        if first := self.answered_loads.compare_first(load.session_id):
             return first
         effects = self._move(load, LoadEvent.PROMPTED) if is_in_turn else []
         return effects + (self._move(load, LoadEvent.ENDED) if is_last_word else [])
@@ -481,7 +481,7 @@ class LoadMachine:
         update = v2_updates.as_v1(acp.member(message.params, "update"))
         if not update_kinds.is_conversation(acp.update_kind(update)):
             return self._handle_state_update(load, line, message)
-        if self._log.sessions.is_in_turn(load.session) or load.plan.sends is None:
+        if self._log.sessions.is_in_turn(load.session_id) or load.plan.sends is None:
             return self.answered_loads.handle_update_in_turn(load, line, update)
         if self._take_from_rest(load, line):
             return []
@@ -497,7 +497,7 @@ class LoadMachine:
                 return []
             case LoadState.QUEUED | LoadState.REPLAYING | LoadState.STOPPING:
                 # Behind the last load that holds lines, as all of the session: loads may be answered in another order.
-                holder = self.waiting_lines.find_holder(load.session) or load
+                holder = self.waiting_lines.find_holder(load.session_id) or load
                 holder.behind_response.add(line, update)
                 return []
             case LoadState.ANSWERED | LoadState.TURN:
@@ -519,15 +519,15 @@ class LoadMachine:
     def _handle_state_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """A state update: recorded, but one that comes before the agent's answer only after that."""
         effects: list[Effect] = []
-        if not load.awaits_agent or self._log.sessions.is_in_turn(load.session):
+        if not load.awaits_agent or self._log.sessions.is_in_turn(load.session_id):
             effects += self._log.record_update(
-                load.session, message.raw, acp.member(message.params, "update"), opening=False
+                load.session_id, message.raw, acp.member(message.params, "update"), opening=False
             )
         elif load.state_updates.size + len(line) <= HELD_LIMIT:
             load.state_updates.add(message.raw, None)
-        if self.waiting_lines.find_holder(load.session) is None:
+        if self.waiting_lines.find_holder(load.session_id) is None:
             return [Forward(Peer.CLIENT, line, before_recording=True), *effects]
-        return [*effects, *self.send(load.session, line)]
+        return [*effects, *self.send(load.session_id, line)]
 
     def send(self, session_id: str | None, line: bytes) -> list[Effect]:
         """A line that does not belong to a replay. It waits where its session's updates wait, to keep its place."""
@@ -545,14 +545,14 @@ class LoadMachine:
         if load is None or load.state is not LoadState.ASKED:
             return self.send(session_id, line)
         effects: list[Effect] = []
-        for other in self.open_loads.of_session(load.session):
+        for other in self.open_loads.of_session(load.session_id):
             if other.state is LoadState.ASKED and other.uncompared and other.plan.shows_replay:
                 effects += self._move(other, LoadEvent.FLOODED)
         return [*effects, *self._send_all_waiting(load), *self._send_behind_earlier(load, [line])]
 
     def _send_behind(self, load: Load, line: bytes) -> list[Effect]:
         """Send an update, or hold it behind the answer to another load of its session."""
-        holder = self.waiting_lines.find_holder(load.session)
+        holder = self.waiting_lines.find_holder(load.session_id)
         if holder is None:
             return [Forward(Peer.CLIENT, line)]
         holder.behind_response.add(line, None)

@@ -226,7 +226,7 @@ class Lookups:
         ``load``: the last one of the session. ``refused``: the line of the agent's error, for the client if this fails.
         """
         self._resending[prompt.id] = load, prompt, refused
-        return [FindSession(prompt.id, load.session)]
+        return [FindSession(prompt.id, load.session_id)]
 
     def ask_by_earlier_id(self, load: Load, answer: Response) -> list[Effect]:
         """The agent has answered a load. If it refuses an id that another window's agent gave the session, ask for the
@@ -238,7 +238,7 @@ class Lookups:
         earlier_id = self._machine.take_earlier_id(load, answer)
         if earlier_id is None:
             return []
-        self._aliases.add(load.session, earlier_id)
+        self._aliases.add(load.session_id, earlier_id)
         return self._send_request(load.request.raw + b"\n", load)
 
     def fail(self, how: str) -> list[Effect]:
@@ -252,7 +252,7 @@ class Lookups:
         if not found.has_transcript:
             return [Forward(Peer.CLIENT, refused)]
         opens = Request(load.request.raw, prompt.id, load.request.method, load.request.params)
-        again = Load(opens, load.session, LoadPlan(acp.NEW, fixed_rule=Rule.HANDED_OVER), has_transcript=True)
+        again = Load(opens, load.session_id, LoadPlan(acp.NEW, fixed_rule=Rule.HANDED_OVER), has_transcript=True)
         return self._machine.ask_for_prompt(again, prompt, refused)
 
     def _ask(self, line: bytes, load: Load) -> list[Effect]:
@@ -273,7 +273,7 @@ class Lookups:
         request, sends = load.request, load.plan.sends
         if sends is not None and sends != request.method:
             line = acp.renamed(request.raw, sends) + b"\n"
-        self._open_requests.add(Peer.CLIENT, request, load.session, whole=True)
+        self._open_requests.add(Peer.CLIENT, request, load.session_id, whole=True)
         return [Forward(Peer.AGENT, self._aliases.to_agent(line, request))]
 
 

@@ -54,11 +54,11 @@ class OpenLoads:
 
     def of_session(self, session_id: str) -> list[Load]:
         """The session's open loads, oldest first."""
-        return [load for load in self._unanswered.values() if load.session == session_id] if self._unanswered else []
+        return [load for load in self._unanswered.values() if load.session_id == session_id] if self._unanswered else []
 
     def before(self, load: Load) -> list[Load]:
         """The open loads of its session that were sent before this one."""
-        of_session = self.of_session(load.session)
+        of_session = self.of_session(load.session_id)
         return of_session[: of_session.index(load)] if load in of_session else []
 
     def current(self, session_id: str) -> Load | None:
@@ -72,7 +72,11 @@ class OpenLoads:
             load for load in self.of_session(session_id) if load.awaits_agent and load.state not in ABANDONED_STATES
         )
         return next(expected, None) or next(
-            (load for load in reversed(self._answered_by_agent) if load.session == session_id and self._is_known(load)),
+            (
+                load
+                for load in reversed(self._answered_by_agent)
+                if load.session_id == session_id and self._is_known(load)
+            ),
             None,
         )
 
@@ -92,12 +96,12 @@ class OpenLoads:
         """Whether another request for its session was answered since this one was sent, so that what the agent sends
         may follow that answer."""
         return load.request.id in self._following or any(
-            not other.awaits_agent for other in self.of_session(load.session)
+            not other.awaits_agent for other in self.of_session(load.session_id)
         )
 
     def comes_again(self, load: Load) -> bool:
         """Whether the agent may replay the session again, for another open load."""
-        others = (other for other in self.of_session(load.session) if other is not load)
+        others = (other for other in self.of_session(load.session_id) if other is not load)
         return any(other.state not in ABANDONED_STATES | CANCELLED_STATES for other in others)
 
     @property
@@ -106,7 +110,7 @@ class OpenLoads:
         return sum(load.holds_lines for load in self._unanswered.values()) >= AT_ONCE
 
     def _is_known(self, load: Load) -> bool:
-        return self._in_question.get(load.session) is load or self._unanswered.get(load.request.id) is load
+        return self._in_question.get(load.session_id) is load or self._unanswered.get(load.request.id) is load
 
     # --- what becomes of them
 
@@ -127,31 +131,31 @@ class OpenLoads:
     def note_clients_answer(self, load: Load) -> None:
         """The client has its answer. What the agent sends from here on may belong to this load, or to later ones."""
         self._leave(load)
-        self._following |= {other.request.id for other in self.of_session(load.session)}
+        self._following |= {other.request.id for other in self.of_session(load.session_id)}
 
     def put_in_question(self, load: Load) -> Load | None:
         """The load was answered: until it is settled, what the agent sends about its session is compared. Returns the
         oldest such load if there are too many, which must be settled now."""
-        self._in_question[load.session] = load
+        self._in_question[load.session_id] = load
         return next(iter(self._in_question.values())) if len(self._in_question) > IN_QUESTION else None
 
     def forget(self, load: Load) -> None:
         """Everything is settled."""
         self._leave(load)
-        if self._in_question.get(load.session) is load:
-            del self._in_question[load.session]
+        if self._in_question.get(load.session_id) is load:
+            del self._in_question[load.session_id]
 
     def _leave(self, load: Load) -> None:
         if self._unanswered.get(load.request.id) is load:
             del self._unanswered[load.request.id]
             self._following.discard(load.request.id)
-        if not self.of_session(load.session):
-            self._begins.pop(load.session, None)
+        if not self.of_session(load.session_id):
+            self._begins.pop(load.session_id, None)
 
     def swap_beginning(self, load: Load) -> bytes:
         """The first line of what the agent sent for the request of this session that it answered before this one; empty
         if none is known. From now on, this load's counts."""
-        before, items = self._begins.get(load.session, b""), load.uncompared.items
+        before, items = self._begins.get(load.session_id, b""), load.uncompared.items
         if items:
-            self._begins[load.session] = items[count_rest(items, before)][0]
+            self._begins[load.session_id] = items[count_rest(items, before)][0]
         return before

@@ -71,7 +71,7 @@ class WaitingLines:
         load = self._open_loads.get(id)
         if load is None or not load.expects_replay:
             return False
-        others = self._open_loads.of_session(load.session)
+        others = self._open_loads.of_session(load.session_id)
         return any(update is not None for other in others for _, update in other.behind_response.items)
 
     def find_held_request(self, params: object) -> str | None:
@@ -81,7 +81,7 @@ class WaitingLines:
             for line in load.before_response.lines + load.behind_response.lines:
                 held = jsonrpc.read_message(line)
                 if isinstance(held, Request) and held.id == wanted:
-                    return load.session
+                    return load.session_id
         return None
 
     # --- how much

@@ -36,16 +36,16 @@ class KnownHere:
     note: Mapping[str, object] | None = None
 
 
-def look_up(store: CommandStore, agent: str, session_id: str) -> KnownHere:
+def look_up(store: CommandStore, agent_folder: str, session_id: str) -> KnownHere:
     """What is known of a session that an agent lists. Raises OSError."""
     layout = store.layout
-    deleted = store.read_deleted(agent)
+    deleted = store.read_deleted(agent_folder)
     if session_id in deleted:
         return KnownHere(is_deleted=True)
     # A session that was handed to the agent continues in this one, which has its record and what followed.
-    if (ours := store.find_by_alias(agent, session_id)) is not None:
+    if (ours := store.find_by_alias(agent_folder, session_id)) is not None:
         return KnownHere(is_deleted=ours in deleted, is_here=ours not in deleted)
-    path = layout.transcript_path(agent, file_names.file_name(session_id))
+    path = layout.transcript_path(agent_folder, file_names.file_name(session_id))
     try:
         return KnownHere(is_here=True, note=_note(path))
     except FileNotFoundError:
@@ -59,7 +59,7 @@ def write_adopted(store: CommandStore, transcript: bytes) -> ImportedFile:
     ends so too. Raises NotImported, NewerFormat, OSError."""
     taken = _write(store.layout, transcript, store.layout.make_folder)
     with suppress(Unreadable):  # then its mark stays
-        store.index_transcript(taken.agent, file_names.file_name(taken.session_id), can_wait=True)
+        store.index_transcript(taken.agent_folder, file_names.file_name(taken.session_id), can_wait=True)
     return taken
 
 
@@ -72,10 +72,10 @@ def _write(layout: Layout, data: bytes, prepare: Callable[[Path], None]) -> Impo
         private_files.write_at(file.fileno(), data, 0)
         source = Source(file)
         header, prompts = import_file.examine(source)
-        agent, name = import_file.choose_folder(header), file_names.file_name(header.session_id)
-        into = layout.transcript_path(agent, name)
+        agent_folder, name = import_file.choose_folder(header), file_names.file_name(header.session_id)
+        into = layout.transcript_path(agent_folder, name)
         prepare(into.parent)
-        known = layout.get_journal(agent)
+        known = layout.get_journal(agent_folder)
         with (
             private_files.lock_folder(into.parent, wait=True),
             import_file.store_on_disk(into, source) as new,
@@ -83,14 +83,14 @@ def _write(layout: Layout, data: bytes, prepare: Callable[[Path], None]) -> Impo
         ):
             if header.session_id in known.read_deleted():
                 raise NotImported("it was deleted here")
-            is_new = not layout.has_transcript(agent, name)
-            layout.mark(agent, name)
+            is_new = not layout.has_transcript(agent_folder, name)
+            layout.mark(agent_folder, name)
             if is_new:
                 import_file.give_name(new, into)
             else:
                 _replace(into, new)
-                layout.mark(agent, name)  # again: a process that read the old file may have removed the mark
-    return ImportedFile(agent, header.session_id, prompts, is_new)
+                layout.mark(agent_folder, name)  # again: a process that read the old file may have removed the mark
+    return ImportedFile(agent_folder, header.session_id, prompts, is_new)
 
 
 def _replace(into: Path, new: Path) -> None:

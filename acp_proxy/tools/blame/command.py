@@ -178,7 +178,7 @@ def _find_sessions(store: CommandStore, file: SameFile, agent: str, file_edits: 
         found = find_calls(store, store.list_agents(agent), lambda call: may_edit(call) or is_naming(call), bar)
     if not found:
         return []
-    rows = {(row.agent, row.name): row for row in store.list_newest(agent)}
+    rows = {(row.agent_folder, row.name): row for row in store.list_newest(agent)}
     calls = {key for key, turns in found.items() if any(may_edit(call) for _, each in turns.values() for call in each)}
     # The calls of a subagent are in a transcript of its own, which does not say whose it is.
     agents_with_others = {agent for agent, name in calls if (agent, name) not in rows}
@@ -196,7 +196,9 @@ def _find_sessions(store: CommandStore, file: SameFile, agent: str, file_edits: 
         reverse=True,
     )
     return [
-        row for key, row in rows.items() if key in calls or (row.agent in agents_with_others and _is_above(row, where))
+        row
+        for key, row in rows.items()
+        if key in calls or (row.agent_folder in agents_with_others and _is_above(row, where))
     ][::-1]
 
 
@@ -240,9 +242,9 @@ def _find_lines(path: str, text: str, file_edits: FileEdits) -> list[WrittenLine
     def find_now(given: str) -> FileText:
         return FileText(text)
 
-    keys = {(turn.session.agent, turn.session.name): n for n, turn in enumerate(file_edits.turns)}
+    keys = {(turn.session.agent_folder, turn.session.name): n for n, turn in enumerate(file_edits.turns)}
     edits = [
-        replace(edit, turn=keys[turn.session.agent, turn.session.name] * _MOST_TURNS + edit.turn)
+        replace(edit, turn=keys[turn.session.agent_folder, turn.session.name] * _MOST_TURNS + edit.turn)
         for edit, turn in zip(file_edits.edits, file_edits.turns, strict=True)
     ]
     by_turn = {edit.turn: turn for edit, turn in zip(edits, file_edits.turns, strict=True)}
@@ -273,7 +275,11 @@ def _group(lines: Sequence[WrittenLine], file_edits: FileEdits) -> list[tuple[Se
 
     def turn_of(line: WrittenLine) -> tuple[str, str, str, int]:
         turn = file_edits.turns[line.edit] if line.edit is not None else None
-        return (turn.at, turn.session.agent, turn.session.name, turn.number) if turn is not None else ("", "", "", 0)
+        return (
+            (turn.at, turn.session.agent_folder, turn.session.name, turn.number)
+            if turn is not None
+            else ("", "", "", 0)
+        )
 
     ordered = sorted(lines, key=turn_of, reverse=True)
     groups = [list(each) for _, each in groupby(ordered, key=turn_of)]
@@ -284,7 +290,7 @@ def _group(lines: Sequence[WrittenLine], file_edits: FileEdits) -> list[tuple[Se
 
 
 def _format(
-    store: Sessions,
+    store: CommandStore,
     path: str,
     lines: Sequence[WrittenLine],
     file_edits: FileEdits,
@@ -301,7 +307,7 @@ def _format(
             continue
         prompt = sanitize.join_lines(turn.prompt)[: target.width if target is not None else _PROMPT_CHARACTERS]
         place = "" if _is_above(turn.session, where) else f"in {sanitize.make_line(turn.session.cwd or '?')}  "
-        who = name_agent(sanitize.make_line(turn.session.agent))
+        who = name_agent(sanitize.make_line(turn.session.agent_folder))
         about = f"turn {turn.number}  {who}  {formatting.format_local_time(turn.at)}  {place}".rstrip()
         yield from _fit_heading(f"{sanitize.make_line(ids[turn.session.selector])}  {about}", prompt, target)
         for line in each:
@@ -326,7 +332,7 @@ def _cut_end(text: str, width: int) -> str:
     return text if cell_len(text) <= width else f"{set_cell_size(text, max(width - 1, 0)).rstrip()}…"
 
 
-def _format_commands(store: Sessions, commands: Sequence[NamingCommand]) -> Iterator[str]:
+def _format_commands(store: CommandStore, commands: Sequence[NamingCommand]) -> Iterator[str]:
     shown = commands[:_SHOWN_COMMANDS]
     ids = shorten_ids(store, [each.session for each in shown]) if shown else {}
     for each in shown:
@@ -358,7 +364,7 @@ def _encode(
         "unclear": [
             {
                 "sessionId": row.session_id,
-                "agent": row.agent,
+                "agent": row.agent_folder,
                 "turn": each.turn,
                 "toolCallId": each.call,
                 "cause": each.cause,
@@ -368,7 +374,7 @@ def _encode(
         + [
             {
                 "sessionId": each.session.session_id,
-                "agent": each.session.agent,
+                "agent": each.session.agent_folder,
                 "turn": each.turn,
                 "toolCallId": each.call,
                 "cause": "command",
@@ -384,7 +390,7 @@ def _encode_line(line: WrittenLine, file_edits: FileEdits, commit: str | None) -
         "line": line.number,
         "text": line.text.rstrip("\r\n"),
         "sessionId": turn.session.session_id if turn is not None else None,
-        "agent": turn.session.agent if turn is not None else None,
+        "agent": turn.session.agent_folder if turn is not None else None,
         "transcript": turn.session.name if turn is not None else None,
         "cwd": turn.session.cwd if turn is not None else None,
         "turn": turn.number if turn is not None else None,

@@ -44,7 +44,7 @@ def _read(store: CommandStore, row: ListedSession) -> None:
     from acp_proxy.tools.show import command  # imported late: slow, and the list is already shown
 
     with closing(store.open_listed(row)) as reading:
-        parts = command.find_parts(reading, row.session, (1, None), partial(store.open_child, row))
+        parts = command.find_parts(reading, row.session_id, (1, None), partial(store.open_child, row))
         id = shorten_ids(store, [row])[row.selector]
         command.print_conversation(row, parts, find_screen(), full=False, stays=True, id=id)
 

@@ -148,7 +148,7 @@ def _measure_columns(rows: Sequence[ListedSession], look: FrameLook) -> tuple[in
 
 
 def _format_agent(row: ListedSession, look: FrameLook) -> str:
-    return _clean(look.agents.get(row.agent) or name_agent(row.agent), look)
+    return _clean(look.agents.get(row.agent_folder) or name_agent(row.agent_folder), look)
 
 
 def _format_directory(row: ListedSession, look: FrameLook) -> str:

@@ -126,7 +126,7 @@ class BrowseState:
 
 
 def make_key(row: ListedSession) -> tuple[str, str]:
-    return row.agent, row.name
+    return row.agent_folder, row.name
 
 
 def handle_key(

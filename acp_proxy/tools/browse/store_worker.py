@@ -34,7 +34,7 @@ class Library:
         self._root = root
         self._wanted = wanted
         self.bin_days = config_file.read_bin_days()
-        self._store = Sessions(root, make=False, bin_days=self.bin_days)
+        self._store = CommandStore(root, make=False, bin_days=self.bin_days)
         self.agents = name_agents(self._store.list_agents())
         """The names shown for agents' folders."""
         self._undo: Callable[[], str] | None = None
@@ -162,13 +162,13 @@ class Library:
         options = [] if is_usual(self._root) else ["--store", str(self._root)]
         id = shorten_ids(self._store, [row])[row.selector]
         other = write_command("continue", [id], "--with", "AGENT", *options)
-        where = f"the list of {name_agent(row.agent)}'s sessions{f' in {row.cwd}' if row.cwd else ''}"
+        where = f"the list of {name_agent(row.agent_folder)}'s sessions{f' in {row.cwd}' if row.cwd else ''}"
         return f"In your editor, open it from {where}. With another agent: {other}"
 
     def _find_now(self, row: ListedSession | None) -> ListedSession:
         """The session as it is now: another process may have changed it. Raises NoSuchSession, Unreadable."""
         found = self._store.find_named(row.name) if row is not None else []
-        now = next((one for one in found if row is not None and one.agent == row.agent), None)
+        now = next((one for one in found if row is not None and one.agent_folder == row.agent_folder), None)
         if now is None:
             raise NoSuchSession("The session does not exist any more.")
         return now
@@ -193,7 +193,9 @@ class Library:
         from acp_proxy.cli.delete import find_restorable
 
         options, kept = [] if is_usual(self._root) else ["--store", str(self._root)], self._store.list_deleted()
-        of_row = [each for each in kept if (each.agent, name_before_delete(each.name)) == (row.agent, row.name)]
+        of_row = [
+            each for each in kept if (each.agent_folder, name_before_delete(each.name)) == (row.agent_folder, row.name)
+        ]
         self._undo = partial(self._restore, of_row[0]) if of_row else None
         back = write_command("restore", find_restorable(kept, [row]), *options)
         return f"Deleted. Undo: ^X, or within {formatting.format_days(self.bin_days)}: {back}"
@@ -219,7 +221,7 @@ def _format_place(excerpt: "Excerpt", cwd: str | None) -> str:
     return f"turn {excerpt.turn}: {before}{text}"
 
 
-def _export(store: Sessions, row: ListedSession, text: str) -> str:
+def _export(store: CommandStore, row: ListedSession, text: str) -> str:
     from acp_proxy.tools.export.command import export_to_named_file
 
     path = Path(text).expanduser()

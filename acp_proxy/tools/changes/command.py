@@ -79,7 +79,7 @@ def diff(
             found = read_changes(reading, row.cwd, partial(opened.open_child, row), wanted, files or ())
         shown = [reverse(change) if is_reverse and change.trouble is None else change for change in found.changes]
         if as_json:
-            about = {"sessionId": row.session_id, "agent": row.agent, "cwd": row.cwd}
+            about = {"sessionId": row.session_id, "agent": row.agent_folder, "cwd": row.cwd}
             typer.echo(sanitize.format_json(about | describe.encode_changes(shown, found.unclear), indent=2))
             return
         if check:

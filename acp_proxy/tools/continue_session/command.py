@@ -64,16 +64,16 @@ def continue_session(
         if command:
             folder, about = _ask_agent(opened, command, own, registry)
         else:
-            folder, about = _find_agent(opened, other, row.agent, own, registry)
+            folder, about = _find_agent(opened, other, row.agent_folder, own, registry)
         name = name_agent(folder)
-        if folder == row.agent:
+        if folder == row.agent_folder:
             raise AcpProxyError(f"the session is one of {name} already. Open it in your editor.")
         if row.cwd is None:
             raise AcpProxyError("the session's directory is not known, so no editor could open a copy of it.")
         copy = opened.continue_with(row, folder, about)
     shown = (make_copy_id(folder, file_name(copy), copy) if find_screen().is_terminal else None) or copy  # as by list
     typer.echo(sanitize.make_line(shown))
-    if copy != proxy_ids.id_of(row.agent, row.session_id):
+    if copy != proxy_ids.id_of(row.agent_folder, row.session_id):
         typer.echo(f"{sanitize.make_line(name)} had a copy of this session before; this is another one.", err=True)
     typer.echo(sanitize.make_line(f"To continue, open it from the list of {name}'s sessions in your editor."), err=True)
 

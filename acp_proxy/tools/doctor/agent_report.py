@@ -131,7 +131,7 @@ def _ask(probe: Probe, agent_start: AgentStart, say: Callable[[str], None]) -> t
         name, others = name_command(agent_start.command), may_run_others(agent_start.command)
         folder = agent_start.store.choose_agent(agent_start.agent_id, offer.name, name, may_run_others=others)
         try:
-            sessions = sum(row.agent == folder for row in agent_start.store.list_all())
+            sessions = sum(row.agent_folder == folder for row in agent_start.store.list_all())
             shown = replay_check.find_last_loads(agent_start.store, folder)
             if LOAD in offer.native and offer.dialect is not None:
                 load, todo = _check_load(probe, offer.dialect, agent_start, agent_start.store, folder, say)
@@ -157,7 +157,7 @@ def _check_load(
             method, params["replayFrom"] = acp.RESUME, {"type": "start"}
         answer = probe.ask(method, params, agent_start.seconds, theirs.take)
         if answer.error is not None:
-            return _report_refusal(answer.error, row.session, agent_start)
+            return _report_refusal(answer.error, row.session_id, agent_start)
         if theirs.size > _HEARD_BYTES:
             return LoadResult(UNTRIED, "not compared: its replay is too large", row.session_id), []
         compared = replay_check.compare(reading, theirs.told)
@@ -181,7 +181,7 @@ def _check_load(
     return LoadResult(compared.outcome, text, row.session_id, compared.loses), []
 
 
-def _report_refusal(error: object, session: str, agent_start: AgentStart) -> tuple[LoadResult, list[Advice]]:
+def _report_refusal(error: object, session_id: str, agent_start: AgentStart) -> tuple[LoadResult, list[Advice]]:
     text = f"it refuses to load the newest recorded session: {read_error(error)}"
     if acp.member(error, "code") == AUTHENTICATION_REQUIRED:
         return LoadResult(REFUSED, text, session_id), [
@@ -199,7 +199,7 @@ def _report_refusal(error: object, session: str, agent_start: AgentStart) -> tup
             "The agent refuses to load an old session, and so your editor cannot open it. To open such sessions all "
             "the same: acp-proxy run --handover always AGENT"
         )
-    return LoadResult(REFUSED, text, session), [Advice(todo, is_wrong=False)]
+    return LoadResult(REFUSED, text, session_id), [Advice(todo, is_wrong=False)]
 
 
 def _explain_failed_start(program: str, problem: OSError) -> tuple[str, str]:

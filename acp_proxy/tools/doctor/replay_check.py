@@ -39,16 +39,16 @@ class ReplayComparison:
 
 @dataclass(frozen=True, slots=True)
 class LastLoad:
-    """Whose replay the last load of a session showed, ``transcript`` or ``agent``, and why."""
+    """Whose replay the last load of a session showed, ``transcript`` or ``agent_folder``, and why."""
 
     session_id: str
     shown: str
     why: str
 
 
-def find_last_loads(store: CommandStore, agent: str) -> tuple[LastLoad, ...]:
+def find_last_loads(store: CommandStore, agent_folder: str) -> tuple[LastLoad, ...]:
     """What the last loads of the agent's newest sessions showed, and by which rule. Raises AcpProxyError."""
-    rows = (row for row in store.list_all() if row.agent == agent and row.size <= _MAX_BYTES)
+    rows = (row for row in store.list_all() if row.agent_folder == agent_folder and row.size <= _MAX_BYTES)
     found: list[LastLoad] = []
     for row in islice(rows, _LOOKED_AT):
         with suppress(OSError, AcpProxyError):
@@ -73,9 +73,9 @@ def _read_last_replay(reading: Reading) -> Mapping[str, object]:
     return last
 
 
-def find_newest_session(store: CommandStore, agent: str) -> tuple[ListedSession, Reading] | None:
+def find_newest_session(store: CommandStore, agent_folder: str) -> tuple[ListedSession, Reading] | None:
     """The newest session that can test the agent's load, opened. Raises AcpProxyError."""
-    rows = (row for row in store.list_all() if row.agent == agent and _is_suitable(row))
+    rows = (row for row in store.list_all() if row.agent_folder == agent_folder and _is_suitable(row))
     for row in islice(rows, _LOOKED_AT):
         try:
             reading = store.open_listed(row)

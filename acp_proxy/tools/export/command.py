@@ -163,7 +163,9 @@ def export(
         opened = open_store(store)
         everything = filtered.list_newest(opened) if several and not sessions else ()
         found = [*everything, *(choose_session(opened, one, agent) for one in sessions or ())]
-        rows = list({(row.agent, row.name): row for row in found}.values())  # a session given twice is written once
+        rows = list(
+            {(row.agent_folder, row.name): row for row in found}.values()
+        )  # a session given twice is written once
         if not rows:
             unknown = explain_unknown_agent(opened, agent)
             text = f"{unknown[:1].upper()}{unknown[1:]}" if unknown else "There is no session to export."
@@ -354,7 +356,7 @@ class _Index:
         from acp_proxy.tools.export.index_page import IndexEntry, WordIndex  # imported late, as for html alone
         from acp_proxy.views.session_lines import name_agents
 
-        self._agents = name_agents(dict.fromkeys(row.agent for row in rows))
+        self._agents = name_agents(dict.fromkeys(row.agent_folder for row in rows))
         self._words = WordIndex()
         self._entries: list[IndexEntry] = []
 
@@ -364,7 +366,7 @@ class _Index:
 
         if self._words.has_room:
             self._words.add(exported.collect_words())
-        agent = self._agents[row.agent]
+        agent = self._agents[row.agent_folder]
         entry = IndexEntry(
             path.name, exported.title, agent, exported.cwd, row.updated, row.prompt_count, row.copy_of is not None
         )
@@ -392,7 +394,7 @@ def _export_to_browser(source: _Source, row: "ListedSession") -> None:
 def _make_name(title: str, row: "ListedSession") -> str:
     """A file name made of the title's words, in any script, and different for every session."""
     words = _list_words(title)
-    unique = file_name(f"{title:<200}{row.agent}/{row.name}").rpartition("-")[2]
+    unique = file_name(f"{title:<200}{row.agent_folder}/{row.name}").rpartition("-")[2]
     return "-".join([*words, unique] if words else ["session", unique])
 
 

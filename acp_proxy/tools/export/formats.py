@@ -9,7 +9,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from acp_proxy.errors import NoSuchTurn
-from acp_proxy.store.sessions import ListedSession, Reading, name_agent
+from acp_proxy.store.command_store import ListedSession, Reading, name_agent
 from acp_proxy.tools.changes.describe import ChangedFile, list_files
 from acp_proxy.tools.changes.session_changes import read_changes
 from acp_proxy.tools.export.hide_home import HomeHider
@@ -42,7 +42,7 @@ def make_head(row: ListedSession, title: str | None, reading: Reading) -> Head:
     header = reading.header or reading.rebuild_header()
     return Head(
         session_id=row.session_id,
-        agent=header.agent if header is not None else {"id": row.agent},
+        agent=header.agent if header is not None else {"id": row.agent_folder},
         title=title,
         cwd=row.cwd,
         created=header.created_at if header is not None else "",

@@ -50,7 +50,7 @@ def import_sessions(
                 refused.append(f"{'stdin' if file == _STDIN else file}: {str(reason).removesuffix('.')}.")
                 continue
             what = "imported" if imported.is_new else "here already"
-            lines.append(f"{imported.session_id}  {imported.agent}  {what}")
+            lines.append(f"{imported.session_id}  {imported.agent_folder}  {what}")
             if imported.is_new and not imported.prompts:
                 unlisted.append(imported.session_id)
     for text in lines:

@@ -56,7 +56,7 @@ class ImportedFile:
     ``prompts``: its number of turns, as a list counts them. ``is_new``: False if the same transcript was already there.
     """
 
-    agent: str
+    agent_folder: str
     session_id: str
     prompts: int
     is_new: bool
@@ -95,7 +95,7 @@ def import_transcript(store: CommandStore, given: Path | IO[bytes], *, damaged: 
     )
     if taken.is_new:
         with suppress(Unreadable):  # then its mark stays
-            store.index_transcript(taken.agent, file_name(taken.session_id), can_wait=True)
+            store.index_transcript(taken.agent_folder, file_name(taken.session_id), can_wait=True)
     return taken
 
 
@@ -113,22 +113,22 @@ def _import_or_find(
         source = Source(file)
         header = _read_header(source)
         prompts, names_ids = _check_entries(source, header, damaged=damaged)
-        agent, name = choose_folder(header), file_name(header.session_id)
-        into = layout.transcript_path(agent, name)
+        agent_folder, name = choose_folder(header), file_name(header.session_id)
+        into = layout.transcript_path(agent_folder, name)
         prepare(into.parent)
         with private_files.lock_folder(into.parent, wait=True):  # nobody removes the unfinished file, or compresses it
-            known = layout.get_journal(agent)
+            known = layout.get_journal(agent_folder)
             if header.session_id in known.read_deleted():
                 with known.lock():
                     if header.session_id in known.read_deleted():
                         delete.finish_delete(
-                            layout, agent, header.session_id
+                            layout, agent_folder, header.session_id
                         )  # a crash may have interrupted the delete
-            elif layout.has_transcript(agent, name):
+            elif layout.has_transcript(agent_folder, name):
                 _compare(source, into, header)
-                return ImportedFile(agent, header.session_id, prompts, is_new=False)
-            _write(layout, agent, into, header, source, stamp, names_ids=names_ids)
-    return ImportedFile(agent, header.session_id, prompts, is_new=True)
+                return ImportedFile(agent_folder, header.session_id, prompts, is_new=False)
+            _write(layout, agent_folder, into, header, source, stamp, names_ids=names_ids)
+    return ImportedFile(agent_folder, header.session_id, prompts, is_new=True)
 
 
 def choose_folder(header: Header) -> str:
@@ -227,16 +227,16 @@ def _compare_lines(source: Source, here: Iterator[bytes]) -> Iterator[bool]:
 
 
 def _write(
-    layout: Layout, agent: str, into: Path, header: Header, source: Source, stamp: str, *, names_ids: bool
+    layout: Layout, agent_folder: str, into: Path, header: Header, source: Source, stamp: str, *, names_ids: bool
 ) -> None:
     """Write the file and give it its name. Raises NotImported, OSError."""
-    known = layout.get_journal(agent)
-    note = {"type": NoteType.CONTINUED, "agent": agent, "session": header.session_id}
+    known = layout.get_journal(agent_folder)
+    note = {"type": NoteType.CONTINUED, "agent": agent_folder, "session": header.session_id}
     end = file_format.encode_note(stamp, _RUN, note) if names_ids else b""
     with store_on_disk(into, source, end) as new, known.lock():
         if header.session_id in known.read_deleted():
             known.append(journal.LIFTED, header.session_id, stamp)
-        layout.mark(agent, into.stem)
+        layout.mark(agent_folder, into.stem)
         give_name(new, into)
 
 

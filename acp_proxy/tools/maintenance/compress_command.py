@@ -67,18 +67,21 @@ def compress(
                 continue
             if one is not None:
                 made.append(one)
-        known = {(row.agent, row.name): row for row in opened.list_all()} if made and not as_json else {}
+        known = {(row.agent_folder, row.name): row for row in opened.list_all()} if made and not as_json else {}
     before, after = sum(one.before for one in made), sum(one.after for one in made)
     if as_json:
         values = [
-            {"agent": one.agent, "transcript": one.name, "bytesBefore": one.before, "bytes": one.after} for one in made
+            {"agent": one.agent_folder, "transcript": one.name, "bytesBefore": one.before, "bytes": one.after}
+            for one in made
         ]
         told = {"dryRun": dry_run, "transcripts": values, "bytesBefore": before, "bytes": after}
         typer.echo(json.dumps(told, indent=2))
     else:
         for one in made:  # after the progress bar
-            row = known.get((one.agent, one.name))
-            shown = f"{row.selector}  {row.title or '(no title)'}" if row is not None else f"{one.agent}/{one.name}"
+            row = known.get((one.agent_folder, one.name))
+            shown = (
+                f"{row.selector}  {row.title or '(no title)'}" if row is not None else f"{one.agent_folder}/{one.name}"
+            )
             typer.echo(sanitize.make_line(f"{shown}: {_format_figures(one.before, one.after)}"))
         what = "would be compressed" if dry_run else "compressed"
         nothing = f"Nothing to compress: no transcript of {min_size} or more was unused for {older_than}."

@@ -43,7 +43,7 @@ class Candidate:
     ``at``: when it was last used, or soft-deleted. ``size``: bytes on disk. ``counts``: it has a turn.
     """
 
-    agent: str
+    agent_folder: str
     name: str
     session_id: str
     at: str
@@ -62,7 +62,7 @@ class Candidate:
     def selector(self) -> str:
         """What selects it on a command line."""
         name = name_before_delete(self.name) if self.is_in_bin else self.name
-        return make_selector(self.agent, name, self.session_id)
+        return make_selector(self.agent_folder, name, self.session_id)
 
 
 def select_beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -89,13 +89,13 @@ def select_beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candi
 
 def _group_with_subagents(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
     """Each candidate, followed by those of its subagents and of their subagents."""
-    known = {(each.agent, each.session_id): each for each in reversed(candidates)}
+    known = {(each.agent_folder, each.session_id): each for each in reversed(candidates)}
     groups: dict[int, list[Candidate]] = {id(each): [each] for each in candidates}
     for each in candidates:
         top, seen = each, {each.session_id}
-        while top.parent is not None and (top.agent, top.parent) in known and top.parent not in seen:
+        while top.parent is not None and (top.agent_folder, top.parent) in known and top.parent not in seen:
             seen.add(top.parent)
-            top = known[top.agent, top.parent]
+            top = known[top.agent_folder, top.parent]
         if top is not each and top.parent not in seen:  # sessions that name each other belong to nobody
             groups[id(top)].append(each)
             del groups[id(each)]
@@ -114,22 +114,22 @@ def _find_listed(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
     """Every session, newest first. Raises OSError, Unreadable."""
     rows = store_index.catch_up_and_query(list_with_unprompted, *layout.list_agents())
     parents = store_index.query_as_is(_find_parents)
-    sizes = {agent: layout.measure_sizes(agent) for agent in layout.list_agents()}
+    sizes = {agent_folder: layout.measure_sizes(agent_folder) for agent_folder in layout.list_agents()}
     return [
         Candidate(
-            row.agent,
+            row.agent_folder,
             row.name,
             row.session_id,
             row.updated,
             size,
             row.title,
             counts=row.prompt_count > 0,
-            parent=parents.get((row.agent, row.session_id)),
+            parent=parents.get((row.agent_folder, row.session_id)),
             is_pinned=row.is_pinned,
-            written=_read_version(layout.transcript_path(row.agent, row.name)),
+            written=_read_version(layout.transcript_path(row.agent_folder, row.name)),
         )
         for row in complete_rows(layout, rows)
-        if (size := sizes.get(row.agent, {}).get(row.name)) is not None
+        if (size := sizes.get(row.agent_folder, {}).get(row.name)) is not None
     ]
 
 
@@ -139,7 +139,10 @@ def _find_parents(index: Index) -> dict[tuple[str, str], str]:
         "SELECT agent, session, subagent.value FROM transcripts, json_each(state, '$.subagents') AS subagent"
         " ORDER BY updated"
     )
-    return {(agent, subagent): decode_id(session_id) for agent, session_id, subagent in index.select(query, [])}
+    return {
+        (agent_folder, subagent): decode_id(session_id)
+        for agent_folder, session_id, subagent in index.select(query, [])
+    }
 
 
 def _find_soft_deleted(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
@@ -147,11 +150,11 @@ def _find_soft_deleted(layout: Layout, store_index: StoreIndex) -> list[Candidat
     store_index.catch_up_and_query(
         lambda index: None, *layout.list_agents()
     )  # brings the index up to date, so it has nothing of them
-    sizes = {agent: layout.measure_sizes(agent) for agent in layout.list_agents()}
+    sizes = {agent_folder: layout.measure_sizes(agent_folder) for agent_folder in layout.list_agents()}
     return [
-        Candidate(each.agent, each.name, each.session_id, each.at, size, each.title, is_in_bin=True)
+        Candidate(each.agent_folder, each.name, each.session_id, each.at, size, each.title, is_in_bin=True)
         for each in list_deleted(layout)
-        if (size := sizes.get(each.agent, {}).get(each.name)) is not None
+        if (size := sizes.get(each.agent_folder, {}).get(each.name)) is not None
     ]
 
 
@@ -170,37 +173,43 @@ def prune_sessions(
     left: dict[tuple[str, str], str] = {}
     try:
         for candidate in candidates:
-            trouble = left.get((candidate.agent, candidate.parent or "")) or _delete(
+            trouble = left.get((candidate.agent_folder, candidate.parent or "")) or _delete(
                 layout, candidate, soft=soft, only_on_this_machine=only_on_this_machine
             )
             if trouble is None:
-                gone.setdefault(candidate.agent, []).append(candidate.name)
+                gone.setdefault(candidate.agent_folder, []).append(candidate.name)
             else:
-                left[candidate.agent, candidate.session_id] = trouble
+                left[candidate.agent_folder, candidate.session_id] = trouble
             yield candidate, trouble
     finally:
-        for agent, names in gone.items():
-            layout.get_journal(agent).sync()
-            store.index.remove(agent, names)
+        for agent_folder, names in gone.items():
+            layout.get_journal(agent_folder).sync()
+            store.index.remove(agent_folder, names)
 
 
 def _delete(layout: Layout, candidate: Candidate, *, soft: bool, only_on_this_machine: bool) -> str | None:
     """The reason for not deleting it: ``IN_USE`` or an errno's name; None if it was deleted."""
-    agent, session_id, name = candidate.agent, candidate.session_id, candidate.name
-    path = layout.soft_deleted_path(agent, name) if candidate.is_in_bin else layout.transcript_path(agent, name)
+    agent_folder, session_id, name = candidate.agent_folder, candidate.session_id, candidate.name
+    path = (
+        layout.soft_deleted_path(agent_folder, name)
+        if candidate.is_in_bin
+        else layout.transcript_path(agent_folder, name)
+    )
     try:
         with (
-            layout.get_journal(agent).lock(),
+            layout.get_journal(agent_folder).lock(),
             lock_unused(path) as is_unused,
         ):  # keeps others from decompressing it
             if not is_unused or (candidate.written is not None and _read_version(path) != candidate.written):
                 return IN_USE
             if candidate.is_in_bin:
-                delete.delete_permanently(layout, agent, session_id, name, only_on_this_machine=only_on_this_machine)
+                delete.delete_permanently(
+                    layout, agent_folder, session_id, name, only_on_this_machine=only_on_this_machine
+                )
             else:
                 delete.delete_transcript(
                     layout,
-                    agent,
+                    agent_folder,
                     session_id,
                     name,
                     soft=soft,

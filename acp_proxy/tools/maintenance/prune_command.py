@@ -78,8 +78,8 @@ def prune(
         if everywhere and not _is_synchronized(opened):
             typer.echo("This store is not synchronized: --everywhere changes nothing.", err=True)
         candidates = find_candidates(opened, deleted=deleted)
-        agents = match_agents({*opened.list_agents(), *(each.agent for each in candidates)}, agent)
-        chosen = select_beyond(limits, [each for each in candidates if each.agent in agents])
+        agents = match_agents({*opened.list_agents(), *(each.agent_folder for each in candidates)}, agent)
+        chosen = select_beyond(limits, [each for each in candidates if each.agent_folder in agents])
         if dry_run or not chosen:
             if dry_run and not as_json:
                 _show(opened, chosen)
@@ -126,24 +126,26 @@ def _prune_all(
             store, show_progress(chosen, "Deleting"), soft=soft, only_on_this_machine=only_on_this_machine
         ):
             if why is not None:
-                trouble[candidate.agent, candidate.name] = why
+                trouble[candidate.agent_folder, candidate.name] = why
     except Unreadable:
         typer.echo("The index cannot be written now. The next list removes the sessions from it.", err=True)
     return trouble
 
 
 def _report(chosen: Sequence[Candidate], trouble: dict[tuple[str, str], str], as_json: bool, *, dry_run: bool) -> None:
-    done = [each for each in chosen if (each.agent, each.name) not in trouble]
+    done = [each for each in chosen if (each.agent_folder, each.name) not in trouble]
     if as_json:
         left = [
-            _encode_candidate(each) | {"reason": trouble[each.agent, each.name]} for each in chosen if each not in done
+            _encode_candidate(each) | {"reason": trouble[each.agent_folder, each.name]}
+            for each in chosen
+            if each not in done
         ]
         value = {"dryRun": dry_run, "sessions": [_encode_candidate(each) for each in done], "left": left}
         typer.echo(sanitize.format_json(value | {"bytes": sum(each.size for each in done)}, indent=2))
         return
     typer.echo(f"{_format_total(done)} would be deleted." if dry_run else f"{_format_total(done)} deleted.")
     for each in chosen:
-        why = trouble.get((each.agent, each.name))
+        why = trouble.get((each.agent_folder, each.name))
         if why is not None:
             what = "is in use; not deleted" if why == IN_USE else f"not deleted ({why}). Run: acp-proxy doctor"
             typer.echo(sanitize.make_line(f"acp-proxy: {each.selector}: {what}"), err=True)
@@ -153,7 +155,7 @@ def _show(store: CommandStore, chosen: Sequence[Candidate], *, err: bool = False
     from acp_proxy.views.candidates import SessionRow, format_lines
 
     ids = shorten_ids(store, chosen)
-    shown = [SessionRow(each.at, each.agent, ids[each.selector], each.title, each.size) for each in chosen]
+    shown = [SessionRow(each.at, each.agent_folder, ids[each.selector], each.title, each.size) for each in chosen]
     target = find_screen()
     for text in format_lines(shown, target.width if target.is_terminal else None):
         typer.echo(text, err=err)
@@ -167,8 +169,8 @@ def _format_total(chosen: Sequence[Candidate]) -> str:
 def _encode_candidate(candidate: Candidate) -> dict[str, Any]:
     return {
         "sessionId": candidate.session_id,
-        "agent": candidate.agent,
-        "agentName": name_agent(candidate.agent),
+        "agent": candidate.agent_folder,
+        "agentName": name_agent(candidate.agent_folder),
         "title": candidate.title,
         "updatedAt": None if candidate.is_in_bin else candidate.at,
         "deletedAt": candidate.at if candidate.is_in_bin else None,

@@ -40,14 +40,14 @@ from acp_proxy.transcript.summary import Summary
 # --- Compares the index with a transcript. Raises OSError, ``sqlite3.Error``.
 
 
-def matches_index(index: Index, agent: str, name: str, reading: Reading) -> bool:
+def matches_index(index: Index, agent_folder: str, name: str, reading: Reading) -> bool:
     """Whether a transcript's row is correct and lacks no turn.
 
     The inode only says from where on to read the next time: a copy of the whole store has others.
     """
     columns = "session, listed, updated, info, open, created, size, lines, state, usage"
     query = f"SELECT {columns} FROM transcripts WHERE agent = ? AND name = ?"
-    found = next(iter(index.select(query, (agent, name))), None)
+    found = next(iter(index.select(query, (agent_folder, name))), None)
     header = reading.header or reading.rebuild_header()
     if header is None or found is None:
         return header is None and found is None
@@ -112,7 +112,7 @@ class Finding:
     kind: str
     text: str
     todo: str = REPAIR
-    agent: str = ""
+    agent_folder: str = ""
     name: str = ""
     stretch: DamagedRange | None = None
 
@@ -156,13 +156,13 @@ class Inspection:
         if not self._layout.is_made:
             return
         yield from self._inspect_root()
-        for agent in self._layout.list_agents():
-            folder = self._layout.transcripts / agent
+        for agent_folder in self._layout.list_agents():
+            folder = self._layout.transcripts / agent_folder
             yield from _check_mode(folder)
             for path in self._advancing(sorted(folder.iterdir()), "Reading transcripts"):
-                yield from self._inspect_file(agent, path)
-            yield from self._inspect_marks(agent)
-            yield from self._inspect_soft_deleted(agent)
+                yield from self._inspect_file(agent_folder, path)
+            yield from self._inspect_marks(agent_folder)
+            yield from self._inspect_soft_deleted(agent_folder)
         if not self._layout.can_use_sqlite:
             yield from self._report_unseen()
             return
@@ -178,9 +178,9 @@ class Inspection:
             with closing(CallTable(path) if CallTable.KIND in path.name else PartTable(path)) as table:
                 table.check()
                 gone.update(
-                    (agent, name)
-                    for agent, name, *_ in table.list_extents()
-                    if not self._layout.has_transcript(agent, name)
+                    (agent_folder, name)
+                    for agent_folder, name, *_ in table.list_extents()
+                    if not self._layout.has_transcript(agent_folder, name)
                 )
         except sqlite3.OperationalError as problem:
             yield Finding(path, UNREADABLE, f"{problem}. If this persists, delete it: {_ANEW}", BY_HAND)
@@ -193,9 +193,11 @@ class Inspection:
 
     def inspect_some(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
         """Findings in these transcripts, and in the index and search tables about them."""
-        for agent, name in self._advancing(transcripts, "Reading transcripts"):
-            path = self._layout.transcript_path(agent, name)
-            yield from self._inspect_file(agent, path if os.path.lexists(path) else file_names.compressed_path(path))
+        for agent_folder, name in self._advancing(transcripts, "Reading transcripts"):
+            path = self._layout.transcript_path(agent_folder, name)
+            yield from self._inspect_file(
+                agent_folder, path if os.path.lexists(path) else file_names.compressed_path(path)
+            )
         if not self._layout.can_use_sqlite:
             yield from self._report_unseen()
             return
@@ -219,54 +221,60 @@ class Inspection:
             if not path.is_dir():
                 yield _describe_foreign(path)
 
-    def _inspect_marks(self, agent: str) -> Iterator[Finding]:
-        folder = self._layout.unindexed / agent
+    def _inspect_marks(self, agent_folder: str) -> Iterator[Finding]:
+        folder = self._layout.unindexed / agent_folder
         if folder.exists() and not folder.is_dir():
-            yield Finding(folder, FOREIGN, "is where a directory must be. Move it away", BY_HAND, agent)
+            yield Finding(folder, FOREIGN, "is where a directory must be. Move it away", BY_HAND, agent_folder)
         try:
-            gone = {file_names.file_name(session_id) for session_id in self._layout.get_journal(agent).read_deleted()}
+            gone = {
+                file_names.file_name(session_id) for session_id in self._layout.get_journal(agent_folder).read_deleted()
+            }
         except OSError:
             gone = set()
-        for name in self._layout.list_marked(agent):  # a deleted session's mark waits for the index to forget it
-            if name not in gone and not self._layout.has_transcript(agent, name):
-                yield Finding(folder / name, LEFTOVER, "marks a transcript that does not exist", NOTHING, agent)
+        for name in self._layout.list_marked(agent_folder):  # a deleted session's mark waits for the index to forget it
+            if name not in gone and not self._layout.has_transcript(agent_folder, name):
+                yield Finding(folder / name, LEFTOVER, "marks a transcript that does not exist", NOTHING, agent_folder)
 
-    def _inspect_soft_deleted(self, agent: str) -> Iterator[Finding]:
+    def _inspect_soft_deleted(self, agent_folder: str) -> Iterator[Finding]:
         """Checks soft-deleted transcripts, which may be restored."""
-        folder = self._layout.deleted / agent
+        folder = self._layout.deleted / agent_folder
         if folder.is_dir():
             yield from _check_mode(folder)
             for path in sorted(folder.iterdir()):
-                yield from self._inspect_file(agent, path)
+                yield from self._inspect_file(agent_folder, path)
 
     # --- files
 
-    def _inspect_file(self, agent: str, path: Path) -> Iterator[Finding]:
+    def _inspect_file(self, agent_folder: str, path: Path) -> Iterator[Finding]:
         name = file_names.parse_transcript_name(path.name)
         if name is None and path.name != JOURNAL + file_names.SUFFIX:
-            yield _describe_unfinished(agent, path)
+            yield _describe_unfinished(agent_folder, path)
             return
         is_compressed = name is not None and path.name.endswith(file_names.COMPRESSED_SUFFIX)
         if is_compressed and os.path.lexists(path.with_suffix("")):
-            yield Finding(path, LEFTOVER, _LEFT, NOTHING, agent)
+            yield Finding(path, LEFTOVER, _LEFT, NOTHING, agent_folder)
             return
         try:
             if not stat.S_ISREG(os.lstat(path).st_mode):
-                yield Finding(path, FOREIGN, "is where a file must be, but is not one. Move it away", BY_HAND, agent)
+                yield Finding(
+                    path, FOREIGN, "is where a file must be, but is not one. Move it away", BY_HAND, agent_folder
+                )
                 return
             yield from _check_mode(path)
             yield from (
-                self._inspect_transcript(agent, name, path) if name is not None else self._inspect_journal(agent, path)
+                self._inspect_transcript(agent_folder, name, path)
+                if name is not None
+                else self._inspect_journal(agent_folder, path)
             )
         except FileNotFoundError:
             return  # deleted in the meantime
         except NewerFormat as problem:
-            yield Finding(path, NEWER, str(problem), BY_HAND, agent, name or path.stem)
+            yield Finding(path, NEWER, str(problem), BY_HAND, agent_folder, name or path.stem)
         except OSError as problem:
             text = ". ".join(private_files.explain_unreadable(path, problem)[1:])
-            yield Finding(path, UNREADABLE, text, BY_HAND, agent, name or path.stem)
+            yield Finding(path, UNREADABLE, text, BY_HAND, agent_folder, name or path.stem)
 
-    def _inspect_transcript(self, agent: str, name: str, path: Path) -> Iterator[Finding]:
+    def _inspect_transcript(self, agent_folder: str, name: str, path: Path) -> Iterator[Finding]:
         reading = Reading(file_names.plain_path(path))
         try:
             reading.settle()
@@ -274,7 +282,7 @@ class Inspection:
             is_known = reading.header is not None or header is not None
             begun = False
             if reading.size == 0 and reading.compressed is None:
-                yield Finding(path, EMPTY, "nothing was ever written to it", NOTHING, agent, name)
+                yield Finding(path, EMPTY, "nothing was ever written to it", NOTHING, agent_folder, name)
                 return
             for stretch in damage.find_in_transcript(reading):
                 begun = begun or stretch.begins
@@ -285,23 +293,28 @@ class Inspection:
                     text, todo = _PARTIAL, NOTHING
                 elif stretch.begins:
                     text = _PARTIAL
-                yield Finding(path, stretch.kinds[0], text, todo, agent, name, stretch)
+                yield Finding(path, stretch.kinds[0], text, todo, agent_folder, name, stretch)
             if reading.header is None and not begun and reading.size:
                 todo = NOTHING if is_known else BY_HAND
                 yield Finding(
-                    path, NO_HEADER, _PARTIAL if is_known else "it does not contain its session's id", todo, agent, name
+                    path,
+                    NO_HEADER,
+                    _PARTIAL if is_known else "it does not contain its session's id",
+                    todo,
+                    agent_folder,
+                    name,
                 )
             if reading.compressed is not None and reading.compressed.is_damaged:
-                yield Finding(path, COMPRESSED_DAMAGE, _CUT, REPAIR if is_known else BY_HAND, agent, name)
+                yield Finding(path, COMPRESSED_DAMAGE, _CUT, REPAIR if is_known else BY_HAND, agent_folder, name)
         finally:
             reading.close()
 
-    def _inspect_journal(self, agent: str, path: Path) -> Iterator[Finding]:
+    def _inspect_journal(self, agent_folder: str, path: Path) -> Iterator[Finding]:
         fd = private_files.open_private(path, os.O_RDONLY)
         try:
             for stretch in damage.find_in_journal(cut(partial(private_files.read_at, fd), 0, os.fstat(fd).st_size)):
                 text = "a delete, or the end of one, may be forgotten"
-                yield Finding(path, JOURNAL_DAMAGE, text, REPAIR, agent, "", stretch)
+                yield Finding(path, JOURNAL_DAMAGE, text, REPAIR, agent_folder, "", stretch)
         finally:
             private_files.close(fd)
 
@@ -318,7 +331,7 @@ class Inspection:
         path = self._layout.index
         try:
             if not os.path.lexists(path):
-                if not all(self._layout.is_marked(agent, name) for agent, name in transcripts):
+                if not all(self._layout.is_marked(agent_folder, name) for agent_folder, name in transcripts):
                     yield Finding(path, INDEX_MISSING, "the next list makes it from the transcripts", NOTHING)
                 return
             private_files.check_database(path)
@@ -327,16 +340,20 @@ class Inspection:
                 if not index.is_sound():
                     yield Finding(path, INDEX_BROKEN, "is rebuilt from the transcripts")
                     return
-                behind = self._list_outdated(index, {agent for agent, _ in transcripts}) if not index.is_new else None
+                behind = (
+                    self._list_outdated(index, {agent_folder for agent_folder, _ in transcripts})
+                    if not index.is_new
+                    else None
+                )
                 stale = 0
-                for agent, name in self._advancing(transcripts, "Comparing the list"):
-                    if self._matches_index(index, agent, name) or self._matches_index(index, agent, name):
+                for agent_folder, name in self._advancing(transcripts, "Comparing the list"):
+                    if self._matches_index(index, agent_folder, name) or self._matches_index(index, agent_folder, name):
                         continue
-                    if behind is None or (agent, name) in behind:
+                    if behind is None or (agent_folder, name) in behind:
                         stale += 1
                         continue
                     text = "the list differs from the transcript"
-                    yield Finding(path, INDEX_BEHIND, text, REPAIR, agent, name)
+                    yield Finding(path, INDEX_BEHIND, text, REPAIR, agent_folder, name)
                 if stale:
                     text = f"{_count_transcripts(stale)} changed since the last list; the next one reads that"
                     yield Finding(path, INDEX_BEHIND, text, NOTHING)
@@ -351,16 +368,16 @@ class Inspection:
 
     def _list_outdated(self, index: Index, agents: Iterable[str]) -> set[tuple[str, str]]:
         """The transcripts that the next list reads, even without a mark."""
-        changes = [find_changes(self._layout, index, agent) for agent in agents]
-        return {(each.agent, name) for each in changes for name in each.come}
+        changes = [find_changes(self._layout, index, agent_folder) for agent_folder in agents]
+        return {(each.agent_folder, name) for each in changes for name in each.come}
 
-    def _matches_index(self, index: Index, agent: str, name: str) -> bool:
+    def _matches_index(self, index: Index, agent_folder: str, name: str) -> bool:
         try:
-            reading = Reading(self._layout.transcript_path(agent, name))
+            reading = Reading(self._layout.transcript_path(agent_folder, name))
         except (OSError, NewerFormat):
             return True  # checking the file reports this
         try:
-            return matches_index(index, agent, name, reading) or self._layout.is_marked(agent, name)
+            return matches_index(index, agent_folder, name, reading) or self._layout.is_marked(agent_folder, name)
         except OSError:
             return True
         finally:
@@ -412,16 +429,16 @@ class Inspection:
             words = SearchTable(path)
             try:
                 words.check()
-                for agent, name, *_ in list(words.list_extents()):
-                    is_meant = chosen is None or (agent, name) in chosen
+                for agent_folder, name, *_ in list(words.list_extents()):
+                    is_meant = chosen is None or (agent_folder, name) in chosen
                     if not is_meant or matches_transcript(
-                        words, (agent, name), self._layout.transcript_path(agent, name)
+                        words, (agent_folder, name), self._layout.transcript_path(agent_folder, name)
                     ):
                         continue
-                    if self._layout.has_transcript(agent, name):
-                        yield Finding(path, WORDS_BEHIND, _OTHER_WORDS, REPAIR, agent, name)
+                    if self._layout.has_transcript(agent_folder, name):
+                        yield Finding(path, WORDS_BEHIND, _OTHER_WORDS, REPAIR, agent_folder, name)
                     else:
-                        gone.add((agent, name))
+                        gone.add((agent_folder, name))
             finally:
                 words.close()
         except sqlite3.OperationalError as problem:
@@ -452,14 +469,14 @@ def _count_transcripts(count: int) -> str:
     return "1 transcript was" if count == 1 else f"{count} transcripts were"
 
 
-def _describe_unfinished(agent: str, path: Path) -> Finding:
+def _describe_unfinished(agent_folder: str, path: Path) -> Finding:
     """A finding about a file that is not a transcript, but may become one or a form of one."""
     if file_names.parse_transcript_name(path.name.removesuffix(file_names.UNFINISHED)) is not None:
-        return Finding(path, LEFTOVER, _LEFT, NOTHING, agent)
+        return Finding(path, LEFTOVER, _LEFT, NOTHING, agent_folder)
     if path.name.endswith(file_names.FORKED_SUFFIX) and file_names.is_ours(
         path.name.removesuffix(file_names.FORKED_SUFFIX)
     ):
-        return Finding(path, UNFINISHED_FORK, _COPYING, NOTHING, agent)
+        return Finding(path, UNFINISHED_FORK, _COPYING, NOTHING, agent_folder)
     return _describe_foreign(path)
 
 
@@ -487,22 +504,22 @@ def repair_finding(store: CommandStore, finding: Finding) -> Path | None:
     elif finding.path.parent == layout.search:
         layout.remove_search_table(finding.path)
     elif finding.path == layout.index and finding.name:
-        store_index.reindex(finding.agent, [finding.name])
+        store_index.reindex(finding.agent_folder, [finding.name])
     elif finding.path == layout.index:
         store_index.rebuild()
     elif finding.name:
         return _repair_transcript(layout, store_index, finding, stamp)
     else:
-        copy = layout.backup_path(finding.agent, finding.path.stem, stamp)
+        copy = layout.backup_path(finding.agent_folder, finding.path.stem, stamp)
         return copy if repair.repair_journal(finding.path, copy) else None
     return None
 
 
 def _repair_transcript(layout: Layout, store_index: StoreIndex, finding: Finding, stamp: str) -> Path | None:
     path = plain_path(finding.path)
-    decompressed = open_session.decompress(layout, finding.agent, path)
-    copy = layout.backup_path(finding.agent, finding.name, stamp)
+    decompressed = open_session.decompress(layout, finding.agent_folder, path)
+    copy = layout.backup_path(finding.agent_folder, finding.name, stamp)
     is_repaired = repair.repair_transcript(path, copy) > 0
     if is_repaired or decompressed:
-        store_index.reindex(finding.agent, [finding.name])
+        store_index.reindex(finding.agent_folder, [finding.name])
     return copy if is_repaired else None

@@ -90,12 +90,12 @@ def _repair_at_once(finding: "Finding") -> tuple[Path, str, str, bool]:
     """What one repair mends: two agents may have a session with the same id."""
     from acp_proxy.tools.maintenance.verify import MODE
 
-    return finding.path, finding.agent, finding.name, finding.kind == MODE
+    return finding.path, finding.agent_folder, finding.name, finding.kind == MODE
 
 
 def _choose(store: CommandStore, selectors: Iterable[str] | None, agent: str) -> list[tuple[str, str]]:
     rows = [choose_session(store, one, agent) for one in selectors or ()]
-    return [(row.agent, row.name) for row in rows]
+    return [(row.agent_folder, row.name) for row in rows]
 
 
 def _repair(store: CommandStore, finding: "Finding") -> bool:
@@ -112,7 +112,7 @@ def _repair(store: CommandStore, finding: "Finding") -> bool:
 
 def _print_finding(store: CommandStore, finding: "Finding") -> None:
     path = finding.path.relative_to(store.root) if finding.path.is_relative_to(store.root) else finding.path
-    about = f" ({finding.agent}/{finding.name})" if finding.name and finding.path.stem != finding.name else ""
+    about = f" ({finding.agent_folder}/{finding.name})" if finding.name and finding.path.stem != finding.name else ""
     typer.echo(sanitize.make_line(f"{path}{about}: {finding.kind}: {finding.text}"))
     stretch = finding.stretch
     if stretch is not None:
@@ -131,7 +131,7 @@ def _encode_finding(finding: "Finding") -> dict[str, Any]:
     """One object per line: the list of damage may not fit into memory."""
     return {
         "file": str(finding.path),
-        "agent": finding.agent or None,
+        "agent": finding.agent_folder or None,
         "transcript": finding.name or None,
         "kind": finding.kind,
         "text": finding.text,

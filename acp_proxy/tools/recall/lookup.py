@@ -53,7 +53,7 @@ class RecallAnswers:
 
         def take_hit(hit: Hit) -> bool:
             if self._is_visible(hit.session):
-                found[hit.session.agent, hit.session.name] = hit
+                found[hit.session.agent_folder, hit.session.name] = hit
             return len(found) <= limit
 
         scope = self._scope
@@ -101,7 +101,7 @@ class RecallAnswers:
                 f"there is no session {session_id!r} here. Use list_sessions or search_history to find it."
             )
         if len(found) > 1:
-            names = ", ".join(f"{row.agent}/{row.full_selector}" for row in found)
+            names = ", ".join(f"{row.agent_folder}/{row.full_selector}" for row in found)
             raise NoSuchSession(f"several agents have a session {session_id!r}. Give one of: {names}")
         [row] = found
         try:
@@ -120,7 +120,7 @@ class RecallAnswers:
         named = [
             row
             for row in rows
-            if session_id in (row.full_selector, _format_citation(row), f"{row.agent}/{row.full_selector}")
+            if session_id in (row.full_selector, _format_citation(row), f"{row.agent_folder}/{row.full_selector}")
         ]
         return [row for row in named if self._is_visible(row)]
 
@@ -169,7 +169,7 @@ def _format_row(row: ListedSession) -> str:
 
 def _format_citation(row: ListedSession) -> str:
     """A session as answers cite it: agent and id. Some agents count 1, 2, 3."""
-    return jsonrpc.printable(f"{name_agent(row.agent)}/{row.full_selector}")[:LINE_CHARACTERS]
+    return jsonrpc.printable(f"{name_agent(row.agent_folder)}/{row.full_selector}")[:LINE_CHARACTERS]
 
 
 def _quote(text: str) -> str:

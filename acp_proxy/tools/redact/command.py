@@ -173,7 +173,7 @@ class _Redacting:
             return {}
         with suppress(Unreadable):  # files are then called by their names
             transcripts = self._store.root / "transcripts"
-            known = {transcripts / row.agent / f"{row.name}{SUFFIX}": row for row in self._store.list_newest()}
+            known = {transcripts / row.agent_folder / f"{row.name}{SUFFIX}": row for row in self._store.list_newest()}
             return {path: known[path] for path in found if path in known}
         return {}
 

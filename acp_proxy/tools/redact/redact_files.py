@@ -125,7 +125,7 @@ def mask_copy(
 
     Raises OSError, NewerFormat.
     """
-    title = store.read_state(listed.agent).titles.get(listed.name)
+    title = store.read_state(listed.agent_folder).titles.get(listed.name)
     with TemporaryDirectory(prefix="acp-proxy-", ignore_cleanup_errors=True) as folder:
         path = Path(folder) / reading.path.name
         fd = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)

@@ -150,7 +150,7 @@ def _search(
 
 def _keep_turns(hit: Hit, calls: FoundCalls, request: SearchRequest) -> Hit | None:
     """The hit with only the turns in which calls match; None: there are none."""
-    known = calls.get((hit.session.agent, hit.session.name), {})
+    known = calls.get((hit.session.agent_folder, hit.session.name), {})
     turns = [turn for turn in hit.turns if turn in known]
     if not turns:
         return None

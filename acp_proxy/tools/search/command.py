@@ -189,7 +189,7 @@ def _encode(hit: "Hit", found: "FoundCalls | None") -> dict[str, object]:
 
     if found is None:
         return results.encode_hit(hit)
-    by_turn = found[hit.session.agent, hit.session.name]
+    by_turn = found[hit.session.agent_folder, hit.session.name]
     return results.encode_hit(hit, {turn: calls for turn, (_, calls) in by_turn.items()})
 
 
@@ -211,7 +211,7 @@ class _EarlyHits:
         self._show_waiting()
 
     def report_hit(self, hit: "Hit") -> bool:
-        key = hit.session.agent, hit.session.name
+        key = hit.session.agent_folder, hit.session.name
         if key not in self._known:  # else the search began again
             self._known.add(key)
             self.waiting.append(hit)
@@ -284,8 +284,10 @@ def _write_show_command(store: CommandStore, hit: "Hit", id: str, options: list[
     """The command that shows this result, for the user to copy."""
     row = hit.session
     turn = ["--turn", str(hit.turns[0])] if hit.turns else []
-    has_others = any(store.is_indexed(agent, row.session_id) for agent in store.list_agents() if agent != row.agent)
-    return write_command("show", [id], *turn, *(["--agent", row.agent] if has_others else []), *options)
+    has_others = any(
+        store.is_indexed(agent, row.session_id) for agent in store.list_agents() if agent != row.agent_folder
+    )
+    return write_command("show", [id], *turn, *(["--agent", row.agent_folder] if has_others else []), *options)
 
 
 @contextmanager

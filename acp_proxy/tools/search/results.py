@@ -58,7 +58,7 @@ def format_hit(hit: Hit, command: str, look: SearchLook) -> str:
     )
     console.print(Text(make_line(formatting.strip_markdown(row.title or "") or "(no title)"), style="bold"))
     about = (
-        name_agent(make_line(row.agent)),
+        name_agent(make_line(row.agent_folder)),
         formatting.shorten_home(make_line(row.cwd or ""), look.home),
         formatting.format_age(hit.at, look.now),
         "copy" if row.copy_of else "",
@@ -83,7 +83,7 @@ def format_lines(hit: Hit) -> Iterator[str]:
     """A line for each excerpt: id, turn (0: the title), title, agent, directory, time, text."""
     row = hit.session
     for one in hit.excerpts:
-        texts = (row.full_selector, str(one.turn), row.title or "", row.agent, row.cwd or "", one.at, one.text)
+        texts = (row.full_selector, str(one.turn), row.title or "", row.agent_folder, row.cwd or "", one.at, one.text)
         yield "\t".join(make_line(text) for text in texts)
 
 

@@ -227,10 +227,10 @@ class TranscriptTables(ABC, Generic[Row, Table]):
         if request.cwd is None and not request.branch:
             return None
         found: set[Key] = set()
-        for agent in request.agents:
-            tests, values = ["agent = ?"], list[object]((agent,))
+        for agent_folder in request.agents:
+            tests, values = ["agent = ?"], list[object]((agent_folder,))
             if request.cwd is not None:
-                test, places = match_directory(self._index, agent, request.cwd, below=request.below)
+                test, places = match_directory(self._index, agent_folder, request.cwd, below=request.below)
                 tests.append(test)
                 values += places
             if request.branch:
@@ -248,13 +248,13 @@ class TranscriptTables(ABC, Generic[Row, Table]):
         # After the tables, as what other processes add to a table is in the index before. In the other order, it would
         # look like text of a transcript that is gone.
         there = set(self._index.select("SELECT agent, name, created, inode, size FROM transcripts", ()))
-        for agent, name, *_ in seen - there:
+        for agent_folder, name, *_ in seen - there:
             table = self._by_digit[file_names.find_table_digit(name)]
-            if table.path is not None and not self._index.has_row(agent, name):
+            if table.path is not None and not self._index.has_row(agent_folder, name):
                 table.close()  # Windows does not remove an open file
                 self._layout.remove_search_tables(name)  # removed by hand: remove every table with its words
                 raise TableReplaced
-        behind = {(agent, name) for agent, name, *_ in there - seen if agent in agents}
+        behind = {(agent_folder, name) for agent_folder, name, *_ in there - seen if agent_folder in agents}
         if not behind:
             return []
         query = (  # all at once: 100,000 sessions, one after the other, take many seconds
@@ -262,7 +262,10 @@ class TranscriptTables(ABC, Generic[Row, Table]):
             " WHERE agent IN (SELECT value FROM json_each(?)) AND name IN (SELECT value FROM json_each(?))"
         )
         names = json.dumps([name for _, name in behind])
-        found = ((used, (agent, name)) for used, agent, name in self._index.select(query, (json.dumps(agents), names)))
+        found = (
+            (used, (agent_folder, name))
+            for used, agent_folder, name in self._index.select(query, (json.dumps(agents), names))
+        )
         return sorted((each for each in found if each[1] in behind), reverse=True)
 
     def _add_in_batches(self, behind: list[Key]) -> Iterator[int]:
@@ -413,7 +416,7 @@ class RunningSearch:
                 return True
             matches = by_transcript[digit, transcript]
             hit, times = self._tables.make_hit(digit, row, transcript, matches, self._request)
-            self._known.add((row.agent, row.name))
+            self._known.add((row.agent_folder, row.name))
             if self._seen_hits.has(hit, times):
                 continue
             if is_full:

@@ -80,7 +80,7 @@ def show(
                 print_messages(reading, find_screen(), wanted)
             else:
                 id = common.shorten_ids(opened, [row])[row.selector]
-                parts = find_parts(reading, row.session, wanted, child)
+                parts = find_parts(reading, row.session_id, wanted, child)
                 print_conversation(row, parts, find_screen(), full=full, id=id)
         finally:
             reading.close()

@@ -8,7 +8,7 @@ from acp_proxy.cli.common import format_short_heading
 from acp_proxy.cli.pager import find_screen
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store.sessions import Line, ListedSession, Reading, Sessions, Summary
+from acp_proxy.store.command_store import CommandStore, Line, ListedSession, Reading, Summary
 from acp_proxy.views import sanitize
 
 if TYPE_CHECKING:  # importing rich takes as long as everything else

@@ -172,7 +172,7 @@ def replay(
 
 def _format_heading(header: Header) -> str:
     """That of a file that is in no store."""
-    about = (header.session, header.cwd, formatting.format_local_time(header.created_at))
+    about = (header.session_id, header.cwd, formatting.format_local_time(header.created_at))
     return sanitize.make_line("  ".join(filter(None, about)))
 
 

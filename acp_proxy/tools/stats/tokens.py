@@ -101,12 +101,14 @@ def count_tokens(
         except (OSError, NewerFormat) as problem:
             path, why, what_to_do = explain_unreadable(store.find_path(row), problem)
             failed.append(f"{path}: {why}. {what_to_do}")
-    per_turn = {each.row.agent for each in sessions if each.is_per_turn}  # how an agent counts shows in any session
+    per_turn = {
+        each.row.agent_folder for each in sessions if each.is_per_turn
+    }  # how an agent counts shows in any session
     found: dict[str, Spent] = {}
     missing: dict[str, None] = {}
     total = Spent()
     for session in sessions:
-        for at, model, spent in _list_spent(session, prices, is_per_turn=session.row.agent in per_turn):
+        for at, model, spent in _list_spent(session, prices, is_per_turn=session.row.agent_folder in per_turn):
             if at < session_filter.since or (session_filter.until and at >= session_filter.until):
                 continue
             found.setdefault(_choose_row(by, session.row, at, model), Spent()).add(spent)
@@ -119,7 +121,7 @@ def count_tokens(
 def _choose_row(by: By, row: ListedSession, at: str, model: str) -> str:
     if by in _FORMS:
         return _format_local(at, _FORMS[by])
-    return {"agent": row.agent, "project": row.cwd or "", "model": model}[by]
+    return {"agent": row.agent_folder, "project": row.cwd or "", "model": model}[by]
 
 
 def _format_local(at: str, form: str) -> str:

@@ -106,7 +106,7 @@ def measure_usage(
     chosen = (
         set()
         if is_whole
-        else {(row.agent, row.name) for row in replace(session_filter, since="", until="").list_newest(store)}
+        else {(row.agent_folder, row.name) for row in replace(session_filter, since="", until="").list_newest(store)}
     )
     first = find_quarter(session_filter.since) if session_filter.since else ""
 
@@ -126,27 +126,29 @@ def measure_usage(
     def sum_up(index: Index) -> tuple[dict[str, AgentUsage], list[str]]:
         found: dict[str, AgentUsage] = {}
         failed = []
-        for agent in agents:
+        for agent_folder in agents:
             plain = set[str]()
-            sizes = layout.measure_sizes(agent, plain)
+            sizes = layout.measure_sizes(agent_folder, plain)
             of_agent = AgentUsage()
             with check_values():
-                for name, state, size in index.iterate(_KNOWN, (agent,)):
+                for name, state, size in index.iterate(_KNOWN, (agent_folder,)):
                     size = sizes.pop(name, 0) + (size if name in plain else 0)
                     plain.discard(name)
-                    if (is_whole or (agent, name) in chosen) and (usage := narrow(parse_json(state))) is not None:
+                    if (is_whole or (agent_folder, name) in chosen) and (
+                        usage := narrow(parse_json(state))
+                    ) is not None:
                         of_agent.add(usage, size, group)
             for name in plain | sizes.keys():
-                if (is_whole or (agent, name) in chosen) and layout.has_transcript(agent, name):
+                if (is_whole or (agent_folder, name) in chosen) and layout.has_transcript(agent_folder, name):
                     try:
-                        whole, size = _read_usage(layout, agent, name)
+                        whole, size = _read_usage(layout, agent_folder, name)
                         if (usage := narrow(whole)) is not None:
                             of_agent.add(usage, sizes.get(name, 0) + (size if name in plain else 0), group)
                     except (OSError, NewerFormat) as problem:
-                        path, why, what_to_do = explain_unreadable(layout.transcript_path(agent, name), problem)
+                        path, why, what_to_do = explain_unreadable(layout.transcript_path(agent_folder, name), problem)
                         failed.append(f"{path}: {why}. {what_to_do}")
             if of_agent.groups:
-                found[agent] = of_agent
+                found[agent_folder] = of_agent
         return found, failed
 
     return store.index.catch_up_and_query(sum_up, *agents)
@@ -158,7 +160,7 @@ def measure_session(store: CommandStore, listed: ListedSession) -> AgentUsage:
     def read_usage(index: Index) -> AgentUsage:
         usage = AgentUsage()
         for (state,) in index.select(
-            "SELECT usage FROM transcripts WHERE agent = ? AND name = ?", (listed.agent, listed.name)
+            "SELECT usage FROM transcripts WHERE agent = ? AND name = ?", (listed.agent_folder, listed.name)
         ):
             with check_values():
                 usage.add(parse_json(state), 0, _choose_project)
@@ -167,9 +169,9 @@ def measure_session(store: CommandStore, listed: ListedSession) -> AgentUsage:
     return store.index.query_as_is(read_usage)
 
 
-def _read_usage(layout: Layout, agent: str, name: str) -> tuple[UsageState, int]:
+def _read_usage(layout: Layout, agent_folder: str, name: str) -> tuple[UsageState, int]:
     """The usage of a transcript, and its size in bytes."""
-    reading = Reading(layout.transcript_path(agent, name))
+    reading = Reading(layout.transcript_path(agent_folder, name))
     try:
         return summarize(reading).usage.dump_state(), reading.size
     finally:

@@ -114,7 +114,7 @@ def _delete_dead(context: SyncContext, tree: Tree) -> None:
     for local in state.list_local_sessions(tree.uid):
         if tree.is_dead(local.tip):
             if local.name:
-                context.sessions.delete(local.agent, local.name, local.uid)
+                context.sessions.delete(local.agent_folder, local.name, local.uid)
                 local_changes.find_deletes(context)  # sees this one: later, its name may be another session's
             state.drop_local_session(local.uid)
     # Nothing of it is left to show. From here on the whole tree is dead, also what somebody still adds to it.
@@ -137,7 +137,7 @@ def _verify(context: SyncContext, tree: Tree, local: LocalSession) -> LocalSessi
     """Compare a file with its segments: it may have been redacted, or be an older one from a backup."""
     at, tip = 0, tree.uid
     for segment in tree.find_path(local.tip) or ():
-        have = context.sessions.read(local.agent, local.name, at, segment.length)
+        have = context.sessions.read(local.agent_folder, local.name, at, segment.length)
         if len(have) < segment.length:
             return context.state.put_local_session(replace(local, tip=tip))
         if hash_data(have) != segment.digest and not _apply_masks(context, tree, local, segment, at, have):
@@ -155,7 +155,7 @@ def _apply_masks(context: SyncContext, tree: Tree, local: LocalSession, segment:
     now = records.apply_masks(before, context.state.read_masks(segment.id))[skip:]
     if now != have:
         spans = records.find_spans(have, now) or ()
-        context.sessions.mask(local.agent, local.name, [(at + offset, new) for offset, new in spans])
+        context.sessions.mask(local.agent_folder, local.name, [(at + offset, new) for offset, new in spans])
     if now == want:
         return True
     found = records.find_spans(want, now)
@@ -174,13 +174,13 @@ def _apply_masks(context: SyncContext, tree: Tree, local: LocalSession, segment:
 def _recognize_segments(context: SyncContext, tree: Tree, local: LocalSession) -> bool:
     """Recognize segments that the file has already. Returns whether the rest of one waits for the file to be closed."""
     while True:
-        at, size = _find_offset(tree, local.tip), context.sessions.measure(local.agent, local.name)
+        at, size = _find_offset(tree, local.tip), context.sessions.measure(local.agent_folder, local.name)
         for segment in tree.list_children(local.tip) if size > at else ():
             if segment.is_blank or tree.is_dead(segment.id):
                 continue
             want, have = (
                 context.read_data(segment),
-                context.sessions.read(local.agent, local.name, at, min(segment.length, size - at)),
+                context.sessions.read(local.agent_folder, local.name, at, min(segment.length, size - at)),
             )
             if not want.startswith(have):
                 continue
@@ -228,12 +228,12 @@ def _remove_repeated_forks(context: SyncContext, tree: Tree) -> None:
             if other.uid == tree.uid and other.tip in _list_ids(tree, fork.tip) and not _has_more(context, tree, other):
                 _extend_session(context, tree, other, fork.tip)
         ends = [context.state.find_local_session(other.uid) or other for other in others]
-        is_free = not context.sessions.is_open(fork.agent, fork.name)
+        is_free = not context.sessions.is_open(fork.agent_folder, fork.name)
         if is_free and any(
             fork.tip in _list_ids(tree, end.tip) and (end.tip, end.uid) != (fork.tip, max(end.uid, fork.uid))
             for end in ends
         ):
-            context.sessions.delete(fork.agent, fork.name, fork.uid)
+            context.sessions.delete(fork.agent_folder, fork.name, fork.uid)
             local_changes.find_deletes(context)
 
 
@@ -295,7 +295,7 @@ def _create_branch_file(context: SyncContext, tree: Tree, local: LocalSession, l
     header = structs.replace(
         header, uid=local.uid, elsewhere=_list_foreign_parts(context, 0, parts), branch_of=branch_of
     )
-    name = context.sessions.create(local.agent, header, b"".join(data for _, data in parts), is_ours=is_ours)
+    name = context.sessions.create(local.agent_folder, header, b"".join(data for _, data in parts), is_ours=is_ours)
     return state.put_local_session(replace(local, name=name, tip=leaf, stamp="", title=None, is_archived=False))
 
 
@@ -305,15 +305,15 @@ def _title_branch(context: SyncContext, tree: Tree, local: LocalSession) -> None
     tips = [other.tip for other in context.state.list_local_sessions(tree.uid) if other.uid != local.uid]
     anchor = tree.find_anchor(local.tip, tips) or local.tip
     machine = tree.segments[anchor].machine if anchor in tree.segments else context.machine
-    title = f"{context.sessions.find_title(local.agent, local.name)} ({context.find_name(machine)})"
-    context.sessions.set_title(local.agent, local.name, title)
+    title = f"{context.sessions.find_title(local.agent_folder, local.name)} ({context.find_name(machine)})"
+    context.sessions.set_title(local.agent_folder, local.name, title)
     context.state.put_local_session(replace(local, title=title))
 
 
 def _append(context: SyncContext, local: LocalSession, size: int, parts: list[tuple[Segment, bytes]]) -> bool:
     data = b"".join(data for _, data in parts)
     return not data or context.sessions.append_turns(
-        local.agent, local.name, size, data, _list_foreign_parts(context, size, parts)
+        local.agent_folder, local.name, size, data, _list_foreign_parts(context, size, parts)
     )
 
 
@@ -329,7 +329,7 @@ def _list_foreign_parts(context: SyncContext, at: int, parts: list[tuple[Segment
 
 def _has_more(context: SyncContext, tree: Tree, local: LocalSession) -> bool:
     """Whether the file has turns that are not published."""
-    return bool(local.name) and context.sessions.measure(local.agent, local.name) > _find_offset(tree, local.tip)
+    return bool(local.name) and context.sessions.measure(local.agent_folder, local.name) > _find_offset(tree, local.tip)
 
 
 def _find_offset(tree: Tree, tip: str) -> int:
@@ -372,12 +372,12 @@ def _set_label(context: SyncContext, local: LocalSession, field: str, value: str
     if not local.name:  # it has no file now
         return replace(local, is_soft_deleted=bool(value)) if field == SOFT_DELETED else local
     if field == TITLE and value != local.title and not isinstance(value, bool):
-        sessions.set_title(local.agent, local.name, value)
+        sessions.set_title(local.agent_folder, local.name, value)
         return replace(local, title=value)
     if field == ARCHIVED and bool(value) != local.is_archived:
-        sessions.set_archived(local.agent, local.name, bool(value))
+        sessions.set_archived(local.agent_folder, local.name, bool(value))
         return replace(local, is_archived=bool(value))
     if field == SOFT_DELETED and bool(value) != local.is_soft_deleted:
-        name = sessions.set_soft_deleted(local.agent, local.name, bool(value))
+        name = sessions.set_soft_deleted(local.agent_folder, local.name, bool(value))
         return replace(local, name=name, is_soft_deleted=bool(value), stamp="")
     return local

@@ -447,7 +447,7 @@ def _make_settings(opened: CommandStore, url: str, path: Path, agent: str, cwd: 
 def _ask_to_share(opened: CommandStore, joined: JoinedStore, settings: Membership, *, redact: bool, yes: bool) -> None:
     """Show what would leave this machine, and ask. Raises OSError."""
     leaving = joined.list_leaving(settings)
-    rows = [row for row in opened.list_newest() if (row.agent, row.name) in leaving]
+    rows = [row for row in opened.list_newest() if (row.agent_folder, row.name) in leaving]
     if not rows:
         typer.echo("No session leaves this machine now; new ones will, encrypted.", err=True)
         return
@@ -455,7 +455,9 @@ def _ask_to_share(opened: CommandStore, joined: JoinedStore, settings: Membershi
     found = _find_secrets(opened, rows, masking, dry=True)
     size = formatting.format_size(sum(row.size for row in rows))
     typer.echo(f"{format_count(len(rows), 'session')} ({size}) would leave this machine, encrypted.", err=True)
-    where = Counter(f"{name_agent(row.agent)}{f' in {row.cwd}' if row.cwd else ''}" for row in rows).most_common()
+    where = Counter(
+        f"{name_agent(row.agent_folder)}{f' in {row.cwd}' if row.cwd else ''}" for row in rows
+    ).most_common()
     for place, count in where[:_SHOWN_SESSIONS]:
         typer.echo(sanitize.make_line(f"  {count} of {place}"), err=True)
     if rest := sum(count for _, count in where[_SHOWN_SESSIONS:]):

@@ -43,7 +43,7 @@ class SyncContext:
     """This user's home directory."""
     localize: Callable[[Header, str], Header] = lambda header, home: header
     """Another machine's header, with its directory as it is here. The second argument: its user's home directory."""
-    shares: Callable[[str, Header], bool] = lambda agent, header: True
+    shares: Callable[[str, Header], bool] = lambda agent_folder, header: True
     """Whether a session of this agent may leave the machine."""
     fetched: FetchCache = field(default_factory=FetchCache)
     """Data that was read in this round."""

@@ -49,33 +49,33 @@ class SyncSessions(Protocol):
     def list_files(self) -> Iterable[SeenFile]:
         """All sessions, soft-deleted ones included."""
 
-    def read_header(self, agent: str, name: str) -> KnownHeader | None:
+    def read_header(self, agent_folder: str, name: str) -> KnownHeader | None:
         """The uid and the header of a session; None if there is none, or no readable header."""
 
-    def list_moves(self, agent: str, since: int) -> tuple[list[Move], int]:
+    def list_moves(self, agent_folder: str, since: int) -> tuple[list[Move], int]:
         """What was deleted and renamed since an earlier call, in order; and what to pass the next time."""
 
-    def read_labels(self, agent: str) -> tuple[Mapping[str, str], frozenset[str]]:
+    def read_labels(self, agent_folder: str) -> tuple[Mapping[str, str], frozenset[str]]:
         """The user's titles by name, and the names that are archived."""
 
     def is_soft_deleted(self, name: str) -> bool:
         """Whether this is the name of a soft-deleted session."""
 
-    def is_open(self, agent: str, name: str) -> bool:
+    def is_open(self, agent_folder: str, name: str) -> bool:
         """Whether somebody has it open to append."""
 
-    def measure(self, agent: str, name: str) -> int:
+    def measure(self, agent_folder: str, name: str) -> int:
         """The size of its entries; 0 if it is gone."""
 
-    def read(self, agent: str, name: str, at: int, size: int) -> bytes:
+    def read(self, agent_folder: str, name: str, at: int, size: int) -> bytes:
         """Some of its entries; fewer at its end."""
 
-    def create(self, agent: str, header: Header, data: bytes, *, is_ours: bool) -> str:
+    def create(self, agent_folder: str, header: Header, data: bytes, *, is_ours: bool) -> str:
         """Create a session. Returns its name. ``is_ours``: an agent gave its id on this machine. If not, or if the id
         is taken, it gets another, and the old one as its parent's. The header says what was recorded elsewhere."""
 
     def append_turns(
-        self, agent: str, name: str, expected_size: int, data: bytes, elsewhere: list[ForeignPart]
+        self, agent_folder: str, name: str, expected_size: int, data: bytes, elsewhere: list[ForeignPart]
     ) -> bool:
         """Add to a session of ``expected_size``. If it is open or has changed, return False; the next load tries again.
         ``elsewhere``: what of it was recorded on other machines."""
@@ -83,20 +83,20 @@ class SyncSessions(Protocol):
     def remove_waiting_turns(self) -> None:
         """Forget what ``append_turns`` left to the next load of each session."""
 
-    def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
+    def mask(self, agent_folder: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
         """Overwrite parts of entries."""
 
-    def delete(self, agent: str, name: str, uid: str) -> None:
+    def delete(self, agent_folder: str, name: str, uid: str) -> None:
         """Delete a session for good, unless the name is another session's now."""
 
-    def set_soft_deleted(self, agent: str, name: str, is_soft_deleted: bool) -> str:
+    def set_soft_deleted(self, agent_folder: str, name: str, is_soft_deleted: bool) -> str:
         """Soft-delete or restore a session. Returns its new name."""
 
-    def set_title(self, agent: str, name: str, title: str | None) -> None:
+    def set_title(self, agent_folder: str, name: str, title: str | None) -> None:
         """Set the user's title."""
 
-    def set_archived(self, agent: str, name: str, is_archived: bool) -> None:
+    def set_archived(self, agent_folder: str, name: str, is_archived: bool) -> None:
         """Archive or unarchive a session."""
 
-    def find_title(self, agent: str, name: str) -> str:
+    def find_title(self, agent_folder: str, name: str) -> str:
         """The title that a list shows."""

@@ -26,9 +26,9 @@ def gather(context: SyncContext) -> None:
     given: dict[str, Labels] = {}
     for local in context.state.list_local_sessions():
         if local.name and local.tip != local.tree:
-            if local.agent not in given:
-                given[local.agent] = context.sessions.read_labels(local.agent)
-            publish_labels(context, local, given[local.agent])
+            if local.agent_folder not in given:
+                given[local.agent_folder] = context.sessions.read_labels(local.agent_folder)
+            publish_labels(context, local, given[local.agent_folder])
 
 
 def _delete_expired(context: SyncContext) -> None:
@@ -48,7 +48,7 @@ def publish_labels(context: SyncContext, local: LocalSession, labels: Labels | N
 
     ``labels``: the labels of all the agent's sessions, if they are known.
     """
-    titles, archived = labels or context.sessions.read_labels(local.agent)
+    titles, archived = labels or context.sessions.read_labels(local.agent_folder)
     now: dict[str, str | bool | None] = {
         TITLE: titles.get(local.name),
         ARCHIVED: local.name in archived,
@@ -81,23 +81,27 @@ def publish_labels(context: SyncContext, local: LocalSession, labels: Labels | N
 
 def find_deletes(context: SyncContext) -> None:
     """See which sessions were deleted, for good or softly, or restored. Raises OSError."""
-    for agent in context.sessions.list_agents():
-        moves, at = context.sessions.list_moves(agent, context.state.get_number(f"journal {agent}"))
+    for agent_folder in context.sessions.list_agents():
+        moves, at = context.sessions.list_moves(agent_folder, context.state.get_number(f"journal {agent_folder}"))
         for move in moves:
-            for local in _find_moved(context, agent, move):
+            for local in _find_moved(context, agent_folder, move):
                 _note_move(context, local, move)
-        context.state.set(**{f"journal {agent}": at})
+        context.state.set(**{f"journal {agent_folder}": at})
 
 
-def _find_moved(context: SyncContext, agent: str, move: Move) -> list[LocalSession]:
+def _find_moved(context: SyncContext, agent_folder: str, move: Move) -> list[LocalSession]:
     """The session that was deleted or renamed. A delete for good takes soft-deleted ones with the same id along."""
-    named = context.state.find_named_after(agent, move.name)
+    named = context.state.find_named_after(agent_folder, move.name)
     local = (
         context.state.find_local_session(move.uid)
         if move.uid
         else next((each for each in named if each.name == move.name), None)
     )
-    also = [each for each in named if each.name != move.name and context.sessions.read_header(agent, each.name) is None]
+    also = [
+        each
+        for each in named
+        if each.name != move.name and context.sessions.read_header(agent_folder, each.name) is None
+    ]
     return [*([local] if local is not None else ()), *(also if not move.to else ())]
 
 
@@ -116,26 +120,26 @@ def _note_move(context: SyncContext, local: LocalSession, move: Move) -> None:
 
 
 def _find_files(context: SyncContext) -> None:
-    found = {(file.agent, file.name): file for file in context.sessions.list_files()}
+    found = {(file.agent_folder, file.name): file for file in context.sessions.list_files()}
     before = [local for local in context.state.list_local_sessions() if local.name]
-    stamps = {(local.agent, local.name): local.stamp for local in before}
+    stamps = {(local.agent_folder, local.name): local.stamp for local in before}
     for place, file in found.items():
         if stamps.get(place) != file.stamp:
             _note_file(context, file, found)
     for local in before:
-        if (local.agent, local.name) not in found:
+        if (local.agent_folder, local.name) not in found:
             now = context.state.find_local_session(local.uid)
             # Else it was just found under another name.
-            if now is not None and (now.agent, now.name) not in found:
+            if now is not None and (now.agent_folder, now.name) not in found:
                 context.state.put_local_session(replace(now, name="", stamp=""))
 
 
 def _note_file(context: SyncContext, file: SeenFile, found: dict[tuple[str, str], SeenFile]) -> None:
-    known = context.sessions.read_header(file.agent, file.name)
+    known = context.sessions.read_header(file.agent_folder, file.name)
     if known is None:
         return
     uid, header = known
-    there = context.state.find_named(file.agent, file.name)
+    there = context.state.find_named(file.agent_folder, file.name)
     if there is not None and not header.uid and there.uid != uid:  # its header was masked, which changes its hash
         uid = there.uid
     if there is not None and there.uid != uid:  # the name is another session's now
@@ -145,8 +149,11 @@ def _note_file(context: SyncContext, file: SeenFile, found: dict[tuple[str, str]
         return
     if local is None:
         tree = header.branch_of or uid  # a branch is known if this machine left, and takes part again
-        context.state.put_local_session(LocalSession(uid, tree, tree, file.agent, file.name, file.stamp))
-    elif (local.agent, local.name) == (file.agent, file.name) or (local.agent, local.name) not in found:
+        context.state.put_local_session(LocalSession(uid, tree, tree, file.agent_folder, file.name, file.stamp))
+    elif (local.agent_folder, local.name) == (file.agent_folder, file.name) or (
+        local.agent_folder,
+        local.name,
+    ) not in found:
         # Else it is a copy that the user made of a file which is still there: that one counts.
-        place = replace(local, agent=file.agent, name=file.name, stamp=file.stamp)
+        place = replace(local, agent_folder=file.agent_folder, name=file.name, stamp=file.stamp)
         context.state.put_local_session(replace(place, has_news=True, is_pruned=False, trouble=""))

@@ -173,7 +173,7 @@ class JoinedStore:
             )
             context.home = os.path.expanduser("~")
             context.localize = lambda header, home: localize_header(header, home, settings)
-            context.shares = lambda agent, header: is_shared(agent, header, settings)
+            context.shares = lambda agent_folder, header: is_shared(agent_folder, header, settings)
             try:
                 return self._do_round(context, forgets, deletes=deletes)
             except (AcpProxyError, OSError) as problem:
@@ -211,11 +211,11 @@ class JoinedStore:
         """The sessions that would leave this machine with these settings: their agents and names. Raises OSError."""
         shared, found = SyncStore(self._root), set()
         for file in shared.list_files():
-            known = None if shared.is_soft_deleted(file.name) else shared.read_header(file.agent, file.name)
-            if known is None or not is_shared(file.agent, known.header, settings):
+            known = None if shared.is_soft_deleted(file.name) else shared.read_header(file.agent_folder, file.name)
+            if known is None or not is_shared(file.agent_folder, known.header, settings):
                 continue
-            if has_prompt(shared.read(file.agent, file.name, 0, LARGEST_BYTES), known.header):
-                found.add((file.agent, file.name))
+            if has_prompt(shared.read(file.agent_folder, file.name, 0, LARGEST_BYTES), known.header):
+                found.add((file.agent_folder, file.name))
         return found
 
     def read_status(self) -> SyncStatus:
@@ -226,7 +226,9 @@ class JoinedStore:
                 (name or machine[:_SHOWN], read, trouble) for machine, read, name, trouble in state.list_machines()
             ]
             troubled = [
-                (local.agent, local.name, local.trouble) for local in state.list_local_sessions() if local.trouble
+                (local.agent_folder, local.name, local.trouble)
+                for local in state.list_local_sessions()
+                if local.trouble
             ]
             return SyncStatus(
                 state.get_text("name"),
@@ -284,9 +286,9 @@ def localize_header(header: Header, home: str, settings: Membership) -> Header:
     return header if rest is None else structs.replace(header, cwd=_join_inside(os.path.expanduser("~"), rest))
 
 
-def is_shared(agent: str, header: Header, settings: Membership) -> bool:
+def is_shared(agent_folder: str, header: Header, settings: Membership) -> bool:
     """Whether a session may leave this machine."""
-    is_agent = not settings.agents or agent in settings.agents
+    is_agent = not settings.agents or agent_folder in settings.agents
     cwd = header.cwd or ""
     return is_agent and (
         not settings.directories or any(_find_below(cwd, each) is not None for each in settings.directories)

@@ -62,7 +62,7 @@ def _publish_segment(context: SyncContext, uid: str) -> bool:
     if local is None or not local.name or local.trouble:
         return False
     path = state.read_tree(local.tree).find_path(local.tip)
-    known = context.sessions.read_header(local.agent, local.name)
+    known = context.sessions.read_header(local.agent_folder, local.name)
     if path is None or known is None:  # a segment before it is still on its way, or the file is gone: the next round
         return False
     header = known.header
@@ -70,16 +70,18 @@ def _publish_segment(context: SyncContext, uid: str) -> bool:
         context.sessions.is_soft_deleted(local.name) and not local.is_soft_deleted
     )  # softly, before it was ever published
     # Only a session of which nothing is published may be kept to oneself: of another, the others have the beginning.
-    if local.tip == local.tree and (was_deleted or not context.shares(local.agent, header)):
+    if local.tip == local.tree and (was_deleted or not context.shares(local.agent_folder, header)):
         _put_no_news(context, local, is_damaged=False)
         return False
     at = sum(segment.length for segment in path)
-    left = max(context.sessions.measure(local.agent, local.name) - at, 0)
+    left = max(context.sessions.measure(local.agent_folder, local.name) - at, 0)
     data, end, is_open = b"", 0, False
     # Nearly every turn ends within the first size, so the second one, which costs memory, is read only for the rest.
     for most in (2 * LARGE_BYTES, LARGEST_BYTES):
-        data = context.sessions.read(local.agent, local.name, at, min(left, most))
-        is_open = context.sessions.is_open(local.agent, local.name)  # after it was read: else somebody could prompt now
+        data = context.sessions.read(local.agent_folder, local.name, at, min(left, most))
+        is_open = context.sessions.is_open(
+            local.agent_folder, local.name
+        )  # after it was read: else somebody could prompt now
         end = find_end_of_turns(data, header, is_whole=not is_open and len(data) == left)
         if end or len(data) < most:
             break
@@ -94,7 +96,11 @@ def _publish_segment(context: SyncContext, uid: str) -> bool:
     data = data[:end]
     # What the header says of other machines and of branches is how the session came here; the tree says that to others.
     record = SegmentRecord(
-        local.tree, local.tip, local.agent, structs.replace(header, uid=local.tree, elsewhere=[], branch_of=""), data
+        local.tree,
+        local.tip,
+        local.agent_folder,
+        structs.replace(header, uid=local.tree, elsewhere=[], branch_of=""),
+        data,
     )
     state.set(pending=records.encode(record, state.get_text("name"), home=context.home), **{"pending line": uid})
     state.commit()  # before it is written, so that the same bytes are tried again after a crash
@@ -104,11 +110,13 @@ def _publish_segment(context: SyncContext, uid: str) -> bool:
 
 def _is_begun(context: SyncContext, local: LocalSession, header: Header, size: int) -> bool:
     """Whether the user said something in the session here: it may be an imported one."""
-    return has_prompt(context.sessions.read(local.agent, local.name, 0, min(size, LARGEST_BYTES)), header)
+    return has_prompt(context.sessions.read(local.agent_folder, local.name, 0, min(size, LARGEST_BYTES)), header)
 
 
 def _put_no_news(context: SyncContext, local: LocalSession, *, is_damaged: bool) -> None:
-    is_open = context.sessions.is_open(local.agent, local.name)  # it is looked at again; others only after a change
+    is_open = context.sessions.is_open(
+        local.agent_folder, local.name
+    )  # it is looked at again; others only after a change
     trouble = "damaged" if is_damaged else ""
     context.state.put_local_session(replace(local, has_news=is_open, trouble=trouble))
 
@@ -145,7 +153,7 @@ def confirm_written(context: SyncContext) -> None:
             known := tree.segments.get(id)
         ) is not None and known.is_blank:  # a copy's turns, deleted before ours came
             state.rewrite(record.tree, id)
-        state.put_head(record.tree, record.agent, file_format.encode_header(record.header))
+        state.put_head(record.tree, record.agent_folder, file_format.encode_header(record.header))
         local = state.find_local_session(state.get_text("pending line"))
         if local is not None and local.tip == record.parent:  # else ``apply`` has moved it since a crash
             local = state.put_local_session(replace(local, tip=id))

@@ -33,7 +33,7 @@ class SegmentRecord:
 
     tree: str
     parent: str
-    agent: str
+    agent_folder: str
     header: Header
     data: bytes
 
@@ -122,7 +122,7 @@ def encode(record: Record, machine: str, id: str = "", *, home: str = "") -> byt
     match record:
         case SegmentRecord():
             header = file_format.encode_header(record.header).decode()
-            head |= {"kind": "segment", "id": id or record.id, "parent": record.parent, "agent": record.agent}
+            head |= {"kind": "segment", "id": id or record.id, "parent": record.parent, "agent": record.agent_folder}
             head["header"] = header
             data = record.data
         case Label():

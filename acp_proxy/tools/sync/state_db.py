@@ -52,7 +52,7 @@ class LocalSession:
     uid: str
     tree: str
     tip: str
-    agent: str
+    agent_folder: str
     name: str = ""
     stamp: str = ""
     title: str | None = None
@@ -170,9 +170,9 @@ class SyncState:
         """Whether a segment is known, placed or not."""
         return self.database.execute("SELECT 1 FROM nodes WHERE id = ?", (id,)).fetchone() is not None
 
-    def put_head(self, uid: str, agent: str, header: bytes) -> None:
+    def put_head(self, uid: str, agent_folder: str, header: bytes) -> None:
         """Keep a tree's agent and header, unless they are known."""
-        self.database.execute("INSERT OR IGNORE INTO trees VALUES (?, ?, ?)", (uid, agent, header))
+        self.database.execute("INSERT OR IGNORE INTO trees VALUES (?, ?, ?)", (uid, agent_folder, header))
 
     def find_head(self, uid: str) -> tuple[str, bytes] | None:
         """A tree's agent and header."""
@@ -255,23 +255,32 @@ class SyncState:
         row = self.database.execute("SELECT * FROM lines WHERE uid = ?", (uid,)).fetchone()
         return _decode_session(row) if row is not None else None
 
-    def find_named(self, agent: str, name: str) -> LocalSession | None:
+    def find_named(self, agent_folder: str, name: str) -> LocalSession | None:
         """The session here with this transcript name."""
-        row = self.database.execute("SELECT * FROM lines WHERE agent = ? AND name = ?", (agent, name)).fetchone()
+        row = self.database.execute("SELECT * FROM lines WHERE agent = ? AND name = ?", (agent_folder, name)).fetchone()
         return _decode_session(row) if row is not None else None
 
-    def find_named_after(self, agent: str, name: str) -> list[LocalSession]:
+    def find_named_after(self, agent_folder: str, name: str) -> list[LocalSession]:
         """The session with this name, and those with this name and something after a ``~``."""
         rows = self.database.execute(
             "SELECT * FROM lines WHERE agent = ? AND (name = ? OR (name > ? AND name < ?))",
-            (agent, name, f"{name}~", f"{name}~~"),
+            (agent_folder, name, f"{name}~", f"{name}~~"),
         )
         return [_decode_session(row) for row in rows]
 
     def put_local_session(self, local: LocalSession) -> LocalSession:
         """Keep a session here, in place of what was known of it. Returns it."""
         values = (
-            *(local.uid, local.tree, local.tip, local.agent, local.name, local.stamp, local.title, local.is_archived),
+            *(
+                local.uid,
+                local.tree,
+                local.tip,
+                local.agent_folder,
+                local.name,
+                local.stamp,
+                local.title,
+                local.is_archived,
+            ),
             *(local.is_soft_deleted, local.is_pruned, local.has_news, local.trouble),
         )
         self.database.execute("REPLACE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
@@ -330,8 +339,8 @@ class SyncState:
 
 
 def _decode_session(row: tuple[Any, ...]) -> LocalSession:
-    uid, tree, tip, agent, name, stamp, title, *flags, trouble = row
+    uid, tree, tip, agent_folder, name, stamp, title, *flags, trouble = row
     is_archived, is_soft_deleted, is_pruned, has_news = map(bool, flags)
     return LocalSession(
-        uid, tree, tip, agent, name, stamp, title, is_archived, is_soft_deleted, is_pruned, has_news, trouble
+        uid, tree, tip, agent_folder, name, stamp, title, is_archived, is_soft_deleted, is_pruned, has_news, trouble
     )

@@ -46,7 +46,7 @@ _UNTITLED = "Untitled"
 class SeenFile:
     """A session's file. ``name``: the transcript's. ``stamp``: changes whenever the file does."""
 
-    agent: str
+    agent_folder: str
     name: str
     stamp: str
 
@@ -76,23 +76,23 @@ class SyncStore(StoreBase):
 
     def list_files(self) -> Iterator[SeenFile]:
         """All sessions, soft-deleted ones included."""
-        for agent in self.list_agents():
-            for name in (*self.layout.list_names(agent), *self.layout.list_soft_deleted_names(agent)):
-                if (stamp := self._read_stamp(self.layout.either_path(agent, name))) is not None:
-                    yield SeenFile(agent, name, stamp)
+        for agent_folder in self.list_agents():
+            for name in (*self.layout.list_names(agent_folder), *self.layout.list_soft_deleted_names(agent_folder)):
+                if (stamp := self._read_stamp(self.layout.either_path(agent_folder, name))) is not None:
+                    yield SeenFile(agent_folder, name, stamp)
 
-    def read_header(self, agent: str, name: str) -> KnownHeader | None:
+    def read_header(self, agent_folder: str, name: str) -> KnownHeader | None:
         """The uid and the header of a session; None if there is none, or no readable header."""
         try:
-            with closing(Reading(self.layout.either_path(agent, name))) as reading:
+            with closing(Reading(self.layout.either_path(agent_folder, name))) as reading:
                 return KnownHeader(reading.uid, reading.header) if reading.header is not None else None
         except (OSError, NewerFormat):
             return None
 
-    def list_moves(self, agent: str, since: int) -> tuple[list[Move], int]:
+    def list_moves(self, agent_folder: str, since: int) -> tuple[list[Move], int]:
         """What was deleted and renamed since an earlier call, in order; and what to pass the next time."""
         try:
-            fd = open_private(self.layout.transcript_path(agent, "state"), os.O_RDONLY)
+            fd = open_private(self.layout.transcript_path(agent_folder, "state"), os.O_RDONLY)
         except FileNotFoundError:
             return [], 0
         try:
@@ -108,114 +108,114 @@ class SyncStore(StoreBase):
             found += [move for piece in journal.find_events(line) if (move := _decode_move(piece.value)) is not None]
         return found, since + whole
 
-    def read_labels(self, agent: str) -> tuple[Mapping[str, str], frozenset[str]]:
+    def read_labels(self, agent_folder: str) -> tuple[Mapping[str, str], frozenset[str]]:
         """The user's titles by name, and the names that are archived."""
-        state = self.read_state(agent)
+        state = self.read_state(agent_folder)
         return state.titles, frozenset(state.archived)
 
     def is_soft_deleted(self, name: str) -> bool:
         """Whether this is the name of a soft-deleted session."""
         return file_names.is_soft_deleted_name(name)
 
-    def is_open(self, agent: str, name: str) -> bool:
+    def is_open(self, agent_folder: str, name: str) -> bool:
         """Whether somebody has it open to append."""
-        with lock_unused(self.layout.either_path(agent, name)) as is_unused:
+        with lock_unused(self.layout.either_path(agent_folder, name)) as is_unused:
             return not is_unused
 
-    def measure(self, agent: str, name: str) -> int:
+    def measure(self, agent_folder: str, name: str) -> int:
         """The size of its entries; 0 if it is gone."""
         try:
-            with closing(Reading(self.layout.either_path(agent, name))) as reading:
+            with closing(Reading(self.layout.either_path(agent_folder, name))) as reading:
                 return max(reading.size - reading.entries_at, 0)
         except FileNotFoundError:
             return 0
 
-    def read(self, agent: str, name: str, at: int, size: int) -> bytes:
+    def read(self, agent_folder: str, name: str, at: int, size: int) -> bytes:
         """Some of its entries; fewer at its end."""
-        with closing(Reading(self.layout.either_path(agent, name))) as reading:
+        with closing(Reading(self.layout.either_path(agent_folder, name))) as reading:
             reading.size = min(reading.size, reading.entries_at + at + size)
             return b"".join(reading.read_bytes(reading.entries_at + at))
 
-    def create(self, agent: str, header: Header, data: bytes, *, is_ours: bool) -> str:
+    def create(self, agent_folder: str, header: Header, data: bytes, *, is_ours: bool) -> str:
         """Create a session. Returns its name. ``is_ours``: an agent gave its id on this machine. If not, or if the id
         is taken, it gets another, and the old one as its parent's. The header says what was recorded elsewhere."""
-        return remote_turns.create(self.layout, self.find_folder(agent), header, data, is_ours=is_ours)
+        return remote_turns.create(self.layout, self.find_folder(agent_folder), header, data, is_ours=is_ours)
 
-    def find_folder(self, agent: str) -> str:
+    def find_folder(self, agent_folder: str) -> str:
         """The agent's folder here. A name that acp-proxy cannot have made is never used as one."""
-        return choose_folder(Header("", None, "", "", agent={"id": agent}))
+        return choose_folder(Header("", None, "", "", agent={"id": agent_folder}))
 
     def append_turns(
-        self, agent: str, name: str, expected_size: int, data: bytes, elsewhere: list[ForeignPart]
+        self, agent_folder: str, name: str, expected_size: int, data: bytes, elsewhere: list[ForeignPart]
     ) -> bool:
         """Add to a session of ``expected_size``. If it is open or has changed, return False; the next load tries again.
         ``elsewhere``: what of it was recorded on other machines."""
-        known = self.read_header(agent, name)
+        known = self.read_header(agent_folder, name)
         if known is None or remote_turns.append_turns(
-            self.layout, agent, name, expected_size, data, known.uid, elsewhere
+            self.layout, agent_folder, name, expected_size, data, known.uid, elsewhere
         ):
             return known is not None
-        remote_turns.store_waiting_turns(self.layout, agent, name, expected_size, data, known.uid, elsewhere)
+        remote_turns.store_waiting_turns(self.layout, agent_folder, name, expected_size, data, known.uid, elsewhere)
         return False
 
     def remove_waiting_turns(self) -> None:
         """Forget what ``append_turns`` left to the next load of each session."""
         remote_turns.remove_waiting_turns(self.layout)
 
-    def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
+    def mask(self, agent_folder: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
         """Overwrite parts of entries."""
-        remote_turns.overwrite(self.layout, agent, name, spans)
+        remote_turns.overwrite(self.layout, agent_folder, name, spans)
         if not file_names.is_soft_deleted_name(name):
             with suppress(Unreadable):
-                self.index.reindex(agent, [name])
+                self.index.reindex(agent_folder, [name])
 
-    def delete(self, agent: str, name: str, uid: str) -> None:
+    def delete(self, agent_folder: str, name: str, uid: str) -> None:
         """Delete a session for good, unless the name is another session's now."""
-        with self.layout.get_journal(agent).lock():
-            known = self.read_header(agent, name)
+        with self.layout.get_journal(agent_folder).lock():
+            known = self.read_header(agent_folder, name)
             if known is None or known.uid != uid:
                 return
             session_id = known.header.session_id
             if file_names.is_soft_deleted_name(name):
-                store_delete.delete_permanently(self.layout, agent, session_id, name)
+                store_delete.delete_permanently(self.layout, agent_folder, session_id, name)
             else:
-                store_delete.delete_transcript(self.layout, agent, session_id, name, soft=False)
-            self.layout.get_journal(agent).sync()
+                store_delete.delete_transcript(self.layout, agent_folder, session_id, name, soft=False)
+            self.layout.get_journal(agent_folder).sync()
         with suppress(Unreadable):
-            self.index.remove(agent, [name])
+            self.index.remove(agent_folder, [name])
 
-    def set_soft_deleted(self, agent: str, name: str, is_soft_deleted: bool) -> str:
+    def set_soft_deleted(self, agent_folder: str, name: str, is_soft_deleted: bool) -> str:
         """Soft-delete or restore a session. Returns its new name."""
-        known = self.read_header(agent, name)
+        known = self.read_header(agent_folder, name)
         if known is None:
             return name
         uid, session_id = known.uid, known.header.session_id
         if not is_soft_deleted:
-            return store_delete.restore(self.layout, agent, session_id, name)
-        store_delete.delete_transcript(self.layout, agent, session_id, name, soft=True)
+            return store_delete.restore(self.layout, agent_folder, session_id, name)
+        store_delete.delete_transcript(self.layout, agent_folder, session_id, name, soft=True)
         with suppress(Unreadable):
-            self.index.remove(agent, [name])
+            self.index.remove(agent_folder, [name])
         kept = (
             each
-            for each in self.layout.list_soft_deleted_of(agent, name)
-            if (known := self.read_header(agent, each)) is not None and known.uid == uid
+            for each in self.layout.list_soft_deleted_of(agent_folder, name)
+            if (known := self.read_header(agent_folder, each)) is not None and known.uid == uid
         )
         return next(kept, name)
 
-    def set_title(self, agent: str, name: str, title: str | None) -> None:
+    def set_title(self, agent_folder: str, name: str, title: str | None) -> None:
         """Set the user's title."""
-        if (known := self.read_header(agent, name)) is not None:
-            user_state.set_title(self.layout, agent, known.header.session_id, name, title)
+        if (known := self.read_header(agent_folder, name)) is not None:
+            user_state.set_title(self.layout, agent_folder, known.header.session_id, name, title)
 
-    def set_archived(self, agent: str, name: str, is_archived: bool) -> None:
+    def set_archived(self, agent_folder: str, name: str, is_archived: bool) -> None:
         """Archive or unarchive a session."""
-        if (known := self.read_header(agent, name)) is not None:
-            user_state.set_archived(self.layout, agent, known.header.session_id, name, is_archived)
+        if (known := self.read_header(agent_folder, name)) is not None:
+            user_state.set_archived(self.layout, agent_folder, known.header.session_id, name, is_archived)
 
-    def find_title(self, agent: str, name: str) -> str:
+    def find_title(self, agent_folder: str, name: str) -> str:
         """The title that a list shows."""
-        with closing(Reading(self.layout.either_path(agent, name))) as reading:
-            return self.read_state(agent).titles.get(name) or soft_deleted.summarize(reading).title or _UNTITLED
+        with closing(Reading(self.layout.either_path(agent_folder, name))) as reading:
+            return self.read_state(agent_folder).titles.get(name) or soft_deleted.summarize(reading).title or _UNTITLED
 
     def _read_stamp(self, path: Path) -> str | None:
         for form in (path, file_names.compressed_path(path)):

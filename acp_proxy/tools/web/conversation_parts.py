@@ -203,10 +203,10 @@ class WaitingConversations:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, str, Position], tuple[OpenConversation, threading.Timer]] = OrderedDict()
 
-    def put(self, agent: str, name: str, conversation: OpenConversation) -> None:
+    def put(self, agent_folder: str, name: str, conversation: OpenConversation) -> None:
         """Keep a conversation until it is taken, or for a time; then its transcript is closed. Something follows."""
         assert conversation.next is not None
-        place = agent, name, conversation.next
+        place = agent_folder, name, conversation.next
         timer = threading.Timer(self._seconds, self._drop, place)
         timer.daemon = True
         self._drop(*place)
@@ -217,16 +217,16 @@ class WaitingConversations:
         if oldest is not None:
             self._drop(*oldest)
 
-    def take(self, agent: str, name: str, place: Position) -> OpenConversation | None:
+    def take(self, agent_folder: str, name: str, place: Position) -> OpenConversation | None:
         """The conversation whose next part begins in this place. It is the caller's now."""
         with self._lock:
-            found = self._kept.pop((agent, name, place), None)
+            found = self._kept.pop((agent_folder, name, place), None)
         if found is None:
             return None
         conversation, timer = found
         timer.cancel()
         return conversation
 
-    def _drop(self, agent: str, name: str, place: Position) -> None:
-        if (found := self.take(agent, name, place)) is not None:
+    def _drop(self, agent_folder: str, name: str, place: Position) -> None:
+        if (found := self.take(agent_folder, name, place)) is not None:
             found.reading.close()

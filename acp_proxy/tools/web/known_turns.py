@@ -43,10 +43,10 @@ class KnownTurns:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, str], _Known] = OrderedDict()
 
-    def list_turns(self, agent: str, name: str, reading: Reading, hider: HomeHider) -> list[FoundTurn]:
+    def list_turns(self, agent_folder: str, name: str, reading: Reading, hider: HomeHider) -> list[FoundTurn]:
         """The turns of this transcript, the first one first. Raises OSError."""
         with self._lock:
-            known = self._kept.pop((agent, name), None)
+            known = self._kept.pop((agent_folder, name), None)
         if known is None or known.inode != reading.inode or known.size > reading.size:
             known = _Known(reading.inode, 0, BEGINNING, (), [])
         reader, found = TurnReader(known.last, known.waiting), known.turns[: known.last.turns]
@@ -57,7 +57,7 @@ class KnownTurns:
             start = turn.start if turn.is_apart and found else before
             found.append(FoundTurn(turn.number, start, topic or f"Turn {turn.number}"))
         with self._lock:
-            self._kept[agent, name] = _Known(reading.inode, reader.size, reader.last, reader.waiting, found)
+            self._kept[agent_folder, name] = _Known(reading.inode, reader.size, reader.last, reader.waiting, found)
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
         return found

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct
 
 from acp_proxy import __version__
-from acp_proxy.store.sessions import ListedSession, name_agent
+from acp_proxy.store.command_store import ListedSession, name_agent
 from acp_proxy.tools.export.highlighting import COPY_BUTTON
 from acp_proxy.tools.export.html import render_facts, render_head
 from acp_proxy.tools.search.fts_table import Excerpt
@@ -322,7 +322,7 @@ class Pages:
         turns = f"{row.prompt_count} turn{'' if row.prompt_count == 1 else 's'}"
         facts = [
             format_clock_time(row.updated),
-            self._link_list(page.agents.get(row.agent, row.agent), page.archived, agent=row.agent),
+            self._link_list(page.agents.get(row.agent_folder, row.agent_folder), page.archived, agent=row.agent_folder),
             self._link_list(shorten_home(row.cwd, page.home), page.archived, cwd=row.cwd) if row.cwd else "",
             turns,
             "pinned" if row.is_pinned else "",
@@ -336,7 +336,7 @@ class Pages:
         first = f"?turn={hit.turns[0]}#turn-{hit.turns[0]}" if hit.turns else ""
         facts = [
             f"{format_day(hit.at)} {format_clock_time(hit.at)}".strip(),
-            escape(join_lines(agents.get(row.agent, row.agent))),
+            escape(join_lines(agents.get(row.agent_folder, row.agent_folder))),
             escape(join_lines(shorten_home(row.cwd or "", home))),
             "archived" if row.is_archived else "",
         ]
@@ -363,7 +363,7 @@ class Pages:
 
 def locate_session(row: ListedSession) -> str:
     """The address of a session's page, from the path of all pages on."""
-    return f"session/{_quote(row.agent)}/{_quote(row.name)}"
+    return f"session/{_quote(row.agent_folder)}/{_quote(row.name)}"
 
 
 def _make_place_query(name: str, place: Position) -> str:

@@ -117,7 +117,7 @@ class _Site:
             narrowed = {"agent": agent, "cwd": cwd, "archived": "1" if archived else ""}
             more = make_address_query({"before": last, "skip": str(seen), **narrowed})
         facts = [
-            (row.agent, row.name, row.title, row.updated, row.prompt_count, row.is_running, row.is_pinned)
+            (row.agent_folder, row.name, row.title, row.updated, row.prompt_count, row.is_running, row.is_pinned)
             for row in shown
         ]
         state = hashlib.sha256(repr(facts).encode("utf-8", "replace")).hexdigest()[:16]
@@ -138,7 +138,7 @@ class _Site:
         if (before := asked.get("before")) is not None:
             return self._show_session_before(store, row, before, piece)
         place = max(1, _read_number(asked.get("turn"), 1)), piece
-        conversation = self._waiting.take(row.agent, row.name, place)
+        conversation = self._waiting.take(row.agent_folder, row.name, place)
         if conversation is not None and not conversation.reading.is_in_its_place:
             conversation.reading.close()
             conversation = None
@@ -155,7 +155,7 @@ class _Site:
         if part.next is None:
             conversation.reading.close()
         else:
-            self._waiting.put(row.agent, row.name, conversation)
+            self._waiting.put(row.agent_folder, row.name, conversation)
         return _answer(self._pages.render_session(page))
 
     def _open_conversation(self, store: CommandStore, row: ListedSession, place: Position) -> OpenConversation:
@@ -165,7 +165,7 @@ class _Site:
             reading.settle()
             start = BEGINNING
             if place != (1, 0):
-                turns = self._turns.list_turns(row.agent, row.name, reading, _make_hider(row))
+                turns = self._turns.list_turns(row.agent_folder, row.name, reading, _make_hider(row))
                 if place[0] > len(turns):
                     raise HTTPException(404)
                 start = turns[place[0] - 1].start
@@ -178,7 +178,7 @@ class _Site:
         """The part that ends before this piece of a turn."""
         with closing(store.open_listed(row)) as reading:
             reading.settle()
-            turns = self._turns.list_turns(row.agent, row.name, reading, _make_hider(row))
+            turns = self._turns.list_turns(row.agent_folder, row.name, reading, _make_hider(row))
             is_end = before == "end"
             end = (len(turns) + 1, 0) if is_end else (_read_number(before, 0), piece)
             if not (1, 0) < end <= (len(turns) + 1, 0):
@@ -215,7 +215,7 @@ class _Site:
 
     def show_contents(self, request: Request) -> Response:
         with self._reading(request) as (_, row, reading):
-            turns = self._turns.list_turns(row.agent, row.name, reading, _make_hider(row))
+            turns = self._turns.list_turns(row.agent_folder, row.name, reading, _make_hider(row))
         return _answer(self._pages.render_contents(row, ((turn.number, turn.topic) for turn in turns)))
 
     def show_files(self, request: Request) -> Response:
@@ -285,7 +285,7 @@ class _Site:
         """The session that the address names. Raises HTTPException."""
         store, named = self._open(), request.path_params
         for row in store.find_named(named["name"]):
-            if (row.agent, row.name) == (named["agent"], named["name"]):
+            if (row.agent_folder, row.name) == (named["agent"], named["name"]):
                 return store, row
         raise HTTPException(404)
 
@@ -318,7 +318,7 @@ def _search_for_a_while(store: CommandStore, wanted: SearchRequest) -> tuple[Sea
             raise _Enough
 
     def keep(hit: Hit) -> bool:
-        found[hit.session.agent, hit.session.name] = hit  # once more where the search begins again
+        found[hit.session.agent_folder, hit.session.name] = hit  # once more where the search begins again
         return True
 
     with suppress(_Enough):

@@ -60,7 +60,9 @@ def test_a_tiny_terminal_has_no_lines_too_many() -> None:
 
 def test_no_text_of_a_session_controls_the_terminal() -> None:
     bad = "\x1b[2J\x07\r\u202e"
-    state = BrowseState((structs.replace(ROW, title=bad, cwd=bad, session_id=bad, agent=bad),), answer=bad, message=bad)
+    state = BrowseState(
+        (structs.replace(ROW, title=bad, cwd=bad, session_id=bad, agent_folder=bad),), answer=bad, message=bad
+    )
     for each in (state, replace(state, asked="rename"), replace(state, asked="delete")):
         assert not re.search("[\x00-\x1f\u202e]", "".join(shown(each)))
 
@@ -111,7 +113,7 @@ def test_80_columns_show_the_most_important_keys(archived: bool) -> None:
 def test_a_narrow_terminal_has_room_for_the_title_before_the_agent() -> None:
     row = structs.replace(ROW, title="Fix the login of the site again")
     assert "claude" not in shown(BrowseState((row,)), replace(LOOK, width=41))[1]
-    long = structs.replace(ROW, agent="an-agent-with-a-long-name-4f1c2a3b4c5d6e7f")
+    long = structs.replace(ROW, agent_folder="an-agent-with-a-long-name-4f1c2a3b4c5d6e7f")
     assert "  an-agent-wi…  ~" in shown(BrowseState((long,)))[1]
     assert "  an-agent-with-a-lon…  ~" in shown(BrowseState((long,)), replace(LOOK, width=100))[1]
 

@@ -56,12 +56,17 @@ def refused(store: WholeStore, path: Path, *, damaged: bool = False) -> str:
 def test_an_import_has_the_exact_bytes_of_the_export(store: WholeStore, tmp_path: Path) -> None:
     path = exported(tmp_path)
     taken = import_transcript(store, path)
-    assert (taken.agent, taken.session_id, taken.prompts, taken.is_new) == (AGENT, transcript_lines.SESSION, 1, True)
+    assert (taken.agent_folder, taken.session_id, taken.prompts, taken.is_new) == (
+        AGENT,
+        transcript_lines.SESSION,
+        1,
+        True,
+    )
     [imported] = files(store)
     assert imported == store.root / "transcripts" / AGENT / f"{file_name(transcript_lines.SESSION)}.jsonl"
     assert imported.read_bytes() == path.read_bytes()
     [row] = store.list_all()
-    assert (row.session_id, row.agent, row.title, row.cwd) == (
+    assert (row.session_id, row.agent_folder, row.title, row.cwd) == (
         transcript_lines.SESSION,
         AGENT,
         "hello",
@@ -343,7 +348,7 @@ def test_the_header_decides_the_agents_folder(store: WholeStore, tmp_path: Path)
         header = Header(
             transcript_lines.SESSION, transcript_lines.CWD, file_format.RECORDED, transcript_lines.time(0), agent=agent
         )
-        assert import_transcript(store, exported(tmp_path, header=header)).agent == folder
+        assert import_transcript(store, exported(tmp_path, header=header)).agent_folder == folder
 
 
 def test_a_full_disk_leaves_no_partial_import(store: WholeStore, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_turn_in_progress_is_no_finding(store: WholeStore) -> None:
 def test_a_damaged_transcript_is_reported_with_its_session_and_repaired(store: WholeStore) -> None:
     damage(path_of(store.root, "a"))
     [found] = verify_store(store)
-    assert (found.path, found.agent, found.name) == (path_of(store.root, "a"), AGENT, file_name("a"))
+    assert (found.path, found.agent_folder, found.name) == (path_of(store.root, "a"), AGENT, file_name("a"))
     assert (found.kind, found.todo) == ("NUL bytes", REPAIR)
     assert list(verify_store(store, (AGENT, file_name("a")))) == [found]
     assert list(verify_store(store, (AGENT, file_name("b")))) == []
@@ -238,8 +238,8 @@ def test_a_copied_store_is_not_damaged(two_agents: WholeStore, root: Path, tmp_p
     shutil.copytree(root, copy, copy_function=shutil.copyfile)  # other inodes and times
     make_private(copy)
     assert kinds(verify_store(WholeStore(copy))) == []
-    assert [replace(row, agent="") for row in WholeStore(copy).list_all()] == [
-        replace(row, agent="") for row in two_agents.list_all()
+    assert [replace(row, agent_folder="") for row in WholeStore(copy).list_all()] == [
+        replace(row, agent_folder="") for row in two_agents.list_all()
     ]
     assert kinds(verify_store(WholeStore(copy))) == []
 

@@ -88,7 +88,7 @@ def test_a_compressed_transcript_has_a_plain_original(store: WholeStore, tmp_pat
     transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt(TOKEN), transcript_lines.answer())
     plain, before = path(store), path(store).read_bytes()
     [row] = store.list_all()
-    assert store.compress(row.agent, row.name, CompressionOptions(min_size=1, older_than=0))
+    assert store.compress(row.agent_folder, row.name, CompressionOptions(min_size=1, older_than=0))
     redact_stored(store, plain, MASKING, dry=False, backup=tmp_path / "originals")
     assert (tmp_path / "originals" / plain.relative_to(store.root)).read_bytes() == before
     assert TOKEN.encode() not in plain.read_bytes()

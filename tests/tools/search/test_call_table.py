@@ -38,7 +38,7 @@ def find(store: WholeStore, **wanted: object) -> list[tuple[str, list[int], list
         (
             hit.session.session_id,
             hit.turns,
-            [call.result for _, each in calls[hit.session.agent, hit.session.name].values() for call in each],
+            [call.result for _, each in calls[hit.session.agent_folder, hit.session.name].values() for call in each],
         )
         for hit in result.hits
     ]

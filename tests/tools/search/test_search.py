@@ -142,7 +142,7 @@ def test_agent_directory_and_time_narrow_the_search(store: WholeStore, tmp_path:
 def test_sessions_of_two_agents_with_the_same_id_are_separate(store: WholeStore) -> None:
     store_turns(store, "s", "word one", at=0)
     store_turns(store, "s", "word other", at=60, agent="other")
-    assert [hit.session.agent for hit in search(store, "word").hits] == ["other", AGENT]
+    assert [hit.session.agent_folder for hit in search(store, "word").hits] == ["other", AGENT]
 
 
 def test_of_a_session_and_its_copy_only_one_is_found_unless_both_went_on(store: WholeStore) -> None:

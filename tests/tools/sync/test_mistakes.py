@@ -27,9 +27,9 @@ def _by_name(context: SyncContext, agent: str, move: Move) -> list[LocalSession]
 
 
 def _missing_is_deleted(context: SyncContext) -> None:
-    there = {(file.agent, file.name) for file in context.sessions.list_files()}
+    there = {(file.agent_folder, file.name) for file in context.sessions.list_files()}
     for line in context.state.list_local_sessions():
-        if line.name and (line.agent, line.name) not in there:
+        if line.name and (line.agent_folder, line.name) not in there:
             context.delete_everywhere(line)
     _FILES(context)
 

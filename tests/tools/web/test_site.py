@@ -348,11 +348,11 @@ def test_only_what_the_index_has_is_found(store: WholeStore, browser: Browser, p
     store_session(store, "s", ("Mend it", [chunk("x")]), agent="one")
     store_session(store, "t", ("Other", [chunk("x")]), agent="two")
     rows = {row.session_id: row for row in store.list_all()}
-    names = {"AGENT": rows["s"].agent, "NAME": rows["s"].name, "OTHER": rows["t"].agent}
+    names = {"AGENT": rows["s"].agent_folder, "NAME": rows["s"].name, "OTHER": rows["t"].agent_folder}
     for word, name in names.items():
         path = path.replace(word, name)
     if path.endswith("NAM"):
-        path = f"session/{rows['s'].agent}/{rows['s'].name[:-1]}"
+        path = f"session/{rows['s'].agent_folder}/{rows['s'].name[:-1]}"
     answer = browser.client.get(f"{browser.root}{path}")
     assert answer.status_code in (403, 404)
     assert "Mend it" not in answer.text
