@@ -242,6 +242,17 @@ def test_further_turns_of_a_session_are_named() -> None:
         assert said in results.format_hit(Hit(a_row(), timestamps.stamp(EPOCH), turns, excerpts), "show", look)
 
 
+def test_agents_with_one_name_are_told_apart() -> None:
+    look = results.SearchLook(
+        80,
+        is_dressed=False,
+        colours=False,
+        now=datetime.fromtimestamp(EPOCH, UTC),
+        agents={a_row().agent_folder: "agent-0123"},
+    )
+    assert "\nagent-0123 · " in results.format_hit(Hit(a_row(), timestamps.stamp(EPOCH), [], []), "show", look)
+
+
 def a_row() -> ListedSession:
     return ListedSession("agent-0123456789abcdef", "s", "s", "/", "title", "", 1, 1, False, False, [], {}, 0, "")
 

@@ -275,10 +275,27 @@ def test_the_arrows_go_from_session_to_session(seen: Seen, served: ServedPages) 
     page.keyboard.press("ArrowUp")
     page.keyboard.press("ArrowDown")
     assert page.evaluate("document.activeElement.textContent") == "Rich words"
+    room = "one => one.getBoundingClientRect().left - one.closest('section').getBoundingClientRect().left"
+    assert page.locator(":focus").evaluate(room) >= 4  # the section cuts off what is outside, such as an outline
     page.keyboard.press("/")
     for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowUp"):
         page.keyboard.press(key)
     assert page.evaluate("document.activeElement.textContent") == "Long"
+
+
+def test_n_goes_from_turn_to_turn(seen: Seen, served: ServedPages) -> None:
+    page = seen.page
+    page.set_viewport_size({"width": 1280, "height": 300})
+    open_session(page, served, "Rich words")
+    find_turn = """() => [...document.querySelectorAll('.turn')].find(
+        one => Math.abs(one.getBoundingClientRect().top - 60) < 10)?.id"""
+    for key, turn in (("n", "turn-1"), ("n", "turn-2"), ("n", "turn-2"), ("Shift+N", "turn-1")):
+        page.keyboard.press(key)
+        assert page.evaluate(find_turn) == turn
+    page.keyboard.press("/")
+    page.keyboard.type("n")
+    assert page.get_by_role("searchbox").input_value() == "n"
+    assert seen.wrong == []
 
 
 def test_it_works_without_scripts(pages: object, served: ServedPages) -> None:

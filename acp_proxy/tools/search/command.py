@@ -227,13 +227,15 @@ class _EarlyHits:
 
 def _format_hits(store: CommandStore, hits: "list[Hit]", target: Screen, options: list[str]) -> Iterator[str]:
     from acp_proxy.tools.search import results
+    from acp_proxy.views.session_lines import name_agents
 
     if not target.is_terminal:
         for hit in hits:
             yield "".join(f"{text}\n" for text in results.format_lines(hit))
         return
     now, home = datetime.now().astimezone(), os.path.expanduser("~")
-    look = results.SearchLook(target.width, target.is_dressed, target.colours, now, home)
+    agents = name_agents(store.list_agents())
+    look = results.SearchLook(target.width, target.is_dressed, target.colours, now, home, agents)
     ids = shorten_ids(store, [hit.session for hit in hits])
     for hit in hits:
         yield results.format_hit(hit, _write_show_command(store, hit, ids[hit.session.selector], options), look)

@@ -4,7 +4,7 @@ Titles, ids and messages come from other people: their text cannot control a ter
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -30,13 +30,16 @@ _LISTED = 10  # further turns to list
 
 @dataclass(frozen=True, slots=True)
 class SearchLook:
-    """``is_dressed``: words may be emphasised, in ``colours`` or without. ``home``: the directory shown as ``~``."""
+    """``is_dressed``: words may be emphasised, in ``colours`` or without. ``home``: the directory shown as ``~``.
+    ``agents``: the names shown for agents' folders.
+    """
 
     width: int
     is_dressed: bool
     colours: bool
     now: datetime
     home: str = ""
+    agents: Mapping[str, str] = field(default_factory=dict)
 
 
 def format_hit(hit: Hit, command: str, look: SearchLook) -> str:
@@ -58,7 +61,7 @@ def format_hit(hit: Hit, command: str, look: SearchLook) -> str:
     )
     console.print(Text(make_line(formatting.strip_markdown(row.title or "") or "(no title)"), style="bold"))
     about = (
-        name_agent(make_line(row.agent_folder)),
+        make_line(look.agents.get(row.agent_folder) or name_agent(row.agent_folder)),
         formatting.shorten_home(make_line(row.cwd or ""), look.home),
         formatting.format_age(hit.at, look.now),
         "copy" if row.copy_of else "",

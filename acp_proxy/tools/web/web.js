@@ -171,8 +171,17 @@
   // --- Keys
 
   const findFirstSeen = (links) => {
-    const top = asked.closest(".bar").getBoundingClientRect().bottom;
+    const top = findTop();
     return links.find((link) => link !== asked && link.getBoundingClientRect().top >= top);
+  };
+  const findTop = () => Math.max(asked.closest(".bar").getBoundingClientRect().bottom, 0);
+  /** As n and N in less, where show has them. */
+  const goToTurn = (by) => {
+    const top = findTop(), turns = [...main.querySelectorAll(".turn")];
+    const places = turns.map((turn) => Math.round(turn.getBoundingClientRect().top - top));
+    const turn = by > 0 ? turns[places.findIndex((place) => place > 16)] : turns[places.findLastIndex((place) => place < -16)];
+    turn?.scrollIntoView();
+    return Boolean(turn);
   };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -182,6 +191,7 @@
     if (event.key === "/" && event.target !== asked) asked.select();
     else if (event.key === "ArrowDown" && next) next.focus();
     else if (event.key === "ArrowUp" && at > 0) links[at - 1].focus();
+    else if (event.key.toLowerCase() === "n" && event.target !== asked && main.dataset.session && goToTurn(event.key === "n" ? 1 : -1));
     else if (event.key === "End" && event.target !== asked && main.dataset.session && main.querySelector(".more")) location.href = document.querySelector(".last").href;
     else if (event.key === "Home" && event.target !== asked && main.querySelector(".earlier")) location.href = main.dataset.session;
     else return;
