@@ -51,8 +51,6 @@ def web(
 
             from acp_proxy.tools.web.access import Access
             from acp_proxy.tools.web.connections import BACKLOG, Connection
-            from acp_proxy.tools.web.pages import locate_session
-            from acp_proxy.tools.web.site import make_app
         except ImportError as problem:
             raise AcpProxyError(explain_no_web()) from problem
         try:
@@ -61,26 +59,28 @@ def web(
             raise AcpProxyError(
                 f"port {port} cannot be used: {problem.strerror}. Give another one, or leave out --port."
             ) from problem
-    access = Access(listening.getsockname()[1], locate_session(chosen) if chosen is not None else "")
-    settings = uvicorn.Config(
-        make_app(opened.root, access),
-        http=Connection,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        log_level="error",
-        backlog=BACKLOG,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=1,
-    )
+    access = Access(listening.getsockname()[1], _locate(chosen))
     typer.echo(access.link)
     print_on_stderr("Ctrl-C ends it.")
     if not no_open:
         # A browser in the terminal returns when it ends, and needs the server until then.
         threading.Thread(target=_open_browser, args=(access.link,), daemon=True).start()
     try:
+        from acp_proxy.tools.web.site import make_app  # slow: the browser starts meanwhile, and its request waits
+
+        settings = uvicorn.Config(
+            make_app(opened.root, access),
+            http=Connection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="error",
+            backlog=BACKLOG,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=1,
+        )
         uvicorn.Server(settings).run(sockets=[listening])
     except KeyboardInterrupt:
         if sys.stderr.isatty():  # the terminal has shown ^C, and the prompt follows
@@ -96,6 +96,15 @@ def _choose_session(store: CommandStore, session: str) -> ListedSession | None:
         if not session.isdigit():
             raise
         raise NoSuchSession(*problem.args, f"For a port: --port {session}") from problem
+
+
+def _locate(chosen: ListedSession | None) -> str:
+    """The address of the page to begin with, from the path of all pages on."""
+    if chosen is None:
+        return ""
+    from acp_proxy.tools.web.pages import locate_session
+
+    return locate_session(chosen)
 
 
 def _open_browser(link: str) -> None:
