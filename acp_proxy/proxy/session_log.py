@@ -285,9 +285,9 @@ class SessionLog:
     def is_output_noted(self, session_id: str | None, params: object, answer: object) -> bool:
         """Whether the client's answer to a request for a terminal's output is noted before the end of the turn."""
         state = self.sessions.get(session_id or "")
-        if state is None or not state.terminals.open or not isinstance(answer, Response):
+        if state is None or not isinstance(answer, Response):
             return False
-        found = state.terminals.open.get(acp.text(params, "terminalId") or "")
+        found = state.terminals.find(params)
         return found is not None and found.has_grown(acp.text(answer.result, "output"))
 
     def release_terminal(self, session_id: str, params: object) -> list[TranscriptEffect]:

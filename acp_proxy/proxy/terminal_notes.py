@@ -59,6 +59,11 @@ class SessionTerminals:
         self.running: dict[str, Terminal] = {}
         """Terminals that were shown in earlier turns, and of which more may become known."""
 
+    def find(self, params: object) -> Terminal | None:
+        """The terminal that a request is about. ``params``: the request's."""
+        id = acp.text(params, "terminalId") or ""
+        return self.open.get(id) or self.running.get(id)
+
     def refer(self, update: object) -> None:
         """Mark the terminals that an update's content refers to."""
         for item in _shown(update) if self.open else ():
@@ -85,12 +90,15 @@ class Terminals:
                 terminals[id] = Terminal()
                 self._shown_size += _TERMINAL
             return []
-        id = acp.text(params, "terminalId") or ""
-        if (found := terminals.get(id) or running.get(id)) is None:
+        if (found := session_terminals.find(params)) is None:
             return []
         if method == acp.TERMINAL_OUTPUT:
             self._reserve_output(found, result)
-            return _terminal_notes(session_id, {id: found}) if id in terminals and found.has_grown(found.output) else []
+            return (
+                _terminal_notes(session_id, {acp.text(params, "terminalId") or "": found})
+                if found.has_grown(found.output)
+                else []
+            )
         elif method == acp.TERMINAL_WAIT and isinstance(result, Mapping):
             found.exit_status = _exit_status({key: result.get(key) for key in ("exitCode", "signal")})
             found.has_news = True
