@@ -120,7 +120,10 @@ class ReplayInTurn:
         if number is None:  # within context
             number = self._find_proof(letters)
         forms = [self._letters, *(self._text.users[number].forms if number is not None else [])]
-        echoed = next((prompt for prompt in prompts if prompt in forms), None)
+        # Once the prompt of the running turn is echoed, no other is before its end: this belongs to the replay.
+        is_running_echoed = self._begun > 0 and self._text.users[self._begun - 1].is_echoed
+        is_replay = self._expects_replay and is_running_echoed and number is not None and number < self._begun
+        echoed = next((prompt for prompt in prompts if prompt in forms), None) if not is_replay else None
         begins_prompt = any(prompt.startswith(self._letters) for prompt in prompts)
         following = [*self._text.users[self._next_user : self._next_user + 1], *self._text.users[:1]]
         following = self._text.users if self._expects_replay else following

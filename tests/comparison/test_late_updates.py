@@ -462,6 +462,15 @@ def test_a_user_message_without_an_answer_in_the_transcript_is_followed_by_the_n
     assert Turn(past).all("> mend it") == both()
 
 
+@pytest.mark.parametrize("is_echoed", [True, False])
+def test_a_replay_in_a_turn_has_the_words_of_a_prompt_that_waits_if_the_turns_own_is_echoed(is_echoed: bool) -> None:
+    said: list[str | Update] = ["> go on", "It goes on, all of it."]
+    past = transcript(*said, "> mend it", *([user("mend it")] if is_echoed else []), answered=False)
+    turn = Turn(past, prompts=["go on"], ours=False, loading=True)
+    assert turn.all(*said) == (expected(said), expected([] if is_echoed else said))
+    assert turn.prompts == (["goon"] if is_echoed else [])
+
+
 def test_an_echo_equal_to_the_first_prompt_begins_no_replay() -> None:
     turn = Turn(transcript(*TALK), *TALK, prompts=["mend it"])
     assert turn.outcome("> mend it", "It is mended, all of it.") == both(*ONE)
