@@ -91,7 +91,7 @@ class ReplayPlace:
         """Whether the last prompt has no answer, and the replay has come to the end of what was said after it: at this
         offset, and not at an earlier message of the user, since some agents leave out all of them."""
         users, end = self.text.users, len(self.text.words)
-        is_in_turn = self.users.next in (0, len(users)) or users[-1].start < end
+        is_in_turn = self.users.next in (0, self.text.last_begun, len(users)) or users[-1].start < end
         return self.text.is_unfinished and at == end and is_in_turn
 
     def skip_answer(self, message: SentMessage) -> bool:

@@ -190,8 +190,13 @@ class TranscriptText:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the last prompt has no answer, although the agent has said or done something."""
-        return self.is_unfinished and self.has_answer(len(self.users))
+        """Whether the last turn has no answer to its prompt, although the agent has said or done something in it."""
+        return self.is_unfinished and self.has_answer(self.last_begun)
+
+    @property
+    def last_begun(self) -> int:
+        """The last turn that has begun, as far as is known: prompts may wait for its end. 0 if there is none."""
+        return next((turn for turn in range(len(self.users), 0, -1) if not self.users[turn - 1].waits), 0)
 
     def has_answer(self, turn: int) -> bool:
         """Whether the agent said or did anything in this turn."""
