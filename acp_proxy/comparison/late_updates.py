@@ -108,7 +108,11 @@ class LateUpdates:
             # that answer, which the client has seen in its own words; if nothing follows, they are new.
             may_follow = comparison.place.is_before_known_turn and not self._has_part
             self._is_reworded = self._was_shown and may_follow
-            return [] if self._is_reworded else self._take_waiting()
+            if self._is_reworded:
+                return []
+            if self._was_shown:
+                self._drop_known(*(sent.line for sent in message.updates))
+            return self._take_waiting()
         is_known = digest(update) in self._text.others
         return self._drop() if is_known and self._shows_transcript else self._take_waiting()
 
@@ -143,10 +147,12 @@ class LateUpdates:
         self._take_waiting()
         return []
 
-    def _drop_known(self) -> None:
+    def _drop_known(self, *coming: bytes) -> None:
         """The client has seen this message, and no known words need to follow it: what waited came before or in it,
-        except messages that the transcript lacks. What follows may be new, and must not bring it along."""
-        lacking = self._comparison.tail_lines
+        except messages that the transcript lacks. What follows may be new, and must not bring it along.
+
+        ``coming``: the lines of the message that is coming, which stay."""
+        lacking = self._comparison.tail_lines.union(coming)
         self._waiting = [line for line in self._waiting if line in lacking]
 
     def _take_waiting(self) -> list[bytes]:
