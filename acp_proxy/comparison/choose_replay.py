@@ -128,6 +128,10 @@ def _judge(facts: ReplayFacts, *, may_wait: bool) -> Rule:
     is_explained = any(turn <= text.taken_back_at for turn in missing)  # by a later command or compaction
     if is_explained or _were_taken_back_elsewhere(facts, missing) or _was_forked_before(text, missing):
         return Rule.TAKEN_BACK
+    # A compaction that was taken back by the next one, whatever else the agent leaves out.
+    last_compaction = max(facts.known_compactions, default=0)
+    if any(turn < last_compaction and turn not in facts.known_compactions for turn in text.compactions.values()):
+        return Rule.TAKEN_BACK
     # A rewind may end in the middle of a turn. What stands before the turn's last words, the agent only leaves out.
     if any(turn <= text.rewound_at and _is_end_missing(facts, turn) for turn in incomplete):
         return Rule.TAKEN_BACK

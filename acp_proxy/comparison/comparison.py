@@ -47,6 +47,8 @@ class ReplayFacts(Struct, frozen=True):
     """The indexes in ``text.users`` of the user messages that the agent sent."""
     user_count: int
     """How many user messages the agent sent before the tail, known or not."""
+    known_compactions: frozenset[int]
+    """The turns in ``text`` whose compactions the agent sent."""
     has_thoughts: bool
     """The agent sent thoughts, known or not."""
     has_new_before_tail: bool
@@ -74,6 +76,7 @@ class Comparison:
         self.place = ReplayPlace(text)
         self.ids: dict[tuple[str, bytes], str] = {}
         """By ``User.key``: the ids of the user's messages in the agent's replay."""
+        self.known_compactions: set[int] = set()
         self.user_count = 0
         self.has_thoughts = False
         self.has_new_before_tail = self.has_unknown_kind = self.continues_last = self.repeats = False
@@ -110,8 +113,9 @@ class Comparison:
             return self._compare_call(sent, update)
         if compared is Compared.NOTHING:
             self._tail.add(sent)
-        elif digest(update) in self.text.others:
+        elif (found := digest(update)) in self.text.others:
             sent.is_somewhere = True
+            self.known_compactions |= {self.text.compactions[found]} if found in self.text.compactions else set()
         else:
             self.has_unknown_kind = True
             self._tail.add(sent)
@@ -146,6 +150,7 @@ class Comparison:
             known_calls=frozenset(self.place.calls.known),
             known_users=frozenset(self.place.users.known),
             user_count=self.user_count,
+            known_compactions=frozenset(self.known_compactions),
             has_thoughts=self.has_thoughts,
             has_new_before_tail=self.has_new_before_tail,
             has_turn_elsewhere=self.has_turn_elsewhere,

@@ -103,8 +103,8 @@ class TranscriptText:
         """The last turn in which something was taken back or compacted, without saying what; 0 if there is none."""
         self.rewound_at = 0
         """The last turn in which a rewind took something back, from a message that the transcript does not have."""
-        self.compacted: set[int] = set()
-        """The turns that have a compaction."""
+        self.compactions: dict[bytes, int] = {}
+        """The turns that have a compaction, by the digest of each of its updates."""
         self.ids: dict[tuple[str, bytes], str] = {}
         """By ``User.key``: the ids of the user's messages in the agent's replays, as the transcript notes them."""
         self.forked_at = 0
@@ -364,7 +364,7 @@ class TextBuilder:
         elif compared is not Compared.NOTHING:
             self._text.others.add(digest(update))
             if compared is Compared.TAKES_BACK:
-                self._text.compacted.add(len(self._text.users))
+                self._text.compactions[digest(update)] = len(self._text.users)
 
     def finish(self) -> TranscriptText:
         """The finished ``TranscriptText``. Nothing may be added after this."""
