@@ -112,8 +112,12 @@ class Truth:
         self.raced: set[int] = set()
         """Sessions in which a prompt was sent while a late replay was still coming: nothing proves what is past."""
         self.renumbered: dict[int, set[Word]] = defaultdict(set)
-        """By session: the calls of a turn in which a load was answered before its replay came, of an agent that gives
-        calls new ids in each replay. The turn may call the same tools again, so these are recorded twice."""
+        """By session: what is recorded twice after a load in a turn that was answered before its replay came. The calls
+        of the turn, if the agent gives calls new ids in each replay: it may call the same tools again. And what it said
+        before the first prompt: no user message before it proves a replay, and it may say the same again."""
+        self.remarks_of_resumes: dict[int, set[Word]] = defaultdict(set)
+        """By session: what the agent said outside turns in a resumed session, before anything showed a turn made
+        elsewhere. A later load shows and records that turn behind it."""
         self.outputs: set[Word] = set()
         """The outputs that became known in the last step. A load in the same step came before them."""
         self.shown: dict[int, Shown] = {}
@@ -143,6 +147,17 @@ class Truth:
         is_at_message = any(each.how == "copied" for each in self.of(session))
         said = self.of(session) if session in self.is_shared or is_at_message else []
         return {word for each in said if each.how == "remarked" for word in each.words()}
+
+    def loose(self, session: int) -> set[Word]:
+        """What may come in another order: remarks, calls with new ids, and the rest of a turn that the agent finished
+        without us, if a prompt was sent while that was coming."""
+        found = (each for each in self.of(session) if each.how == "found" and session in self.raced)
+        return (
+            self.remarks(session)
+            | self.renumbered[session]
+            | self.remarks_of_resumes[session]
+            | {word for each in found for word in each.words()}
+        )
 
     def find_mistaken(self, session: int) -> tuple[set[Word], set[Word]]:
         """What is behind a message without an answer that was made elsewhere: remarks, which look like that answer, and
@@ -200,11 +215,12 @@ class Truth:
     def _raced(self, session: int) -> None:
         self.raced.add(session)
 
-    def _renumbered(self, session: int) -> None:
+    def _told_in_turn(self, session: int, call_ids: str) -> None:
         said = self.of(session)
         begin = max((at for at, each in enumerate(said) if each.is_begun), default=0)
-        calls = (each for each in said[begin:] if each.kind == CALL)
-        self.renumbered[session] |= {word for each in calls for word in each.words()}
+        again = [each for each in said[begin:] if each.kind == CALL and call_ids == "fresh"]
+        again += itertools.takewhile(lambda each: each.how == "remarked", said)
+        self.renumbered[session] |= {word for each in again for word in each.words()}
 
     def _failed(self, session: int, id: str) -> None:
         for each in self.of(session):
@@ -217,7 +233,12 @@ class Truth:
         self._add(label, Said(id, kind, text, "steered"))
 
     def _remarked(self, session: str, label: int, id: str, kind: str, text: str) -> None:
-        self._add(label, Said(id, kind, text, "remarked"))
+        said = Said(id, kind, text, "remarked")
+        views = (window.views[label] for window in self._windows.values() if label in window.views)
+        lacks_turn = any(each.how == "found" and not each.is_learned for each in self.of(label))
+        if lacks_turn and any(view.opened == "resume" for view in views):
+            self.remarks_of_resumes[label] |= {*said.words()}
+        self._add(label, said)
 
     def _output(self, session: str, label: int, id: str, output: str) -> None:
         self.outputs |= {*split([(OUT, output)])}
@@ -396,10 +417,12 @@ def check_view(
     told = Counter(word for each in said[behind.since :] if not each.is_gone for word in each.words())
     gone = Counter(word for each in said if each.is_gone for word in each.words())
     turns = {each.turn for each in said if _takes_back(each)}
+    lacks_words = habits.loses == "last" or _lacks_remarks(said)
     commands = Counter(
         word
         for each in said
-        if each.is_gone == "command" and (_takes_back(each) or (habits.loses == "last" and each.turn in turns))
+        if each.is_gone == "command" and (_takes_back(each) or (lacks_words and each.turn in turns))
+        if each.kind != COMPACTION or all(other.kind != COMPACTION or other.is_gone for other in said)
         for word in each.words()
     )
     unknown_rewinds = Counter(word for each in said if each.is_gone == "rewind" for word in each.words())
@@ -459,13 +482,13 @@ def check_view(
         found += [Broken("foreign", f"{where} has {word} {asides[word]} times, of the agent's own") for word in added]
     if found:
         return found
-    loose = truth.remarks(session) | truth.renumbered[session]
+    loose = truth.loose(session)
     seen, without = ([word for word in words if word not in loose] for words in (seen, without))
     order = [word for each in said for word in each.words()]
     if without:
-        told_once = seen
+        told_once = [word for word in seen if word[0] != OUT or word in order]  # what the agent has not asked for
         if session in truth.raced:  # the rest of a turn may come twice
-            told_once = [word for at, word in enumerate(seen) if word[0] != SAY or word not in seen[:at]]
+            told_once = [word for at, word in enumerate(told_once) if word[0] != SAY or word not in told_once[:at]]
         is_in_order = _is_in(told_once, order) or _is_in(without, seen)
     else:  # prompts may have been queued; and in the others, a word may be seen twice, or come late
         is_in_order = session in truth.raced | truth.is_shared or _is_in(_agents(seen), order)
@@ -493,6 +516,11 @@ def _check_whole(truth: Truth, session: int, has: Counter[Word], where: str, *, 
     wanted = Counter(word for each in said if each.must for word in each.words())
     lacks = [word for word in wanted if has[word] < wanted[word] and word not in truth.outputs]
     return [Broken("lost", f"{where} lacks {_text(lacks)} after a load")] if lacks else []
+
+
+def _lacks_remarks(said: Sequence[Said]) -> bool:
+    """Whether the agent has said anything outside turns, behind a prompt: its replay lacks that."""
+    return any(each.how == "remarked" for each in itertools.dropwhile(lambda other: other.how != "typed", said))
 
 
 def _takes_back(said: Said) -> bool:
@@ -593,7 +621,7 @@ def check_transcript(truth: Truth, session: int, actual: Sequence[Word]) -> list
     if lacks:
         found.append(Broken("not recorded", f"session {session}: {_text(lacks)}"))
     order = [word for each in said for word in each.words()]
-    loose = truth.renumbered[session] | truth.remarks(session)
+    loose = truth.loose(session)
     ordered = [word for word in plain(actual) if word[0] != OUT and word not in loose]
     if not (found or session in truth.raced | truth.is_shared or _is_in(ordered, order)):
         found.append(Broken("recorded in another order", f"session {session}: {_text(actual)}"))

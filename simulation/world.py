@@ -155,8 +155,8 @@ class World:
                 out.events.append(["raced", session])
             then = step["then"]
             self._prompt(tag, {**step, "text": then["text"], "turn": then["turn"]}, window, session, out)
-        if step.get("in turn") and self.habits.is_late and self.habits.call_ids == "fresh":
-            out.events.append(["renumbered", session])
+        if step.get("in turn") and self.habits.is_late:
+            out.events.append(["told in turn", session, self.habits.call_ids])
         window.settle()
         answer = window.answer(ids[-1])
         out.ok += ["session/load"] * ("result" in answer and (again or not cancel))

@@ -19,6 +19,7 @@ from acp_proxy.comparison.tail import Tail
 from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, User, block_letters
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.proxy import handover_lines, session_list
+from acp_proxy.proxy.load.compared_replay import ComparedReplay
 from acp_proxy.replay.handover_record import Attachments
 from acp_proxy.replay.terminal_output import ReplayedTerminals
 from acp_proxy.transcript import file_format, salvage
@@ -197,6 +198,11 @@ def _believe_the_transcript(patch: Patch) -> None:
     patch.setattr(choose_replay, "_judge", lambda facts, **_: choose_replay.Rule.LESS)
 
 
+def _show_nothing_but_the_transcript(patch: Patch) -> None:
+    _believe_the_transcript(patch)
+    patch.setattr(Tail, "split", lambda self, **_: ([], []))
+
+
 def _explain_nothing_by_later_commands(patch: Patch) -> None:
     patch.setattr(choose_replay, "_is_explained_without_answer", lambda facts, turn: False)
 
@@ -300,6 +306,76 @@ def test_a_defect_beside_a_remark_that_looks_like_an_answer_is_found(
     assert run(plan).kinds == kinds
 
 
+_ELSEWHERE = {"do": "elsewhere", "s": 1, "text": "ask-41", "turn": ["answer-42"]}
+_ANSWERED = {"do": "prompt", "w": "a", "s": 1, "text": "ask-41", "turn": ["say answer-42"]}
+
+
+def _record_what_is_new_backwards(patch: Patch) -> None:
+    find_new = ComparedReplay.find_new
+    patch.setattr(ComparedReplay, "find_new", lambda self, **given: find_new(self, **given)[::-1])
+
+
+@pytest.mark.parametrize(
+    ("put_back", "name", "change", "kinds"),
+    [
+        (
+            _believe_the_transcript,
+            "compaction-taken-back-before-a-remark",
+            lambda steps: [*steps[:3], _ANSWERED, *steps[3:]],
+            {"taken back"},
+        ),
+        (
+            _believe_the_transcript,
+            "command-with-an-answer-taken-back-and-lost-last-words",
+            lambda steps: [*steps[:2], _ANSWERED, *steps[2:]],
+            {"taken back"},
+        ),
+        (
+            _show_nothing_but_the_transcript,
+            "unanswered-message-elsewhere-before-a-repeated-warning",
+            lambda steps: [*steps[:8], {**steps[8], "turn": ["answer-41"]}, steps[9]],
+            {"worse"},
+        ),
+        (
+            _swallow_what_comes_behind_a_load,
+            "unanswered-message-elsewhere-in-a-late-replay-without-a-command",
+            lambda steps: [*steps[:5], {**steps[5], "turn": ["answer-41"]}, steps[6]],
+            {"worse"},
+        ),
+        (
+            _show_nothing_but_the_transcript,
+            "fork-without-its-last-command",
+            lambda steps: [*steps[:6], {"do": "end", "w": "a"}, {**_ELSEWHERE, "s": 3}, steps[6]],
+            {"worse"},
+        ),
+        (
+            _record_what_is_new_backwards,
+            "greeting-of-a-resume-before-a-turn-made-elsewhere",
+            lambda steps: [steps[0], {**steps[1], "turn": ["answer-4", "answer-41"]}, *steps[2:]],
+            {"recorded in another order"},
+        ),
+        (_believe_the_transcript, "turn-made-elsewhere-behind-a-lost-answer", list, {"worse"}),
+        (_swallow_what_comes_behind_a_load, "remembered-remark-behind-a-greeting-of-a-handover", list, {"swallowed"}),
+        (_swallow_what_comes_behind_a_load, "load-in-a-turn-that-tells-a-remark-late", list, {"worse"}),
+        (_hide_an_unanswered_message_at_the_end, "message-from-before-a-resume", list, {"worse"}),
+        (_take_no_message_for_a_replay_in_a_turn, "late-replay-in-a-turn-with-new-call-ids", list, {"recorded twice"}),
+        (_let_a_turn_made_elsewhere_explain_any_gap, "turn-made-elsewhere-in-a-turn-after-a-load", list, {"worse"}),
+    ],
+)
+def test_a_defect_beside_what_cannot_be_told_is_found(
+    put_back: Callable[[Patch], None],
+    name: str,
+    change: Callable[[list[Step]], list[Step]],
+    kinds: set[str],
+    monkeypatch: Patch,
+) -> None:
+    plan = read_file(KEPT / f"{name}.json")
+    plan = plan.with_steps(change([*plan.steps]))
+    assert not run(plan).broken
+    put_back(monkeypatch)
+    assert run(plan).kinds == kinds
+
+
 def test_a_rewind_before_a_handover_is_checked_if_the_message_is_known(monkeypatch: Patch) -> None:
     plan = read_file(KEPT / "rewind-at-id-of-a-replay-before-a-handover.json")
     plan = replace(plan, habits=replace(plan.habits, ids="same"))
@@ -315,25 +391,43 @@ def test_the_tail_of_a_resume_is_found_by_the_plan_that_was_kept_for_it(monkeypa
     assert run(plan).kinds == {"foreign"}
 
 
-def test_an_order_is_checked_unless_a_prompt_was_sent_while_a_turn_made_elsewhere_was_replayed(
-    monkeypatch: Patch,
-) -> None:
+def _send_a_message_behind_the_next(patch: Patch, words: str) -> None:
     receive, swapped = links.Proxied.receive, list[Message]()
 
-    def sends_a_message_behind_its_answer(self: links.Proxied) -> Message:
+    def swaps(self: links.Proxied) -> Message:
         message = receive(self)
-        if "ask-6" not in str(message) or not self._heard or any(message is each for each in swapped):
+        if words not in str(message) or not self._heard or any(message is each for each in swapped):
             return message
         swapped.append(message)
         following = receive(self)
         self._heard.appendleft(message)
         return following
 
-    monkeypatch.setattr(links.Proxied, "receive", sends_a_message_behind_its_answer)
+    patch.setattr(links.Proxied, "receive", swaps)
+
+
+def test_an_order_is_checked_unless_a_prompt_was_sent_while_a_turn_made_elsewhere_was_replayed(
+    monkeypatch: Patch,
+) -> None:
+    _send_a_message_behind_the_next(monkeypatch, "ask-6")
     plan = read_file(KEPT / "prompt-while-a-turn-made-elsewhere-is-replayed.json")
     load = {key: value for key, value in plan.steps[2].items() if key not in ("then", "come")}
     assert not run(plan).broken
     assert run(plan.with_steps([*plan.steps[:2], load, *plan.steps[3:]])).kinds == {"order"}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("prompt-while-a-turn-finished-without-us-is-replayed", "ask-3"),
+        ("output-that-the-agent-has-not-asked-for", "ask-1"),
+    ],
+)
+def test_the_order_of_all_else_is_checked(name: str, words: str, monkeypatch: Patch) -> None:
+    plan = read_file(KEPT / f"{name}.json")
+    assert not run(plan).broken
+    _send_a_message_behind_the_next(monkeypatch, words)
+    assert run(plan).kinds == {"order"}
 
 
 def test_a_loss_is_found_although_the_two_runs_have_parted(monkeypatch: Patch) -> None:
