@@ -585,7 +585,7 @@ class Comparison:
             if known.id != id:  # some agents give calls new ids in each replay
                 with suppress(ValueError, KeyError):
                     sent.line = acp.with_call_id(sent.line, known.id)
-            sent.ends_call = number < self.text.over_until
+            sent.ends_call = known.is_over
             self._tail.add(sent)
             self._tail.completes_turn = True
         return number

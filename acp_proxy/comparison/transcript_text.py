@@ -46,6 +46,7 @@ class User(Struct):
     that the client sent. ``is_cancelled``: a prompt that the client has cancelled. ``overtaken_by``: the index of the
     last user message that went into the running turn, or came in another window, while this prompt waited for the end
     of that turn, so that it may come behind that; -1 if none did. ``waits``: nothing says that its turn has begun.
+    ``has_failed``: the agent ended before it answered this prompt.
     """
 
     forms: list[str]
@@ -61,6 +62,7 @@ class User(Struct):
     is_cancelled: bool = False
     overtaken_by: int = -1
     waits: bool = False
+    has_failed: bool = False
 
     def turn_start(self, at: int) -> int:
         """The offset of its turn's first letter in a replay that has come to offset ``at``."""
@@ -73,13 +75,16 @@ class User(Struct):
 
 class KnownCall(Struct):
     """A tool call. ``turn``: how many user messages came before it. ``at``: the offset of the first letter that follows
-    it. ``status``: its last one."""
+    it. ``status``: its last one. ``run``: the one that recorded it. ``is_over``: its turn is; else that may be running.
+    """
 
     id: str
     title: str | None
     turn: int
     at: int
     status: str | None
+    run: str
+    is_over: bool = True
 
 
 class TranscriptText:
@@ -111,8 +116,6 @@ class TranscriptText:
         """How many turns were copied from the session that this is a fork of."""
         self.is_too_long = self.is_unfinished = False
         """``is_too_long``: longer than ``LETTERS_LIMIT``. ``is_unfinished``: the last prompt has no answer."""
-        self.over_until = 0
-        """How many calls belong to turns that are over; the others may be under way."""
         self.last_answered = 0
         """The last turn in which the agent said or did anything, beside remarks; 0 if there is none."""
         self.last_thought = ""
@@ -373,7 +376,9 @@ class TextBuilder:
         self._move_waiting(self._open[1:] + self._left[1:])
         unanswered = [*self._open, *self._left]
         self._note_waiting()
-        text.over_until = min([user.latest_call for user in unanswered], default=len(text.calls))
+        for user in (each for each in unanswered if not each.has_failed):
+            for call in text.calls[user.latest_call :]:
+                call.is_over = call.is_over and user.key is not None and call.run != user.key[0]
         unanswered += self._steered if unanswered else []
         text.is_unfinished = bool(text.users) and any(user is text.users[-1] for user in unanswered)
         text.queued = self._find_queued()
@@ -473,8 +478,10 @@ class TextBuilder:
         """The agent has ended before it answered the oldest prompt. It may have finished that turn, without us."""
         self._end_user()
         self._run = None
-        self._left += self._open[:1]
+        self._left += (failed := self._open[:1])
         del self._open[:1]
+        for user in failed:
+            user.has_failed = True
         for user in self._open:
             user.latest_start = self._size
 
@@ -539,7 +546,7 @@ class TextBuilder:
             call.status = status or call.status
             return
         text.calls_by_id.setdefault(id, []).append(len(text.calls))
-        text.calls.append(KnownCall(id, title, turn, self._size, status))
+        text.calls.append(KnownCall(id, title, turn, self._size, status, self._writer))
 
 
 def letters(text: str) -> str:
