@@ -42,6 +42,12 @@ def test_the_selected_session_is_marked_and_described() -> None:
     assert lines[-1].startswith("Enter read  ^R rename")
 
 
+def test_agents_with_one_name_are_told_apart() -> None:
+    lines = shown(BrowseState((ROW,), is_complete=True), replace(LOOK, agents={ROW.agent_folder: "claude-4f1c"}))
+    assert "  claude-4f1c  ~/src" in lines[1]
+    assert lines[11].startswith("─── claude-4f1c · s1 ")
+
+
 @pytest.mark.parametrize(("width", "height"), [(200, 50), (80, 24), (40, 10)])
 @pytest.mark.parametrize("asked", [None, "rename", "delete", "export"])
 def test_it_fits_the_terminal(width: int, height: int, asked: str | None) -> None:

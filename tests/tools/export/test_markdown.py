@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -7,6 +8,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from acp_proxy.tools.export import markdown
+from acp_proxy.transcript.file_names import file_name
 from acp_proxy.views import document
 from acp_proxy.views.conversation import Item, Note, OtherUpdate, Plan
 from acp_proxy.views.document import Choices, Head, Tools
@@ -45,6 +47,12 @@ def check(text: str) -> None:
     assert set(tags) <= OURS
     assert tags.count("<details>") == tags.count("</details>")
     assert headings == ["h1", *["h2"] * (len(headings) - 1)]
+
+
+def test_a_copy_names_the_agent_that_it_was_copied_from() -> None:
+    head = replace(HEAD, agent={"id": file_name("other agent"), "name": None}, copied_from="my-agent")
+    about = "".join(markdown.write_document(head, [], Choices())).split("\n")[2]
+    assert about.startswith("other-agent · copy from my-agent · 2026-11-20 ")
 
 
 def test_a_conversation_is_written_as_a_document() -> None:
