@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from html import escape
 from itertools import groupby
+from types import MappingProxyType
 from urllib.parse import quote, urlencode
 
 from msgspec import Struct
@@ -73,12 +74,14 @@ class SessionPage(Struct, frozen=True):
 class SearchPage(Struct, frozen=True):
     """What was found. ``asked``: as the user wrote it. ``part``: of the turns; empty: what was said. ``result``: None:
     there is nothing to search for. ``is_wider``: it is that of ``query.widen_query``. ``unread``: how many sessions are
-    still to be searched. ``most``: the most that are shown; ``next_most``: by the link to more. ``agents``, ``home``:
-    as in ``RowsPage``.
+    still to be searched. ``most``: the most that are shown; ``next_most``: by the link to more. ``agents``, ``agent``,
+    ``cwd``, ``home``: as in ``RowsPage``.
     """
 
     asked: str
     part: str
+    agent: str
+    cwd: str | None
     result: SearchResult | None
     is_wider: bool
     unread: int
@@ -125,29 +128,24 @@ class Pages:
         self._root = root
 
     def render_list(self, page: RowsPage) -> str:
-        narrowed = [page.agents.get(page.agent, page.agent)] if page.agent else []
-        narrowed += [shorten_home(page.cwd, page.home)] if page.cwd is not None else []
-        about = ", ".join(join_lines(each) or "no directory" for each in narrowed)
         title = "Archived sessions" if page.archived else "Sessions"
         head = f"<h1>{title}</h1>\n{_NEWS}"
         archived = "1" if page.archived else ""
         others = make_address_query({"agent": page.agent, "cwd": page.cwd, "archived": "" if page.archived else "1"})
         links = f'<a href="{self._root}{escape(others)}">{"Not archived" if page.archived else "Archived"}</a>'
-        facts = [links if page.archived or page.has_archived else ""]
-        if narrowed:
-            all_of_them = f"{self._root}{make_address_query({'archived': archived})}"
-            facts.insert(0, f'Only: <bdi>{escape(about)}</bdi>. <a href="{all_of_them}">All of them</a>')
-        head += render_facts(facts)
+        only = _render_only(page, f"{self._root}{make_address_query({'archived': archived})}")
+        head += render_facts([only, links if page.archived or page.has_archived else ""])
         state = make_address_query({"agent": page.agent, "cwd": page.cwd, "archived": archived})
         follow = f' data-list="{self._root}state{escape(state)}" data-state="{page.state}"' if page.is_first else ""
         nothing = "No session is archived." if page.archived else "There is no session yet."
-        body = "".join(self._render_days(page)) or f"<p>{'There is none.' if narrowed else nothing}</p>\n"
+        body = "".join(self._render_days(page)) or f"<p>{'There is none.' if only else nothing}</p>\n"
         more = (
             f'<p><a class="more" href="{self._root}{escape(page.more)}">Older sessions</a></p>\n' if page.more else ""
         )
-        is_all = not narrowed and not page.archived
+        place = "" if not only and not page.archived else None
+        kept = {"agent": page.agent, "cwd": page.cwd}
         return self._render(
-            title, f'<header class="head">\n{head}</header>\n', f"{body}{more}", follow, place="" if is_all else None
+            title, f'<header class="head">\n{head}</header>\n', f"{body}{more}", follow, kept=kept, place=place
         )
 
     def render_session(self, page: SessionPage) -> str:
@@ -205,28 +203,33 @@ class Pages:
             about = f"{explain_wider(page.asked.split())} " if page.is_wider else ""
             about += f"{len(hits)} session{'' if len(hits) == 1 else 's'}"
             about += f", {page.unread:,} still to be searched" if page.unread else ", and there are more" * has_more
+        only = _render_only(page, self._locate_search(page, {"agent": "", "cwd": None}))
         head = (
-            f'<header class="head">\n<h1>Search</h1>\n{self._render_parts(page)}'
+            f'<header class="head">\n<h1>Search</h1>\n{self._render_parts(page)}{render_facts([only])}'
             f'<p class="news" id="news" role="status">{escape(about)}</p>\n</header>\n'
         )
-        rows = "".join(self._render_hit(hit, page.agents, page.home) for hit in hits)
+        rows = "".join(self._render_hit(hit, page) for hit in hits)
         body = f'<ul class="sessions">\n{rows}</ul>\n' if rows else ""
         if page.unread or (has_more and page.next_most > page.most):
             most = str(page.most if page.unread else page.next_most)
-            address = f"{self._root}search{make_address_query({'q': page.asked, 'in': page.part, 'most': most})}"
+            address = self._locate_search(page, {"most": most})
             words = "Search on" if page.unread else "Older results"
             body += f'<p><a class="more" href="{escape(address)}">{words}</a></p>\n'
         if page.result is not None and not hits and not page.unread and page.part != TurnPart.OUTPUT:
-            output = f"{self._root}search{make_address_query({'q': page.asked, 'in': TurnPart.OUTPUT})}"
+            output = self._locate_search(page, {"in": TurnPart.OUTPUT})
             body += f'<p><a href="{escape(output)}">Search what tools printed</a></p>\n'
         title = f"{join_lines(page.asked)} - Search" if page.asked.strip() else "Search"
-        return self._render(title, head, body, asked=page.asked, part=page.part)
+        return self._render(title, head, body, asked=page.asked, kept=_list_kept(page))
+
+    def _locate_search(self, page: SearchPage, changed: Mapping[str, str | None]) -> str:
+        """The address of the same search, but for what is changed."""
+        return f"{self._root}search{make_address_query({'q': page.asked, **_list_kept(page), **changed})}"
 
     def _render_parts(self, page: SearchPage) -> str:
         """Links to the same search in each part of the turns."""
         links = []
         for part, name in _PARTS.items():
-            address = f"{self._root}search{make_address_query({'q': page.asked, 'in': part})}"
+            address = self._locate_search(page, {"in": part})
             chosen = _CURRENT if part == page.part else ""
             links.append(f'<a href="{escape(address)}"{chosen}>{escape(name)}</a>')
         return f'<nav class="parts" aria-label="Search in">{"".join(links)}</nav>\n'
@@ -276,17 +279,19 @@ class Pages:
         follow: str = "",
         *,
         asked: str = "",
-        part: str = "",
+        kept: Mapping[str, str | None] = MappingProxyType({}),
         has_contents: bool = False,
         place: str | None = None,
     ) -> str:
-        """``head``, ``body``: HTML. ``follow``: attributes for the script. ``asked``, ``part``: of the search.
-        ``place``: of the page, if the bar at the top leads to it."""
+        """``head``, ``body``: HTML. ``follow``: attributes for the script. ``asked``: of the search. ``kept``: what the
+        next search is narrowed to. ``place``: of the page, if the bar at the top leads to it."""
         root = self._root
         bar = "".join(
             f'<a href="{root}{each}"{_CURRENT if each == place else ""}>{name}</a>' for each, name in _BAR.items()
         )
-        hidden = f'<input type="hidden" name="in" value="{part}">' if part else ""
+        hidden = "".join(
+            f'<input type="hidden" name="{name}" value="{escape(value)}">' for name, value in kept.items() if value
+        )
         return (
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -331,13 +336,16 @@ class Pages:
         ]
         return f'<li data-place="{place}"><a href="{place}" dir="auto">{_name(row)}</a>{render_facts(facts)}</li>\n'
 
-    def _render_hit(self, hit: Hit, agents: Mapping[str, str], home: str) -> str:
+    def _render_hit(self, hit: Hit, page: SearchPage) -> str:
         row, place = hit.session, self._locate(hit.session)
         first = f"?turn={hit.turns[0]}#turn-{hit.turns[0]}" if hit.turns else ""
         facts = [
             f"{format_day(hit.at)} {format_clock_time(hit.at)}".strip(),
-            escape(join_lines(agents.get(row.agent_folder, row.agent_folder))),
-            escape(join_lines(shorten_home(row.cwd or "", home))),
+            _link(
+                page.agents.get(row.agent_folder, row.agent_folder),
+                self._locate_search(page, {"agent": row.agent_folder}),
+            ),
+            _link(shorten_home(row.cwd, page.home), self._locate_search(page, {"cwd": row.cwd})) if row.cwd else "",
             "archived" if row.is_archived else "",
         ]
         more = hit.turns[len(hit.excerpts) :][:_LISTED_TURNS]
@@ -351,7 +359,7 @@ class Pages:
 
     def _link_list(self, text: str, archived: bool, **narrowed: str) -> str:
         query = make_address_query({**narrowed, "archived": "1" if archived else ""})
-        return f'<a href="{self._root}{escape(query)}"><bdi>{escape(join_lines(text))}</bdi></a>'
+        return _link(text, f"{self._root}{query}")
 
     def _link_back(self, row: ListedSession) -> str:
         return f'<p class="links"><a href="{self._locate(row)}"><bdi>{_name(row)}</bdi></a></p>'
@@ -359,6 +367,23 @@ class Pages:
     def _locate(self, row: ListedSession) -> str:
         """The path of a session's page."""
         return f"{self._root}{locate_session(row)}"
+
+
+def _link(text: str, address: str) -> str:
+    return f'<a href="{escape(address)}"><bdi>{escape(join_lines(text))}</bdi></a>'
+
+
+def _render_only(page: RowsPage | SearchPage, everything: str) -> str:
+    """What a page is narrowed to, and a link to ``everything``; empty: it is not narrowed."""
+    narrowed = [page.agents.get(page.agent, page.agent)] if page.agent else []
+    narrowed += [shorten_home(page.cwd, page.home)] if page.cwd is not None else []
+    about = ", ".join(join_lines(each) or "no directory" for each in narrowed)
+    return f'Only: <bdi>{escape(about)}</bdi>. <a href="{escape(everything)}">All of them</a>' if narrowed else ""
+
+
+def _list_kept(page: SearchPage) -> dict[str, str | None]:
+    """What stays from one search to the next, by its names in addresses."""
+    return {"in": page.part, "agent": page.agent, "cwd": page.cwd}
 
 
 def locate_session(row: ListedSession) -> str:

@@ -232,24 +232,23 @@ class _Site:
     # --- all of them
 
     def search(self, request: Request) -> Response:
-        """``in``: the part of the turns. ``most``: how many sessions are shown."""
+        """``in``: the part of the turns. ``agent``, ``cwd``: only their sessions. ``most``: how many are shown."""
         asked, part = request.query_params.get("q", ""), request.query_params.get("in", "")
+        agent, cwd = request.query_params.get("agent", ""), request.query_params.get("cwd") or None
         parts = tuple(each for each in TurnPart if each == part)
         most = min(max(_HITS, _read_number(request.query_params.get("most"), _HITS)), _MOST_HITS)
         store = self._open()
-        agents = store.list_agents()
         result, unread, is_wider = None, 0, False
         with suppress(UsageError):  # there is nothing to search for
             words = [asked] if '"' in asked else asked.split()
-            wanted = SearchRequest(make_query(words), agents, limit=most, parts=parts)
+            wanted = SearchRequest(make_query(words), store.list_agents(agent), cwd, limit=most, parts=parts)
             result, unread = _search_for_a_while(store, wanted)
             if not result.hits and not unread and (question := widen_query(words)) is not None:
                 result, unread = _search_for_a_while(store, replace(wanted, question=question))
                 is_wider = True
         next_most = min(2 * most, _MOST_HITS)
-        page = SearchPage(
-            asked, part if parts else "", result, is_wider, unread, most, next_most, name_agents(agents), self._home
-        )
+        part, agents = part if parts else "", name_agents(store.list_agents())
+        page = SearchPage(asked, part, agent, cwd, result, is_wider, unread, most, next_most, agents, self._home)
         return _answer(self._pages.render_search(page))
 
     def show_stats(self, request: Request) -> Response:

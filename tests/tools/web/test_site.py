@@ -275,6 +275,29 @@ def test_the_search_looks_into_one_part_of_the_turns(store: WholeStore, browser:
     assert browser.list_titles("search?q=mend&in=%22%3Cb%3E") == ["Mend it"]
 
 
+def test_the_search_can_be_narrowed_to_an_agent_and_a_directory(store: WholeStore, browser: Browser) -> None:
+    store_session(store, "one", ("word One", []), agent="a", cwd="/project & more", at=EPOCH)
+    store_session(store, "two", ("word Two", []), agent="b", cwd="/project & more", at=EPOCH + 1)
+    store_session(store, "three", ("word Three", []), agent="b", cwd="/other", at=EPOCH + 2)
+    page = browser.read("search?q=word&in=user")
+    link_to = re.compile(r'<span><a href="([^"]*/search[^"]*)"')
+    links = dict.fromkeys(map(unescape, link_to.findall(page)))
+    found = [browser.list_titles(link) for link in links]
+    assert found == [["word Three", "word Two"], ["word Three"], ["word Two", "word One"], ["word One"]]
+    [of_project] = [link for link in links if "more" in link]
+    narrowed = browser.read(of_project)
+    assert "Only: <bdi>/project &amp; more</bdi>." in narrowed
+    assert '<input type="hidden" name="cwd" value="/project &amp; more">' in narrowed
+    assert '<input type="hidden" name="in" value="user">' in narrowed
+    both = map(unescape, link_to.findall(narrowed))
+    assert sorted(len(browser.list_titles(link)) for link in both) == [1, 1, 2, 2]
+    [back] = re.findall(r'<a href="([^"]*)">All of them', narrowed)
+    assert len(browser.list_titles(unescape(back))) == 3
+    assert browser.list_titles("search?q=word&agent=nobody") == []
+    of_list = browser.read(re.findall(r'<a href="([^"]*agent=[^"]*)"', browser.read())[0])
+    assert '<input type="hidden" name="agent" value="' in of_list
+
+
 def test_more_results_are_a_click_away(store: WholeStore, browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site, "_HITS", 2)
     monkeypatch.setattr(site, "_MOST_HITS", 8)
