@@ -277,7 +277,8 @@ def choose_session(store: CommandStore, selector: str, agent: str, *, whole: boo
     if not titled:
         text = f"no session matches {selector!r}. To see all sessions: acp-proxy list"
         is_id = re.fullmatch(r"[0-9a-f-]*|last", selector)
-        raise NoSuchSession(text if is_id else f"{text}. To search in them: {write_command('search', [selector])}")
+        search = [] if is_id else [f"To search in them: {write_command('search', [selector])}"]
+        raise NoSuchSession(text, *search)
     if len(titled) > 1:
         raise NoSuchSession(
             f"the titles of several sessions match {selector!r}:",

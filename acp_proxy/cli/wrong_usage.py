@@ -155,7 +155,7 @@ def _explain_missing(problem: Any) -> str:
     about = getattr(problem.param, "help", None) or ""
     examples = [line.strip() for line in (problem.ctx.command.help or "").split("\n") if "Example:" in line]
     name = problem.format_message().split("'")[1] if problem.param is not None else "something"
-    return " ".join([f"{name} is missing: {about[:1].lower()}{about[1:].rstrip('.')}.", *examples[:1]])
+    return "\n".join([f"{name} is missing: {about[:1].lower()}{about[1:].rstrip('.')}.", *examples[:1]])
 
 
 def _explain_number(message: str) -> str | None:

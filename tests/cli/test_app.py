@@ -204,6 +204,7 @@ def test_a_missing_argument_is_explained_with_an_example() -> None:
     without_any, without_agent = (CliRunner().invoke(app, words).stderr for words in (["editor"], ["editor", "zed"]))
     assert without_any.startswith("acp-proxy: EDITOR is missing: one of: zed, jetbrains")
     assert without_agent.startswith("acp-proxy: AGENT is missing: the agent's command")
+    assert "\nExample: acp-proxy editor zed " in without_agent  # a line of its own, to be copied
     assert "Example: acp-proxy editor zed npx" in without_agent
 
 

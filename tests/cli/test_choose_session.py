@@ -150,7 +150,7 @@ def test_a_session_is_named_by_its_title_or_a_part_of_it(entitled: WholeStore, g
 
 @pytest.mark.parametrize(
     ("given", "more"),
-    [("", ""), ("0af3", ""), ("no such title", ". To search in them: acp-proxy search 'no such title'")],
+    [("", ""), ("0af3", ""), ("no such title", "\nTo search in them: acp-proxy search 'no such title'")],
 )
 def test_a_word_that_is_in_no_title_is_refused(entitled: WholeStore, given: str, more: str) -> None:
     assert refused(entitled, "show", given) == (

@@ -210,7 +210,7 @@ def find_parts(reading: Reading, session_id: str, wanted: values.Turns, child: O
 
 
 def _make_no_such_turn(count: int) -> NoSuchTurn:
-    return NoSuchTurn(f"there is no such turn: the conversation has {count}. Give a smaller number with --turn.")
+    return NoSuchTurn(f"there is no such turn: the conversation has {count}. To see the last one: --turn -1")
 
 
 def _cut_parts(all_parts: Iterable[Part], first: int, last: int | None) -> Iterator[Part]:
