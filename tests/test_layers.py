@@ -244,7 +244,7 @@ def test_the_checker_names_the_file_that_breaks_a_rule(file: str, source: str) -
         ("cli/common.py", "import typer\nfrom acp_proxy.store.command_store import Archive"),
         ("tools/doctor/report.py", "from acp_proxy.tools.editors import configured\nfrom . import probe"),
         ("tools/recall/server.py", "import mcp"),
-        ("run/start.py", "from acp_proxy.store import store"),
+        ("run/start.py", "from acp_proxy.store import proxy_store"),
     ],
 )
 def test_allowed_imports_pass(file: str, source: str) -> None:

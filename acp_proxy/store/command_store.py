@@ -16,10 +16,10 @@ from msgspec import Struct
 from acp_proxy.errors import NewerFormat, Unreadable
 from acp_proxy.store import delete, journal, queries, soft_deleted, user_state
 from acp_proxy.store.index import Index, ListedSession, check_values, parse_json
-from acp_proxy.store.proxy_store import StoreBase, find_default_root, import_lazily
 from acp_proxy.store.queries import find_titled
 from acp_proxy.store.same_directory import is_inside, is_windows_path, resolve_directory
 from acp_proxy.store.soft_deleted import DeletedSession
+from acp_proxy.store.store_base import StoreBase, find_default_root, import_lazily
 from acp_proxy.transcript import private_files
 from acp_proxy.transcript.drop_rewound import drop_rewound
 from acp_proxy.transcript.file_format import PARTIAL, Header

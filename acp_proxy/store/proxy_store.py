@@ -1,48 +1,35 @@
-"""A store: opening it, and its interface for a running proxy: record, load, list and delete sessions.
-
-The files are authoritative; the index is brought up to date before each query. Any failure of the index raises
-``Unreadable``. Several processes may use a store at once.
+"""The store's interface for a running proxy: record, load, list and delete sessions.
 
 The methods that a relay calls while it records make a few system calls each, raise only OSError, and import nothing
 beyond this module. The index and compression are imported on first use, or all at once (``load_the_rest``): with
 SQLite they take longer than the rest of a start.
 """
 
-import contextlib
-import errno
-import os
-import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 
-from acp_proxy.errors import StoreRefused, Unreadable, errno_name
 from acp_proxy.protocol import timestamps
-from acp_proxy.protocol.proxy_ids import PREFIX, is_foreign, original
-from acp_proxy.store import agent_folder, fork, journal, old_forks, open_session, user_state
+from acp_proxy.protocol.proxy_ids import PREFIX, original
 from acp_proxy.store import delete as store_delete
+from acp_proxy.store import fork, journal, old_forks, open_session, user_state
 from acp_proxy.store.journal import JournalState
-from acp_proxy.store.layout import Layout
 from acp_proxy.store.open_session import Deleted
-from acp_proxy.transcript import file_names, private_files
+from acp_proxy.store.store_base import StoreBase, find_default_root, import_lazily
 from acp_proxy.transcript.appender import Transcript, lock_unused, sync
 from acp_proxy.transcript.drop_rewound import drop_rewound
 from acp_proxy.transcript.file_format import Header
-from acp_proxy.transcript.file_names import digest, file_name
+from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.private_files import PRIVATE_UMASK, lock, open_private
 from acp_proxy.transcript.reader import AlikeLines, Line, Reading
 from acp_proxy.transcript.rewinds import Point
 
 TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
-    from typing import Self
-
-    from acp_proxy.store.compress import CompressionOptions, CompressionResult
+    from acp_proxy.store.compress import CompressionOptions
     from acp_proxy.store.index import ListedSession, Page
-    from acp_proxy.store.store_index import ShowProgress, StoreIndex
     from acp_proxy.transcript.summary import Summary
     from acp_proxy.transcript.v2_entries import read_as_v1
 
@@ -58,34 +45,6 @@ _COPIES = file_name(PREFIX).rpartition("-")[0] + "-"
 """The beginning of the names of copies' transcripts."""
 ALL = "all"
 """Stands for the names of all agents."""
-_DATA = {"linux": ".local/share", "darwin": "Library/Application Support"}
-
-
-def find_default_root() -> Path:
-    """The default store directory: in the user's data directory, as the operating system defines it."""
-    home = os.environ.get("HOME", "")
-    if sys.platform in _DATA and home.startswith("/") and not {"XDG_DATA_HOME", "ANDROID_DATA"} & os.environ.keys():
-        return Path(home, _DATA[sys.platform], "acp-proxy")
-    import platformdirs  # finds the same, which a test compares, but its import takes 20 ms of CPU: a third of a start
-
-    return Path(platformdirs.user_data_dir("acp-proxy", appauthor=False))
-
-
-def import_lazily(values: dict[str, set[str]]) -> Callable[[str], object]:
-    """A module-level ``__getattr__`` that imports names on first access.
-
-    ``values``: the names to import, by their module in acp_proxy. Unknown names raise AttributeError.
-    """
-
-    def load(name: str) -> object:
-        for module, its in values.items():
-            if name in its:
-                return getattr(import_module(f"acp_proxy.{module}"), name)
-        raise AttributeError(name)
-
-    return load
-
-
 if not TYPE_CHECKING:
     _LATER = {
         "transcript.v2_entries": {"read_as_v1"},
@@ -93,159 +52,6 @@ if not TYPE_CHECKING:
         "store.compress": {"CompressionOptions"},
     }
     __getattr__ = import_lazily({"transcript.summary": {"Summary"}, **_LATER})
-
-
-class StoreBase:
-    """A store's directory, opened; base class of ``ProxyStore`` and ``CommandStore``."""
-
-    def __init__(self, root: Path, *, make: bool = True, bin_days: int | None = None) -> None:
-        """Open the store at ``root``; ``make``: create it if it is missing, and require that it is writable.
-
-        Without ``make``, a missing store reads as empty and is not created, and one that cannot be written is opened
-        for reading. ``bin_days``: how long what is soft-deleted from now on is kept; None: until somebody removes it.
-        Raises StoreRefused.
-        """
-        self._begin(root, make=make, bin_days=bin_days)
-        self.layout = self._check()
-
-    @classmethod
-    def open_later(cls, root: Path, problem: StoreRefused, bin_days: int | None = None) -> "Self":
-        """The store at ``root``, which cannot be opened now: each use tries again, and raises OSError until that
-        succeeds. ``problem``: why not."""
-        opened = cls.__new__(cls)
-        opened._begin(root, make=True, bin_days=bin_days)
-        opened.open_problem = problem
-        return opened
-
-    def _begin(self, root: Path, *, make: bool, bin_days: int | None) -> None:
-        self.root = private_files.make_reachable(root)
-        self.show_progress: ShowProgress = lambda: contextlib.nullcontext(lambda done, total: None)
-        self.open_problem: StoreRefused | None = None
-        """Why the store could not be opened at first, or None."""
-        self.read_only_reason: StoreRefused | None = None
-        """Why the store cannot be written, or None."""
-        self._makes, self.is_made = make, True
-        self._bin_days = bin_days
-
-    def _check(self) -> Layout:
-        """Check the directory, after creating what is missing. Raises StoreRefused."""
-        layout = Layout(self.root)
-        layout.bin_days = self._bin_days
-        self.is_made = self._makes or layout.is_made
-        if self.is_made:
-            private_files.make_root(self.root)
-            self.read_only_reason = private_files.find_refusal(self.root)
-            if self._makes and self.read_only_reason is not None:
-                raise self.read_only_reason
-            layout.is_only_read = self.read_only_reason is not None
-            layout.prepare()
-        return layout
-
-    @cached_property
-    def layout(self) -> Layout:
-        """Asked again only for a store that ``open_later`` made. Raises OSError."""
-        try:
-            return self._check()
-        except StoreRefused as problem:
-            number = problem.__cause__.errno if isinstance(problem.__cause__, OSError) else errno.EPERM
-            raise OSError(number, str(problem), str(self.root)) from problem
-
-    @property
-    def id(self) -> str:
-        """An id that is the same in every process of this machine that has this store open."""
-        machine = os.environ.get("COMPUTERNAME", "") if sys.platform == "win32" else os.uname().nodename
-        return digest(f"{machine}:{os.path.realpath(self.root)}")
-
-    def list_agents(self, agent_words: str = "") -> list[str]:
-        """The folders of all agents, or of those that the user means by ``agent_words``."""
-        return file_names.match_agents(self.layout.list_agents(), agent_words)
-
-    def choose_agent(
-        self, agent_id: str | None, reported_name: str | None, command: str, *, may_run_others: bool = False
-    ) -> str:
-        """The folder for an agent's sessions: by the name the user gave, else by the agent's own name, else by its
-        command.
-
-        ``reported_name``: the name the agent reports. ``command``: the name derived from its command.
-        ``may_run_others``: the same command may run different agents. An agent that starts to report a name keeps the
-        folder of its command, if no other agent can have used that folder. Raises OSError.
-        """
-        return agent_folder.choose_folder(self.layout, agent_id, reported_name, command, may_run_others=may_run_others)
-
-    def empty_bin(self) -> None:
-        """Remove the soft-deleted sessions whose time is over, and everything derived from them. Raises OSError."""
-        if store_delete.remove_expired(self.layout):
-            with contextlib.suppress(Unreadable):  # they have no rows, but their rows' bytes may still be in the file
-                self.index.query_as_is(lambda index: index.erase_removed_rows())
-
-    def read_state(self, agent_folder: str) -> JournalState:
-        """An agent's deleted and archived sessions, and the titles that users gave. Raises OSError."""
-        return self.layout.get_journal(agent_folder).read_state()
-
-    def read_deleted(self, agent_folder: str) -> frozenset[str]:
-        """The ids of an agent's deleted sessions, soft-deleted ones included. Raises OSError."""
-        return self.read_state(agent_folder).deleted_ids
-
-    def find_by_alias(self, agent_folder: str, alias: str) -> str | None:
-        """The session that continues in the agent's session ``alias``; None if that is none of these. Raises
-        OSError."""
-        session_id = self.layout.get_journal(agent_folder).read_state().aliases.get(alias)
-        return session_id if session_id is not None and self._is_alias(agent_folder, alias, session_id) else None
-
-    def _is_alias(self, agent_folder: str, alias: str, session_id: str) -> bool:
-        """Whether ``alias`` still stands for ``session_id``."""
-        deleted = self.layout.get_journal(agent_folder).read_deleted()
-        # An id with a transcript is a session of its own: it was recorded before it was known as an alias.
-        if alias in deleted or self.layout.has_transcript(agent_folder, file_name(alias)):
-            return False
-        # Another agent's session has no transcript here before its first prompt.
-        return (
-            is_foreign(session_id)
-            or session_id in deleted
-            or self.layout.has_transcript(agent_folder, file_name(session_id))
-        )
-
-    def is_indexed(self, agent_folder: str, session_id: str) -> bool:
-        """Whether the index has a transcript of this session. Raises Unreadable."""
-        return self.index.query_as_is(lambda index: index.has_row(agent_folder, file_name(session_id)))
-
-    def find_compressible(self, chosen: "list[ListedSession] | None" = None) -> list[tuple[str, str]]:
-        """The agent and name of each chosen transcript, or of all if None.
-
-        If None, this also brings the index up to date, because a marked transcript is not compressed, and clears what
-        crashes left of compression.
-        """
-        from acp_proxy.store.compress import remove_leftovers
-
-        if chosen is not None:
-            return [(listed.agent_folder, listed.name) for listed in chosen]
-        with contextlib.suppress(Unreadable):  # then the marked ones wait for another day
-            self.index.catch_up_and_query(lambda index: None, *self.list_agents())
-        remove_leftovers(self.layout)
-        return self.layout.list_all_names()
-
-    def compress(self, agent_folder: str, name: str, options: "CompressionOptions") -> "CompressionResult | None":
-        """Compress a transcript if that is worthwhile and nobody uses it; otherwise return None. Raises OSError.
-
-        ``options.dry``: only report the sizes.
-        """
-        from acp_proxy.store import compress as store_compress
-
-        made = store_compress.compress(self.layout, agent_folder, name, options)
-        if made is not None and not options.dry:
-            with contextlib.suppress(Unreadable):  # then its mark stays, and the index reads it again
-                self.index.set_inode(agent_folder, name, made.inodes)
-        return made
-
-    @cached_property
-    def index(self) -> "StoreIndex":
-        """Opened on first use. Raises Unreadable."""
-        from acp_proxy.store.store_index import StoreIndex
-
-        try:
-            return StoreIndex(self.layout, self.show_progress)
-        except OSError as problem:
-            raise Unreadable(errno_name(problem)) from problem
 
 
 class ProxyStore(StoreBase):

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from acp_proxy.errors import NewerFormat, Unreadable
 from acp_proxy.store import delete as store_delete
 from acp_proxy.store import journal, remote_turns, soft_deleted, user_state
-from acp_proxy.store.proxy_store import StoreBase
 from acp_proxy.store.remote_turns import ForeignPart
 from acp_proxy.store.same_directory import is_windows_path
+from acp_proxy.store.store_base import StoreBase
 from acp_proxy.tools.export.import_file import choose_folder
 from acp_proxy.transcript import file_names, private_files
 from acp_proxy.transcript.appender import lock_unused
