@@ -136,7 +136,7 @@ class Passage:
                     one.raw for one in entries if one is not None and one.raw is not None
                 ]
         for session in kept:
-            self._recorder.store.delete(self._recorder.agent_folder, session)
+            self._recorder.store.delete(self._recorder.agent_folder, session, soft=False)
         return kept
 
 

@@ -222,12 +222,14 @@ class CommandStore(StoreBase):
         """
         user_state.set_pinned(self.layout, listed.agent_folder, listed.session_id, listed.name, is_pinned)
 
-    def delete_listed(self, listed: ListedSession, *, soft: bool = False) -> None:
+    def delete_listed(self, listed: ListedSession, *, soft: bool) -> None:
         """Delete this session, even if a newer one has its id now. ``soft``: it can be restored.
 
         Raises OSError; Unreadable if the session is deleted but the index learns of it only with the next list.
         """
-        delete.delete_transcript(self.layout, listed.agent_folder, listed.session_id, listed.name, soft=soft)
+        delete.delete_transcript(
+            self.layout, listed.agent_folder, listed.session_id, listed.name, soft=soft, only_on_this_machine=False
+        )
         self.layout.get_journal(listed.agent_folder).sync()
         self.index.remove(listed.agent_folder, [listed.name])
 
@@ -279,7 +281,9 @@ class CommandStore(StoreBase):
 
     def delete_permanently(self, deleted: DeletedSession) -> None:
         """Delete a soft-deleted session permanently. Raises OSError."""
-        delete.delete_permanently(self.layout, deleted.agent_folder, deleted.session_id, deleted.name)
+        delete.delete_permanently(
+            self.layout, deleted.agent_folder, deleted.session_id, deleted.name, only_on_this_machine=False
+        )
         self.layout.get_journal(deleted.agent_folder).sync()
         with contextlib.suppress(Unreadable):  # it has no row, but its row's bytes may still be in the file
             self.index.catch_up_and_query(lambda index: index.erase_removed_rows(), deleted.agent_folder)

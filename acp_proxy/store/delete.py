@@ -14,6 +14,9 @@ A soft delete moves the transcript, in the form it has, to ``deleted/`` under a 
 that name (``Layout.move_backups``). Its title follows, as after a rename. The event has the new name, and until when
 it can be undone (``remove_expired``). Row, search tables and mark go as above; turns of other machines that wait stay,
 and are added only if the transcript is the same. ``restore`` does the reverse.
+
+Either delete ends the session's archive and its pin, by its event alone (``JournalState``): nothing is written for
+them, and a restored session is neither archived nor pinned.
 """
 
 import errno
@@ -50,7 +53,7 @@ def delete(
     *,
     soft: bool,
     is_unused: bool = False,
-    only_on_this_machine: bool = False,
+    only_on_this_machine: bool,
 ) -> None:
     """Delete a session; it stays known as deleted. ``soft``: its transcript can be restored, for the layout's
     ``bin_days``. Raises OSError.
@@ -178,7 +181,7 @@ def delete_transcript(
     *,
     soft: bool,
     is_unused: bool = False,
-    only_on_this_machine: bool = False,
+    only_on_this_machine: bool,
 ) -> None:
     """Delete one transcript. If its id belongs to a newer session now, that one is left alone. Raises OSError.
 
@@ -210,7 +213,7 @@ def _delete_set_aside(
 
 
 def delete_permanently(
-    layout: Layout, agent_folder: str, session_id: str, soft_deleted_name: str, *, only_on_this_machine: bool = False
+    layout: Layout, agent_folder: str, session_id: str, soft_deleted_name: str, *, only_on_this_machine: bool
 ) -> None:
     """Delete a soft-deleted transcript permanently. ``only_on_this_machine``: as for ``delete``. Raises OSError."""
     with lock_journal(layout, agent_folder, deletes=True):

@@ -116,7 +116,7 @@ class ProxyStore(StoreBase):
 
     # --- deleting
 
-    def delete(self, agent_folder: str, session_id: str, *, soft: bool = False) -> None:
+    def delete(self, agent_folder: str, session_id: str, *, soft: bool) -> None:
         """Delete a session's transcript and its backups; ``soft``: keep the transcript so that it can be restored.
 
         The session stays known as deleted. If this is interrupted, the next query of the index completes it. Raises
@@ -124,7 +124,7 @@ class ProxyStore(StoreBase):
         """
         if soft:  # of an unfinished fork there would be nothing to restore; a listed session has been finished
             old_forks.finish_old_fork(self.layout, agent_folder, file_name(session_id))
-        store_delete.delete(self.layout, agent_folder, session_id, soft=soft)
+        store_delete.delete(self.layout, agent_folder, session_id, soft=soft, only_on_this_machine=False)
 
     def sync_journal(self, agent_folder: str) -> None:
         """Return once an agent's deletes, titles and archived sessions are on disk, so that they survive a power loss.

@@ -185,7 +185,7 @@ def deleted(store: WholeStore) -> Numbers:
     rows = store.list_page(stores.AGENT_FOLDER, None, None, "").rows[:DELETED]
     began = time.perf_counter()
     for row in rows:
-        store.delete_listed(row)
+        store.delete_listed(row, soft=False)
     spent = (time.perf_counter() - began) / len(rows)
     for row in rows:
         store.lift_delete(row.agent_folder, row.session_id)

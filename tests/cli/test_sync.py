@@ -139,7 +139,7 @@ def test_many_deletes_wait_for_a_confirmation(
     archive = CommandStore(laptop.store.root)
     for row in list(archive.list_newest()):
         if row.title == "Many":
-            archive.delete_listed(row)
+            archive.delete_listed(row, soft=False)
     told = laptop.sync("now")
     assert "5 deleted sessions are still on other machines" in told.stderr
     desktop.sync("now")

@@ -331,7 +331,7 @@ def test_lists_and_conversations_grow_as_sessions_do(browser: Browser, tmp_path:
         page.get_by_text("and grown").wait_for()
         assert page.get_by_text("output", exact=True).is_visible()  # what the reader opened stays open
         [row] = [row for row in store.list_all() if row.session_id == "two"]
-        store.delete_listed(row)
+        store.delete_listed(row, soft=False)
         page.get_by_text("it was deleted").wait_for()
         assert [told for told in seen.wrong if "404" not in told] == []
         page.context.close()

@@ -176,7 +176,7 @@ def test_entries_after_a_delete_are_not_kept_until_the_next_prompt(notes: Record
 def test_only_a_prompt_revives_a_session_that_another_process_deleted(notes: RecorderHarness) -> None:
     notes.begin()
     notes.put(*prompted("first"), said("1"))
-    ProxyStore(notes.store.root).delete(notes.recorder.agent_folder, "s")
+    ProxyStore(notes.store.root).delete(notes.recorder.agent_folder, "s", soft=False)
     notes.put(said("2"))
     assert list(notes.store.root.glob("transcripts/*/s-*.jsonl")) == []
     notes.put(*prompted("again"))
@@ -186,7 +186,7 @@ def test_only_a_prompt_revives_a_session_that_another_process_deleted(notes: Rec
 
 def test_updates_of_a_session_deleted_in_an_earlier_run_create_no_file(notes: RecorderHarness) -> None:
     notes.begin("other")
-    notes.store.delete(notes.recorder.agent_folder, "s")
+    notes.store.delete(notes.recorder.agent_folder, "s", soft=False)
     notes.put(BeginTranscript("s", None, [], "partial"), said("1"))
     assert list(notes.store.root.glob("transcripts/*/s-*.jsonl")) == []
     assert notes.is_recording()
@@ -362,7 +362,7 @@ def test_a_gap_ends_when_another_process_deletes_its_session(
     notes.put(BeginTranscript("b", "/project", [], "recorded"), *prompted("hello", "a"))
     with fill_disk(after=notes.path("a").stat().st_size):
         notes.put(said("1", "a"))
-    ProxyStore(notes.store.root).delete(notes.recorder.agent_folder, "a")
+    ProxyStore(notes.store.root).delete(notes.recorder.agent_folder, "a", soft=False)
     now.seconds += 10
     notes.put(said("2", "b"))
     notes.put(said("3", "b"))

@@ -46,7 +46,7 @@ class DeletedMeanwhile(ProxyStore):
     """Another process deletes each session just before we open it."""
 
     def read(self, agent: str, session: str) -> Reading:
-        ProxyStore(self.root).delete(agent, session)
+        ProxyStore(self.root).delete(agent, session, soft=False)
         return super().read(agent, session)
 
 

@@ -16,7 +16,7 @@ def test_an_alias_is_noted_once_and_leads_to_its_session_also_when_that_is_delet
     assert (store.root / "transcripts" / agent / "state.jsonl").read_bytes().count(b"\n") == 1
     assert store.read_aliases(agent) == {"new": "old"}
     assert (store.find_by_alias(agent, "new"), store.find_by_alias(agent, "old")) == ("old", None)
-    store.delete(agent, "old")
+    store.delete(agent, "old", soft=False)
     assert store.find_by_alias(agent, "new") == "old"
 
 

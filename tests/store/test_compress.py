@@ -157,7 +157,7 @@ def test_a_new_session_of_the_same_id_supersedes_a_compressed_one(store: WholeSt
     assert read_content(at.with_stem(f"{at.stem}~1")) == before
     assert len(store.list_all()) == 2
     for row in store.list_all():
-        store.delete_listed(row)
+        store.delete_listed(row, soft=False)
     assert files(store) == ["state.jsonl"]
 
 
@@ -174,7 +174,7 @@ def test_a_delete_removes_compressed_and_unfinished_files(store: WholeStore) -> 
     compress_now(store)
     for left in (at, unfinished_path(at), unfinished_path(compressed_path(at))):
         left.write_bytes(compressed_path(at).read_bytes())
-    store.delete(AGENT, transcript_lines.SESSION)
+    store.delete(AGENT, transcript_lines.SESSION, soft=False)
     assert files(store) == ["state.jsonl"]
     assert store.list_all() == []
     with pytest.raises(Deleted):
@@ -185,7 +185,7 @@ def test_an_interrupted_delete_is_finished(store: WholeStore) -> None:
     at = store_compressible(store)
     compress_now(store)
     data = compressed_path(at).read_bytes()
-    store.delete(AGENT, transcript_lines.SESSION)
+    store.delete(AGENT, transcript_lines.SESSION, soft=False)
     compressed_path(at).write_bytes(data)
     assert WholeStore(store.root).list_all() == []
     assert files(store) == ["state.jsonl"]
@@ -197,7 +197,7 @@ def test_a_delete_during_the_compression_wins(store: WholeStore) -> None:
 
     def go_on() -> bool:
         if not chunks:
-            WholeStore(store.root).delete(AGENT, transcript_lines.SESSION)
+            WholeStore(store.root).delete(AGENT, transcript_lines.SESSION, soft=False)
         chunks.append(None)
         return True
 
@@ -290,7 +290,7 @@ def test_a_damaged_compression_is_reported_and_repaired_as_far_as_possible(store
     assert [one for one in verify_store(store) if one.is_damage] == []
     [backup] = (store.root / "backups" / AGENT).glob(f"*{COMPRESSED_SUFFIX}")
     assert backup.read_bytes() == damaged
-    store.delete(AGENT, transcript_lines.SESSION)
+    store.delete(AGENT, transcript_lines.SESSION, soft=False)
     assert list((store.root / "backups" / AGENT).iterdir()) == []
 
 

@@ -102,7 +102,7 @@ def test_a_hard_delete_removes_every_softly_deleted_transcript_of_the_id(store: 
         rename(store, "s", f"titled {text}")
         store.delete(AGENT, "s", soft=True)
     assert titles_in_bin(store) == [("s", "titled second secret"), ("s", "titled first secret")]
-    store.delete(AGENT, "s")
+    store.delete(AGENT, "s", soft=False)
     store.list_all()
     assert store.list_deleted() == []
     assert holding(store, "secret") == set()
@@ -111,11 +111,11 @@ def test_a_hard_delete_removes_every_softly_deleted_transcript_of_the_id(store: 
 def test_only_the_id_the_time_and_the_uid_stay_after_a_permanent_delete(store: WholeStore) -> None:
     empty = WholeStore(store.root.with_name("empty"))
     transcript_lines.store_lines(empty, AGENT, "other")
-    empty.delete(AGENT, "other")
+    empty.delete(AGENT, "other", soft=False)
     assert empty.list_all() == []
     transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt("a secret", session="s"))
     rename(store, "s", "My title")
-    store.delete(AGENT, "s")
+    store.delete(AGENT, "s", soft=False)
     assert store.list_all() == []
     journal = store.root / "transcripts" / AGENT / "state.jsonl"
     left = [json.loads(line) for line in journal.read_bytes().splitlines() if line.strip()]
@@ -155,7 +155,7 @@ def test_a_delete_is_forced_to_the_disk_before_it_returns(
     if in_bin:
         store.delete_permanently(deleted[0])
     else:
-        store.delete_listed(row)
+        store.delete_listed(row, soft=False)
     found = journal.stat()
     assert (found.st_ino, found.st_size) in forced  # with all its lines
 
@@ -231,7 +231,7 @@ def test_deleting_a_superseded_session_deletes_its_backups(store: WholeStore, la
     copy.write_text("as it was")
     store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
     [older] = [row for row in store.list_all() if row.title == "first"]
-    store.delete_listed(older)
+    store.delete_listed(older, soft=False)
     assert holding(store, "as it was") == set()
 
 
@@ -342,7 +342,7 @@ def test_a_crash_at_any_moment_leaves_the_session_before_or_after(tmp_path: Path
         for one in store.list_deleted():
             store.delete_permanently(one)
         for row in store.list_all():
-            store.delete_listed(row)
+            store.delete_listed(row, soft=False)
         assert store.list_all() == []
         assert holding(store, "secret") == set()
     before, *_, after = outcomes
@@ -363,7 +363,7 @@ def test_an_interrupted_hard_delete_is_finished_by_the_next_list(
         store.delete(AGENT, "s", soft=True)
     crashing(monkeypatch, owner, name, after=False)
     with pytest.raises(Crash):
-        store.delete(AGENT, "s")
+        store.delete(AGENT, "s", soft=False)
     other = WholeStore(store.root)
     assert other.list_all() == []
     assert other.list_deleted() == []
@@ -382,14 +382,14 @@ def test_a_title_belongs_to_its_transcript_even_if_the_id_is_reused(store: Whole
     store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
     assert [row.title for row in other.list_all()] == ["second", "The first"]
     [older] = [row for row in store.list_all() if row.title == "The first"]
-    store.delete_listed(older)
+    store.delete_listed(older, soft=False)
     assert holding(store, "The first") == set()
 
 
 def test_a_new_session_of_a_deleted_id_has_no_user_title(store: WholeStore) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
     rename(store, "s", "Mine")
-    store.delete(AGENT, "s")
+    store.delete(AGENT, "s", soft=False)
     store.lift_delete(AGENT, "s")
     transcript_lines.store_lines(store, AGENT, "s", fresh=False)
     assert [row.title for row in store.list_all()] == ["hello"]
@@ -398,7 +398,7 @@ def test_a_new_session_of_a_deleted_id_has_no_user_title(store: WholeStore) -> N
 def test_a_deleted_session_cannot_be_renamed(store: WholeStore) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
     [row] = store.list_all()
-    store.delete(AGENT, "s")
+    store.delete(AGENT, "s", soft=False)
     with pytest.raises(FileNotFoundError):
         store.set_listed_title(row, "Mine")
     assert holding(store, "Mine") == set()
@@ -413,9 +413,9 @@ def test_backups_of_the_journal_are_deleted_with_the_titles_in_them(store: Whole
     for finding in verify_store(store):
         repair_finding(store, finding)
     assert len(holding(store, "secret title")) == 2
-    store.delete(AGENT, "other")
+    store.delete(AGENT, "other", soft=False)
     assert len(holding(store, "secret title")) == 2
-    store.delete(AGENT, "s")
+    store.delete(AGENT, "s", soft=False)
     assert holding(store, "secret title") == set()
 
 
@@ -497,7 +497,7 @@ def free_bytes(store: WholeStore) -> int:
 def test_a_delete_works_on_a_full_disk(full_store: WholeStore) -> None:
     [row] = [row for row in full_store.list_all() if row.session_id == "a"]
     with suppress(Unreadable):  # there may be no room to update the index
-        full_store.delete_listed(row)
+        full_store.delete_listed(row, soft=False)
     assert [row.session_id for row in WholeStore(full_store.root).list_all()] == ["b"]
     assert full_store.read_deleted(row.agent_folder) == {"a"}
 
@@ -508,7 +508,7 @@ def test_an_open_session_on_a_full_disk_is_not_deleted_and_stays_whole(full_stor
     before = path.read_bytes()
     transcript = Transcript(path)
     with pytest.raises(OSError, match="No space"):
-        full_store.delete_listed(row)
+        full_store.delete_listed(row, soft=False)
     transcript.close()
     assert (path.read_bytes(), full_store.read_deleted(row.agent_folder)) == (before, frozenset())
 
@@ -517,7 +517,7 @@ def test_a_prune_works_on_a_full_disk(full_store: WholeStore) -> None:
     chosen = [one for one in find_candidates(full_store) if one.session_id == "a"]
     before, reasons = free_bytes(full_store), list[str | None]()
     with suppress(Unreadable):  # there may be no room to update the index
-        for _, why in prune_sessions(full_store, chosen, soft=False):
+        for _, why in prune_sessions(full_store, chosen, soft=False, only_on_this_machine=True):
             reasons.append(why)
     assert reasons == [None]
     assert full_store.read_deleted(chosen[0].agent_folder) == {"a"}
@@ -569,7 +569,7 @@ def test_an_archived_session_stays_archived_when_its_id_is_used_again(store: Who
     store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
     assert archived(store) == ["first"]
     [older] = store.list_newest(archived=True)
-    store.delete_listed(older)
+    store.delete_listed(older, soft=False)
     assert [row.title for row in store.list_all()] == ["second"]
     assert store.read_state(older.agent_folder).archived == {}
 

@@ -320,7 +320,7 @@ def test_without_its_parent_an_unfinished_fork_has_only_a_gap(parent: WholeStore
         data = file.read()
         file.seek(data.index(b"\0"))
         file.write(secret)
-    parent.delete(AGENT, "p")
+    parent.delete(AGENT, "p", soft=False)
     assert sorted(listed_ids(WholeStore(parent.root))) == ["f"]
     assert read_prompts(parent, "f") == ["two"]
     assert not is_complete(parent, "f")
@@ -330,7 +330,7 @@ def test_without_its_parent_an_unfinished_fork_has_only_a_gap(parent: WholeStore
 
 def test_a_later_session_of_the_parents_id_is_not_the_parent(parent: WholeStore) -> None:
     leave_unfinished_fork(parent)
-    parent.delete(AGENT, "p")
+    parent.delete(AGENT, "p", soft=False)
     transcript_lines.store_lines(parent, AGENT, "p", prompt("another", session="p"), answer(), at=9)
     listed_ids(parent)
     assert read_prompts(parent, "f") == ["two"]
@@ -384,7 +384,7 @@ def test_a_finished_fork_ignores_leftovers_of_a_crash(parent: WholeStore) -> Non
     path = leave_unfinished_fork(parent)
     listed_ids(parent)
     os.link(path, fork_path(path))
-    parent.delete(AGENT, "p")
+    parent.delete(AGENT, "p", soft=False)
     old_forks.finish_old_fork(parent.layout, AGENT, path.stem)
     assert read_prompts(parent, "f") == ["one", "two"]
     assert not fork_path(path).exists()

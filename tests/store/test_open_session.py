@@ -31,7 +31,7 @@ def test_a_fork_and_its_parent_continue_separately(store: ProxyStore) -> None:
 def test_deleting_a_fork_or_its_parent_keeps_the_other(store: ProxyStore, gone: str, left: str) -> None:
     transcript_lines.store_lines(store, AGENT, "p", prompt("one", session="p"), answer())
     fork(store, "p", "f")
-    store.delete(AGENT, gone)
+    store.delete(AGENT, gone, soft=False)
     assert read_prompts(store, left) == ["one"]
     with pytest.raises(FileNotFoundError):
         store.read(AGENT, gone)
@@ -74,7 +74,7 @@ def test_a_fork_of_an_unknown_parent_is_partial(store: ProxyStore) -> None:
 def test_a_fork_revives_a_deleted_id(store: ProxyStore) -> None:
     transcript_lines.store_lines(store, AGENT, "p", prompt("one", session="p"), answer())
     transcript_lines.store_lines(store, AGENT, "f", prompt("old", session="f"), answer())
-    store.delete(AGENT, "f")
+    store.delete(AGENT, "f", soft=False)
     fork(store, "p", "f")
     assert "f" not in store.read_deleted(AGENT)
     assert read_prompts(store, "f") == ["one"]

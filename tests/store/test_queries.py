@@ -206,7 +206,7 @@ def test_a_former_id_is_not_taken_as_a_prefix(store: WholeStore) -> None:
         return [row.selector for row in store.find_named(given)]
 
     assert meant("s1") == ["s1"]
-    store.delete("claude", "s1")
+    store.delete("claude", "s1", soft=False)
     assert meant("s1") == []
     assert meant("s1~1") == ["s1~1"]
     assert meant("s1~2") == []

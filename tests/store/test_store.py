@@ -53,7 +53,7 @@ def test_a_store_may_have_a_long_path(tmp_path: Path) -> None:
     assert listed_ids(store) == ["s"]
     assert find_turns(store, "hello") == [("s", [1])]
     assert [seen.selector for seen in CompletionQuery(root).find_sessions("")] == ["s"]
-    store.delete(AGENT, "s")
+    store.delete(AGENT, "s", soft=False)
     assert find_turns(store, "hello") == []
     assert listed_ids(store) == []
 
@@ -66,7 +66,7 @@ def test_every_file_is_private_under_an_open_umask(root: Path) -> None:
         transcript_lines.store_lines(store, AGENT, "s")  # one is superseded
         transcript_lines.store_lines(store, AGENT, "deleted")
         assert listed_ids(store)
-        store.delete(AGENT, "deleted")
+        store.delete(AGENT, "deleted", soft=False)
         transcript_lines.store_lines(store, AGENT, "marked")
         modes = {path: stat.S_IMODE(path.lstat().st_mode) for path in [root, *root.rglob("*")]}
     finally:
@@ -207,7 +207,7 @@ def test_sessions_of_two_agents_with_equal_ids_are_separate(store: WholeStore) -
     transcript_lines.store_lines(store, "two", "same", prompt("of two"), answer())
     assert listed_ids(store, "one") == listed_ids(store, "two") == ["same"]
     assert [row.title for row in store.list_page("one", None, None, "").rows] == ["of one"]
-    store.delete("one", "same")
+    store.delete("one", "same", soft=False)
     assert listed_ids(store, "one") == []
     assert listed_ids(store, "two") == ["same"]
     assert spoken(store.read("two", "same")) == ["of two"]
@@ -232,11 +232,11 @@ def test_a_deleted_session_is_not_reopened(store: WholeStore) -> None:
     began = store.open_to_append(AGENT, transcript_lines.header("s"), fresh=True)
     identity = began.identity
     began.close()
-    store.delete(AGENT, "s")
+    store.delete(AGENT, "s", soft=False)
     transcript_lines.store_lines(store, AGENT, "s", at=1)  # by another window, with the same id
     with pytest.raises(FileNotFoundError):
         store.reopen(AGENT, "s", identity)
-    store.delete(AGENT, "s")
+    store.delete(AGENT, "s", soft=False)
     with pytest.raises(FileNotFoundError):
         store.read(AGENT, "s")
 
@@ -299,7 +299,7 @@ def test_a_link_in_a_store_is_refused_with_the_command_to_fix_it(
     store: WholeStore, root: Path, tmp_path: Path, name: str
 ) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
-    store.delete(AGENT, "s")
+    store.delete(AGENT, "s", soft=False)
     assert listed_ids(store) == []
     path, outside = root / name, tmp_path / "outside"
     if path.exists():
@@ -327,7 +327,7 @@ def test_a_link_created_while_the_store_is_open_is_not_followed(
     with pytest.raises(OSError, match="is a link"):
         store.open_to_append(AGENT, transcript_lines.header("new"), fresh=True)
     with pytest.raises(OSError, match="is a link"):
-        store.delete(AGENT, "s")
+        store.delete(AGENT, "s", soft=False)
     assert contents(outside) == before
 
 
@@ -342,7 +342,7 @@ def test_a_transcript_that_is_a_link_is_not_written_to_and_a_delete_removes_only
     before = contents(outside)
     with pytest.raises(OSError):
         store.open_to_append(AGENT, transcript_lines.header("s"), fresh=False)
-    store.delete(AGENT, "s")
+    store.delete(AGENT, "s", soft=False)
     assert not path.is_symlink()
     assert contents(outside) == before
 
@@ -428,7 +428,7 @@ def test_a_deleted_session_is_in_no_file_and_no_list(store: WholeStore, root: Pa
     transcript_lines.store_lines(store, AGENT, "s", prompt(secret), answer())
     assert listed_ids(store) == ["s"]
     assert secret.encode() in b"".join((root / file).read_bytes() for file in files(root))
-    store.delete(AGENT, "s")
+    store.delete(AGENT, "s", soft=False)
     store.remove_from_index(AGENT, "s")
     assert listed_ids(store) == []
     assert store.read_deleted(AGENT) == {"s"}
@@ -439,9 +439,9 @@ def test_a_deleted_session_is_in_no_file_and_no_list(store: WholeStore, root: Pa
 def test_deleting_an_unknown_or_deleted_id_is_no_error(store: WholeStore) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
     for _ in range(3):
-        store.delete(AGENT, "s")
+        store.delete(AGENT, "s", soft=False)
         store.remove_from_index(AGENT, "s")
-        store.delete("an agent without a folder", "unknown")
+        store.delete("an agent without a folder", "unknown", soft=False)
         store.remove_from_index("an agent without a folder", "unknown")
     assert store.read_deleted(AGENT) == {"s"}
     assert store.read_deleted("an agent without a folder") == {"unknown"}
@@ -451,7 +451,7 @@ def test_a_delete_survives_restarts_and_is_seen_by_other_proxies(store: WholeSto
     other = WholeStore(root)
     transcript_lines.store_lines(store, AGENT, "s")
     assert listed_ids(other) == ["s"]
-    store.delete(AGENT, "s")
+    store.delete(AGENT, "s", soft=False)
     assert listed_ids(other) == []
     assert other.read_deleted(AGENT) == WholeStore(root).read_deleted(AGENT) == {"s"}
 
@@ -459,7 +459,7 @@ def test_a_delete_survives_restarts_and_is_seen_by_other_proxies(store: WholeSto
 def test_a_deleted_session_is_revived_by_a_lift_or_a_new_begin(store: WholeStore) -> None:
     for session in ("lifted", "begun"):
         transcript_lines.store_lines(store, AGENT, session)
-        store.delete(AGENT, session)
+        store.delete(AGENT, session, soft=False)
     store.lift_delete(AGENT, "lifted")
     assert store.read_deleted(AGENT) == {"begun"}
     transcript_lines.store_lines(store, AGENT, "lifted", at=2, fresh=False)
@@ -476,7 +476,7 @@ def test_lifting_a_session_that_is_not_deleted_writes_nothing(store: WholeStore,
 
 def test_a_delete_applies_to_one_agent(store: WholeStore) -> None:
     transcript_lines.store_lines(store, "two", "s")
-    store.delete("one", "s")
+    store.delete("one", "s", soft=False)
     assert listed_ids(store, "two") == ["s"]
 
 
@@ -484,10 +484,10 @@ def test_a_superseded_session_is_removed_by_its_file(store: WholeStore, root: Pa
     transcript_lines.store_lines(store, AGENT, "1", prompt("old"), answer())
     transcript_lines.store_lines(store, AGENT, "1", prompt("new", at=1), answer(at=1))
     new, old = store.list_all()
-    store.delete_listed(old)
+    store.delete_listed(old, soft=False)
     assert [row.title for row in store.list_all()] == ["new"]
     assert listed_ids(store) == ["1"]
-    store.delete_listed(new)
+    store.delete_listed(new, soft=False)
     assert store.list_all() == []
     assert list(root.glob("transcripts/*/*~*")) == []
     assert store.read_deleted(AGENT) == {"1"}
@@ -495,7 +495,7 @@ def test_a_superseded_session_is_removed_by_its_file(store: WholeStore, root: Pa
 
 def test_a_deleted_session_gets_no_new_file(store: WholeStore, root: Path) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
-    store.delete(AGENT, "s")
+    store.delete(AGENT, "s", soft=False)
     with pytest.raises(Deleted):
         store.open_to_append(AGENT, transcript_lines.header("s"), fresh=False)
     assert not list(root.glob("transcripts/*/s-*"))
@@ -508,7 +508,7 @@ def test_an_interrupted_delete_is_finished_before_the_session_is_revived(
     transcript_lines.store_lines(store, AGENT, "s", prompt("a secret of the user"), answer())
     [path] = root.glob("transcripts/*/s-*")
     before = path.read_bytes()
-    store.delete(AGENT, "s")
+    store.delete(AGENT, "s", soft=False)
     path.write_bytes(before)  # as if killed between the two steps
     if not fresh:
         store.lift_delete(AGENT, "s")
@@ -522,7 +522,7 @@ def test_a_delete_works_without_a_mark(store: WholeStore, root: Path) -> None:
     assert listed_ids(store) == ["s"]
     shutil.rmtree(root / "unindexed")
     (root / "unindexed").touch()
-    store.delete(AGENT, "s")
+    store.delete(AGENT, "s", soft=False)
     assert not list(root.glob("transcripts/*/s-*"))
     assert store.read_deleted(AGENT) == {"s"}
 
@@ -579,7 +579,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
         transcript_lines.store_lines(store, AGENT, f"unprompted-{number}", transcript_lines.said("hello", at=5000))
         transcript_lines.store_lines(store, AGENT, f"nowhere-{number}", at=5000, cwd=None)
         transcript_lines.store_lines(store, AGENT, f"deleted-{number}", at=5000)
-        store.delete(AGENT, f"deleted-{number}")
+        store.delete(AGENT, f"deleted-{number}", soft=False)
     return root
 
 
@@ -608,7 +608,7 @@ def test_1200_sessions_are_paged_completely_while_new_ones_arrive(many: Path) ->
     assert found == expected
     for count in range(3):
         for number in range(3):
-            writer.delete(AGENT, f"new-{count}-{number}")
+            writer.delete(AGENT, f"new-{count}-{number}", soft=False)
     assert [session for page in pages(reader) for session in page] == expected
 
 

@@ -90,7 +90,7 @@ def test_a_session_deleted_during_indexing_has_no_row(
     def overtaken(index: Index, agent: str, name: str, reading: Reading) -> bool:
         if name == older.name:
             monkeypatch.undo()
-            delete.delete_transcript(Layout(root), AGENT, "s", name, soft=soft)
+            delete.delete_transcript(Layout(root), AGENT, "s", name, soft=soft, only_on_this_machine=False)
             (root / "unindexed" / AGENT / name).unlink()
         return Index.put_row(index, agent, name, reading)
 
@@ -355,7 +355,7 @@ def full(store: WholeStore, root: Path) -> Iterator[WholeStore]:
     for at, session in enumerate(("a", "b", "deleted")):
         transcript_lines.store_lines(store, AGENT, session, at=at)
     assert listed_ids(store) == ["deleted", "b", "a"]
-    store.delete(AGENT, "deleted")
+    store.delete(AGENT, "deleted", soft=False)
     store.remove_from_index(AGENT, "deleted")
     yield store
     assert listed_ids(store) == ["b", "a"]  # also in the process that has the index open
@@ -486,7 +486,7 @@ def test_an_index_cut_at_any_size_is_rebuilt(full: WholeStore, root: Path, tmp_p
 
 def test_a_half_deleted_session_never_comes_back(full: WholeStore, root: Path) -> None:
     before = transcript(root, "a").read_bytes()
-    full.delete(AGENT, "a")
+    full.delete(AGENT, "a", soft=False)
     transcript(root, "a").write_bytes(before)  # as if killed between the two steps
     missing(root / "index.sqlite3")
     assert listed_ids(WholeStore(root)) == ["b"]
@@ -502,7 +502,7 @@ def test_a_session_half_deleted_during_a_turn_never_comes_back(full: WholeStore,
     going_on.append(prompt("x", at=5, session="a"))
     going_on.close()
     before = transcript(root, "a").read_bytes()
-    full.delete(AGENT, "a")
+    full.delete(AGENT, "a", soft=False)
     transcript(root, "a").write_bytes(before)
     for _ in range(2):
         assert listed_ids(WholeStore(root)) == ["b"]
@@ -515,7 +515,7 @@ def cut_short(store: WholeStore, root: Path, session: str) -> Path:
     """A delete that was killed between the journal and the transcript. The transcript's path."""
     path = transcript(root, session)
     before = path.read_bytes()
-    store.delete(AGENT, session)
+    store.delete(AGENT, session, soft=False)
     path.write_bytes(before)
     return path
 
@@ -550,7 +550,7 @@ def test_a_read_only_store_hides_a_half_deleted_session(
 
 
 def test_a_revived_session_is_not_a_half_deleted_one(full: WholeStore, root: Path) -> None:
-    full.delete(AGENT, "a")
+    full.delete(AGENT, "a", soft=False)
     other = WholeStore(root)
     assert listed_ids(other) == ["b"]
     transcript_lines.store_lines(full, AGENT, "a", at=0)
@@ -570,7 +570,7 @@ def test_a_log_read_by_another_process_is_cleared_by_the_next_list(
     reader = sqlite3.connect(root / "index.sqlite3", isolation_level=None)
     reader.execute("BEGIN")
     assert reader.execute("SELECT count(*) FROM transcripts").fetchone() == (1,)
-    store.delete(AGENT, "s")
+    store.delete(AGENT, "s", soft=False)
     store.remove_from_index(AGENT, "s")
     assert listed_ids(store) == []
     assert b"secret" in stored(root)
@@ -593,7 +593,7 @@ def test_the_next_list_removes_the_rows_that_a_delete_could_not(
     with locked(root / "index.sqlite3"):
         for row in (old, new):
             with pytest.raises(Unreadable):
-                store.delete_listed(row)
+                store.delete_listed(row, soft=False)
         assert store.list_all() == []
         assert marks(root) == {new.name, old.name}
     assert b"secret" in stored(root)
@@ -617,7 +617,7 @@ def test_a_locked_index_is_not_waited_for_at_every_turn(
     now[0] += 60.0
     store.index_session(AGENT, "new")
     assert marks(root) == set()
-    full.delete(AGENT, "new")
+    full.delete(AGENT, "new", soft=False)
 
 
 def test_a_directory_in_place_of_the_index_stays_and_lists_work(full: WholeStore, root: Path) -> None:
@@ -628,7 +628,7 @@ def test_a_directory_in_place_of_the_index_stays_and_lists_work(full: WholeStore
         assert listed_ids(full) == ["unseen", "b", "a"]
         assert listed_ids(WholeStore(root)) == ["unseen", "b", "a"]
     assert marks(root) == {file_name("unseen")}  # nothing was written to a lasting index
-    full.delete(AGENT, "unseen")
+    full.delete(AGENT, "unseen", soft=False)
     (root / "index.sqlite3").rmdir()
 
 
@@ -656,7 +656,7 @@ def test_a_list_works_without_a_locked_index(full: WholeStore, root: Path, monke
     assert listed_ids(impatient) == ["new", "b", "a"]
     assert marks(root) == set()
     assert (root / "index.sqlite3").stat().st_ino == before
-    full.delete(AGENT, "new")
+    full.delete(AGENT, "new", soft=False)
 
 
 def test_with_a_locked_index_only_marked_transcripts_are_read(
@@ -721,10 +721,10 @@ def test_two_stores_on_one_directory_see_each_others_changes(store: WholeStore, 
         transcript_lines.store_lines(one, AGENT, f"s{at:02}", at=at)
         one.index_session(AGENT, f"s{at:02}")
         assert listed_ids(two)[0] == f"s{at:02}"
-    store.delete(AGENT, "s19")
+    store.delete(AGENT, "s19", soft=False)
     store.remove_from_index(AGENT, "s19")
     assert listed_ids(other)[0] == "s18"
-    other.delete(AGENT, "s18")  # as if it died before it could forget it
+    other.delete(AGENT, "s18", soft=False)  # as if it died before it could forget it
     assert listed_ids(store)[0] == "s17"
     assert len(in_file(root)) == 18
 
@@ -772,7 +772,7 @@ def test_lists_do_not_wait_for_an_index_that_cannot_be_locked(
     assert listed_ids(opened) == ["newer", "new", "b", "a"]
     assert marks(root) == set()
     for session in ("new", "newer"):
-        full.delete(AGENT, session)
+        full.delete(AGENT, session, soft=False)
         full.remove_from_index(AGENT, session)
 
 

@@ -50,7 +50,7 @@ def test_a_fork_has_a_uid_of_its_own(store: WholeStore) -> None:
 def test_a_session_begun_anew_after_its_delete_has_another_uid(store: WholeStore) -> None:
     store_session(store, "1", ("first", [chunk("a")]))
     before = _uid(store, "1")
-    store.delete(_agent(store), "1")
+    store.delete(_agent(store), "1", soft=False)
     store.lift_delete(_agent(store), "1")
     store.open_to_append(_agent(store), transcript_lines.header("1"), fresh=False).close()
     assert _uid(store, "1") != before

@@ -222,7 +222,7 @@ def examine(store: WholeStore, agent: str, one: Damaged, count: Count) -> None:
         reading = store.read(agent, SESSION)
         check(not reading.is_complete or not to_mend, "said to be complete")
         reading.close()
-    store.delete(agent, SESSION)
+    store.delete(agent, SESSION, soft=False)
     check(not list(store.root.glob(f"backups/{agent}/*.jsonl")), "a backup is left behind a delete")
 
 
@@ -266,7 +266,7 @@ def journals(scale: Scale) -> Outcome:
         folder = store.root / "transcripts" / agent
         sessions = [f"s-{n}-\u00e4" for n in range(chance.randrange(2, 9))]
         for session in sessions:
-            store.delete(agent, session)
+            store.delete(agent, session, soft=False)
         path = folder / "state.jsonl"
         data = path.read_bytes()
         at = chance.randrange(len(data))
@@ -286,7 +286,7 @@ def journals(scale: Scale) -> Outcome:
             count.checked += len(known)
             count.lost += len(known - found)
             if when == "at first":
-                store.delete(agent, "one more")
+                store.delete(agent, "one more", soft=False)
                 known.add("one more")
                 findings = [finding for finding in verify_store(store) if finding.agent_folder == agent]
                 count.named += bool(findings)

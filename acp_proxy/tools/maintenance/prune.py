@@ -159,7 +159,7 @@ def _find_soft_deleted(layout: Layout, store_index: StoreIndex) -> list[Candidat
 
 
 def prune_sessions(
-    store: CommandStore, candidates: Iterable[Candidate], *, soft: bool, only_on_this_machine: bool = True
+    store: CommandStore, candidates: Iterable[Candidate], *, soft: bool, only_on_this_machine: bool
 ) -> Iterator[tuple[Candidate, str | None]]:
     """Delete sessions one by one. Yields each with the reason it was not deleted, or None.
 

@@ -177,9 +177,11 @@ class SyncStore(StoreBase):
                 return
             session_id = known.header.session_id
             if file_names.is_soft_deleted_name(name):
-                store_delete.delete_permanently(self.layout, agent_folder, session_id, name)
+                store_delete.delete_permanently(self.layout, agent_folder, session_id, name, only_on_this_machine=False)
             else:
-                store_delete.delete_transcript(self.layout, agent_folder, session_id, name, soft=False)
+                store_delete.delete_transcript(
+                    self.layout, agent_folder, session_id, name, soft=False, only_on_this_machine=False
+                )
             self.layout.get_journal(agent_folder).sync()
         with suppress(Unreadable):
             self.index.remove(agent_folder, [name])
@@ -192,7 +194,9 @@ class SyncStore(StoreBase):
         uid, session_id = known.uid, known.header.session_id
         if not is_soft_deleted:
             return store_delete.restore(self.layout, agent_folder, session_id, name)
-        store_delete.delete_transcript(self.layout, agent_folder, session_id, name, soft=True)
+        store_delete.delete_transcript(
+            self.layout, agent_folder, session_id, name, soft=True, only_on_this_machine=False
+        )
         with suppress(Unreadable):
             self.index.remove(agent_folder, [name])
         kept = (

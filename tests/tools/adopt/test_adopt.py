@@ -52,7 +52,7 @@ def test_a_session_that_is_deleted_or_appears_meanwhile_is_not_adopted(
     agent.plan([entry("gone", tmp_path), entry("come", tmp_path)], loads={"gone": HELLO, "come": HELLO})
     with Adoption(store, StartWords(agent.command), Wanted(), None) as adoption:
         choice = adoption.choose()
-        store.delete(adoption.folder, "gone")
+        store.delete(adoption.folder, "gone", soft=False)
         path = store.root / "transcripts" / adoption.folder / f"{file_name('come')}.jsonl"
         path.write_bytes(b"")
         outcomes = [*adoption.load(choice)]

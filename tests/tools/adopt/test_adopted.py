@@ -57,7 +57,7 @@ def test_a_session_is_unknown_then_adopted_then_recorded(store: WholeStore) -> N
     assert look_up(store, AGENT, transcript_lines.SESSION) == KnownHere(is_here=True)
     with pytest.raises(NotImported, match="something was recorded in it"):
         write_adopted(store, replayed("hi", "ho"))
-    store.delete(AGENT, transcript_lines.SESSION)
+    store.delete(AGENT, transcript_lines.SESSION, soft=False)
     assert look_up(store, AGENT, transcript_lines.SESSION) == KnownHere(is_deleted=True)
     with pytest.raises(NotImported, match="it was deleted here"):
         write_adopted(store, replayed("hi", "ho"))
@@ -69,7 +69,7 @@ def test_a_session_in_which_a_copy_continues_is_here(store: WholeStore) -> None:
     store.add_alias(AGENT, copy, "agents-own")
     assert look_up(store, AGENT, "agents-own") == KnownHere(is_here=True)
     assert look_up(store, AGENT, "another") == KnownHere()
-    store.delete(AGENT, copy)
+    store.delete(AGENT, copy, soft=False)
     assert look_up(store, AGENT, "agents-own") == KnownHere(is_deleted=True)
 
 

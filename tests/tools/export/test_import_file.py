@@ -164,7 +164,7 @@ def test_an_import_never_replaces_a_different_session(store: WholeStore, tmp_pat
 def test_an_import_revives_a_deleted_session(store: WholeStore, tmp_path: Path) -> None:
     path = exported(tmp_path)
     import_transcript(store, path)
-    store.delete_listed(store.list_all()[0])
+    store.delete_listed(store.list_all()[0], soft=False)
     assert transcript_lines.SESSION in store.read_deleted(AGENT)
     assert import_transcript(store, path).is_new
     assert store.read_deleted(AGENT) == frozenset()

@@ -92,7 +92,10 @@ def store(tmp_path: Path) -> WholeStore:
 
 def pruned(store: WholeStore, *, deleted: bool = False, soft: bool = False) -> dict[str, str | None]:
     candidates = find_candidates(store, deleted=deleted)
-    return {candidate.session_id: trouble for candidate, trouble in prune_sessions(store, candidates, soft=soft)}
+    return {
+        candidate.session_id: trouble
+        for candidate, trouble in prune_sessions(store, candidates, soft=soft, only_on_this_machine=True)
+    }
 
 
 def test_a_pruned_session_is_in_no_file_and_stays_deleted(store: WholeStore) -> None:
@@ -123,7 +126,9 @@ def test_a_session_decompressed_and_opened_in_the_meantime_is_not_pruned(
 
     [candidate] = [each for each in find_candidates(store) if each.session_id == "s"]
     monkeypatch.setattr(Journal, "lock", quicker)
-    assert [trouble for _, trouble in prune_sessions(store, [candidate], soft=soft)] == [IN_USE]
+    assert [trouble for _, trouble in prune_sessions(store, [candidate], soft=soft, only_on_this_machine=True)] == [
+        IN_USE
+    ]
     opened[0].append(transcript_lines.said("more"))
     opened[0].close()
     assert compressible.read_content(compressible.find_path(store, "s")).endswith(transcript_lines.said("more"))
@@ -178,7 +183,10 @@ def test_a_session_continued_in_the_meantime_is_not_pruned(store: WholeStore) ->
     transcript_lines.store_lines(
         store, AGENT, "b", transcript_lines.prompt("not so old after all", session="b"), fresh=False
     )
-    gone = {candidate.session_id: trouble for candidate, trouble in prune_sessions(store, candidates, soft=False)}
+    gone = {
+        candidate.session_id: trouble
+        for candidate, trouble in prune_sessions(store, candidates, soft=False, only_on_this_machine=True)
+    }
     assert gone == {"a": None, "b": IN_USE, "c": None}
     assert [row.session_id for row in store.list_all()] == ["b"]
 
@@ -203,7 +211,10 @@ def test_a_subagents_session_stays_if_the_one_it_worked_for_is_open(store: Whole
     )
     transcript = Transcript(Layout(store.root).transcript_path(AGENT, file_name("b")))
     chosen = select_beyond(Limits(keep=0), find_candidates(store))
-    left = {candidate.session_id: trouble for candidate, trouble in prune_sessions(store, chosen, soft=False)}
+    left = {
+        candidate.session_id: trouble
+        for candidate, trouble in prune_sessions(store, chosen, soft=False, only_on_this_machine=True)
+    }
     assert left == {"c": None, "b": IN_USE, "a": IN_USE}
     transcript.close()
 

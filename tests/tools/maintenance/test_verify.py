@@ -61,7 +61,7 @@ def mend(store: WholeStore) -> None:
 
 
 def test_an_intact_store_has_no_findings(store: WholeStore) -> None:
-    store.delete(AGENT, "a")
+    store.delete(AGENT, "a", soft=False)
     assert kinds(verify_store(store)) == []
 
 
@@ -92,7 +92,7 @@ def test_a_delete_removes_the_backups_of_its_session(store: WholeStore, root: Pa
     for session in ("a", "b"):
         damage(path_of(root, session))
     mend(store)
-    store.delete(AGENT, "a")
+    store.delete(AGENT, "a", soft=False)
     [left] = (root / "backups" / AGENT).iterdir()
     assert left.name.startswith(file_name("b"))
 
@@ -153,9 +153,9 @@ def test_files_that_others_can_read_are_made_private(store: WholeStore, root: Pa
 
 
 def test_a_damaged_journal_is_repaired_and_keeps_its_events(store: WholeStore, root: Path) -> None:
-    store.delete(AGENT, "a")
+    store.delete(AGENT, "a", soft=False)
     damage(root / "transcripts" / AGENT / "state.jsonl", b"torn")
-    store.delete(AGENT, "b")
+    store.delete(AGENT, "b", soft=False)
     assert kinds(verify_store(store)) == [("damaged journal", REPAIR)]
     mend(store)
     assert kinds(verify_store(store)) == []

@@ -57,14 +57,14 @@ def find_files_with(root: Path, word: str = SECRET) -> list[str]:
 
 def delete_by_editor(store: WholeStore) -> None:
     """Delete the session as an editor does."""
-    store.delete(AGENT, "s")
+    store.delete(AGENT, "s", soft=False)
     store.remove_from_index(AGENT, "s")
 
 
 def delete_listed(store: WholeStore) -> None:
     """Delete the session as a command does."""
     [row] = [row for row in store.list_all() if row.session_id == "s"]
-    store.delete_listed(row)
+    store.delete_listed(row, soft=False)
 
 
 def remove_files(store: WholeStore) -> None:

@@ -66,7 +66,7 @@ def test_a_delete_removes_the_calls_and_the_next_search_finds_the_others(store: 
     )
     transcript_lines.store_lines(store, AGENT, "other", prompt("x", session="other"), begin("c", "make all"), end("c"))
     assert len(find(store, command="make")) == 2
-    store.delete(AGENT, transcript_lines.SESSION)
+    store.delete(AGENT, transcript_lines.SESSION, soft=False)
     assert not any(name.startswith("search/") for name in find_files_with(root))
     assert [session for session, *_ in find(store, command="make")] == ["other"]
 

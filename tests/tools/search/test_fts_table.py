@@ -61,7 +61,7 @@ def test_deleting_a_superseded_session_removes_its_words(store: WholeStore, root
     assert find_turns(store, SECRET) == [("s", [1])]
     store_turns(store, "s", "another")
     [row] = [row for row in store.list_all() if row.title != "another"]
-    store.delete_listed(row)
+    store.delete_listed(row, soft=False)
     assert find_files_with(root) == []
     assert find_turns(store, "another") == [("s", [1])]
 
@@ -76,7 +76,7 @@ def test_a_softly_deleted_session_is_not_found_and_its_words_are_in_no_table(sto
     [kept] = store.list_deleted()
     store.restore(kept)
     assert find_turns(store, SECRET) == [("s", [1])]
-    store.delete_listed(row)
+    store.delete_listed(row, soft=False)
     assert find_files_with(root) == []
 
 
@@ -98,7 +98,7 @@ def test_a_delete_causes_only_a_sixteenth_to_be_read_again(store: WholeStore, ro
         store_turns(store, f"s{number}", "word")
     find_turns(store, "word")
     before = list_tables(root)
-    store.delete(AGENT, "s1")
+    store.delete(AGENT, "s1", soft=False)
     assert before - list_tables(root) == {name for name in before if name[0] == find_table_digit(file_name("s1"))}
     assert len(find_turns(store, "word", limit=100)) == 63
 

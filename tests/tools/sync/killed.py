@@ -83,7 +83,7 @@ def _prepare(folder: Path, url: str, key: HistoryKey, said: Connection) -> None:
         home.sync()
     two.say("Grows there", "There")
     [row] = two.store.find_titled(DELETED)
-    two.store.delete_listed(row)
+    two.store.delete_listed(row, soft=False)
     [row] = two.store.find_titled("Grows here")
     two.store.set_listed_title(row, "Grows here and is renamed there")
     [row] = [row for row in two.store.list_newest() if (row.title or "").startswith("Is masked")]

@@ -99,7 +99,7 @@ def test_turns_are_not_added_to_a_session_that_went_on_meanwhile(waiting: tuple[
 def test_turns_that_wait_go_with_their_session(waiting: tuple[Home, Home, Path]) -> None:
     _, two, turns = waiting
     [row] = two.store.list_newest()
-    two.store.delete_listed(row)
+    two.store.delete_listed(row, soft=False)
     assert not turns.exists()
 
 
@@ -107,7 +107,7 @@ def test_turns_that_wait_go_if_another_machine_deletes_the_session(waiting: tupl
     one, two, turns = waiting
     assert turns.exists()
     [row] = one.store.list_newest()
-    one.store.delete_listed(row)
+    one.store.delete_listed(row, soft=False)
     for home in (one, two):
         home.sync()
     assert not turns.exists()
@@ -133,7 +133,7 @@ def test_titles_archives_and_deletes_follow(homes: tuple[Home, Home]) -> None:
     rows = {row.title: row for row in two.store.list_newest()}
     two.store.set_listed_title(rows["A"], "Better")
     two.store.set_listed_archived(rows["B"], True)
-    two.store.delete_listed(rows["DataDeleted"])
+    two.store.delete_listed(rows["DataDeleted"], soft=False)
     two.sync()
     one.sync()
     assert {(row.title, row.is_archived) for row in one.store.list_newest()} == {("Better", False), ("B", True)}
@@ -149,7 +149,7 @@ def test_many_deletes_leave_the_words_where_they_are_until_confirmed(
         store_session(one.store, title, (title, []))
     one.sync()
     for row in list(one.store.list_newest()):
-        one.store.delete_listed(row)
+        one.store.delete_listed(row, soft=False)
     one.sync()
     assert one.joined.read_status().deletes == 2
     two.sync()
@@ -323,7 +323,9 @@ def test_a_pruned_session_stays_on_the_other_machine(homes: tuple[Home, Home]) -
     store_session(one.store, "s", ("Hello", []))
     for home in homes:
         home.sync()
-    assert [why for _, why in prune_sessions(one.store, find_candidates(one.store), soft=False)] == [None]
+    assert [
+        why for _, why in prune_sessions(one.store, find_candidates(one.store), soft=False, only_on_this_machine=True)
+    ] == [None]
     for home in (one, two, one):
         home.sync()
     assert (one.prompts(), two.prompts()) == ({}, {"Hello": ["Hello"]})
@@ -422,7 +424,7 @@ def test_a_delete_of_a_session_whose_id_was_given_again_does_not_delete_the_olde
     one.sync()
     store_session(one.store, "1", ("Newer", []))
     [newer] = one.store.find_titled("Newer")
-    one.store.delete_listed(newer)
+    one.store.delete_listed(newer, soft=False)
     for home in (one, two):
         home.sync()
     assert one.prompts() == two.prompts() == {"Older": ["Older"]}

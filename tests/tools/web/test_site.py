@@ -103,7 +103,7 @@ def test_deleted_sessions_are_not_there_and_archived_ones_have_a_list_of_their_o
     assert browser.list_titles("?archived=1") == []
     before = browser.read("state?archived=1")
     store.set_listed_archived(rows["one"], True)
-    store.delete_listed(rows["two"])
+    store.delete_listed(rows["two"], soft=False)
     assert browser.list_titles() == ["three"]
     assert browser.read("state?archived=1") != before
     archived = re.findall('href="([^"]*archived=1[^"]*)"', browser.read())
