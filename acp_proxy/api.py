@@ -103,8 +103,8 @@ def open_store(path: str | os.PathLike[str] | None = None) -> SessionStore:
     """
     given = path or os.environ.get(_STORE) or config_file.read_valid().get("store")
     root = Path(given).expanduser() if given else find_default_root()
-    archive = CommandStore(root, make=False)
-    if not archive.is_made:
+    archive = CommandStore(root, create=False)
+    if not archive.exists:
         raise NoStore(root)
     return SessionStore(archive)
 

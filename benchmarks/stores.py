@@ -125,7 +125,7 @@ def long(root: Path, lines: Iterable[bytes]) -> Path:
 
 
 def written(store: ProxyStore, agent: str, header: Header, lines: Iterable[bytes]) -> Path:
-    transcript = store.open_to_append(agent, header, fresh=False)
+    transcript = store.open_to_append(agent, header, is_new=False)
     for line in gathered(lines):
         transcript.append(line)
     transcript.close()

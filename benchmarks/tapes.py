@@ -68,7 +68,7 @@ Turn = list[Message]
 def turns(store: Path) -> dict[str, list[Turn]]:
     """The whole turns in a store, each from a prompt to its answer, by agent."""
     found: dict[str, list[Turn]] = {}
-    archive = CommandStore(store, make=False)
+    archive = CommandStore(store, create=False)
     for listed in archive.list_all():
         with closing(archive.open_listed(listed)) as reading:
             said = turns_of(line.entry for line in reading.read_lines() if line.entry is not None)

@@ -196,7 +196,7 @@ def adopted(base: Path, name: str, state: Path, port: int) -> subprocess.Complet
 
 
 def transcripts(root: Path) -> Iterator[tuple[str, Shown]]:
-    store = CommandStore(root, make=False)
+    store = CommandStore(root, create=False)
     for row in store.list_all():
         reading = store.open_listed(row)
         entries = [line.entry for line in reading.read_lines() if line.entry is not None]

@@ -50,7 +50,7 @@ def store_session(
     transcript = store.open_to_append(
         store.choose_agent(None, agent, ""),
         Header(session, cwd, origin, stamp, git=git or GitHead()),
-        fresh=True,
+        is_new=True,
         parent=parent,
     )
     data = bytearray()

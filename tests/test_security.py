@@ -234,7 +234,7 @@ def test_deleted_and_masked_text_stays_so(store: WholeStore) -> None:
         store.delete_listed(row, soft=session == "softly")
     [row] = store.find_named("masked")
     for path in store.find_redactable([row]):
-        redact_stored(store, path, Masking([]), dry=False)
+        redact_stored(store, path, Masking([]), dry_run=False)
     store.reindex([row])
     assert reads(store, EVERYWHERE, "deleted", "softly", "masked") == {"masked"}
     for text in (lookup.answer_read("masked", ""), lookup.answer_search("heron", "", 5), lookup.answer_list("", 5)):
@@ -350,7 +350,7 @@ def test_a_handover_has_masked_text_masked(store: WholeStore, project: Path, ope
     store_session(store, "old", (f"the heron {KEY}", [chunk(KEY)]), agent="scripted", cwd=str(project))
     [row] = store.find_named("old")
     for path in store.find_redactable([row]):
-        redact_stored(store, path, Masking([]), dry=False)
+        redact_stored(store, path, Masking([]), dry_run=False)
     told = record(opened("go on"))
     assert "heron" in told
     assert KEY not in told

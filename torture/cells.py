@@ -452,7 +452,7 @@ class _Worker:
         """The fault has passed: everything must be recorded again, and served."""
         sessions.append(talk.open())
         left, number, until = sessions, 0, time.monotonic() + _SECONDS
-        store = WholeStore(talk.store, make=False)
+        store = WholeStore(talk.store, create=False)
         while left and time.monotonic() < until:
             number += 1
             for session in left:
@@ -498,7 +498,7 @@ class _Worker:
             data = unrelated.read_bytes() if unrelated.exists() else b""
             found.trouble.append(f"{self._disk.misused} calls on a descriptor whose close failed: {data[:200]!r}")
         said = talk.said(before)
-        store = WholeStore(talk.store, make=False)
+        store = WholeStore(talk.store, create=False)
         with contextlib.suppress(OSError, AcpProxyError):
             store.list_all()  # completes a fork's copy
         prompts: dict[str, int] = {}

@@ -8,12 +8,12 @@ from acp_proxy.cli.common import (
     SomeSessionsArgument,
     StoreOption,
     choose_session,
+    format_command,
     format_short_heading,
     open_store,
     repeat_store_option,
     report_errors,
     shorten_ids,
-    write_command,
 )
 from acp_proxy.cli.list import NOTHING_ARCHIVED, list_candidates
 from acp_proxy.errors import NoSuchSession
@@ -32,11 +32,11 @@ def archive(
     Example: acp-proxy archive last
     """
     with report_errors():
-        opened = open_store(store, change=True)
+        opened = open_store(store, for_writing=True)
         rows = [choose_session(opened, each, agent) for each in sessions]
         _set(opened, rows, is_archived=True)
         ids = shorten_ids(opened, rows)
-    back = write_command("unarchive", [ids[row.selector] for row in rows], *repeat_store_option(context, store))
+    back = format_command("unarchive", [ids[row.selector] for row in rows], *repeat_store_option(context, store))
     typer.echo(sanitize.make_line(f"Archived. To bring {'it' if len(rows) == 1 else 'them'} back: {back}"))
 
 
@@ -55,7 +55,7 @@ def unarchive(sessions: SomeSessionsArgument = None, store: StoreOption = "", ag
             list_candidates(opened, archived, NOTHING_ARCHIVED, advice, agent)
         return
     with report_errors():
-        opened = open_store(store, change=True)
+        opened = open_store(store, for_writing=True)
         rows = [_find_archived(opened, each, agent) for each in sessions]
         _set(opened, rows, is_archived=False)
     typer.echo("Unarchived." if any(row.is_archived for row in rows) else "Nothing changed: it was not archived.")

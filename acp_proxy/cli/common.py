@@ -45,31 +45,31 @@ def _read_configured() -> str:
     return config_file.read_valid().get("store", "")
 
 
-def is_usual(root: Path) -> bool:
+def is_default_store(root: Path) -> bool:
     """Whether a command without --store uses this store."""
     with suppress(UsageError):
         return root == find_root(os.environ.get(STORE_VARIABLE, ""))
     return False
 
 
-def open_store(path: str, *, make: bool = False, change: bool = False) -> CommandStore:
+def open_store(path: str, *, create: bool = False, for_writing: bool = False) -> CommandStore:
     """Open the store. If it has to rebuild its index, which may take long, a progress bar appears.
 
-    Only ``make`` creates a store. Without it, a missing store is empty in the default place, and an error elsewhere.
-    ``make`` and ``change`` refuse a read-only store. Raises StoreRefused, NoStore, UsageError.
+    Only ``create`` creates a store. Without it, a missing store is empty in the default place, and an error elsewhere.
+    ``create`` and ``for_writing`` refuse a read-only store. Raises StoreRefused, NoStore, UsageError.
     """
     configured = "" if path else _read_configured()
     path = path or configured
     root = find_root(path)
-    days = config_file.read_bin_days() if change else None
-    store = CommandStore(root, make=make, bin_days=days)
-    if configured and not store.is_made:
+    days = config_file.read_bin_days() if for_writing else None
+    store = CommandStore(root, create=create, bin_days=days)
+    if configured and not store.exists:
         raise NoStore(root, f"{config_file.find_path()} names it. acp-proxy run creates it with the first session.")
-    if path and not store.is_made:
+    if path and not store.exists:
         raise NoStore(root)
-    if change and store.read_only_reason is not None:
+    if for_writing and store.read_only_reason is not None:
         raise store.read_only_reason
-    if change and store.is_made:
+    if for_writing and store.exists:
         with suppress(OSError):  # whatever cannot be removed now must not keep the user from something else
             store.empty_bin()
     store.show_progress = partial(begin_progress, "Rebuilding the index", MOMENT)
@@ -203,18 +203,19 @@ def print_on_stderr(text: str) -> None:
     typer.echo(fit_to_stream(text, sys.stderr), err=True)
 
 
-def ask_to_confirm(question: str, *, enter: bool = False, declined: str = "Nothing was changed.") -> None:
-    """Ask on stderr until the answer is yes or no. No exits with 1, Ctrl-C with 130. ``enter``: what Enter means.
+def ask_to_confirm(question: str, *, enter_means_yes: bool = False, declined: str = "Nothing was changed.") -> None:
+    """Ask on stderr until the answer is yes or no. No exits with 1, Ctrl-C with 130. ``enter_means_yes``: what Enter
+    means.
 
     ``declined``: what to say after no, or at the end of the input.
     """
-    choice, meaning = ("[Y/n]", "yes") if enter else ("[y/N]", "no")
+    choice, meaning = ("[Y/n]", "yes") if enter_means_yes else ("[y/N]", "no")
     try:
         while True:
             answer = typer.prompt(f"{question} {choice}", default="", show_default=False, err=True).strip().lower()
             if not sys.stdin.isatty():  # only a terminal shows the answer, with the end of its line
                 typer.echo(err=True)
-            if answer in ("y", "yes") or (enter and not answer):
+            if answer in ("y", "yes") or (enter_means_yes and not answer):
                 return
             if answer in ("", "n", "no"):
                 print_on_stderr(declined)
@@ -230,7 +231,7 @@ def ask_to_confirm(question: str, *, enter: bool = False, declined: str = "Nothi
     raise typer.Exit(1)
 
 
-def write_command(words: str, names: Sequence[str], *options: str) -> str:
+def format_command(words: str, names: Sequence[str], *options: str) -> str:
     """A command that the user can copy, for these sessions."""
     named = [*options, "--", *names] if any(name.startswith("-") for name in names) else [*names, *options]
     return write_as_typed(shell_quote.joined(["acp-proxy", *words.split(), *named]))
@@ -247,10 +248,10 @@ def list_rows_of_agent(store: CommandStore, agent: str) -> list[ListedSession]:
     return list(store.list_newest(agent))
 
 
-def choose_session(store: CommandStore, selector: str, agent: str, *, whole: bool = False) -> ListedSession:
+def choose_session(store: CommandStore, selector: str, agent: str, *, exact_title: bool = False) -> ListedSession:
     """The one session that the user means, by its id, else by its title. Raises NoSuchSession.
 
-    ``whole``: a part of a title is not enough.
+    ``exact_title``: a part of a title is not enough.
     """
     if selector == LAST:
         found = list(islice(store.list_newest(agent, archived=False), 1))
@@ -277,7 +278,7 @@ def choose_session(store: CommandStore, selector: str, agent: str, *, whole: boo
     if not titled:
         text = f"no session matches {selector!r}. To see all sessions: acp-proxy list"
         is_id = re.fullmatch(r"[0-9a-f-]*|last", selector)
-        search = [] if is_id else [f"To search in them: {write_command('search', [selector])}"]
+        search = [] if is_id else [f"To search in them: {format_command('search', [selector])}"]
         raise NoSuchSession(text, *search)
     if len(titled) > 1:
         raise NoSuchSession(
@@ -285,7 +286,7 @@ def choose_session(store: CommandStore, selector: str, agent: str, *, whole: boo
             *_list_candidates(store, titled),
             "Give the id instead.",
         )
-    if whole and titled[0].title != selector:
+    if exact_title and titled[0].title != selector:
         raise NoSuchSession(
             f"{selector!r} is only a part of a title:",
             *_list_candidates(store, titled),
@@ -302,7 +303,7 @@ def explain_unknown_agent(store: CommandStore, agent: str) -> str | None:
     return f"no agent called {agent!r} has sessions here. Those that have: {names}"
 
 
-def mask_as_run(title: str | None) -> str | None:
+def mask_title_as_recorded(title: str | None) -> str | None:
     """A title as ``run`` would store it, as far as the settings for all agents say. Raises UsageError."""
     given = os.environ.get("ACP_PROXY_REDACT") or config_file.read_valid().get("redact", "")
     if title is None or (patterns := options.read_patterns(given)) is None:

@@ -14,12 +14,12 @@ from acp_proxy.cli.common import (
     YesOption,
     ask_to_confirm,
     choose_session,
+    format_command,
     format_short_heading,
     open_store,
     repeat_store_option,
     report_errors,
     shorten_ids,
-    write_command,
 )
 from acp_proxy.cli.restore import find_matching
 from acp_proxy.cli.wrapping import fit_to_stream
@@ -59,7 +59,7 @@ def delete(
     Example: acp-proxy delete last
     """
     with report_errors():
-        opened = open_store(store, change=True)
+        opened = open_store(store, for_writing=True)
         if soft and permanent:
             raise UsageError("--permanent and --soft exclude each other. Give one of them.")
         if soft and not opened.bin_days:
@@ -67,7 +67,7 @@ def delete(
                 "bin-days is 0, so no deleted session can be restored. Leave out --soft, or change bin-days."
             )
         soft = not permanent and opened.bin_days > 0
-        found = [row for each in sessions for row in _choose_sessions(opened, each, agent, soft, whole=yes)]
+        found = [row for each in sessions for row in _choose_sessions(opened, each, agent, soft, exact_title=yes)]
         chosen = list({(row.agent_folder, row.name): row for row in found}.values())
         running = [row for row in chosen if isinstance(row, ListedSession) and row.is_running]
         if running and yes and not force:
@@ -98,16 +98,16 @@ def delete(
             except Unreadable:
                 typer.echo("The index cannot be written now. The next list removes the session from it.", err=True)
         names = find_restorable(opened.list_deleted(), chosen) if soft else []
-    back = write_command("restore", names, *repeat_store_option(context, store)) if names else None
+    back = format_command("restore", names, *repeat_store_option(context, store)) if names else None
     them = "it" if len(names) == 1 else "them"
     within = f"To bring {them} back within {formatting.format_days(opened.bin_days)}: {back}"
     typer.echo(sanitize.make_line(f"Deleted. {within}") if back else "Deleted permanently.")
 
 
 def _choose_sessions(
-    store: CommandStore, selector: str, agent: str, soft: bool, *, whole: bool
+    store: CommandStore, selector: str, agent: str, soft: bool, *, exact_title: bool
 ) -> list[ListedSession | DeletedSession]:
-    """One session, or its soft-deleted copies. ``whole``: see ``choose_session``. Raises NoSuchSession."""
+    """One session, or its soft-deleted copies. ``exact_title``: see ``choose_session``. Raises NoSuchSession."""
     if selector != "last" and not store.find_named(selector, agent):
         found = find_matching(store.list_deleted(), selector, agent)
         if len({(each.agent_folder, each.session_id) for each in found}) == 1:
@@ -116,7 +116,7 @@ def _choose_sessions(
                     f"{selector!r} is deleted already. To remove it for good: acp-proxy delete --permanent {selector}"
                 )
             return list(found)
-    return [choose_session(store, selector, agent, whole=whole)]
+    return [choose_session(store, selector, agent, exact_title=exact_title)]
 
 
 def find_restorable(in_bin: list[DeletedSession], deleted: list[ListedSession | DeletedSession]) -> list[str]:

@@ -41,7 +41,7 @@ def unpin(sessions: SomeSessionsArgument = None, store: StoreOption = "", agent:
 
 def _set_pinned(sessions: list[str], store: str, agent: str, *, is_pinned: bool) -> None:
     with report_errors():
-        opened = open_store(store, change=True)
+        opened = open_store(store, for_writing=True)
         rows = [choose_session(opened, each, agent) for each in sessions]
         for row in rows:
             opened.set_listed_pinned(row, is_pinned)

@@ -10,7 +10,7 @@ from acp_proxy.cli.common import (
     SessionArgument,
     StoreOption,
     choose_session,
-    mask_as_run,
+    mask_title_as_recorded,
     open_store,
     report_errors,
 )
@@ -43,9 +43,9 @@ def rename(
             raise UsageError("the title is empty. To remove your title, use --clear.")
         if wanted == LAST:
             raise UsageError(f"commands take {LAST!r} for the newest session. Choose another title.")
-        opened = open_store(store, change=True)
+        opened = open_store(store, for_writing=True)
         row = choose_session(opened, session, agent)
-        opened.set_listed_title(row, mask_as_run(wanted))
+        opened.set_listed_title(row, mask_title_as_recorded(wanted))
         title = _read_title(opened, row.agent_folder, row.name)
     typer.echo(sanitize.make_line(title or "(no title)"))
 

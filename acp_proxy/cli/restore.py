@@ -56,7 +56,7 @@ def restore(
     Example: acp-proxy restore last
     """
     with report_errors():
-        opened = open_store(store, change=bool(sessions) and not listing)
+        opened = open_store(store, for_writing=bool(sessions) and not listing)
         if listing or not sessions:
             found = find_matching(opened.list_deleted(), None, agent)
             _list(opened, found, as_json)

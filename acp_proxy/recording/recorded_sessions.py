@@ -238,7 +238,7 @@ class RecordedSessions(dict[str, RecordedSession]):
             if recorded.has_file:
                 recorded.transcript = self._store.reopen(recorded.agent_folder, session_id, recorded.identity)
             else:
-                if not self._store.is_there:
+                if not self._store.still_exists:
                     self._warn_once(f"{self._store.root} was removed, with all sessions in it. It is created again.")
                 recorded.transcript = self._create(recorded)
                 recorded.identity = recorded.transcript.identity
@@ -263,7 +263,7 @@ class RecordedSessions(dict[str, RecordedSession]):
             return self._store.open_to_append(
                 recorded.agent_folder,
                 recorded.header,
-                fresh=recorded.is_new,
+                is_new=recorded.is_new,
                 parent=recorded.parent,
                 until=recorded.copied_bytes,
             )

@@ -61,7 +61,7 @@ _BODY = r"(?:[^\[-]|-(?!---))"
 _KEY_BEGINS = rf"(?:{_BEGIN}|{re.escape(CUT_OFF)}\**+[A-Za-z0-9+/=]{{0,76}}+)"
 
 
-def _token(name: str, prefix: str, body: str, *, literals: tuple[str, ...] = ()) -> SecretRule:
+def make_token_rule(name: str, prefix: str, body: str, *, literals: tuple[str, ...] = ()) -> SecretRule:
     """A token that begins with ``prefix``, not preceded by a letter or a digit, and goes on with ``body``: both are
     regular expressions. ``literals``: the plain texts that it can begin with; none: ``prefix`` is plain.
     """
@@ -70,7 +70,7 @@ def _token(name: str, prefix: str, body: str, *, literals: tuple[str, ...] = ())
     return SecretRule(name, literals or (prefix,), re.compile(begins + body), is_one_run=True)
 
 
-def _named(name: str, pattern: str, literals: tuple[str, ...], *, ignores_case: bool = False) -> SecretRule:
+def make_named_rule(name: str, pattern: str, literals: tuple[str, ...], *, ignores_case: bool = False) -> SecretRule:
     """A secret that only the preceding text identifies: the group of the ``pattern`` is the secret."""
     return SecretRule(name, literals, re.compile(pattern), 1, ignores_case=ignores_case)
 
@@ -96,32 +96,34 @@ _VALUE = (
 
 RULES: tuple[SecretRule, ...] = (
     # models
-    _token(
+    make_token_rule(
         "OpenAI API key of a named project",
         "sk-",
         _SAFE + "{20,150}?T3BlbkFJ" + _SAFE + "{20,100}",
         literals=("T3BlbkFJ",),
     ),
-    _token("Anthropic API key", "sk-ant-", _SAFE + "{20,300}"),
-    _token(
+    make_token_rule("Anthropic API key", "sk-ant-", _SAFE + "{20,300}"),
+    make_token_rule(
         "OpenAI API key",
         "sk-(?:proj|svcacct|admin|None)-",
         _SAFE + "{20,300}",
         literals=("sk-proj-", "sk-svcacct-", "sk-admin-", "sk-None-"),
     ),
-    _token("OpenAI API key, older; DeepSeek, Moonshot and others", "sk-", _WORD + "{32,100}"),
-    _token("OpenRouter API key", "sk-or-v1-", _HEX + "{64}"),
-    _token("Groq API key", "gsk_", _WORD + "{40,100}"),
-    _token("Hugging Face token", "(?:hf_|api_org_)", _WORD + "{30,100}", literals=("hf_", "api_org_")),
-    _token("NVIDIA API key", "nvapi-", _SAFE + "{40,100}"),
-    _token("Perplexity API key", "pplx-", _WORD + "{40,100}"),
-    _token("Replicate API token", "r8_", _WORD + "{37,60}"),
-    _token("xAI API key", "xai-", _WORD + "{60,120}"),
-    _token("LangSmith API key", "lsv2_(?:pt|sk)_", "[0-9a-f_]{32,60}", literals=("lsv2_",)),
+    make_token_rule("OpenAI API key, older; DeepSeek, Moonshot and others", "sk-", _WORD + "{32,100}"),
+    make_token_rule("OpenRouter API key", "sk-or-v1-", _HEX + "{64}"),
+    make_token_rule("Groq API key", "gsk_", _WORD + "{40,100}"),
+    make_token_rule("Hugging Face token", "(?:hf_|api_org_)", _WORD + "{30,100}", literals=("hf_", "api_org_")),
+    make_token_rule("NVIDIA API key", "nvapi-", _SAFE + "{40,100}"),
+    make_token_rule("Perplexity API key", "pplx-", _WORD + "{40,100}"),
+    make_token_rule("Replicate API token", "r8_", _WORD + "{37,60}"),
+    make_token_rule("xAI API key", "xai-", _WORD + "{60,120}"),
+    make_token_rule("LangSmith API key", "lsv2_(?:pt|sk)_", "[0-9a-f_]{32,60}", literals=("lsv2_",)),
     # code
-    _token("GitHub token", "gh[pousr]_", "[A-Za-z0-9_]{36,255}", literals=("ghp_", "gho_", "ghu_", "ghs_", "ghr_")),
-    _token("GitHub fine-grained token", "github_pat_", "[A-Za-z0-9_]{36,255}"),
-    _token(
+    make_token_rule(
+        "GitHub token", "gh[pousr]_", "[A-Za-z0-9_]{36,255}", literals=("ghp_", "gho_", "ghu_", "ghs_", "ghr_")
+    ),
+    make_token_rule("GitHub fine-grained token", "github_pat_", "[A-Za-z0-9_]{36,255}"),
+    make_token_rule(
         "GitLab token",
         "(?:gl(?:pat|dt|rt|cbt|ptt|ft|agent|soat|ffct|imt|oas)-|GR1348941)",
         _SAFE + r"{20,300}(?:\.[0-9a-z]{2}\.[0-9a-z]{7,9})?",
@@ -140,80 +142,84 @@ RULES: tuple[SecretRule, ...] = (
             "GR1348941",
         ),
     ),
-    _token("npm token", "npm_", _WORD + "{36,100}"),
-    _named(
+    make_token_rule("npm token", "npm_", _WORD + "{36,100}"),
+    make_named_rule(
         "npm token of a private registry", r":_authToken=\s{0,4}[\"']?([A-Za-z0-9_=+/.-]{16,2000}+)", (":_authToken=",)
     ),
-    _named("GitLab session cookie", "_gitlab_session=([0-9a-z]{32})", ("_gitlab_session=",)),
-    _token("PyPI token", "pypi-AgE", _SAFE + "{50,1000}"),
-    _token("RubyGems key", "rubygems_", _HEX + "{48}"),
-    _token("Docker Hub token", "dckr_(?:pat|oat)_", _SAFE + "{20,100}", literals=("dckr_pat_", "dckr_oat_")),
-    _token("Postman API key", "PMAK-", "[0-9a-f-]{40,80}"),
-    _token("Linear API key", "lin_(?:api|oauth)_", _WORD + "{32,100}", literals=("lin_api_", "lin_oauth_")),
-    _token("Notion token", "ntn_", _WORD + "{40,100}"),
-    _token("Figma token", "figd_", _SAFE + "{30,100}"),
-    _token("Atlassian API token", "ATATT3", "[A-Za-z0-9_=-]{80,300}"),
-    _token("Sentry token", "sntry[su]_", "[A-Za-z0-9_+/=-]{40,500}", literals=("sntrys_", "sntryu_")),
-    _token("Grafana token", "(?:glsa_|glc_)", "[A-Za-z0-9_+/=-]{32,500}", literals=("glsa_", "glc_")),
+    make_named_rule("GitLab session cookie", "_gitlab_session=([0-9a-z]{32})", ("_gitlab_session=",)),
+    make_token_rule("PyPI token", "pypi-AgE", _SAFE + "{50,1000}"),
+    make_token_rule("RubyGems key", "rubygems_", _HEX + "{48}"),
+    make_token_rule("Docker Hub token", "dckr_(?:pat|oat)_", _SAFE + "{20,100}", literals=("dckr_pat_", "dckr_oat_")),
+    make_token_rule("Postman API key", "PMAK-", "[0-9a-f-]{40,80}"),
+    make_token_rule("Linear API key", "lin_(?:api|oauth)_", _WORD + "{32,100}", literals=("lin_api_", "lin_oauth_")),
+    make_token_rule("Notion token", "ntn_", _WORD + "{40,100}"),
+    make_token_rule("Figma token", "figd_", _SAFE + "{30,100}"),
+    make_token_rule("Atlassian API token", "ATATT3", "[A-Za-z0-9_=-]{80,300}"),
+    make_token_rule("Sentry token", "sntry[su]_", "[A-Za-z0-9_+/=-]{40,500}", literals=("sntrys_", "sntryu_")),
+    make_token_rule("Grafana token", "(?:glsa_|glc_)", "[A-Za-z0-9_+/=-]{32,500}", literals=("glsa_", "glc_")),
     SecretRule(
         "Grafana API key, older",
         ("eyJrIjoi",),
         re.compile(rf"(?<!{_SAFE})eyJrIjoi[A-Za-z0-9]{{70,400}}"),
         is_one_run=True,
     ),
-    _token(
+    make_token_rule(
         "New Relic key",
         "(?:NRAK-|NRJS-|NRII-)",
         "[A-Za-z0-9-]{19,32}(?![A-Za-z0-9-])",
         literals=("NRAK-", "NRJS-", "NRII-"),
     ),
-    _token("1Password service account token", "ops_eyJ", "[A-Za-z0-9+/]{200,2000}={0,3}"),
-    _token("1Password secret key", "A3-", "[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}"),
-    _token("Artifactory API key", "AKCp", _WORD + "{60,90}(?![A-Za-z0-9])"),
-    _token("Artifactory reference token", "cmVmd", _WORD + "{59}(?![A-Za-z0-9])"),
-    _token("Clojars token", "CLOJARS_", "[A-Za-z0-9]{60}"),
-    _token("Doppler token", r"dp\.(?:pt|st|ct|sa|scim|audit)\.", "[A-Za-z0-9._-]{40,80}", literals=("dp.",)),
-    _token("Harness personal token", r"pat\.", _SAFE + rf"{{22}}\.{_WORD}{{24}}\.{_WORD}{{20}}", literals=("pat.",)),
-    _token(
+    make_token_rule("1Password service account token", "ops_eyJ", "[A-Za-z0-9+/]{200,2000}={0,3}"),
+    make_token_rule(
+        "1Password secret key", "A3-", "[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}"
+    ),
+    make_token_rule("Artifactory API key", "AKCp", _WORD + "{60,90}(?![A-Za-z0-9])"),
+    make_token_rule("Artifactory reference token", "cmVmd", _WORD + "{59}(?![A-Za-z0-9])"),
+    make_token_rule("Clojars token", "CLOJARS_", "[A-Za-z0-9]{60}"),
+    make_token_rule("Doppler token", r"dp\.(?:pt|st|ct|sa|scim|audit)\.", "[A-Za-z0-9._-]{40,80}", literals=("dp.",)),
+    make_token_rule(
+        "Harness personal token", r"pat\.", _SAFE + rf"{{22}}\.{_WORD}{{24}}\.{_WORD}{{20}}", literals=("pat.",)
+    ),
+    make_token_rule(
         "Harness service account token", r"sat\.", _SAFE + rf"{{22}}\.{_WORD}{{24}}\.{_WORD}{{20}}", literals=("sat.",)
     ),
-    _token("Infracost API token", "ico-", _WORD + "{32}(?![A-Za-z0-9-])"),
-    _token("Octopus Deploy API key", "API-", "[A-Z0-9]{26,32}(?![A-Za-z0-9-])"),
-    _token("Prefect API token", "pnu_", _WORD + "{36}(?![A-Za-z0-9])"),
-    _token("Pulumi token", "pul-", _HEX + "{40}(?![A-Za-z0-9])"),
-    _token("ReadMe API token", "rdme_", "[a-z0-9]{70}"),
-    _token("Sourcegraph token", "sgp_", "(?:(?:[a-fA-F0-9]{16}|local)_)?[a-fA-F0-9]{40}(?![A-Za-z0-9])"),
+    make_token_rule("Infracost API token", "ico-", _WORD + "{32}(?![A-Za-z0-9-])"),
+    make_token_rule("Octopus Deploy API key", "API-", "[A-Z0-9]{26,32}(?![A-Za-z0-9-])"),
+    make_token_rule("Prefect API token", "pnu_", _WORD + "{36}(?![A-Za-z0-9])"),
+    make_token_rule("Pulumi token", "pul-", _HEX + "{40}(?![A-Za-z0-9])"),
+    make_token_rule("ReadMe API token", "rdme_", "[a-z0-9]{70}"),
+    make_token_rule("Sourcegraph token", "sgp_", "(?:(?:[a-fA-F0-9]{16}|local)_)?[a-fA-F0-9]{40}(?![A-Za-z0-9])"),
     # clouds
-    _token(
+    make_token_rule(
         "AWS access key id",
         "(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])",
         "[A-Z0-9]{16}(?![A-Za-z0-9])",
         literals=("AKIA", "ASIA", "ABIA", "ACCA", "A3T"),
     ),
-    _named(
+    make_named_rule(
         "AWS secret access key, behind its name",
         rf"(?i:secret_?access_?key|aws_?secret_?key){_IS}([A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+=])",
         ("secret_access_key", "secretaccess", "secret_accesskey", "aws_secret_key", "awssecretkey"),
         ignores_case=True,
     ),
-    _named(
+    make_named_rule(
         "AWS session token, behind its name",
         rf"(?i:session_?token){_IS}([A-Za-z0-9/+=]{{100,4096}}+)",
         ("session_token", "sessiontoken"),
         ignores_case=True,
     ),
-    _token(
+    make_token_rule(
         "Amazon Bedrock API key",
         "(?:ABSK|bedrock-api-key-)",
         "[A-Za-z0-9+/]{28,2000}={0,2}",
         literals=("ABSK", "bedrock-api-key-"),
     ),
-    _token("Alibaba Cloud access key id", "LTAI", _WORD + "{20}(?![A-Za-z0-9])"),
-    _token("Cloudflare origin CA key", r"v1\.0-", _HEX + "{24}-" + _HEX + "{146}", literals=("v1.0-",)),
-    _token("Dynatrace token", r"dt0c01\.", rf"{_WORD}{{24}}\.{_WORD}{{64}}", literals=("dt0c01.",)),
-    _token("Heroku API key", "HRKU-AA", _SAFE + "{58}"),
-    _token("OpenShift token", "sha256~", _SAFE + "{43}(?![A-Za-z0-9_-])"),
-    _token("Scalingo token", "tk-us-", _SAFE + "{48}"),
+    make_token_rule("Alibaba Cloud access key id", "LTAI", _WORD + "{20}(?![A-Za-z0-9])"),
+    make_token_rule("Cloudflare origin CA key", r"v1\.0-", _HEX + "{24}-" + _HEX + "{146}", literals=("v1.0-",)),
+    make_token_rule("Dynatrace token", r"dt0c01\.", rf"{_WORD}{{24}}\.{_WORD}{{64}}", literals=("dt0c01.",)),
+    make_token_rule("Heroku API key", "HRKU-AA", _SAFE + "{58}"),
+    make_token_rule("OpenShift token", "sha256~", _SAFE + "{43}(?![A-Za-z0-9_-])"),
+    make_token_rule("Scalingo token", "tk-us-", _SAFE + "{48}"),
     SecretRule(
         "Terraform Cloud token",
         (".atlasv1.",),
@@ -229,11 +235,11 @@ RULES: tuple[SecretRule, ...] = (
         ),
         is_one_run=True,
     ),
-    _token("Google API key", "AIza", _SAFE + "{35}(?![A-Za-z0-9_-])"),
-    _token("Google OAuth access token", r"ya29\.", _SAFE + "{20,2048}", literals=("ya29.",)),
-    _token("Google OAuth client secret", "GOCSPX-", _SAFE + "{28,40}"),
-    _token("Google OAuth refresh token", "1//0", _SAFE + "{30,200}"),
-    _named(
+    make_token_rule("Google API key", "AIza", _SAFE + "{35}(?![A-Za-z0-9_-])"),
+    make_token_rule("Google OAuth access token", r"ya29\.", _SAFE + "{20,2048}", literals=("ya29.",)),
+    make_token_rule("Google OAuth client secret", "GOCSPX-", _SAFE + "{28,40}"),
+    make_token_rule("Google OAuth refresh token", "1//0", _SAFE + "{30,200}"),
+    make_named_rule(
         "Azure storage and service keys",
         r"(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{40,100}={0,2})",
         ("AccountKey=", "SharedAccessKey="),
@@ -244,58 +250,66 @@ RULES: tuple[SecretRule, ...] = (
         re.compile(r"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])"),
         is_one_run=True,
     ),
-    _token("DigitalOcean token", "do[opr]_v1_", _HEX + "{64}", literals=("doo_v1_", "dop_v1_", "dor_v1_")),
-    _token("Databricks token", "dapi", _HEX + "{32}(?:-[0-9])?"),
-    _token("HashiCorp Vault token", r"hv[sbr]\.", _SAFE + "{24,300}", literals=("hvs.", "hvb.", "hvr.")),
-    _token("Supabase key", "(?:sbp_|sb_secret_)", "[A-Za-z0-9_]{30,100}", literals=("sbp_", "sb_secret_")),
-    _token("PlanetScale token", "pscale_(?:tkn|pw|oauth)_", "[A-Za-z0-9_=.-]{32,100}", literals=("pscale_",)),
-    _token("Fly.io token", "(?:fo1_|fm[12][ar]?_)", "[A-Za-z0-9_+/=-]{40,2000}", literals=("fo1_", "fm1", "fm2")),
+    make_token_rule("DigitalOcean token", "do[opr]_v1_", _HEX + "{64}", literals=("doo_v1_", "dop_v1_", "dor_v1_")),
+    make_token_rule("Databricks token", "dapi", _HEX + "{32}(?:-[0-9])?"),
+    make_token_rule("HashiCorp Vault token", r"hv[sbr]\.", _SAFE + "{24,300}", literals=("hvs.", "hvb.", "hvr.")),
+    make_token_rule("Supabase key", "(?:sbp_|sb_secret_)", "[A-Za-z0-9_]{30,100}", literals=("sbp_", "sb_secret_")),
+    make_token_rule("PlanetScale token", "pscale_(?:tkn|pw|oauth)_", "[A-Za-z0-9_=.-]{32,100}", literals=("pscale_",)),
+    make_token_rule(
+        "Fly.io token", "(?:fo1_|fm[12][ar]?_)", "[A-Za-z0-9_+/=-]{40,2000}", literals=("fo1_", "fm1", "fm2")
+    ),
     # messages and payments
-    _token("Slack token", r"(?:xox[a-z](?:\.xox[a-z])?|xapp)-", "[A-Za-z0-9-]{12,300}", literals=("xox", "xapp-")),
-    _named(
+    make_token_rule(
+        "Slack token", r"(?:xox[a-z](?:\.xox[a-z])?|xapp)-", "[A-Za-z0-9-]{12,300}", literals=("xox", "xapp-")
+    ),
+    make_named_rule(
         "Slack webhook", r"hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/_-]{30,200})", ("slack.com/",)
     ),
-    _named("Discord webhook", r"/api/webhooks/[0-9]{15,22}/([A-Za-z0-9_-]{60,100})", ("/api/webhooks/",)),
-    _named(
+    make_named_rule("Discord webhook", r"/api/webhooks/[0-9]{15,22}/([A-Za-z0-9_-]{60,100})", ("/api/webhooks/",)),
+    make_named_rule(
         "Discord bot token, in a text that names Discord or a bot",
         r"(?<![A-Za-z0-9_-])[MNO][A-Za-z0-9_-]{23,27}\.([A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,45})",
         ("discord", "bot ", "bot_token"),
         ignores_case=True,
     ),
-    _named("Telegram bot token", r"(?<![A-Za-z0-9])[0-9]{8,10}:(AA[A-Za-z0-9_-]{32,34})", (":AA",)),
-    _named(
+    make_named_rule("Telegram bot token", r"(?<![A-Za-z0-9])[0-9]{8,10}:(AA[A-Za-z0-9_-]{32,34})", (":AA",)),
+    make_named_rule(
         "Microsoft Teams webhook",
         r"\.webhook\.office\.com/webhookb2/([A-Za-z0-9@-]{36,150}/IncomingWebhook/[A-Za-z0-9/-]{32,150})",
         ("/IncomingWebhook/",),
     ),
-    _token("Facebook access token", "EAA[CM]", _WORD + "{100,400}", literals=("EAAM", "EAAC")),
-    _named(
+    make_token_rule("Facebook access token", "EAA[CM]", _WORD + "{100,400}", literals=("EAAM", "EAAC")),
+    make_named_rule(
         "Facebook app token, in a text that names Facebook",
         r"(?<![0-9])[0-9]{15,16}(?:\||%7[Cc]|%)([A-Za-z0-9_-]{27,40})(?![A-Za-z0-9_-])",
         ("facebook",),
         ignores_case=True,
     ),
-    _token("Stripe key", "[sr]k_(?:live|test|prod)_", _WORD + "{10,250}", literals=("k_live_", "k_test_", "k_prod_")),
-    _token("Brevo API key", "xkeysib-", _HEX + "{64}-" + _WORD + "{16}"),
-    _token("Duffel token", "duffel_(?:test|live)_", "[A-Za-z0-9_=-]{43}", literals=("duffel_",)),
-    _token("EasyPost API key", "EZ[AT]K", _WORD + "{54}(?![A-Za-z0-9])", literals=("EZAK", "EZTK")),
-    _token(
+    make_token_rule(
+        "Stripe key", "[sr]k_(?:live|test|prod)_", _WORD + "{10,250}", literals=("k_live_", "k_test_", "k_prod_")
+    ),
+    make_token_rule("Brevo API key", "xkeysib-", _HEX + "{64}-" + _WORD + "{16}"),
+    make_token_rule("Duffel token", "duffel_(?:test|live)_", "[A-Za-z0-9_=-]{43}", literals=("duffel_",)),
+    make_token_rule("EasyPost API key", "EZ[AT]K", _WORD + "{54}(?![A-Za-z0-9])", literals=("EZAK", "EZTK")),
+    make_token_rule(
         "Flutterwave key",
         "FLW(?:SECK|PUBK)(?:_TEST)?-",
         "[A-Za-z0-9]{12,40}(?:-X)?",
         literals=("FLWSECK-", "FLWPUBK-", "FLWSECK_", "FLWPUBK_"),
     ),
-    _token("Frame.io token", "fio-u-", "[A-Za-z0-9_=-]{64}"),
-    _token("Plaid token", "access-(?:sandbox|development|production)-", "[0-9a-f-]{36}", literals=("access-",)),
-    _token(
+    make_token_rule("Frame.io token", "fio-u-", "[A-Za-z0-9_=-]{64}"),
+    make_token_rule(
+        "Plaid token", "access-(?:sandbox|development|production)-", "[0-9a-f-]{36}", literals=("access-",)
+    ),
+    make_token_rule(
         "SettleMint token", "sm_[aps]at_", _WORD + "{16}(?![A-Za-z0-9])", literals=("sm_aat_", "sm_pat_", "sm_sat_")
     ),
-    _token("Shippo token", "shippo_(?:live|test)_", "[a-fA-F0-9]{40}", literals=("shippo_",)),
-    _token("Typeform token", "tfp_", "[A-Za-z0-9_.=-]{40,80}"),
-    _token("42 API secret", "s-s4t2(?:ud|af)-", _HEX + "{64}", literals=("s-s4t2",)),
-    _token("Adobe client secret", "p8e-", _WORD + "{32}(?![A-Za-z0-9])"),
-    _token("Defined Networking token", "dnkey-", "[A-Za-z0-9_=-]{40,120}"),
-    _token("Yandex API key", "AQVN", _SAFE + "{35,38}(?![A-Za-z0-9_-])"),
+    make_token_rule("Shippo token", "shippo_(?:live|test)_", "[a-fA-F0-9]{40}", literals=("shippo_",)),
+    make_token_rule("Typeform token", "tfp_", "[A-Za-z0-9_.=-]{40,80}"),
+    make_token_rule("42 API secret", "s-s4t2(?:ud|af)-", _HEX + "{64}", literals=("s-s4t2",)),
+    make_token_rule("Adobe client secret", "p8e-", _WORD + "{32}(?![A-Za-z0-9])"),
+    make_token_rule("Defined Networking token", "dnkey-", "[A-Za-z0-9_=-]{40,120}"),
+    make_token_rule("Yandex API key", "AQVN", _SAFE + "{35,38}(?![A-Za-z0-9_-])"),
     SecretRule(
         "MaxMind license key",
         ("_mmk",),
@@ -308,14 +322,16 @@ RULES: tuple[SecretRule, ...] = (
         re.compile(rf"(?<!{_WORD})[0-9a-f]{{32}}-us[0-9]{{1,2}}(?![0-9])"),
         is_one_run=True,
     ),
-    _token("Stripe webhook secret", "whsec_", "[A-Za-z0-9+/=]{24,100}"),
-    _token("Square token", r"(?:EAAA|sq0[a-z]{3}-)", _SAFE + "{22,60}(?![A-Za-z0-9_+/=-])", literals=("EAAA", "sq0")),
-    _token(
+    make_token_rule("Stripe webhook secret", "whsec_", "[A-Za-z0-9+/=]{24,100}"),
+    make_token_rule(
+        "Square token", r"(?:EAAA|sq0[a-z]{3}-)", _SAFE + "{22,60}(?![A-Za-z0-9_+/=-])", literals=("EAAA", "sq0")
+    ),
+    make_token_rule(
         "Shopify token", "shp(?:at|ca|pa|ss)_", "[0-9a-fA-F]{32}", literals=("shpat_", "shpca_", "shppa_", "shpss_")
     ),
-    _token("Twilio API key", "SK", _HEX + "{32}(?![A-Za-z0-9])"),
-    _token("SendGrid API key", r"SG\.", _SAFE + r"{16,32}\." + _SAFE + "{16,64}", literals=("SG.",)),
-    _token("Mailgun API key", "key-", _HEX + "{32}(?![A-Za-z0-9])"),
+    make_token_rule("Twilio API key", "SK", _HEX + "{32}(?![A-Za-z0-9])"),
+    make_token_rule("SendGrid API key", r"SG\.", _SAFE + r"{16,32}\." + _SAFE + "{16,64}", literals=("SG.",)),
+    make_token_rule("Mailgun API key", "key-", _HEX + "{32}(?![A-Za-z0-9])"),
     # of any kind
     SecretRule(
         "JSON Web Token",
@@ -323,7 +339,7 @@ RULES: tuple[SecretRule, ...] = (
         re.compile(rf"(?<![A-Za-z0-9_-])eyJ{_SAFE}{{8,4000}}+\.eyJ{_SAFE}{{8,8000}}+\.{_SAFE}{{16,4000}}"),
         is_one_run=True,
     ),
-    _token("age secret key", "AGE-SECRET-KEY-1", "[A-Z0-9]{58}"),
+    make_token_rule("age secret key", "AGE-SECRET-KEY-1", "[A-Z0-9]{58}"),
     SecretRule(
         "private key (PEM, OpenSSH, PGP)",
         ("PRIVATE",),
@@ -351,22 +367,24 @@ RULES: tuple[SecretRule, ...] = (
             r"(?:[\w.-]|[ \t]\w){0,20}[\s\"'`\\]{0,4}\Z"
         ),
     ),
-    _named(
+    make_named_rule(
         "password in a curl command",
         r"curl\b[^|;&<>]{0,400}?\s(?:-u|--user)[= ]?\s{0,3}[\"']?[\w.@+-]{0,64}:(?![$<{])([^\s\"'<>\\]{3,256}+)",
         ("curl",),
     ),
-    _named(
+    make_named_rule(
         "Bearer token",
         r"(?:\b[Bb]earer|\bBEARER)\s{1,3}(?=[A-Za-z._~+/=-]{0,512}[0-9])([A-Za-z0-9._~+/=-]{16,4096}+)",
         ("bearer",),
         ignores_case=True,
     ),
-    _named(
+    make_named_rule(
         "Basic and token authorization",
         rf"(?i:authorization){_IS}(?i:basic|token)\s{{1,3}}([A-Za-z0-9._~+/=-]{{8,4096}}+)",
         ("authorization",),
         ignores_case=True,
     ),
-    _named("password in a URL", r"""://[^\s/?#:@"'<>\\]{0,128}+:(?![$<{])([^\s/?#"'<>\\]{1,256})@""", ("://",)),
+    make_named_rule(
+        "password in a URL", r"""://[^\s/?#:@"'<>\\]{0,128}+:(?![$<{])([^\s/?#"'<>\\]{1,256})@""", ("://",)
+    ),
 )

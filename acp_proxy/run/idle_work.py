@@ -69,7 +69,7 @@ class IdleWork:
 def empty_bin(root: Path) -> None:
     """Remove the soft-deleted sessions of the store at ``root`` whose time is over."""
     with suppress(OSError, AcpProxyError):
-        ProxyStore(root, make=False).empty_bin()
+        ProxyStore(root, create=False).empty_bin()
 
 
 def compress(root: Path, go_on: Callable[[], bool]) -> None:

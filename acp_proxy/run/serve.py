@@ -23,7 +23,7 @@ from acp_proxy.run.load_requests import ReplayOptions
 from acp_proxy.run.output import stderr
 from acp_proxy.run.relay import IDLE_SECONDS, Relay
 from acp_proxy.run.shutdown import supervise
-from acp_proxy.store.proxy_store import ALL, PRIVATE_UMASK, ProxyStore, find_default_root, load_the_rest
+from acp_proxy.store.proxy_store import ALL, PRIVATE_UMASK, ProxyStore, find_default_root, import_lazy_modules
 
 STDIN, STDOUT = 0, 1
 _OPENING_SECONDS = 10.0
@@ -122,7 +122,7 @@ def finish_start(recorder: Recorder | None, relay: Relay) -> None:
     with contextlib.suppress(Exception):
         from acp_proxy.run import replay_thread  # noqa: F401 - first: an editor loads a session at once
     if recorder is not None:
-        load_the_rest()
+        import_lazy_modules()
         with contextlib.suppress(Exception):
             from acp_proxy.run import start_sync  # noqa: F401
         relay.synchronize()

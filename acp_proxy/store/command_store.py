@@ -233,17 +233,17 @@ class CommandStore(StoreBase):
         self.layout.get_journal(listed.agent_folder).sync()
         self.index.remove(listed.agent_folder, [listed.name])
 
-    def continue_with(self, listed: ListedSession, agent_folder: str, about: Mapping[str, object]) -> str:
+    def copy_for_agent(self, listed: ListedSession, agent_folder: str, agent_info: Mapping[str, object]) -> str:
         """Copy a session for another agent to continue it. Returns the copy's id. Raises OSError (FileNotFoundError:
         the session is gone).
 
-        ``agent_folder``: that agent's folder. ``about``: its name and version, if they are known.
+        ``agent_folder``: that agent's folder. ``agent_info``: its name and version, if they are known.
         """
         from acp_proxy.store.open_session import create_copy
 
         header = Header(listed.session_id, listed.cwd, PARTIAL, "", listed.directories)
         copy = create_copy(
-            self.layout, (listed.agent_folder, listed.name), header, agent_folder, about, journal.stamp_now()
+            self.layout, (listed.agent_folder, listed.name), header, agent_folder, agent_info, journal.stamp_now()
         )
         with contextlib.suppress(Unreadable):  # then its mark stays
             self.index_transcript(agent_folder, file_name(copy), can_wait=True)
@@ -341,10 +341,10 @@ class CommandStore(StoreBase):
 
 
 def _read_tokens_and_cost(index: Index, row: ListedSession) -> TokensAndCost:
-    question = "SELECT usage FROM transcripts WHERE agent = ? AND name = ?"
+    query = "SELECT usage FROM transcripts WHERE agent = ? AND name = ?"
     total, is_per_turn = Usage(), False
     with check_values():
-        for (text,) in index.select(question, (row.agent_folder, row.name)):
+        for (text,) in index.select(query, (row.agent_folder, row.name)):
             usage = SessionUsage.from_state(parse_json(text))
             is_per_turn = usage.is_per_turn
             for quarter in usage.quarters.values():

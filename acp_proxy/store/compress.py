@@ -43,13 +43,13 @@ REPAIR_RUN = "repair"
 class CompressionOptions:
     """Which transcripts to compress, and how.
 
-    ``min_size``: bytes. ``older_than``: seconds since the last write. ``dry``: only report what would be saved.
+    ``min_size``: bytes. ``older_than``: seconds since the last write. ``dry_run``: only report what would be saved.
     ``go_on``: called before each chunk; compressing stops if it returns False.
     """
 
     min_size: int = MIN_BYTES
     older_than: float = OLDER_THAN_SECONDS
-    dry: bool = False
+    dry_run: bool = False
     go_on: Callable[[], bool] = lambda: True
 
 
@@ -83,7 +83,7 @@ def compress(layout: Layout, agent_folder: str, name: str, options: CompressionO
                 return None
             fd = private_files.open_private(path, os.O_RDONLY)
             stack.callback(private_files.close, fd)
-            if options.dry:
+            if options.dry_run:
                 found = os.fstat(fd)
                 after = sum(
                     len(data) for data in compress_chunks(_read_chunks(fd, found.st_size, options), found.st_size)

@@ -65,9 +65,9 @@ def delete(
     layout.make_folder(layout.transcript_path(agent_folder, name).parent)
     with suppress(OSError):  # the mark only makes the index notice sooner
         layout.mark(agent_folder, name)
-    with lock_journal(layout, agent_folder, deletes=True) as its_journal:
+    with lock_journal(layout, agent_folder, for_delete=True) as its_journal:
         at, uid = journal.stamp_now(), _read_uid(layout.transcript_path(agent_folder, name))
-        more = journal.encode_about(uid, only_on_this_machine=only_on_this_machine)
+        more = journal.encode_sync_members(uid, only_on_this_machine=only_on_this_machine)
         if not soft:
             _append_deleted(layout, agent_folder, session_id, at, more, is_unused=is_unused)
         elif session_id not in its_journal.read_deleted():  # else its soft-deleted transcript stays as it is
@@ -199,7 +199,7 @@ def _delete_set_aside(
     layout: Layout, agent_folder: str, session_id: str, name: str, *, soft: bool, only_on_this_machine: bool
 ) -> None:
     layout.mark(agent_folder, name)
-    with lock_journal(layout, agent_folder, deletes=True):
+    with lock_journal(layout, agent_folder, for_delete=True):
         at = journal.stamp_now()
         to, until = (
             (_choose_soft_deleted_name(layout, agent_folder, name, at), _encode_until(layout, at)) if soft else ("", {})
@@ -216,7 +216,7 @@ def delete_permanently(
     layout: Layout, agent_folder: str, session_id: str, soft_deleted_name: str, *, only_on_this_machine: bool
 ) -> None:
     """Delete a soft-deleted transcript permanently. ``only_on_this_machine``: as for ``delete``. Raises OSError."""
-    with lock_journal(layout, agent_folder, deletes=True):
+    with lock_journal(layout, agent_folder, for_delete=True):
         _move(
             layout,
             agent_folder,
@@ -283,15 +283,15 @@ def restore(layout: Layout, agent_folder: str, session_id: str, soft_deleted_nam
 
 
 @contextmanager
-def lock_journal(layout: Layout, agent_folder: str, *, deletes: bool = False) -> Iterator[Journal]:
+def lock_journal(layout: Layout, agent_folder: str, *, for_delete: bool = False) -> Iterator[Journal]:
     """Hold the journal, after completing interrupted renames and removals. Raises OSError.
 
-    ``deletes``: on a full disk, leave them for later. Before a transcript gets a new name, they must be complete, as an
-    old removal may be of that name.
+    ``for_delete``: on a full disk, leave them for later. Before a transcript gets a new name, they must be complete, as
+    an old removal may be of that name.
     """
     its_journal = layout.get_journal(agent_folder)
     with its_journal.lock():
-        with _ignore_full_disk() if deletes else nullcontext():
+        with _ignore_full_disk() if for_delete else nullcontext():
             _finish_moves(layout, agent_folder)
         yield its_journal
 
@@ -302,8 +302,8 @@ def _move(layout: Layout, agent_folder: str, event: Event, more: Mapping[str, st
     On a full disk, it is removed without an event. ``more``: other members of the event.
     """
     title: dict[str, str | bool | None] = {"title": None} if event.kind == journal.TITLED else {}
-    title |= journal.encode_about(
-        _read_uid(layout.either_path(agent_folder, event.name)), only_on_this_machine=event.only_on_this_machine
+    title |= journal.encode_sync_members(
+        _read_uid(layout.path_by_name(agent_folder, event.name)), only_on_this_machine=event.only_on_this_machine
     )
     with nullcontext() if event.to else _ignore_full_disk():
         layout.get_journal(agent_folder).append(
@@ -321,7 +321,7 @@ def _finish_move(layout: Layout, agent_folder: str, event: Event) -> str:
     """Do to the files what the event says, then append that it is complete. Returns the new name. Raises OSError."""
     name, to = event.name, event.to or ""
     if to:
-        if _has_file(layout.either_path(agent_folder, name)):  # else it was moved before
+        if _has_file(layout.path_by_name(agent_folder, name)):  # else it was moved before
             to = _move_transcript(layout, agent_folder, name, to)
         layout.move_backups(agent_folder, name, to)
         layout.get_journal(agent_folder).copy_title(event.session_id, name, to)
@@ -341,12 +341,12 @@ def _finish_move(layout: Layout, agent_folder: str, event: Event) -> str:
 
 def _move_transcript(layout: Layout, agent_folder: str, name: str, to: str) -> str:
     """Rename a transcript, and mark it for the index. Returns its new name. Raises OSError."""
-    place = layout.either_path(agent_folder, to)
+    place = layout.path_by_name(agent_folder, to)
     layout.make_folder(place.parent)
     if is_soft_deleted_name(to):
-        return move_transcript(layout.either_path(agent_folder, name), place)
+        return move_transcript(layout.path_by_name(agent_folder, name), place)
     layout.mark(agent_folder, to)
-    to = move_transcript(layout.either_path(agent_folder, name), place)
+    to = move_transcript(layout.path_by_name(agent_folder, name), place)
     layout.mark(agent_folder, to)  # its name may have been taken meanwhile
     return to
 

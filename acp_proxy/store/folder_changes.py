@@ -21,21 +21,21 @@ _GRANULE_SECONDS = 2.0
 class FolderChanges(Struct, frozen=True):
     """What differs between an agent's folder and the index.
 
-    ``come``: transcripts that the index lacks or has with another size. ``gone``: those that no longer exist.
-    ``seen``: the folder's state before the scan; empty if it is unchanged, or too recent to notice a later change.
-    ``removals``: how often rows had been removed before the scan.
+    ``added``: transcripts that the index lacks or has with another size. ``removed``: those that no longer exist.
+    ``folder_state``: the folder's state before the scan; empty if it is unchanged, or too recent to notice a later
+    change. ``removals``: how often rows had been removed before the scan.
     """
 
     agent_folder: str
-    come: list[str]
-    gone: list[str]
-    seen: str
+    added: list[str]
+    removed: list[str]
+    folder_state: str
     removals: int
 
     def remember(self, index: Index) -> None:
         """Call this once all changes were brought in. Raises ``sqlite3.Error``."""
-        if self.seen:
-            index.remember_folder(self.agent_folder, self.seen, self.removals)
+        if self.folder_state:
+            index.remember_folder(self.agent_folder, self.folder_state, self.removals)
 
 
 def find_changes(layout: Layout, index: Index, agent_folder: str) -> FolderChanges:

@@ -239,7 +239,7 @@ class Index:
         found = self._database.execute("SELECT seen, removals FROM folders WHERE agent = ?", (agent_folder,)).fetchone()
         return tuple(found) if found is not None else ("", 0)
 
-    def remember_folder(self, agent_folder: str, seen: str, removals: int) -> None:
+    def remember_folder(self, agent_folder: str, folder_state: str, removals: int) -> None:
         """Store a folder's state, unless rows were removed since.
 
         If the index is locked or full, this does nothing: a list that changes nothing must neither wait nor need space.
@@ -249,7 +249,7 @@ class Index:
             self._database.execute(
                 "INSERT INTO folders VALUES (?, ?, ?)"
                 " ON CONFLICT DO UPDATE SET seen = excluded.seen WHERE removals = excluded.removals",
-                (agent_folder, seen, removals),
+                (agent_folder, folder_state, removals),
             )
         except sqlite3.OperationalError:
             pass

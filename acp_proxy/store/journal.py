@@ -73,7 +73,7 @@ def stamp_now() -> str:
     return timestamps.stamp(time.time())
 
 
-def encode_about(uid: str, *, only_on_this_machine: bool) -> dict[str, str | bool | None]:
+def encode_sync_members(uid: str, *, only_on_this_machine: bool) -> dict[str, str | bool | None]:
     """The members of a delete or a rename for other machines: whose it is, and whether only this machine does it."""
     members: dict[str, str | bool | None] = {"uid": uid} if uid else {}
     return members | ({"here": True} if only_on_this_machine else {})
@@ -176,7 +176,7 @@ class Journal:
         if known is not None and known[0] == _identify(before) and is_alone:  # many deletes read the file only once
             self._known = _identify(after), _fold((piece.value for piece in find_events(line)), known[1])
 
-    def append_about(
+    def append_for_transcript(
         self, event: str, session_id: str, name: str, *, by_agent: bool = False, **more: str | bool | None
     ) -> None:
         """Append an event about a transcript, by its name. ``by_agent``, ``more``: an ``Event``'s fields. Raises
@@ -189,7 +189,7 @@ class Journal:
     def append_title(self, session_id: str, name: str, title: str | None, *, by_agent: bool = False) -> None:
         """Append the user's title of a transcript. None: there is none, and a rename or removal of the transcript is
         complete (``Event.to``). ``by_agent``: the agent has the title, too. Raises OSError."""
-        self.append_about(TITLED, session_id, name, title=title, by_agent=by_agent)
+        self.append_for_transcript(TITLED, session_id, name, title=title, by_agent=by_agent)
 
     def copy_title(self, session_id: str, before: str, after: str) -> None:
         """Give the user's title of the transcript ``before``, if there is one, to ``after``. Raises OSError."""

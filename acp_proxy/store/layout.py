@@ -58,7 +58,7 @@ class Layout:
         self._journals: dict[str, Journal] = {}
 
     @property
-    def is_made(self) -> bool:
+    def exists(self) -> bool:
         """Whether a store exists at ``root``.
 
         True if that cannot be determined: the first use then raises the actual problem.
@@ -197,7 +197,7 @@ class Layout:
         """Where turns of another machine wait until nobody has this transcript open."""
         return self.waiting_turns / agent_folder / name
 
-    def either_path(self, agent_folder: str, name: str) -> Path:
+    def path_by_name(self, agent_folder: str, name: str) -> Path:
         """The path of a transcript's plain file, soft-deleted or not."""
         return (
             self.soft_deleted_path(agent_folder, name)

@@ -30,7 +30,7 @@ class Deleted(FileNotFoundError):
 
 
 def open_to_append(
-    layout: Layout, agent_folder: str, header: Header, *, fresh: bool, parent: str | None, until: int | None = None
+    layout: Layout, agent_folder: str, header: Header, *, is_new: bool, parent: str | None, until: int | None = None
 ) -> Transcript:
     """See ``ProxyStore.open_to_append``."""
     path = layout.transcript_path(agent_folder, file_name(header.session_id))
@@ -38,7 +38,7 @@ def open_to_append(
         with contextlib.suppress(FileNotFoundError):  # the other agent's session is gone
             return open_copy(layout, agent_folder, header, source[0], file_name(source[1]))
         return _resume(layout, agent_folder, path, header)
-    if parent is None and not fresh:
+    if parent is None and not is_new:
         return _resume(layout, agent_folder, path, header)
     delete.lift_delete(layout, agent_folder, header.session_id)
     layout.make_folder(path.parent)
@@ -154,17 +154,17 @@ def create_copy(
     original: tuple[str, str],
     header: Header,
     agent_folder: str,
-    about: Mapping[str, object],
+    agent_info: Mapping[str, object],
     stamp: str,
 ) -> str:
     """Copy a session. Returns the copy's id, which is new. Raises OSError (FileNotFoundError: the session is gone).
 
     ``original``: its agent's folder, and its transcript's name. ``header``: its id and directories as a list shows
-    them. ``agent_folder``: where to copy to. ``about``: the name and version of that agent, if they are known.
+    them. ``agent_folder``: where to copy to. ``agent_info``: the name and version of that agent, if they are known.
     ``stamp``: now.
     """
     id = _choose_copy_id(layout, agent_folder, original[0], header.session_id)
-    copy = Header(id, header.cwd, file_format.PARTIAL, stamp, header.directories, {"id": agent_folder, **about})
+    copy = Header(id, header.cwd, file_format.PARTIAL, stamp, header.directories, {"id": agent_folder, **agent_info})
     open_copy(layout, agent_folder, copy, *original).close()
     return id
 

@@ -1,7 +1,7 @@
 """The store's interface for a running proxy: record, load, list and delete sessions.
 
 The methods that a relay calls while it records make a few system calls each, raise only OSError, and import nothing
-beyond this module. The index and compression are imported on first use, or all at once (``load_the_rest``): with
+beyond this module. The index and compression are imported on first use, or all at once (``import_lazy_modules``): with
 SQLite they take longer than the rest of a start.
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "ProxyStore", "Reading", "Summary"]
 __all__ += ["ALL", "ListedSession", "drop_rewound", "read_as_v1"]
-__all__ += ["CompressionOptions", "Transcript", "find_default_root", "load_the_rest", "lock_file", "open_private"]
+__all__ += ["CompressionOptions", "Transcript", "find_default_root", "import_lazy_modules", "lock_file", "open_private"]
 
 lock_file = lock
 _SYNC = "sync"
@@ -58,7 +58,7 @@ class ProxyStore(StoreBase):
     """A store that a running proxy records into. Sessions are given by the agent's folder and the session's id."""
 
     @property
-    def is_there(self) -> bool:
+    def still_exists(self) -> bool:
         """Whether the store's directory still exists. Where a failing disk cannot say so, it does."""
         try:
             self.root.stat()
@@ -71,17 +71,17 @@ class ProxyStore(StoreBase):
     # --- recording
 
     def open_to_append(
-        self, agent_folder: str, header: Header, *, fresh: bool, parent: str | None = None, until: int | None = None
+        self, agent_folder: str, header: Header, *, is_new: bool, parent: str | None = None, until: int | None = None
     ) -> Transcript:
         """Open the transcript of a session to append to: the existing one, or a new one.
 
-        ``fresh``: the agent has just created this session; an older session with the same id is set aside.
+        ``is_new``: the agent has just created this session; an older session with the same id is set aside.
         ``parent``: id of the session that this one is a fork of; the new transcript begins with a copy of the parent's.
         ``until``: how many bytes of the parent's transcript to copy; None: all.
 
-        Raises OSError; Deleted if the session was deleted and is not ``fresh``.
+        Raises OSError; Deleted if the session was deleted and is not ``is_new``.
         """
-        return open_session.open_to_append(self.layout, agent_folder, header, fresh=fresh, parent=parent, until=until)
+        return open_session.open_to_append(self.layout, agent_folder, header, is_new=is_new, parent=parent, until=until)
 
     def find_fork_end(
         self, agent_folder: str, session_id: str, point: Point | None, forked_at: str | None = None
@@ -338,7 +338,7 @@ class ProxyStore(StoreBase):
         return self.layout.transcript_path(agent_folder, file_name(session_id))
 
 
-def load_the_rest() -> None:
+def import_lazy_modules() -> None:
     """Import now what lists, damaged transcripts and compressed transcripts need.
 
     A failed import is ignored; the code that needs the module fails later.

@@ -223,7 +223,7 @@ def match_directory(index: Index, agent_folder: str, cwd: str, *, below: bool) -
     return f"({' OR '.join(tests)})", values
 
 
-def list_with_unprompted(index: Index) -> list[ListedSession]:
+def list_including_unprompted(index: Index) -> list[ListedSession]:
     """Every session, even without a prompt, with the time when something was last said in it; newest first."""
     columns = COLUMNS.replace("updated", LAST_USED)
     found = index.select(f"SELECT {columns} FROM transcripts ORDER BY {LAST_USED} DESC, session DESC", ())

@@ -65,7 +65,7 @@ def append_turns(
                     ):  # the turns follow another end
                         return False
                     parts = _join_parts([*header.elsewhere, *elsewhere])
-                    header = _add_names(replace(header, uid=header.uid or uid, elsewhere=parts), data)
+                    header = complete_header(replace(header, uid=header.uid or uid, elsewhere=parts), data)
                     _write_unfinished(path, _chain_file(header, reading, data))
                 layout.mark(
                     agent_folder, name
@@ -140,7 +140,7 @@ def create(layout: Layout, agent_folder: str, header: Header, data: bytes, *, is
                 raise FileExistsError(path)
             delete.lift_delete(layout, agent_folder, header.session_id)  # it may have been here before
         header = replace(header, elsewhere=_join_parts(header.elsewhere))
-        _write_unfinished(path, iter([file_format.encode_header(_add_names(header, data)), data]))
+        _write_unfinished(path, iter([file_format.encode_header(complete_header(header, data)), data]))
         layout.mark(agent_folder, path.stem)
         unfinished_path(path).replace(path)
         layout.mark(agent_folder, path.stem)
@@ -149,7 +149,7 @@ def create(layout: Layout, agent_folder: str, header: Header, data: bytes, *, is
 
 def overwrite(layout: Layout, agent_folder: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
     """Overwrite parts of the entries, as masking does. Raises OSError, NewerFormat."""
-    path = layout.either_path(agent_folder, name)
+    path = layout.path_by_name(agent_folder, name)
     with private_files.lock_folder(path.parent, wait=True):
         if not os.path.lexists(path):
             open_session.decompress(layout, agent_folder, path)
@@ -171,7 +171,7 @@ def _chain_file(header: Header, reading: Reading, data: bytes) -> Iterator[bytes
     yield data
 
 
-def _add_names(header: Header, data: bytes) -> Header:
+def complete_header(header: Header, data: bytes) -> Header:
     """The header, with all ids and directories that the new entries name."""
     ids = dict.fromkeys(header.forked_from)
     directories = dict.fromkeys(header.foreign_directories)

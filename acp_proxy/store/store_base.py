@@ -61,44 +61,44 @@ def import_lazily(values: dict[str, set[str]]) -> Callable[[str], object]:
 class StoreBase:
     """A store's directory, opened; base class of ``ProxyStore`` and ``CommandStore``."""
 
-    def __init__(self, root: Path, *, make: bool = True, bin_days: int | None = None) -> None:
-        """Open the store at ``root``; ``make``: create it if it is missing, and require that it is writable.
+    def __init__(self, root: Path, *, create: bool = True, bin_days: int | None = None) -> None:
+        """Open the store at ``root``; ``create``: create it if it is missing, and require that it is writable.
 
-        Without ``make``, a missing store reads as empty and is not created, and one that cannot be written is opened
+        Without ``create``, a missing store reads as empty and is not created, and one that cannot be written is opened
         for reading. ``bin_days``: how long what is soft-deleted from now on is kept; None: until somebody removes it.
         Raises StoreRefused.
         """
-        self._begin(root, make=make, bin_days=bin_days)
-        self.layout = self._check()
+        self._set_up(root, create=create, bin_days=bin_days)
+        self.layout = self._open_layout()
 
     @classmethod
     def open_later(cls, root: Path, problem: StoreRefused, bin_days: int | None = None) -> "Self":
         """The store at ``root``, which cannot be opened now: each use tries again, and raises OSError until that
         succeeds. ``problem``: why not."""
         opened = cls.__new__(cls)
-        opened._begin(root, make=True, bin_days=bin_days)
+        opened._set_up(root, create=True, bin_days=bin_days)
         opened.open_problem = problem
         return opened
 
-    def _begin(self, root: Path, *, make: bool, bin_days: int | None) -> None:
+    def _set_up(self, root: Path, *, create: bool, bin_days: int | None) -> None:
         self.root = private_files.make_reachable(root)
         self.show_progress: ShowProgress = lambda: contextlib.nullcontext(lambda done, total: None)
         self.open_problem: StoreRefused | None = None
         """Why the store could not be opened at first, or None."""
         self.read_only_reason: StoreRefused | None = None
         """Why the store cannot be written, or None."""
-        self._makes, self.is_made = make, True
+        self._creates, self.exists = create, True
         self._bin_days = bin_days
 
-    def _check(self) -> Layout:
+    def _open_layout(self) -> Layout:
         """Check the directory, after creating what is missing. Raises StoreRefused."""
         layout = Layout(self.root)
         layout.bin_days = self._bin_days
-        self.is_made = self._makes or layout.is_made
-        if self.is_made:
+        self.exists = self._creates or layout.exists
+        if self.exists:
             private_files.make_root(self.root)
             self.read_only_reason = private_files.find_refusal(self.root)
-            if self._makes and self.read_only_reason is not None:
+            if self._creates and self.read_only_reason is not None:
                 raise self.read_only_reason
             layout.is_only_read = self.read_only_reason is not None
             layout.prepare()
@@ -108,7 +108,7 @@ class StoreBase:
     def layout(self) -> Layout:
         """Asked again only for a store that ``open_later`` made. Raises OSError."""
         try:
-            return self._check()
+            return self._open_layout()
         except StoreRefused as problem:
             number = problem.__cause__.errno if isinstance(problem.__cause__, OSError) else errno.EPERM
             raise OSError(number, str(problem), str(self.root)) from problem
@@ -190,12 +190,12 @@ class StoreBase:
     def compress(self, agent_folder: str, name: str, options: "CompressionOptions") -> "CompressionResult | None":
         """Compress a transcript if that is worthwhile and nobody uses it; otherwise return None. Raises OSError.
 
-        ``options.dry``: only report the sizes.
+        ``options.dry_run``: only report the sizes.
         """
         from acp_proxy.store import compress as store_compress
 
         made = store_compress.compress(self.layout, agent_folder, name, options)
-        if made is not None and not options.dry:
+        if made is not None and not options.dry_run:
             with contextlib.suppress(Unreadable):  # then its mark stays, and the index reads it again
                 self.index.set_inode(agent_folder, name, made.inodes)
         return made

@@ -253,9 +253,9 @@ class StoreIndex:
             self._layout.restore_marks(agent_folder)
         changes = find_changes(self._layout, index, agent_folder)
         marked = self._layout.list_marked(agent_folder)
-        self.bring_in(index, agent_folder, *marked, *changes.gone)
-        unmarked = set(changes.come).difference(marked)  # do not write one twice: other processes wait meanwhile
-        self._bring_in_many(index, [(agent_folder, name) for name in changes.come if name in unmarked])
+        self.bring_in(index, agent_folder, *marked, *changes.removed)
+        unmarked = set(changes.added).difference(marked)  # do not write one twice: other processes wait meanwhile
+        self._bring_in_many(index, [(agent_folder, name) for name in changes.added if name in unmarked])
         changes.remember(index)
 
     def _fill(self, index: Index) -> None:
@@ -300,7 +300,7 @@ class StoreIndex:
             except FileNotFoundError:
                 pass
             self._close()
-        if not self._layout.is_made:  # an index alone is not a store
+        if not self._layout.exists:  # an index alone is not a store
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         with suppress(FileExistsError):  # SQLite gives its side files the same mode
             private_files.close(private_files.open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))

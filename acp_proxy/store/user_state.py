@@ -86,8 +86,8 @@ def _append_archived(
     its_journal: Journal, session_id: str, name: str, is_archived: bool, *, by_agent: bool = False
 ) -> None:
     event = journal.ARCHIVED if is_archived else journal.UNARCHIVED
-    its_journal.append_about(event, session_id, name, by_agent=by_agent)
+    its_journal.append_for_transcript(event, session_id, name, by_agent=by_agent)
 
 
 def _append_pinned(its_journal: Journal, session_id: str, name: str, is_pinned: bool) -> None:
-    its_journal.append_about(journal.PINNED if is_pinned else journal.UNPINNED, session_id, name)
+    its_journal.append_for_transcript(journal.PINNED if is_pinned else journal.UNPINNED, session_id, name)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from acp_proxy.protocol import proxy_ids
 
-try:  # as ``random`` does: hashlib loads OpenSSL, which costs milliseconds and half a megabyte at start
+try:  # as the module random does: hashlib loads OpenSSL, which costs milliseconds and half a megabyte at start
     if sys.version_info >= (3, 12):
         from _sha2 import sha256  # type: ignore[import-not-found,unused-ignore]
     else:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.sync.encryption import HistoryKey
-from acp_proxy.tools.sync.membership import JoinedStore, Membership
+from acp_proxy.tools.sync.membership import SyncMembership, SyncSettings
 from acp_proxy.tools.sync.object_store import SealedLogs
 from benchmarks import stores
 from benchmarks.figures import BYTES, COUNT, SECONDS, Reading, Row, measured
@@ -44,14 +44,14 @@ class Machine:
         place.mkdir(exist_ok=True)
         machine = cls(root, place, key)
         ProxyStore(root)
-        JoinedStore(root).join(Membership(place.as_uri(), str(key)), root.name)
+        SyncMembership(root).join(SyncSettings(place.as_uri(), str(key)), root.name)
         return machine
 
     def exchange(self) -> Numbers:
         """One round, in this process."""
         logs = SealedLogs(self.place.as_uri(), HistoryKey.read(self.key))
         began = time.perf_counter()
-        JoinedStore(self.root).synchronize(logs)
+        SyncMembership(self.root).synchronize(logs)
         return {"seconds": time.perf_counter() - began, "requests": logs.requests}
 
     def rested(self, minutes: float) -> None:

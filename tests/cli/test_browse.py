@@ -258,7 +258,7 @@ def test_a_session_is_exported_and_its_id_copied(store: WholeStore, screens: lis
 
 def test_of_a_copy_the_short_id_is_copied(store: WholeStore, screens: list[TypingUser]) -> None:
     [original] = store.find_named("s-login")
-    [copy] = store.find_named(store.continue_with(original, file_name("other"), {}))
+    [copy] = store.find_named(store.copy_for_agent(original, file_name("other"), {}))
     screen = started(screens, store, "--agent", "other")
     screen.until("1 of 1", "copy · Mend the login")
     screen.press(control("y"))

@@ -162,7 +162,7 @@ def test_only_the_given_sessions_are_redacted(store: WholeStore, words: list[str
 def copied(store: WholeStore, session: str) -> str:
     """A copy of a session for another agent to continue. Its id."""
     [row] = [row for row in store.list_all() if row.session_id == session]
-    return store.continue_with(row, "third", {})
+    return store.copy_for_agent(row, "third", {})
 
 
 def forked(store: WholeStore, parent: str, session: str) -> None:

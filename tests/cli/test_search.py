@@ -418,7 +418,7 @@ def test_an_interrupted_search_says_whether_its_work_is_kept(
     store: WholeStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_written: bool
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: is_written)
-    with pytest.raises(typer.Exit) as ended, command._handle_interrupt(WholeStore(store.root, make=False)):
+    with pytest.raises(typer.Exit) as ended, command._handle_interrupt(WholeStore(store.root, create=False)):
         raise KeyboardInterrupt
     assert ended.value.exit_code == 130
     assert ("continues where this one stopped" in capsys.readouterr().err) == is_written

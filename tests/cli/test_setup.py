@@ -613,7 +613,7 @@ def test_the_file_of_another_user_stays(home: Home) -> None:
 def test_a_file_that_changes_while_the_user_thinks_stays(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     home.write(home.zed, ZED)
 
-    def answer(question: str, *, enter: bool, declined: str) -> None:
+    def answer(question: str, *, enter_means_yes: bool, declined: str) -> None:
         home.zed.write_text("{}")
 
     monkeypatch.setattr("acp_proxy.tools.setup.command.ask_to_confirm", answer)

@@ -18,7 +18,7 @@ from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.tools.sync import push
-from acp_proxy.tools.sync.membership import Busy, JoinedStore
+from acp_proxy.tools.sync.membership import Busy, SyncMembership
 from acp_proxy.tools.sync.open_place import open_logs, read_key
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
@@ -233,7 +233,7 @@ def test_a_machine_can_join_before_there_is_a_session(desktop: User, url: str, t
 
 def test_a_process_with_the_old_key_does_nothing_after_a_rekey(laptop: User, url: str) -> None:
     assert laptop.begin("init", url, "--yes").exit_code == 0
-    store = JoinedStore(laptop.store.root)
+    store = SyncMembership(laptop.store.root)
     old = open_logs(url, read_key(store.read_settings().key_file))
     assert laptop.sync("rekey", "--yes").exit_code == 0
     with pytest.raises(Busy):

@@ -33,10 +33,10 @@ class HangingStore(ProxyStore):
             self._back.wait()
 
     def open_to_append(
-        self, agent: str, header: Header, *, fresh: bool, parent: str | None = None, until: int | None = None
+        self, agent: str, header: Header, *, is_new: bool, parent: str | None = None, until: int | None = None
     ) -> Transcript:
         self.wait()
-        return _Hanging(super().open_to_append(agent, header, fresh=fresh, parent=parent, until=until), self)
+        return _Hanging(super().open_to_append(agent, header, is_new=is_new, parent=parent, until=until), self)
 
     def reopen(self, agent: str, session: str, identity: bytes) -> Transcript:
         self.wait()

@@ -18,7 +18,7 @@ def store_session_of(store: ProxyStore, told: str | None, command: str, session:
     """Record a session of an agent that sends this name, or none. The transcript's path."""
     agent = store.choose_agent(None, told, command)
     header = replace(transcript_lines.header(session), agent={"id": agent, "name": told, "version": None})
-    transcript = store.open_to_append(agent, header, fresh=True)
+    transcript = store.open_to_append(agent, header, is_new=True)
     transcript.append(transcript_lines.prompt("hello", session=session) + transcript_lines.answer())
     transcript.close()
     return transcript.path

@@ -243,7 +243,7 @@ def test_what_is_removed_leaves_no_backup_title_or_search_table(
 
 def test_a_session_that_somebody_has_open_is_removed_later(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
-    opened = store.open_to_append(AGENT, transcript_lines.header("s"), fresh=False)
+    opened = store.open_to_append(AGENT, transcript_lines.header("s"), is_new=False)
     store.delete(AGENT, "s", soft=True)
     monkeypatch.setattr(journal, "stamp_now", lambda: "2999-01-01T00:00:00.000Z")
     store.empty_bin()

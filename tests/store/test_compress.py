@@ -100,7 +100,7 @@ def test_an_open_transcript_is_not_compressed(store: WholeStore) -> None:
 
 def test_a_dry_run_reports_what_would_be_saved(store: WholeStore) -> None:
     at = store_compressible(store)
-    would = compress(store, options=CompressionOptions(min_size=1, older_than=0.0, dry=True))
+    would = compress(store, options=CompressionOptions(min_size=1, older_than=0.0, dry_run=True))
     assert files(store) == [".jsonl"]
     assert would is not None
     made = compress(store)
@@ -126,7 +126,7 @@ def test_continuing_a_session_decompresses_its_transcript(store: WholeStore) -> 
     at = store_compressible(store)
     before, header = at.read_bytes(), transcript_lines.header()
     compress_now(store)
-    transcript = store.open_to_append(AGENT, header, fresh=False)
+    transcript = store.open_to_append(AGENT, header, is_new=False)
     assert not transcript.is_begun
     transcript.append(transcript_lines.said("more"))
     transcript.close()
@@ -164,7 +164,7 @@ def test_a_new_session_of_the_same_id_supersedes_a_compressed_one(store: WholeSt
 def test_a_compressed_session_can_be_forked(store: WholeStore) -> None:
     store_compressible(store)
     compress_now(store)
-    store.open_to_append(AGENT, transcript_lines.header("fork"), fresh=False, parent=transcript_lines.SESSION).close()
+    store.open_to_append(AGENT, transcript_lines.header("fork"), is_new=False, parent=transcript_lines.SESSION).close()
     assert read_content(find_path(store, "fork")).count(b" word") == 2000
     assert not find_path(store).exists()
 
@@ -178,7 +178,7 @@ def test_a_delete_removes_compressed_and_unfinished_files(store: WholeStore) -> 
     assert files(store) == ["state.jsonl"]
     assert store.list_all() == []
     with pytest.raises(Deleted):
-        store.open_to_append(AGENT, transcript_lines.header(), fresh=False)
+        store.open_to_append(AGENT, transcript_lines.header(), is_new=False)
 
 
 def test_an_interrupted_delete_is_finished(store: WholeStore) -> None:
@@ -213,7 +213,7 @@ def test_a_prompt_during_the_compression_wins_without_waiting(store: WholeStore,
 
     def go_on() -> bool:
         if not opened:
-            opened.append(WholeStore(store.root).open_to_append(AGENT, transcript_lines.header(), fresh=False))
+            opened.append(WholeStore(store.root).open_to_append(AGENT, transcript_lines.header(), is_new=False))
             if not stays_open:
                 opened[0].append(transcript_lines.said("more"))
                 opened[0].close()
@@ -242,7 +242,7 @@ def test_concurrent_writes_compressions_and_reads_lose_nothing(store: WholeStore
         own = WholeStore(store.root)
         for turn in range(1, 4):
             for _ in range(100):
-                transcript = own.open_to_append(AGENT, transcript_lines.header(), fresh=False)
+                transcript = own.open_to_append(AGENT, transcript_lines.header(), is_new=False)
                 said[who].append(transcript_lines.said(f"{who}{len(said[who])}"))
                 transcript.append(said[who][-1])
                 transcript.close()
@@ -298,7 +298,7 @@ def test_continuing_a_damaged_compression_adds_a_gap(store: WholeStore) -> None:
     store_compressible(store, chunks=20_000)
     frame = compress_now(store)
     os.truncate(frame, frame.stat().st_size // 2)
-    transcript = store.open_to_append(AGENT, transcript_lines.header(), fresh=False)
+    transcript = store.open_to_append(AGENT, transcript_lines.header(), is_new=False)
     transcript.append(transcript_lines.said("more"))
     transcript.close()
     reading = store.read(AGENT, transcript_lines.SESSION)
@@ -323,11 +323,13 @@ def test_compressed_transcripts_are_redacted_and_without_a_secret_stay_compresse
     compress_now(store, "other")
     masking = Masking(["INTERN-[0-9]{4}"])
     assert (
-        sum(sum(redact_stored(store, each, masking, dry=True).values()) for each in store.find_redactable(None)) == 100
+        sum(sum(redact_stored(store, each, masking, dry_run=True).values()) for each in store.find_redactable(None))
+        == 100
     )
     assert compressed_path(at).exists()
     assert (
-        sum(sum(redact_stored(store, each, masking, dry=False).values()) for each in store.find_redactable(None)) == 100
+        sum(sum(redact_stored(store, each, masking, dry_run=False).values()) for each in store.find_redactable(None))
+        == 100
     )
     store.reindex(None)
     assert not compressed_path(at).exists()

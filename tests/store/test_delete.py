@@ -62,7 +62,7 @@ def test_a_soft_delete_keeps_the_transcript_byte_for_byte(store: WholeStore) -> 
     with pytest.raises(FileNotFoundError):
         store.read(AGENT, "s")
     with pytest.raises(Deleted):
-        store.open_to_append(AGENT, transcript_lines.header("s"), fresh=False)
+        store.open_to_append(AGENT, transcript_lines.header("s"), is_new=False)
     [one] = store.list_deleted()
     assert (one.session_id, store.summarize_deleted(one).title) == ("s", "hello")
     restored = store.restore(one)

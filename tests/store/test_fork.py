@@ -107,7 +107,7 @@ def test_a_torn_line_of_the_parent_ends_before_the_forks_entries(parent: WholeSt
 def test_a_secret_that_is_masked_in_the_parent_is_masked_in_the_fork(parent: WholeStore) -> None:
     transcript_lines.store_lines(parent, AGENT, "p", prompt(f"it is {TOKEN}", session="p"), answer(), fresh=False)
     [path] = parent.find_redactable(None)
-    assert redact_stored(parent, path, Masking(), dry=False)
+    assert redact_stored(parent, path, Masking(), dry_run=False)
     transcript = begin_fork(parent)
     assert TOKEN.encode() not in transcript.path.read_bytes()
     transcript.close()
@@ -354,7 +354,7 @@ def test_a_half_deleted_parent_is_not_copied(parent: WholeStore) -> None:
 def test_a_redaction_finishes_forks_first(parent: WholeStore) -> None:
     path = leave_unfinished_fork(parent, "f", prompt(f"it is {TOKEN}", session="f"))
     assert path in parent.find_redactable(None)
-    assert redact_stored(parent, path, Masking(), dry=False)
+    assert redact_stored(parent, path, Masking(), dry_run=False)
     assert TOKEN.encode() not in path.read_bytes()
     assert len(read_prompts(parent, "f")) == 2
 

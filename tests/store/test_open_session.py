@@ -49,7 +49,7 @@ def test_a_fork_of_a_fork_names_all_its_parents(store: ProxyStore) -> None:
 
 @pytest.mark.parametrize("origin", [file_format.RECORDED, file_format.IMPORTED, file_format.PARTIAL])
 def test_a_fork_is_as_complete_as_its_parent(store: ProxyStore, origin: str) -> None:
-    transcript = store.open_to_append(AGENT, transcript_lines.header("p", origin=origin), fresh=False)
+    transcript = store.open_to_append(AGENT, transcript_lines.header("p", origin=origin), is_new=False)
     transcript.append(prompt("one", session="p") + answer())
     transcript.close()
     fork(store, "p", "f")

@@ -103,7 +103,7 @@ def test_a_directory_that_cannot_be_looked_at_for_now_is_neither_removed_nor_som
         return look(path, **how)
 
     monkeypatch.setattr(os, "stat", fail)
-    assert store.is_there
+    assert store.still_exists
     with pytest.raises(StoreRefused, match="cannot be used: ") as refused:
         WholeStore(root)
     assert refused.value.is_temporary
@@ -142,7 +142,7 @@ def test_a_read_only_store_can_only_be_read(root: Path, monkeypatch: pytest.Monk
     cannot_be_written_to(monkeypatch)
     with pytest.raises(StoreRefused, match="cannot be written to"):
         WholeStore(root)
-    store = WholeStore(root, make=False)
+    store = WholeStore(root, create=False)
     assert "cannot be written to" in str(store.read_only_reason)
     assert listed_ids(store) == ["s"]
     assert sorted(root.rglob("*")) == before
@@ -154,11 +154,11 @@ def test_a_read_only_store_is_checked_like_any_other(root: Path, monkeypatch: py
     (root / "transcripts" / AGENT).mkdir(mode=0o700)
     (root / "transcripts" / AGENT).chmod(0o770)
     with pytest.raises(StoreRefused, match="other users can write to"):
-        WholeStore(root, make=False)
+        WholeStore(root, create=False)
     (root / "transcripts" / AGENT).chmod(0o700)
     (root / "format").write_text("99\n")
     with pytest.raises(StoreRefused, match="newer"):
-        WholeStore(root, make=False)
+        WholeStore(root, create=False)
 
 
 @pytest.mark.parametrize("version", ["2", "2\n", " 17 ", "9" * 30, "1" * 9000])
@@ -220,7 +220,7 @@ def test_sessions_of_two_agents_with_equal_ids_are_separate(store: WholeStore) -
 def test_a_session_continues_in_its_transcript(store: WholeStore) -> None:
     transcript_lines.store_lines(store, AGENT, "s", prompt("one"), answer())
     transcript_lines.store_lines(store, AGENT, "s", prompt("two"), answer(), fresh=False)
-    began = store.open_to_append(AGENT, transcript_lines.header("s"), fresh=False)
+    began = store.open_to_append(AGENT, transcript_lines.header("s"), is_new=False)
     transcript = store.reopen(AGENT, "s", began.identity)
     began.close()
     transcript.append(prompt("three"))
@@ -229,7 +229,7 @@ def test_a_session_continues_in_its_transcript(store: WholeStore) -> None:
 
 
 def test_a_deleted_session_is_not_reopened(store: WholeStore) -> None:
-    began = store.open_to_append(AGENT, transcript_lines.header("s"), fresh=True)
+    began = store.open_to_append(AGENT, transcript_lines.header("s"), is_new=True)
     identity = began.identity
     began.close()
     store.delete(AGENT, "s", soft=False)
@@ -264,7 +264,7 @@ def test_a_new_session_of_a_used_id_supersedes_the_old_one(store: WholeStore, ro
 def test_a_new_session_without_a_prompt_hides_the_old_one_of_its_id(store: WholeStore) -> None:
     transcript_lines.store_lines(store, AGENT, "1", prompt("old"), answer())
     assert listed_ids(store) == ["1"]
-    store.open_to_append(AGENT, transcript_lines.header("1"), fresh=True).close()
+    store.open_to_append(AGENT, transcript_lines.header("1"), is_new=True).close()
     assert listed_ids(store) == []
     assert [row.title for row in store.list_all()] == ["old"]
 
@@ -325,7 +325,7 @@ def test_a_link_created_while_the_store_is_open_is_not_followed(
     path.symlink_to(outside)
     before = contents(outside)
     with pytest.raises(OSError, match="is a link"):
-        store.open_to_append(AGENT, transcript_lines.header("new"), fresh=True)
+        store.open_to_append(AGENT, transcript_lines.header("new"), is_new=True)
     with pytest.raises(OSError, match="is a link"):
         store.delete(AGENT, "s", soft=False)
     assert contents(outside) == before
@@ -341,7 +341,7 @@ def test_a_transcript_that_is_a_link_is_not_written_to_and_a_delete_removes_only
     path.symlink_to(outside)
     before = contents(outside)
     with pytest.raises(OSError):
-        store.open_to_append(AGENT, transcript_lines.header("s"), fresh=False)
+        store.open_to_append(AGENT, transcript_lines.header("s"), is_new=False)
     store.delete(AGENT, "s", soft=False)
     assert not path.is_symlink()
     assert contents(outside) == before
@@ -364,7 +364,7 @@ def test_a_directory_that_replaces_an_open_store_is_not_written_to(store: WholeS
     root.mkdir()
     root.chmod(0o777)
     with pytest.raises(PermissionError):
-        store.open_to_append(AGENT, transcript_lines.header("new"), fresh=True)
+        store.open_to_append(AGENT, transcript_lines.header("new"), is_new=True)
     assert list(root.iterdir()) == []
 
 
@@ -392,7 +392,7 @@ def test_a_session_is_reopened_on_a_disk_that_cannot_be_read(store: WholeStore, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "pread", unreadable, raising=False)
         patch.setattr(os, "read", unreadable)
-        transcript = store.open_to_append(AGENT, transcript_lines.header("1"), fresh=True)
+        transcript = store.open_to_append(AGENT, transcript_lines.header("1"), is_new=True)
         identity = transcript.identity
         transcript.close()
     again = store.reopen(AGENT, "1", identity)
@@ -402,7 +402,7 @@ def test_a_session_is_reopened_on_a_disk_that_cannot_be_read(store: WholeStore, 
 
 
 def test_a_transcript_superseded_during_the_reopening_is_found(store: WholeStore, root: Path) -> None:
-    transcript = store.open_to_append(AGENT, transcript_lines.header("1"), fresh=True)
+    transcript = store.open_to_append(AGENT, transcript_lines.header("1"), is_new=True)
     identity, path = transcript.identity, transcript.path
     transcript.close()
     opened = os.open
@@ -497,7 +497,7 @@ def test_a_deleted_session_gets_no_new_file(store: WholeStore, root: Path) -> No
     transcript_lines.store_lines(store, AGENT, "s")
     store.delete(AGENT, "s", soft=False)
     with pytest.raises(Deleted):
-        store.open_to_append(AGENT, transcript_lines.header("s"), fresh=False)
+        store.open_to_append(AGENT, transcript_lines.header("s"), is_new=False)
     assert not list(root.glob("transcripts/*/s-*"))
 
 
@@ -512,7 +512,7 @@ def test_an_interrupted_delete_is_finished_before_the_session_is_revived(
     path.write_bytes(before)  # as if killed between the two steps
     if not fresh:
         store.lift_delete(AGENT, "s")
-    store.open_to_append(AGENT, transcript_lines.header("s"), fresh=fresh).close()
+    store.open_to_append(AGENT, transcript_lines.header("s"), is_new=fresh).close()
     assert b"secret" not in b"".join((root / file).read_bytes() for file in files(root))
     assert not list(root.glob("transcripts/*/*~*"))
 
@@ -641,7 +641,7 @@ def test_a_session_without_a_header_is_listed_once_it_has_a_directory(store: Who
     path.write_bytes(b"\0" * 100 + path.read_bytes()[100:])
     assert listed_ids(store) == []
     assert [(row.session_id, row.cwd) for row in store.list_all()] == [("s", None)]
-    transcript = store.open_to_append(AGENT, transcript_lines.header("s", origin=file_format.PARTIAL), fresh=False)
+    transcript = store.open_to_append(AGENT, transcript_lines.header("s", origin=file_format.PARTIAL), is_new=False)
     transcript.append(transcript_lines.note("opened", method="session/resume", cwd="/project"))
     transcript.close()
     store.mark(AGENT, "s")

@@ -226,7 +226,7 @@ def test_a_transcript_that_grows_is_read_only_with_a_mark(
     transcript_lines.store_lines(store, AGENT, "a", at=1)
     transcript_lines.store_lines(store, AGENT, "b")
     assert listed_ids(store) == ["a", "b"]
-    unseen = store.open_to_append(AGENT, transcript_lines.header("b"), fresh=False)
+    unseen = store.open_to_append(AGENT, transcript_lines.header("b"), is_new=False)
     unseen.append(prompt("x", at=2, session="b"))
     unseen.close()
     assert listed_ids(store) == ["a", "b"]
@@ -239,7 +239,7 @@ def test_an_open_turn_keeps_its_mark(store: WholeStore, root: Path) -> None:
     for _ in range(2):
         assert listed_ids(store) == ["s"]
         assert marks(root) == {file_name("s")}
-    going_on = store.open_to_append(AGENT, transcript_lines.header("s"), fresh=False)
+    going_on = store.open_to_append(AGENT, transcript_lines.header("s"), is_new=False)
     going_on.append(said("a", at=2) + answer(at=3))
     going_on.close()
     [row] = store.list_page(AGENT, None, None, transcript_lines.RUN).rows
@@ -248,7 +248,7 @@ def test_an_open_turn_keeps_its_mark(store: WholeStore, root: Path) -> None:
 
 
 def test_a_replay_keeps_its_mark_for_a_minute(store: WholeStore, root: Path) -> None:
-    transcript_of = store.open_to_append(AGENT, transcript_lines.header("s", origin=file_format.IMPORTED), fresh=False)
+    transcript_of = store.open_to_append(AGENT, transcript_lines.header("s", origin=file_format.IMPORTED), is_new=False)
     store.mark(AGENT, "s")
     transcript_of.append(said("one"))
     assert listed_ids(store) == ["s"]
@@ -497,7 +497,7 @@ def test_a_half_deleted_session_never_comes_back(full: WholeStore, root: Path) -
 
 
 def test_a_session_half_deleted_during_a_turn_never_comes_back(full: WholeStore, root: Path) -> None:
-    going_on = full.open_to_append(AGENT, transcript_lines.header("a"), fresh=False)
+    going_on = full.open_to_append(AGENT, transcript_lines.header("a"), is_new=False)
     full.mark(AGENT, "a")
     going_on.append(prompt("x", at=5, session="a"))
     going_on.close()
@@ -539,7 +539,7 @@ def test_a_read_only_store_hides_a_half_deleted_session(
     before = {each: each.stat().st_mtime_ns for each in [root, *root.rglob("*")]}
     with monkeypatch.context() as protected:
         protected.setattr(os, "access", lambda path, mode: False)
-        other = WholeStore(root, make=False)
+        other = WholeStore(root, create=False)
     assert listed_ids(other) == ["b"]
     assert [row.session_id for row in other.list_all()] == ["b"]
     assert other.find_named("a") == []

@@ -37,13 +37,13 @@ def test_each_new_transcript_has_a_uid_of_its_own(store: WholeStore) -> None:
 def test_a_session_that_continues_keeps_its_uid(store: WholeStore) -> None:
     store_session(store, "1", ("first", [chunk("a")]))
     before = _uid(store, "1")
-    store.open_to_append(_agent(store), transcript_lines.header("1"), fresh=False).close()
+    store.open_to_append(_agent(store), transcript_lines.header("1"), is_new=False).close()
     assert _uid(store, "1") == before
 
 
 def test_a_fork_has_a_uid_of_its_own(store: WholeStore) -> None:
     store_session(store, "1", ("first", [chunk("a")]))
-    store.open_to_append(_agent(store), transcript_lines.header("2"), fresh=True, parent="1").close()
+    store.open_to_append(_agent(store), transcript_lines.header("2"), is_new=True, parent="1").close()
     assert _uid(store, "2") not in ("", _uid(store, "1"))
 
 
@@ -52,14 +52,14 @@ def test_a_session_begun_anew_after_its_delete_has_another_uid(store: WholeStore
     before = _uid(store, "1")
     store.delete(_agent(store), "1", soft=False)
     store.lift_delete(_agent(store), "1")
-    store.open_to_append(_agent(store), transcript_lines.header("1"), fresh=False).close()
+    store.open_to_append(_agent(store), transcript_lines.header("1"), is_new=False).close()
     assert _uid(store, "1") != before
 
 
 def test_redaction_leaves_the_uid(store: WholeStore) -> None:
     path = store_session(store, "1", ("first", [chunk("a")]))
     before = _uid(store, "1")
-    assert not redact_file(path, Masking(), dry=False)
+    assert not redact_file(path, Masking(), dry_run=False)
     assert _uid(store, "1") == before
 
 

@@ -86,7 +86,7 @@ def store_lines(
     store: ProxyStore, agent: str, session: str, *lines: bytes, cwd: str | None = CWD, at: int = 0, fresh: bool = True
 ) -> None:
     """Record a session as the proxy does, without indexing it; by default one complete turn."""
-    transcript = store.open_to_append(agent, header(session, cwd, at=at), fresh=fresh)
+    transcript = store.open_to_append(agent, header(session, cwd, at=at), is_new=fresh)
     store.mark(agent, session)
     turn = [prompt("hello", at=at, session=session), said("hi", at=at, session=session), answer(at=at)]
     transcript.append(b"".join(lines or turn))

@@ -192,7 +192,7 @@ def _damaged(scale: Scale) -> Outcome:
         ):
             trouble.append(f"{number}: nothing is named, byte {at}")
         transcript = store.open_to_append(
-            compressible.AGENT, transcript_lines.header(origin=file_format.PARTIAL), fresh=False
+            compressible.AGENT, transcript_lines.header(origin=file_format.PARTIAL), is_new=False
         )
         transcript.append(transcript_lines.said("more"))
         transcript.close()

@@ -21,7 +21,7 @@ from pathlib import Path
 from acp_proxy.errors import Unreadable
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.replay.replayer import Replayer
-from acp_proxy.tools.maintenance.damage import SECOND_HEADER, DamagedRange
+from acp_proxy.tools.maintenance.damage import SECOND_HEADER, DamagedStretch
 from acp_proxy.tools.maintenance.verify import NEWER, REPAIR, repair_finding, verify_store
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import RECORDED, Header, encode_message, encode_note
@@ -226,7 +226,7 @@ def examine(store: WholeStore, agent: str, one: Damaged, count: Count) -> None:
     check(not list(store.root.glob(f"backups/{agent}/*.jsonl")), "a backup is left behind a delete")
 
 
-def is_kept(line: bytes, stretches: list[DamagedRange], at: int) -> bool:
+def is_kept(line: bytes, stretches: list[DamagedStretch], at: int) -> bool:
     """A second header may be removed."""
     return is_entry(line) or not any(stretch.offset <= at < stretch.end for stretch in stretches)
 
@@ -350,7 +350,7 @@ def indexes(scale: Scale) -> Outcome:
 
 def kept(store: WholeStore, session: str, number: int) -> None:
     at = f"2026-11-20T09:{number:02d}:00.000Z"
-    transcript = store.open_to_append(AGENT, Header(session, "/project", RECORDED, at), fresh=False)
+    transcript = store.open_to_append(AGENT, Header(session, "/project", RECORDED, at), is_new=False)
     store.mark(AGENT, session)
     prompt = {
         "method": "session/prompt",
@@ -456,7 +456,7 @@ def no_files(scale: Scale) -> Outcome:
             with suppress(OSError):
                 store.read(AGENT, "session-0").close()
             with suppress(OSError):
-                store.open_to_append(AGENT, Header("session-0", None, RECORDED, ""), fresh=False).close()
+                store.open_to_append(AGENT, Header("session-0", None, RECORDED, ""), is_new=False).close()
         except Unreadable as problem:  # without the deletes, a list would be a guess
             if place != "journal":
                 count.trouble.append(f"{what} in the place of the {place}: {problem}")

@@ -122,7 +122,7 @@ class Crowd:
         made = set()
         for number in range(count):
             session, at = f"before-{number}", f"2026-01-01T00:{number // 60:02}:{number % 60:02}.000Z"
-            transcript = store.open_to_append(agent, Header(session, "/elsewhere", RECORDED, at), fresh=True)
+            transcript = store.open_to_append(agent, Header(session, "/elsewhere", RECORDED, at), is_new=True)
             message = {"jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": prompt(session, "long ago")}
             answer = jsonrpc.dump({"jsonrpc": "2.0", "id": 1, "result": {"stopReason": "end_turn"}})
             transcript.append(file_format.encode_message(at, "before", Peer.CLIENT, jsonrpc.dump(message)))

@@ -72,8 +72,8 @@ def _tried(scale: Scale, fault: str, trials: list[Trial], *, live: bool, later: 
     caught, _ = _checked(path, trials)
     also = f"{caught:,} masked while recording" if live else ""
     if later:
-        redact_file(path, masking, dry=False)
-        again = redact_file(path, masking, dry=False)
+        redact_file(path, masking, dry_run=False)
+        again = redact_file(path, masking, dry_run=False)
         also += f"{', ' if also else ''}{again.total()} found by a second run"
     masked, trouble = _checked(path, trials)
     if path.stat().st_size != size:

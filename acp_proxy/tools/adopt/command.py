@@ -106,7 +106,7 @@ def adopt(
         if not (dry_run or yes):
             typer.echo(fit_to_stream(_describe_plan(asked), sys.stderr), err=True)
             ask_to_confirm("Continue?")
-        opened = CommandStore(find_root(store), make=False) if dry_run else open_store(store, make=True)
+        opened = CommandStore(find_root(store), create=False) if dry_run else open_store(store, create=True)
         work = _Work(opened, wanted, own, min(timeout, _DAY), redact, dry_run=dry_run)
         try:
             for candidate in asked:

@@ -53,7 +53,7 @@ _MOST_TURNS = 1_000_000
 class SessionTurn(Struct, frozen=True):
     """A turn that edited the file. ``prompt``: what the user asked for."""
 
-    session: ListedSession
+    row: ListedSession
     number: int
     at: str
     prompt: str
@@ -62,7 +62,7 @@ class SessionTurn(Struct, frozen=True):
 class NamingCommand(Struct, frozen=True):
     """A command that names the file, and so may have written it: what a command changed is not recorded."""
 
-    session: ListedSession
+    row: ListedSession
     turn: int
     call: str
     at: str
@@ -216,12 +216,12 @@ def _read_session(
 
     names = set[str]()
 
-    def is_it(given: str) -> bool:
+    def is_this_file(given: str) -> bool:
         return file.is_at(given, row.cwd) or os.path.normpath(os.path.join(row.cwd or "/", given)) in names
 
     edits = []
     for edit in reversed(session_edits.edits):
-        if edit.at < since or not is_it(edit.path):
+        if edit.at < since or not is_this_file(edit.path):
             continue
         if edit.form == "move":  # what came before, it had another name
             names.add(os.path.normpath(os.path.join(row.cwd or "/", edit.source)))
@@ -232,23 +232,27 @@ def _read_session(
             edits.append((edit.at, turn, replace(edit, path=file.path)))
     yield from reversed(edits)
     file_edits.unclear += [
-        (row, each) for each in session_edits.unclear if each.at >= since and any(map(is_it, each.paths))
+        (row, each) for each in session_edits.unclear if each.at >= since and any(map(is_this_file, each.paths))
     ]
 
 
 def _find_lines(path: str, text: str, file_edits: FileEdits) -> list[WrittenLine]:
     """The lines with the indexes of their edits. Sorts ``file_edits`` by the order in which the edits were made."""
 
-    def find_now(given: str) -> FileText:
+    def find_current_text(given: str) -> FileText:
         return FileText(text)
 
-    keys = {(turn.session.agent_folder, turn.session.name): n for n, turn in enumerate(file_edits.turns)}
+    keys = {(turn.row.agent_folder, turn.row.name): n for n, turn in enumerate(file_edits.turns)}
     edits = [
-        replace(edit, turn=keys[turn.session.agent_folder, turn.session.name] * _MOST_TURNS + edit.turn)
+        replace(edit, turn=keys[turn.row.agent_folder, turn.row.name] * _MOST_TURNS + edit.turn)
         for edit, turn in zip(file_edits.edits, file_edits.turns, strict=True)
     ]
     by_turn = {edit.turn: turn for edit, turn in zip(edits, file_edits.turns, strict=True)}
-    traced = trace_edits(mark_parts(restore_line_ends(edits, find_now), find_now), os.path.dirname(path), find_now)
+    traced = trace_edits(
+        mark_parts(restore_line_ends(edits, find_current_text), find_current_text),
+        os.path.dirname(path),
+        find_current_text,
+    )
     file_edits.edits, file_edits.turns = [each.edit for each in traced], [by_turn[each.edit.turn] for each in traced]
     return find_writers(text, traced)
 
@@ -275,11 +279,7 @@ def _group(lines: Sequence[WrittenLine], file_edits: FileEdits) -> list[tuple[Se
 
     def turn_of(line: WrittenLine) -> tuple[str, str, str, int]:
         turn = file_edits.turns[line.edit] if line.edit is not None else None
-        return (
-            (turn.at, turn.session.agent_folder, turn.session.name, turn.number)
-            if turn is not None
-            else ("", "", "", 0)
-        )
+        return (turn.at, turn.row.agent_folder, turn.row.name, turn.number) if turn is not None else ("", "", "", 0)
 
     ordered = sorted(lines, key=turn_of, reverse=True)
     groups = [list(each) for _, each in groupby(ordered, key=turn_of)]
@@ -298,7 +298,7 @@ def _format(
     target: Screen | None,
 ) -> Iterator[str]:
     """``target``: the terminal; None: other programs read the lines."""
-    ids = shorten_ids(store, list({turn.session.selector: turn.session for turn in file_edits.turns}.values()))
+    ids = shorten_ids(store, list({turn.row.selector: turn.row for turn in file_edits.turns}.values()))
     width = max((len(str(line.number)) for line in lines), default=1)
     where = resolve_directory(os.path.dirname(path))
     for turn, each in _group(lines, file_edits):
@@ -306,10 +306,10 @@ def _format(
             yield f"no session: {_format_ranges([line.number for line in each])}"
             continue
         prompt = sanitize.join_lines(turn.prompt)[: target.width if target is not None else _PROMPT_CHARACTERS]
-        place = "" if _is_above(turn.session, where) else f"in {sanitize.make_line(turn.session.cwd or '?')}  "
-        who = name_agent(sanitize.make_line(turn.session.agent_folder))
+        place = "" if _is_above(turn.row, where) else f"in {sanitize.make_line(turn.row.cwd or '?')}  "
+        who = name_agent(sanitize.make_line(turn.row.agent_folder))
         about = f"turn {turn.number}  {who}  {formatting.format_local_time(turn.at)}  {place}".rstrip()
-        yield from _fit_heading(f"{sanitize.make_line(ids[turn.session.selector])}  {about}", prompt, target)
+        yield from _fit_heading(f"{sanitize.make_line(ids[turn.row.selector])}  {about}", prompt, target)
         for line in each:
             commit = f"{commits.get(line.number, '-')[:8]:<8}  " if commits else ""
             yield f"  {line.number:>{width}}  {commit}{sanitize.make_line(line.text.rstrip())}".rstrip()
@@ -334,10 +334,10 @@ def _cut_end(text: str, width: int) -> str:
 
 def _format_commands(store: CommandStore, commands: Sequence[NamingCommand]) -> Iterator[str]:
     shown = commands[:_SHOWN_COMMANDS]
-    ids = shorten_ids(store, [each.session for each in shown]) if shown else {}
+    ids = shorten_ids(store, [each.row for each in shown]) if shown else {}
     for each in shown:
         text = sanitize.join_lines(each.command)[:_PROMPT_CHARACTERS]
-        who = f"{sanitize.make_line(ids[each.session.selector])} turn {each.turn}"
+        who = f"{sanitize.make_line(ids[each.row.selector])} turn {each.turn}"
         yield f"Not known: {who} ran a command that names it; what it changed is not recorded: {text}"
     if len(commands) > len(shown):
         yield f"Earlier commands that name it: {len(commands) - len(shown)}"
@@ -373,8 +373,8 @@ def _encode(
         ]
         + [
             {
-                "sessionId": each.session.session_id,
-                "agent": each.session.agent_folder,
+                "sessionId": each.row.session_id,
+                "agent": each.row.agent_folder,
                 "turn": each.turn,
                 "toolCallId": each.call,
                 "cause": "command",
@@ -389,10 +389,10 @@ def _encode_line(line: WrittenLine, file_edits: FileEdits, commit: str | None) -
     return {
         "line": line.number,
         "text": line.text.rstrip("\r\n"),
-        "sessionId": turn.session.session_id if turn is not None else None,
-        "agent": turn.session.agent_folder if turn is not None else None,
-        "transcript": turn.session.name if turn is not None else None,
-        "cwd": turn.session.cwd if turn is not None else None,
+        "sessionId": turn.row.session_id if turn is not None else None,
+        "agent": turn.row.agent_folder if turn is not None else None,
+        "transcript": turn.row.name if turn is not None else None,
+        "cwd": turn.row.cwd if turn is not None else None,
         "turn": turn.number if turn is not None else None,
         "at": turn.at if turn is not None else None,
         "prompt": turn.prompt if turn is not None else None,

@@ -32,25 +32,25 @@ class SameFile:
         """Whether it is the file that a session in this directory names by this path."""
         if not path or "\0" in path:
             return False
-        whole = os.path.normpath(os.path.join(cwd or "/", path))
-        return self._is_here(whole) or (cwd is not None and self._was_moved(whole, os.path.normpath(cwd)))
+        full_path = os.path.normpath(os.path.join(cwd or "/", path))
+        return self._is_this_file(full_path) or (cwd is not None and self._was_moved(full_path, os.path.normpath(cwd)))
 
-    def _may_be(self, whole: str) -> bool:
+    def _may_be(self, full_path: str) -> bool:
         """Whether this absolute path may be the file, whatever the session's directory."""
-        return self._is_here(whole) or _take_tail(whole) == self._tail
+        return self._is_this_file(full_path) or _take_tail(full_path) == self._tail
 
-    def _is_here(self, whole: str) -> bool:
-        if whole in self._known or self._is_at_home(whole):
+    def _is_this_file(self, full_path: str) -> bool:
+        if full_path in self._known or self._is_at_home(full_path):
             return True
         # Only a path with the file's own name is looked up: a session may name thousands.
-        return os.path.basename(whole) == self._name and os.path.realpath(whole) == self._real
+        return os.path.basename(full_path) == self._name and os.path.realpath(full_path) == self._real
 
-    def _was_moved(self, whole: str, cwd: str) -> bool:
+    def _was_moved(self, full_path: str, cwd: str) -> bool:
         """Whether the session's directory is gone, and the file is at the same place in one of the same name."""
         beginning = cwd.rstrip(os.sep) + os.sep
-        if not whole.startswith(beginning):
+        if not full_path.startswith(beginning):
             return False
-        inside = os.path.join(os.path.basename(cwd), whole.removeprefix(beginning))
+        inside = os.path.join(os.path.basename(cwd), full_path.removeprefix(beginning))
         return self._real.endswith(os.sep + inside) and not os.path.lexists(cwd)
 
 

@@ -8,7 +8,7 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from acp_proxy.cli.common import is_usual
+from acp_proxy.cli.common import is_default_store
 from acp_proxy.cli.pager import find_screen
 from acp_proxy.cli.session_filter import SessionFilter
 from acp_proxy.config import config_file
@@ -34,7 +34,7 @@ class Library:
         self._root = root
         self._wanted = wanted
         self.bin_days = config_file.read_bin_days()
-        self._store = CommandStore(root, make=False, bin_days=self.bin_days)
+        self._store = CommandStore(root, create=False, bin_days=self.bin_days)
         self.agents = name_agents(self._store.list_agents())
         """The names shown for agents' folders."""
         self._undo: Callable[[], str] | None = None
@@ -71,9 +71,9 @@ class Library:
 
         def add(hit: Hit) -> bool:
             nonlocal next_time
-            if hit.session.is_archived == archived:
-                place = "".join(_format_place(one, hit.session.cwd) for one in hit.excerpts if one.turn)
-                found[make_key(hit.session)] = TextHit(hit.session, place, hit.turns[0] if hit.turns else 1)
+            if hit.row.is_archived == archived:
+                place = "".join(_format_place(one, hit.row.cwd) for one in hit.excerpts if one.turn)
+                found[make_key(hit.row)] = TextHit(hit.row, place, hit.turns[0] if hit.turns else 1)
             if len(found) >= next_time:
                 next_time *= 2  # so that drawing does not take longer than searching
                 show_hits(list(found.values()))
@@ -86,7 +86,7 @@ class Library:
             wanted.cwd,
             wanted.since or None,
             limit=None,
-            each=1,
+            excerpts_per_session=1,
             until=wanted.until or None,
             below=wanted.below,
             branch=wanted.branch,
@@ -157,11 +157,11 @@ class Library:
         return ""
 
     def _say_how_to_continue(self, row: ListedSession) -> str:
-        from acp_proxy.cli.common import shorten_ids, write_command
+        from acp_proxy.cli.common import format_command, shorten_ids
 
-        options = [] if is_usual(self._root) else ["--store", str(self._root)]
+        options = [] if is_default_store(self._root) else ["--store", str(self._root)]
         id = shorten_ids(self._store, [row])[row.selector]
-        other = write_command("continue", [id], "--with", "AGENT", *options)
+        other = format_command("continue", [id], "--with", "AGENT", *options)
         where = f"the list of {name_agent(row.agent_folder)}'s sessions{f' in {row.cwd}' if row.cwd else ''}"
         return f"In your editor, open it from {where}. With another agent: {other}"
 
@@ -174,10 +174,10 @@ class Library:
         return now
 
     def _rename(self, row: ListedSession, text: str) -> str:
-        from acp_proxy.cli.common import mask_as_run
+        from acp_proxy.cli.common import mask_title_as_recorded
         from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
 
-        title = mask_as_run(clean(text, AGENT_TITLE_LENGTH))
+        title = mask_title_as_recorded(clean(text, AGENT_TITLE_LENGTH))
         self._store.set_listed_title(row, title)
         return "Renamed." if title is not None else "Your title is removed."
 
@@ -189,15 +189,15 @@ class Library:
             return "Deleted. The index cannot be written now. The next list removes the session from it."
         if not soft:
             return "Deleted permanently."
-        from acp_proxy.cli.common import write_command
+        from acp_proxy.cli.common import format_command
         from acp_proxy.cli.delete import find_restorable
 
-        options, kept = [] if is_usual(self._root) else ["--store", str(self._root)], self._store.list_deleted()
+        options, kept = [] if is_default_store(self._root) else ["--store", str(self._root)], self._store.list_deleted()
         of_row = [
             each for each in kept if (each.agent_folder, name_before_delete(each.name)) == (row.agent_folder, row.name)
         ]
         self._undo = partial(self._restore, of_row[0]) if of_row else None
-        back = write_command("restore", find_restorable(kept, [row]), *options)
+        back = format_command("restore", find_restorable(kept, [row]), *options)
         return f"Deleted. Undo: ^X, or within {formatting.format_days(self.bin_days)}: {back}"
 
     def _restore(self, kept: DeletedSession) -> str:

@@ -92,13 +92,13 @@ def diff(
             _write(shown, Path(output), force=force)
         else:
             _print(shown, find_screen(), stat=stat)
-        _say_left_out(found, _NOT_THESE.format(shell_quote.quoted(session)) if files else _NOTHING)
+        _print_left_out(found, _NOT_THESE.format(shell_quote.quoted(session)) if files else _NOTHING)
 
 
-def print_sum(found: SessionChanges) -> None:
+def print_summary(found: SessionChanges) -> None:
     """Print how many lines of each file changed, and what is not known."""
     _print(found.changes, find_screen(), stat=True)
-    _say_left_out(found)
+    _print_left_out(found)
 
 
 def print_patch(found: SessionChanges, target: Screen) -> None:
@@ -106,15 +106,15 @@ def print_patch(found: SessionChanges, target: Screen) -> None:
     with open_pager(target, stays=True) as say:
         for text in _format_diffs([change for change in found.changes if change.trouble is None], target):
             say(text)
-        for text in describe.name_left_out(found.changes, found.unclear):
+        for text in describe.format_left_out(found.changes, found.unclear):
             say(f"{fit_to_stream(text, sys.stdout)}\n")
         if not found.changes and not found.unclear:
             say(f"{_NOTHING}\n")
 
 
-def _say_left_out(found: SessionChanges, nothing: str = _NOTHING) -> None:
+def _print_left_out(found: SessionChanges, nothing: str = _NOTHING) -> None:
     """``nothing``: what to say if there is nothing at all."""
-    for text in describe.name_left_out(found.changes, found.unclear):
+    for text in describe.format_left_out(found.changes, found.unclear):
         print_on_stderr(text)
     if not found.changes and not found.unclear:
         print_on_stderr(nothing)
@@ -125,7 +125,7 @@ def _check(found: SessionChanges) -> None:
     for state, change in states:
         typer.echo(f"{state:<14} {sanitize.make_line(change.path)}")
     if any(state != "applied" for state, _ in states):
-        for text in describe.name_left_out(found.changes, found.unclear):
+        for text in describe.format_left_out(found.changes, found.unclear):
             print_on_stderr(text)
         raise typer.Exit(1)
 

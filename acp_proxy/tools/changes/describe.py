@@ -54,7 +54,7 @@ def format_stat(changes: Sequence[FileChange], width: int) -> Iterator[str]:
         yield f" {_count(len(rows), 'file')} changed, {added} added, {removed} removed"
 
 
-def name_left_out(changes: Sequence[FileChange], unclear: Sequence[Unclear]) -> Iterator[str]:
+def format_left_out(changes: Sequence[FileChange], unclear: Sequence[Unclear]) -> Iterator[str]:
     """What no patch shows and why, and what is worth knowing of the rest."""
     troubled = [change for change in changes if change.trouble is not None]
     for change in troubled[:_LISTED_TURNS]:
@@ -65,7 +65,7 @@ def name_left_out(changes: Sequence[FileChange], unclear: Sequence[Unclear]) -> 
     shown = [change for change in changes if change.trouble is None]
     for change in [change for change in shown if change.was_changed_between][:_LISTED_TURNS]:
         yield f"{_shorten(change.path)}: something else changed it between the edits; the patch includes that."
-    for change in [change for change in shown if change.uses_now][:_LISTED_TURNS]:
+    for change in [change for change in shown if change.uses_current_file][:_LISTED_TURNS]:
         yield f"{_shorten(change.path)}: only a part was recorded; the rest is from the file as it is now."
     commands = [each for each in unclear if each.cause == "command" and not each.paths]
     if commands:  # most sessions ran some, and a line for each would hide the rest
@@ -152,7 +152,7 @@ def _encode_change(change: FileChange) -> dict[str, Any]:
         "patch": diff.encode().decode() if diff is not None else None,
         "trouble": change.trouble,
         "wasChangedBetween": change.was_changed_between,
-        "usesFileNow": change.uses_now,
+        "usesFileNow": change.uses_current_file,
         "edits": [{"turn": edit.turn, "toolCallId": edit.call, "at": edit.at} for edit in change.edits],
     }
 

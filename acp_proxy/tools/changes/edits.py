@@ -32,11 +32,11 @@ OpenChild = Callable[[str], AbstractContextManager[Reading | None]]
 _EDITS = frozenset({"edit", "delete", "move"})
 """The kinds of calls that change files."""
 _ACTIONS: Mapping[Form, str] = {"whole": "edit", "part": "edit", "delete": "delete", "move": "move"}
-_ALL = re.compile(r"replace_?all|allow_?multiple", re.IGNORECASE)
+_REPLACES_ALL = re.compile(r"replace_?all|allow_?multiple", re.IGNORECASE)
 """The names under which edit tools take whether to replace every occurrence."""
-_BEFORE = ("previousContent", "originalFile", "originalContent")
+_WHOLE_BEFORE = ("previousContent", "originalFile", "originalContent")
 """The members, in a call's output or ``_meta``, in which agents send the whole file as it was before the edit."""
-_EXITS = re.compile(r"exit_?(code|status)?", re.IGNORECASE)
+_EXIT_CODE = re.compile(r"exit_?(code|status)?", re.IGNORECASE)
 """The members, in the same places, in which agents send a command's exit status: many call such a call completed."""
 _TOOL_NAMES = ("toolName", "tool_name")
 _GEMINIS_ID = re.compile(r"([A-Za-z]\w*?)(?:__\1)?[-_]\d{13}(?:[-_]\w+)?", re.ASCII)
@@ -144,16 +144,16 @@ class EditReader:
 
     def __init__(self) -> None:
         self._calls: dict[str, _Call] = {}
-        self._all: list[_Call] = []
-        self._asked: dict[tuple[str, bytes], tuple[_Call, object]] = {}
+        self._calls_in_order: list[_Call] = []
+        self._permission_requests: dict[tuple[str, bytes], tuple[_Call, object]] = {}
         """By run and request id: the call that a permission request is about, and the request's options."""
         self._prompts: dict[int, str] = {}
         self._starts: dict[int, str] = {}
-        self._count = 0
+        self._entry_count = 0
 
     def add(self, turn: int, entry: Entry, scope: str = "") -> str | None:
         """Add an entry of a turn. Returns the id of a subagent that it names. ``scope``: of a subagent's calls."""
-        self._count += 1
+        self._entry_count += 1
         if turn:
             self._starts.setdefault(turn, entry.at)
         method, params = acp.text(entry.value, "method"), acp.member(entry.value, "params")
@@ -163,16 +163,16 @@ class EditReader:
             if method == acp.PROMPT and not scope:
                 self._prompts[turn] = _join_texts(acp.member(params, "prompt"))
             elif entry.of == acp.REQUEST_PERMISSION:
-                self._answer(entry)
+                self._note_permission(entry)
         elif method == acp.REQUEST_PERMISSION:
-            call = self._take(turn, entry.at, acp.member(params, "toolCall"), scope, is_start=False)
+            call = self._add_to_call(turn, entry.at, acp.member(params, "toolCall"), scope, is_start=False)
             if call is not None:
-                self._asked[_request_key(entry)] = call, acp.member(params, "options")
+                self._permission_requests[_request_key(entry)] = call, acp.member(params, "options")
         elif method == acp.UPDATE:
             update = acp.member(params, "update")
             kind = acp.update_kind(update)
             if kind in update_kinds.CALLS:
-                self._take(turn, entry.at, update, scope, is_start=kind == update_kinds.TOOL_CALL)
+                self._add_to_call(turn, entry.at, update, scope, is_start=kind == update_kinds.TOOL_CALL)
             elif kind == update_kinds.SUBAGENT:
                 return acp.session_id(update)
             elif kind == update_kinds.USER_CHUNK and not scope:
@@ -184,7 +184,7 @@ class EditReader:
         edits: list[Edit] = []
         unclear: list[Unclear] = []
         seen: set[tuple[object, ...]] = set()
-        for call in sorted(self._all, key=lambda call: call.ended or call.begun):
+        for call in sorted(self._calls_in_order, key=lambda call: call.completed_entry or call.first_entry):
             found = call.list_edits()
             # A replay may repeat an old call in a later turn, with its id and the same words: that is no second edit.
             stated = (call.key, *((one.path, one.form, one.old, one.new) for one in found))
@@ -198,13 +198,13 @@ class EditReader:
 
     def list_calls(self) -> list[CallSummary]:
         """What each call did, in the order in which they began."""
-        return [call.summarize() for call in self._all]
+        return [call.summarize() for call in self._calls_in_order]
 
     def find_start(self, turn: int) -> str:
         """When a turn began; empty if it did not."""
         return self._starts.get(turn, "")
 
-    def _take(self, turn: int, at: str, stated: object, scope: str, *, is_start: bool) -> "_Call | None":
+    def _add_to_call(self, turn: int, at: str, stated: object, scope: str, *, is_start: bool) -> "_Call | None":
         id = acp.text(stated, "toolCallId")
         if id is None or not isinstance(stated, Mapping):
             return None
@@ -212,13 +212,13 @@ class EditReader:
         call = self._calls.get(key)
         # Some agents begin to count their calls again in every turn: a call that has ended does not begin again.
         if call is None or (is_start and call.has_ended and call.turn != turn):
-            call = self._calls[key] = _Call(key, id, turn, at, self._count)
-            self._all.append(call)
-        call.take(stated, at, self._count)
+            call = self._calls[key] = _Call(key, id, turn, at, self._entry_count)
+            self._calls_in_order.append(call)
+        call.add_statement(stated, at, self._entry_count)
         return call
 
-    def _answer(self, entry: Entry) -> None:
-        asked = self._asked.pop(_request_key(entry), None)
+    def _note_permission(self, entry: Entry) -> None:
+        asked = self._permission_requests.pop(_request_key(entry), None)
         if asked is None:
             return
         call, options = asked
@@ -237,11 +237,11 @@ _Change = tuple[str | None, str | None]
 class _Call:
     """All that a transcript states about one tool call."""
 
-    def __init__(self, key: str, id: str, turn: int, at: str, begun: int) -> None:
+    def __init__(self, key: str, id: str, turn: int, at: str, first_entry: int) -> None:
         self.key = key
         self.turn = turn
-        self.begun = begun
-        self.ended = 0
+        self.first_entry = first_entry
+        self.completed_entry = 0
         """The number of the entry that completed it first."""
         self.is_denied = False
         self._id = id
@@ -268,7 +268,7 @@ class _Call:
     def has_ended(self) -> bool:
         return self._status in (COMPLETED, FAILED)
 
-    def take(self, stated: Mapping[str, object], at: str, number: int) -> None:
+    def add_statement(self, stated: Mapping[str, object], at: str, number: int) -> None:
         """Add what an update or a request states. Absent and null members change nothing."""
         self._title = acp.text(stated, "title") or self._title
         self._first_title = self._first_title or self._title
@@ -277,8 +277,8 @@ class _Call:
         if (given := stated.get("rawInput")) is not None:
             self._inputs.append(given)
         for beside in (stated.get("rawOutput"), stated.get("_meta")):
-            self._before = next((text for text in _iterate_before(beside, _MOST_DEPTH)), self._before)
-            self._exit = next(_iterate_exits(beside, _MOST_DEPTH), self._exit)
+            self._before = next((text for text in _iterate_whole_before(beside, _MOST_DEPTH)), self._before)
+            self._exit = next(_iterate_exit_codes(beside, _MOST_DEPTH), self._exit)
         for inside in (stated.get("rawInput"), stated.get("rawOutput")):
             for file, is_deleted, target in _iterate_patch(inside):
                 if is_deleted:
@@ -295,30 +295,30 @@ class _Call:
                     self._lines[path] = max(line, self._lines.get(path, 0))
         changes = _read_diffs(stated.get("content"))
         if changes:
-            self._changes = {path: _choose(self._changes.get(path), each) for path, each in changes.items()}
+            self._changes = {path: _merge_diffs(self._changes.get(path), each) for path, each in changes.items()}
         for path, each in self._changes.items():
             # What the model gave the tool to look for is what the tool replaced, not the file.
             if any(_has_both(given, old, new) for old, new in each for given in self._inputs):
                 self._parts.add(path)
         if status := acp.text(stated, "status"):
             self._status = status
-        if status == COMPLETED and not self.ended:
-            self.ended, self._at = number, at
+        if status == COMPLETED and not self.completed_entry:
+            self.completed_entry, self._at = number, at
 
     def list_edits(self) -> list[Edit]:
         """What it changed; nothing if it failed, was denied, or has not ended."""
         if self._status != COMPLETED or self.is_denied:
             return []
         if self._kind == "move" and not self._changes and len(self._paths) == 2:
-            return [self._edit(self._paths[1], "move", source=self._paths[0])]
+            return [self._make_edit(self._paths[1], "move", source=self._paths[0])]
         if self._kind == "delete":
             olds = {path: each[0][0] for path, each in self._changes.items()}
-            return [self._edit(path, "delete", old=olds.get(path)) for path in olds or dict.fromkeys(self._paths)]
+            return [self._make_edit(path, "delete", old=olds.get(path)) for path in olds or dict.fromkeys(self._paths)]
         found = []
         for path, changes in self._changes.items():
             if source := self._moved.get(path):
-                found.append(self._edit(path, "move", source=source))
-            if (whole := self._find_whole(changes)) is not None:
+                found.append(self._make_edit(path, "move", source=source))
+            if (whole := self._find_whole_texts(changes)) is not None:
                 changes = [whole]
             for old, new in changes:
                 # More than one diff of a file are its hunks. What the model gave the tool to look for is what the tool
@@ -332,10 +332,10 @@ class _Call:
                 )
                 is_deleted = new is None or (path in self._deleted and not new)
                 form: Form = "delete" if is_deleted else "part" if is_part else "whole"
-                found.append(self._edit(path, form, old=old, new=None if is_deleted else new))
+                found.append(self._make_edit(path, form, old=old, new=None if is_deleted else new))
         return found
 
-    def _find_whole(self, changes: list[_Change]) -> _Change | None:
+    def _find_whole_texts(self, changes: list[_Change]) -> _Change | None:
         """The whole text before and after, if the agent has sent the one before, and each change fits there once."""
         if self._before is None or len(self._changes) != 1:
             return None
@@ -391,7 +391,9 @@ class _Call:
     def _find_command(self) -> str:
         return next((text for each in self._inputs if (text := read_command(each))), self._title)
 
-    def _edit(self, path: str, form: Form, *, old: str | None = None, new: str | None = None, source: str = "") -> Edit:
+    def _make_edit(
+        self, path: str, form: Form, *, old: str | None = None, new: str | None = None, source: str = ""
+    ) -> Edit:
         is_all = form == "part" and any(_asks_for_all(each) for each in self._inputs)
         return Edit(self.turn, self._id, self._title, self._at, path, form, old, new, source, is_all)
 
@@ -425,7 +427,7 @@ def _iterate_patch(given: object) -> Iterator[tuple[str, bool, str]]:
         yield path, acp.text(change, "type") == "delete", acp.text(change, "move_path") or ""
 
 
-def _choose(before: list[_Change] | None, after: list[_Change]) -> list[_Change]:
+def _merge_diffs(before: list[_Change] | None, after: list[_Change]) -> list[_Change]:
     """What counts of two statements about one file: the later one, unless it repeats a part of the earlier one."""
     if before is None or len(before) != 1 or before == after:
         return after
@@ -436,12 +438,12 @@ def _choose(before: list[_Change] | None, after: list[_Change]) -> list[_Change]
     for part_old, part_new in after:
         if not part_old or part_new is None or part_old not in text:
             return after
-        ways = {text.replace(part_old, part_new), _replace_so(text, part_old, part_new, new)}
+        ways = {text.replace(part_old, part_new), _replace_to_get(text, part_old, part_new, new)}
         text = new if new in ways else text.replace(part_old, part_new, 1)
     return before if text == new else after
 
 
-def _replace_so(text: str, old: str, new: str, wanted: str) -> str:
+def _replace_to_get(text: str, old: str, new: str, wanted: str) -> str:
     """The text with the one occurrence of ``old`` replaced that gives ``wanted``; else the text."""
     head, end = 0, min(len(text), len(wanted))
     while head < end:  # the length of the common beginning, without a step for each character
@@ -472,27 +474,29 @@ def _iterate_texts(value: object, depth: int) -> Iterator[list[object]]:
         yield from _iterate_texts(each, depth - 1)
 
 
-def _iterate_before(value: object, depth: int) -> Iterator[str]:
-    """The texts of ``_BEFORE`` in a value."""
+def _iterate_whole_before(value: object, depth: int) -> Iterator[str]:
+    """The texts of ``_WHOLE_BEFORE`` in a value."""
     if not isinstance(value, Mapping) or not depth:
         return
-    yield from (text for name in _BEFORE if isinstance(text := value.get(name), str))
+    yield from (text for name in _WHOLE_BEFORE if isinstance(text := value.get(name), str))
     for each in value.values():
-        yield from _iterate_before(each, depth - 1)
+        yield from _iterate_whole_before(each, depth - 1)
 
 
-def _iterate_exits(value: object, depth: int) -> Iterator[int]:
+def _iterate_exit_codes(value: object, depth: int) -> Iterator[int]:
     """The exit statuses in a value, the outermost first."""
     if not depth:
         return
     if isinstance(value, Mapping):
-        yield from (each for name, each in value.items() if type(each) is int and _EXITS.fullmatch(name))
+        yield from (each for name, each in value.items() if type(each) is int and _EXIT_CODE.fullmatch(name))
     for each in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
-        yield from _iterate_exits(each, depth - 1)
+        yield from _iterate_exit_codes(each, depth - 1)
 
 
 def _asks_for_all(value: object) -> bool:
-    return isinstance(value, Mapping) and any(_ALL.fullmatch(name) and each is True for name, each in value.items())
+    return isinstance(value, Mapping) and any(
+        _REPLACES_ALL.fullmatch(name) and each is True for name, each in value.items()
+    )
 
 
 def _request_key(entry: Entry) -> tuple[str, bytes]:

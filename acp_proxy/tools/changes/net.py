@@ -45,7 +45,7 @@ class FileText(Struct, frozen=True):
 
 
 ABSENT = FileText(None)
-FindNow = Callable[[str], FileText | None]
+FindCurrentText = Callable[[str], FileText | None]
 """The text of a file now, by its path as the agent wrote it; None: unknown."""
 
 
@@ -56,7 +56,7 @@ class FileChange(Struct, frozen=True):
     ``old``, ``new``: the text before and after; None: not known. ``source``: the path from which it was moved.
     ``trouble``: why there can be no patch. ``edits``: in order.
     ``was_changed_between``: something else changed it between two of the edits, which the net change includes.
-    ``uses_now``: the file as it is now says where a changed part was.
+    ``uses_current_file``: the file as it is now says where a changed part was.
     """
 
     path: str
@@ -66,10 +66,10 @@ class FileChange(Struct, frozen=True):
     source: str = ""
     trouble: Trouble | None = None
     was_changed_between: bool = False
-    uses_now: bool = False
+    uses_current_file: bool = False
 
     @property
-    def is_nothing(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether the edits took each other back."""
         return self.trouble is None and self.old == self.new and not self.source
 
@@ -77,8 +77,8 @@ class FileChange(Struct, frozen=True):
 class TracedEdit:
     """An edit, and the texts before and after it as far as they are known. For a move, both are the text moved.
 
-    ``path``, ``source``: as ``place`` returns them. ``is_after_another``: something else changed the file before it.
-    ``uses_now``: the file as it is now was needed.
+    ``path``, ``source``: as ``make_relative`` returns them. ``is_after_another``: something else changed the file
+    before it. ``uses_current_file``: the file as it is now was needed.
     """
 
     def __init__(self, edit: Edit, path: str, source: str) -> None:
@@ -87,20 +87,20 @@ class TracedEdit:
         self.source = source
         self.before: FileText | None = None
         self.after: FileText | None = None
-        self.is_after_another = self.uses_now = False
+        self.is_after_another = self.uses_current_file = False
 
 
 def sum_changes(
     edits: Sequence[Edit],
     cwd: str | None,
-    find_now: FindNow = lambda path: None,
+    find_current_text: FindCurrentText = lambda path: None,
     wanted: Callable[[Edit], bool] = lambda edit: True,
 ) -> list[FileChange]:
     """The net changes, in the order in which the files were changed first.
 
     ``cwd``: the session's directory. ``wanted``: which edits count; the others only say what was in the files.
     """
-    steps = trace_edits(edits, cwd, find_now)
+    steps = trace_edits(edits, cwd, find_current_text)
     chosen = [step for step in steps if wanted(step.edit)]
     by_path: dict[str, list[TracedEdit]] = {}
     for step in chosen:
@@ -110,20 +110,25 @@ def sum_changes(
     found = {path: _sum_file(path, each) for path, each in by_path.items()}
     for step in chosen:
         if step.source:
-            _pair_move(found, step)
-    return [change for change in found.values() if not change.is_nothing]
+            _merge_move(found, step)
+    return [change for change in found.values() if not change.is_empty]
 
 
-def trace_edits(edits: Sequence[Edit], cwd: str | None, find_now: FindNow = lambda path: None) -> list[TracedEdit]:
+def trace_edits(
+    edits: Sequence[Edit], cwd: str | None, find_current_text: FindCurrentText = lambda path: None
+) -> list[TracedEdit]:
     """Every edit with the texts before and after it, as far as they are known."""
-    steps = [TracedEdit(edit, place(edit.path, cwd), place(edit.source, cwd) if edit.source else "") for edit in edits]
+    steps = [
+        TracedEdit(edit, make_relative(edit.path, cwd), make_relative(edit.source, cwd) if edit.source else "")
+        for edit in edits
+    ]
     steps = _order_chains(steps)
-    _go_forward(steps)
-    _go_back(steps, find_now)
+    _trace_forward(steps)
+    _trace_back(steps, find_current_text)
     return steps
 
 
-def place(path: str, cwd: str | None) -> str:
+def make_relative(path: str, cwd: str | None) -> str:
     """A path relative to the session's directory, with ``/``; a path outside of it stays absolute."""
     if cwd is None:
         return path
@@ -144,7 +149,7 @@ def _normalize(path: str) -> str:
 
 
 def is_outside(path: str) -> bool:
-    """Whether a path that ``place`` returned is outside the session's directory."""
+    """Whether a path that ``make_relative`` returned is outside the session's directory."""
     return path.startswith(("/", "\\")) or is_windows_path(path)
 
 
@@ -181,7 +186,7 @@ def _find_chain(steps: list[TracedEdit]) -> list[TracedEdit]:
     return chain
 
 
-def _go_forward(steps: list[TracedEdit]) -> None:
+def _trace_forward(steps: list[TracedEdit]) -> None:
     """Take what is known of a file to the edits behind it."""
     known: dict[str, FileText] = {}
     for step in steps:
@@ -214,7 +219,7 @@ def _go_forward(steps: list[TracedEdit]) -> None:
             known.pop(step.path, None)
 
 
-def _go_back(steps: list[TracedEdit], find_now: FindNow) -> None:
+def _trace_back(steps: list[TracedEdit], find_current_text: FindCurrentText) -> None:
     """Take what is known of a file to the edits in front of it, from the file as it is now on."""
     known: dict[str, tuple[FileText | None, bool]] = {}
     """The text behind the step, and whether it is the file's now."""
@@ -222,27 +227,29 @@ def _go_back(steps: list[TracedEdit], find_now: FindNow) -> None:
         edit = step.edit
         if step.after is None:
             if step.path not in known:
-                known[step.path] = find_now(edit.path), True
+                known[step.path] = find_current_text(edit.path), True
             found, is_now = known[step.path]
             if edit.form == "part" and found is not None:
                 step.before = _replace_part(found, edit.new, edit.old)
                 step.after = found if step.before is not None else None
             elif edit.form == "move" and found is not None and found.text is not None:
                 step.before = step.after = found
-            step.uses_now = is_now and step.after is not None
-        known[step.path] = step.before if edit.form != "move" else ABSENT, step.uses_now
+            step.uses_current_file = is_now and step.after is not None
+        known[step.path] = step.before if edit.form != "move" else ABSENT, step.uses_current_file
         if edit.form == "move":
-            known[step.source] = step.before, step.uses_now
+            known[step.source] = step.before, step.uses_current_file
 
 
-def _replace_part(whole: FileText | None, old: str | None, new: str | None, *, every: bool = False) -> FileText | None:
+def _replace_part(
+    file_text: FileText | None, old: str | None, new: str | None, *, every: bool = False
+) -> FileText | None:
     """The text with a part replaced that is in it exactly once; None if it is not."""
-    if whole is None or whole.text is None or not old:
+    if file_text is None or file_text.text is None or not old:
         return None
-    count = whole.text.count(old)
+    count = file_text.text.count(old)
     if not count or (count > 1 and not every):
         return None
-    return FileText(whole.text.replace(old, new or ""))
+    return FileText(file_text.text.replace(old, new or ""))
 
 
 def _sum_file(path: str, steps: list[TracedEdit]) -> FileChange:
@@ -252,7 +259,9 @@ def _sum_file(path: str, steps: list[TracedEdit]) -> FileChange:
         old = first.before if first.source == path else ABSENT
     new = ABSENT if last.source == path else last.after
     between = any(step.is_after_another for step in steps[1:])
-    found = FileChange(path, old, new, [step.edit for step in steps], "", None, between, any(s.uses_now for s in steps))
+    found = FileChange(
+        path, old, new, [step.edit for step in steps], "", None, between, any(s.uses_current_file for s in steps)
+    )
     return replace(found, trouble=_find_trouble(found))
 
 
@@ -291,7 +300,7 @@ def _is_encodable(text: str) -> bool:
     return True
 
 
-def _pair_move(found: dict[str, FileChange], step: TracedEdit) -> None:
+def _merge_move(found: dict[str, FileChange], step: TracedEdit) -> None:
     """Make one change of a file that went away and one that came, if nothing else happened to either."""
     gone, come = found.get(step.source), found.get(step.path)
     alone = ("outside", "git", "name", "text", "large")
@@ -310,25 +319,25 @@ def _pair_move(found: dict[str, FileChange], step: TracedEdit) -> None:
         trouble=trouble,
         edits=list({id(each): each for each in (*gone.edits, *come.edits)}.values()),
         was_changed_between=gone.was_changed_between or come.was_changed_between,
-        uses_now=(gone.uses_now or come.uses_now) and not is_only_moved,
+        uses_current_file=(gone.uses_current_file or come.uses_current_file) and not is_only_moved,
     )
     del found[step.source]
 
 
-def restore_line_ends(edits: Sequence[Edit], find_now: FindNow) -> list[Edit]:
+def restore_line_ends(edits: Sequence[Edit], find_current_text: FindCurrentText) -> list[Edit]:
     """The edits with the line ends of their files: some agents read a file with CRLF, and send it with LF.
 
     Only if the file now has nothing but CRLF, and no edit of it has any.
     """
     with_lf, with_cr = ({edit.path for edit in edits if _has(edit, mark)} for mark in "\n\r")
-    changed = {path for path in with_lf - with_cr if _has_crlf(find_now(path))}
+    changed = {path for path in with_lf - with_cr if _has_crlf(find_current_text(path))}
     return [
         replace(edit, old=_restore_crlf(edit.old), new=_restore_crlf(edit.new)) if edit.path in changed else edit
         for edit in edits
     ]
 
 
-def mark_parts(edits: Sequence[Edit], find_now: FindNow) -> list[Edit]:
+def mark_parts(edits: Sequence[Edit], find_current_text: FindCurrentText) -> list[Edit]:
     """The edits, with those marked as parts that claim to be whole and are not.
 
     The protocol wants the whole file, but some agents send the changed lines and the ones around them, and do not say
@@ -341,7 +350,7 @@ def mark_parts(edits: Sequence[Edit], find_now: FindNow) -> list[Edit]:
     doubtful: set[int] = set()
     does_it = False
     for path, each in by_path.items():
-        now = find_now(path)
+        now = find_current_text(path)
         text = (now.text or "") if now is not None else ""
         for at, edit in enumerate(each):
             follows = at > 0 and each[at - 1].new == edit.old

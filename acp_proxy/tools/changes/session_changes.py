@@ -16,9 +16,9 @@ from acp_proxy.tools.changes.net import (
     ABSENT,
     FileChange,
     FileText,
-    FindNow,
+    FindCurrentText,
+    make_relative,
     mark_parts,
-    place,
     restore_line_ends,
     sum_changes,
 )
@@ -55,23 +55,27 @@ def read_changes(
     """
     header = reading.header
     is_here = cwd is not None and looks_at_files and not (header is not None and header.machine)
-    find_now = make_reader(cwd) if is_here and cwd is not None else _find_nothing
+    find_current_text = make_reader(cwd) if is_here and cwd is not None else _find_nothing
     found = read_edits(reading, child)
-    edits = prepare(found, cwd, find_now, follows_links=is_here)
+    edits = complete_edits(found, cwd, find_current_text, follows_links=is_here)
     count = max(found.starts, default=0)
     first, last = _number_turns(turns, count)
 
     def is_wanted(turn: int, paths: Sequence[str]) -> bool:
-        return first <= turn <= last and (not files or any(_is_named(place(each, cwd), files, cwd) for each in paths))
+        return first <= turn <= last and (
+            not files or any(_is_named(make_relative(each, cwd), files, cwd) for each in paths)
+        )
 
     changes = sum_changes(
-        edits, cwd, find_now, lambda edit: is_wanted(edit.turn, [edit.path, edit.source or edit.path])
+        edits, cwd, find_current_text, lambda edit: is_wanted(edit.turn, [edit.path, edit.source or edit.path])
     )
     unclear = [each for each in found.unclear if is_wanted(each.turn, each.paths or ("",))]
     return SessionChanges(cwd, changes, unclear, count)
 
 
-def prepare(found: SessionEdits, cwd: str | None, find_now: FindNow, *, follows_links: bool) -> list[Edit]:
+def complete_edits(
+    found: SessionEdits, cwd: str | None, find_current_text: FindCurrentText, *, follows_links: bool
+) -> list[Edit]:
     """The edits, with what the files as they are now say. ``follows_links``: and with the paths that git knows."""
     edits = found.edits
     if follows_links and cwd is not None and not is_windows_path(cwd):
@@ -83,7 +87,7 @@ def prepare(found: SessionEdits, cwd: str | None, find_now: FindNow, *, follows_
             )
             for edit in edits
         ]
-    return mark_parts(restore_line_ends(edits, find_now), find_now)
+    return mark_parts(restore_line_ends(edits, find_current_text), find_current_text)
 
 
 def _follow_links(path: str, cwd: str, *, is_file: bool) -> str:
@@ -92,15 +96,15 @@ def _follow_links(path: str, cwd: str, *, is_file: bool) -> str:
     Some agents resolve the links in the directory's own path. And git refuses a whole patch if a file in it is behind
     a link, which may lead out of the directory. ``is_file``: the last part, too, may be a link to what was edited.
     """
-    named = os.path.join(cwd, place(path, cwd))
+    named = os.path.join(cwd, make_relative(path, cwd))
     try:
         real = os.path.realpath(cwd).rstrip("/")
-        whole = os.path.join(os.path.realpath(os.path.dirname(named)), os.path.basename(named))
+        full_path = os.path.join(os.path.realpath(os.path.dirname(named)), os.path.basename(named))
         if is_file:
-            whole = os.path.realpath(whole)
+            full_path = os.path.realpath(full_path)
     except (OSError, ValueError):  # a NUL in the path, or a name that no file has
         return path
-    return cwd.rstrip("/") + whole[len(real) :] if whole.startswith(f"{real}/") else whole
+    return cwd.rstrip("/") + full_path[len(real) :] if full_path.startswith(f"{real}/") else full_path
 
 
 def make_reader(cwd: str) -> Callable[[str], FileText | None]:
@@ -108,8 +112,8 @@ def make_reader(cwd: str) -> Callable[[str], FileText | None]:
     real = os.path.realpath(cwd)
 
     @cache
-    def find_now(path: str) -> FileText | None:
-        relative = place(path, cwd)
+    def find_current_text(path: str) -> FileText | None:
+        relative = make_relative(path, cwd)
         try:
             whole = os.path.realpath(os.path.join(cwd, relative))
             if not whole.startswith(real.rstrip(os.sep) + os.sep):
@@ -123,15 +127,15 @@ def make_reader(cwd: str) -> Callable[[str], FileText | None]:
         except (OSError, ValueError):  # also a NUL in the path, and what is not UTF-8
             return None
 
-    return find_now
+    return find_current_text
 
 
 def check_file(change: FileChange, cwd: str | None) -> State:
     """What became of a change."""
     if cwd is None or change.trouble is not None:
         return "unknown"
-    find_now = make_reader(cwd)
-    now, before = find_now(change.path), find_now(change.source) if change.source else ABSENT
+    find_current_text = make_reader(cwd)
+    now, before = find_current_text(change.path), find_current_text(change.source) if change.source else ABSENT
     if now is None:
         return "changed since" if os.path.lexists(os.path.join(cwd, change.path)) else "unknown"
     if change.new is None or change.old is None:  # it was only moved
@@ -162,7 +166,7 @@ def _number_turns(turns: tuple[int, int | None], count: int) -> tuple[int, int]:
 def _is_named(path: str, files: Sequence[str], cwd: str | None) -> bool:
     """Whether a user means this path: relative to the session's directory, or to the current one."""
     for given in files:
-        for named in (place(given, cwd), place(os.path.abspath(given), cwd)):
+        for named in (make_relative(given, cwd), make_relative(os.path.abspath(given), cwd)):
             if named in ("", path) or named == (cwd or "").rstrip("/") or path.startswith(named.rstrip("/") + "/"):
                 return True
     return False

@@ -56,7 +56,7 @@ def continue_session(
     """
     os.umask(own := os.umask(0))
     with report_errors():
-        opened = open_store(store, change=True)
+        opened = open_store(store, for_writing=True)
         if bool(other) == bool(command):
             either = "continue takes either --with NAME or -- AGENT [ARGS…]."
             raise UsageError(f"{either} {_list_agents(opened)}")
@@ -70,7 +70,7 @@ def continue_session(
             raise AcpProxyError(f"the session is one of {name} already. Open it in your editor.")
         if row.cwd is None:
             raise AcpProxyError("the session's directory is not known, so no editor could open a copy of it.")
-        copy = opened.continue_with(row, folder, about)
+        copy = opened.copy_for_agent(row, folder, about)
     shown = (make_copy_id(folder, file_name(copy), copy) if find_screen().is_terminal else None) or copy  # as by list
     typer.echo(sanitize.make_line(shown))
     if copy != proxy_ids.id_of(row.agent_folder, row.session_id):

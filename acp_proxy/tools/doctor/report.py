@@ -126,7 +126,7 @@ def _make_start(
     opened = None
     if store.is_there and store.off is None:
         with contextlib.suppress(StoreRefused):  # it changed since the check
-            opened = CommandStore(root, make=False)
+            opened = CommandStore(root, create=False)
     off = None
     if given["no-record"]:
         off = "acp-proxy adds nothing, because it records nothing"

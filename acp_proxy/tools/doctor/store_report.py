@@ -70,7 +70,7 @@ def _examine(root: Path) -> tuple[StoreReport, list[Advice]]:
         off = _explain_unmakeable(root)
         return StoreReport(root, False, off=off), [Advice(off)] if off else []
     try:
-        store = CommandStore(root, make=False)
+        store = CommandStore(root, create=False)
         store.check_writable()  # raises StoreRefused, also before a store is created
         _write(root)
     except AcpProxyError as problem:
@@ -79,7 +79,7 @@ def _examine(root: Path) -> tuple[StoreReport, list[Advice]]:
         return _report_refusal(
             root, f"{root} cannot be written: {problem.strerror}. Free some space, or repair the disk."
         )
-    if not store.is_made:
+    if not store.exists:
         return StoreReport(root, False), []
     files, size = _measure(root)
     transcripts, deleted = (_measure(folder)[1] for folder in (store.layout.transcripts, store.layout.deleted))

@@ -41,7 +41,7 @@ def import_sessions(
     refused: list[str] = []
     unlisted: list[str] = []  # without a conversation
     with report_errors():
-        opened = open_store(store, make=True)
+        opened = open_store(store, create=True)
         for file in show_progress(files, "Importing"):
             try:
                 imported = import_transcript(opened, _open_source(file), damaged=damaged)

@@ -53,9 +53,9 @@ def compress(
         options = CompressionOptions(
             min_size=cli_values.parse_size("--min-size", min_size),
             older_than=cli_values.parse_seconds("--older-than", older_than),
-            dry=dry_run,
+            dry_run=dry_run,
         )
-        opened = open_store(store, change=not dry_run)
+        opened = open_store(store, for_writing=not dry_run)
         rows = list_rows_of_agent(opened, agent) if agent else None
         if sessions:
             rows = [choose_session(opened, each, agent) for each in sessions]

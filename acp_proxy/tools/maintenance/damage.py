@@ -35,7 +35,7 @@ class Neighbour:
 
 
 @dataclass(frozen=True, slots=True)
-class DamagedRange:
+class DamagedStretch:
     """Damaged bytes, without the final newline.
 
     ``line``: of its beginning, counted from 1. ``offset``, ``length``: in bytes. ``kinds``: of damage, in order.
@@ -66,15 +66,15 @@ class DamagedRange:
 class DamageScan:
     """Turns lines into stretches.
 
-    ``read``: finds the intact entries of a line. ``name``: describes one, given its line's number from 0.
+    ``find_intact``: finds the intact entries of a line. ``describe``: describes one, given its line's number from 0.
     """
 
-    read: Callable[[bytes], Sequence[Intact[Any]]]
-    name: Callable[[int, Any], Neighbour]
+    find_intact: Callable[[bytes], Sequence[Intact[Any]]]
+    describe: Callable[[int, Any], Neighbour]
     _last: Neighbour | None = field(default=None, init=False)
-    _open: DamagedRange | None = field(default=None, init=False)
+    _open: DamagedStretch | None = field(default=None, init=False)
 
-    def find_ranges(self, lines: Iterable[tuple[int, int, bytes]]) -> Iterator[DamagedRange]:
+    def find_stretches(self, lines: Iterable[tuple[int, int, bytes]]) -> Iterator[DamagedStretch]:
         """The stretches in these lines (number from 0, offset, bytes).
 
         Damaged lines with nothing intact between them form one.
@@ -85,47 +85,47 @@ class DamageScan:
             yield self._open
             self._open = None
 
-    def _scan_line(self, number: int, offset: int, line: bytes) -> Iterator[DamagedRange]:
+    def _scan_line(self, number: int, offset: int, line: bytes) -> Iterator[DamagedStretch]:
         if line.isspace():
             return
         size, at, intact = len(line.rstrip(b"\n")), 0, number == 0 and offset > 0  # the header comes before it
-        for piece in self.read(line):
+        for piece in self.find_intact(line):
             if line[at : piece.start].strip():
-                self._add_range(number, offset, line, at, piece.start, intact, before=True)
-            beside = self.name(number, piece.value)
+                self._add_stretch(number, offset, line, at, piece.start, intact, before=True)
+            beside = self.describe(number, piece.value)
             if self._open is not None:
                 yield replace(self._open, next=beside)
                 self._open = None
             self._last, at, intact = beside, piece.end, True
         if line[at:size].strip():
-            self._add_range(number, offset, line, at, size, intact, before=False)
+            self._add_stretch(number, offset, line, at, size, intact, before=False)
 
-    def _add_range(
+    def _add_stretch(
         self, number: int, offset: int, line: bytes, start: int, end: int, behind: bool, before: bool
     ) -> None:
         ends = not before and not line.endswith(b"\n")
         kind = TORN_END if ends and line[start:end].strip(b"\0") else _classify(line[start:end])
         if self._open is None:
             begins = offset + start == 0
-            self._open = DamagedRange(
+            self._open = DamagedStretch(
                 number + 1, offset + start, end - start, (kind,), behind, begins=begins, last=self._last
             )
         kinds = self._open.kinds if kind in self._open.kinds else (*self._open.kinds, kind)
         self._open = replace(self._open, length=offset + end - self._open.offset, kinds=kinds, before=before, ends=ends)
 
 
-def find_in_transcript(reading: Reading) -> Iterator[DamagedRange]:
+def find_in_transcript(reading: Reading) -> Iterator[DamagedStretch]:
     """The damaged stretches, including a broken header; a missing header is not one."""
     version = reading.header.version if reading.header is not None else file_format.VERSION
     scan = DamageScan(lambda line: file_format.find_entries(line, version), _describe_neighbour)
-    for stretch in scan.find_ranges(reading.read_raw_lines()):
+    for stretch in scan.find_stretches(reading.read_raw_lines()):
         yield replace(stretch, kinds=(BROKEN_HEADER,)) if stretch.begins else stretch
 
 
-def find_in_journal(lines: Iterable[tuple[int, bytes]]) -> Iterator[DamagedRange]:
+def find_in_journal(lines: Iterable[tuple[int, bytes]]) -> Iterator[DamagedStretch]:
     """The damaged stretches of a journal. ``lines``: the offset of each line's end, and its bytes."""
     numbered = ((number, end - len(line), line) for number, (end, line) in enumerate(lines))
-    return DamageScan(find_events, lambda number, _: Neighbour(number + 1, "", "event")).find_ranges(numbered)
+    return DamageScan(find_events, lambda number, _: Neighbour(number + 1, "", "event")).find_stretches(numbered)
 
 
 def describe_entry(entry: Entry) -> str:

@@ -14,7 +14,7 @@ from acp_proxy.store import delete
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.index import Index, decode_id
 from acp_proxy.store.layout import Layout
-from acp_proxy.store.queries import complete_rows, list_with_unprompted
+from acp_proxy.store.queries import complete_rows, list_including_unprompted
 from acp_proxy.store.soft_deleted import list_deleted
 from acp_proxy.store.store_index import StoreIndex
 from acp_proxy.transcript.appender import lock_unused
@@ -40,7 +40,7 @@ class Limits:
 class Candidate:
     """A session that may be pruned.
 
-    ``at``: when it was last used, or soft-deleted. ``size``: bytes on disk. ``counts``: it has a turn.
+    ``at``: when it was last used, or soft-deleted. ``size``: bytes on disk. ``has_turn``: it has a turn.
     """
 
     agent_folder: str
@@ -49,13 +49,13 @@ class Candidate:
     at: str
     size: int
     title: str | None
-    counts: bool = True
+    has_turn: bool = True
     is_in_bin: bool = False
     """It is soft-deleted."""
     parent: str | None = None
     """The id of the session whose subagent this is."""
     is_pinned: bool = False
-    written: tuple[int, int] | None = None
+    file_version: tuple[int, int] | None = None
     """Modification time and size of its file, if known. If they differ later, it is not pruned."""
 
     @property
@@ -77,10 +77,10 @@ def select_beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candi
         if any(each.is_pinned for each in group):
             continue
         candidate = group[0]
-        count += candidate.counts
+        count += candidate.has_turn
         size += sum(each.size for each in group)
         is_old = limits.before is not None and candidate.at < limits.before
-        is_many = limits.keep is not None and (count > limits.keep or (count == limits.keep and not candidate.counts))
+        is_many = limits.keep is not None and (count > limits.keep or (count == limits.keep and not candidate.has_turn))
         is_much = limits.size is not None and size > limits.size
         if is_old or is_many or is_much:
             gone += group
@@ -112,7 +112,7 @@ def find_candidates(store: CommandStore, *, deleted: bool = False) -> list[Candi
 
 def _find_listed(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
     """Every session, newest first. Raises OSError, Unreadable."""
-    rows = store_index.catch_up_and_query(list_with_unprompted, *layout.list_agents())
+    rows = store_index.catch_up_and_query(list_including_unprompted, *layout.list_agents())
     parents = store_index.query_as_is(_find_parents)
     sizes = {agent_folder: layout.measure_sizes(agent_folder) for agent_folder in layout.list_agents()}
     return [
@@ -123,10 +123,10 @@ def _find_listed(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
             row.updated,
             size,
             row.title,
-            counts=row.prompt_count > 0,
+            has_turn=row.prompt_count > 0,
             parent=parents.get((row.agent_folder, row.session_id)),
             is_pinned=row.is_pinned,
-            written=_read_version(layout.transcript_path(row.agent_folder, row.name)),
+            file_version=_read_version(layout.transcript_path(row.agent_folder, row.name)),
         )
         for row in complete_rows(layout, rows)
         if (size := sizes.get(row.agent_folder, {}).get(row.name)) is not None
@@ -200,7 +200,7 @@ def _delete(layout: Layout, candidate: Candidate, *, soft: bool, only_on_this_ma
             layout.get_journal(agent_folder).lock(),
             lock_unused(path) as is_unused,
         ):  # keeps others from decompressing it
-            if not is_unused or (candidate.written is not None and _read_version(path) != candidate.written):
+            if not is_unused or (candidate.file_version is not None and _read_version(path) != candidate.file_version):
                 return IN_USE
             if candidate.is_in_bin:
                 delete.delete_permanently(

@@ -70,7 +70,7 @@ def prune(
             raise UsageError("--deleted and --soft exclude each other. Give one of them.")
         if as_json and not (dry_run or yes):
             raise UsageError("--json cannot ask. Add --dry-run or --yes.")
-        opened = open_store(store, change=not dry_run)
+        opened = open_store(store, for_writing=not dry_run)
         if soft and not dry_run and not opened.bin_days:
             raise UsageError(
                 "bin-days is 0, so no deleted session can be restored. Leave out --soft, or change bin-days."
@@ -100,9 +100,9 @@ def prune(
 
 
 def _is_synchronized(store: CommandStore) -> bool:
-    from acp_proxy.tools.sync.membership import JoinedStore  # imported late: few need it
+    from acp_proxy.tools.sync.membership import SyncMembership  # imported late: few need it
 
-    return JoinedStore(store.root).is_joined
+    return SyncMembership(store.root).is_joined
 
 
 def _parse_limits(older_than: str | None, keep: int | None, max_size: str | None) -> Limits:

@@ -20,7 +20,7 @@ from msgspec import structs
 from acp_proxy.errors import Unmendable
 from acp_proxy.protocol import timestamps
 from acp_proxy.tools.maintenance import damage
-from acp_proxy.tools.maintenance.damage import DamagedRange
+from acp_proxy.tools.maintenance.damage import DamagedStretch
 from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import GapReason, Header, NoteType
@@ -42,7 +42,7 @@ class Patch:
     ``header``: at its beginning. ``note``: where it has a line of its own. Everything else becomes spaces.
     """
 
-    stretch: DamagedRange
+    stretch: DamagedStretch
     header: bytes = b""
     note: bytes = b""
 
@@ -60,7 +60,7 @@ class Patch:
         return bytes(new)
 
 
-def make_patches(stretches: Iterator[DamagedRange], header: Header | None) -> Iterator[Patch]:
+def make_patches(stretches: Iterator[DamagedStretch], header: Header | None) -> Iterator[Patch]:
     """A patch for each stretch. ``header``: what the file should begin with, if its header is broken."""
     for stretch in stretches:
         if stretch.begins and header is not None:
@@ -72,7 +72,7 @@ def make_patches(stretches: Iterator[DamagedRange], header: Header | None) -> It
             yield Patch(stretch, note=_encode_gap(stretch.last or stretch.next))
 
 
-def fit_header(header: Header, stretch: DamagedRange) -> bytes:
+def fit_header(header: Header, stretch: DamagedStretch) -> bytes:
     """The header's bytes, or those of a shorter form, if they fit in place of the broken one; else empty."""
     room = stretch.length - (stretch.before or stretch.ends)
     lines = (file_format.encode_header(each)[:-1] for each in (header, structs.replace(header, agent={})))

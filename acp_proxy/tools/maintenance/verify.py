@@ -29,7 +29,7 @@ from acp_proxy.store.index import Index, check_values, encode_row, parse_json
 from acp_proxy.store.layout import JOURNAL, Layout
 from acp_proxy.store.store_index import StoreIndex
 from acp_proxy.tools.maintenance import damage, repair
-from acp_proxy.tools.maintenance.damage import DamagedRange
+from acp_proxy.tools.maintenance.damage import DamagedStretch
 from acp_proxy.tools.maintenance.repair import fit_header, rebuild_header
 from acp_proxy.transcript import file_names, private_files
 from acp_proxy.transcript.file_format import Entry
@@ -114,7 +114,7 @@ class Finding:
     todo: str = REPAIR
     agent_folder: str = ""
     name: str = ""
-    stretch: DamagedRange | None = None
+    stretch: DamagedStretch | None = None
 
     @property
     def is_damage(self) -> bool:
@@ -153,7 +153,7 @@ class Inspection:
 
     def inspect_all(self) -> Iterator[Finding]:
         """Findings in the whole store. Raises OSError if the store's own directories cannot be read."""
-        if not self._layout.is_made:
+        if not self._layout.exists:
             return
         yield from self._inspect_root()
         for agent_folder in self._layout.list_agents():
@@ -369,7 +369,7 @@ class Inspection:
     def _list_outdated(self, index: Index, agents: Iterable[str]) -> set[tuple[str, str]]:
         """The transcripts that the next list reads, even without a mark."""
         changes = [find_changes(self._layout, index, agent_folder) for agent_folder in agents]
-        return {(each.agent_folder, name) for each in changes for name in each.come}
+        return {(each.agent_folder, name) for each in changes for name in each.added}
 
     def _matches_index(self, index: Index, agent_folder: str, name: str) -> bool:
         try:

@@ -66,7 +66,7 @@ def repair(
 
     left = mended = 0
     with report_errors():
-        opened = open_store(store, change=not dry)
+        opened = open_store(store, for_writing=not dry)
         for _, found in groupby(
             verify_store(opened, *_choose(opened, sessions, agent), advancing=show_progress), _repair_at_once
         ):

@@ -47,13 +47,13 @@ class RecallAnswers:
 
     def answer_search(self, query: str, since: str, limit: int) -> str:
         """The newest sessions with a turn that contains all of these words. Raises AcpProxyError."""
-        store = CommandStore(self._root, make=False)
+        store = CommandStore(self._root, create=False)
         asked = limit_to_said(make_query([query] if '"' in query else query.split()))
         found: dict[tuple[str, str], Hit] = {}
 
         def take_hit(hit: Hit) -> bool:
-            if self._is_visible(hit.session):
-                found[hit.session.agent_folder, hit.session.name] = hit
+            if self._is_visible(hit.row):
+                found[hit.row.agent_folder, hit.row.name] = hit
             return len(found) <= limit
 
         scope = self._scope
@@ -69,7 +69,7 @@ class RecallAnswers:
         search_store(store, sought, report_hit=take_hit)
         wider = widen_query(query.split()) if not found else None
         if wider is not None:
-            search_store(store, replace(sought, question=limit_to_said(wider)), report_hit=take_hit)
+            search_store(store, replace(sought, fts_query=limit_to_said(wider)), report_hit=take_hit)
         hits = list(found.values())
         if not hits:
             also = ", or words that begin with them" if wider is not None else ""
@@ -83,7 +83,7 @@ class RecallAnswers:
     def answer_list(self, since: str, limit: int) -> str:
         """The newest sessions. Raises AcpProxyError."""
         scope = self._scope
-        rows = CommandStore(self._root, make=False).list_newest(
+        rows = CommandStore(self._root, create=False).list_newest(
             "", scope.root, values.parse_since(since, "since"), below=scope.is_tree, archived=False
         )
         found = list(islice(filter(self._is_visible, rows), limit + 1))
@@ -94,7 +94,7 @@ class RecallAnswers:
     def answer_read(self, session_id: str, turns: str) -> str:
         """These turns of a session, as far as they fit. Raises AcpProxyError, OSError."""
         first, last = values.parse_turns(turns, "turns")
-        store = CommandStore(self._root, make=False)
+        store = CommandStore(self._root, create=False)
         found = self._find_sessions(store, session_id)
         if not found:
             raise NoSuchSession(
@@ -150,7 +150,7 @@ def _format_turn(turn: Turn) -> str:
 
 
 def _format_hit(hit: Hit) -> str:
-    parts = [_format_row(hit.session)]
+    parts = [_format_row(hit.row)]
     for one in hit.excerpts:
         where = f"Turn {one.turn} · {_format_time(_parse_stamp(one.at))}" if one.turn else "Title"
         parts += [where, _quote_line(one.text, MESSAGE_CHARACTERS)]

@@ -77,10 +77,10 @@ def redact(
         masking = Masking(options.read_patterns(wanted) or [])
         if as_json and not (dry_run or yes):
             raise UsageError("--json cannot ask. Add --dry-run or --yes.")
-        opened = open_store(store, change=not dry_run)
+        opened = open_store(store, for_writing=not dry_run)
         chosen_rows = list_rows_of_agent(opened, agent) if agent else None
         if sessions:
-            chosen_rows = [choose_session(opened, each, agent, whole=yes) for each in sessions]
+            chosen_rows = [choose_session(opened, each, agent, exact_title=yes) for each in sessions]
         originals = _check_directory(backup, opened.root) if backup and not dry_run else None
         relatives = opened.find_relatives(chosen_rows) if chosen_rows is not None else set()
         paths = opened.find_redactable(chosen_rows, relatives)
@@ -134,7 +134,7 @@ class _Redacting:
         found: Counts = {}
         for path in show_progress(paths, doing):
             try:
-                found[path] = redact_stored(self._store, path, self._masking, dry=dry, backup=originals)
+                found[path] = redact_stored(self._store, path, self._masking, dry_run=dry, backup=originals)
             except FileNotFoundError:
                 continue  # deleted meanwhile
             except (OSError, NewerFormat) as problem:

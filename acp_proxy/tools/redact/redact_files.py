@@ -39,9 +39,9 @@ _READ_SIZE = 64 * 1024
 
 
 def redact_stored(
-    store: CommandStore, path: Path, masking: Masking, *, dry: bool, backup: Path | None = None
+    store: CommandStore, path: Path, masking: Masking, *, dry_run: bool, backup: Path | None = None
 ) -> Counter[str]:
-    """Mask secrets in one file; ``dry``: only count them. Returns the number of matches by rule.
+    """Mask secrets in one file; ``dry_run``: only count them. Returns the number of matches by rule.
 
     A compressed file is decompressed if it contains secrets. ``backup``: a directory for the original of a file that
     changes, under the same path as in the store. Raises OSError, NewerFormat.
@@ -49,12 +49,12 @@ def redact_stored(
     layout = store.layout
     if path.is_relative_to(layout.transcripts):
         old_forks.finish_old_fork(layout, path.parent.name, path.stem)
-    if dry:
-        return redact_file(path, masking, dry=True)
+    if dry_run:
+        return redact_file(path, masking, dry_run=True)
     original = backup / path.relative_to(layout.root) if backup is not None else None
     with lock_folder(path.parent, wait=True):  # keeps others from compressing it
         if not os.path.lexists(path):
-            found = redact_file(path, masking, dry=True)
+            found = redact_file(path, masking, dry_run=True)
             if not found:
                 return found
             if path.is_relative_to(layout.backups):  # backups are compressed only if damaged, and cannot be masked
@@ -63,29 +63,29 @@ def redact_stored(
                 file_names.compressed_path(path).unlink()
                 return found
             open_session.decompress(layout, path.parent.name, path)
-        found = redact_file(path, masking, dry=False, original=original)
+        found = redact_file(path, masking, dry_run=False, original=original)
         if path.name == JOURNAL_FILE:  # even if nothing was found: an earlier run may have been interrupted here
             for name in layout.get_journal(path.parent.name).read_state().titles:  # the search tables have them too
                 layout.remove_search_tables(name)
         return found
 
 
-def redact_file(path: Path, masking: Masking, *, dry: bool, original: Path | None = None) -> Counter[str]:
-    """Mask secrets in a plain file; ``dry``: only count them, in a file of any form. Returns the matches by rule.
+def redact_file(path: Path, masking: Masking, *, dry_run: bool, original: Path | None = None) -> Counter[str]:
+    """Mask secrets in a plain file; ``dry_run``: only count them, in a file of any form. Returns the matches by rule.
 
     ``original``: a new file for the content before the first change. Raises OSError, NewerFormat.
     """
     found: Counter[str] = Counter()
     kept = 0
-    fd, compressed = open_to_read(path) if dry else (open_private(path, os.O_RDWR), None)
+    fd, compressed = open_to_read(path) if dry_run else (open_private(path, os.O_RDWR), None)
     try:
         for change in _find_changes(compressed.read if compressed is not None else partial(read_at, fd), masking):
             found[change.rule] += change.counts
-            if not dry:
+            if not dry_run:
                 if original is not None and kept < change.at + len(change.new):
                     kept = _back_up_from(fd, original, kept)
                 write_at(fd, change.new, change.at)
-        if found and not dry:
+        if found and not dry_run:
             private_files.sync(fd)
     finally:
         os.close(fd)
@@ -131,7 +131,7 @@ def mask_copy(
         fd = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         with os.fdopen(fd, "wb") as file:
             file.writelines(reading.read_bytes(0))
-        redact_file(path, masking, dry=False)
+        redact_file(path, masking, dry_run=False)
         copy = Reading(path)
         try:
             yield copy, _read_title(copy) if title is None else mask_title(title, masking.mask_lines)

@@ -40,14 +40,14 @@ class CallQuery:
     """Which calls to find: those that are all of this; empty and None leave out nothing.
 
     ``file``: an absolute path, of a file or a directory above it. Below the user's home, the same path below another
-    home counts, too. ``tool``: its name, kind or title. ``command``: a part of the command. ``failed``: only failed
-    ones. ``name``: of a file, or of a directory above it.
+    home counts, too. ``tool``: its name, kind or title. ``command``: a part of the command. ``only_failed``: only
+    failed ones. ``name``: of a file, or of a directory above it.
     """
 
     file: str = ""
     tool: str = ""
     command: str = ""
-    failed: bool = False
+    only_failed: bool = False
     name: str = ""
 
     def make_test(self) -> Callable[[CallSummary], bool]:
@@ -56,7 +56,7 @@ class CallQuery:
 
         def matches(call: CallSummary) -> bool:
             return (
-                (not self.failed or call.result == "failed")
+                (not self.only_failed or call.result == "failed")
                 and (not tool or tool in (call.name.casefold(), call.kind.casefold(), call.title.casefold()))
                 and (not command or command in call.command.casefold())
                 and (not self.file or any(has_path(path) for _, path in call.files))
@@ -77,13 +77,13 @@ def search_calls(
 
     Raises as ``search_store``.
     """
-    matches, has_words = query.make_test(), bool(request.question)
+    matches, has_words = query.make_test(), bool(request.fts_query)
     calls, hits = store.index.catch_up_and_query(
         lambda index: _search(store.layout, index, request, matches, progress, lists_hits=not has_words),
         *request.agents,
     )
     if has_words:
-        every = search_store(store, replace(request, limit=None, each=0), progress)
+        every = search_store(store, replace(request, limit=None, excerpts_per_session=0), progress)
         hits = [kept for hit in every.hits if (kept := _keep_turns(hit, calls, request)) is not None]
     hits.sort(key=lambda hit: hit.at, reverse=True)
     shown = hits[: request.limit]
@@ -150,12 +150,12 @@ def _search(
 
 def _keep_turns(hit: Hit, calls: FoundCalls, request: SearchRequest) -> Hit | None:
     """The hit with only the turns in which calls match; None: there are none."""
-    known = calls.get((hit.session.agent_folder, hit.session.name), {})
+    known = calls.get((hit.row.agent_folder, hit.row.name), {})
     turns = [turn for turn in hit.turns if turn in known]
     if not turns:
         return None
     excerpts = [one for one in hit.excerpts if one.turn in known]
-    return replace(hit, at=known[turns[-1]][0], turns=turns, excerpts=excerpts[: request.each or None])
+    return replace(hit, at=known[turns[-1]][0], turns=turns, excerpts=excerpts[: request.excerpts_per_session or None])
 
 
 def _list_hits(tables: _CallTables, calls: FoundCalls, request: SearchRequest) -> list[Hit]:
@@ -176,7 +176,7 @@ def _list_hits(tables: _CallTables, calls: FoundCalls, request: SearchRequest) -
         turns = [one.turn for one in excerpts if one.turn]
         hit = Hit(row, max(one.at for one in excerpts), turns, excerpts)
         if not seen.has(hit, {count_seconds(one.at) for one in excerpts}):
-            hits.append(replace(hit, excerpts=excerpts[: request.each or None]))
+            hits.append(replace(hit, excerpts=excerpts[: request.excerpts_per_session or None]))
     return hits
 
 

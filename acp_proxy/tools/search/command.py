@@ -14,13 +14,13 @@ from acp_proxy.cli.common import (
     INTERRUPTED,
     AgentOption,
     StoreOption,
+    format_command,
     open_store,
     print_on_stderr,
     repeat_store_option,
     report_errors,
     report_wrong_usage,
     shorten_ids,
-    write_command,
 )
 from acp_proxy.cli.list import explain_empty_list
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
@@ -103,18 +103,18 @@ def search(
     words = words or []
     wants_calls = bool(file or tool or command or failed)
     with report_wrong_usage():
-        question = asked(words) if words or parts or not wants_calls else ""
+        fts_query = asked(words) if words or parts or not wants_calls else ""
     with report_errors():
         wanted = make_filter(agent, cwd, here, since, until, branch)
         opened = open_store(store)
         target, options = find_screen(), repeat_store_option(context, store)
         request = SearchRequest(
-            question,
+            fts_query,
             opened.list_agents(wanted.agent),
             wanted.cwd,
             wanted.since or None,
             limit,
-            each=3 if target.is_terminal and not as_json else 0,
+            excerpts_per_session=3 if target.is_terminal and not as_json else 0,
             until=wanted.until or None,
             below=wanted.below,
             branch=wanted.branch,
@@ -127,8 +127,8 @@ def search(
         if (name := file.rstrip("/\\")) and os.path.basename(name) == name and name not in (".", ".."):
             about = f"No call on {path}; these are on another of that name:"
             tries.append(_Try(request, replace(calls, file="", name=name), about))
-        if question and (beginnings := widen_query(words)) is not None:
-            tries.append(_Try(replace(request, question=beginnings), calls, explain_wider(words)))
+        if fts_query and (beginnings := widen_query(words)) is not None:
+            tries.append(_Try(replace(request, fts_query=beginnings), calls, explain_wider(words)))
 
         def look_up(wanted: _Try, *reports: Any) -> "tuple[SearchResult, FoundCalls | None]":
             if wants_calls:
@@ -189,7 +189,7 @@ def _encode(hit: "Hit", found: "FoundCalls | None") -> dict[str, object]:
 
     if found is None:
         return results.encode_hit(hit)
-    by_turn = found[hit.session.agent_folder, hit.session.name]
+    by_turn = found[hit.row.agent_folder, hit.row.name]
     return results.encode_hit(hit, {turn: calls for turn, (_, calls) in by_turn.items()})
 
 
@@ -211,7 +211,7 @@ class _EarlyHits:
         self._show_waiting()
 
     def report_hit(self, hit: "Hit") -> bool:
-        key = hit.session.agent_folder, hit.session.name
+        key = hit.row.agent_folder, hit.row.name
         if key not in self._known:  # else the search began again
             self._known.add(key)
             self.waiting.append(hit)
@@ -236,9 +236,9 @@ def _format_hits(store: CommandStore, hits: "list[Hit]", target: Screen, options
     now, home = datetime.now().astimezone(), os.path.expanduser("~")
     agents = name_agents(store.list_agents())
     look = results.SearchLook(target.width, target.is_dressed, target.colours, now, home, agents)
-    ids = shorten_ids(store, [hit.session for hit in hits])
+    ids = shorten_ids(store, [hit.row for hit in hits])
     for hit in hits:
-        yield results.format_hit(hit, _write_show_command(store, hit, ids[hit.session.selector], options), look)
+        yield results.format_hit(hit, _format_show_command(store, hit, ids[hit.row.selector], options), look)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,14 +260,14 @@ def _explain_no_hits(
         other = ", nor on another of that name" if len(tries) > 1 else ""
         return f"No tool call on {place} matches{other}. Try fewer options." if path else _NO_CALL
     text = "Nothing matches"
-    if any(each.request.question != tries[0].request.question for each in tries):
+    if any(each.request.fts_query != tries[0].request.fts_query for each in tries):
         text += ", not even as the beginning of a word"
     text += f" (--file is {place})." if path else "."
     if len(single) > 1:
         text += " Try fewer words."
     if parts:
         return text
-    output = write_command("search", words, "--in", "output", *options)
+    output = format_command("search", words, "--in", "output", *options)
     return f"{text}\nTo search what tools printed: {sanitize.make_line(output)}"
 
 
@@ -279,17 +279,17 @@ def _suggest_words(store: CommandStore, request: "SearchRequest", words: list[st
     if any(word in _OPERATORS for word in single):
         return f"{', '.join(sorted(_OPERATORS & set(single)))} is searched as a word: there are no operators."
     near = correct_words(store, request, single)
-    return f"Did you mean: {sanitize.make_line(write_command('search', near, *options))}" if near is not None else ""
+    return f"Did you mean: {sanitize.make_line(format_command('search', near, *options))}" if near is not None else ""
 
 
-def _write_show_command(store: CommandStore, hit: "Hit", id: str, options: list[str]) -> str:
+def _format_show_command(store: CommandStore, hit: "Hit", id: str, options: list[str]) -> str:
     """The command that shows this result, for the user to copy."""
-    row = hit.session
+    row = hit.row
     turn = ["--turn", str(hit.turns[0])] if hit.turns else []
     has_others = any(
         store.is_indexed(agent, row.session_id) for agent in store.list_agents() if agent != row.agent_folder
     )
-    return write_command("show", [id], *turn, *(["--agent", row.agent_folder] if has_others else []), *options)
+    return format_command("show", [id], *turn, *(["--agent", row.agent_folder] if has_others else []), *options)
 
 
 @contextmanager

@@ -78,14 +78,14 @@ Extent = tuple[str, str, str, int, int]
 class IndexedTranscript:
     """What a table has of a transcript.
 
-    ``created``: the header's time. ``inode``: the file's. ``size``: bytes read. ``place``: where its last turn begins.
-    ``id``: the transcript's in this table.
+    ``created``: the header's time. ``inode``: the file's. ``size``: bytes read. ``last_turn``: where its last turn
+    begins. ``id``: the transcript's in this table.
     """
 
     created: str
     inode: int
     size: int = 0
-    place: TurnStart = BEGINNING
+    last_turn: TurnStart = BEGINNING
     id: int = 0
 
 
@@ -115,15 +115,16 @@ class TurnText:
 
 @dataclass(frozen=True, slots=True)
 class Addition(Generic[Row]):
-    """What to add for a transcript: its title and the ``turns`` after the first ``kept`` ones.
+    """What to add for a transcript: its title and the ``turns`` after the first ``kept_turns`` ones.
 
-    ``before``: what the table had when the transcript was read; None: nothing. ``seen``: what it has with the addition.
+    ``before``: what the table had when the transcript was read; None: nothing. ``after``: what it has with the
+    addition.
     """
 
     key: Key
     before: IndexedTranscript | None
-    seen: IndexedTranscript
-    kept: int
+    after: IndexedTranscript
+    kept_turns: int
     turns: list[Row]
 
 
@@ -217,7 +218,7 @@ class TranscriptTable(ABC, Generic[Row]):
     def _put(self, work: Addition[Row]) -> None:
         if self.find_transcript(work.key) != work.before:
             return
-        seen, place = work.seen, work.seen.place
+        seen, place = work.after, work.after.last_turn
         extent = seen.created, seen.inode, seen.size, place.offset, place.line, place.turns
         if work.before is None:
             values = (None, *work.key, *extent)
@@ -234,7 +235,7 @@ class TranscriptTable(ABC, Generic[Row]):
                 " place_turns = ? WHERE id = ?",
                 (*extent, id),
             )
-        self._remove(id, work.kept)
+        self._remove(id, work.kept_turns)
         self._add(id, work.turns)
 
     @abstractmethod
@@ -256,13 +257,13 @@ class SearchTable(TranscriptTable[TurnText]):
     COLUMNS: ClassVar[tuple[str, ...]] = (query.SAID, "aside")
     TABLES = make_tables(COLUMNS, SCHEMA)
 
-    def find_turns(self, question: str, since: str | None, until: str | None) -> list[int]:
+    def find_turns(self, fts_query: str, since: str | None, until: str | None) -> list[int]:
         """The numbers of the turns that match, newest first; ``decode_transcript`` gives a turn's transcript."""
         earliest = count_seconds(since) << _TRANSCRIPT_BITS if since is not None else 0
         latest = count_seconds(until) << _TRANSCRIPT_BITS if until is not None else _LATEST
         rows = self._database.execute(
             "SELECT rowid FROM said WHERE said MATCH ? AND rowid >= ? AND rowid < ? ORDER BY rowid DESC",
-            (question, earliest, latest),
+            (fts_query, earliest, latest),
         )
         return [row for (row,) in rows]
 
@@ -275,13 +276,13 @@ class SearchTable(TranscriptTable[TurnText]):
         """A transcript's turns: what ``find_turns`` calls them, and their number in the transcript."""
         return dict(self._database.execute("SELECT doc, number FROM turns WHERE transcript = ?", (transcript,)))
 
-    def make_excerpt(self, question: str, doc: int) -> Excerpt | None:
+    def make_excerpt(self, fts_query: str, doc: int) -> Excerpt | None:
         """An excerpt of a turn that ``find_turns`` returned; None if the turn has changed."""
         snippets = ", ".join(f"snippet(said, {column}, ?1, ?2, '…', ?3)" for column in range(len(self.COLUMNS)))
         row = self._database.execute(
             f"SELECT number, at, {snippets} FROM said JOIN turns ON doc = said.rowid"
             " WHERE said MATCH ?4 AND said.rowid = ?5 AND transcript = ?6",
-            (query.BEGIN, query.END, _EXCERPT, question, doc, decode_transcript(doc)),
+            (query.BEGIN, query.END, _EXCERPT, fts_query, doc, decode_transcript(doc)),
         ).fetchone()
         if row is None:
             return None

@@ -47,7 +47,7 @@ def format_hit(hit: Hit, command: str, look: SearchLook) -> str:
     from rich.console import Console
     from rich.text import Text
 
-    row, into = hit.session, StringIO()
+    row, into = hit.row, StringIO()
     console = Console(
         file=into,
         width=look.width,
@@ -84,7 +84,7 @@ def format_hit(hit: Hit, command: str, look: SearchLook) -> str:
 
 def format_lines(hit: Hit) -> Iterator[str]:
     """A line for each excerpt: id, turn (0: the title), title, agent, directory, time, text."""
-    row = hit.session
+    row = hit.row
     for one in hit.excerpts:
         texts = (row.full_selector, str(one.turn), row.title or "", row.agent_folder, row.cwd or "", one.at, one.text)
         yield "\t".join(make_line(text) for text in texts)
@@ -97,7 +97,7 @@ def encode_hit(hit: Hit, calls: Mapping[int, Sequence[CallSummary]] | None = Non
         | ({"calls": [_encode_call(call) for call in calls.get(one.turn, ())]} if calls is not None else {})
         for one in hit.excerpts
     ]
-    return session_lines.encode_row(hit.session) | {"found": found}
+    return session_lines.encode_row(hit.row) | {"found": found}
 
 
 def _encode_call(call: CallSummary) -> dict[str, Any]:

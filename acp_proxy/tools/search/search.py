@@ -68,19 +68,19 @@ _FIRST_BATCH = 16
 class SearchRequest:
     """A search.
 
-    ``question``: an FTS5 query (``query.make_query``). ``since``, ``until``: from the one time to before the other, in
-    transcript format. ``below``: sessions in directories below ``cwd`` count, too. ``branch``: only
-    sessions begun on this Git branch. ``parts``: only these parts of the turns; empty: what is said, and titles.
-    ``limit``: the most sessions to return; None: all. ``each``: the most excerpts per session; 0: one of each matching
+    ``fts_query``: an FTS5 query (``query.make_query``). ``since``, ``until``: from the one time to before the other, in
+    transcript format. ``below``: sessions in directories below ``cwd`` count, too. ``branch``: only sessions begun on
+    this Git branch. ``parts``: only these parts of the turns; empty: what is said, and titles. ``limit``: the most
+    sessions to return; None: all. ``excerpts_per_session``: the most excerpts per session; 0: one of each matching
     turn.
     """
 
-    question: str
+    fts_query: str
     agents: Sequence[str]
     cwd: str | None = None
     since: str | None = None
     limit: int | None = 10
-    each: int = 3
+    excerpts_per_session: int = 3
     until: str | None = None
     below: bool = False
     branch: str = ""
@@ -95,7 +95,7 @@ class Hit:
     ``excerpts``: of the first matching turns, or of the title.
     """
 
-    session: ListedSession
+    row: ListedSession
     at: str
     turns: list[int]
     excerpts: list[Excerpt]
@@ -142,7 +142,7 @@ def correct_words(store: CommandStore, request: SearchRequest, words: Sequence[s
     )
     if found == list(words):
         return None
-    nearby = replace(request, question=make_query(found), limit=1)
+    nearby = replace(request, fts_query=make_query(found), limit=1)
     return found if search_store(store, nearby).hits else None
 
 
@@ -152,7 +152,7 @@ def _correct_word(layout: Layout, index: Index, request: SearchRequest, word: st
         return word
     with ExitStack() as stack, suppress(TableReplaced, OSError):
         tables = SearchTables(layout, index, stack)
-        if not any(tables.find_docs(replace(request, question=make_query([word]), since=None, until=None)).values()):
+        if not any(tables.find_docs(replace(request, fts_query=make_query([word]), since=None, until=None)).values()):
             return tables.find_near_word(word) or word
     return word
 
@@ -185,8 +185,8 @@ def _open_tables(
     """The tables that have what is asked for, and the request as they answer it. Raises as ``TranscriptTables``."""
     if not request.parts:
         return SearchTables(layout, index, stack), request
-    question = limit_to_parts(request.question, request.parts)
-    return PartTables(layout, index, stack), replace(request, question=question)
+    question = limit_to_parts(request.fts_query, request.parts)
+    return PartTables(layout, index, stack), replace(request, fts_query=question)
 
 
 class TranscriptTables(ABC, Generic[Row, Table]):
@@ -342,7 +342,7 @@ class SearchTables(TranscriptTables[TurnText, SearchTable]):
         found = {}
         for digit, table in self._by_digit.items():
             with self._replace_broken(digit):
-                found[digit] = table.find_turns(request.question, request.since, request.until)
+                found[digit] = table.find_turns(request.fts_query, request.since, request.until)
         return found
 
     def find_near_word(self, word: str) -> str | None:
@@ -450,7 +450,7 @@ def read_addition(
     if header is None:
         return None
     goes_on = before is not None and _is_continued(before, header.created_at, reading)
-    start = before.place if before is not None and goes_on else BEGINNING
+    start = before.last_turn if before is not None and goes_on else BEGINNING
     turns = TurnReader(start)
     told = [TurnText(0, _find_beginning(reading, header), (separate_words(title), ""))] if title else []
     told += [TurnText(turn.number, turn.at, make_texts(turn)) for turn in turns.read(reading) if any(turn.texts)]
@@ -481,7 +481,7 @@ class SeenHits:
         """Whether a session was told that has all of these matches, and one of both is a copy. Else keeps them."""
         if not hit.excerpts:
             return False
-        first, is_copy = hit.excerpts[0], hit.session.copy_of is not None
+        first, is_copy = hit.excerpts[0], hit.row.copy_of is not None
         before = self._by_first.setdefault((first.turn, first.at, first.text), [])
         if any((is_copy or copy) and times <= others for copy, others in before):
             return True
@@ -511,7 +511,7 @@ def _make_hit(
     numbers = table.list_numbers(transcript)
     by_turn = {numbers[doc]: doc for doc in docs if doc in numbers}
     turns = sorted(number for number in by_turn if number)
-    shown = turns[: request.each or None] or list(by_turn)
-    excerpts = (table.make_excerpt(request.question, by_turn[number]) for number in shown)
+    shown = turns[: request.excerpts_per_session or None] or list(by_turn)
+    excerpts = (table.make_excerpt(request.fts_query, by_turn[number]) for number in shown)
     hit = Hit(row, timestamps.stamp(decode_second(docs[0])), turns, [one for one in excerpts if one is not None])
     return hit, {decode_second(by_turn[number]) for number in turns}

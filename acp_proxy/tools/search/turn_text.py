@@ -42,8 +42,8 @@ class SearchedTurn:
     """One turn.
 
     ``number``: counted from 1. ``at``: when it began, in transcript format; ``start``: where. ``prompt``: the text of
-    its prompt. ``pieces``: of what was said; ``asides``: of thoughts, plans and failures. ``told``: what is there only
-    once: the titles of tool calls, the steps of plans. ``size``: characters of all.
+    its prompt. ``pieces``: of what was said; ``asides``: of thoughts, plans and failures. ``unique_texts``: what is
+    there only once: the titles of tool calls, the steps of plans. ``size``: characters of all.
     """
 
     number: int
@@ -53,7 +53,7 @@ class SearchedTurn:
     asides: list[str] = field(default_factory=list)
     size: int = 0
     prompt: str = ""
-    told: set[str] = field(default_factory=set)
+    unique_texts: set[str] = field(default_factory=set)
     is_answered: bool = False
     """Whether it contains anything but the user's words."""
     is_apart: bool = False
@@ -74,8 +74,8 @@ class SearchedTurn:
             self.size += len(text)
 
     def add_once(self, text: str, *, aside: bool = False) -> None:
-        if text and text not in self.told:
-            self.told.add(text)
+        if text and text not in self.unique_texts:
+            self.unique_texts.add(text)
             self.add_text(text, aside=aside)
 
 

@@ -299,7 +299,9 @@ def _carry_out(
             _show(wanted)
         if not yes:
             declined = f"Nothing was changed. To see it again: {again}"
-            ask_to_confirm(question if is_well else f"{question[:-1]} all the same?", enter=is_well, declined=declined)
+            ask_to_confirm(
+                question if is_well else f"{question[:-1]} all the same?", enter_means_yes=is_well, declined=declined
+            )
         for each in wanted:
             try:
                 write(each)

@@ -87,10 +87,10 @@ def show(
 
 
 def _list_files(row: ListedSession, reading: Reading, child: OpenChild, wanted: values.Turns) -> None:
-    from acp_proxy.tools.changes.command import print_sum  # imported late: comparing files is slow to import
+    from acp_proxy.tools.changes.command import print_summary  # imported late: comparing files is slow to import
     from acp_proxy.tools.changes.session_changes import read_changes
 
-    print_sum(read_changes(reading, row.cwd, child, wanted))
+    print_summary(read_changes(reading, row.cwd, child, wanted))
 
 
 def _follow(store: CommandStore, row: ListedSession, reading: Reading, wanted: values.Turns) -> None:

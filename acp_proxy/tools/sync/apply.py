@@ -4,7 +4,7 @@ Each step looks at the files first, so one that a crash interrupted is completed
 open here waits.
 
 A record of another machine becomes a session in these steps: ``pull`` reads and opens it, and puts its segment into the
-tree, without a place; here, ``place_segments`` finds what it follows, ``_recognize_segments`` skips what the file has
+tree, without a place; here, ``place_segments`` finds what it follows, ``_match_file`` skips what the file has
 already, and ``_write_branches`` appends the rest to the file of its branch, or creates one
 (``SyncStore.append_turns`` and ``create``, by way of ``store/remote_turns``). The mark that this leaves brings it
 into the index.
@@ -36,16 +36,18 @@ def apply_changes(context: SyncContext) -> None:
 
 
 def _apply_tree(context: SyncContext, uid: str) -> bool:
-    """As ``_apply_known``, once more for each segment whose words turn out to be deleted from the shared place."""
+    """As ``_apply_tree_once``, once more for each segment whose words turn out to be deleted from the shared place."""
     while True:
         try:
-            return _apply_known(context, uid)
+            return _apply_tree_once(context, uid)
         except DataDeleted as gone:
-            tree, [id] = context.state.read_tree(uid), gone.args
-            context.state.put_segment(uid, replace(tree.segments.get(id) or tree.unplaced[id], is_blank=True))
+            tree, [segment_id] = context.state.read_tree(uid), gone.args
+            context.state.put_segment(
+                uid, replace(tree.segments.get(segment_id) or tree.unplaced[segment_id], is_blank=True)
+            )
 
 
-def _apply_known(context: SyncContext, uid: str) -> bool:
+def _apply_tree_once(context: SyncContext, uid: str) -> bool:
     """Returns whether something waits for a session to be closed."""
     tree = place_segments(context, uid)
     _delete_dead(context, tree)
@@ -55,8 +57,8 @@ def _apply_known(context: SyncContext, uid: str) -> bool:
         tree = context.state.read_tree(uid)
         for local in context.state.list_local_sessions(uid):
             if local.has_news and local.name and not local.trouble:
-                local = _verify(context, tree, local)
-                if local.name and not local.trouble and _recognize_segments(context, tree, local):
+                local = _compare_file(context, tree, local)
+                if local.name and not local.trouble and _match_file(context, tree, local):
                     context.waiting_files.add(local.uid)
                     waits = True
     _set_labels(context, tree)  # before: a session that was restored elsewhere may get its turns
@@ -80,19 +82,19 @@ def place_segments(context: SyncContext, uid: str) -> Tree:
         for id in sorted(tree.unplaced):
             segment = tree.unplaced[id]
             if segment.parent in tree.segments or segment.parent == uid:
-                _place(context, tree, replace(segment, skip=0))
+                _place_segment(context, tree, replace(segment, skip=0))
                 tree, progress = context.state.read_tree(uid), True
     return tree
 
 
-def _place(context: SyncContext, tree: Tree, segment: Segment) -> None:
+def _place_segment(context: SyncContext, tree: Tree, segment: Segment) -> None:
     beside = [other for other in tree.list_children(segment.parent) if other.id != segment.id and not other.is_blank]
     for other in beside if not segment.is_blank else ():
         if tree.is_dead(other.id) or tree.is_dead(segment.parent):
             continue
         mine, its = context.read_data(segment), context.read_data(other)
         if mine.startswith(its):
-            _place(context, tree, replace(segment, parent=other.id, skip=segment.skip + len(its)))
+            _place_segment(context, tree, replace(segment, parent=other.id, skip=segment.skip + len(its)))
             return
         if its.startswith(mine):
             moved = replace(other, parent=segment.id, skip=other.skip + len(mine))
@@ -133,7 +135,7 @@ def _delete_dead(context: SyncContext, tree: Tree) -> None:
 # --- a file and its branch
 
 
-def _verify(context: SyncContext, tree: Tree, local: LocalSession) -> LocalSession:
+def _compare_file(context: SyncContext, tree: Tree, local: LocalSession) -> LocalSession:
     """Compare a file with its segments: it may have been redacted, or be an older one from a backup."""
     at, tip = 0, tree.uid
     for segment in tree.find_path(local.tip) or ():
@@ -171,7 +173,7 @@ def _apply_masks(context: SyncContext, tree: Tree, local: LocalSession, segment:
     return True
 
 
-def _recognize_segments(context: SyncContext, tree: Tree, local: LocalSession) -> bool:
+def _match_file(context: SyncContext, tree: Tree, local: LocalSession) -> bool:
     """Recognize segments that the file has already. Returns whether the rest of one waits for the file to be closed."""
     while True:
         at, size = _find_offset(tree, local.tip), context.sessions.measure(local.agent_folder, local.name)
@@ -184,7 +186,7 @@ def _recognize_segments(context: SyncContext, tree: Tree, local: LocalSession) -
             )
             if not want.startswith(have):
                 continue
-            if len(have) < len(want) and not _append(context, local, size, [(segment, want[len(have) :])]):
+            if len(have) < len(want) and not _append_parts(context, local, size, [(segment, want[len(have) :])]):
                 return True
             local = context.state.put_local_session(replace(local, tip=segment.id))
             break
@@ -200,7 +202,7 @@ def _write_branches(context: SyncContext, tree: Tree) -> bool:
         there = state.list_local_sessions(tree.uid)
         if any(local.tip == leaf and (local.name or local.is_pruned) for local in there):
             continue
-        able = [local for local in there if local.tip in path and not _has_more(context, tree, local)]
+        able = [local for local in there if local.tip in path and not _has_unpublished_turns(context, tree, local)]
         # The file that has most of it already, so that least is written; one with a trouble only if there is no other.
         able.sort(key=lambda local: (local.trouble != "", -path.index(local.tip), local.uid))
         local = able[0] if able else _register_session(context, tree)
@@ -219,13 +221,17 @@ def _remove_repeated_forks(context: SyncContext, tree: Tree) -> None:
     """Remove forks that turned out to be the beginning of another branch, or the same: copies of one machine had
     published it."""
     for fork in context.state.list_local_sessions(tree.uid):
-        if fork.uid == tree.uid or not fork.name or fork.trouble or _has_more(context, tree, fork):
+        if fork.uid == tree.uid or not fork.name or fork.trouble or _has_unpublished_turns(context, tree, fork):
             continue
         others = [
             local for local in context.state.list_local_sessions(tree.uid) if local.uid != fork.uid and local.name
         ]
         for other in others:
-            if other.uid == tree.uid and other.tip in _list_ids(tree, fork.tip) and not _has_more(context, tree, other):
+            if (
+                other.uid == tree.uid
+                and other.tip in _list_ids(tree, fork.tip)
+                and not _has_unpublished_turns(context, tree, other)
+            ):
                 _extend_session(context, tree, other, fork.tip)
         ends = [context.state.find_local_session(other.uid) or other for other in others]
         is_free = not context.sessions.is_open(fork.agent_folder, fork.name)
@@ -240,9 +246,9 @@ def _remove_repeated_forks(context: SyncContext, tree: Tree) -> None:
 def _register_session(context: SyncContext, tree: Tree) -> LocalSession:
     """A row for the session of a branch that has no file yet. It is kept before the file exists, so that the file is
     known after a crash."""
-    head = context.state.find_head(tree.uid)
+    head = context.state.find_tree_header(tree.uid)
     assert head is not None
-    uid = tree.uid if context.state.find_local_session(tree.uid) is None else context.random()
+    uid = tree.uid if context.state.find_local_session(tree.uid) is None else context.make_id()
     local = context.state.put_local_session(LocalSession(uid, tree.uid, tree.uid, head[0], has_news=False))
     context.state.commit()
     return local
@@ -267,7 +273,7 @@ def _extend_session(context: SyncContext, tree: Tree, local: LocalSession, leaf:
         local = state.put_local_session(_set_label(context, local, SOFT_DELETED, False))
     if local.name:
         at = _find_offset(tree, local.tip)
-        if not _append(
+        if not _append_parts(
             context,
             local,
             at,
@@ -285,7 +291,7 @@ def _extend_session(context: SyncContext, tree: Tree, local: LocalSession, leaf:
 def _create_branch_file(context: SyncContext, tree: Tree, local: LocalSession, leaf: str) -> LocalSession:
     """Create the file of a session, with its branch up to ``leaf``. Raises Unavailable, OSError."""
     state, path = context.state, tree.find_path(leaf) or []
-    head = state.find_head(tree.uid)
+    head = state.find_tree_header(tree.uid)
     header = file_format.decode_header(head[1].rstrip(b"\n")) if head is not None else None
     if header is None:
         raise Unavailable("the beginning of a session is not there yet")
@@ -310,7 +316,7 @@ def _title_branch(context: SyncContext, tree: Tree, local: LocalSession) -> None
     context.state.put_local_session(replace(local, title=title))
 
 
-def _append(context: SyncContext, local: LocalSession, size: int, parts: list[tuple[Segment, bytes]]) -> bool:
+def _append_parts(context: SyncContext, local: LocalSession, size: int, parts: list[tuple[Segment, bytes]]) -> bool:
     data = b"".join(data for _, data in parts)
     return not data or context.sessions.append_turns(
         local.agent_folder, local.name, size, data, _list_foreign_parts(context, size, parts)
@@ -327,7 +333,7 @@ def _list_foreign_parts(context: SyncContext, at: int, parts: list[tuple[Segment
     return found
 
 
-def _has_more(context: SyncContext, tree: Tree, local: LocalSession) -> bool:
+def _has_unpublished_turns(context: SyncContext, tree: Tree, local: LocalSession) -> bool:
     """Whether the file has turns that are not published."""
     return bool(local.name) and context.sessions.measure(local.agent_folder, local.name) > _find_offset(tree, local.tip)
 

@@ -43,7 +43,7 @@ def exchange_until_idle(root: Path, sleep: Callable[[float], None]) -> None:
         with ExitStack() as waiting:
             if not _is_first(folder, waiting):
                 return
-            sleep(max(pause, _measure_rest(folder)))
+            sleep(max(pause, _measure_remaining_seconds(folder)))
             if _is_over(root, waiting.close):
                 return
 
@@ -71,7 +71,7 @@ def _is_first(folder: Path, waiting: ExitStack) -> bool:
     return True
 
 
-def _measure_rest(folder: Path) -> float:
+def _measure_remaining_seconds(folder: Path) -> float:
     """Seconds until the next round may begin."""
     try:
         since = time.time() - (folder / LOCK).stat().st_mtime
@@ -83,10 +83,10 @@ def _measure_rest(folder: Path) -> float:
 def _is_over(root: Path, begun: Callable[[], None]) -> bool:
     """Do a round. ``begun``: called when another process may begin to wait. False: another attempt may help."""
     from acp_proxy.tools.sync.interfaces import Unavailable
-    from acp_proxy.tools.sync.membership import JoinedStore, NotJoined  # heavier than what waits
+    from acp_proxy.tools.sync.membership import NotJoined, SyncMembership  # heavier than what waits
     from acp_proxy.tools.sync.open_place import open_logs, read_key
 
-    joined = JoinedStore(root)
+    joined = SyncMembership(root)
     try:
         settings = joined.read_settings()
         if not settings.manual:

@@ -20,7 +20,7 @@ from acp_proxy.redaction.masking import Masking
 from acp_proxy.store.command_store import CommandStore, ListedSession, is_windows_path, name_agent
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.sync.interfaces import Unavailable
-from acp_proxy.tools.sync.membership import JoinedStore, Membership, SyncStatus
+from acp_proxy.tools.sync.membership import SyncMembership, SyncSettings, SyncStatus
 from acp_proxy.tools.sync.open_place import check_packages, open_logs, read_key
 from acp_proxy.views import formatting, sanitize
 
@@ -72,9 +72,9 @@ def now(deletes: DeletesOption = False, store: StoreOption = "") -> None:
     Example: acp-proxy sync now
     """
     with report_errors():
-        joined = JoinedStore(open_store(store, change=True).root)
+        joined = SyncMembership(open_store(store, for_writing=True).root)
         settings = joined.read_settings()
-        print_round(joined, open_logs(settings.url, read_key(settings.key_file)), deletes=deletes)
+        print_round(joined, open_logs(settings.url, read_key(settings.key_file)), confirms_deletes=deletes)
 
 
 def status(as_json: JsonOption = False, store: StoreOption = "") -> None:
@@ -83,7 +83,7 @@ def status(as_json: JsonOption = False, store: StoreOption = "") -> None:
     Example: acp-proxy sync status
     """
     with report_errors():
-        joined = JoinedStore(open_store(store).root)
+        joined = SyncMembership(open_store(store).root)
         settings = joined.read_settings()
         standing = joined.read_status()
     if as_json:
@@ -138,7 +138,7 @@ def map_directory(
     with report_errors():
         if not (theirs.startswith("/") or is_windows_path(theirs)):
             raise UsageError(f"{theirs} is not an absolute path. Write it as the other machine shows it")
-        joined = JoinedStore(open_store(store, change=True).root)
+        joined = SyncMembership(open_store(store, for_writing=True).root)
         place = os.path.abspath(os.path.expanduser(ours))
         joined.map_directory(theirs, place)
     typer.echo("From now on, sessions of that directory are shown in this one.")
@@ -152,7 +152,7 @@ def leave(yes: YesOption = False, store: StoreOption = "") -> None:
     Example: acp-proxy sync leave
     """
     with report_errors():
-        joined = JoinedStore(open_store(store, change=True).root)
+        joined = SyncMembership(open_store(store, for_writing=True).root)
         settings = joined.read_settings()
         if not yes:
             ask_to_confirm(f"Stop sharing with {settings.url}?")
@@ -160,9 +160,11 @@ def leave(yes: YesOption = False, store: StoreOption = "") -> None:
     typer.echo(sanitize.make_line(f"Stopped. The key is still in {settings.key_file}."))
 
 
-def print_round(joined: JoinedStore, logs: "SealedLogs", *, deletes: bool = False, forgets: str = "") -> None:
+def print_round(
+    joined: SyncMembership, logs: "SealedLogs", *, confirms_deletes: bool = False, forgets: str = ""
+) -> None:
     """Do one round, and say what it did. Raises AcpProxyError, OSError."""
-    counts = joined.synchronize(logs, deletes=deletes, forgets=forgets)
+    counts = joined.synchronize(logs, confirms_deletes=confirms_deletes, forgets=forgets)
     typer.echo(f"{format_count(counts.received, 'record')} received, {counts.sent} sent.")
     for line in _list_advice(joined.read_status()):
         typer.echo(sanitize.make_line(line), err=True)
@@ -224,7 +226,7 @@ def rekey(
     Example: acp-proxy sync rekey
     """
     with report_errors():
-        joined = JoinedStore(open_store(store, change=True).root)
+        joined = SyncMembership(open_store(store, for_writing=True).root)
         old = joined.read_settings()
         check_packages()
         from acp_proxy.tools.sync.encryption import HistoryKey
@@ -254,7 +256,7 @@ def forget_machine(name: MachineArgument, store: StoreOption = "") -> None:
     Example: acp-proxy sync forget-machine old-laptop
     """
     with report_errors():
-        joined = JoinedStore(open_store(store, change=True).root)
+        joined = SyncMembership(open_store(store, for_writing=True).root)
         settings = joined.read_settings()
         logs = open_logs(settings.url, read_key(settings.key_file))
         joined.synchronize(logs)  # to read its log to the end, and to know its name
@@ -264,7 +266,7 @@ def forget_machine(name: MachineArgument, store: StoreOption = "") -> None:
     )
 
 
-def exchange_last(joined: JoinedStore, old: Membership) -> None:
+def exchange_last(joined: SyncMembership, old: SyncSettings) -> None:
     """Exchange what is new with a place that is left; it may be out of reach already."""
     try:
         joined.synchronize(open_logs(old.url, read_key(old.key_file)))
@@ -275,7 +277,7 @@ def exchange_last(joined: JoinedStore, old: Membership) -> None:
         typer.echo(sanitize.make_line(why), err=True)
 
 
-def move_history(joined: JoinedStore, settings: Membership, key: "HistoryKey") -> None:
+def move_history(joined: SyncMembership, settings: SyncSettings, key: "HistoryKey") -> None:
     """Move to the place in these settings, and share everything there. Raises AcpProxyError, OSError."""
     joined.change(replace(settings, history=key.history))
     print_round(joined, open_logs(settings.url, key))
@@ -286,7 +288,7 @@ def _choose_key_file(path: Path) -> Path:
     return next(each for n in itertools.count(2) if not (each := path.with_name(f"{stem}-{n}{path.suffix}")).exists())
 
 
-def _advise_after_rekey(old: Membership, new: str, path: Path, *, is_empty: bool) -> list[str]:
+def _advise_after_rekey(old: SyncSettings, new: str, path: Path, *, is_empty: bool) -> list[str]:
     lines = [
         f"The new key is in {path}. Keep a copy.",
         f"On every other machine, copy that file there, then: acp-proxy sync join {new} --key-file {path}",
@@ -299,7 +301,7 @@ def _advise_after_rekey(old: Membership, new: str, path: Path, *, is_empty: bool
     return lines
 
 
-def _find_folder(old: Membership) -> str:
+def _find_folder(old: SyncSettings) -> str:
     """The directory or prefix of a history."""
     return f"{old.url.rstrip('/')}/{old.history or read_key(old.key_file).history}"
 
@@ -355,8 +357,8 @@ def init(
     """
     with report_errors():
         check_packages()
-        opened = open_store(store, make=True, change=True)
-        joined = JoinedStore(opened.root)
+        opened = open_store(store, create=True, for_writing=True)
+        joined = SyncMembership(opened.root)
         if joined.is_joined:
             raise UsageError(_IS_JOINED)
         from acp_proxy.tools.sync.encryption import HistoryKey
@@ -371,7 +373,7 @@ def init(
         settings = replace(_make_settings(opened, url, path, agent, cwd), manual=manual)
         _ask_to_share(opened, joined, settings, redact=redact, yes=yes)
         key.write(path)
-        _join(joined, settings, key, name, begins=True)
+        _join(joined, settings, key, name, is_first=True)
     typer.echo(sanitize.make_line(f"The key is in {path}. Without it, what is at {url} cannot be read: keep a copy."))
     typer.echo(
         sanitize.make_line(f"On another machine, put that file into the same place, then: acp-proxy sync join {url}")
@@ -400,8 +402,8 @@ def join(
     """
     with report_errors():
         check_packages()
-        opened = open_store(store, make=True, change=True)
-        joined = JoinedStore(opened.root)
+        opened = open_store(store, create=True, for_writing=True)
+        joined = SyncMembership(opened.root)
         from acp_proxy.tools.sync.encryption import HistoryKey
 
         path = _find_key_file(key_file, opened)
@@ -413,10 +415,10 @@ def join(
             return
         settings = replace(_make_settings(opened, url, path, agent, cwd), manual=manual)
         _ask_to_share(opened, joined, settings, redact=redact, yes=yes)
-        _join(joined, settings, key, name, begins=False)
+        _join(joined, settings, key, name, is_first=False)
 
 
-def _move(joined: JoinedStore, url: str, path: Path, key: "HistoryKey", *, yes: bool) -> None:
+def _move(joined: SyncMembership, url: str, path: Path, key: "HistoryKey", *, yes: bool) -> None:
     old = joined.read_settings()
     if old.history == key.history:
         raise UsageError(_IS_JOINED)
@@ -437,14 +439,16 @@ def _find_key_file(given: str, opened: CommandStore) -> Path:
     return path
 
 
-def _make_settings(opened: CommandStore, url: str, path: Path, agent: str, cwd: str) -> Membership:
+def _make_settings(opened: CommandStore, url: str, path: Path, agent: str, cwd: str) -> SyncSettings:
     agents = tuple(opened.list_agents(agent)) if agent else ()
     if agent and not agents:
         raise UsageError(f"no agent has the name {agent!r}. To see all agents: acp-proxy list")
-    return Membership(url, str(path), agents, (os.path.abspath(cwd),) if cwd else ())
+    return SyncSettings(url, str(path), agents, (os.path.abspath(cwd),) if cwd else ())
 
 
-def _ask_to_share(opened: CommandStore, joined: JoinedStore, settings: Membership, *, redact: bool, yes: bool) -> None:
+def _ask_to_share(
+    opened: CommandStore, joined: SyncMembership, settings: SyncSettings, *, redact: bool, yes: bool
+) -> None:
     """Show what would leave this machine, and ask. Raises OSError."""
     leaving = joined.list_leaving(settings)
     rows = [row for row in opened.list_newest() if (row.agent_folder, row.name) in leaving]
@@ -477,15 +481,15 @@ def _find_secrets(opened: CommandStore, rows: list[ListedSession], masking: Mask
     found: Counter[str] = Counter()
     for path in show_progress(opened.find_redactable(rows) if rows else [], "Searching" if dry else "Masking"):
         try:
-            found += redact_stored(opened, path, masking, dry=dry)
+            found += redact_stored(opened, path, masking, dry_run=dry)
         except (FileNotFoundError, NewerFormat):
             continue
     return found
 
 
-def _join(joined: JoinedStore, settings: Membership, key: "HistoryKey", name: str, *, begins: bool) -> None:
+def _join(joined: SyncMembership, settings: SyncSettings, key: "HistoryKey", name: str, *, is_first: bool) -> None:
     machine = name or socket.gethostname().partition(".")[0] or "machine"
-    joined.join(replace(settings, history=key.history), machine, begins=begins)
+    joined.join(replace(settings, history=key.history), machine, is_first=is_first)
     try:
         print_round(joined, open_logs(settings.url, key))
     except Unavailable as problem:

@@ -29,13 +29,13 @@ class Counts:
 
 @dataclass(slots=True)
 class SyncContext:
-    """``now``: the time in seconds. ``random``: a new machine's id, or a new file's uid."""
+    """``now``: the time in seconds. ``make_id``: a new machine's id, or a new file's uid."""
 
     logs: Logs
     sessions: SyncSessions
     state: SyncState
     now: Callable[[], float]
-    random: Callable[[], str]
+    make_id: Callable[[], str]
     counts: Counts = field(default_factory=Counts)
     waiting_files: set[str] = field(default_factory=set)
     """Files of which another machine published a part that is unpublished here; they wait to be closed."""
@@ -43,7 +43,7 @@ class SyncContext:
     """This user's home directory."""
     localize: Callable[[Header, str], Header] = lambda header, home: header
     """Another machine's header, with its directory as it is here. The second argument: its user's home directory."""
-    shares: Callable[[str, Header], bool] = lambda agent_folder, header: True
+    may_share: Callable[[str, Header], bool] = lambda agent_folder, header: True
     """Whether a session of this agent may leave the machine."""
     fetched: FetchCache = field(default_factory=FetchCache)
     """Data that was read in this round."""
@@ -114,7 +114,7 @@ class SyncContext:
 
     def publish_death(self, dead: Death) -> None:
         """Publish a death, unless it is known."""
-        if self.state.put_death(dead.tree, dead.root, dead.beside):
+        if self.state.put_death(dead.tree, dead.root, dead.survivors):
             self.publish("dead", dead)
             self.state.mark_unsettled(dead.tree)
 

@@ -87,7 +87,7 @@ class HistoryKey:
         nonce = os.urandom(crypto_aead_xchacha20poly1305_ietf_NPUBBYTES)
         packed = zstd.compress(data, _ZSTD_LEVEL)
         return nonce + crypto_aead_xchacha20poly1305_ietf_encrypt(
-            packed, self._bind_place(machine, number), nonce, self.key
+            packed, self._encode_position(machine, number), nonce, self.key
         )
 
     def open(self, machine: str, number: int, sealed: bytes) -> bytes:
@@ -96,13 +96,13 @@ class HistoryKey:
         nonce, rest = sealed[:size], sealed[size:]
         try:
             packed = crypto_aead_xchacha20poly1305_ietf_decrypt(
-                rest, self._bind_place(machine, number), nonce, self.key
+                rest, self._encode_position(machine, number), nonce, self.key
             )
         except (CryptoError, ValueError) as problem:
             raise BadRecord("a record was not written with this key, or was changed or moved") from problem
         return _decompress(packed)
 
-    def _bind_place(self, machine: str, number: int) -> bytes:
+    def _encode_position(self, machine: str, number: int) -> bytes:
         return f"{self.history}/{machine}/{number}".encode()
 
 

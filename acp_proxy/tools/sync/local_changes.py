@@ -18,7 +18,7 @@ Labels = tuple[Mapping[str, str], frozenset[str]]
 """The user's titles by name, and the names that are archived."""
 
 
-def gather(context: SyncContext) -> None:
+def note_local_changes(context: SyncContext) -> None:
     """Bring what is remembered up to date with the files. Raises OSError."""
     find_deletes(context)
     _delete_expired(context)
@@ -91,7 +91,7 @@ def find_deletes(context: SyncContext) -> None:
 
 def _find_moved(context: SyncContext, agent_folder: str, move: Move) -> list[LocalSession]:
     """The session that was deleted or renamed. A delete for good takes soft-deleted ones with the same id along."""
-    named = context.state.find_named_after(agent_folder, move.name)
+    named = context.state.find_named_or_aside(agent_folder, move.name)
     local = (
         context.state.find_local_session(move.uid)
         if move.uid

@@ -44,7 +44,7 @@ class Busy(AcpProxyError):
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
+class SyncSettings:
     """``url``: the shared place. ``agents``, ``directories``: only sessions of these, if there are any. ``places``:
     directories of other machines, and what they are here. ``manual``: only ``sync now`` does anything. ``history``: its
     id, so that nobody uses another's logs by mistake."""
@@ -79,7 +79,7 @@ class SyncStatus:
     trouble: str
 
 
-class JoinedStore:
+class SyncMembership:
     """The part of a store that belongs to sync."""
 
     def __init__(self, root: Path) -> None:
@@ -92,12 +92,12 @@ class JoinedStore:
         """Whether the store is part of a history."""
         return self.settings_file.exists()
 
-    def read_settings(self) -> Membership:
+    def read_settings(self) -> SyncSettings:
         """Raises NotJoined."""
         try:
             value = json.loads(self.settings_file.read_text("utf-8"))
             lists = {name: tuple(value[name]) for name in ("agents", "directories")}
-            return Membership(**(value | lists))
+            return SyncSettings(**(value | lists))
         except FileNotFoundError as problem:
             raise NotJoined(
                 "this store is not synchronized. To begin: acp-proxy sync init URL; "
@@ -108,20 +108,20 @@ class JoinedStore:
                 f"{self.settings_file} is damaged. Run acp-proxy sync leave, then acp-proxy sync join URL"
             ) from problem
 
-    def join(self, settings: Membership, machine: str, *, begins: bool = False) -> None:
-        """Make the store part of a history. ``machine``: this machine's name, for people. ``begins``: it is the first.
-        Raises OSError."""
+    def join(self, settings: SyncSettings, machine: str, *, is_first: bool = False) -> None:
+        """Make the store part of a history. ``machine``: this machine's name, for people. ``is_first``: it is the
+        first. Raises OSError."""
         if self.is_joined:
             raise AcpProxyError("this store is synchronized already. To stop that: acp-proxy sync leave")
         self._folder.mkdir(mode=0o700, exist_ok=True)
         with self._open_state() as state:
             state.set(machine=new_uid(), name=machine)
-            if begins:  # a record that says nothing: others find the history, also if there is no session yet
+            if is_first:  # a record that says nothing: others find the history, also if there is no session yet
                 state.add_to_outbox("blank", records.encode(records.BlankRecord("", "", ""), machine))
             state.commit()
         self.change(settings)
 
-    def change(self, settings: Membership) -> None:
+    def change(self, settings: SyncSettings) -> None:
         """Write the settings. Raises OSError."""
         new = self._folder / f"{SETTINGS}.new"
         fd = open_private(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -146,7 +146,7 @@ class JoinedStore:
         self,
         logs: Logs,
         *,
-        deletes: bool = False,
+        confirms_deletes: bool = False,
         forgets: str = "",
         patience: float | None = _PATIENCE,
         begun: Callable[[], None] = lambda: None,
@@ -154,8 +154,8 @@ class JoinedStore:
         """Do one round. If the settings name another history since the last one, begin anew in that. Raises
         AcpProxyError, OSError.
 
-        ``deletes``: publish even many deletes. ``forgets``: the id of a machine to forget. ``patience``: seconds
-        to wait for another process's round; None: as long as it takes. ``begun``: called when that is over.
+        ``confirms_deletes``: publish even many deletes. ``forgets``: the id of a machine to forget. ``patience``:
+        seconds to wait for another process's round; None: as long as it takes. ``begun``: called when that is over.
         """
         self.read_settings()
         with self._lock_rounds(patience), self._open_state() as state:
@@ -164,7 +164,7 @@ class JoinedStore:
                 raise Busy("this store has moved to another shared place. Try again")
             if state.get_text("history") not in ("", logs.history):
                 move(state, new_uid())
-                deletes = True  # those of the place before
+                confirms_deletes = True  # those of the place before
             state.set(history=logs.history)
             begun()
             os.utime(self._folder / LOCK)
@@ -173,9 +173,9 @@ class JoinedStore:
             )
             context.home = os.path.expanduser("~")
             context.localize = lambda header, home: localize_header(header, home, settings)
-            context.shares = lambda agent_folder, header: is_shared(agent_folder, header, settings)
+            context.may_share = lambda agent_folder, header: is_shared(agent_folder, header, settings)
             try:
-                return self._do_round(context, forgets, deletes=deletes)
+                return self._do_round(context, forgets, confirms_deletes=confirms_deletes)
             except (AcpProxyError, OSError) as problem:
                 write_trouble(self._folder, str(problem))
                 raise
@@ -196,9 +196,9 @@ class JoinedStore:
         known = ", ".join(called or id[:_SHOWN] for id, _, called, _ in others) or "none"
         raise UsageError(f"no other machine is called {name}. Known are: {known}")
 
-    def _do_round(self, context: SyncContext, forgets: str, *, deletes: bool) -> Counts:
+    def _do_round(self, context: SyncContext, forgets: str, *, confirms_deletes: bool) -> Counts:
         try:
-            counts = forget(context, forgets) if forgets else synchronize(context, deletes=deletes)
+            counts = forget(context, forgets) if forgets else synchronize(context, confirms_deletes=confirms_deletes)
         except sqlite3.Error as problem:
             raise Unavailable(f"{self._folder / _STATE} cannot be used: {problem}") from problem
         received = context.state.get_number("received") + counts.received
@@ -207,7 +207,7 @@ class JoinedStore:
         forget_trouble(self._folder)
         return counts
 
-    def list_leaving(self, settings: Membership) -> set[tuple[str, str]]:
+    def list_leaving(self, settings: SyncSettings) -> set[tuple[str, str]]:
         """The sessions that would leave this machine with these settings: their agents and names. Raises OSError."""
         shared, found = SyncStore(self._root), set()
         for file in shared.list_files():
@@ -275,7 +275,7 @@ class JoinedStore:
             state.close()
 
 
-def localize_header(header: Header, home: str, settings: Membership) -> Header:
+def localize_header(header: Header, home: str, settings: SyncSettings) -> Header:
     """The header of another machine's session, with its directory as it is here. ``home``: its user's."""
     if header.cwd is None:
         return header
@@ -286,7 +286,7 @@ def localize_header(header: Header, home: str, settings: Membership) -> Header:
     return header if rest is None else structs.replace(header, cwd=_join_inside(os.path.expanduser("~"), rest))
 
 
-def is_shared(agent_folder: str, header: Header, settings: Membership) -> bool:
+def is_shared(agent_folder: str, header: Header, settings: SyncSettings) -> bool:
     """Whether a session may leave this machine."""
     is_agent = not settings.agents or agent_folder in settings.agents
     cwd = header.cwd or ""

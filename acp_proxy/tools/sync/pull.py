@@ -100,7 +100,7 @@ def _take_record(context: SyncContext, machine: str, number: int, data: bytes) -
             state.note_record(machine, number, record.tree)
             context.note_stamp(record.stamp)
         case Death():
-            state.put_death(record.tree, record.root, record.beside)
+            state.put_death(record.tree, record.root, record.survivors)
         case Mask():
             state.put_mask(record)
             _apply_mask(context, record)
@@ -114,7 +114,9 @@ def _take_record(context: SyncContext, machine: str, number: int, data: bytes) -
 def _take_segment(context: SyncContext, machine: str, number: int, record: SegmentRecord, id: str, home: str) -> None:
     state = context.state
     state.note_record(machine, number, record.tree, id)
-    state.put_head(record.tree, record.agent_folder, file_format.encode_header(context.localize(record.header, home)))
+    state.put_tree_header(
+        record.tree, record.agent_folder, file_format.encode_header(context.localize(record.header, home))
+    )
     segment = Segment(id, record.parent, machine, number, len(record.data), -1)
     if not state.has_segment(id):
         context.fetched.put(machine, number, record.data)

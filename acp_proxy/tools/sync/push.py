@@ -26,15 +26,15 @@ class MachineCopied(Exception):
     """Another machine wrote to this machine's log. It has a new id now; begin again with reading."""
 
 
-def push(context: SyncContext, *, deletes: bool) -> None:
-    """Publish everything. ``deletes``: even many. Raises Unavailable, OSError, MachineCopied."""
+def push(context: SyncContext, *, confirms_deletes: bool) -> None:
+    """Publish everything. ``confirms_deletes``: even many. Raises Unavailable, OSError, MachineCopied."""
     _write(context)  # what was pending when the last attempt ended: the log has no gaps
-    _write_outbox(context, deletes=deletes)
+    _write_outbox(context, confirms_deletes=confirms_deletes)
     for local in context.state.list_local_sessions():
         if local.has_news and local.name and not local.trouble and local.uid not in context.waiting_files:
             while _publish_segment(context, local.uid):
                 pass
-    _write_outbox(context, deletes=deletes)  # the titles of sessions that were new
+    _write_outbox(context, confirms_deletes=confirms_deletes)  # the titles of sessions that were new
     _rewrite(context)
 
 
@@ -44,8 +44,8 @@ def count_waiting_deletes(state: SyncState) -> int:
     return count if count > MANY_DELETES else 0
 
 
-def _write_outbox(context: SyncContext, *, deletes: bool) -> None:
-    waits = count_waiting_deletes(context.state) if not deletes else 0
+def _write_outbox(context: SyncContext, *, confirms_deletes: bool) -> None:
+    waits = count_waiting_deletes(context.state) if not confirms_deletes else 0
     for place, kind, data in context.state.list_outbox():
         if kind == "dead" and waits:  # a store that was emptied by mistake must not empty those of all machines
             continue
@@ -70,7 +70,7 @@ def _publish_segment(context: SyncContext, uid: str) -> bool:
         context.sessions.is_soft_deleted(local.name) and not local.is_soft_deleted
     )  # softly, before it was ever published
     # Only a session of which nothing is published may be kept to oneself: of another, the others have the beginning.
-    if local.tip == local.tree and (was_deleted or not context.shares(local.agent_folder, header)):
+    if local.tip == local.tree and (was_deleted or not context.may_share(local.agent_folder, header)):
         _put_no_news(context, local, is_damaged=False)
         return False
     at = sum(segment.length for segment in path)
@@ -153,7 +153,7 @@ def confirm_written(context: SyncContext) -> None:
             known := tree.segments.get(id)
         ) is not None and known.is_blank:  # a copy's turns, deleted before ours came
             state.rewrite(record.tree, id)
-        state.put_head(record.tree, record.agent_folder, file_format.encode_header(record.header))
+        state.put_tree_header(record.tree, record.agent_folder, file_format.encode_header(record.header))
         local = state.find_local_session(state.get_text("pending line"))
         if local is not None and local.tip == record.parent:  # else ``apply`` has moved it since a crash
             local = state.put_local_session(replace(local, tip=id))
@@ -179,7 +179,7 @@ def take_new_id(context: SyncContext, *, is_copied: bool = True) -> None:
         state.add_to_outbox("dead" if isinstance(record, records.Death) else "title", data)
     state.read_until(old, sent, state.get_text("name"))
     must = f"{old} {sent + 1}" if is_copied else None
-    state.set(machine=context.random(), sent=0, pending=None, **{"pending line": None, "must read": must})
+    state.set(machine=context.make_id(), sent=0, pending=None, **{"pending line": None, "must read": must})
     state.commit()
 
 

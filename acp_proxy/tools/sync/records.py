@@ -65,12 +65,12 @@ class Label:
 class Death:
     """Everything from the segment ``root`` on is deleted for good; the whole session if that is its uid.
 
-    ``beside``: segments of the session that the author knew, and that stay.
+    ``survivors``: segments of the session that the author knew, and that stay.
     """
 
     tree: str
     root: str
-    beside: tuple[str, ...] = ()
+    survivors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def encode(record: Record, machine: str, id: str = "", *, home: str = "") -> byt
             head |= {"kind": "title", "anchor": record.anchor, "field": record.field, "value": record.value}
             head |= {"stamp": record.stamp, "by": record.by}
         case Death():
-            head |= {"kind": "dead", "root": record.root, "beside": list(record.beside)}
+            head |= {"kind": "dead", "root": record.root, "beside": list(record.survivors)}
         case Mask():
             spans = [[at, new.decode("latin-1")] for at, new in record.spans]
             head |= {"kind": "mask", "segment": record.segment, "spans": spans}

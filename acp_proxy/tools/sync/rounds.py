@@ -8,7 +8,7 @@ from contextlib import closing
 from acp_proxy.tools.sync.apply import apply_changes
 from acp_proxy.tools.sync.context import Counts, SyncContext
 from acp_proxy.tools.sync.interfaces import Unavailable
-from acp_proxy.tools.sync.local_changes import gather
+from acp_proxy.tools.sync.local_changes import note_local_changes
 from acp_proxy.tools.sync.pull import pull
 from acp_proxy.tools.sync.push import MachineCopied, push
 
@@ -24,20 +24,20 @@ def forget(context: SyncContext, machine: str) -> Counts:
     return synchronize(context)
 
 
-def synchronize(context: SyncContext, *, deletes: bool = False) -> Counts:
-    """Do a whole round. ``deletes``: publish even many deletes. Raises Unavailable, OSError."""
+def synchronize(context: SyncContext, *, confirms_deletes: bool = False) -> Counts:
+    """Do a whole round. ``confirms_deletes``: publish even many deletes. Raises Unavailable, OSError."""
     with closing(context.fetched):
-        return _do_round(context, deletes=deletes)
+        return _do_round(context, confirms_deletes=confirms_deletes)
 
 
-def _do_round(context: SyncContext, *, deletes: bool) -> Counts:
-    gather(context)
+def _do_round(context: SyncContext, *, confirms_deletes: bool) -> Counts:
+    note_local_changes(context)
     context.state.commit()
     for _ in range(_MOST_ATTEMPTS):
         try:
             pull(context)
             apply_changes(context)
-            push(context, deletes=deletes)
+            push(context, confirms_deletes=confirms_deletes)
             apply_changes(context)
         except MachineCopied:
             continue

@@ -170,18 +170,18 @@ class SyncState:
         """Whether a segment is known, placed or not."""
         return self.database.execute("SELECT 1 FROM nodes WHERE id = ?", (id,)).fetchone() is not None
 
-    def put_head(self, uid: str, agent_folder: str, header: bytes) -> None:
+    def put_tree_header(self, uid: str, agent_folder: str, header: bytes) -> None:
         """Keep a tree's agent and header, unless they are known."""
         self.database.execute("INSERT OR IGNORE INTO trees VALUES (?, ?, ?)", (uid, agent_folder, header))
 
-    def find_head(self, uid: str) -> tuple[str, bytes] | None:
+    def find_tree_header(self, uid: str) -> tuple[str, bytes] | None:
         """A tree's agent and header."""
         row = self.database.execute("SELECT agent, header FROM trees WHERE uid = ?", (uid,)).fetchone()
         return (row[0], row[1]) if row is not None else None
 
-    def put_death(self, tree: str, root: str, beside: tuple[str, ...]) -> bool:
+    def put_death(self, tree: str, root: str, survivors: tuple[str, ...]) -> bool:
         """Keep a death; False if it is known."""
-        done = self.database.execute("INSERT OR IGNORE INTO deaths VALUES (?, ?, ?)", (tree, root, " ".join(beside)))
+        done = self.database.execute("INSERT OR IGNORE INTO deaths VALUES (?, ?, ?)", (tree, root, " ".join(survivors)))
         return done.rowcount > 0
 
     def note_record(self, machine: str, number: int, tree: str, segment: str = "") -> None:
@@ -260,7 +260,7 @@ class SyncState:
         row = self.database.execute("SELECT * FROM lines WHERE agent = ? AND name = ?", (agent_folder, name)).fetchone()
         return _decode_session(row) if row is not None else None
 
-    def find_named_after(self, agent_folder: str, name: str) -> list[LocalSession]:
+    def find_named_or_aside(self, agent_folder: str, name: str) -> list[LocalSession]:
         """The session with this name, and those with this name and something after a ``~``."""
         rows = self.database.execute(
             "SELECT * FROM lines WHERE agent = ? AND (name = ? OR (name > ? AND name < ?))",

@@ -78,13 +78,13 @@ class SyncStore(StoreBase):
         """All sessions, soft-deleted ones included."""
         for agent_folder in self.list_agents():
             for name in (*self.layout.list_names(agent_folder), *self.layout.list_soft_deleted_names(agent_folder)):
-                if (stamp := self._read_stamp(self.layout.either_path(agent_folder, name))) is not None:
+                if (stamp := self._read_stamp(self.layout.path_by_name(agent_folder, name))) is not None:
                     yield SeenFile(agent_folder, name, stamp)
 
     def read_header(self, agent_folder: str, name: str) -> KnownHeader | None:
         """The uid and the header of a session; None if there is none, or no readable header."""
         try:
-            with closing(Reading(self.layout.either_path(agent_folder, name))) as reading:
+            with closing(Reading(self.layout.path_by_name(agent_folder, name))) as reading:
                 return KnownHeader(reading.uid, reading.header) if reading.header is not None else None
         except (OSError, NewerFormat):
             return None
@@ -119,20 +119,20 @@ class SyncStore(StoreBase):
 
     def is_open(self, agent_folder: str, name: str) -> bool:
         """Whether somebody has it open to append."""
-        with lock_unused(self.layout.either_path(agent_folder, name)) as is_unused:
+        with lock_unused(self.layout.path_by_name(agent_folder, name)) as is_unused:
             return not is_unused
 
     def measure(self, agent_folder: str, name: str) -> int:
         """The size of its entries; 0 if it is gone."""
         try:
-            with closing(Reading(self.layout.either_path(agent_folder, name))) as reading:
+            with closing(Reading(self.layout.path_by_name(agent_folder, name))) as reading:
                 return max(reading.size - reading.entries_at, 0)
         except FileNotFoundError:
             return 0
 
     def read(self, agent_folder: str, name: str, at: int, size: int) -> bytes:
         """Some of its entries; fewer at its end."""
-        with closing(Reading(self.layout.either_path(agent_folder, name))) as reading:
+        with closing(Reading(self.layout.path_by_name(agent_folder, name))) as reading:
             reading.size = min(reading.size, reading.entries_at + at + size)
             return b"".join(reading.read_bytes(reading.entries_at + at))
 
@@ -218,7 +218,7 @@ class SyncStore(StoreBase):
 
     def find_title(self, agent_folder: str, name: str) -> str:
         """The title that a list shows."""
-        with closing(Reading(self.layout.either_path(agent_folder, name))) as reading:
+        with closing(Reading(self.layout.path_by_name(agent_folder, name))) as reading:
             return self.read_state(agent_folder).titles.get(name) or soft_deleted.summarize(reading).title or _UNTITLED
 
     def _read_stamp(self, path: Path) -> str | None:

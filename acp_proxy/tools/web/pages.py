@@ -337,7 +337,7 @@ class Pages:
         return f'<li data-place="{place}"><a href="{place}" dir="auto">{_name(row)}</a>{render_facts(facts)}</li>\n'
 
     def _render_hit(self, hit: Hit, page: SearchPage) -> str:
-        row, place = hit.session, self._locate(hit.session)
+        row, place = hit.row, self._locate(hit.row)
         first = f"?turn={hit.turns[0]}#turn-{hit.turns[0]}" if hit.turns else ""
         facts = [
             f"{format_day(hit.at)} {format_clock_time(hit.at)}".strip(),

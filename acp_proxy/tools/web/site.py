@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from acp_proxy.cli.common import is_usual, shorten_ids, write_command
+from acp_proxy.cli.common import format_command, is_default_store, shorten_ids
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.store.command_store import CommandStore, ListedSession, Reading
 from acp_proxy.tools.export import html, index_page
@@ -83,7 +83,7 @@ class _Site:
     def __init__(self, root: Path, place: str) -> None:
         self._root = root
         self._home = os.path.expanduser("~")
-        self._options = [] if is_usual(root) else ["--store", str(root)]
+        self._options = [] if is_default_store(root) else ["--store", str(root)]
         """With these, other commands use the same store."""
         self._place = place
         self._pages = Pages(place)
@@ -208,8 +208,8 @@ class _Site:
         first = locate_piece(part.pieces[0]) if part.pieces else (1, 0)
         id = shorten_ids(store, [row])[row.selector]
         commands = [
-            write_command("show", [id], *self._options),
-            write_command("continue", [id], "--with", "AGENT", *self._options),
+            format_command("show", [id], *self._options),
+            format_command("continue", [id], "--with", "AGENT", *self._options),
         ]
         return SessionPage(row, head, pieces, first, part.next, reading.size, commands)
 
@@ -244,7 +244,7 @@ class _Site:
             wanted = SearchRequest(make_query(words), store.list_agents(agent), cwd, limit=most, parts=parts)
             result, unread = _search_for_a_while(store, wanted)
             if not result.hits and not unread and (question := widen_query(words)) is not None:
-                result, unread = _search_for_a_while(store, replace(wanted, question=question))
+                result, unread = _search_for_a_while(store, replace(wanted, fts_query=question))
                 is_wider = True
         next_most = min(2 * most, _MOST_HITS)
         part, agents = part if parts else "", name_agents(store.list_agents())
@@ -278,7 +278,7 @@ class _Site:
 
     def _open(self) -> CommandStore:
         """Raises AcpProxyError. A connection to the index belongs to one thread, and each request has its own."""
-        return CommandStore(self._root, make=False)
+        return CommandStore(self._root, create=False)
 
     def _find(self, request: Request) -> tuple[CommandStore, ListedSession]:
         """The session that the address names. Raises HTTPException."""
@@ -317,7 +317,7 @@ def _search_for_a_while(store: CommandStore, wanted: SearchRequest) -> tuple[Sea
             raise _Enough
 
     def keep(hit: Hit) -> bool:
-        found[hit.session.agent_folder, hit.session.name] = hit  # once more where the search begins again
+        found[hit.row.agent_folder, hit.row.name] = hit  # once more where the search begins again
         return True
 
     with suppress(_Enough):

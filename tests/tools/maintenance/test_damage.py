@@ -8,7 +8,7 @@ import pytest
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.journal import Journal
 from acp_proxy.tools.maintenance import damage
-from acp_proxy.tools.maintenance.damage import DamagedRange, Neighbour
+from acp_proxy.tools.maintenance.damage import DamagedStretch, Neighbour
 from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.reader import Reading, cut
 from tests.store import transcript_lines
@@ -17,7 +17,7 @@ HEADER = file_format.encode_header(transcript_lines.header())
 ONE, TWO, THREE = (transcript_lines.said(text, at=at) for at, text in enumerate(("one", "two", "three")))
 
 
-def stretches(path: Path, data: bytes) -> list[DamagedRange]:
+def stretches(path: Path, data: bytes) -> list[DamagedStretch]:
     path.write_bytes(data)
     reading = Reading(path)
     try:
@@ -56,7 +56,7 @@ def test_damage_is_reported_with_the_entries_around_it(path: Path, what: bytes, 
     last = Neighbour(2, transcript_lines.time(1), "agent agent_message_chunk")
     following = Neighbour(4, transcript_lines.time(2), "agent agent_message_chunk")
     [found] = stretches(path, HEADER + TWO + what + b"\n" + THREE)
-    assert found == DamagedRange(3, len(HEADER + TWO), len(what), (kind,), last=last, next=following)
+    assert found == DamagedStretch(3, len(HEADER + TWO), len(what), (kind,), last=last, next=following)
 
 
 def test_adjacent_damaged_lines_are_one_stretch(path: Path) -> None:

@@ -21,8 +21,8 @@ from tests.stored import WholeStore, read_files
 AGENT = "agent"
 
 
-def session(name: str, at: int, size: int = 10, *, counts: bool = True) -> Candidate:
-    return Candidate(AGENT, name, name, transcript_lines.time(at), size, None, counts=counts)
+def session(name: str, at: int, size: int = 10, *, has_turn: bool = True) -> Candidate:
+    return Candidate(AGENT, name, name, transcript_lines.time(at), size, None, has_turn=has_turn)
 
 
 FOUR = [session("d", 4), session("c", 3), session("b", 2), session("a", 1)]
@@ -52,7 +52,7 @@ def test_limits_select_the_oldest_sessions(limits: Limits, expected: str) -> Non
 
 
 def test_sessions_without_a_prompt_do_not_count() -> None:
-    mixed = [session("d", 4, counts=False), session("c", 3), session("b", 2, counts=False), session("a", 1)]
+    mixed = [session("d", 4, has_turn=False), session("c", 3), session("b", 2, has_turn=False), session("a", 1)]
     assert gone(Limits(keep=2), mixed) == ""
     assert gone(Limits(keep=1), mixed) == "ba"
     assert gone(Limits(keep=0), mixed) == "dcba"
@@ -60,7 +60,7 @@ def test_sessions_without_a_prompt_do_not_count() -> None:
 
 sessions = st.lists(
     st.tuples(st.integers(0, 50), st.integers(0, 50), st.booleans()).map(
-        lambda one: session("x", one[0], one[1], counts=one[2])
+        lambda one: session("x", one[0], one[1], has_turn=one[2])
     )
 ).map(lambda found: sorted(found, key=lambda each: each.at, reverse=True))
 numbers = st.none() | st.integers(0, 60)
@@ -75,7 +75,7 @@ def test_the_remaining_sessions_are_within_the_limits_and_the_newest(
     left = found[:count]
     assert select_beyond(limits, found) == found[count:]
     assert all(limits.before is None or each.at >= limits.before for each in left)
-    assert keep is None or sum(each.counts for each in left) <= keep
+    assert keep is None or sum(each.has_turn for each in left) <= keep
     assert size is None or sum(each.size for each in left) <= size
     assert select_beyond(limits, left) == []
 
@@ -120,7 +120,7 @@ def test_a_session_decompressed_and_opened_in_the_meantime_is_not_pruned(
     def quicker(journal: Journal) -> Iterator[None]:
         if not opened:
             monkeypatch.setattr(Journal, "lock", alone)
-            opened.append(WholeStore(store.root).open_to_append(AGENT, transcript_lines.header("s"), fresh=False))
+            opened.append(WholeStore(store.root).open_to_append(AGENT, transcript_lines.header("s"), is_new=False))
         with alone(journal):
             yield
 
@@ -158,7 +158,7 @@ def test_the_size_of_a_session_includes_its_backups(store: WholeStore) -> None:
 def test_sessions_without_a_prompt_are_candidates(store: WholeStore) -> None:
     transcript_lines.store_lines(store, AGENT, "silent", transcript_lines.said("hi", session="silent"))
     assert "silent" not in {row.session_id for row in store.list_all()}
-    assert [each.counts for each in find_candidates(store) if each.session_id == "silent"] == [False]
+    assert [each.has_turn for each in find_candidates(store) if each.session_id == "silent"] == [False]
     assert pruned(store)["silent"] is None
 
 

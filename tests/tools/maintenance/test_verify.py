@@ -66,7 +66,7 @@ def test_an_intact_store_has_no_findings(store: WholeStore) -> None:
 
 
 def test_a_turn_in_progress_is_no_finding(store: WholeStore) -> None:
-    going_on = store.open_to_append(AGENT, transcript_lines.header("a"), fresh=False)
+    going_on = store.open_to_append(AGENT, transcript_lines.header("a"), is_new=False)
     store.mark(AGENT, "a")
     going_on.append(transcript_lines.prompt("more", session="a", at=9))
     going_on.close()

@@ -38,7 +38,7 @@ def holders(store: WholeStore, text: str = TOKEN) -> list[str]:
 
 
 def redact(store: WholeStore) -> int:
-    found = sum(redact_file(each, MASKING, dry=False).total() for each in store.find_redactable(None))
+    found = sum(redact_file(each, MASKING, dry_run=False).total() for each in store.find_redactable(None))
     store.reindex(None)
     return found
 
@@ -54,7 +54,7 @@ def test_only_the_bytes_of_secrets_change(store: WholeStore) -> None:
         b"torn",
     )
     before, found = path(store).stat(), path(store).read_bytes()
-    assert redact_file(path(store), MASKING, dry=False) == {"GitHub token": 2}
+    assert redact_file(path(store), MASKING, dry_run=False) == {"GitHub token": 2}
     after = path(store).stat()
     assert (after.st_ino, after.st_size, after.st_mode) == (before.st_ino, before.st_size, before.st_mode)
     assert path(store).read_bytes() == found.replace(TOKEN.encode(), MASK.encode())
@@ -79,7 +79,7 @@ def test_the_original_includes_what_is_appended_while_the_file_is_masked(
 
     monkeypatch.setattr(redact_files, "write_at", write_and_append)
     original = tmp_path / "originals" / "s.jsonl"
-    assert redact_file(path(store), MASKING, dry=False, original=original) == {"GitHub token": 3}
+    assert redact_file(path(store), MASKING, dry_run=False, original=original) == {"GitHub token": 3}
     assert original.read_bytes() == before + late
     assert holders(store) == []
 
@@ -89,7 +89,7 @@ def test_a_compressed_transcript_has_a_plain_original(store: WholeStore, tmp_pat
     plain, before = path(store), path(store).read_bytes()
     [row] = store.list_all()
     assert store.compress(row.agent_folder, row.name, CompressionOptions(min_size=1, older_than=0))
-    redact_stored(store, plain, MASKING, dry=False, backup=tmp_path / "originals")
+    redact_stored(store, plain, MASKING, dry_run=False, backup=tmp_path / "originals")
     assert (tmp_path / "originals" / plain.relative_to(store.root)).read_bytes() == before
     assert TOKEN.encode() not in plain.read_bytes()
 
@@ -108,9 +108,9 @@ def store_two_secrets(store: WholeStore) -> None:
 
 def test_a_second_redaction_finds_and_writes_nothing(store: WholeStore) -> None:
     store_two_secrets(store)
-    assert redact_file(path(store), MASKING, dry=False) == {"GitHub token": 2}
+    assert redact_file(path(store), MASKING, dry_run=False) == {"GitHub token": 2}
     found, before = path(store).read_bytes(), path(store).stat().st_mtime_ns
-    assert redact_file(path(store), MASKING, dry=False) == {}
+    assert redact_file(path(store), MASKING, dry_run=False) == {}
     assert (path(store).read_bytes(), path(store).stat().st_mtime_ns) == (found, before)
 
 
@@ -118,7 +118,7 @@ def test_a_dry_run_reports_the_same_number_and_changes_nothing(store: WholeStore
     store_two_secrets(store)
     path(store).chmod(0o400)
     found = path(store).read_bytes()
-    assert redact_file(path(store), MASKING, dry=True) == {"GitHub token": 2}
+    assert redact_file(path(store), MASKING, dry_run=True) == {"GitHub token": 2}
     assert path(store).read_bytes() == found
 
 
@@ -128,7 +128,7 @@ def test_a_link_is_not_followed(store: WholeStore, tmp_path: Path) -> None:
     link = tmp_path / "link.jsonl"
     link.symlink_to(elsewhere)
     with pytest.raises(OSError):
-        redact_file(link, MASKING, dry=False)
+        redact_file(link, MASKING, dry_run=False)
     assert elsewhere.read_text() == TOKEN
 
 
@@ -137,7 +137,7 @@ def test_a_file_of_a_later_version_is_not_redacted(store: WholeStore) -> None:
     later = path(store).read_bytes().replace(b'{"acp-transcript":1', b'{"acp-transcript":2')
     path(store).write_bytes(later)
     with pytest.raises(NewerFormat):
-        redact_file(path(store), MASKING, dry=False)
+        redact_file(path(store), MASKING, dry_run=False)
     assert path(store).read_bytes() == later
 
 
@@ -167,7 +167,7 @@ def test_redacting_a_session_redacts_its_transcript_and_backups(store: WholeStor
     backup.parent.mkdir(parents=True)
     backup.write_bytes(transcript_lines.said(TOKEN))
     assert store.find_redactable([chosen]) == sorted([path(store), backup])
-    redact_file(path(store), MASKING, dry=False)
+    redact_file(path(store), MASKING, dry_run=False)
     store.reindex([chosen])
     assert {row.session_id: row.title for row in store.list_all()} == {"s": "[redacted]", "other": TOKEN}
 
@@ -200,10 +200,10 @@ def test_entries_appended_during_the_redaction_stay_whole(store: WholeStore) -> 
     writer.start()
     rounds = 0
     while not ended.is_set() or rounds < 2:
-        redact_file(path(store), MASKING, dry=False)
+        redact_file(path(store), MASKING, dry_run=False)
         rounds += 1
     writer.join(SECONDS)
-    redact_file(path(store), MASKING, dry=False)
+    redact_file(path(store), MASKING, dry_run=False)
     assert holders(store) == []
     reading = Reading(path(store))
     texts = [text_of(line.entry.value) for line in reading.read_lines() if line.entry is not None]

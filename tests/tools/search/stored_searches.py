@@ -27,7 +27,7 @@ def store_turns(
 
 def append(store: WholeStore, session: str, *lines: bytes) -> None:
     """Continue a session with these lines."""
-    transcript = store.open_to_append(AGENT, transcript_lines.header(session), fresh=False)
+    transcript = store.open_to_append(AGENT, transcript_lines.header(session), is_new=False)
     store.mark(AGENT, session)
     transcript.append(b"".join(lines))
     transcript.close()
@@ -41,7 +41,7 @@ def search(store: WholeStore, *words: str, agents: tuple[str, ...] | None = None
 
 def find_turns(store: WholeStore, *words: str, **wanted: object) -> list[tuple[str, list[int]]]:
     """The sessions that are found, each with the numbers of its turns."""
-    return [(hit.session.session_id, hit.turns) for hit in search(store, *words, **wanted).hits]  # type: ignore[arg-type]
+    return [(hit.row.session_id, hit.turns) for hit in search(store, *words, **wanted).hits]  # type: ignore[arg-type]
 
 
 def list_tables(root: Path) -> set[str]:

@@ -36,9 +36,9 @@ def find(store: WholeStore, **wanted: object) -> list[tuple[str, list[int], list
     result, calls = search_calls(store, SearchRequest("", store.list_agents()), query)
     return [
         (
-            hit.session.session_id,
+            hit.row.session_id,
             hit.turns,
-            [call.result for _, each in calls[hit.session.agent_folder, hit.session.name].values() for call in each],
+            [call.result for _, each in calls[hit.row.agent_folder, hit.row.name].values() for call in each],
         )
         for hit in result.hits
     ]

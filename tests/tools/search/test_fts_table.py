@@ -86,7 +86,7 @@ def test_the_users_title_is_found_until_it_changes(store: WholeStore, root: Path
     [row] = store.list_all()
     store.set_listed_title(row, f"My title {SECRET}")
     [hit] = search(store, "title").hits
-    assert (hit.turns, hit.session.title) == ([], f"My title {SECRET}")
+    assert (hit.turns, hit.row.title) == ([], f"My title {SECRET}")
     store.set_listed_title(row, "Another")
     assert not any(name.startswith("search/") for name in find_files_with(root))
     assert find_turns(store, "title") == []
@@ -108,7 +108,7 @@ def test_a_masked_word_is_in_no_file_and_not_found(store: WholeStore, root: Path
     store_turns(store, "s", f"My key is {key}")
     assert find_turns(store, "key") == [("s", [1])]
     for path in store.find_redactable(None):
-        redact_stored(store, path, Masking(), dry=False)
+        redact_stored(store, path, Masking(), dry_run=False)
     store.reindex(None)
     assert find_files_with(root, key) == []
     assert find_turns(store, "my key") == [("s", [1])]
@@ -119,7 +119,7 @@ def test_a_search_after_masking_is_no_damage(store: WholeStore) -> None:
     key = "sk-ant-api03-" + "Ab1-Cd2_Ef3" * 9 + "AA"
     store_turns(store, "s", f"My key is {key}, and that is all")
     for path in store.find_redactable(None):
-        assert redact_stored(store, path, Masking(), dry=False)
+        assert redact_stored(store, path, Masking(), dry_run=False)
     store.reindex(None)
     assert find_turns(store, "all") == [("s", [1])]
     assert list(verify_store(store)) == []

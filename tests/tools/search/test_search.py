@@ -22,7 +22,7 @@ from tests.tools.search.stored_searches import append, find_turns, list_tables, 
 def test_a_turn_with_all_words_is_found_with_their_positions(store: WholeStore) -> None:
     store_turns(store, "s", "Mend the login page", "Then the cookie of the login", "Thanks")
     [hit] = search(store, "COOKIE", "login").hits
-    assert (hit.session.session_id, hit.session.title, hit.turns) == ("s", "Mend the login page", [2])
+    assert (hit.row.session_id, hit.row.title, hit.turns) == ("s", "Mend the login page", [2])
     [excerpt] = hit.excerpts
     assert (excerpt.turn, excerpt.at, excerpt.text) == (2, transcript_lines.time(60), "Then the cookie of the login")
     assert [excerpt.text[start:end] for start, end in excerpt.marks] == ["cookie", "login"]
@@ -56,7 +56,7 @@ def test_each_match_is_told_at_once_and_the_search_may_end_early(store: WholeSto
     told: list[str] = []
 
     def tell(hit: Hit) -> bool:
-        told.append(hit.session.session_id)
+        told.append(hit.row.session_id)
         return len(told) < 3
 
     sought = SearchRequest(query.make_query(["word"]), store.list_agents(), limit=None)
@@ -73,12 +73,12 @@ def test_a_match_is_told_as_soon_as_no_newer_one_can_come(store: WholeStore, mon
     events: list[object] = []
 
     def tell(hit: Hit) -> bool:
-        events.append(hit.session.session_id)
+        events.append(hit.row.session_id)
         return True
 
     sought = SearchRequest(query.make_query(["word"]), store.list_agents(), limit=None)
     result = search_store(store, sought, lambda done, total: events.append(done), tell)
-    assert [hit.session.session_id for hit in result.hits] == ["s4", "s3", "s2", "s1", "continued", "s0"]
+    assert [hit.row.session_id for hit in result.hits] == ["s4", "s3", "s2", "s1", "continued", "s0"]
     assert events == [1, 2, "s4", 3, "s3", 4, "s2", 5, "s1", "continued", 6, "s0"]
 
 
@@ -94,7 +94,7 @@ def test_a_search_that_has_its_results_leaves_the_rest_to_the_next_one(
         done = [0]
         sought = SearchRequest(query.make_query(["word"]), store.list_agents(), since=since, limit=limit)
         result = search_store(store, sought, lambda now, total: done.append(now))
-        return [hit.session.session_id for hit in result.hits], result.is_all, done[-1]
+        return [hit.row.session_id for hit in result.hits], result.is_all, done[-1]
 
     assert read(2) == (["s19", "s18"], False, 3)
     assert read(2) == (["s19", "s18"], False, 1)
@@ -112,8 +112,8 @@ def test_all_turns_of_one_moment_are_found(store: WholeStore) -> None:
 
 def test_the_number_of_excerpts_is_limited_on_request(store: WholeStore) -> None:
     store_turns(store, "s", *["word"] * 5)
-    assert [one.turn for one in search(store, "word", each=2).hits[0].excerpts] == [1, 2]
-    assert [one.turn for one in search(store, "word", each=0).hits[0].excerpts] == [1, 2, 3, 4, 5]
+    assert [one.turn for one in search(store, "word", excerpts_per_session=2).hits[0].excerpts] == [1, 2]
+    assert [one.turn for one in search(store, "word", excerpts_per_session=0).hits[0].excerpts] == [1, 2, 3, 4, 5]
 
 
 def test_a_title_is_found_even_if_no_turn_has_it(store: WholeStore) -> None:
@@ -142,12 +142,12 @@ def test_agent_directory_and_time_narrow_the_search(store: WholeStore, tmp_path:
 def test_sessions_of_two_agents_with_the_same_id_are_separate(store: WholeStore) -> None:
     store_turns(store, "s", "word one", at=0)
     store_turns(store, "s", "word other", at=60, agent="other")
-    assert [hit.session.agent_folder for hit in search(store, "word").hits] == ["other", AGENT]
+    assert [hit.row.agent_folder for hit in search(store, "word").hits] == ["other", AGENT]
 
 
 def test_of_a_session_and_its_copy_only_one_is_found_unless_both_went_on(store: WholeStore) -> None:
     store_turns(store, "s", "word", "Word again")
-    copies = [store.continue_with(next(store.list_newest()), agent, {}) for agent in ("other", "third")]
+    copies = [store.copy_for_agent(next(store.list_newest()), agent, {}) for agent in ("other", "third")]
     assert find_turns(store, "word") == [("s", [1, 2])]
     assert find_turns(store, "word", agents=("other",)) == [(copies[0], [1, 2])]
     transcript_lines.store_lines(
@@ -162,15 +162,15 @@ def test_of_a_session_and_its_copy_only_one_is_found_unless_both_went_on(store: 
 
 def test_a_title_of_a_session_and_its_copy_is_found_once(store: WholeStore) -> None:
     transcript_lines.store_lines(store, AGENT, "s", prompt("x"), info(title="Named word"), answer())
-    store.continue_with(next(store.list_newest()), "other", {})
-    store.continue_with(next(store.list_newest()), "other", {})
+    store.copy_for_agent(next(store.list_newest()), "other", {})
+    store.copy_for_agent(next(store.list_newest()), "other", {})
     assert find_turns(store, "named") == [("s", [])]
 
 
 def test_a_masked_secret_is_short_in_a_title_and_in_an_excerpt(store: WholeStore) -> None:
     store_turns(store, "s", f"use [redacted]{'*' * 90} for the login")
     [hit] = search(store, "login").hits
-    assert hit.session.title == hit.excerpts[0].text == "use [redacted] for the login"
+    assert hit.row.title == hit.excerpts[0].text == "use [redacted] for the login"
 
 
 def test_without_a_matching_agent_no_tables_are_made(store: WholeStore, root: Path) -> None:
@@ -259,7 +259,7 @@ def test_sessions_with_the_same_id_are_found_separately(store: WholeStore) -> No
     store_turns(store, "s", "first word")
     assert find_turns(store, "word") == [("s", [1])]
     store_turns(store, "s", "second word", at=60)
-    assert [hit.session.title for hit in search(store, "word").hits] == ["second word", "first word"]
+    assert [hit.row.title for hit in search(store, "word").hits] == ["second word", "first word"]
 
 
 def test_a_shrunk_file_is_read_again(store: WholeStore, root: Path) -> None:

@@ -213,7 +213,7 @@ def test_the_directory_and_the_time_narrow_a_search_in_parts(store: WholeStore) 
 
 def test_of_a_session_and_its_copy_one_is_found(store: WholeStore) -> None:
     store_output(store, "the needle")
-    store.continue_with(next(store.list_newest()), "other", {})
+    store.copy_for_agent(next(store.list_newest()), "other", {})
     assert find_turns(store, "needle", parts=OUTPUT) == [(transcript_lines.SESSION, [1])]
 
 
@@ -279,7 +279,7 @@ def test_masked_output_is_in_no_file(store: WholeStore, root: Path) -> None:
     assert find_turns(store, "key", parts=OUTPUT)
     assert any(name.startswith("search/") for name in find_files_with(root, key))
     for path in store.find_redactable(None):
-        redact_stored(store, path, Masking(), dry=False)
+        redact_stored(store, path, Masking(), dry_run=False)
     store.reindex(None)
     assert find_files_with(root, key) == []
     assert find_turns(store, "my key", parts=OUTPUT) == [(transcript_lines.SESSION, [1])]

@@ -6,7 +6,7 @@ from pathlib import Path
 from acp_proxy.protocol import acp
 from acp_proxy.store import open_session
 from acp_proxy.tools.sync.encryption import HistoryKey
-from acp_proxy.tools.sync.membership import JoinedStore, Membership
+from acp_proxy.tools.sync.membership import SyncMembership, SyncSettings
 from acp_proxy.tools.sync.object_store import SealedLogs
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
@@ -22,8 +22,8 @@ class Home:
 
     def __init__(self, root: Path, url: str, key: HistoryKey, name: str) -> None:
         self.store = WholeStore(root)
-        self.joined = JoinedStore(root)
-        self.joined.join(Membership(url, ""), name)
+        self.joined = SyncMembership(root)
+        self.joined.join(SyncSettings(url, ""), name)
         self.logs = SealedLogs(url, key)
 
     def sync(self) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.sync.encryption import HistoryKey
-from acp_proxy.tools.sync.membership import JoinedStore
+from acp_proxy.tools.sync.membership import SyncMembership
 from acp_proxy.tools.sync.object_store import SealedLogs
 from acp_proxy.tools.sync.state_db import SyncState
 from acp_proxy.tools.sync.sync_store import SyncStore
@@ -61,7 +61,7 @@ class Reopened(Home):
     """A machine that has joined."""
 
     def __init__(self, root: Path, url: str, key: HistoryKey) -> None:
-        self.store, self.joined, self.logs = WholeStore(root), JoinedStore(root), SealedLogs(url, key)
+        self.store, self.joined, self.logs = WholeStore(root), SyncMembership(root), SealedLogs(url, key)
 
 
 def killed(folder: Path, url: str, shared: Path, *, commits: bool) -> Iterator[End]:
@@ -87,7 +87,7 @@ def _prepare(folder: Path, url: str, key: HistoryKey, said: Connection) -> None:
     [row] = two.store.find_titled("Grows here")
     two.store.set_listed_title(row, "Grows here and is renamed there")
     [row] = [row for row in two.store.list_newest() if (row.title or "").startswith("Is masked")]
-    assert redact_stored(two.store, two.store.find_path(row), Masking(), dry=False)
+    assert redact_stored(two.store, two.store.find_path(row), Masking(), dry_run=False)
     store_session(two.store, "1", ("Begins there", []))
     two.sync()
     one.say("Grows here", "Here")

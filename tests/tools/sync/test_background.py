@@ -15,7 +15,7 @@ from acp_proxy.run.start_sync import LOCK, SETTINGS, WAITING, read_trouble, star
 from acp_proxy.tools.sync import open_place
 from acp_proxy.tools.sync.background import exchange_until_idle
 from acp_proxy.tools.sync.encryption import HistoryKey
-from acp_proxy.tools.sync.membership import JoinedStore, Membership
+from acp_proxy.tools.sync.membership import SyncMembership, SyncSettings
 from acp_proxy.tools.sync.sync_store import locked, open_private
 from tests.client import TIMEOUT
 from tests.stored import WholeStore, store_session
@@ -47,8 +47,8 @@ class Laptop:
         self.place.mkdir()
         HistoryKey.create().write(self.key)
         store_session(WholeStore(self.root), "s", ("Hello", []))
-        self.joined = JoinedStore(self.root)
-        self.joined.join(Membership(self.place.as_uri(), str(self.key)), "laptop")
+        self.joined = SyncMembership(self.root)
+        self.joined.join(SyncSettings(self.place.as_uri(), str(self.key)), "laptop")
 
     def exchange(self, when_asleep: Callable[[], object] = lambda: None) -> None:
         def sleep(seconds: float) -> None:

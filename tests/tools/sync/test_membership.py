@@ -2,7 +2,7 @@
 
 import pytest
 
-from acp_proxy.tools.sync.membership import Membership, is_shared, localize_header
+from acp_proxy.tools.sync.membership import SyncSettings, is_shared, localize_header
 from acp_proxy.transcript.file_format import RECORDED, Header
 
 
@@ -28,14 +28,14 @@ def header(cwd: str) -> Header:
 def test_a_directory_below_one_of_another_machine_is_below_the_one_here(
     cwd: str, theirs: str, ours: str, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert localize_header(header(cwd), "", Membership("", "", places={theirs: ours})).cwd == shown
+    assert localize_header(header(cwd), "", SyncSettings("", "", places={theirs: ours})).cwd == shown
     for name in ("HOME", "USERPROFILE"):
         monkeypatch.setenv(name, ours)
-    assert localize_header(header(cwd), theirs, Membership("", "")).cwd == shown
+    assert localize_header(header(cwd), theirs, SyncSettings("", "")).cwd == shown
 
 
 @pytest.mark.parametrize(
     ("cwd", "is_in"), [(r"C:\work", True), (r"c:\Work\app", True), ("C:/work/app", True), (r"C:\works", False)]
 )
 def test_only_sessions_below_a_chosen_directory_leave(cwd: str, is_in: bool) -> None:
-    assert is_shared("agent", header(cwd), Membership("", "", directories=(r"C:\work",))) is is_in
+    assert is_shared("agent", header(cwd), SyncSettings("", "", directories=(r"C:\work",))) is is_in

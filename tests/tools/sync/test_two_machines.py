@@ -154,7 +154,7 @@ def test_many_deletes_leave_the_words_where_they_are_until_confirmed(
     assert one.joined.read_status().deletes == 2
     two.sync()
     assert two.prompts() == {"A": ["A"], "B": ["B"]}
-    one.joined.synchronize(one.logs, deletes=True)
+    one.joined.synchronize(one.logs, confirms_deletes=True)
     two.sync()
     assert two.prompts() == {}
     assert b'"method":"session/prompt"' not in _opened(one)
@@ -281,7 +281,7 @@ def test_a_redaction_follows_and_the_secret_leaves_the_shared_place(homes: tuple
     for home in homes:
         home.sync()
     assert secret.encode() in _opened(one)
-    assert redact_stored(one.store, path, Masking(), dry=False)
+    assert redact_stored(one.store, path, Masking(), dry_run=False)
     one.sync()
     two.sync()
     assert secret not in str(two.prompts())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from acp_proxy.store.remote_turns import _add_names
+from acp_proxy.store.remote_turns import complete_header
 from acp_proxy.tools.sync.context import Counts, SyncContext
 from acp_proxy.tools.sync.interfaces import ForeignPart, KnownHeader, Move, SeenFile, Unavailable
 from acp_proxy.tools.sync.rejoin import move
@@ -175,7 +175,9 @@ class MemorySessions:
             if not is_ours or name in self.found or any(other.partition("~")[0] == name for other in self.found):
                 name = header.uid
             ids = [header.session_id, *header.forked_from]
-            self.found[name] = MemoryFile(_add_names(replace(header, session_id=name, forked_from=ids), data), data)
+            self.found[name] = MemoryFile(
+                complete_header(replace(header, session_id=name, forked_from=ids), data), data
+            )
             return name
 
         return str(self.faults.step(create, remote=False))
@@ -190,7 +192,7 @@ class MemorySessions:
                 return False
             file = self._file(name)
             self._set(name, file.data + data)
-            file.header = _add_names(file.header, file.data)
+            file.header = complete_header(file.header, file.data)
             return True
 
         return bool(self.faults.step(extend, remote=False))
@@ -205,7 +207,7 @@ class MemorySessions:
         uid, size, more = self.turns.get(name, ("", 0, b""))
         if more and not file.is_open and (uid, size) == (file.header.uid, len(file.data)):
             self._set(name, file.data + more)
-            file.header = _add_names(file.header, more)
+            file.header = complete_header(file.header, more)
             del self.turns[name]
 
     def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:

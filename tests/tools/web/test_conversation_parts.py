@@ -104,7 +104,7 @@ def test_it_is_read_from_a_turn_not_far_before_it(end: tuple[int, int], offset: 
 def conversation(tmp_path: Path) -> OpenConversation:
     store = WholeStore(tmp_path / "store")
     store_session(store, "s", ("Mend it", [chunk("done")]))
-    reader = CommandStore(store.root, make=False)
+    reader = CommandStore(store.root, create=False)
     [row] = reader.list_all()
     return OpenConversation(reader.open_listed(row), row.session_id, lambda session: reader.open_child(row, session))
 
