@@ -7,6 +7,7 @@ import queue
 import select
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from acp_proxy.proxy.effects import Effect
 from acp_proxy.proxy.events import Event, LinesRead
 from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.run.load_requests import LoadRequests
+from acp_proxy.run.output import POSTED, Output
 from acp_proxy.store.index import Page
 from acp_proxy.store.proxy_store import ProxyStore
 from tests.pipes import MORE_THAN_A_PIPE_HOLDS
@@ -364,6 +366,36 @@ def test_an_editor_that_does_not_read_is_still_read_while_its_requests_are_refus
     talk.editor.reads_on.set()
     flood.join(SECONDS)
     for id in range(3):
+        assert talk.editor.hear(id=id)["error"]["code"] == -32602
+
+
+def test_an_editor_that_reads_nothing_is_not_read_while_a_mebibyte_of_answers_waits_for_it(
+    talk: RelayConversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posted: list[int] = []
+    post = Output.post
+
+    def count(self: Output, data: bytes, most: float = POSTED) -> None:
+        post(self, data, most)
+        posted.append(len(data))
+
+    monkeypatch.setattr(Output, "post", count)
+    talk.editor.stop_reading(talk.agent)
+    flood = threading.Thread(target=talk.agent.say, args=(FLOOD,))
+    flood.start()
+    assert talk.editor.is_written_to()  # its pipe is full: from here on, answers wait
+    ids = [f"{number}{'x' * (POSTED // 4)}" for number in range(12)]  # an answer has the id of its request
+    requests = [{"jsonrpc": "2.0", "id": id, "method": "session/list", "params": {"cwd": "not absolute"}} for id in ids]
+    asking = threading.Thread(target=lambda: deque(map(talk.editor.say, requests)))
+    asking.start()
+    wait_until(lambda: sum(posted) > POSTED // 2)
+    asking.join(0.25)  # long enough to ask for everything, if somebody read it
+    assert asking.is_alive()
+    assert sum(posted) <= POSTED
+    talk.editor.reads_on.set()
+    for thread in (flood, asking):
+        thread.join(SECONDS)
+    for id in ids:
         assert talk.editor.hear(id=id)["error"]["code"] == -32602
 
 
