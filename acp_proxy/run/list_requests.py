@@ -47,7 +47,9 @@ class ListRequests:
             archived = _ARCHIVED[wanted.archived or session_list.EXCLUDE]
             others = recorder.list_other_agents() if wanted.continues else []
             store, agent = recorder.store, recorder.agent_folder
-            page = store.list_page(agent, wanted.cwd, wanted.cursor, recorder.run_id, archived=archived, others=others)
+            page = store.list_page(
+                agent, wanted.cwd, wanted.cursor, recorder.run_id, archived=archived, other_folders=others
+            )
             return session_list.encode_page(
                 wanted.request,
                 page.rows,
@@ -173,9 +175,9 @@ class ListRequests:
                     page.cwd,
                     recorder.run_id,
                     archived=archived,
-                    sessions=sessions,
-                    copies=page.continues,
-                    others=others,
+                    session_ids=sessions,
+                    with_copies=page.continues,
+                    other_folders=others,
                 )
             except (OSError, Unreadable, ImportError):
                 return []

@@ -164,9 +164,9 @@ class CommandStore(StoreBase):
             lambda index: {(row.agent_folder, row.name): _read_tokens_and_cost(index, row) for row in rows}
         )
 
-    def find_ids_alike(self, sessions: Sequence[str], length: int) -> list[str]:
-        """All session ids that share their first ``length`` bytes with one of ``sessions``. Raises Unreadable."""
-        return self.index.query_as_is(lambda index: queries.find_ids_alike(index, sessions, length))
+    def find_ids_alike(self, session_ids: Sequence[str], length: int) -> list[str]:
+        """All session ids that share their first ``length`` bytes with one of ``session_ids``. Raises Unreadable."""
+        return self.index.query_as_is(lambda index: queries.find_ids_alike(index, session_ids, length))
 
     def open_listed(self, listed: ListedSession) -> Reading:
         """Open a session's transcript for reading. Raises OSError, NewerFormat."""
@@ -307,22 +307,24 @@ class CommandStore(StoreBase):
 
         return find_relatives(self.layout, {(listed.agent_folder, listed.name) for listed in chosen})
 
-    def find_redactable(self, chosen: list[ListedSession] | None, others: Iterable[tuple[str, str]] = ()) -> list[Path]:
+    def find_redactable(
+        self, chosen: list[ListedSession] | None, relatives: Iterable[tuple[str, str]] = ()
+    ) -> list[Path]:
         """The files that hold the content of these sessions, or of all sessions if None.
 
-        ``others``: more transcripts, by agent and name, such as those from ``find_relatives``.
+        ``relatives``: more transcripts, by agent and name, such as those from ``find_relatives``.
         """
-        return self.layout.find_redactable(None if chosen is None else _group_names(chosen, others))
+        return self.layout.find_redactable(None if chosen is None else _group_names(chosen, relatives))
 
-    def reindex(self, chosen: list[ListedSession] | None, others: Iterable[tuple[str, str]] = ()) -> None:
-        """Rebuild the index entries of these sessions, or of all sessions if None. ``others``: as for
+    def reindex(self, chosen: list[ListedSession] | None, relatives: Iterable[tuple[str, str]] = ()) -> None:
+        """Rebuild the index entries of these sessions, or of all sessions if None. ``relatives``: as for
         ``find_redactable``. Raises OSError, Unreadable."""
         all_names = (
             {agent_folder: self.layout.list_names(agent_folder) for agent_folder in self.list_agents()}
             if chosen is None
             else {}
         )
-        names = all_names if chosen is None else _group_names(chosen, others)
+        names = all_names if chosen is None else _group_names(chosen, relatives)
         for agent_folder, each in names.items():
             self.index.reindex(agent_folder, each)
 
@@ -353,8 +355,8 @@ def _read_tokens_and_cost(index: Index, row: ListedSession) -> TokensAndCost:
     return TokensAndCost(tokens, {currency: round(amount, 6) for currency, amount in total.cost.items()})
 
 
-def _group_names(chosen: list[ListedSession], others: Iterable[tuple[str, str]] = ()) -> dict[str, list[str]]:
+def _group_names(chosen: list[ListedSession], relatives: Iterable[tuple[str, str]] = ()) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
-    for agent_folder, name in [*((listed.agent_folder, listed.name) for listed in chosen), *others]:
+    for agent_folder, name in [*((listed.agent_folder, listed.name) for listed in chosen), *relatives]:
         names.setdefault(agent_folder, []).append(name)
     return names

@@ -148,19 +148,19 @@ def _read_chunks(fd: int, size: int, options: CompressionOptions) -> Iterator[by
         yield data
 
 
-def _compare_chunks(fd: int, made: Compressed, size: int, options: CompressionOptions) -> Iterator[bool]:
+def _compare_chunks(fd: int, compressed: Compressed, size: int, options: CompressionOptions) -> Iterator[bool]:
     """Compares the compressed file with the original, chunk by chunk."""
     at = 0
     for data in _read_chunks(fd, size, options):
-        yield made.read(len(data), at) == data
+        yield compressed.read(len(data), at) == data
         at += len(data)
-    yield at == size == made.size and not made.read(1, size) and not made.is_damaged
+    yield at == size == compressed.size and not compressed.read(1, size) and not compressed.is_damaged
 
 
-def _check_unchanged(path: Path, found: os.stat_result) -> None:
+def _check_unchanged(path: Path, before: os.stat_result) -> None:
     """Raises _NotNow if the file changed, even by a process that takes no locks; OSError."""
     now = os.stat(path)
-    same = (now.st_ino, now.st_size, now.st_mtime_ns) == (found.st_ino, found.st_size, found.st_mtime_ns)
+    same = (now.st_ino, now.st_size, now.st_mtime_ns) == (before.st_ino, before.st_size, before.st_mtime_ns)
     if not same:
         raise _NotNow
 

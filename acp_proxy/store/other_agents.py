@@ -32,23 +32,23 @@ def list_joining(
     cwd: str | None,
     run: str,
     archived: bool | None,
-    sessions: Collection[str],
-    copies: bool,
-    others: Sequence[str],
+    session_ids: Collection[str],
+    with_copies: bool,
+    other_folders: Sequence[str],
 ) -> list[ListedSession]:
     """What joins the first page of an agent's own list, newest first, at most a page. Raises Unreadable.
 
-    ``cwd``, ``run``, ``archived``: as for ``ProxyStore.list_page``. ``sessions``, ``copies``, ``others``: as for
-    ``ProxyStore.list_joining``.
+    ``cwd``, ``run``, ``archived``: as for ``ProxyStore.list_page``. ``session_ids``, ``with_copies``,
+    ``other_folders``: as for ``ProxyStore.list_joining``.
     """
     rows = OtherAgentsRows(layout, agent_folder, archived)
 
     def read(index: Index) -> list[ListedSession]:
-        own = _select_own(index, agent_folder, cwd, run, map(file_name, sessions), copies)
+        own = _select_own(index, agent_folder, cwd, run, map(file_name, session_ids), with_copies)
         kept = [row for row in queries.complete_rows(layout, own) if archived is None or row.is_archived == archived]
-        return [*kept, *rows.read_rows(index, others, cwd, None, PAGE_ROWS)]
+        return [*kept, *rows.read_rows(index, other_folders, cwd, None, PAGE_ROWS)]
 
-    return sorted(catch_up_and_query(read, agent_folder, *others), key=_get_position, reverse=True)[:PAGE_ROWS]
+    return sorted(catch_up_and_query(read, agent_folder, *other_folders), key=_get_position, reverse=True)[:PAGE_ROWS]
 
 
 def list_by_ids(
@@ -56,17 +56,20 @@ def list_by_ids(
     catch_up_and_query: CatchUpAndQuery,
     agent_folder: str,
     run: str,
-    sessions: Collection[str],
-    others: Sequence[str],
+    session_ids: Collection[str],
+    other_folders: Sequence[str],
 ) -> list[ListedSession]:
     """The rows of these sessions, as ``ProxyStore.list_by_ids`` has them. Raises Unreadable."""
     rows = OtherAgentsRows(layout, agent_folder, None)
 
     def read(index: Index) -> list[ListedSession]:
-        own = _select_own(index, agent_folder, None, run, map(file_name, sessions), copies=False)
-        return [*queries.complete_rows(layout, own), *rows.read_rows(index, others, None, None, PAGE_ROWS, sessions)]
+        own = _select_own(index, agent_folder, None, run, map(file_name, session_ids), with_copies=False)
+        return [
+            *queries.complete_rows(layout, own),
+            *rows.read_rows(index, other_folders, None, None, PAGE_ROWS, session_ids),
+        ]
 
-    return sorted(catch_up_and_query(read, agent_folder, *others), key=_get_position, reverse=True)
+    return sorted(catch_up_and_query(read, agent_folder, *other_folders), key=_get_position, reverse=True)
 
 
 def add_other_agents(
@@ -77,7 +80,7 @@ def add_other_agents(
     cwd: str | None,
     cursor: str | None,
     rows: "OtherAgentsRows",
-    others: Sequence[str],
+    other_folders: Sequence[str],
 ) -> Page:
     """A page of an agent's list with the rows of others among its own. Raises Unreadable.
 
@@ -87,9 +90,9 @@ def add_other_agents(
     before = store_index.decode_cursor(cursor, binding) if cursor is not None else None
 
     def read(index: Index) -> list[ListedSession]:
-        return list(rows.read_rows(index, others, cwd, before, PAGE_ROWS + 1))
+        return list(rows.read_rows(index, other_folders, cwd, before, PAGE_ROWS + 1))
 
-    merged = sorted([*own.rows, *catch_up_and_query(read, *others)], key=_get_position, reverse=True)
+    merged = sorted([*own.rows, *catch_up_and_query(read, *other_folders)], key=_get_position, reverse=True)
     is_last = len(merged) <= PAGE_ROWS and own.next is None
     return Page(
         merged[:PAGE_ROWS],
@@ -109,7 +112,7 @@ class OtherAgentsRows:
     def read_rows(
         self,
         index: Index,
-        others: Iterable[str],
+        other_folders: Iterable[str],
         cwd: str | None,
         before: _Position | None,
         size: int,
@@ -123,7 +126,7 @@ class OtherAgentsRows:
             index, self._agent_folder
         )
         gone = [source for each in hidden if (source := proxy_ids.original(each)) is not None]
-        for other in others:
+        for other in other_folders:
             names = {file_name(session_id) for folder, session_id in gone if folder == other}
             theirs = queries.read_state(self._layout, other)
             wanted = [proxy_ids.original(id) for id in ids] if ids is not None else None
@@ -144,16 +147,16 @@ def _make_row(row: ListedSession, id: str, state: JournalState) -> ListedSession
 
 
 def _select_own(
-    index: Index, agent_folder: str, cwd: str | None, run: str, names: Iterable[str], copies: bool
+    index: Index, agent_folder: str, cwd: str | None, run: str, names: Iterable[str], with_copies: bool
 ) -> list[ListedSession]:
-    """The agent's sessions with these transcripts, and with ``copies`` those of other agents and machines."""
+    """The agent's sessions with these transcripts, and if ``with_copies``, those of other agents and machines."""
     test, values = match_directory(index, agent_folder, cwd, below=False) if cwd is not None else ("1", list[object]())
     query = (
         f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1 AND {test}"
         " AND (name IN (SELECT value FROM json_each(?)) OR (? AND session >= ? AND session < ?))"
         " ORDER BY updated DESC, session DESC LIMIT ?"
     )
-    given = [agent_folder, *values, json.dumps(list(names)), copies, *COPIES, PAGE_ROWS]
+    given = [agent_folder, *values, json.dumps(list(names)), with_copies, *COPIES, PAGE_ROWS]
     return [decode_row(row, run) for row in index.select(query, given)]
 
 

@@ -188,13 +188,13 @@ class ProxyStore(StoreBase):
 
     # --- loads and lists
 
-    def read_original(self, session_id: str, others: Sequence[str]) -> Reading:
+    def read_original(self, session_id: str, other_folders: Sequence[str]) -> Reading:
         """Open the transcript of another agent's session by the id of its row. Raises as ``read`` does.
 
-        ``others``: the folders of agents whose sessions are listed.
+        ``other_folders``: the folders of agents whose sessions are listed.
         """
         source = original(session_id)
-        if source is None or source[0] not in others or source[1] in self.read_deleted(source[0]):
+        if source is None or source[0] not in other_folders or source[1] in self.read_deleted(source[0]):
             raise FileNotFoundError(session_id)
         return self.read(*source)
 
@@ -248,13 +248,13 @@ class ProxyStore(StoreBase):
         run: str,
         *,
         archived: bool | None = False,
-        others: Sequence[str] = (),
+        other_folders: Sequence[str] = (),
     ) -> "Page":
         """One page of an agent's sessions, newest first. Raises InvalidCursor, Unreadable.
 
         ``cwd``: only sessions of this directory. ``cursor``: ``Page.next`` of the page before. ``run``: the caller's
         run, whose unanswered prompts do not count as failed. ``archived``: only those that are archived, or only those
-        that are not; None: both. ``others``: the folders of agents whose sessions are listed too.
+        that are not; None: both. ``other_folders``: the folders of agents whose sessions are listed too.
         """
         from acp_proxy.store.queries import complete_rows, read_state
 
@@ -264,13 +264,13 @@ class ProxyStore(StoreBase):
             lambda index: index.select_page(agent_folder, cwd, cursor, run, hidden=hidden, only=only), agent_folder
         )
         page.rows[:] = complete_rows(self.layout, page.rows)
-        if not others:
+        if not other_folders:
             return page
         from acp_proxy.store.other_agents import OtherAgentsRows, add_other_agents
 
         rows = OtherAgentsRows(self.layout, agent_folder, archived)
         return add_other_agents(
-            self.layout, self.index.catch_up_and_query, page, agent_folder, cwd, cursor, rows, others
+            self.layout, self.index.catch_up_and_query, page, agent_folder, cwd, cursor, rows, other_folders
         )
 
     def has_copies(self, agent_folder: str) -> bool:
@@ -284,35 +284,43 @@ class ProxyStore(StoreBase):
         run: str,
         *,
         archived: bool | None = False,
-        sessions: Collection[str] = (),
-        copies: bool = True,
-        others: Sequence[str] = (),
+        session_ids: Collection[str] = (),
+        with_copies: bool = True,
+        other_folders: Sequence[str] = (),
     ) -> "list[ListedSession]":
-        """What joins an agent's own list: these of its sessions, ``copies`` of other agents' sessions, and rows of
-        ``others``. Raises Unreadable.
+        """What joins an agent's own list: these of its sessions, with ``with_copies`` copies of other agents' sessions,
+        and rows of ``other_folders``. Raises Unreadable.
 
         ``cwd``, ``run``, ``archived``: as for ``list_page``.
         """
         from acp_proxy.store.other_agents import list_joining
 
         return list_joining(
-            self.layout, self.index.catch_up_and_query, agent_folder, cwd, run, archived, sessions, copies, others
+            self.layout,
+            self.index.catch_up_and_query,
+            agent_folder,
+            cwd,
+            run,
+            archived,
+            session_ids,
+            with_copies,
+            other_folders,
         )
 
     def list_by_ids(
-        self, agent_folder: str, run: str, sessions: Collection[str], others: Sequence[str]
+        self, agent_folder: str, run: str, session_ids: Collection[str], other_folders: Sequence[str]
     ) -> "list[ListedSession]":
-        """The rows of these sessions, archived ones too, newest first: the agent's own, copies, and rows of ``others``.
-        Raises Unreadable."""
+        """The rows of these sessions, archived ones too, newest first: the agent's own, copies, and rows of
+        ``other_folders``. Raises Unreadable."""
         from acp_proxy.store.other_agents import list_by_ids
 
-        return list_by_ids(self.layout, self.index.catch_up_and_query, agent_folder, run, sessions, others)
+        return list_by_ids(self.layout, self.index.catch_up_and_query, agent_folder, run, session_ids, other_folders)
 
-    def find_titles(self, agent_folder: str, sessions: Iterable[str]) -> dict[str, str]:
+    def find_titles(self, agent_folder: str, session_ids: Iterable[str]) -> dict[str, str]:
         """The titles of those of these sessions that have one, by id, without the user's titles. Raises Unreadable."""
         from acp_proxy.store.queries import find_titles
 
-        names = [file_name(session_id) for session_id in sessions]
+        names = [file_name(session_id) for session_id in session_ids]
         return self.index.catch_up_and_query(lambda index: find_titles(index, agent_folder, names), agent_folder)
 
     def index_session(self, agent_folder: str, session_id: str) -> None:

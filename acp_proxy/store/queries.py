@@ -196,9 +196,9 @@ def find_titles(index: Index, agent_folder: str, names: Collection[str]) -> dict
     }
 
 
-def find_ids_alike(index: Index, sessions: Sequence[str], length: int) -> list[str]:
-    """All session ids that share their first ``length`` bytes with one of ``sessions``."""
-    beginnings = list({encode_id(session_id)[:length] for session_id in sessions})
+def find_ids_alike(index: Index, session_ids: Sequence[str], length: int) -> list[str]:
+    """All session ids that share their first ``length`` bytes with one of ``session_ids``."""
+    beginnings = list({encode_id(session_id)[:length] for session_id in session_ids})
     found = index.select(
         f"SELECT DISTINCT session FROM transcripts WHERE substr(session, 1, {length})"
         f" IN ({_format_placeholders(beginnings)})",

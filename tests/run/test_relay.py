@@ -65,7 +65,7 @@ class Broken(ProxyStore):
         run: str,
         *,
         archived: bool | None = False,
-        others: Sequence[str] = (),
+        other_folders: Sequence[str] = (),
     ) -> Page:
         raise RuntimeError("a bug")
 

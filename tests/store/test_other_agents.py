@@ -13,7 +13,7 @@ def folder(store: WholeStore, name: str) -> str:
 def pages(store: WholeStore, agent: str, others: list[str], cwd: str | None = None) -> list[list[str]]:
     found, cursor = list[list[str]](), None
     while not found or cursor is not None:
-        page = store.list_page(agent, cwd, cursor, "run", others=others)
+        page = store.list_page(agent, cwd, cursor, "run", other_folders=others)
         found.append([row.session_id for row in page.rows])
         cursor = page.next
     return found
@@ -47,7 +47,7 @@ def test_only_the_directory_asked_for_counts(store: WholeStore) -> None:
     mine, theirs = folder(store, "mine"), folder(store, "theirs")
     [found] = pages(store, mine, [theirs], "/a")
     assert set(found) == {"minea", proxy_ids.id_of(theirs, "theirsa")}
-    assert [row.session_id for row in store.list_joining(mine, "/b", "run", others=[theirs])] == [
+    assert [row.session_id for row in store.list_joining(mine, "/b", "run", other_folders=[theirs])] == [
         proxy_ids.id_of(theirs, "theirsb")
     ]
 
@@ -56,7 +56,7 @@ def test_the_users_own_title_of_a_row_wins(store: WholeStore) -> None:
     store_session(store, "s", ("go", []), agent="theirs")
     mine, theirs = folder(store, "mine"), folder(store, "theirs")
     store.set_title(mine, proxy_ids.id_of(theirs, "s"), "Mine")
-    [row] = store.list_joining(mine, None, "run", others=[theirs])
+    [row] = store.list_joining(mine, None, "run", other_folders=[theirs])
     assert row.title == "Mine"
     assert store.has_transcript(mine, row.session_id)
     assert not store.has_transcript(mine, proxy_ids.id_of(theirs, "unknown"))
@@ -66,7 +66,7 @@ def test_a_row_that_is_archived_here_is_in_no_list(store: WholeStore) -> None:
     store_session(store, "s", ("go", []), agent="theirs")
     mine, theirs = folder(store, "mine"), folder(store, "theirs")
     store.set_archived(mine, proxy_ids.id_of(theirs, "s"), True)
-    assert store.list_joining(mine, None, "run", others=[theirs]) == []
+    assert store.list_joining(mine, None, "run", other_folders=[theirs]) == []
     assert [row.session_id for row in store.list_page(theirs, None, None, "run").rows] == ["s"]
 
 

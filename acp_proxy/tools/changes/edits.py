@@ -123,7 +123,9 @@ def read_edits(reading: Reading, child: OpenChild | None = None) -> SessionEdits
     return reader.finish()
 
 
-def _read_into(reader: "EditReader", reading: Reading, child: OpenChild | None, known: set[str], turn: int = 0) -> None:
+def _read_into(
+    reader: "EditReader", reading: Reading, child: OpenChild | None, read_children: set[str], turn: int = 0
+) -> None:
     """``turn``: the turn of the parent to which everything belongs; 0: count turns here."""
     lines = (line for line in read_as_v1(reading.read_alike()) if isinstance(line, Line))  # the others are only words
     for number, line in number_turns(lines):
@@ -132,11 +134,11 @@ def _read_into(reader: "EditReader", reading: Reading, child: OpenChild | None, 
         subagent = reader.add(
             turn or number, line.entry, scope=reading.header.session_id if turn and reading.header else ""
         )
-        if subagent is not None and child is not None and subagent not in known:
-            known.add(subagent)
+        if subagent is not None and child is not None and subagent not in read_children:
+            read_children.add(subagent)
             with child(subagent) as inner:
                 if inner is not None:
-                    _read_into(reader, inner, child, known, turn or number or 1)
+                    _read_into(reader, inner, child, read_children, turn or number or 1)
 
 
 class EditReader:
@@ -420,9 +422,9 @@ def _read_diffs(content: object) -> dict[str, list[_Change]]:
     return found
 
 
-def _iterate_patch(given: object) -> Iterator[tuple[str, bool, str]]:
+def _iterate_patch(raw: object) -> Iterator[tuple[str, bool, str]]:
     """Of each file in ``_PATCH``: its path, whether it is deleted, and where it is moved; empty: nowhere."""
-    stated = acp.member(given, _PATCH)
+    stated = acp.member(raw, _PATCH)
     for path, change in stated.items() if isinstance(stated, Mapping) else ():
         yield path, acp.text(change, "type") == "delete", acp.text(change, "move_path") or ""
 

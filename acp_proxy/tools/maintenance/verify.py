@@ -169,15 +169,16 @@ class Inspection:
         yield from self._inspect_index(self._layout.list_all_names())
         yield from self._inspect_search()
 
-    def _inspect_other_table(self, path: Path, gone: set[tuple[str, str]]) -> Iterator[Finding]:
-        """Checks a table of tool calls or of parts of turns. ``gone``: gets the transcripts that were removed since."""
+    def _inspect_other_table(self, path: Path, removed: set[tuple[str, str]]) -> Iterator[Finding]:
+        """Checks a table of tool calls or of parts of turns. ``removed``: gets the transcripts that were removed
+        since."""
         from acp_proxy.tools.search.call_table import CallTable
         from acp_proxy.tools.search.fts_table import PartTable
 
         try:
             with closing(CallTable(path) if CallTable.KIND in path.name else PartTable(path)) as table:
                 table.check()
-                gone.update(
+                removed.update(
                     (agent_folder, name)
                     for agent_folder, name, *_ in table.list_extents()
                     if not self._layout.has_transcript(agent_folder, name)

@@ -428,12 +428,12 @@ def _move(joined: SyncMembership, url: str, path: Path, key: "HistoryKey", *, ye
     move_history(joined, replace(old, url=url, key_file=str(path)), key)
 
 
-def _find_key_file(given: str, opened: CommandStore) -> Path:
+def _find_key_file(key_file: str, opened: CommandStore) -> Path:
     """Raises UsageError."""
     import platformdirs
 
     usual = Path(platformdirs.user_config_dir("acp-proxy", appauthor=False)) / "sync.key"
-    path = Path(given).expanduser().absolute() if given else usual
+    path = Path(key_file).expanduser().absolute() if key_file else usual
     if path.resolve().is_relative_to(opened.root.resolve()):
         raise UsageError(f"{path} is in the store. The key must be elsewhere: name another file with --key-file")
     return path

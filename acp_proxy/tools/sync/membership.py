@@ -307,12 +307,12 @@ def _use_slashes(path: str) -> str:
     return path.replace("\\", "/") if is_windows_path(path) else path
 
 
-def _join_inside(directory: str, rest: str) -> str:
-    """The directory that ``rest`` names in another one."""
-    if not rest:
+def _join_inside(directory: str, inner_path: str) -> str:
+    """The directory that ``inner_path`` names in another one."""
+    if not inner_path:
         return directory
     return (
-        ntpath.join(directory, rest.replace("/", "\\"))
+        ntpath.join(directory, inner_path.replace("/", "\\"))
         if is_windows_path(directory)
-        else posixpath.join(directory, rest)
+        else posixpath.join(directory, inner_path)
     )
