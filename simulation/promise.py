@@ -450,6 +450,10 @@ def check_view(
         mistaken |= {*last.words()}  # a warning behind it that the transcript has once says that it is old
     if session in truth.handed_over and habits.greets:
         mistaken |= {word for each in said if each.how == "remarked" for word in each.words()}
+    if session in truth.skipped and lacks_words:  # between known messages, agents add some of their own
+        sizes = Counter(each.turn for each in said)
+        lonely = (each for each in said if (each.how, each.kind) == ("found", USER) and sizes[each.turn] == 1)
+        mistaken |= {word for each in lonely for word in each.words()}
     excused = echoed | mistaken
     lacks = [
         w for w in has_without if has[w] < min(has_without[w], 1 if once else max(1, told[w])) and w not in excused

@@ -33,6 +33,7 @@ class SecondAgent(Agent):
         self._agent = agent
         self._prompts: dict[str, list[_Prompt]] = defaultdict(list)
         self._opened: dict[Any, str] = {}
+        self._unnamed = 0
 
     def hear(self, message: Message) -> list[Message]:
         return [each for said in self._agent.hear(self._first(message)) for each in self._second(said)]
@@ -62,6 +63,9 @@ class SecondAgent(Agent):
         if prompt is not None and not prompt.is_begun and update["sessionUpdate"] == _CHUNK:
             yield from self._begin(session, prompt)
         else:
+            if update["sessionUpdate"].endswith("_chunk") and "messageId" not in update:  # version 2 requires one
+                self._unnamed += 1
+                update = {**update, "messageId": f"n-{self._unnamed}"}
             is_call = update["sessionUpdate"] == "tool_call"
             yield _update(session, {**update, "sessionUpdate": "tool_call_update"} if is_call else update)
 

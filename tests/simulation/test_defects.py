@@ -354,6 +354,12 @@ def _record_what_is_new_backwards(patch: Patch) -> None:
             lambda steps: [steps[0], {**steps[1], "turn": ["answer-4", "answer-41"]}, *steps[2:]],
             {"recorded in another order"},
         ),
+        (
+            _believe_the_transcript,
+            "unanswered-message-elsewhere-before-a-resume-and-a-prompt",
+            lambda steps: [*steps[:4], {**steps[4], "turn": ["answer-41"]}, *steps[5:]],
+            {"worse"},
+        ),
         (_believe_the_transcript, "turn-made-elsewhere-behind-a-lost-answer", list, {"worse"}),
         (_swallow_what_comes_behind_a_load, "remembered-remark-behind-a-greeting-of-a-handover", list, {"swallowed"}),
         (_swallow_what_comes_behind_a_load, "load-in-a-turn-that-tells-a-remark-late", list, {"worse"}),
