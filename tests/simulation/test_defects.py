@@ -1,6 +1,7 @@
 """Defects that acp-proxy once had, put back one by one: the simulation finds each within a few plans."""
 
 import json
+import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
@@ -22,6 +23,8 @@ from acp_proxy.proxy import handover_lines, session_list
 from acp_proxy.proxy.load.compared_replay import ComparedReplay
 from acp_proxy.replay.handover_record import Attachments
 from acp_proxy.replay.terminal_output import ReplayedTerminals
+from acp_proxy.run import replay_thread
+from acp_proxy.run.replay_thread import ReplayThread
 from acp_proxy.transcript import file_format, salvage
 from simulation import choices, links
 from simulation.agent import Message
@@ -397,42 +400,51 @@ def test_the_tail_of_a_resume_is_found_by_the_plan_that_was_kept_for_it(monkeypa
     assert run(plan).kinds == {"foreign"}
 
 
-def _send_a_message_behind_the_next(patch: Patch, words: str) -> None:
+def test_an_order_is_checked_unless_a_prompt_was_sent_while_a_turn_made_elsewhere_was_replayed(
+    monkeypatch: Patch,
+) -> None:
     receive, swapped = links.Proxied.receive, list[Message]()
 
-    def swaps(self: links.Proxied) -> Message:
+    def sends_a_message_behind_its_answer(self: links.Proxied) -> Message:
         message = receive(self)
-        if words not in str(message) or not self._heard or any(message is each for each in swapped):
+        if "ask-6" not in str(message) or not self._heard or any(message is each for each in swapped):
             return message
         swapped.append(message)
         following = receive(self)
         self._heard.appendleft(message)
         return following
 
-    patch.setattr(links.Proxied, "receive", swaps)
-
-
-def test_an_order_is_checked_unless_a_prompt_was_sent_while_a_turn_made_elsewhere_was_replayed(
-    monkeypatch: Patch,
-) -> None:
-    _send_a_message_behind_the_next(monkeypatch, "ask-6")
+    monkeypatch.setattr(links.Proxied, "receive", sends_a_message_behind_its_answer)
     plan = read_file(KEPT / "prompt-while-a-turn-made-elsewhere-is-replayed.json")
     load = {key: value for key, value in plan.steps[2].items() if key not in ("then", "come")}
     assert not run(plan).broken
     assert run(plan.with_steps([*plan.steps[:2], load, *plan.steps[3:]])).kinds == {"order"}
 
 
+def _show_a_message_behind_the_next(patch: Patch, words: bytes) -> None:
+    flush = ReplayThread._flush_locked
+
+    def swaps(self: ReplayThread) -> None:
+        lines = self._unsent
+        for at in [number for number, line in enumerate(lines[:-1]) if words in line]:
+            lines[at], lines[at + 1] = lines[at + 1], lines[at]
+        flush(self)
+
+    patch.setattr(replay_thread, "_PATIENCE", math.inf)  # so that all of it leaves at once
+    patch.setattr(ReplayThread, "_flush_locked", swaps)
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("prompt-while-a-turn-finished-without-us-is-replayed", "ask-3"),
-        ("output-that-the-agent-has-not-asked-for", "ask-1"),
+        ("prompt-while-a-turn-finished-without-us-is-replayed", b"ask-3"),
+        ("output-that-the-agent-has-not-asked-for", b"ask-1"),
     ],
 )
-def test_the_order_of_all_else_is_checked(name: str, words: str, monkeypatch: Patch) -> None:
+def test_the_order_of_all_else_is_checked(name: str, words: bytes, monkeypatch: Patch) -> None:
     plan = read_file(KEPT / f"{name}.json")
     assert not run(plan).broken
-    _send_a_message_behind_the_next(monkeypatch, words)
+    _show_a_message_behind_the_next(monkeypatch, words)
     assert run(plan).kinds == {"order"}
 
 
