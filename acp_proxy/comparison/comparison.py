@@ -180,15 +180,17 @@ class Comparison:
             and self.place.users.find_restart(message.text, whole=False) is not None
         )
 
-    @property
-    def is_behind_past(self) -> bool:
+    def is_behind_past(self, *, is_open_elsewhere: bool | None) -> bool:
         """Whether the replay has come to the end of the transcript, whose last turn is complete, and of no turn made
-        elsewhere: what the agent says now is neither the end of that turn nor an answer to a user message."""
+        elsewhere: what the agent says now is neither the end of that turn nor an answer to a user message.
+
+        ``is_open_elsewhere``: as for ``find_new``. If that turn runs there, its end goes there."""
         text, message = self.text, self._current_message
         at, end = self.place.at, len(text.words)  # agents leave out what they say outside turns
         is_at_end = self.place.users.next == len(text.users) and (at == end or text.are_remarks(at, end))
         is_user = message is not None and message.role is Role.USER
-        return is_at_end and not (text.is_unfinished or self.place.is_in_answer or self._tail.user_count or is_user)
+        is_cut = text.is_unfinished and not is_open_elsewhere
+        return is_at_end and not (is_cut or self.place.is_in_answer or self._tail.user_count or is_user)
 
     @property
     def completes_turn(self) -> bool:

@@ -23,19 +23,27 @@ class LateUpdates:
     ``Comparison.find_new``, which knows only then what follows it."""
 
     def __init__(
-        self, comparison: Comparison, *, shows_transcript: bool, shows_replay: bool = True, has_part: bool = False
+        self,
+        comparison: Comparison,
+        *,
+        shows_transcript: bool,
+        shows_replay: bool = True,
+        has_part: bool = False,
+        is_open_elsewhere: bool | None = None,
     ) -> None:
         """``comparison``: with what the agent sent before its answer.
 
         ``shows_transcript``: the client has seen the transcript; else what the agent sent. ``shows_replay``: False for
         a resume, after which the client gets no replay at all. ``has_part``: the agent's session began with a handover,
-        so it does not have the turns that follow in the transcript.
+        so it does not have the turns that follow in the transcript. ``is_open_elsewhere``: as for
+        ``Comparison.find_new``.
         """
         self._comparison = comparison
         self._text = comparison.text
         self._shows_transcript = shows_transcript
         self._shows_replay = shows_replay
         self._has_part = has_part
+        self._is_open_elsewhere = is_open_elsewhere
         self._waiting: list[bytes] = []
         self._size = 0
         if shows_transcript and shows_replay:
@@ -61,8 +69,9 @@ class LateUpdates:
         """Nothing from the first user message on for a client that gets no replay. A resume replays nothing, and no
         prompt is open, so nobody typed that message here: it is history, and what follows it too, until all of the
         transcript has come."""
-        is_past = self._is_replay and not self._comparison.is_behind_past
-        return lines if self._shows_replay or not is_past else []
+        if self._shows_replay or not self._is_replay:
+            return lines
+        return lines if self._comparison.is_behind_past(is_open_elsewhere=self._is_open_elsewhere) else []
 
     def _sort(self, line: bytes, update: object) -> list[bytes]:
         comparison, kind = self._comparison, acp.update_kind(update)

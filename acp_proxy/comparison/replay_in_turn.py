@@ -62,7 +62,7 @@ class ReplayInTurn:
         self._begun = sum(not user.waits for user in self._text.users)
         """How many turns have begun; the last of them may be running."""
         self._is_behind_call = False
-        """Whether the last that came before this message is a tool call."""
+        """Whether the last that came before this message is a tool call, while a replay may go on."""
         self._new_call_ids: set[str] = set()
         """The ids that replays have given to calls of the transcript."""
 
@@ -88,9 +88,9 @@ class ReplayInTurn:
         compared = row.compared
         if row.role is Role.USER:
             return out + self._add_user(line, letters, prompts)
-        self._is_behind_call = compared is Compared.CALL or (self._is_behind_call and compared is Compared.NOTHING)
         if not self._may_continue:
             return out + self._pass(line)
+        self._is_behind_call = compared is Compared.CALL or (self._is_behind_call and compared is Compared.NOTHING)
         if compared is Compared.IN_ORDER and shown is None:
             return out + self._add_words(line, letters)
         if compared is Compared.CALL or shown is not None:

@@ -115,6 +115,16 @@ def test_a_client_that_gets_no_replay_sees_none_after_the_answer_either_and_it_i
     assert [expand(each) for each in elsewhere] == list_new(late.comparison)[-2:]
 
 
+def test_what_the_agent_says_behind_a_turn_that_runs_elsewhere_reaches_a_client_that_gets_no_replay() -> None:
+    past = transcript(*TALK[:3], answered=False)
+    for is_open in (True, False, None):
+        comparison = compare_replay(past)
+        late = LateUpdates(comparison, shows_transcript=True, shows_replay=False, is_open_elsewhere=is_open)
+        said = [(line(update), update) for update in map(expand, (*TALK[:3], GREETING))]
+        sent = [out for each, update in said for out in late.add(each, update)]
+        assert updates(sent) == (expected([GREETING]) if is_open else [])
+
+
 def test_what_the_agent_says_behind_the_whole_past_reaches_a_client_that_gets_no_replay() -> None:
     for past in (TALK, TALK[:3]):
         late = Late(transcript(*past), ours=True, shows_replay=False)

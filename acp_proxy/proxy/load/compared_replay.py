@@ -30,7 +30,11 @@ class ComparedReplay:
         self.comparison = comparison
         self.size = size
         self.late = LateUpdates(
-            comparison, shows_transcript=shows_transcript, shows_replay=shows_replay, has_part=has_part
+            comparison,
+            shows_transcript=shows_transcript,
+            shows_replay=shows_replay,
+            has_part=has_part,
+            is_open_elsewhere=is_open_elsewhere,
         )
         """What the agent sends between its answer and the next prompt."""
         self.in_turn: ReplayInTurn | None = None
