@@ -21,8 +21,8 @@
   `store/compressible.py`: transcripts worth compressing. `store/session_forks.py`: forks. `store/full_disk.py` and
   `store/killed_*.py`: processes without room, or killed at each call. `tools/search/stored_searches.py`: `store_turns`
   records a turn for each prompt, `find_turns` searches. `redaction/made_up_secrets.py`: secrets of nobody.
-- `cli/commands.py`: the commands on a store, in this process: `run`, `printed` (stdout), `parsed_json`, `refused` (the
-  error), `ids` and `titles` of the list. `cli/terminal.py`: `run_on_terminal` runs one on a terminal.
+- `cli/commands.py`: commands in this process: `invoke`; on a store `run`, `printed` (stdout), `parsed_json`, `refused`
+  (the error), `ids` and `titles` of the list. `cli/terminal.py`: `run_on_terminal` runs one on a terminal.
   `end_to_end/proxied.py`: an editor, acp-proxy and an agent as processes; `run` has a command print about their store,
   `list_said` tells who said what.
 - `strategies.py`: values for property tests. `pipes.py`, `posix.py`, `opened.py`: what differs by system.

@@ -217,6 +217,16 @@ def make_request_id(id: object) -> RequestId:
 # --- effects
 
 
+def agent_kept(session: str, said: Said, of: str | None = None) -> RecordLine:
+    """What is recorded of the agent's message."""
+    return RecordLine(session, Peer.AGENT, raw(said), of)
+
+
+def client_kept(session: str, said: Said, of: str | None = None) -> RecordLine:
+    """What is recorded of the client's message."""
+    return RecordLine(session, Peer.CLIENT, raw(said), of)
+
+
 @dataclass
 class Step:
     """The effects of one event: what is recorded and what is done, each in order."""

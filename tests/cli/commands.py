@@ -1,6 +1,7 @@
 """The real commands on a store, run by typer's runner."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from typer.testing import CliRunner, Result
@@ -10,11 +11,16 @@ from acp_proxy.store.proxy_store import ProxyStore
 from tests.stored import read_files
 
 
-def run(store: ProxyStore, *words: str, answer: str | None = None) -> Result:
-    """Run a command of `sessions` on the store; what became of it."""
-    result = CliRunner().invoke(app, ["sessions", *words, "--store", str(store.root)], input=answer)
+def invoke(*words: str, answer: str | bytes | None = None, variables: Mapping[str, str | None] | None = None) -> Result:
+    """Run a command line of acp-proxy in this process; a bug in it fails the test. ``answer``: what is typed."""
+    result = CliRunner().invoke(app, list(words), input=answer, env=variables)
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return result
+
+
+def run(store: ProxyStore, *words: str, answer: str | bytes | None = None) -> Result:
+    """Run a command of `sessions` on the store; what became of it."""
+    return invoke("sessions", *words, "--store", str(store.root), answer=answer)
 
 
 def printed(store: ProxyStore, *words: str) -> str:

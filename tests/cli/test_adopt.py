@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from acp_proxy.cli.app import app
 from acp_proxy.store.command_store import ListedSession
 from acp_proxy.tools.adopt import agent_loader
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
-from tests.cli.commands import find_files_with, parsed_json, printed, run
+from tests.cli.commands import find_files_with, invoke, parsed_json, printed, run
 from tests.end_to_end.proxied import entries
 from tests.stored import WholeStore, chunk, store_session
 from tests.tools.adopt.listing_agent import ListingAgent, entry, replay_of
@@ -47,9 +46,7 @@ def agent(tmp_path: Path) -> ListingAgent:
 
 
 def adopt(store: WholeStore, *words: str, answer: str | None = None) -> Result:
-    result = CliRunner().invoke(app, ["sessions", "adopt", "--store", str(store.root), *words], input=answer)
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result
+    return invoke("sessions", "adopt", "--store", str(store.root), *words, answer=answer)
 
 
 def adopted(store: WholeStore, agent: ListingAgent, *options: str) -> str:
@@ -267,7 +264,7 @@ def test_options_narrow_the_list(store: WholeStore, agent: ListingAgent, tmp_pat
 def test_a_dry_run_loads_nothing_and_creates_no_store(agent: ListingAgent, tmp_path: Path) -> None:
     agent.plan([entry("s1", tmp_path, OLD, title="The\x1b[31m login")], loads={"s1": HELLO})
     command = ["sessions", "adopt", "--dry-run", "--store", str(tmp_path / "none"), "--", *agent.command]
-    result = CliRunner().invoke(app, command)
+    result = invoke(*command)
     assert result.exit_code == 0
     assert "\x1b" not in result.stdout
     assert "s1" in result.stdout

@@ -3,10 +3,8 @@
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from acp_proxy.cli.app import app
-from tests.cli.commands import refused, run
+from tests.cli.commands import invoke, refused, run
 from tests.stored import WholeStore, store_session
 
 
@@ -47,8 +45,8 @@ def test_a_missing_store_of_the_configuration_file_names_the_file(
     file = tmp_path / "config.toml"
     file.write_text('store = "elsewhere"')
     monkeypatch.setenv("ACP_PROXY_CONFIG", str(file))
-    assert f"{file} names it" in CliRunner().invoke(app, ["sessions", "list"]).stderr
+    assert f"{file} names it" in invoke("sessions", "list").stderr
 
 
 def test_toad_has_a_command_instead_of_a_file() -> None:
-    assert CliRunner().invoke(app, ["editor", "toad", "opencode", "acp"]).stdout.startswith("toad acp ")
+    assert invoke("editor", "toad", "opencode", "acp").stdout.startswith("toad acp ")

@@ -14,12 +14,13 @@ from acp_proxy.cli.app import GROUPS, OF_SESSIONS, Main, app
 from acp_proxy.cli.wrong_usage import ELSEWHERE, INSTEAD
 from acp_proxy.store.proxy_store import ProxyStore
 from tests import forked
+from tests.cli.commands import invoke
 from tests.stored import store_session
 from tests.waiting import SECONDS
 
 
 def test_the_version_is_printed() -> None:
-    result = CliRunner().invoke(app, ["--version"])
+    result = invoke("--version")
     assert (result.exit_code, result.stdout) == (0, f"acp-proxy {__version__}\n")
 
 
@@ -28,13 +29,13 @@ def test_the_version_is_printed() -> None:
 )
 @pytest.mark.parametrize("asked", ["-h", "--help"])
 def test_help_exits_with_0(words: list[str], asked: str) -> None:
-    result = CliRunner().invoke(app, [*words, asked])
+    result = invoke(*words, asked)
     assert result.exit_code == 0
     assert "Usage" in result.stdout
 
 
 def printed(*words: str) -> str:
-    result = CliRunner().invoke(app, list(words))
+    result = invoke(*words)
     assert (result.exit_code, result.stderr) == (0, "")
     return result.stdout
 
@@ -71,7 +72,7 @@ def test_a_short_form_of_the_list_takes_its_options(tmp_path: Path) -> None:
 def test_every_command_on_sessions_has_a_longer_form() -> None:
     for group in OF_SESSIONS.values():
         for name in group:
-            short, long = (CliRunner().invoke(app, [*words, name, "--help"]).stdout for words in ([], ["sessions"]))
+            short, long = (invoke(*words, name, "--help").stdout for words in ([], ["sessions"]))
             assert long.replace("acp-proxy sessions ", "acp-proxy ") == short
 
 
@@ -109,7 +110,7 @@ def test_run_starts_an_agent_with_the_name_of_a_short_form(tmp_path: Path, name:
     "words", [["run"], ["doctor"], ["replay"], ["sessions", "list"], ["sessions", "export"], ["sessions", "search"]]
 )
 def test_help_names_no_types_of_the_programming_language(words: list[str]) -> None:
-    shown = CliRunner().invoke(app, [*words, "--help"]).stdout
+    shown = invoke(*words, "--help").stdout
     assert not [kind for kind in ("<str>", "<int", "<float", "list[", " range>") if kind in shown]
 
 
@@ -128,7 +129,7 @@ def test_help_names_no_types_of_the_programming_language(words: list[str]) -> No
     ],
 )
 def test_wrong_usage_exits_with_2(words: list[str]) -> None:
-    result = CliRunner().invoke(app, words)
+    result = invoke(*words)
     assert (result.exit_code, result.stdout) == (2, "")
 
 
@@ -154,7 +155,7 @@ def test_wrong_usage_exits_with_2(words: list[str]) -> None:
 def test_a_command_in_the_wrong_place_or_by_another_name_is_answered_with_the_right_one(
     words: list[str], whole: str
 ) -> None:
-    result = CliRunner().invoke(app, words)
+    result = invoke(*words)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.endswith(f"Did you mean: {whole}?\n")
 
@@ -188,7 +189,7 @@ def test_commands_on_many_sessions_have_the_same_filters_by_the_same_letters(com
 
 @pytest.mark.parametrize(("command", "wrong"), INSTEAD)
 def test_a_frequent_wrong_option_is_answered_with_what_to_write(command: str, wrong: str) -> None:
-    result = CliRunner().invoke(app, [command, wrong or "word"])
+    result = invoke(command, wrong or "word")
     assert (result.exit_code, result.stdout) == (2, "")
     assert f". Instead: {INSTEAD[command, wrong]}" in " ".join(result.stderr.split())
 
@@ -201,7 +202,7 @@ def test_what_to_write_instead_exists(command: str, advice: str) -> None:
 
 
 def test_a_missing_argument_is_explained_with_an_example() -> None:
-    without_any, without_agent = (CliRunner().invoke(app, words).stderr for words in (["editor"], ["editor", "zed"]))
+    without_any, without_agent = (invoke(*words).stderr for words in (["editor"], ["editor", "zed"]))
     assert without_any.startswith("acp-proxy: EDITOR is missing: one of: zed, jetbrains")
     assert without_agent.startswith("acp-proxy: AGENT is missing: the agent's command")
     assert "\nExample: acp-proxy editor zed " in without_agent  # a line of its own, to be copied
@@ -221,7 +222,7 @@ def test_a_missing_argument_is_explained_with_an_example() -> None:
     ],
 )
 def test_a_wrong_number_is_answered_with_what_to_write(words: list[str], advice: str) -> None:
-    result = CliRunner().invoke(app, words)
+    result = invoke(*words)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == f"acp-proxy: {advice}.\n"
 
@@ -231,23 +232,21 @@ def test_a_wrong_number_is_answered_with_what_to_write(words: list[str], advice:
     [["editor", "foo", "agent"], ["mock-agent", "--match", "foo", "x"], ["sessions", "export", "--tools", "foo"]],
 )
 def test_an_unknown_choice_is_answered_with_the_known_ones(words: list[str]) -> None:
-    result = CliRunner().invoke(app, words)
+    result = invoke(*words)
     assert (result.exit_code, result.stdout) == (2, "")
     assert ": 'foo' is not one of '" in result.stderr
     assert "Value error" not in result.stderr
 
 
 def test_only_a_command_that_takes_words_is_said_to_need_quotes() -> None:
-    said = {
-        words: CliRunner().invoke(app, words).stderr for words in (("config", "set", "x"), ("show", "the", "login"))
-    }
+    said = {words: invoke(*words).stderr for words in (("config", "set", "x"), ("show", "the", "login"))}
     assert "quotes" not in said["config", "set", "x"]
     assert "Put a text of several words in quotes." in " ".join(said["show", "the", "login"].split())
 
 
 @pytest.mark.parametrize("agent", [["claude"], ["/opt/bin/claude", "--model", "opus"]])
 def test_editor_names_the_adapter_of_a_program_that_does_not_speak_the_protocol(agent: list[str]) -> None:
-    result = CliRunner().invoke(app, ["editor", "zed", *agent])
+    result = invoke("editor", "zed", *agent)
     assert result.exit_code == 0
     assert "@agentclientprotocol/claude-agent-acp" in result.stderr
     assert "agent_servers" in result.stdout
@@ -267,7 +266,7 @@ def test_editor_names_the_adapter_of_a_program_that_does_not_speak_the_protocol(
     ],
 )
 def test_an_unknown_option_is_told_with_those_that_are_near(words: list[str], told: str) -> None:
-    result = CliRunner().invoke(app, words)
+    result = invoke(*words)
     assert result.exit_code == 2
     assert result.stderr == f"acp-proxy: {told}\n"
 
@@ -275,24 +274,24 @@ def test_an_unknown_option_is_told_with_those_that_are_near(words: list[str], to
 def test_a_word_that_is_no_command_is_answered_with_all_commands_or_as_an_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert CliRunner().invoke(app, ["settingz"]).stderr.endswith("To see all: acp-proxy help\n")
-    assert CliRunner().invoke(app, ["sync", "foo"]).stderr.startswith("acp-proxy: sync has no command 'foo'.")
-    assert " --upgrade" in " ".join(CliRunner().invoke(app, ["upgrade"]).stderr.split())
+    assert invoke("settingz").stderr.endswith("To see all: acp-proxy help\n")
+    assert invoke("sync", "foo").stderr.startswith("acp-proxy: sync has no command 'foo'.")
+    assert " --upgrade" in " ".join(invoke("upgrade").stderr.split())
     program = tmp_path / ("agent.cmd" if os.name == "nt" else "agent")
     program.write_text("")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    said = CliRunner().invoke(app, ["agent", "--acp"]).stderr
+    said = invoke("agent", "--acp").stderr
     assert said.endswith("To start an agent: acp-proxy run agent --acp\n")
     for words in ("opencode", "nosuchagent acp"):  # not on PATH, but clearly an agent
-        said = CliRunner().invoke(app, words.split()).stderr
+        said = invoke(*words.split()).stderr
         assert said.endswith(f"To start an agent: acp-proxy run {words}\n")
-    assert "To start an agent" not in CliRunner().invoke(app, ["nosuchagent"]).stderr
+    assert "To start an agent" not in invoke("nosuchagent").stderr
 
 
 @pytest.mark.parametrize("words", [[], ["sessions"], ["sync"]])
 def test_a_group_alone_shows_its_help_on_stdout(words: list[str]) -> None:
-    alone, asked = (CliRunner().invoke(app, given) for given in (words, [*words, "--help"]))
+    alone, asked = (invoke(*given) for given in (words, [*words, "--help"]))
     assert (alone.exit_code, alone.stdout, alone.stderr) == (0, asked.stdout, "")
 
 

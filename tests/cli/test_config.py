@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from acp_proxy import open_store
-from acp_proxy.cli.app import app
 from acp_proxy.config import config_file, options
 from acp_proxy.config.config_file import VARIABLE
 from tests import forked
+from tests.cli.commands import invoke
 from tests.stored import WholeStore, chunk, store_session
 
 
@@ -27,7 +27,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*words: str) -> Result:
-    return CliRunner().invoke(app, words)
+    return invoke(*words)
 
 
 def sources() -> dict[str, tuple[Any, str]]:

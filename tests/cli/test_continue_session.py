@@ -7,12 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from acp_proxy.cli.app import app
 from acp_proxy.cli.common import choose_session, shorten_ids
 from acp_proxy.store.command_store import CompletionQuery
-from tests.cli.commands import parsed_json, printed, refused, run
+from tests.cli.commands import invoke, parsed_json, printed, refused, run
 from tests.cli.terminal import run_on_terminal
 from tests.stored import WholeStore, store_session
 
@@ -137,7 +135,7 @@ def test_a_name_of_several_agents_is_refused(store: WholeStore) -> None:
 @pytest.mark.parametrize("command", [["/no/such/agent"], [sys.executable, "-c", "pass"]])
 def test_a_command_that_is_no_agent_is_refused(store: WholeStore, command: list[str]) -> None:
     words = ["sessions", "continue", "--store", str(store.root), "mine", "--", *command]
-    result = CliRunner().invoke(app, words)
+    result = invoke(*words)
     assert (result.exit_code, result.stdout) == (1, "")
     assert f"acp-proxy doctor {command[0]}" in result.stderr
 

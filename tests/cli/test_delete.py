@@ -6,7 +6,7 @@ import pytest
 
 from acp_proxy.store.proxy_store import ProxyStore
 from tests.cli.commands import ids, printed, run
-from tests.stored import EPOCH, read_files, store_running_session, store_session
+from tests.stored import store_running_session, store_session
 
 
 def test_delete_asks_and_needs_a_yes(store: ProxyStore) -> None:
@@ -29,30 +29,6 @@ def test_a_mistyped_answer_is_explained_and_asked_again(store: ProxyStore) -> No
     assert "[y/N]:\nNothing was changed.\n" in result.stderr  # only a terminal shows what was typed
     assert run(store, "delete", "s", answer="yess\n YES \n").exit_code == 0
     assert not path.exists()
-
-
-def test_a_deleted_session_is_not_listed_and_known_as_deleted(store: ProxyStore) -> None:
-    path = store_session(store, "s", ("Mend it", []))
-    other = store_session(store, "kept", ("Keep it", []))
-    assert ids(store) == ["s", "kept"] or ids(store) == ["kept", "s"]
-    printed(store, "delete", "s", "--permanent", "--yes")
-    assert ids(store) == ["kept"]
-    assert store.read_deleted(path.parent.name) == {"s"}
-    assert (path.exists(), other.exists()) == (False, True)
-    assert run(store, "delete", "s", "--yes").exit_code == 1
-    secret = b"Mend it"
-    assert not any(secret in data for _, data in read_files(store.root))
-
-
-def test_sessions_of_one_id_are_deleted_one_by_one(store: ProxyStore) -> None:
-    first = store_session(store, "s", ("first", []), at=EPOCH)
-    store_session(store, "s", ("second", []), at=EPOCH + 60)
-    assert len(list(first.parent.glob("s-*.jsonl"))) == 2
-    assert "second" in printed(store, "delete", "s", "--yes")
-    assert printed(store, "show", "s~1").startswith("first")
-    assert "first" in printed(store, "delete", "s~1", "--yes")
-    assert ids(store) == []
-    assert list(first.parent.glob("s-*.jsonl")) == []
 
 
 def test_delete_with_yes_refuses_a_running_session_without_force(store: ProxyStore) -> None:

@@ -7,11 +7,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from acp_proxy import own_command, shell_quote
-from acp_proxy.cli.app import app
 from acp_proxy.tools.demo import command
+from tests.cli.commands import invoke
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +19,7 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_demo_shows_every_step_and_the_next_command() -> None:
-    result = CliRunner().invoke(app, ["demo"])
+    result = invoke("demo")
     assert result.exit_code == 0, result.stdout
     steps = (
         "The editor crashes (SIGKILL), and acp-proxy with it.",
@@ -42,7 +41,7 @@ def test_the_demo_shows_every_step_and_the_next_command() -> None:
 
 def test_a_demo_that_fails_exits_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACP_PROXY_NO_RECORD", "1")  # the proxy adds nothing to this agent
-    result = CliRunner().invoke(app, ["demo"])
+    result = invoke("demo")
     assert result.exit_code == 1
     assert "failed" in result.stdout
 
@@ -50,7 +49,7 @@ def test_a_demo_that_fails_exits_with_1(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("columns", [60, 80, 100])
 def test_what_the_demo_shortens_fits_its_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    lines = CliRunner().invoke(app, ["demo"]).stdout.splitlines()
+    lines = invoke("demo").stdout.splitlines()
     shortened = [line for line in lines if line.endswith("…")]
     assert shortened
     assert max(map(len, shortened)) <= columns
@@ -61,7 +60,7 @@ def test_a_demo_that_keeps_its_sessions_prints_commands_that_work(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "60")  # a command is not broken, to be copied
-    result = CliRunner().invoke(app, ["demo", "--keep"])
+    result = invoke("demo", "--keep")
     assert result.exit_code == 0, result.stdout
     lines = [line.strip() for line in result.stdout.splitlines() if line.startswith("  ")]
     first = lines[0].removeprefix("export ACP_PROXY_STORE=")
@@ -70,13 +69,13 @@ def test_a_demo_that_keeps_its_sessions_prints_commands_that_work(
         monkeypatch.setenv("ACP_PROXY_STORE", first)
     commands = [shell_quote.split(line)[1:] for line in lines]
     given = commands[0][1:]
-    listed = CliRunner().invoke(app, ["list", *given, "--json"])
+    listed = invoke("list", *given, "--json")
     rows = json.loads(listed.stdout)
     assert [(Path(row["cwd"]).name, row["turns"]) for row in rows] == [("shop", 2), ("blog", 2), ("shop", 1)]
     shown = {}
     for words in commands:
         if words[0] not in ("browse", "web") and "--web" not in words:  # these show it elsewhere
-            done = CliRunner().invoke(app, words)
+            done = invoke(*words)
             assert done.exit_code == 0, (words, done.output)
             shown[" ".join(words[:3])] = done.stdout
     assert {each[0] for each in commands} >= {"list", "show", "search", "diff", "blame", "stats", "continue", "browse"}
@@ -90,7 +89,7 @@ def test_a_demo_that_keeps_its_sessions_prints_commands_that_work(
     [made] = tmp_path.iterdir()
     assert str(made) in result.stdout
     for row in rows[:2]:
-        checked = CliRunner().invoke(app, ["diff", row["sessionId"], "--check", *given])
+        checked = invoke("diff", row["sessionId"], "--check", *given)
         assert {line.split()[0] for line in checked.stdout.splitlines()} == {"applied"}
 
 

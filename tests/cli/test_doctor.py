@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from acp_proxy.cli.app import app
 from acp_proxy.store.proxy_store import ProxyStore
 from tests.agents import answering_agent, offer_capabilities, python_command, read_requests
+from tests.cli.commands import invoke
 from tests.stored import chunk, store_session
 
 SECRET = "sk-very-secret-1234567890"
@@ -42,9 +42,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def doctor(root: Path, *words: str) -> Result:
-    result = CliRunner().invoke(app, ["doctor", "--store", str(root), *words])
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result
+    return invoke("doctor", "--store", str(root), *words)
 
 
 def parsed_json(root: Path, *words: str) -> Any:

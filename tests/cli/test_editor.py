@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from acp_proxy import shell_quote
-from acp_proxy.cli.app import app
 from acp_proxy.tools.editors.known_editors import EDITORS, Name, Typed
+from tests.cli.commands import invoke
 
 COMMAND = "/home/user/.local/bin/acp-proxy"
 
@@ -33,9 +33,7 @@ def home(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: 
 
 
 def editor(*words: str) -> Result:
-    result = CliRunner().invoke(app, ["editor", *words])
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result
+    return invoke("editor", *words)
 
 
 ZED = """\

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from acp_proxy.cli.app import SessionsGroup, app
+from acp_proxy.cli.app import SessionsGroup
 from acp_proxy.store.command_store import find_default_root
+from tests.cli.commands import invoke
 from tests.stored import WholeStore, store_session
 
 NONE_YET = (
@@ -65,9 +66,7 @@ commands = pytest.mark.parametrize("words", ON_EMPTY_STORE, ids=" ".join)
 
 
 def run(*words: str) -> Result:
-    result = CliRunner().invoke(app, words)
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result
+    return invoke(*words)
 
 
 def test_every_command_on_sessions_is_tested_here() -> None:

@@ -10,15 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from acp_proxy.cli.app import app
 from acp_proxy.views.sanitize import strip_sequences
-from tests import forked
-from tests.cli.commands import Command
+from tests.cli.commands import Command, invoke
 from tests.cli.terminal import run_on_terminal, run_with_stderr_on_terminal
 from tests.pipes import SMALL
-from tests.posix import pty
 from tests.redaction.made_up_secrets import plant
 from tests.store.compressible import age
 from tests.stored import EPOCH, WholeStore, chunk, store_session
@@ -73,7 +69,7 @@ def test_a_compressed_transcript_is_exported_byte_for_byte_too(store: WholeStore
     assert run(store, "s", "--format", "jsonl").stdout_bytes == before
     age(path, 8)
     store.list_all()
-    CliRunner().invoke(app, ["sessions", "compress", "--store", str(store.root)])
+    invoke("sessions", "compress", "--store", str(store.root))
     assert not path.exists()
     printed(store, "s", "--output", str(tmp_path / "out.jsonl"))
     assert (tmp_path / "out.jsonl").read_bytes() == before
@@ -383,24 +379,9 @@ def test_an_export_to_a_terminal_cannot_control_it(store: WholeStore) -> None:
     with path.open("ab") as file:
         file.write("\x1b[2J\x9b31m\x7f\u202e\n".encode())
     for form in ("md", "html", "json", "jsonl"):
-        master, slave = pty.openpty()
-        words = ("sessions", "export", "s", "--format", form, "--store", str(store.root))
-        process = forked.start([sys.executable, "-m", "acp_proxy", *words], stdout=slave, stderr=slave)
-        os.close(slave)
-        told = b""
-        with os.fdopen(master, "rb", buffering=0) as terminal:
-            while piece := _read(terminal.fileno()):
-                told += piece
-        assert process.wait(timeout=60) == 0
-        assert "one" in told.decode()
-        assert not set(told.decode()) & set("\x1b\x9b\x7f\u202e")
-
-
-def _read(fd: int) -> bytes:
-    try:
-        return os.read(fd, 65536)
-    except OSError:  # the reading end is closed
-        return b""
+        told = run_on_terminal("sessions", "export", "s", "--format", form, "--store", str(store.root))
+        assert "one" in told
+        assert not set(told) & set("\x1b\x9b\x7f\u202e")
 
 
 def test_a_reader_may_stop_early(store: WholeStore) -> None:

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from acp_proxy.cli.app import app
+from tests.cli.commands import invoke
 from tests.stored import EPOCH, WholeStore, chunk, store_session
 from tests.waiting import SECONDS
 
@@ -21,9 +21,7 @@ def other(tmp_path: Path) -> WholeStore:
 
 
 def run(store: WholeStore, *words: str, stdin: bytes | None = None) -> Result:
-    result = CliRunner().invoke(app, ["sessions", *words, "--store", str(store.root)], input=stdin)
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result
+    return invoke("sessions", *words, "--store", str(store.root), answer=stdin)
 
 
 def test_a_complete_store_moves_by_export_and_import(store: WholeStore, other: WholeStore, tmp_path: Path) -> None:

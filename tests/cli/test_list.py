@@ -6,11 +6,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from acp_proxy.cli.app import app
 from acp_proxy.store.proxy_store import ProxyStore
-from tests.cli.commands import Command, ids
+from tests.cli.commands import Command, ids, invoke
 from tests.cli.terminal import run_on_terminal
 from tests.stored import EPOCH, chunk, store_running_session, store_session
 
@@ -92,7 +90,7 @@ def test_here_fails_if_the_current_directory_was_removed(
 
 def test_a_variable_may_name_the_store(store: ProxyStore) -> None:
     store_session(store, "s", ("Mend it", []))
-    result = CliRunner().invoke(app, ["sessions", "list"], env={"ACP_PROXY_STORE": str(store.root)})
+    result = invoke("sessions", "list", variables={"ACP_PROXY_STORE": str(store.root)})
     assert "Mend it" in result.stdout
 
 

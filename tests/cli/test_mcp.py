@@ -5,9 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from acp_proxy.cli.app import app
+from tests.cli.commands import invoke
 from tests.posix import pty
 
 
@@ -22,7 +21,7 @@ def test_a_wrong_command_line_is_reported_on_stderr_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], status: int, said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, ["mcp", *words])
+    result = invoke("mcp", *words)
     assert (result.exit_code, result.stdout) == (status, "")
     assert said in result.stderr
 
@@ -33,7 +32,7 @@ def test_without_its_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
     ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "mcp", None)
-    result = CliRunner().invoke(app, ["mcp"])
+    result = invoke("mcp")
     assert result.exit_code == 1
     assert "[mcp" in result.stderr
 

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from acp_proxy.cli.app import app
+from tests.cli.commands import invoke
 
 SAMPLES = Path(__file__).parents[2] / "fixtures" / "transcripts" / "v1"
 SAMPLE = str(SAMPLES / "conversation.jsonl")
@@ -25,6 +24,6 @@ SAMPLE = str(SAMPLES / "conversation.jsonl")
     ],
 )
 def test_a_file_that_cannot_be_played_is_reported_on_stderr_only(words: list[str], status: int, said: str) -> None:
-    result = CliRunner().invoke(app, ["mock-agent", *words])
+    result = invoke("mock-agent", *words)
     assert (result.exit_code, result.stdout) == (status, "")
     assert said in result.stderr

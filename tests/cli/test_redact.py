@@ -5,11 +5,11 @@ import random
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from acp_proxy.cli.app import app
 from acp_proxy.tools.search.query import make_query
 from acp_proxy.tools.search.search import SearchRequest, search_store
+from tests.cli.commands import invoke
 from tests.cli.terminal import run_on_terminal
 from tests.redaction.made_up_secrets import plant
 from tests.stored import WholeStore, chunk, store_session
@@ -26,7 +26,7 @@ def store(tmp_path: Path) -> WholeStore:
 
 
 def invoked(store: WholeStore, *words: str, **environment: str) -> Result:
-    return CliRunner().invoke(app, ["sessions", "redact", *words, "--store", str(store.root)], env=environment)
+    return invoke("sessions", "redact", *words, "--store", str(store.root), variables=environment)
 
 
 def run(store: WholeStore, *words: str, **environment: str) -> Result:

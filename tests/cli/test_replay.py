@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from acp_proxy.cli.app import app
 from acp_proxy.views import formatting
+from tests.cli.commands import invoke
 from tests.cli.typing_user import TypingUser
 from tests.posix import termios
 from tests.store import transcript_lines
@@ -30,9 +30,7 @@ def file(tmp_path: Path, *lines: bytes) -> Path:
 
 
 def shown(*words: str | Path) -> Result:
-    result = CliRunner().invoke(app, ["replay", *map(str, words)])
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result
+    return invoke("replay", *map(str, words))
 
 
 def turn(number: int, *, at: int = 0, pause: int = 0) -> list[bytes]:

@@ -2,18 +2,16 @@
 
 import re
 
-from typer.testing import CliRunner
-
-from acp_proxy.cli.app import app
 from acp_proxy.cli.run_help import COMMON, PANELS
 from acp_proxy.config import options
+from tests.cli.commands import invoke
 
 ALL = set(options.OPTIONS)
 
 
 def shown(asked: str, command: str = "run") -> tuple[str, set[str]]:
     """The help text, and the options in it."""
-    result = CliRunner().invoke(app, [command, asked])
+    result = invoke(command, asked)
     assert result.exit_code == 0
     return result.stdout, set(re.findall(r"^  --([a-z-]+)", result.stdout, re.MULTILINE)) - {"help-all"}
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import typer
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from acp_proxy import shell_quote
 from acp_proxy.cli.app import app
@@ -24,7 +24,8 @@ from acp_proxy.tools.search import command, results, search
 from acp_proxy.tools.search.fts_table import Excerpt
 from acp_proxy.tools.search.search import Hit
 from acp_proxy.views import session_lines
-from tests import forked
+from tests.cli.commands import invoke
+from tests.cli.terminal import run_on_terminal
 from tests.cli.test_control_characters import NEVER_PRINTED, STEERING
 from tests.posix import pty
 from tests.stored import EPOCH, WholeStore, chunk, store_session
@@ -34,9 +35,7 @@ DAY = 24 * 60 * 60.0
 
 
 def run(store: WholeStore, *words: str) -> Result:
-    result = CliRunner().invoke(app, ["sessions", "search", "--store", str(store.root), *words])
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result
+    return invoke("sessions", "search", "--store", str(store.root), *words)  # before a "--" among the words
 
 
 def printed(store: WholeStore, *words: str) -> str:
@@ -59,22 +58,8 @@ def two_sessions(store: WholeStore) -> None:
 
 def on_terminal(store: WholeStore, *words: str, width: int = 80, **more: str) -> str:
     """What a terminal shows, stderr included."""
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "acp_proxy", "sessions", "search", *words, "--store", str(store.root)]
-    env = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
-    env |= {
-        "TERM": "xterm-256color",
-        "COLUMNS": str(width),
-        "LINES": "24",
-        "PAGER": "cat",
-        "HOME": "/home/nobody",
-        **more,
-    }
-    with forked.start(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env):
-        os.close(theirs)
-        text = b"".join(iter(lambda: output.read(ours, 65536), b"")).decode()
-    os.close(ours)
-    return text.replace("\r\n", "\n")
+    settings = {"PAGER": "cat", "ACP_PROXY_PAGER": "cat", "HOME": "/home/nobody", **more}
+    return run_on_terminal("sessions", "search", *words, "--store", str(store.root), columns=width, settings=settings)
 
 
 # Matches.
@@ -157,7 +142,7 @@ def test_the_shown_command_opens_the_session(store: WholeStore) -> None:
         words = shlex.split(line)[1:]
         at = words.index("--turn")
         assert words[at : at + 2] == ["--turn", "1"]
-        result = CliRunner().invoke(app, words[:at] + words[at + 2 :])
+        result = invoke(*words[:at] + words[at + 2 :])
         assert result.exit_code == 0, (line, result.stderr)
         assert "the word of" in result.stdout
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 import typer
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from acp_proxy.cli.app import app
 from acp_proxy.tools.editors import jsonc
 from acp_proxy.tools.editors.config_dirs import Machine
 from acp_proxy.tools.editors.configured import read_words
 from acp_proxy.tools.setup import setup as setup_steps
 from acp_proxy.tools.setup.command import TriedAgents, report_written, try_agents
 from acp_proxy.tools.setup.setup import FileChange
+from tests.cli.commands import invoke
 
 COMMAND = "/home/user/.local/bin/acp-proxy"
 ZED = """\
@@ -106,9 +106,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 
 def setup(*words: str, answer: str | None = None) -> Result:
-    result = CliRunner().invoke(app, ["setup", *words], input=answer)
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result
+    return invoke("setup", *words, answer=answer)
 
 
 def entry(path: Path, *names: str) -> object:

@@ -14,7 +14,7 @@ from acp_proxy.run import output
 from acp_proxy.store.proxy_store import ProxyStore
 from tests import forked
 from tests.cli.commands import parsed_json, printed, run
-from tests.cli.terminal import write_pager
+from tests.cli.terminal import run_with_stderr_on_terminal, write_pager
 from tests.posix import pty
 from tests.stored import EPOCH, chunk, store_session
 
@@ -199,23 +199,7 @@ def test_no_color_turns_off_colours(store: ProxyStore) -> None:
 
 
 def test_a_terminal_shows_the_progress_on_stderr(store: ProxyStore) -> None:
-    ours, theirs = pty.openpty()
-    command = [
-        sys.executable,
-        "-m",
-        "acp_proxy",
-        "sessions",
-        "prune",
-        "--keep",
-        "0",
-        "--yes",
-        "--store",
-        str(store.root),
-    ]
-    with forked.start(command, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, text=True) as process:
-        os.close(theirs)
-        said = b"".join(iter(lambda: output.read(ours, 65536), b"")).decode()
-        assert process.stdout is not None
-        assert process.stdout.read().startswith("3 sessions, ")
-    os.close(ours)
-    assert "Deleting" in said
+    words = ("sessions", "prune", "--keep", "0", "--yes", "--store", str(store.root))
+    results, told = run_with_stderr_on_terminal(*words)
+    assert results.startswith("3 sessions, ")
+    assert "Deleting" in told

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from acp_proxy.cli.app import app
 from acp_proxy.protocol import acp
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.proxy_store import ProxyStore
@@ -22,6 +21,7 @@ from acp_proxy.tools.sync.membership import Busy, SyncMembership
 from acp_proxy.tools.sync.open_place import open_logs, read_key
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
+from tests.cli.commands import invoke
 from tests.stored import store_session
 from tests.tools.sync.servers import environment, run_overwriting_server
 
@@ -37,7 +37,7 @@ class User:
         self.store = ProxyStore(home / "store")
 
     def sync(self, *words: str, answer: str | None = None) -> Result:
-        result = CliRunner().invoke(app, ["sync", *words, "--store", str(self.store.root)], input=answer)
+        result = invoke("sync", *words, "--store", str(self.store.root), answer=answer)
         assert result.exception is None or isinstance(result.exception, SystemExit)
         return result
 

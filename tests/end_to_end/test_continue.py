@@ -4,13 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from acp_proxy.cli.app import app
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.demo.display import ShownItem, list_items
 from acp_proxy.transcript.record_text import ATTACHED, END, INTRODUCTION
-from tests.cli.commands import printed
+from tests.cli.commands import invoke, printed
 from tests.end_to_end.proxied import (
     NOT_FOUND,
     Editor,
@@ -57,7 +55,7 @@ def copied(proxied: Proxied, second: Second, session: str) -> str:
     """Copy a session to the second agent, which has no folder yet. The copy's id."""
     agent = second.bare_agent(agent=("--name", "beta"))
     words = ["sessions", "continue", "--store", str(proxied.store), session, "--", *agent]
-    made = CliRunner().invoke(app, words)
+    made = invoke(*words)
     assert made.exit_code == 0, made.stderr
     return made.stdout.strip()
 

@@ -10,13 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from acp_proxy.cli.app import app
 from acp_proxy.tools.export import html
 from acp_proxy.views import document
 from acp_proxy.views.conversation import ConversationTurn
 from acp_proxy.views.document import Choices, Head
+from tests.cli.commands import invoke
 from tests.end_to_end.browser_page import FAINT, OUTSIDE, SCHEMES, SCREENS, SMALL, UNFOLD, WIDTHS, Open, find_violations
 from tests.views.turns import EVIL, HEAD, call, diff, put_everywhere, said, text, turn
 
@@ -38,7 +37,7 @@ def formatted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _exported(conversation: Path, folder: Path) -> Path:
     for words in (["import", str(conversation)], ["export", "last", "--output", str(folder / "page.html")]):
-        result = CliRunner().invoke(app, ["sessions", *words, "--store", str(folder / "store")])
+        result = invoke("sessions", *words, "--store", str(folder / "store"))
         assert result.exit_code == 0, result.output
     return folder / "page.html"
 

@@ -4,9 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from acp_proxy.cli.app import app
+from tests.cli.commands import invoke
 from tests.end_to_end.proxied import Proxied, conversation, say, texts
 from tests.end_to_end.test_handover import given, user_words
 
@@ -69,4 +68,4 @@ def test_nothing_that_an_agent_sends_counts_as_an_entry_in_a_new_process(proxied
     assert "gap" not in proxied.run("verify")
     [listed] = [row for row in json.loads(proxied.run("list", "--json")) if row["sessionId"] == session]
     assert listed["turns"] == 2
-    assert CliRunner().invoke(app, ["sessions", "search", "forged", "--store", str(proxied.store)]).exit_code == 1
+    assert invoke("sessions", "search", "forged", "--store", str(proxied.store)).exit_code == 1

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page
-from typer.testing import CliRunner
 
-from acp_proxy.cli.app import app
 from acp_proxy.tools.export.index_page import IndexEntry, WordIndex, collect_words, render_index
+from tests.cli.commands import invoke
 from tests.end_to_end.browser_page import FAINT, OUTSIDE, SCREENS, SMALL, Open, find_violations
 from tests.stored import EPOCH, WholeStore, chunk, store_session
 from tests.views.turns import EVIL, said, turn
@@ -29,7 +28,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store_session(store, "three", ("Mend the build", [chunk("login again")]), at=EPOCH + DAY)
     store_session(store, "four", ("A" * 100, [chunk("ok")]), at=EPOCH + 2 * DAY, cwd=f"/{'long' * 40}")
     words = ["export", "--all", "--format", "html", "-o", f"{folder}/out/", "--store", str(store.root)]
-    result = CliRunner().invoke(app, words)
+    result = invoke(*words)
     assert result.exit_code == 0, result.output
     return folder / "out" / "index.html"
 

@@ -3,14 +3,13 @@
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from acp_proxy.cli.app import app
+from tests.cli.commands import invoke
 from tests.end_to_end.proxied import Proxied, conversation
 
 
 def sessions(store: Path, *words: str) -> str:
-    result = CliRunner().invoke(app, ["sessions", *words, "--store", str(store)])
+    result = invoke("sessions", *words, "--store", str(store))
     assert result.exit_code == 0, result.output
     return result.stdout
 

@@ -10,6 +10,7 @@ import pytest
 
 from acp_proxy.tools.demo.display import list_items
 from tests import forked
+from tests.cli.commands import invoke
 from tests.end_to_end.proxied import PROXY, Proxied, entries, list_said, say
 from tests.redaction.made_up_secrets import plant
 from tests.stored import read_files
@@ -95,11 +96,8 @@ def test_a_secret_split_over_chunks_can_be_redacted_while_the_proxy_runs(proxied
 
 
 def redacted(proxied: Proxied) -> None:
-    from typer.testing import CliRunner
 
-    from acp_proxy.cli.app import app
-
-    result = CliRunner().invoke(app, ["sessions", "redact", "--yes", "--store", str(proxied.store)])
+    result = invoke("sessions", "redact", "--yes", "--store", str(proxied.store))
     assert result.exit_code == 0, result.output
 
 

@@ -3,9 +3,8 @@
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from acp_proxy.cli.app import app
+from tests.cli.commands import invoke
 from tests.end_to_end.proxied import (
     CANCELLED,
     PROXY,
@@ -191,7 +190,7 @@ def test_doctor_reports_whose_replay_was_shown_and_by_which_rule(proxied: Proxie
         with proxied.started(telling(steps), agent=LOADS) as editor:
             editor.load(session)
             assert editor.end() == 0
-        told = CliRunner().invoke(app, ["doctor", "--store", str(proxied.store), "--", *agent]).stdout
+        told = invoke("doctor", "--store", str(proxied.store), "--", *agent).stdout
         [last] = [line for line in told.splitlines() if line.startswith("  last load")]
         assert said in last
         assert last.endswith(f", of session {session}")

@@ -9,7 +9,7 @@ import pytest
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.capabilities import Settings
 from acp_proxy.proxy.connection import Connection
-from acp_proxy.proxy.effects import AmendList, DeleteSession, EndTurn, Forward, IdentifyAgent, ListSessions, RecordLine
+from acp_proxy.proxy.effects import AmendList, DeleteSession, EndTurn, Forward, IdentifyAgent, ListSessions
 from acp_proxy.proxy.events import LinesRead
 from tests.conversation import (
     RELEASE,
@@ -17,6 +17,7 @@ from tests.conversation import (
     CoreConversation,
     Said,
     SimulatedSession,
+    agent_kept,
     cancel,
     chunk,
     commands,
@@ -129,7 +130,7 @@ def test_a_final_update_passes_with_or_without_a_newline(end: bytes) -> None:
     talk = serving()
     step = talk.agent.say(*said)
     assert step.to_client == b"".join(said)
-    assert step.kept == [RecordLine("s", Peer.AGENT, raw(each)) for each in said]
+    assert step.kept == [agent_kept("s", each) for each in said]
 
 
 def test_a_truncated_final_update_goes_to_stderr() -> None:
@@ -168,7 +169,7 @@ def test_both_sides_may_use_the_same_request_id() -> None:
     talk.agent.say(permission(0, "s"))
     assert talk.client.say(result(0, {})).to_agent == line(result(0, {}))
     assert talk.agent.say(prompt_answer(0)).kept == [
-        RecordLine("s", Peer.AGENT, raw(prompt_answer(0)), "session/prompt"),
+        agent_kept("s", prompt_answer(0), "session/prompt"),
         EndTurn("s"),
     ]
 

@@ -23,8 +23,10 @@ from tests.conversation import (
     Said,
     SimulatedSession,
     Step,
+    agent_kept,
     cancel,
     chunk,
+    client_kept,
     commands,
     delete,
     error,
@@ -267,7 +269,7 @@ def test_ids_are_rewritten_both_ways() -> None:
     step = talk.client.say(picked)
     assert (step.to_agent, step.kept) == (
         line(picked),
-        [RecordLine("s", Peer.CLIENT, raw(picked), "session/request_permission")],
+        [client_kept("s", picked, "session/request_permission")],
     )
 
 
@@ -282,7 +284,7 @@ def test_the_record_precedes_the_users_blocks_in_the_first_prompt_only() -> None
     talk = handed_over()
     step = talk.client.say(prompt(2, "s"))
     assert json.loads(step.to_agent) == briefed(2, "n")
-    assert step.kept == [BeginTurn("s"), RecordLine("s", Peer.CLIENT, raw(prompt(2, "s")))]
+    assert step.kept == [BeginTurn("s"), client_kept("s", prompt(2, "s"))]
     assert talk.agent.say(prompt_answer(2)).to_client == line(prompt_answer(2))
     assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
     assert BRIEF.encode() not in talk.all.to_client
@@ -502,7 +504,7 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     assert step.to_client == line(chunk("s", "a"), prompt_answer(2))
     assert RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"}) in step.kept
     asked = [each for each in talk.all.kept if isinstance(each, RecordLine) and each.peer is Peer.CLIENT]
-    assert asked == [RecordLine("s", Peer.CLIENT, raw(prompt(2, "s")))]
+    assert asked == [client_kept("s", prompt(2, "s"))]
 
 
 def test_the_refusal_of_an_unrecorded_session_passes() -> None:
@@ -654,7 +656,7 @@ def test_an_echo_of_the_record_is_neither_shown_nor_recorded(echo: list[str]) ->
     talk = prompted()
     step = talk.agent.say(*(user_chunk("n", text) for text in echo))
     assert step.to_client == line(user_chunk("s", "go on"))
-    assert step.kept == [RecordLine("s", Peer.AGENT, raw(user_chunk("s", "go on")))]
+    assert step.kept == [agent_kept("s", user_chunk("s", "go on"))]
 
 
 @pytest.mark.parametrize(
@@ -680,7 +682,7 @@ def test_user_messages_that_only_begin_like_the_record_are_shown_and_recorded_be
     shown = [chunk("s", text, "user_message_chunk") for text in ("# what", " was")]
     assert step.to_client.startswith(line(*shown))
     assert len(step.to_client) > len(line(*shown))
-    assert step.kept[:2] == [RecordLine("s", Peer.AGENT, raw(each)) for each in shown]
+    assert step.kept[:2] == [agent_kept("s", each) for each in shown]
 
 
 def test_the_agents_words_in_other_sessions_do_not_end_an_echo_of_the_record() -> None:
@@ -702,7 +704,7 @@ def test_a_beginning_of_the_record_that_may_be_the_past_is_compared_and_then_sho
     step = talk.agent.say(chunk("s", "Let me see."))
     shown = [user_chunk("s", "# what"), chunk("s", "Let me see.")]
     assert step.to_client == line(*shown)
-    assert step.kept == [RecordLine("s", Peer.AGENT, raw(each)) for each in shown]
+    assert step.kept == [agent_kept("s", each) for each in shown]
 
 
 def test_what_begins_like_the_record_is_shown_when_the_agent_ends() -> None:
@@ -710,7 +712,7 @@ def test_what_begins_like_the_record_is_shown_when_the_agent_ends() -> None:
     talk.agent.say(user_chunk("n", "# what"))
     step = talk.end_agent()
     assert step.to_client.startswith(line(user_chunk("s", "# what")))
-    assert step.kept[0] == RecordLine("s", Peer.AGENT, raw(user_chunk("s", "# what")))
+    assert step.kept[0] == agent_kept("s", user_chunk("s", "# what"))
 
 
 def test_the_record_is_found_after_something_that_only_began_like_it() -> None:

@@ -18,7 +18,9 @@ from acp_proxy.proxy.uncopied_sessions import HELD_ENTRIES, UncopiedSessions
 from acp_proxy.transcript import file_format
 from tests.conversation import (
     CoreConversation,
+    agent_kept,
     chunk,
+    client_kept,
     commands,
     error,
     initialize_answer,
@@ -28,7 +30,7 @@ from tests.conversation import (
     request,
     result,
 )
-from tests.proxy.test_session_log import agent_kept, begun, client_kept
+from tests.proxy.test_session_log import begun
 
 BEGIN = BeginTranscript("s", "/w", [], "partial")
 NOTE, LINE, PASSES = RecordNote("s", {"type": "opened"}), RecordLine("s", Peer.AGENT, b"{}"), Forward(Peer.CLIENT, b"x")

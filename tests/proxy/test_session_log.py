@@ -14,7 +14,6 @@ from acp_proxy.proxy.effects import (
     EndTurn,
     IdentifyAgent,
     IndexSession,
-    RecordLine,
     RecordNote,
     TranscriptEffect,
 )
@@ -27,7 +26,9 @@ from tests.conversation import (
     CoreConversation,
     Said,
     SimulatedSession,
+    agent_kept,
     chunk,
+    client_kept,
     commands,
     delete,
     error,
@@ -64,14 +65,6 @@ KINDS = [
     "a_kind_nobody_knows",
 ]
 SPELLINGS = [pytest.param(line, id="as SDKs write"), pytest.param(respell, id="spaced")]
-
-
-def client_kept(session: str, said: Said, of: str | None = None) -> RecordLine:
-    return RecordLine(session, Peer.CLIENT, raw(said), of)
-
-
-def agent_kept(session: str, said: Said, of: str | None = None) -> RecordLine:
-    return RecordLine(session, Peer.AGENT, raw(said), of)
 
 
 def begun(session: str, origin: str = file_format.RECORDED, cwd: str | None = "/w") -> BeginTranscript:

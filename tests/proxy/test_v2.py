@@ -7,14 +7,14 @@ import pytest
 
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol import jsonrpc
-from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.capabilities import AGENT, NEVER, STORE, Modes
-from acp_proxy.proxy.effects import AddAlias, BeginTurn, EndTurn, ProtocolVersion, RecordLine, RecordNote, StartReplay
+from acp_proxy.proxy.effects import AddAlias, BeginTurn, EndTurn, ProtocolVersion, RecordNote, StartReplay
 from acp_proxy.transcript.file_format import NoteType
 from tests.conversation import (
     AS_USUAL,
     CoreConversation,
     SimulatedSession,
+    agent_kept,
     chunk,
     delete,
     error,
@@ -22,7 +22,6 @@ from tests.conversation import (
     line,
     load,
     prompt,
-    raw,
     request,
     result,
     resume,
@@ -54,10 +53,6 @@ def state(name: str, session: str = "s", **more: Any) -> dict[str, Any]:
 
 def told(text: str, session: str = "s") -> dict[str, Any]:
     return update(session, "agent_message_chunk", messageId="a", content={"type": "text", "text": text})
-
-
-def kept(said: Any, of: str | None = None, session: str = "s") -> RecordLine:
-    return RecordLine(session, Peer.AGENT, raw(said), of)
 
 
 ACCEPTED = result(1, {"messageId": "u"})
@@ -93,11 +88,11 @@ def test_a_client_that_offers_version_2_may_get_version_1() -> None:
 def test_a_turn_ends_when_the_agent_is_idle() -> None:
     second = talk().open("s")
     assert BeginTurn("s") in second.client.say(prompt(1, "s")).kept
-    assert second.agent.say(state("running")).kept == [kept(state("running"))]
-    assert second.agent.say(ACCEPTED).kept == [kept(ACCEPTED, "session/prompt")]
+    assert second.agent.say(state("running")).kept == [agent_kept("s", state("running"))]
+    assert second.agent.say(ACCEPTED).kept == [agent_kept("s", ACCEPTED, "session/prompt")]
     assert second.core._log.sessions.is_in_turn("s")
     step = second.agent.say(told("Done."), state("idle", stopReason="end_turn"))
-    assert step.kept[-2:] == [kept(state("idle", stopReason="end_turn")), EndTurn("s")]
+    assert step.kept[-2:] == [agent_kept("s", state("idle", stopReason="end_turn")), EndTurn("s")]
     assert step.to_client == line(told("Done."), title_update("s"), state("idle", stopReason="end_turn"))
     assert not second.core._log.sessions.is_in_turn("s")
 
@@ -165,7 +160,7 @@ def test_a_title_is_announced_once_before_the_end_of_the_first_turn_and_not_reco
     second.agent.say(ACCEPTED)
     step = second.agent.say(state("idle"))
     assert step.to_client == line(title_update("s", "mend it"), state("idle"))
-    assert step.kept == [kept(state("idle")), EndTurn("s")]
+    assert step.kept == [agent_kept("s", state("idle")), EndTurn("s")]
     second.client.say(prompt(2, "s", "and that"))
     assert second.agent.say(result(2, {}), state("idle")).to_client == line(result(2, {}), state("idle"))
 
@@ -427,7 +422,7 @@ def test_the_client_does_not_see_the_record_that_the_agent_repeats() -> None:
     for said in (echoed(BRIEF, "hello"), echoed(f"{BRIEF}\nhello"), echoed("hello")):
         step = second.agent.say(said)
         assert step.to_client == line(echoed("hello", session="s"))
-        assert step.kept == [kept(echoed("hello", session="s"))]
+        assert step.kept == [agent_kept("s", echoed("hello", session="s"))]
     assert second.agent.say(echoed(BRIEF)).to_client == b""
 
 

@@ -14,7 +14,7 @@ from tests.store.transcript_lines import answer, prompt
 from tests.store.writing import AGENT
 
 
-def fork(store: ProxyStore, parent: str, session: str, *lines: bytes, at: int = 1) -> None:
+def fork_session(store: ProxyStore, parent: str, session: str, *lines: bytes, at: int = 1) -> None:
     """Fork a session and record lines in the fork."""
     header = transcript_lines.header(session, cwd="/elsewhere", at=at, origin=file_format.PARTIAL)
     transcript = store.open_to_append(AGENT, header, is_new=False, parent=parent)

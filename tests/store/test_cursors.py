@@ -33,6 +33,15 @@ def test_a_cursor_is_bound_to_its_filter_and_agent(shelf: Shelf) -> None:
             shelf.index.select_page(agent, cwd, cursor, transcript_lines.RUN)
 
 
+def test_a_cursor_works_in_an_index_made_anew(shelf: Shelf) -> None:
+    cursor = cursor_of(shelf)
+    anew = Shelf(shelf.folder)
+    for number in range(3):
+        anew.add(f"s{number}")
+    assert anew.page(None, cursor) == ["s1", "s0"]
+    anew.index.close()
+
+
 def test_a_cursor_needs_no_quoting(shelf: Shelf) -> None:
     assert cursor_of(shelf).replace("-", "").replace("_", "").isalnum()
 

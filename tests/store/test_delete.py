@@ -4,14 +4,13 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from acp_proxy.errors import StoreRefused, Unreadable
-from acp_proxy.store import delete
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.open_session import Deleted
 from acp_proxy.store.soft_deleted import DeletedSession
@@ -95,7 +94,7 @@ def test_a_second_soft_delete_changes_nothing(store: WholeStore) -> None:
     assert len(store.list_deleted()) == 1
 
 
-def test_a_hard_delete_removes_every_softly_deleted_transcript_of_the_id(store: WholeStore) -> None:
+def test_a_permanent_delete_removes_every_softly_deleted_transcript_of_the_id(store: WholeStore) -> None:
     for text in ("first secret", "second secret"):
         store.lift_delete(AGENT, "s")
         transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt(text, session="s"), fresh=False)
@@ -262,65 +261,6 @@ def test_a_link_in_place_of_the_softly_deleted_sessions_is_refused(store: WholeS
 # Crashes.
 
 
-class Crash(Exception):
-    pass
-
-
-def crashing(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, *, after: bool) -> None:
-    """Raise Crash before, or right after, the first call."""
-    action: Callable[..., object] = getattr(owner, name)
-
-    def crash(*args: object, **more: object) -> None:
-        if after:
-            action(*args, **more)
-        monkeypatch.setattr(owner, name, action)
-        raise Crash
-
-    monkeypatch.setattr(owner, name, crash)
-
-
-STEPS = [
-    (delete, "finish_delete", False),
-    (delete, "move_transcript", False),
-    (delete, "move_transcript", True),
-    (os, "link", True),
-]
-
-
-@pytest.mark.parametrize(("owner", "name", "after"), STEPS)
-def test_an_interrupted_soft_delete_is_finished_by_the_next_list(
-    store: WholeStore, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, after: bool
-) -> None:
-    transcript_lines.store_lines(store, AGENT, "s")
-    rename(store, "s", "Mine")
-    crashing(monkeypatch, owner, name, after=after)
-    with pytest.raises(Crash):
-        store.delete(AGENT, "s", soft=True)
-    other = WholeStore(store.root)
-    assert other.list_all() == []
-    assert titles_in_bin(other) == [("s", "Mine")]
-    other.restore(other.list_deleted()[0])
-    assert [row.title for row in other.list_all()] == ["Mine"]
-
-
-@pytest.mark.parametrize(
-    ("owner", "name", "after"),
-    [(delete, "move_transcript", False), (delete, "move_transcript", True), (os, "link", True)],
-)
-def test_an_interrupted_restore_is_finished_by_the_next_list(
-    store: WholeStore, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, after: bool
-) -> None:
-    transcript_lines.store_lines(store, AGENT, "s")
-    rename(store, "s", "Mine")
-    store.delete(AGENT, "s", soft=True)
-    crashing(monkeypatch, owner, name, after=after)
-    with pytest.raises(Crash):
-        store.restore(store.list_deleted()[0])
-    other = WholeStore(store.root)
-    assert [(row.name, row.title) for row in other.list_all()] == [(file_name("s"), "Mine")]
-    assert other.list_deleted() == []
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 @pytest.mark.parametrize("case", killed_deletes.CASES)
 def test_a_crash_at_any_moment_leaves_the_session_before_or_after(tmp_path: Path, case: str) -> None:
@@ -350,10 +290,14 @@ def test_a_crash_at_any_moment_leaves_the_session_before_or_after(tmp_path: Path
     assert outcomes == sorted(outcomes, key=[before, after].index)
 
 
+class Crash(Exception):
+    pass
+
+
 @pytest.mark.parametrize(
     ("owner", "name"), [(Layout, "erase_titles"), (Layout, "remove_transcript"), (Layout, "remove_soft_deleted")]
 )
-def test_an_interrupted_hard_delete_is_finished_by_the_next_list(
+def test_an_interrupted_permanent_delete_is_finished_by_the_next_list(
     store: WholeStore, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
 ) -> None:
     for _ in range(2):
@@ -361,9 +305,14 @@ def test_an_interrupted_hard_delete_is_finished_by_the_next_list(
         transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt("a secret", session="s"), fresh=False)
         rename(store, "s", "secret title")
         store.delete(AGENT, "s", soft=True)
-    crashing(monkeypatch, owner, name, after=False)
-    with pytest.raises(Crash):
-        store.delete(AGENT, "s", soft=False)
+
+    def crash(*_: object) -> None:
+        raise Crash
+
+    with monkeypatch.context() as killed:
+        killed.setattr(owner, name, crash)
+        with pytest.raises(Crash):
+            store.delete(AGENT, "s", soft=False)
     other = WholeStore(store.root)
     assert other.list_all() == []
     assert other.list_deleted() == []

@@ -5,13 +5,12 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from acp_proxy.errors import InvalidCursor, NewerFormat, StoreRefused
+from acp_proxy.errors import NewerFormat, StoreRefused
 from acp_proxy.protocol import acp
 from acp_proxy.store.completion_query import CompletionQuery
 from acp_proxy.store.open_session import Deleted
@@ -474,12 +473,6 @@ def test_lifting_a_session_that_is_not_deleted_writes_nothing(store: WholeStore,
     assert not (root / "transcripts" / AGENT / "state.jsonl").exists()
 
 
-def test_a_delete_applies_to_one_agent(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, "two", "s")
-    store.delete("one", "s", soft=False)
-    assert listed_ids(store, "two") == ["s"]
-
-
 def test_a_superseded_session_is_removed_by_its_file(store: WholeStore, root: Path) -> None:
     transcript_lines.store_lines(store, AGENT, "1", prompt("old"), answer())
     transcript_lines.store_lines(store, AGENT, "1", prompt("new", at=1), answer(at=1))
@@ -563,76 +556,6 @@ def test_a_sync_of_an_unknown_session_raises(store: WholeStore) -> None:
 
 
 # The list.
-
-
-@pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with 1,200 sessions of one agent, and others that must not be listed."""
-    root = tmp_path_factory.mktemp("many") / "store"
-    store = WholeStore(root)
-    for number in range(1200):
-        session = f"s{number:04}"
-        turn = prompt("x", at=number // 3, session=session) + answer(at=number // 3)
-        transcript_lines.store_lines(store, AGENT, session, turn, cwd="/even" if number % 2 == 0 else "/odd")
-    for number in range(0, 1200, 100):
-        transcript_lines.store_lines(store, "other", f"s{number:04}", at=5000)
-        transcript_lines.store_lines(store, AGENT, f"unprompted-{number}", transcript_lines.said("hello", at=5000))
-        transcript_lines.store_lines(store, AGENT, f"nowhere-{number}", at=5000, cwd=None)
-        transcript_lines.store_lines(store, AGENT, f"deleted-{number}", at=5000)
-        store.delete(AGENT, f"deleted-{number}", soft=False)
-    return root
-
-
-def pages(store: WholeStore, cwd: str | None = None) -> Iterator[list[str]]:
-    cursor = None
-    while True:
-        page = store.list_page(AGENT, cwd, cursor, transcript_lines.RUN)
-        yield [row.session_id for row in page.rows]
-        if page.next is None:
-            return
-        cursor = page.next
-
-
-def test_1200_sessions_are_paged_completely_while_new_ones_arrive(many: Path) -> None:
-    expected = [f"s{number:04}" for number in range(1199, -1, -1)]
-    reader, writer = WholeStore(many), WholeStore(many)
-    found: list[str] = []
-    sizes: list[int] = []
-    for count, page in enumerate(pages(reader)):
-        found += page
-        sizes.append(len(page))
-        for number in range(3):
-            transcript_lines.store_lines(writer, AGENT, f"new-{count}-{number}", at=9000 + count)
-            writer.index_session(AGENT, f"new-{count}-{number}")
-    assert sizes == [PAGE, PAGE, 200]
-    assert found == expected
-    for count in range(3):
-        for number in range(3):
-            writer.delete(AGENT, f"new-{count}-{number}", soft=False)
-    assert [session for page in pages(reader) for session in page] == expected
-
-
-def test_other_cursors_are_invalid(many: Path) -> None:
-    store = WholeStore(many)
-    cursor = store.list_page(AGENT, None, None, transcript_lines.RUN).next
-    assert cursor is not None
-    for agent, cwd, given in (
-        (AGENT, "/even", cursor),
-        ("other", None, cursor),
-        (AGENT, None, cursor[:-1]),
-        (AGENT, None, ""),
-    ):
-        with pytest.raises(InvalidCursor):
-            store.list_page(agent, cwd, given, transcript_lines.RUN)
-    assert store.list_page(AGENT, None, cursor, transcript_lines.RUN).rows  # the cursor still works
-
-
-def test_a_cursor_works_in_another_process_and_after_a_rebuild_of_the_index(many: Path) -> None:
-    cursor = WholeStore(many).list_page(AGENT, None, None, transcript_lines.RUN).next
-    for path in many.glob("index.sqlite3*"):
-        path.unlink()
-    rows = WholeStore(many).list_page(AGENT, None, cursor, transcript_lines.RUN).rows
-    assert rows[0].session_id == f"s{1199 - PAGE:04}"
 
 
 def test_a_session_without_a_header_is_listed_once_it_has_a_directory(store: WholeStore, root: Path) -> None:

@@ -3,7 +3,6 @@
 from typing import Any
 
 from acp_proxy.comparison.choose_replay import Rule
-from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.effects import BeginTranscript, RecordLine, RecordNote
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
@@ -19,7 +18,6 @@ from tests.conversation import (
     opened_note,
     prompt,
     prompt_answer,
-    raw,
     result,
 )
 
@@ -75,16 +73,6 @@ def replaying(stored: SimulatedSession | None = None) -> CoreConversation:
     talk.agent.say(result(1, {}))
     assert talk.replays_running == [ONE]
     return talk
-
-
-def agent_kept(session: str, said: Said, of: str | None = None) -> RecordLine:
-    """What is recorded of the agent's message."""
-    return RecordLine(session, Peer.AGENT, raw(said), of)
-
-
-def client_kept(said: Said) -> RecordLine:
-    """What is recorded of the client's message."""
-    return RecordLine("s", Peer.CLIENT, raw(said))
 
 
 def kept_lines(step: Step) -> list[RecordLine]:

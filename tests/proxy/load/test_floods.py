@@ -2,7 +2,7 @@
 
 import pytest
 
-from acp_proxy.protocol.jsonrpc import Peer, read_message
+from acp_proxy.protocol.jsonrpc import read_message
 from acp_proxy.proxy import aliases, known_sessions, terminal_notes
 from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.effects import (
@@ -24,6 +24,7 @@ from tests.conversation import (
     RESUMES,
     CoreConversation,
     SimulatedSession,
+    agent_kept,
     cancel,
     chunk,
     commands,
@@ -33,7 +34,6 @@ from tests.conversation import (
     make_request_id,
     prompt,
     prompt_answer,
-    raw,
     request,
     result,
     update,
@@ -65,9 +65,7 @@ def test_only_so_many_unopened_sessions_are_recorded_and_the_user_is_warned_once
         assert step.to_client == line(chunk(f"unknown {number}", "a"))
         assert bool(step.kept) is (number < few_strangers)
         assert len(step.warnings) == (number == few_strangers)
-    assert talk.agent.say(chunk("unknown 0", "b")).kept == [
-        RecordLine("unknown 0", Peer.AGENT, raw(chunk("unknown 0", "b")))
-    ]
+    assert talk.agent.say(chunk("unknown 0", "b")).kept == [agent_kept("unknown 0", chunk("unknown 0", "b"))]
     assert talk.agent.say(chunk("s", "b")).kept
 
 
@@ -77,7 +75,7 @@ def test_a_session_beyond_the_limit_is_recorded_once_it_is_prompted(few_stranger
     late = f"unknown {few_strangers}"
     step = talk.client.say(prompt(1, late))
     assert step.kept[:2] == [BeginTranscript(late, None, [], file_format.PARTIAL), BeginTurn(late)]
-    assert talk.agent.say(chunk(late, "b")).kept == [RecordLine(late, Peer.AGENT, raw(chunk(late, "b")))]
+    assert talk.agent.say(chunk(late, "b")).kept == [agent_kept(late, chunk(late, "b"))]
 
 
 def test_sessions_that_waited_for_the_answer_to_new_count_towards_the_limit(few_strangers: int) -> None:
@@ -100,7 +98,7 @@ def test_the_least_recently_used_session_is_forgotten_and_begun_again_by_an_upda
     assert held_by(talk) <= known_sessions.KNOWN_LIMIT
     step = talk.agent.say(chunk(many[0], "late"))
     assert BeginTranscript(many[0], None, [], file_format.PARTIAL) in step.kept
-    assert step.kept[-1] == RecordLine(many[0], Peer.AGENT, raw(chunk(many[0], "late")))
+    assert step.kept[-1] == agent_kept(many[0], chunk(many[0], "late"))
 
 
 def test_a_session_in_a_turn_is_not_forgotten() -> None:
@@ -108,7 +106,7 @@ def test_a_session_in_a_turn_is_not_forgotten() -> None:
     talk.client.say(prompt(1, "s"))
     talk.open(*ids(40))
     assert ForgetSession("s") not in talk.all.kept
-    assert talk.agent.say(chunk("s", "still here")).kept == [RecordLine("s", Peer.AGENT, raw(chunk("s", "still here")))]
+    assert talk.agent.say(chunk("s", "still here")).kept == [agent_kept("s", chunk("s", "still here"))]
     assert talk.agent.say(prompt_answer(1)).kept
 
 

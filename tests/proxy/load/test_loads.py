@@ -15,8 +15,10 @@ from tests.conversation import (
     CoreConversation,
     SimulatedSession,
     Step,
+    agent_kept,
     cancel,
     chunk,
+    client_kept,
     commands,
     error,
     heard,
@@ -47,8 +49,6 @@ from tests.proxy.load.loading import (
     TURN_ONE,
     TURN_TWO,
     about_to_load,
-    agent_kept,
-    client_kept,
     kept_lines,
     loading,
     replaying,
@@ -239,7 +239,7 @@ def test_updates_before_an_agents_request_pass_as_its_replay() -> None:
     assert talk.agent.say(*TURN_ONE, asked).to_client == line(*TURN_ONE, asked)
     assert talk.agent.say(*TURN_TWO, result(1, {})).to_client == line(*TURN_TWO, result(1, {}))
     assert talk.replays_left == []
-    assert kept_lines(talk.client.say(prompt(2, "s"))) == [client_kept(prompt(2, "s"))]
+    assert kept_lines(talk.client.say(prompt(2, "s"))) == [client_kept("s", prompt(2, "s"))]
 
 
 def test_after_a_cancelled_load_an_agents_request_waits_for_the_output_with_held_updates() -> None:

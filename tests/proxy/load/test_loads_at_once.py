@@ -11,8 +11,10 @@ from tests.conversation import (
     LOADS,
     Said,
     SimulatedSession,
+    agent_kept,
     cancel,
     chunk,
+    client_kept,
     commands,
     delete,
     error,
@@ -36,8 +38,6 @@ from tests.proxy.load.loading import (
     TURN_ONE,
     TURN_TWO,
     about_to_load,
-    agent_kept,
-    client_kept,
     kept_lines,
     loading,
     replaying,
@@ -53,7 +53,7 @@ def test_updates_of_a_resume_wait_for_the_replay_of_the_same_session() -> None:
     assert talk.agent.say(*TURN_ONE, commands("s", "x"), result(2, {})).to_client == line(result(2, {}))
     talk.send_replay(1, *PAST)
     assert talk.end_replay(1).to_client == line(result(1, {}), *TURN_ONE, commands("s", "x"))
-    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
+    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
 
 
 @pytest.mark.parametrize("method", ["session/set_mode", "session/resume", "_vendor/x"])
@@ -84,7 +84,7 @@ def test_updates_during_a_replay_are_recorded_once_known_to_be_new() -> None:
     step = talk.agent.say(permission(0, "s"), *told, commands("s", "x"))
     assert step.kept == [agent_kept("s", permission(0, "s")), agent_kept("s", commands("s", "x"))]
     assert talk.end_replay(1).kept == [shown("transcript", Rule.LESS)]
-    assert kept_lines(talk.client.say(prompt(2, "s"))) == [agent_kept("s", GREETING), client_kept(prompt(2, "s"))]
+    assert kept_lines(talk.client.say(prompt(2, "s"))) == [agent_kept("s", GREETING), client_kept("s", prompt(2, "s"))]
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -201,7 +201,7 @@ def test_the_end_of_a_turn_that_two_loads_replay_under_other_ids_is_recorded_onc
     assert kept_lines(talk.end_replay(1)) == [agent_kept("s", first)]
     talk.end_replay(2)  # compared with the transcript as it was when it was looked up
     talk.stored["s"] = SimulatedSession(says=(cut, first))
-    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
+    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
 
 
 def test_what_another_process_has_recorded_since_a_load_is_not_recorded_again() -> None:
@@ -212,7 +212,7 @@ def test_what_another_process_has_recorded_since_a_load_is_not_recorded_again() 
     talk.end_replay(1)
     assert talk.agent.say(words).to_client == line(words)
     talk.stored["s"] = SimulatedSession(says=(prompt(90, "s", "mend it"), words))
-    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
+    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
 
 
 def test_what_follows_the_answers_to_two_loads_belongs_to_the_last_one_whatever_was_asked_first() -> None:
@@ -225,7 +225,7 @@ def test_what_follows_the_answers_to_two_loads_belongs_to_the_last_one_whatever_
     told = talk.end_replay(1, rule=Rule.MORE)
     assert told.to_client == line(*TURN_ONE, *TURN_TWO, result(1, {}))
     assert talk.agent.say(*others).to_client == b""
-    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
+    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
 
 
 def test_the_rest_of_two_replays_is_shown_and_recorded_once_if_the_later_load_is_answered_first() -> None:

@@ -10,8 +10,10 @@ from acp_proxy.proxy.events import ReplayEnded
 from tests.conversation import (
     Said,
     SimulatedSession,
+    agent_kept,
     cancel,
     chunk,
+    client_kept,
     commands,
     error,
     line,
@@ -30,8 +32,6 @@ from tests.proxy.load.loading import (
     KEPT_OPENING,
     ONE,
     about_to_load,
-    agent_kept,
-    client_kept,
     loading,
     replaying,
 )
@@ -188,7 +188,7 @@ def test_a_load_during_a_turn_loses_nothing_of_the_turn() -> None:
         chunk("s", "four"),
     )
     assert talk.agent.say(chunk("s", "five")).to_client == line(chunk("s", "five"))
-    assert talk.client.say(prompt(6, "s")).kept == [BeginTurn("s"), client_kept(prompt(6, "s"))]
+    assert talk.client.say(prompt(6, "s")).kept == [BeginTurn("s"), client_kept("s", prompt(6, "s"))]
 
 
 def test_an_agents_request_in_a_turn_follows_the_answer_to_the_load() -> None:

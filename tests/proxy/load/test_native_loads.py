@@ -31,8 +31,10 @@ from tests.conversation import (
     Said,
     SimulatedSession,
     Step,
+    agent_kept,
     cancel,
     chunk,
+    client_kept,
     commands,
     delete,
     error,
@@ -59,8 +61,6 @@ from tests.proxy.load.loading import (
     PAST,
     TURN_ONE,
     TURN_TWO,
-    agent_kept,
-    client_kept,
     kept_lines,
     shown,
 )
@@ -133,7 +133,7 @@ def test_updates_after_the_answer_are_shown_if_new_and_recorded_once() -> None:
     talk.end_replay(1)
     assert talk.agent.say(*TURN_TWO).to_client == b"", "the client already has it"
     assert talk.agent.say(GREETING).to_client == line(GREETING)
-    assert kept_lines(talk.client.say(prompt(2, "s"))) == [agent_kept("s", GREETING), client_kept(prompt(2, "s"))]
+    assert kept_lines(talk.client.say(prompt(2, "s"))) == [agent_kept("s", GREETING), client_kept("s", prompt(2, "s"))]
 
 
 def test_a_turn_made_elsewhere_is_recorded_with_the_next_prompt() -> None:
@@ -147,7 +147,7 @@ def test_a_turn_made_elsewhere_is_recorded_with_the_next_prompt() -> None:
         *(agent_kept("s", said) for said in elsewhere),
         EndTurn("s"),
         BeginTurn("s"),
-        client_kept(prompt(2, "s")),
+        client_kept("s", prompt(2, "s")),
     ]
 
 
@@ -256,7 +256,7 @@ def test_too_many_held_updates_pass_as_the_agents_replay() -> None:
     )
     step = talk.agent.say(result(1, {}))
     assert (step.to_client, step.asked) == (line(result(1, {})), [CloseTranscript(ONE)])
-    assert kept_lines(talk.client.say(prompt(2, "s"))) == [client_kept(prompt(2, "s"))]
+    assert kept_lines(talk.client.say(prompt(2, "s"))) == [client_kept("s", prompt(2, "s"))]
 
 
 def test_a_load_passes_if_the_transcript_cannot_be_read() -> None:
@@ -307,7 +307,7 @@ def test_an_unanswered_cancelled_prompt_does_not_prevent_the_comparison() -> Non
     assert talk.agent.say(*TURN_ONE, *TURN_TWO).to_client == b""
     talk.agent.say(result(1, {}))
     assert kept_lines(talk.end_replay(1)) == []
-    assert kept_lines(talk.client.say(prompt(6, "s"))) == [client_kept(prompt(6, "s"))]
+    assert kept_lines(talk.client.say(prompt(6, "s"))) == [client_kept("s", prompt(6, "s"))]
 
 
 def test_a_cancel_is_answered_at_once_and_the_rest_of_the_replay_is_dropped() -> None:
@@ -326,7 +326,7 @@ def test_new_updates_after_a_load_cancelled_during_its_replay_are_recorded() -> 
     talk = loading()
     talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
     assert talk.client.say(cancel(1)).to_client.endswith(line(GREETING))
-    assert kept_lines(talk.client.say(prompt(2, "s"))) == [agent_kept("s", GREETING), client_kept(prompt(2, "s"))]
+    assert kept_lines(talk.client.say(prompt(2, "s"))) == [agent_kept("s", GREETING), client_kept("s", prompt(2, "s"))]
 
 
 @pytest.mark.parametrize("ending", ["told", "cancelled"])
@@ -348,7 +348,7 @@ def test_a_cancelled_loads_replay_is_not_taken_for_the_next_ones() -> None:
     step = talk.agent.say(result(1, {}), *TURN_ONE, *TURN_TWO, result(2, {}))
     assert step.asked == [StartReplay(make_request_id(2), heard(*TURN_ONE, *TURN_TWO, late=True), compares=True)]
     assert talk.end_replay(2).to_client == line(*TURN_ONE, *TURN_TWO, result(2, {}))
-    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
+    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
 
 
 @pytest.mark.parametrize("is_busy", [False, True], ids=["at once", "while the client's output is busy"])
@@ -361,7 +361,7 @@ def test_a_load_that_follows_a_cancelled_and_never_answered_one_gets_all_that_is
         talk.free_output()
     talk.end_replay(2)
     assert talk.all.to_client.endswith(line(*TURN_ONE, *TURN_TWO, result(2, {}), GREETING))
-    assert kept_lines(talk.client.say(prompt(3, "s"))) == [agent_kept("s", GREETING), client_kept(prompt(3, "s"))]
+    assert kept_lines(talk.client.say(prompt(3, "s"))) == [agent_kept("s", GREETING), client_kept("s", prompt(3, "s"))]
 
 
 def test_each_of_two_loads_at_once_gets_one_replay() -> None:
@@ -371,7 +371,7 @@ def test_each_of_two_loads_at_once_gets_one_replay() -> None:
     talk.agent.say(*told, result(1, {}), *told, result(2, {}))
     assert talk.end_replay(1).to_client == line(*told, result(1, {}))
     assert talk.end_replay(2).to_client == line(*told, result(2, {}))
-    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
+    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
 
 
 def test_new_updates_are_recorded_if_the_next_load_comes_before_the_replay_ends() -> None:
@@ -384,7 +384,7 @@ def test_new_updates_are_recorded_if_the_next_load_comes_before_the_replay_ends(
     talk.agent.say(*told, result(2, {}))
     assert talk.end_replay(2).to_client == line(*told, result(2, {}))
     talk.client.say(prompt(3, "s"))
-    assert kept_lines(talk.all) == [agent_kept("s", GREETING), client_kept(prompt(3, "s"))]
+    assert kept_lines(talk.all) == [agent_kept("s", GREETING), client_kept("s", prompt(3, "s"))]
 
 
 def test_repeated_loads_record_nothing_twice() -> None:
@@ -395,7 +395,7 @@ def test_repeated_loads_record_nothing_twice() -> None:
         talk.agent.say(TURN_ONE[0], result(id, {}), TURN_ONE[1], *TURN_TWO)
         talk.end_replay(id)
     talk.client.say(prompt(4, "s"))
-    assert kept_lines(talk.all) == [client_kept(prompt(4, "s"))]
+    assert kept_lines(talk.all) == [client_kept("s", prompt(4, "s"))]
 
 
 def test_after_a_delete_the_rest_of_a_replay_passes_and_is_not_recorded() -> None:
@@ -434,7 +434,7 @@ def test_a_forks_replay_of_its_parent_is_not_recorded() -> None:
     step = talk.agent.say(result(1, {"sessionId": "f"}), *told[2:])
     assert step.to_client == line(result(1, {"sessionId": "f"}), *told[2:])
     step = talk.client.say(prompt(2, "f"))
-    assert kept_lines(step) == [RecordLine("f", Peer.CLIENT, raw(prompt(2, "f")))]
+    assert kept_lines(step) == [client_kept("f", prompt(2, "f"))]
 
 
 # Imports.
@@ -457,7 +457,7 @@ def test_the_replay_of_an_unrecorded_session_passes_and_begins_its_transcript() 
         RecordNote("s", opened_note("session/load")),
         EndTurn("s"),
     ]
-    assert talk.client.say(prompt(2, "s")).kept == [BeginTurn("s"), RecordLine("s", Peer.CLIENT, raw(prompt(2, "s")))]
+    assert talk.client.say(prompt(2, "s")).kept == [BeginTurn("s"), client_kept("s", prompt(2, "s"))]
 
 
 def test_a_session_is_imported_once() -> None:
@@ -470,7 +470,7 @@ def test_a_session_is_imported_once() -> None:
     talk.agent.say(result(2, {}))
     assert talk.end_replay(2).to_client == line(TOLD[0], TOLD[1], TOLD[3], result(2, {}), TOLD[2])
     talk.client.say(prompt(3, "s"))
-    assert kept_lines(Step(kept=talk.all.kept[before:])) == [agent_kept("s", TOLD[2]), client_kept(prompt(3, "s"))]
+    assert kept_lines(Step(kept=talk.all.kept[before:])) == [agent_kept("s", TOLD[2]), client_kept("s", prompt(3, "s"))]
 
 
 def test_updates_after_the_answer_are_imported_too() -> None:
@@ -479,7 +479,7 @@ def test_updates_after_the_answer_are_imported_too() -> None:
     talk.agent.say(TOLD[0], result(1, {}), *late)
     talk.stored["s"] = SimulatedSession(complete=False, says=(TOLD[0],))
     kept = kept_lines(talk.client.say(prompt(2, "s")))
-    assert kept == [*(agent_kept("s", said) for said in late), client_kept(prompt(2, "s"))]
+    assert kept == [*(agent_kept("s", said) for said in late), client_kept("s", prompt(2, "s"))]
 
 
 @pytest.mark.parametrize("capabilities", [RESUMES, LOADS])
@@ -492,7 +492,7 @@ def test_a_replay_begins_a_transcript_wherever_the_answer_comes(capabilities: An
         talk.stored["s"] = SimulatedSession(complete=False, says=before)
         talk.agent.say(*told[number:])
         talk.client.say(prompt(2, "s"))
-        assert kept_lines(talk.all) == [*(agent_kept("s", said) for said in told), client_kept(prompt(2, "s"))]
+        assert kept_lines(talk.all) == [*(agent_kept("s", said) for said in told), client_kept("s", prompt(2, "s"))]
 
 
 def test_an_error_imports_nothing() -> None:
@@ -508,7 +508,7 @@ def test_nothing_is_imported_once_a_turn_has_begun() -> None:
     talk.client.say(prompt(2, "s"))
     talk.agent.say(chunk("s", "live"), result(1, {}))
     kept = [each for each in talk.all.kept if isinstance(each, RecordLine)]
-    assert kept == [RecordLine("s", Peer.CLIENT, raw(prompt(2, "s"))), agent_kept("s", chunk("s", "live"))]
+    assert kept == [client_kept("s", prompt(2, "s")), agent_kept("s", chunk("s", "live"))]
 
 
 # Served from the store on request.
@@ -683,7 +683,7 @@ def test_the_rest_of_a_turn_that_was_cut_is_shown_and_recorded() -> None:
     assert step.kept == [shown("transcript", Rule.LESS)]
     assert kept_lines(talk.client.say(prompt(2, "s", "go on"))) == [
         agent_kept("s", REST),
-        client_kept(prompt(2, "s", "go on")),
+        client_kept("s", prompt(2, "s", "go on")),
     ]
 
 
@@ -691,7 +691,7 @@ def test_a_rest_that_was_recorded_is_known_at_the_next_load() -> None:
     talk = loading(SimulatedSession(says=(*CUT, REST), open=False))
     talk.agent.say(*FINISHED, result(1, {}))
     assert talk.end_replay(1).to_client == line(result(1, {}))
-    assert kept_lines(talk.client.say(prompt(2, "s"))) == [client_kept(prompt(2, "s"))]
+    assert kept_lines(talk.client.say(prompt(2, "s"))) == [client_kept("s", prompt(2, "s"))]
 
 
 @pytest.mark.parametrize("is_open", [True, None])
@@ -699,7 +699,7 @@ def test_the_rest_of_a_turn_that_may_be_running_elsewhere_is_shown_and_not_recor
     talk = loading(SimulatedSession(says=CUT, open=is_open))
     talk.agent.say(*FINISHED, result(1, {}))
     assert talk.end_replay(1).to_client == line(REST, result(1, {}))
-    assert kept_lines(talk.client.say(prompt(2, "s"))) == [client_kept(prompt(2, "s"))]
+    assert kept_lines(talk.client.say(prompt(2, "s"))) == [client_kept("s", prompt(2, "s"))]
 
 
 def test_a_turn_is_not_completed_by_a_second_load_in_a_process_which_has_the_transcript_open_itself() -> None:
@@ -710,4 +710,4 @@ def test_a_turn_is_not_completed_by_a_second_load_in_a_process_which_has_the_tra
     talk.client.say(load(2, "s"))
     talk.agent.say(*FINISHED, result(2, {}))
     talk.end_replay(2)
-    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
+    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]

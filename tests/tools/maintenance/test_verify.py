@@ -88,15 +88,6 @@ def test_a_damaged_transcript_is_reported_with_its_session_and_repaired(store: W
     assert repair_finding(store, found) is None  # nothing to repair, so no backup
 
 
-def test_a_delete_removes_the_backups_of_its_session(store: WholeStore, root: Path) -> None:
-    for session in ("a", "b"):
-        damage(path_of(root, session))
-    mend(store)
-    store.delete(AGENT, "a", soft=False)
-    [left] = (root / "backups" / AGENT).iterdir()
-    assert left.name.startswith(file_name("b"))
-
-
 def test_a_line_being_written_is_waited_for(store: WholeStore, root: Path) -> None:
     path = path_of(root, "a")
     line = transcript_lines.said("x" * 1000, session="a")

@@ -172,14 +172,6 @@ def test_redacting_a_session_redacts_its_transcript_and_backups(store: WholeStor
     assert {row.session_id: row.title for row in store.list_all()} == {"s": "[redacted]", "other": TOKEN}
 
 
-def test_an_interrupted_renewal_does_not_unlist_a_session(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt(TOKEN), transcript_lines.answer())
-    assert len(store.list_all()) == 1
-    store.mark(AGENT, "s")
-    store.remove_from_index(AGENT, "s")
-    assert len(store.list_all()) == 1
-
-
 def test_entries_appended_during_the_redaction_stay_whole(store: WholeStore) -> None:
     transcript_lines.store_lines(store, AGENT, "s", transcript_lines.said(f"{TOKEN} ."))
     count, ended = 400, threading.Event()
