@@ -285,8 +285,8 @@ class CommandStore(StoreBase):
             self.layout, deleted.agent_folder, deleted.session_id, deleted.name, only_on_this_machine=False
         )
         self.layout.get_journal(deleted.agent_folder).sync()
-        with contextlib.suppress(Unreadable):  # it has no row, but its row's bytes may still be in the file
-            self.index.catch_up_and_query(lambda index: index.erase_removed_rows(), deleted.agent_folder)
+        with contextlib.suppress(Unreadable):  # the mark stays, and the next query does it
+            self.index.catch_up_and_query(lambda index: None, deleted.agent_folder)
 
     # --- the whole store
 

@@ -12,8 +12,9 @@ from SQLite's log, and the mark last. What stays is the event: the id, the time 
 
 A soft delete moves the transcript, in the form it has, to ``deleted/`` under a name of its own, and its backups get
 that name (``Layout.move_backups``). Its title follows, as after a rename. The event has the new name, and until when
-it can be undone (``remove_expired``). Row, search tables and mark go as above; turns of other machines that wait stay,
-and are added only if the transcript is the same. ``restore`` does the reverse.
+it can be undone (``remove_expired``). Row, search tables and mark go as above, but the row's bytes may stay in SQLite's
+file until the transcript is deleted permanently; turns of other machines that wait stay, and are added only if the
+transcript is the same. ``restore`` does the reverse.
 
 Either delete ends the session's archive and its pin, by its event alone (``JournalState``): nothing is written for
 them, and a restored session is neither archived nor pinned.
@@ -215,7 +216,12 @@ def _delete_set_aside(
 def delete_permanently(
     layout: Layout, agent_folder: str, session_id: str, soft_deleted_name: str, *, only_on_this_machine: bool
 ) -> None:
-    """Delete a soft-deleted transcript permanently. ``only_on_this_machine``: as for ``delete``. Raises OSError."""
+    """Delete a soft-deleted transcript permanently. ``only_on_this_machine``: as for ``delete``. Raises OSError.
+
+    It is marked, because the index still has the bytes of the row that it had.
+    """
+    with suppress(OSError):  # it is removed all the same
+        layout.mark(agent_folder, soft_deleted_name)
     with lock_journal(layout, agent_folder, for_delete=True):
         _move(
             layout,

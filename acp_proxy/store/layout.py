@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -217,6 +217,11 @@ class Layout:
         return [
             each for each in self.list_soft_deleted_names(agent_folder) if file_names.name_before_delete(each) == name
         ]
+
+    def are_in_bin(self, agent_folder: str, names: Iterable[str]) -> bool:
+        """Whether each of these transcripts is soft-deleted. ``names``: those of before the delete, or of after it."""
+        soft_deleted = set(self.list_soft_deleted_names(agent_folder))
+        return soft_deleted.union(map(file_names.name_before_delete, soft_deleted)).issuperset(names)
 
     def get_journal(self, agent_folder: str) -> Journal:
         """An agent's journal, the same object each time."""

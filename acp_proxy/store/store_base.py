@@ -138,8 +138,8 @@ class StoreBase:
     def empty_bin(self) -> None:
         """Remove the soft-deleted sessions whose time is over, and everything derived from them. Raises OSError."""
         if store_delete.remove_expired(self.layout):
-            with contextlib.suppress(Unreadable):  # they have no rows, but their rows' bytes may still be in the file
-                self.index.query_as_is(lambda index: index.erase_removed_rows())
+            with contextlib.suppress(Unreadable):  # their marks stay, and the next query does it
+                self.index.catch_up_and_query(lambda index: None, *self.layout.list_agents())
 
     def read_state(self, agent_folder: str) -> JournalState:
         """An agent's deleted and archived sessions, and the titles that users gave. Raises OSError."""

@@ -181,10 +181,11 @@ class StoreIndex:
         index.remove_rows(agent_folder, *names)
         if not index.is_on_disk:
             return
-        # Deleted words must leave the disk: the search tables, then the row's bytes in SQLite's log. The mark goes only
-        # when both are gone, because it makes the next query do all this again.
+        # Deleted words must leave the disk: the search tables, then the row's bytes in SQLite's file and log. The mark
+        # goes only when both are gone, because it makes the next query do all this again. What is in the bin is on the
+        # disk anyway: its row's bytes leave with it, because erasing rewrites the whole index.
         gone = [name for name in names if self._layout.remove_search_tables(name)]
-        if index.erase_removed_rows():
+        if self._layout.are_in_bin(agent_folder, names) or index.erase_removed_rows():
             for name in gone:  # a transcript that exists again keeps its mark
                 self._layout.unmark(agent_folder, name, partial(self._layout.has_transcript, agent_folder, name))
 

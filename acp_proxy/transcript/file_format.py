@@ -76,7 +76,7 @@ _ENVELOPE = re.compile(
     + _TEXT
     + rb',)?(?:"v":(\d),)?"message":'
 )
-_NOTE = re.compile(rb'\{"at":' + _TEXT + rb',"run":' + _TEXT + rb',"from":"proxy",("note":\{"type":"([a-z-]*)")')
+_NOTE = re.compile(rb'\{"at":' + _TEXT + rb',"run":' + _TEXT + rb',"from":"proxy",' + re.escape(NOTE_BYTES))
 ENTRY_START = b'{"at":"'
 """The first bytes of every entry, to find entries in a damaged line."""
 _ENTRY_START = re.compile(re.escape(ENTRY_START))
@@ -325,13 +325,13 @@ def find_notes(
 
     Only entries count (``find_entries``), never what a message contains. Lines without such bytes are not parsed.
     """
+    beginnings = tuple(NOTE_BYTES + kind.encode() + b'"' for kind in kinds)
     at = lines.find(NOTE_BYTES) if lines.rfind(NOTE_BYTES) >= 0 else -1  # rfind is faster where there is none
     while at >= 0:
-        start = lines.rfind(b"\n", 0, at) + 1
-        found = _NOTE.match(lines, start)
-        if found is not None and found.start(3) == at and found[4].decode() not in kinds:
+        if not lines.startswith(beginnings, at):
             at = lines.find(NOTE_BYTES, at + 1)
             continue
+        start = lines.rfind(b"\n", 0, at) + 1
         end = lines.find(b"\n", at)
         line = lines[start : end if end >= 0 else len(lines)]
         for piece in find_entries(line, version):

@@ -1,6 +1,7 @@
 """The bin, played at random: deletes, restores, removals, kills, and an older version on the same store."""
 
 import os
+import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -15,10 +16,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from acp_proxy.store import journal, soft_deleted
+from acp_proxy.store import delete, journal, soft_deleted
 from acp_proxy.store.index import ListedSession
 from acp_proxy.store.soft_deleted import DeletedSession
-from acp_proxy.transcript.file_names import name_before_delete
+from acp_proxy.transcript.file_names import is_soft_deleted_name, name_before_delete
 from tests.store import transcript_lines
 from tests.stored import WholeStore, read_files
 
@@ -189,6 +190,8 @@ class Bin(RuleBasedStateMachine):
         }
         on_disk = self._words_on_disk()
         assert not on_disk & self.gone
+        everywhere = b"".join(data for _, data in read_files(self.root))
+        assert not [words for words in self.gone if words.encode() in everywhere]  # nor in the index and search tables
         assert on_disk >= self.live | {
             w for w, until in self.restore_until.items() if until is None or until > self.now
         }
@@ -239,6 +242,31 @@ def test_what_is_removed_leaves_no_backup_title_or_search_table(
     monkeypatch.setattr(journal, "stamp_now", lambda: "2999-01-01T00:00:00.000Z")
     store.empty_bin()
     assert not any(b"secret" in data for _, data in read_files(store.root))
+
+
+def test_what_leaves_the_bin_leaves_the_index_even_if_the_process_is_killed(store: WholeStore) -> None:
+    """SQLite leaves copies of rows in pages that it split. A soft delete leaves them there, as it is cheaper."""
+    chance, words = random.Random(0), list[str]()
+    for number in range(120):
+        words.append(f"{chance.getrandbits(80):020x}")
+        title = transcript_lines.prompt(words[-1] * chance.randrange(1, 4), session=f"s{number}")
+        transcript_lines.store_lines(store, AGENT, f"s{number}", title)
+    store.list_all()
+    for number in range(60):
+        store.delete(AGENT, f"s{number}", soft=True)
+    assert len(store.list_all()) == 60
+    assert any(each.encode() in data for each in words[:60] for data in _read_index(store))
+    for each in store.list_deleted():  # and nobody tells the index
+        delete.delete_permanently(store.layout, AGENT, each.session_id, each.name, only_on_this_machine=False)
+    store = WholeStore(store.root)
+    assert len(store.list_all()) == 60
+    assert not any(each.encode() in data for each in words[:60] for data in _read_index(store))
+    assert not any(map(is_soft_deleted_name, store.layout.list_marked(AGENT)))
+
+
+def _read_index(store: WholeStore) -> list[bytes]:
+    """The index and its write-ahead log."""
+    return [path.read_bytes() for path in store.root.glob("index.sqlite3*")]
 
 
 def test_a_session_that_somebody_has_open_is_removed_later(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:

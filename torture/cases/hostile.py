@@ -233,7 +233,7 @@ def loads_and_cancels(sides: BothSides, numbers: range) -> None:
     """The agent answers every second resume, late, and never the others of the first hundred."""
     for some in portions(numbers, 50):
         for n in some:
-            sides.editor.write(request(f"l{n}", "session/load", {"sessionId": f"s{n % 7}", "cwd": "/"}))
+            sides.editor.write(request(f"l{n}", "session/load", {"sessionId": f"s{n % 700}", "cwd": "/"}))
             sides.editor.write(notification("$/cancel_request", {"requestId": f"l{n}"}))
         sides.passed(sides.editor)
         sides.agent.write(b"".join(result(f"l{n}", {}) for n in some if n % 2 or n > 100))
