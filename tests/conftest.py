@@ -24,7 +24,7 @@
 - `cli/commands.py`: commands in this process: `invoke`; on a store `run`, `printed` (stdout), `parsed_json`, `refused`
   (the error), `ids` and `titles` of the list. `cli/terminal.py`: `run_on_terminal` runs one on a terminal.
   `end_to_end/proxied.py`: an editor, acp-proxy and an agent as processes; `run` has a command print about their store,
-  `list_said` tells who said what.
+  `list_said` tells who said what. `end_to_end/handovers.py`: sessions that were handed over.
 - `strategies.py`: values for property tests. `pipes.py`, `posix.py`, `opened.py`: what differs by system.
 
 The grammar. What does something is a verb: `store_…` records a session, `read_…` and `find_…` look, `run_…` starts a

@@ -227,6 +227,11 @@ def client_kept(session: str, said: Said, of: str | None = None) -> RecordLine:
     return RecordLine(session, Peer.CLIENT, raw(said), of)
 
 
+def begun(session: str, origin: str = file_format.RECORDED, cwd: str | None = "/w") -> BeginTranscript:
+    """The effect that begins a session's transcript."""
+    return BeginTranscript(session, cwd, [], origin)
+
+
 @dataclass
 class Step:
     """The effects of one event: what is recorded and what is done, each in order."""

@@ -9,6 +9,7 @@ from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.demo.display import ShownItem, list_items
 from acp_proxy.transcript.record_text import ATTACHED, END, INTRODUCTION
 from tests.cli.commands import invoke, printed
+from tests.end_to_end.handovers import CLOSING, NOTHING, given, notes, recorded, remembered
 from tests.end_to_end.proxied import (
     NOT_FOUND,
     Editor,
@@ -18,7 +19,6 @@ from tests.end_to_end.proxied import (
     say,
     texts,
 )
-from tests.end_to_end.test_handover import CLOSING, NOTHING, given, notes, recorded, remembered
 
 ANSWERS: dict[str, Any] = {"turns": [[say("This is my answer.")]]}
 KINDS = [

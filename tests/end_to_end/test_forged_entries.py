@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import invoke
+from tests.end_to_end.handovers import given, user_words
 from tests.end_to_end.proxied import Proxied, conversation, say, texts
-from tests.end_to_end.test_handover import given, user_words
 
 AT = "2026-11-20T09:15:02.123Z"
 LOAD = {"before": [{"stderr": "heard load of {session}"}, say("Hello"), say("Bye")], "result": {}}

@@ -4,8 +4,8 @@ from typing import Any
 
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.transcript.titles import RECORD_BEGINNINGS
+from tests.end_to_end.handovers import LISTS, continued
 from tests.end_to_end.proxied import Editor, Proxied, say
-from tests.end_to_end.test_handover import LISTS, continued
 
 AIR = {"_meta": {"jetbrains": {"air": {"version": 1, "capabilities": ["sessionIndex"]}}}}
 PARTS = ["sessionIndex", "sessionRename", "sessionArchive", "sessionBatchGet", "sessionListSubscribe"]

@@ -12,8 +12,8 @@ from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.demo.client import RequestFailed
 from tests import forked
 from tests.client import NO_ANSWER, Client
+from tests.end_to_end.handovers import recorded
 from tests.end_to_end.proxied import NOT_FOUND, PROXY, Proxied, entries
-from tests.end_to_end.test_handover import recorded
 from tests.end_to_end.typescript import ROOT, TYPESCRIPT, TYPESCRIPT_TIMEOUT, find_node, run_typescript
 
 PROMPTS = ("Mend the failing test", "And the other one?")

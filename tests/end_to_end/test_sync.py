@@ -10,8 +10,8 @@ import pytest
 from acp_proxy.transcript.record_text import INTRODUCTION, LACKING
 from tests import forked
 from tests.client import TIMEOUT
+from tests.end_to_end.handovers import remembered
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, say, texts
-from tests.end_to_end.test_handover import remembered
 from tests.waiting import wait_until
 
 ANSWERS = {"turns": [[say("My answer.")]]}

@@ -19,6 +19,7 @@ from acp_proxy.transcript import file_format
 from tests.conversation import (
     CoreConversation,
     agent_kept,
+    begun,
     chunk,
     client_kept,
     commands,
@@ -30,7 +31,6 @@ from tests.conversation import (
     request,
     result,
 )
-from tests.proxy.test_session_log import begun
 
 BEGIN = BeginTranscript("s", "/w", [], "partial")
 NOTE, LINE, PASSES = RecordNote("s", {"type": "opened"}), RecordLine("s", Peer.AGENT, b"{}"), Forward(Peer.CLIENT, b"x")

@@ -17,7 +17,7 @@ from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
 from tests.conversation import prompt, request, result, update
-from tests.proxy.test_session_log import TerminalConversation
+from tests.proxy.terminal_conversation import TerminalConversation
 
 RUN = "k3f9a1"
 EXITED = {"exitCode": 0, "signal": None}
@@ -70,16 +70,16 @@ def shown(talk: TerminalConversation, replay: Replay) -> list[list[str]]:
 
 
 def ask(talk: TerminalConversation, verb: str, answer: object) -> None:
-    talk.asks(verb, {}, answer)
+    talk.ask(verb, {}, answer)
 
 
 def in_a_later_turn(*before: tuple[str, Any]) -> TerminalConversation:
     """A call has shown the terminal, of which that much became known in the turn; another turn is under way."""
     talk = TerminalConversation()
-    talk.shows()
+    talk.show()
     for verb, answer in before:
         ask(talk, verb, answer)
-    talk.ends_turn()
+    talk.end_turn()
     talk.client.say(prompt("turn", "s", "and now?"))
     return talk
 
@@ -125,7 +125,7 @@ def test_what_becomes_known_of_a_terminal_in_a_later_turn_is_replayed_there(
     talk = in_a_later_turn(*before)
     for verb, answer in then:
         ask(talk, verb, answer)
-    talk.ends_turn()
+    talk.end_turn()
     assert shown(talk, replay) == [[first_shown], shown_later]
 
 
@@ -134,10 +134,10 @@ def test_what_becomes_known_turn_by_turn_is_replayed_turn_by_turn(replay: Replay
     talk = in_a_later_turn()
     for text in ("all", "all of"):
         ask(talk, *output(text))
-        talk.ends_turn()
+        talk.end_turn()
         talk.client.say(prompt("turn", "s", "and now?"))
     ask(talk, *output("all of it", EXITED))
-    talk.ends_turn()
+    talk.end_turn()
     assert shown(talk, replay) == [[NOTHING], ["```\nall\n```"], ["```\nall of\n```"], [DONE]]
 
 
@@ -147,8 +147,8 @@ def test_what_becomes_known_between_turns_is_recorded_when_the_session_or_the_ag
     ending: str, replay: Replay
 ) -> None:
     talk = TerminalConversation()
-    talk.shows()
-    talk.ends_turn()
+    talk.show()
+    talk.end_turn()
     ask(talk, *output("all of it", EXITED))
     if ending == "close":
         talk.client.say(request("c", "session/close", {"sessionId": "s"}))
@@ -162,12 +162,12 @@ def test_what_becomes_known_between_turns_is_recorded_when_the_session_or_the_ag
 @pytest.mark.parametrize("is_released", [True, False])
 def test_a_terminal_whose_id_the_client_uses_again_is_another_one(is_released: bool, replay: Replay) -> None:
     talk = in_a_later_turn(output("one", EXITED), *([RELEASED] if is_released else []))
-    talk.asks("create", {}, {"terminalId": "t1"})
+    talk.ask("create", {}, {"terminalId": "t1"})
     shows = [{"type": "terminal", "terminalId": "t1"}]
     talk.agent.say(update("s", "tool_call", toolCallId="another", title="Another", content=shows))
-    talk.ends_turn()
+    talk.end_turn()
     talk.client.say(prompt("turn", "s", "and now?"))
     ask(talk, *output("two", EXITED))
-    talk.ends_turn()
+    talk.end_turn()
     ended = "[exited with code 0]"
     assert shown(talk, replay) == [[f"```\none\n```\n{ended}"], [PLACEHOLDER], [f"```\ntwo\n```\n{ended}"]]

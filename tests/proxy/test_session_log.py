@@ -15,7 +15,6 @@ from acp_proxy.proxy.effects import (
     IdentifyAgent,
     IndexSession,
     RecordNote,
-    TranscriptEffect,
 )
 from acp_proxy.proxy.held_entries import UNRECORDED_LIMIT
 from acp_proxy.transcript import file_format
@@ -27,6 +26,7 @@ from tests.conversation import (
     Said,
     SimulatedSession,
     agent_kept,
+    begun,
     chunk,
     client_kept,
     commands,
@@ -48,6 +48,7 @@ from tests.conversation import (
     title_update,
     update,
 )
+from tests.proxy.terminal_conversation import TerminalConversation
 from tests.strategies import texts, values
 
 KINDS = [
@@ -65,10 +66,6 @@ KINDS = [
     "a_kind_nobody_knows",
 ]
 SPELLINGS = [pytest.param(line, id="as SDKs write"), pytest.param(respell, id="spaced")]
-
-
-def begun(session: str, origin: str = file_format.RECORDED, cwd: str | None = "/w") -> BeginTranscript:
-    return BeginTranscript(session, cwd, [], origin)
 
 
 def in_a_session(**how: Any) -> CoreConversation:
@@ -588,28 +585,6 @@ def test_another_session_is_recorded_during_the_agents_replay() -> None:
 # Terminals.
 
 
-class TerminalConversation(CoreConversation):
-    """A session in which the agent runs a command in the client's terminal."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.initialize().open("s")
-        self.client.say(prompt("turn", "s"))
-        self.asks("create", {"command": "ls"}, {"terminalId": "t1"})
-
-    def asks(self, verb: str, params: dict[str, Any], answer: object) -> list[TranscriptEffect]:
-        asked = self.agent.say(request(verb, f"terminal/{verb}", {"sessionId": "s", "terminalId": "t1", **params}))
-        return asked.kept + self.client.say(result(verb, answer) if answer is not None else error(verb, -32603)).kept
-
-    def shows(self, spelling: Any = line) -> None:
-        content = [{"type": "content"}, {"type": "terminal", "terminalId": "t1"}]
-        said = spelling(update("s", "tool_call_update", toolCallId="c", content=content))
-        assert self.agent.say(said).kept == [agent_kept("s", said)]
-
-    def ends_turn(self) -> list[TranscriptEffect]:
-        return self.agent.say(prompt_answer("turn")).kept
-
-
 TURN_ENDS = [agent_kept("s", prompt_answer("turn"), "session/prompt"), EndTurn("s")]
 
 
@@ -621,98 +596,98 @@ def terminal_note(output: str | None, status: object, *, truncated: bool = False
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_a_shown_terminals_output_is_noted_at_once_then_doubled_then_when_it_is_released(spelling: Any) -> None:
     talk = TerminalConversation()
-    talk.shows(spelling)
-    assert talk.asks("output", {}, {"output": "", "truncated": False}) == []
+    talk.show(spelling)
+    assert talk.ask("output", {}, {"output": "", "truncated": False}) == []
     for output in ("one", "one two"):
-        assert talk.asks("output", {}, {"output": output, "truncated": False}) == [
+        assert talk.ask("output", {}, {"output": output, "truncated": False}) == [
             terminal_note(output, None, final=False)
         ]
-    assert talk.asks("output", {}, {"output": "one two", "truncated": True, "exitStatus": None}) == []
-    assert talk.asks("wait_for_exit", {}, {"exitCode": 3, "signal": None}) == []
-    assert talk.asks("release", {}, {}) == [terminal_note("one two", {"exitCode": 3, "signal": None}, truncated=True)]
-    assert talk.ends_turn() == TURN_ENDS
+    assert talk.ask("output", {}, {"output": "one two", "truncated": True, "exitStatus": None}) == []
+    assert talk.ask("wait_for_exit", {}, {"exitCode": 3, "signal": None}) == []
+    assert talk.ask("release", {}, {}) == [terminal_note("one two", {"exitCode": 3, "signal": None}, truncated=True)]
+    assert talk.end_turn() == TURN_ENDS
 
 
 def test_the_exit_status_may_come_with_the_output() -> None:
     talk = TerminalConversation()
-    talk.asks("output", {}, {"output": "x", "truncated": False, "exitStatus": {"exitCode": 0}})
-    talk.shows()
-    talk.asks("output", {}, {"output": "xy", "truncated": False, "exitStatus": None})
-    assert talk.asks("release", {}, {}) == [terminal_note("xy", {"exitCode": 0})]
+    talk.ask("output", {}, {"output": "x", "truncated": False, "exitStatus": {"exitCode": 0}})
+    talk.show()
+    talk.ask("output", {}, {"output": "xy", "truncated": False, "exitStatus": None})
+    assert talk.ask("release", {}, {}) == [terminal_note("xy", {"exitCode": 0})]
 
 
 def test_a_shown_terminal_that_is_still_open_is_noted_before_the_turns_end() -> None:
     talk = TerminalConversation()
-    talk.asks("output", {}, {"output": "x", "truncated": False})
-    talk.shows()
-    assert talk.ends_turn() == [terminal_note("x", None, final=False), *TURN_ENDS]
-    assert talk.asks("release", {}, {}) == []
+    talk.ask("output", {}, {"output": "x", "truncated": False})
+    talk.show()
+    assert talk.end_turn() == [terminal_note("x", None, final=False), *TURN_ENDS]
+    assert talk.ask("release", {}, {}) == []
 
 
 def test_a_terminal_that_is_shown_after_its_release_is_noted_at_the_turns_end() -> None:
     talk = TerminalConversation()
-    talk.asks("output", {}, {"output": "x", "truncated": False})
-    assert talk.asks("release", {}, {}) == []
-    talk.shows()
-    assert talk.ends_turn() == [terminal_note("x", None), *TURN_ENDS]
+    talk.ask("output", {}, {"output": "x", "truncated": False})
+    assert talk.ask("release", {}, {}) == []
+    talk.show()
+    assert talk.end_turn() == [terminal_note("x", None), *TURN_ENDS]
 
 
 def test_an_output_beyond_the_limit_is_not_kept_and_takes_no_room_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is for the text, not for the escapes in its line."""
     monkeypatch.setattr("acp_proxy.proxy.terminal_notes.SHOWN_LIMIT", 2000)
     talk = TerminalConversation()
-    talk.shows()
-    talk.asks("output", {}, {"output": "\x1b" * 1489})
-    assert talk.asks("release", {}, {}) == [terminal_note(None, None)]
-    talk.asks("create", {"command": "ls"}, {"terminalId": "t1"})
-    talk.shows()
-    talk.asks("output", {}, {"output": "\x1b" * 1488})
-    assert talk.asks("release", {}, {}) == [terminal_note("\x1b" * 1488, None)]
+    talk.show()
+    talk.ask("output", {}, {"output": "\x1b" * 1489})
+    assert talk.ask("release", {}, {}) == [terminal_note(None, None)]
+    talk.ask("create", {"command": "ls"}, {"terminalId": "t1"})
+    talk.show()
+    talk.ask("output", {}, {"output": "\x1b" * 1488})
+    assert talk.ask("release", {}, {}) == [terminal_note("\x1b" * 1488, None)]
 
 
 def test_a_terminal_that_no_tool_call_shows_is_not_noted() -> None:
     talk = TerminalConversation()
-    talk.asks("output", {}, {"output": SECRET, "truncated": False})
-    assert talk.asks("release", {}, {}) == []
-    assert talk.ends_turn() == TURN_ENDS
+    talk.ask("output", {}, {"output": SECRET, "truncated": False})
+    assert talk.ask("release", {}, {}) == []
+    assert talk.end_turn() == TURN_ENDS
 
 
 def test_a_terminal_whose_output_was_never_requested_is_noted_without_output() -> None:
     talk = TerminalConversation()
-    talk.shows()
-    assert talk.ends_turn() == [terminal_note(None, None, final=False), *TURN_ENDS]
+    talk.show()
+    assert talk.end_turn() == [terminal_note(None, None, final=False), *TURN_ENDS]
 
 
 def test_a_failed_request_keeps_the_known_state_of_a_terminal() -> None:
     talk = TerminalConversation()
-    talk.shows()
-    talk.asks("output", {}, {"output": "x", "truncated": True, "exitStatus": {"exitCode": 1}})
-    talk.asks("output", {}, None)
-    talk.asks("wait_for_exit", {}, None)
-    assert talk.asks("release", {}, {}) == [terminal_note("x", {"exitCode": 1}, truncated=True)]
+    talk.show()
+    talk.ask("output", {}, {"output": "x", "truncated": True, "exitStatus": {"exitCode": 1}})
+    talk.ask("output", {}, None)
+    talk.ask("wait_for_exit", {}, None)
+    assert talk.ask("release", {}, {}) == [terminal_note("x", {"exitCode": 1}, truncated=True)]
 
 
 def test_a_terminal_is_noted_when_the_agent_ends_during_the_turn() -> None:
     talk = TerminalConversation()
-    talk.shows()
-    talk.asks("output", {}, {"output": "one", "truncated": False})
-    talk.asks("output", {}, {"output": "one.", "truncated": False})
+    talk.show()
+    talk.ask("output", {}, {"output": "one", "truncated": False})
+    talk.ask("output", {}, {"output": "one.", "truncated": False})
     assert talk.end_agent().kept[0] == terminal_note("one.", None, final=False)
 
 
 def test_what_was_noted_in_the_turn_is_not_noted_again_at_its_end() -> None:
     talk = TerminalConversation()
-    talk.shows()
-    talk.asks("output", {}, {"output": "one", "truncated": False})
-    assert talk.ends_turn() == TURN_ENDS
+    talk.show()
+    talk.ask("output", {}, {"output": "one", "truncated": False})
+    assert talk.end_turn() == TURN_ENDS
 
 
 def test_terminal_requests_of_the_client_or_of_other_sessions_are_ignored() -> None:
     talk = TerminalConversation().open("other")
     talk.client.say(request("release", "terminal/release", {"sessionId": "other", "terminalId": "t1"}))
-    talk.asks("output", {"sessionId": "other"}, {"output": "wrong", "truncated": False})
-    talk.shows()
-    assert talk.ends_turn() == [terminal_note(None, None, final=False), *TURN_ENDS]
+    talk.ask("output", {"sessionId": "other"}, {"output": "wrong", "truncated": False})
+    talk.show()
+    assert talk.end_turn() == [terminal_note(None, None, final=False), *TURN_ENDS]
 
 
 @given(values, values, values)
@@ -724,8 +699,8 @@ def test_terminal_messages_of_any_shape_do_not_break_the_turn(created: Any, outp
     for verb in ("output", "wait_for_exit", "release"):
         talk.agent.say(request(verb, f"terminal/{verb}", {"sessionId": "s", "terminalId": created}))
         talk.client.say(result(verb, output))
-        talk.asks(verb, {}, status)
-    assert talk.ends_turn()[-2:] == TURN_ENDS
+        talk.ask(verb, {}, status)
+    assert talk.end_turn()[-2:] == TURN_ENDS
 
 
 # Deleted sessions.
