@@ -51,7 +51,7 @@ def store_session(
         store.choose_agent(None, agent, ""),
         Header(session, cwd, origin, stamp, git=git or GitHead()),
         is_new=True,
-        parent=parent,
+        parent_id=parent,
     )
     data = bytearray()
     for number, (text, updates) in enumerate(turns, 1):

@@ -46,7 +46,7 @@ class RecordedSession(Struct):
     """A recorded session.
 
     ``agent_folder``: its folder; empty until the store can say. ``is_new``: the agent has just created it.
-    ``parent``: the session that it is a fork of. ``point``: where the fork was made, unless at the end.
+    ``parent_id``: the session that it is a fork of. ``point``: where the fork was made, unless at the end.
     ``copied_bytes``: bytes to copy of the parent's transcript.
     ``has_file``: its file existed once, with this ``identity``. ``is_deleted``: it was deleted, and not prompted since.
     ``transcript``: its file, if open. ``in_turn``: it was prompted, and no turn has ended since.
@@ -57,7 +57,7 @@ class RecordedSession(Struct):
     agent_folder: str
     header: Header
     is_new: bool
-    parent: str | None = None
+    parent_id: str | None = None
     point: Point | None = None
     copied_bytes: int | None = None
     has_file: bool = False
@@ -243,7 +243,7 @@ class RecordedSessions(dict[str, RecordedSession]):
                 recorded.transcript = self._create(recorded)
                 recorded.identity = recorded.transcript.identity
                 recorded.has_file, recorded.is_new = True, False
-                recorded.parent = None  # a later new beginning is not a copy
+                recorded.parent_id = None  # a later new beginning is not a copy
             self._open[session_id] = recorded
             self._close_oldest()
         return recorded.transcript
@@ -251,21 +251,21 @@ class RecordedSessions(dict[str, RecordedSession]):
     def _create(self, recorded: RecordedSession) -> Transcript:
         """Create the file. A fork's copy ends where the parent ended when it was forked, or at the fork's point; if the
         parent does not have that, the fork begins without a copy. Raises OSError."""
-        if recorded.parent is not None and recorded.copied_bytes is None:
+        if recorded.parent_id is not None and recorded.copied_bytes is None:
             at = recorded.header.created_at if recorded.has_failed else None
             with contextlib.suppress(FileNotFoundError, NewerFormat):
                 recorded.copied_bytes = self._store.find_fork_end(
-                    recorded.agent_folder, recorded.parent, recorded.point, at
+                    recorded.agent_folder, recorded.parent_id, recorded.point, at
                 )
-                recorded.parent = recorded.parent if recorded.copied_bytes is not None else None
+                recorded.parent_id = recorded.parent_id if recorded.copied_bytes is not None else None
         # To copy a long past does not mean that the store hangs.
-        with self._progress.long_work() if recorded.parent is not None else contextlib.nullcontext():
+        with self._progress.long_work() if recorded.parent_id is not None else contextlib.nullcontext():
             return self._store.open_to_append(
                 recorded.agent_folder,
                 recorded.header,
                 is_new=recorded.is_new,
-                parent=recorded.parent,
-                until=recorded.copied_bytes,
+                parent_id=recorded.parent_id,
+                copied_bytes=recorded.copied_bytes,
             )
 
     def has_its_name(self, recorded: RecordedSession) -> bool:

@@ -67,10 +67,14 @@ class StoreRequests:
         except OSError as problem:
             return own_messages.refuse_for_store(wanted.request, errno_name(problem)).data
 
-    def _apply_change(self, wanted: SetTitle | SetArchived | AnswerStatus, store: ProxyStore, agent: str) -> bytes:
+    def _apply_change(
+        self, wanted: SetTitle | SetArchived | AnswerStatus, store: ProxyStore, agent_folder: str
+    ) -> bytes:
         """The answer, after the change. Raises OSError (FileNotFoundError: there is no such session)."""
         request, session_id = wanted.request, wanted.session_id
-        if session_id in store.read_deleted(agent) or not (wanted.is_known or store.has_transcript(agent, session_id)):
+        if session_id in store.read_deleted(agent_folder) or not (
+            wanted.is_known or store.has_transcript(agent_folder, session_id)
+        ):
             raise FileNotFoundError(session_id)
         match wanted:
             case AnswerStatus(is_open=is_open):
@@ -78,16 +82,16 @@ class StoreRequests:
             case SetTitle(title=title):
                 if (mask := self._recorder.mask) is not None:
                     title = mask_title(title, mask)
-                store.set_title(agent, session_id, title)
+                store.set_title(agent_folder, session_id, title)
                 title_update = own_messages.encode_update(
                     session_id, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title}
                 )
                 answer = jsonrpc.result(request, {"title": title}) + title_update
             case SetArchived(is_archived=is_archived):
-                store.set_archived(agent, session_id, is_archived)
+                store.set_archived(agent_folder, session_id, is_archived)
                 answer = jsonrpc.result(request, {})
         if self._recorder.fsync != "never":
-            store.sync_journal(agent)
+            store.sync_journal(agent_folder)
         return answer
 
     def follow(self, change: FollowAgent) -> list[RelayEffect]:

@@ -34,23 +34,23 @@ _ALIGNED_FROM = 1024 * 1024
 def create(
     layout: Layout,
     agent_folder: str,
-    parent: str,
+    parent_name: str,
     header: Header,
-    until: int | None = None,
-    parent_agent: str | None = None,
+    copied_bytes: int | None = None,
+    parent_folder: str | None = None,
 ) -> bool:
     """Create a fork's transcript. Returns False, and creates nothing, if the parent has none.
 
-    ``parent``: its transcript's name. ``header``: the fork's. ``until``: the parent's size when it was forked; None:
-    now. ``parent_agent``: the parent's folder, if it is another agent's.
+    ``parent_name``: its transcript's name. ``header``: the fork's. ``copied_bytes``: the parent's size when it was
+    forked; None: now. ``parent_folder``: the parent's folder, if it is another agent's.
 
     Raises OSError; then nothing was created (FileExistsError: the fork has a transcript already).
     """
-    parent_agent = parent_agent or agent_folder
-    source_path = layout.transcript_path(parent_agent, parent)
+    parent_folder = parent_folder or agent_folder
+    source_path = layout.transcript_path(parent_folder, parent_name)
     path = layout.transcript_path(agent_folder, file_names.file_name(header.session_id))
     with ExitStack() as stack:
-        finish_old_fork(layout, parent_agent, parent)
+        finish_old_fork(layout, parent_folder, parent_name)
         try:
             # Nobody masks a secret in the parent while it is copied, or removes the unfinished copy. In order, as
             # two agents' sessions may be copied to each other at the same time.
@@ -61,7 +61,7 @@ def create(
             return False
         if source.header is None:  # damaged: the fork's header is made from it
             return False
-        source.size = min(source.size, until or source.size)  # the parent may have gone on, or lost its end
+        source.size = min(source.size, copied_bytes or source.size)  # the parent may have gone on, or lost its end
         ids = [source.header.session_id, *source.header.forked_from]
         header = replace(header, origin=source.header.origin, forked_from=ids, uid=file_names.make_uid())
         with suppress(OSError):  # the next list also finds it by its folder's time

@@ -32,12 +32,12 @@ _BLANK = b" " * (64 * 1024 - 1) + b"\n"
 class _MissingCopy(Struct, frozen=True):
     """What is to be copied into an unfinished fork.
 
-    ``agent_folder``: the parent's. ``parent``, ``created_at``: its transcript's name, and the time in its header.
+    ``agent_folder``: the parent's. ``parent_name``, ``created_at``: its transcript's name, and the time in its header.
     ``size``: bytes to copy. ``at``: the offset to copy them to. ``note``: where the note about this begins and ends.
     """
 
     agent_folder: str
-    parent: str
+    parent_name: str
     created_at: str
     size: int
     at: int
@@ -55,9 +55,9 @@ def finish_old_fork(layout: Layout, agent_folder: str, name: str, *, wait: bool 
     with suppress(FileNotFoundError):  # another process finished or deleted it
         with _open_to_overwrite(fork_path(path)) as fd:
             missing = _read_missing_copy(fd, agent_folder)
-        if missing is not None and (missing.agent_folder, missing.parent) != (agent_folder, name):
+        if missing is not None and (missing.agent_folder, missing.parent_name) != (agent_folder, name):
             finish_old_fork(
-                layout, missing.agent_folder, missing.parent, wait=wait
+                layout, missing.agent_folder, missing.parent_name, wait=wait
             )  # the parent may be an unfinished fork, too
         with private_files.lock_folder(path.parent, wait=wait):
             # The same file under both names: a crash came between the link and the unlink.
@@ -112,11 +112,11 @@ def _copy_missing(layout: Layout, fd: int, missing: _MissingCopy) -> None:
 def _find_parent(layout: Layout, missing: _MissingCopy) -> Reading | None:
     """The parent's transcript, even if it was set aside; None if it is gone. Raises OSError."""
     deleted = layout.get_journal(missing.agent_folder).read_deleted()
-    for path in layout.list_same_id(layout.transcript_path(missing.agent_folder, missing.parent)):
+    for path in layout.list_same_id(layout.transcript_path(missing.agent_folder, missing.parent_name)):
         with suppress(FileNotFoundError, NewerFormat):
             reading = Reading(path)
             header = reading.header
-            is_deleted = header is not None and header.session_id in deleted and path.stem == missing.parent
+            is_deleted = header is not None and header.session_id in deleted and path.stem == missing.parent_name
             if header is not None and header.created_at == missing.created_at and not is_deleted:
                 return reading
             reading.close()

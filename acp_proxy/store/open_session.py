@@ -30,22 +30,30 @@ class Deleted(FileNotFoundError):
 
 
 def open_to_append(
-    layout: Layout, agent_folder: str, header: Header, *, is_new: bool, parent: str | None, until: int | None = None
+    layout: Layout,
+    agent_folder: str,
+    header: Header,
+    *,
+    is_new: bool,
+    parent_id: str | None,
+    copied_bytes: int | None = None,
 ) -> Transcript:
     """See ``ProxyStore.open_to_append``."""
     path = layout.transcript_path(agent_folder, file_name(header.session_id))
-    if parent == header.session_id and (source := proxy_ids.original(parent)) is not None:
+    if parent_id == header.session_id and (source := proxy_ids.original(parent_id)) is not None:
         with contextlib.suppress(FileNotFoundError):  # the other agent's session is gone
             return open_copy(layout, agent_folder, header, source[0], file_name(source[1]))
         return _resume(layout, agent_folder, path, header)
-    if parent is None and not is_new:
+    if parent_id is None and not is_new:
         return _resume(layout, agent_folder, path, header)
     delete.lift_delete(layout, agent_folder, header.session_id)
     layout.make_folder(path.parent)
     while True:
         _set_aside(layout, agent_folder, header.session_id, path)
         try:
-            is_copied = parent is not None and fork.create(layout, agent_folder, file_name(parent), header, until)
+            is_copied = parent_id is not None and fork.create(
+                layout, agent_folder, file_name(parent_id), header, copied_bytes
+            )
             transcript = Transcript(path, None if is_copied else header)
         except FileExistsError:  # another process was faster, as below
             continue
@@ -58,12 +66,12 @@ def open_to_append(
         transcript.close()  # another process's: its agent gave the same id at the same moment
 
 
-def open_copy(layout: Layout, agent_folder: str, header: Header, parent_agent: str, parent: str) -> Transcript:
+def open_copy(layout: Layout, agent_folder: str, header: Header, parent_folder: str, parent_name: str) -> Transcript:
     """Open the copy of another agent's session to append to: the existing one, or a new one. Raises OSError
     (FileNotFoundError: there is no such session).
 
-    ``header``: the copy's. ``parent_agent``, ``parent``: the other agent's folder, and the transcript's name. A new
-    copy has the user's title of the session.
+    ``header``: the copy's. ``parent_folder``, ``parent_name``: the other agent's folder, and the transcript's name. A
+    new copy has the user's title of the session.
     """
     name = file_name(header.session_id)
     path = layout.transcript_path(agent_folder, name)
@@ -74,9 +82,9 @@ def open_copy(layout: Layout, agent_folder: str, header: Header, parent_agent: s
         if layout.has_transcript(agent_folder, name):
             return _resume(layout, agent_folder, path, header)
         with contextlib.suppress(FileExistsError):  # another process was faster
-            fork.create(layout, agent_folder, parent, header, parent_agent=parent_agent)
+            fork.create(layout, agent_folder, parent_name, header, parent_folder=parent_folder)
             transcript = Transcript(path)
-            title = layout.get_journal(parent_agent).read_state().titles.get(parent)
+            title = layout.get_journal(parent_folder).read_state().titles.get(parent_name)
             if title is not None:
                 with contextlib.suppress(OSError):  # the copy is there without it
                     user_state.set_title(layout, agent_folder, header.session_id, name, title)
@@ -169,8 +177,8 @@ def create_copy(
     return id
 
 
-def _choose_copy_id(layout: Layout, agent_folder: str, parent_agent: str, session_id: str) -> str:
+def _choose_copy_id(layout: Layout, agent_folder: str, parent_folder: str, session_id: str) -> str:
     """An id that no copy has or had."""
     gone = layout.get_journal(agent_folder).read_deleted()
-    ids = (proxy_ids.id_of(parent_agent, session_id, number) for number in count(1))
+    ids = (proxy_ids.id_of(parent_folder, session_id, number) for number in count(1))
     return next(id for id in ids if id not in gone and not layout.has_transcript(agent_folder, file_name(id)))

@@ -71,17 +71,25 @@ class ProxyStore(StoreBase):
     # --- recording
 
     def open_to_append(
-        self, agent_folder: str, header: Header, *, is_new: bool, parent: str | None = None, until: int | None = None
+        self,
+        agent_folder: str,
+        header: Header,
+        *,
+        is_new: bool,
+        parent_id: str | None = None,
+        copied_bytes: int | None = None,
     ) -> Transcript:
         """Open the transcript of a session to append to: the existing one, or a new one.
 
         ``is_new``: the agent has just created this session; an older session with the same id is set aside.
-        ``parent``: id of the session that this one is a fork of; the new transcript begins with a copy of the parent's.
-        ``until``: how many bytes of the parent's transcript to copy; None: all.
+        ``parent_id``: id of the session that this one is a fork of; the new transcript begins with a copy of the
+        parent's. ``copied_bytes``: how many bytes of the parent's transcript to copy; None: all.
 
         Raises OSError; Deleted if the session was deleted and is not ``is_new``.
         """
-        return open_session.open_to_append(self.layout, agent_folder, header, is_new=is_new, parent=parent, until=until)
+        return open_session.open_to_append(
+            self.layout, agent_folder, header, is_new=is_new, parent_id=parent_id, copied_bytes=copied_bytes
+        )
 
     def find_fork_end(
         self, agent_folder: str, session_id: str, point: Point | None, forked_at: str | None = None

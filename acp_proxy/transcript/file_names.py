@@ -160,27 +160,28 @@ def name_agent(folder: str) -> str:
     return strip_hash(folder)
 
 
-def match_agents(folders: Iterable[str], agent: str) -> list[str]:
-    """The folders that a user means by ``agent``: those with exactly this name, with or without its scope, or folder.
+def match_agents(folders: Iterable[str], agent_words: str) -> list[str]:
+    """The folders that a user means by ``agent_words``: those with exactly this name, with or without its scope, or
+    folder.
 
-    If there are none, those in which a word of the name starts with it. An empty ``agent`` means all folders.
+    If there are none, those in which a word of the name starts with it. An empty ``agent_words`` means all folders.
     """
     known = list(folders)
-    return [folder for folder in known if agent and _is_called(folder, agent)] or [
-        folder for folder in known if _has_word_start(folder, agent)
+    return [folder for folder in known if agent_words and _is_called(folder, agent_words)] or [
+        folder for folder in known if _has_word_start(folder, agent_words)
     ]
 
 
 @cache
-def _is_called(folder: str, agent: str) -> bool:
-    lowered = agent.lower()
-    is_so = not is_ours(lowered) and _make_slug(agent) in (strip_hash(folder), name_agent(folder))
-    return is_so or folder in (lowered, file_name(agent))
+def _is_called(folder: str, agent_words: str) -> bool:
+    lowered = agent_words.lower()
+    is_so = not is_ours(lowered) and _make_slug(agent_words) in (strip_hash(folder), name_agent(folder))
+    return is_so or folder in (lowered, file_name(agent_words))
 
 
 @cache
-def _has_word_start(folder: str, agent: str) -> bool:
-    lowered, slug = agent.lower(), _make_slug(agent)
+def _has_word_start(folder: str, agent_words: str) -> bool:
+    lowered, slug = agent_words.lower(), _make_slug(agent_words)
     begins = slug != "" and not is_ours(lowered) and f"-{slug}" in f"-{strip_hash(folder)}"
     return begins or folder.startswith(lowered)
 

@@ -33,10 +33,12 @@ class HangingStore(ProxyStore):
             self._back.wait()
 
     def open_to_append(
-        self, agent: str, header: Header, *, is_new: bool, parent: str | None = None, until: int | None = None
+        self, agent: str, header: Header, *, is_new: bool, parent_id: str | None = None, copied_bytes: int | None = None
     ) -> Transcript:
         self.wait()
-        return _Hanging(super().open_to_append(agent, header, is_new=is_new, parent=parent, until=until), self)
+        return _Hanging(
+            super().open_to_append(agent, header, is_new=is_new, parent_id=parent_id, copied_bytes=copied_bytes), self
+        )
 
     def reopen(self, agent: str, session: str, identity: bytes) -> Transcript:
         self.wait()

@@ -48,7 +48,7 @@ def kill_while_forking(folder: Path) -> Iterator[Killed]:
 def fork(store: ProxyStore, tell: Callable[[str], None]) -> None:
     """Fork the session and continue the fork, telling each of its messages once it is written."""
     transcript = store.open_to_append(
-        AGENT, transcript_lines.header("f", at=1, origin=file_format.PARTIAL), is_new=False, parent="p"
+        AGENT, transcript_lines.header("f", at=1, origin=file_format.PARTIAL), is_new=False, parent_id="p"
     )
     for words in OWN:
         transcript.append(prompt(words, session="f") + answer())

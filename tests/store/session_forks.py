@@ -17,7 +17,7 @@ from tests.store.writing import AGENT
 def fork_session(store: ProxyStore, parent: str, session: str, *lines: bytes, at: int = 1) -> None:
     """Fork a session and record lines in the fork."""
     header = transcript_lines.header(session, cwd="/elsewhere", at=at, origin=file_format.PARTIAL)
-    transcript = store.open_to_append(AGENT, header, is_new=False, parent=parent)
+    transcript = store.open_to_append(AGENT, header, is_new=False, parent_id=parent)
     store.mark(AGENT, session)
     transcript.append(b"".join(lines))
     transcript.close()
@@ -56,7 +56,7 @@ def is_complete(store: ProxyStore, session: str) -> bool:
 def begin_fork(store: ProxyStore, parent: str = "p", session: str = "f", *, until: int | None = None) -> Transcript:
     """Begin a fork and leave its transcript open."""
     header = transcript_lines.header(session, at=1, origin=file_format.PARTIAL)
-    return store.open_to_append(AGENT, header, is_new=False, parent=parent, until=until)
+    return store.open_to_append(AGENT, header, is_new=False, parent_id=parent, copied_bytes=until)
 
 
 def leave_unfinished_fork(store: ProxyStore, session: str = "f", *lines: bytes, parent: str = "p") -> Path:

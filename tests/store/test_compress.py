@@ -164,7 +164,9 @@ def test_a_new_session_of_the_same_id_supersedes_a_compressed_one(store: WholeSt
 def test_a_compressed_session_can_be_forked(store: WholeStore) -> None:
     store_compressible(store)
     compress_now(store)
-    store.open_to_append(AGENT, transcript_lines.header("fork"), is_new=False, parent=transcript_lines.SESSION).close()
+    store.open_to_append(
+        AGENT, transcript_lines.header("fork"), is_new=False, parent_id=transcript_lines.SESSION
+    ).close()
     assert read_content(find_path(store, "fork")).count(b" word") == 2000
     assert not find_path(store).exists()
 

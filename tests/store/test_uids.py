@@ -43,7 +43,7 @@ def test_a_session_that_continues_keeps_its_uid(store: WholeStore) -> None:
 
 def test_a_fork_has_a_uid_of_its_own(store: WholeStore) -> None:
     store_session(store, "1", ("first", [chunk("a")]))
-    store.open_to_append(_agent(store), transcript_lines.header("2"), is_new=True, parent="1").close()
+    store.open_to_append(_agent(store), transcript_lines.header("2"), is_new=True, parent_id="1").close()
     assert _uid(store, "2") not in ("", _uid(store, "1"))
 
 

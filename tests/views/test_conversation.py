@@ -273,7 +273,7 @@ def test_a_fork_with_a_damaged_header_begins_with_its_parents_messages(tmp_path:
     store_session(store, "parent", ("one", [chunk("1")]))
     agent = store.list_agents()[0]
     store.open_to_append(
-        agent, file_format.Header("s", "/project", file_format.RECORDED, STAMP), is_new=False, parent="parent"
+        agent, file_format.Header("s", "/project", file_format.RECORDED, STAMP), is_new=False, parent_id="parent"
     ).close()
     [path] = (store.root / "transcripts" / agent).glob("s-*.jsonl")
     path.write_bytes(path.read_bytes().replace(b'{"acp-transcript":1', b'{"acp-transcri', 1))

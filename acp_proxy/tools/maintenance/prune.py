@@ -52,7 +52,7 @@ class Candidate:
     has_turn: bool = True
     is_in_bin: bool = False
     """It is soft-deleted."""
-    parent: str | None = None
+    parent_id: str | None = None
     """The id of the session whose subagent this is."""
     is_pinned: bool = False
     file_version: tuple[int, int] | None = None
@@ -93,10 +93,10 @@ def _group_with_subagents(candidates: Sequence[Candidate]) -> list[list[Candidat
     groups: dict[int, list[Candidate]] = {id(each): [each] for each in candidates}
     for each in candidates:
         top, seen = each, {each.session_id}
-        while top.parent is not None and (top.agent_folder, top.parent) in known and top.parent not in seen:
-            seen.add(top.parent)
-            top = known[top.agent_folder, top.parent]
-        if top is not each and top.parent not in seen:  # sessions that name each other belong to nobody
+        while top.parent_id is not None and (top.agent_folder, top.parent_id) in known and top.parent_id not in seen:
+            seen.add(top.parent_id)
+            top = known[top.agent_folder, top.parent_id]
+        if top is not each and top.parent_id not in seen:  # sessions that name each other belong to nobody
             groups[id(top)].append(each)
             del groups[id(each)]
     return list(groups.values())
@@ -124,7 +124,7 @@ def _find_listed(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
             size,
             row.title,
             has_turn=row.prompt_count > 0,
-            parent=parents.get((row.agent_folder, row.session_id)),
+            parent_id=parents.get((row.agent_folder, row.session_id)),
             is_pinned=row.is_pinned,
             file_version=_read_version(layout.transcript_path(row.agent_folder, row.name)),
         )
@@ -173,7 +173,7 @@ def prune_sessions(
     left: dict[tuple[str, str], str] = {}
     try:
         for candidate in candidates:
-            trouble = left.get((candidate.agent_folder, candidate.parent or "")) or _delete(
+            trouble = left.get((candidate.agent_folder, candidate.parent_id or "")) or _delete(
                 layout, candidate, soft=soft, only_on_this_machine=only_on_this_machine
             )
             if trouble is None:

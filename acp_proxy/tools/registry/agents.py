@@ -142,7 +142,7 @@ class Registry:
             self._say(f"The registry of agents cannot be read now; this uses what was read {_format_days(age)} ago.")
             agents = _parse(_read_file(kept), str(kept))
         else:
-            download.write_whole(kept, data)
+            download.write_atomically(kept, data)
         self._agents = agents
         return agents
 

@@ -68,7 +68,7 @@ def _open(url: str, seconds: float) -> IO[bytes]:
         raise URLError(f"{problem.code} {problem.msg}") from problem
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes) -> None:
     """Write a file that is complete or absent. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:

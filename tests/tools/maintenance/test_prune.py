@@ -200,7 +200,7 @@ def test_a_subagents_session_stays_and_goes_with_the_one_it_worked_for(store: Wh
     ]
     transcript_lines.store_lines(store, AGENT, "c", *named, fresh=False)
     candidates = find_candidates(store)
-    assert {each.session_id: each.parent for each in candidates} == {"a": None, "b": None, "c": None, "part": "c"}
+    assert {each.session_id: each.parent_id for each in candidates} == {"a": None, "b": None, "c": None, "part": "c"}
     assert [each.session_id for each in select_beyond(Limits(keep=1), candidates)] == ["b", "a"]
     assert [each.session_id for each in select_beyond(Limits(size=0), candidates)] == ["c", "part", "b", "a"]
 
@@ -221,13 +221,13 @@ def test_a_subagents_session_stays_if_the_one_it_worked_for_is_open(store: Whole
 
 def test_the_subagents_of_a_pinned_session_stay_too() -> None:
     pinned = replace(session("b", 2), is_pinned=True)
-    assert gone(Limits(keep=0), [session("c", 3), pinned, replace(session("a", 1), parent="b")]) == "c"
+    assert gone(Limits(keep=0), [session("c", 3), pinned, replace(session("a", 1), parent_id="b")]) == "c"
 
 
 def test_subagents_that_name_each_other_belong_to_nobody() -> None:
     first, second = session("b", 2), session("a", 1)
-    both = [replace(first, parent="a"), replace(second, parent="b")]
+    both = [replace(first, parent_id="a"), replace(second, parent_id="b")]
     assert gone(Limits(keep=1), both) == "a"
-    nested = [session("c", 3), replace(first, parent="c"), replace(second, parent="b")]
+    nested = [session("c", 3), replace(first, parent_id="c"), replace(second, parent_id="b")]
     assert gone(Limits(before=transcript_lines.time(3)), nested) == ""
     assert gone(Limits(before=transcript_lines.time(4)), nested) == "cba"
