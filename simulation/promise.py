@@ -445,9 +445,6 @@ def check_view(
     _, mistaken = truth.find_mistaken(session)
     if habits.is_late and habits.leaves_out and [(each.how, each.kind) for each in said[-1:]] == [("found", USER)]:
         mistaken |= {*said[-1].words()}  # the turns before it may still come
-    if habits.is_late and habits.leaves_out and behind.is_apart:  # also in a replay of an earlier session of the agent
-        elsewhere = {word for each in said if each.how == "found" and each.kind == USER for word in each.words()}
-        mistaken |= elsewhere.intersection(without[-1:])
     last = next((each for each in reversed(said) if each.how != "remarked"), None)
     if habits.warns == "last" and last is not None and (last.how, last.kind) == ("found", USER):
         mistaken |= {*last.words()}  # a warning behind it that the transcript has once says that it is old

@@ -252,7 +252,7 @@ class Comparison:
         if self.place.is_in_answer or message is None or message.role is not Role.USER:
             return self._has_sure_turn and not (self.place.is_in_answer or self.place.is_in_turn)
         may_be_context = self.context.may_begin(message.text, is_behind_call=message.is_behind_call)
-        if may_be_context or self._may_begin or self.place.is_in_turn:
+        if may_be_context or self.place.is_in_turn:
             return False
         last = self.text.users[self.place.users.next - 1 :] if self.place.users.next else self.text.users
         may_be_known = any(form.startswith(message.text) for user in last for form in user.forms)
@@ -261,11 +261,6 @@ class Comparison:
             or self.place.users.find_restart(message.text, whole=False) is not None
             or self.place.users.find(message) is not None
         )
-
-    @property
-    def _may_begin(self) -> bool:
-        """Whether nothing of the transcript has come: the replay may begin with context that the agent adds."""
-        return not (self.place.users.has_begun or self.text.is_empty)
 
     @property
     def _is_first_thought(self) -> bool:
