@@ -32,6 +32,7 @@ from tests.replay.entries import (
     update,
     updates_in,
 )
+from tests.replay.held import measure_held
 
 # --- the user's words
 
@@ -272,7 +273,7 @@ def test_ten_thousand_chunks_become_a_few_messages_and_take_the_memory_of_their_
         told += len(telling.add(number + 2, words[number // 10_000]))
         told += len(telling.add(number + 2, tool))
         if number == 10_000:
-            held = held_by(telling)
+            held = measure_held(telling)
     assert told == 1
     assert held < 2 * 10_000 * len("word ")
     assert [len(one.get("content", {}).get("text", "")) for one in updates_in(telling.end()) if "title" not in one] == [
@@ -280,25 +281,6 @@ def test_ten_thousand_chunks_become_a_few_messages_and_take_the_memory_of_their_
         9_999 * len("word "),
         10_000 * len("word "),
     ]
-
-
-def held_by(thing: object, seen: dict[int, object] | None = None) -> int:
-    """The bytes and characters that an object and its parts hold, each part counted once."""
-    seen = seen if seen is not None else {}
-    if id(thing) in seen:
-        return 0
-    seen[id(thing)] = thing
-    if isinstance(thing, bytes | bytearray | str):
-        return len(thing)
-    parts: list[object] = []
-    if isinstance(thing, dict):
-        parts = [*thing.keys(), *thing.values()]
-    elif isinstance(thing, list | tuple | set | frozenset):
-        parts = [*thing]
-    elif type(thing).__module__.startswith("acp_proxy"):
-        parts = [*getattr(thing, "__dict__", {}).values()]
-        parts += [getattr(thing, name) for name in getattr(type(thing), "__slots__", ())]
-    return sum(held_by(part, seen) for part in parts)
 
 
 # --- pieces of a turn

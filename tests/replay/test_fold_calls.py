@@ -32,7 +32,7 @@ from tests.replay.entries import (
     updated,
     updates_in,
 )
-from tests.replay.test_compact import held_by
+from tests.replay.held import measure_held
 
 MODES = pytest.mark.parametrize("mode", get_args(Mode))
 DONE = {"status": "completed"}
@@ -198,7 +198,7 @@ def test_remembered_permission_requests_are_limited() -> None:
     for number in range(8):
         telling.add(1, permission(f"t{number}", rawInput=f"{number}" * (CARRIED // 2)))
         telling.add(1, prompt("on", run=f"{number}"))
-    assert CARRIED // 2 < held_by(telling) < 2 * CARRIED
+    assert CARRIED // 2 < measure_held(telling) < 2 * CARRIED
     telling.add(1, permission("large", rawInput="x" * 2 * CARRIED))
     telling.add(1, changed("large", **DONE))
     assert len(updates_in(telling.end())[-1]["rawInput"]) > CARRIED, "the newest is kept whatever its size"
@@ -378,7 +378,7 @@ def test_terminal_outputs_and_contents_kept_for_later_turns_are_limited(what: st
             big = [shows(f"lost {number}"), content(f"{number}" * (CARRIED // 2))]
             telling.add(1, call(f"t{number}", content=big))
         telling.add(1, prompt("on"))
-    assert CARRIED // 2 < held_by(telling) < 1.5 * CARRIED
+    assert CARRIED // 2 < measure_held(telling) < 1.5 * CARRIED
 
 
 # --- the limit
@@ -482,21 +482,21 @@ def test_a_call_takes_little_more_memory_than_the_limit() -> None:
         telling.add(1, call("t", **BIG["all"]) if number % 7 == 0 else changed("t", **{f"odd {number}": "x" * 3000}))
         telling.add(1, line(notification({"sessionUpdate": "tool_call_update", "toolCallId": "t"}, odd="x" * 3000)))
         telling.add(1, changed("t", content=[content("x" * 10_000)]))
-        assert held_by(telling) < LIMIT + 10_000 + 4000
+        assert measure_held(telling) < LIMIT + 10_000 + 4000
 
 
 def test_memory_for_repeated_starts_is_limited_too() -> None:
     telling = Replayer(SESSION, run=RUN, tool_limit=LIMIT)
     for number in range(20):
         telling.add(1, call("t", **{f"odd {number}": "x" * 3000}))
-    assert held_by(telling) < 3 * LIMIT
+    assert measure_held(telling) < 3 * LIMIT
 
 
 def test_only_the_last_call_is_held_uncut() -> None:
     telling = Replayer(SESSION, run=RUN, tool_limit=LIMIT)
     for number in range(20):
         telling.add(1, call(f"t{number}", content=[content("x" * 100_000)]))
-    assert held_by(telling) < 20 * LIMIT + 110_000
+    assert measure_held(telling) < 20 * LIMIT + 110_000
 
 
 def test_members_beside_an_update_count_towards_the_limit() -> None:

@@ -25,7 +25,7 @@ from acp_proxy.transcript.record_text import (
     TOOL,
     USER,
 )
-from tests.replay.test_compact import held_by
+from tests.replay.held import measure_held
 from tests.strategies import messages, one_line, values
 
 
@@ -200,7 +200,7 @@ def test_turns_that_no_longer_fit_are_released() -> None:
     for number in range(2000):
         made.add(user(f"question {number}"))
         made.add(said("x" * 1000))
-    assert held_by(made) < 8 * LIMIT
+    assert measure_held(made) < 8 * LIMIT
     assert "question 1999" in made.make_text()
     assert "left out" in made.make_text()
 

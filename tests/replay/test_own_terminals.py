@@ -27,7 +27,7 @@ from tests.replay.entries import (
     terminal,
     updated,
 )
-from tests.replay.test_compact import held_by
+from tests.replay.held import measure_held
 
 MODES = pytest.mark.parametrize("mode", get_args(Mode))
 INFO: Value = {"terminal_info": {"terminal_id": "1", "cwd": "/w"}}
@@ -127,7 +127,7 @@ def test_a_call_takes_little_more_memory_than_the_limit() -> None:
     telling = Replayer(SESSION, run=RUN, tool_limit=LIMIT)
     for number in range(200):
         telling.add(number, changed("t", _meta=output("x" * 500)))
-    assert held_by(telling) < 4 * LIMIT
+    assert measure_held(telling) < 4 * LIMIT
 
 
 def test_zero_means_no_limit() -> None:
