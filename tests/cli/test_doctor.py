@@ -232,7 +232,7 @@ def test_an_entry_that_cannot_work_is_reported_with_the_reason(root: Path, home:
     assert ('"forgotten"' in first, "run is missing" in first) == (True, True)
     assert ('"unknown"' in second, "no option --bogus" in second) == (True, True)
     assert result.stdout.count("with arguments that it refuses") == 2
-    assert "No editor here starts an agent through acp-proxy" not in result.stdout
+    assert "No editor on this machine starts an agent through acp-proxy" not in result.stdout
 
 
 def test_an_entry_with_another_store_or_without_recording_is_reported(root: Path, home: Path) -> None:

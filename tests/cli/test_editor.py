@@ -210,7 +210,7 @@ def test_an_agent_may_be_named_as_an_editors_settings_name_it(tmp_path: Path, mo
     assert (title, found["args"][-4:]) == ("My Agent (recorded)", ["--redact", "keys", "/opt/mine", "--acp"])
     said = " ".join(result.stderr.split())
     assert 'my agent is taken as "My Agent" in the settings of an editor here. Copy its variables from there' in said
-    assert '"sk"' not in result.output
+    assert "sk-1" not in result.output
 
 
 def test_a_word_that_may_be_an_id_of_a_registry_that_cannot_be_read_is_refused() -> None:

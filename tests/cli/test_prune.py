@@ -57,7 +57,8 @@ def test_every_limit_applies(store: ProxyStore) -> None:
 
 
 def test_limits_may_apply_to_one_agent(store: ProxyStore) -> None:
-    assert "2 sessions deleted" not in printed(store, "prune", "--keep", "1", "--agent", "agent", "--yes")
+    deleted = printed(store, "prune", "--keep", "1", "--agent", "agent", "--yes")
+    assert (deleted.startswith("2 sessions, "), deleted.endswith(" deleted.\n")) == (True, True)
     assert titles(store) == ["1 days", "200 days"]
 
 

@@ -207,7 +207,7 @@ def test_a_listed_session_without_a_title_gets_one() -> None:
 )
 def test_otherwise_titles_are_the_agents(second: Any) -> None:
     begun = second().open("s")
-    begun.made = {"s": "mend it"}
+    begun.titles_from_prompts = {"s": "mend it"}
     begun.client.say(prompt(1, "s"), request(3, "session/list", {}))
     assert b'"title":"hello"' not in begun.agent.say(ACCEPTED, state("idle")).to_client
     assert begun.agent.say(NATIVE).to_client == line(NATIVE)

@@ -76,13 +76,6 @@ class Performer:
         with self._changed:
             assert self._changed.wait_for(lambda: is_within(done, self.done), SECONDS), self.done
 
-    def wait_for_bytes(self, count: int) -> None:
-        """Wait until this many bytes have passed."""
-        with self._changed:
-            assert self._changed.wait_for(
-                lambda: sum(len(one) for one in self.done if not one.startswith("flush")) >= count, SECONDS
-            )
-
     def _note(self, what: str) -> None:
         with self._changed:
             self.done.append(what)

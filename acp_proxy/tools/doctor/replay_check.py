@@ -39,7 +39,7 @@ class ReplayComparison:
 
 @dataclass(frozen=True, slots=True)
 class LastLoad:
-    """Whose replay the last load of a session showed, ``transcript`` or ``agent_folder``, and why."""
+    """Whose replay the last load of a session showed, ``transcript`` or ``agent``, and why."""
 
     session_id: str
     shown: str

@@ -127,13 +127,14 @@ def test_titles_archives_and_deletes_follow(homes: tuple[Home, Home]) -> None:
     one, two = homes
     store_session(one.store, "a", ("A", []))
     store_session(one.store, "b", ("B", []))
-    store_session(one.store, "c", ("DataDeleted", []))
+    store_session(one.store, "c", ("Gone", []))
     for home in homes:
         home.sync()
+    assert b"Gone" in _opened(one)
     rows = {row.title: row for row in two.store.list_newest()}
     two.store.set_listed_title(rows["A"], "Better")
     two.store.set_listed_archived(rows["B"], True)
-    two.store.delete_listed(rows["DataDeleted"], soft=False)
+    two.store.delete_listed(rows["Gone"], soft=False)
     two.sync()
     one.sync()
     assert {(row.title, row.is_archived) for row in one.store.list_newest()} == {("Better", False), ("B", True)}
