@@ -89,7 +89,7 @@ class SessionStore:
         """All that have a turn, of all agents, the one that was active last first."""
         return [Session(self._archive, listed) for listed in self._archive.list_newest()]
 
-    def session_id(self, id: str) -> Session:
+    def session(self, id: str) -> Session:
         """The one with this id; the newest where several have it. Raises NoSuchSession."""
         for listed in self._archive.find_named(id):
             if listed.session_id == id:

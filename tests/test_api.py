@@ -49,13 +49,13 @@ def test_the_script_on_the_page_runs_unchanged(root: Path) -> None:
 
 
 def test_a_session_has_the_fields_of_a_list_and_its_creation_time(root: Path) -> None:
-    session = acp_proxy.open_store(root).session_id("older")
+    session = acp_proxy.open_store(root).session("older")
     assert (session.id, session.agent, session.cwd, session.title) == ("older", "other", "/elsewhere", "Hello")
     assert session.created == session.updated == datetime.fromtimestamp(EPOCH, UTC)
 
 
 def test_a_turn_has_its_texts_and_tool_calls(root: Path) -> None:
-    first, second = acp_proxy.open_store(str(root)).session_id("newer").turns()
+    first, second = acp_proxy.open_store(str(root)).session("newer").turns()
     assert (first.number, first.user, first.agent) == (1, "Fix the login", "I will.\n\nDone.")
     assert (first.tool_calls, first.stop_reason, first.error) == (("Edit login.py",), "end_turn", None)
     assert first.started == datetime.fromtimestamp(EPOCH + 60, UTC)
@@ -63,7 +63,7 @@ def test_a_turn_has_its_texts_and_tool_calls(root: Path) -> None:
 
 
 def test_entries_leave_out_the_header_and_damaged_lines(root: Path) -> None:
-    session = acp_proxy.open_store(root).session_id("older")
+    session = acp_proxy.open_store(root).session("older")
     [path] = root.glob("transcripts/*/older*.jsonl")
     with path.open("ab") as file:
         file.write(b'{"at":"\xff\n' + b"[" * 100_000 + b'\n"text"\n{"at":')
@@ -99,7 +99,7 @@ def test_a_missing_session_is_reported_and_a_prefix_is_not_an_id(root: Path) -> 
     store = acp_proxy.open_store(root)
     for id in ("nobody", "new", ""):
         with pytest.raises(NoSuchSession, match=r"sessions\(\)"):
-            store.session_id(id)
+            store.session(id)
 
 
 def test_each_error_is_an_error_of_the_package() -> None:
