@@ -15,7 +15,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -80,28 +80,27 @@ def encode_sync_members(uid: str, *, only_on_this_machine: bool) -> dict[str, st
 
 
 class JournalState(Struct, frozen=True):
-    """The result of all events.
+    """The result of all events."""
 
-    ``deleted``: the deleted sessions, with the name of each soft-deleted transcript; None if deleted permanently.
-    ``titles``: the user's titles by transcript name.
-    ``titled``: the transcripts whose titles are in the file, replaced titles included.
-    ``moving``: the renames and removals that are not complete, by the transcript's old name.
-    ``archived``: the archived sessions by transcript name. A delete ends it.
-    """
-
-    deleted: Mapping[str, str | None]
-    deleted_ids: frozenset[str]
+    deleted: Mapping[str, str | None] = MappingProxyType({})
+    """The deleted sessions, with the name of each soft-deleted transcript; None if deleted permanently."""
+    deleted_ids: frozenset[str] = frozenset()
     """The keys of ``deleted``."""
-    titles: Mapping[str, str]
-    titled: frozenset[str]
-    moving: Mapping[str, Event]
-    archived: Mapping[str, str]
-    hidden: frozenset[str]
-    """The ids that no list shows by default: deleted and archived sessions."""
+    titles: Mapping[str, str] = MappingProxyType({})
+    """The user's titles by transcript name."""
+    titled: frozenset[str] = frozenset()
+    """The transcripts whose titles are in the file, replaced titles included."""
     titled_by_agent: frozenset[str] = frozenset()
+    """The transcripts whose title the agent has itself: it can change there at any time, so in what the agent sends,
+    its word counts."""
+    moving: Mapping[str, Event] = MappingProxyType({})
+    """The renames and removals that are not complete, by the transcript's old name."""
+    archived: Mapping[str, str] = MappingProxyType({})
+    """The archived sessions by transcript name. A delete ends it."""
     archived_by_agent: frozenset[str] = frozenset()
-    """The transcripts whose title the agent has, and those that it has archived, itself: both can change there at any
-    time, so in what the agent sends, its word counts."""
+    """The transcripts of the sessions that the agent has archived itself; as for ``titled_by_agent``."""
+    hidden: frozenset[str] = frozenset()
+    """The ids that no list shows by default: deleted and archived sessions."""
     aliases: Mapping[str, str] = MappingProxyType({})
     """By an id that the agent gave when a session continued in a new one of it: that session."""
     pinned: frozenset[str] = frozenset()
@@ -126,7 +125,7 @@ class JournalState(Struct, frozen=True):
         return self.hidden - self.deleted_ids - theirs
 
 
-EMPTY = JournalState({}, frozenset(), {}, frozenset(), {}, {}, frozenset())
+EMPTY = JournalState()
 
 
 class Journal:
@@ -181,9 +180,8 @@ class Journal:
     ) -> None:
         """Append an event about a transcript, by its name. ``by_agent``, ``more``: an ``Event``'s fields. Raises
         OSError."""
-        about = (
-            {} if name == file_name(session_id) else {"transcript": name}
-        )  # only a name that is not the session's own
+        # A name is only given where it is not the session's own.
+        about = {} if name == file_name(session_id) else {"transcript": name}
         self.append(event, session_id, stamp_now(), **about, **more, **({"by": "agent"} if by_agent else {}))
 
     def append_title(self, session_id: str, name: str, title: str | None, *, by_agent: bool = False) -> None:
@@ -247,67 +245,89 @@ def _identify(file: os.stat_result) -> tuple[int, int, int]:
     return file.st_ino, file.st_size, file.st_mtime_ns
 
 
-def _fold(events: Iterator[Event], before: JournalState = EMPTY) -> JournalState:
-    deleted, titles, titled, moving, archived, aliases, expiry = (
-        dict(before.deleted),
-        dict(before.titles),
-        set(before.titled),
-        dict(before.moving),
-        dict(before.archived),
-        dict(before.aliases),
-        dict(before.expiry),
-    )
-    titled_by_agent, archived_by_agent = set(before.titled_by_agent), set(before.archived_by_agent)
-    pinned = set(before.pinned)
+def _fold(events: Iterable[Event], before: JournalState = EMPTY) -> JournalState:
+    folded = _Folded(before)
     for event in events:
-        if event.until is not None and (kept := event.transcript if event.kind == DELETED else event.to):
-            expiry[kept] = event.until
+        folded.add(event)
+    return folded.freeze()
+
+
+class _Folded:
+    """A ``JournalState`` that is being worked out, event by event."""
+
+    def __init__(self, before: JournalState) -> None:
+        self._deleted = dict(before.deleted)
+        self._titles, self._titled, self._titled_by_agent = (
+            dict(before.titles),
+            set(before.titled),
+            set(before.titled_by_agent),
+        )
+        self._moving = dict(before.moving)
+        self._archived, self._archived_by_agent = dict(before.archived), set(before.archived_by_agent)
+        self._aliases = dict(before.aliases)
+        self._pinned = set(before.pinned)
+        self._expiry = dict(before.expiry)
+
+    def add(self, event: Event) -> None:
+        in_bin = event.transcript if event.kind == DELETED else event.to
+        if event.until is not None and in_bin:
+            self._expiry[in_bin] = event.until
         if event.kind == RESTORED:
-            deleted.pop(event.session_id, None)
+            self._deleted.pop(event.session_id, None)
         if event.to is not None:
-            moving[event.name] = event  # the title follows when this is complete
-            expiry.pop(event.name, None)
-            archived.pop(event.name, None)
-            pinned.discard(event.name)
-        elif event.kind == TITLED:  # also without a title: then it says that a rename or removal is complete
-            moving.pop(event.name, None)
-            titles.pop(event.name, None)
-            if event.title is not None:
-                titles[event.name] = shorten_masks(event.title)
-                titled.add(event.name)
-                (titled_by_agent.add if event.by_agent else titled_by_agent.discard)(event.name)
+            self._moving[event.name] = event  # the title follows when this is complete
+            self._expiry.pop(event.name, None)
+            self._archived.pop(event.name, None)
+            self._pinned.discard(event.name)
+        elif event.kind == TITLED:
+            self._add_title(event)
         elif event.kind == DELETED:
-            deleted[event.session_id] = event.transcript
-            archived.pop(file_name(event.session_id), None)
-            pinned.discard(file_name(event.session_id))
-            if event.transcript is None:  # else the title follows, as above
-                titles.pop(file_name(event.session_id), None)
+            self._add_delete(event)
         elif event.kind == LIFTED:
-            deleted.pop(event.session_id, None)
+            self._deleted.pop(event.session_id, None)
         elif event.kind == ARCHIVED:
-            archived[event.name] = event.session_id
-            (archived_by_agent.add if event.by_agent else archived_by_agent.discard)(event.name)
+            self._archived[event.name] = event.session_id
+            (self._archived_by_agent.add if event.by_agent else self._archived_by_agent.discard)(event.name)
         elif event.kind == UNARCHIVED:
-            archived.pop(event.name, None)
+            self._archived.pop(event.name, None)
         elif event.kind in (PINNED, UNPINNED):
-            (pinned.add if event.kind == PINNED else pinned.discard)(event.name)
+            (self._pinned.add if event.kind == PINNED else self._pinned.discard)(event.name)
         elif event.kind == ALIAS and event.alias is not None:
-            aliases[event.alias] = event.session_id
-    hidden = {session_id for name, session_id in archived.items() if name == file_name(session_id)}
-    return JournalState(
-        deleted,
-        frozenset(deleted),
-        titles,
-        frozenset(titled),
-        moving,
-        archived,
-        frozenset(hidden.union(deleted)),
-        frozenset(titled_by_agent.intersection(titles)),
-        frozenset(archived_by_agent.intersection(archived)),
-        aliases,
-        frozenset(pinned),
-        expiry,
-    )
+            self._aliases[event.alias] = event.session_id
+
+    def _add_title(self, event: Event) -> None:
+        """Also one without a title: it says that a rename or removal is complete."""
+        self._moving.pop(event.name, None)
+        self._titles.pop(event.name, None)
+        if event.title is not None:
+            self._titles[event.name] = shorten_masks(event.title)
+            self._titled.add(event.name)
+            (self._titled_by_agent.add if event.by_agent else self._titled_by_agent.discard)(event.name)
+
+    def _add_delete(self, event: Event) -> None:
+        name = file_name(event.session_id)
+        self._deleted[event.session_id] = event.transcript
+        self._archived.pop(name, None)
+        self._pinned.discard(name)
+        if event.transcript is None:  # else the title follows, as after a rename
+            self._titles.pop(name, None)
+
+    def freeze(self) -> JournalState:
+        archived_ids = {session_id for name, session_id in self._archived.items() if name == file_name(session_id)}
+        return JournalState(
+            deleted=self._deleted,
+            deleted_ids=frozenset(self._deleted),
+            titles=self._titles,
+            titled=frozenset(self._titled),
+            titled_by_agent=frozenset(self._titled_by_agent.intersection(self._titles)),
+            moving=self._moving,
+            archived=self._archived,
+            archived_by_agent=frozenset(self._archived_by_agent.intersection(self._archived)),
+            hidden=frozenset(archived_ids.union(self._deleted)),
+            aliases=self._aliases,
+            pinned=frozenset(self._pinned),
+            expiry=self._expiry,
+        )
 
 
 def _blank_titles(line: bytes, names: Collection[str]) -> bytes:
@@ -344,12 +364,12 @@ def _decode_event(line: bytes) -> Event | None:
     return Event(
         kind,
         session_id,
-        transcript,
-        acp.text(value, "title"),
-        to,
-        acp.member(value, "here") is True,
-        acp.text(value, "uid"),
-        acp.text(value, "by") == "agent",
-        acp.text(value, "alias"),
-        acp.text(value, "until"),
+        transcript=transcript,
+        title=acp.text(value, "title"),
+        to=to,
+        only_on_this_machine=acp.member(value, "here") is True,
+        uid=acp.text(value, "uid"),
+        by_agent=acp.text(value, "by") == "agent",
+        alias=acp.text(value, "alias"),
+        until=acp.text(value, "until"),
     )
