@@ -1,14 +1,18 @@
 """Deletes sessions permanently or softly, restores them, and lifts deletes.
 
 The journal decides: each change begins with an event, and its consequences for files, backups and titles follow at
-once, under the journal's lock. If that is interrupted, the next query of the index, list of soft-deleted sessions or
-change of a session completes it (``complete_interrupted``). A title follows its transcript: when that is renamed, a new
-event says so, and the old one is overwritten.
+once, under the journal's lock. Before that of a delete comes only the index's mark, so that the index looks even after
+a crash. A transcript that was set aside, or that is in the bin already, has no ``deleted`` event of its own: a
+``titled`` event whose ``to`` is empty *is* its permanent delete, and one whose ``to`` is a name in the bin its soft
+one. If that is interrupted, the next query of the index, list of soft-deleted sessions or change of a session completes
+it (``complete_interrupted``). A title follows its transcript: when that is renamed, a new event says so, and the old
+one is overwritten.
 
-A permanent delete removes the transcript in every form, its backups, what was soft-deleted under its name, and turns
-of other machines that wait for it (``Layout.remove_transcript``); the search tables with its words; and its titles, in
-the journal and in the journal's backups (``Layout.erase_titles``). ``StoreIndex.remove`` then removes the row, also
-from SQLite's log, and the mark last. What stays is the event: the id, the time and the transcript's uid.
+A permanent delete removes the transcript in every form, its backups, what was soft-deleted under its name, and turns of
+other machines that wait for it (``Layout.remove_transcript``); the search tables with its words; and its titles, in the
+journal and in the journal's backups (``Layout.erase_titles``). ``StoreIndex.remove`` then removes the row, also from
+SQLite's log, and the mark last. What stays are the session's events without its titles: of the delete the id, the time
+and the transcript's uid; and when it was archived, pinned or given another id of the agent (``journal.ALIAS``).
 
 A soft delete moves the transcript, in the form it has, to ``deleted/`` under a name of its own, and its backups get
 that name (``Layout.move_backups``). Its title follows, as after a rename. The event has the new name, and until when
@@ -202,9 +206,10 @@ def _delete_set_aside(
     layout.mark(agent_folder, name)
     with lock_journal(layout, agent_folder, for_delete=True):
         at = journal.stamp_now()
-        to, until = (
-            (_choose_soft_deleted_name(layout, agent_folder, name, at), _encode_until(layout, at)) if soft else ("", {})
-        )
+        if soft:
+            to, until = _choose_soft_deleted_name(layout, agent_folder, name, at), _encode_until(layout, at)
+        else:
+            to, until = "", {}
         _move(
             layout,
             agent_folder,
