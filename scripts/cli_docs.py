@@ -197,9 +197,8 @@ def _contexts(command: TyperCommand | TyperGroup, name: str, parent: typer.Conte
     if isinstance(command, TyperGroup):
         for sub in command.list_commands(context):
             found = command.get_command(context, sub)
-            if (
-                isinstance(found, TyperCommand | TyperGroup) and not found.hidden and sub != "sessions"
-            ):  # the longer form
+            # ``sessions`` is the longer form of what is there without it.
+            if isinstance(found, TyperCommand | TyperGroup) and not found.hidden and sub != "sessions":
                 yield from _contexts(found, sub, context)
 
 

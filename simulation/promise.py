@@ -467,9 +467,8 @@ def check_view(
         found += [Broken("worse", f"{where} has {title!r} as failed") for title in failed]
     for word, count in has.items():
         most = max(told[word] * times, has_without[word]) + behind.excused[word] + unknown_rewinds[word] * times
-        if (
-            alone is None or behind.is_apart or habits.leaves_out
-        ):  # nobody can know what a command took back, and what is only left out
+        # Nobody can know what a command took back, and what is only left out.
+        if alone is None or behind.is_apart or habits.leaves_out:
             most += by_command[word] * times
         else:  # an agent that leaves commands out sends the same as one whose next command took the command back
             most += commands[word] * times
@@ -511,9 +510,8 @@ def _check_whole(truth: Truth, session: int, has: Counter[Word], where: str, *, 
     is_plain = not habits.rewords and not any(
         each.is_gone or each.kind == COMPACTION or _takes_back(each) for each in said
     )
-    is_known = (
-        session not in truth.is_shared and "users" not in habits.leaves_out
-    )  # a turn made elsewhere begins with one
+    # A turn made elsewhere begins with a user message.
+    is_known = session not in truth.is_shared and "users" not in habits.leaves_out
     learned = all(each.how != "found" or (each.is_learned and is_known) for each in said)
     if not (is_plain and learned):
         return []

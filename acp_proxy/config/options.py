@@ -202,9 +202,8 @@ def parse(
                 raise UsageError(f"{word} needs a value. To see which: acp-proxy {subcommand} --help-all")
             value = words[at]
             at += 1
-        if (
-            option.name == "agent-id" and not value.strip()
-        ):  # a script's empty variable would mix the sessions of two accounts
+        # A script's empty variable would mix the sessions of two accounts
+        if option.name == "agent-id" and not value.strip():
             raise UsageError(f"{word} is empty. Give a name, or leave the option out.")
         values[option.name] = _normalize(word, option, value)
     for name, read in _READERS.items():

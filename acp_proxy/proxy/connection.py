@@ -365,9 +365,8 @@ class Connection:
                 return [Forward(Peer.CLIENT, let_go)] if let_go else []
         if session_id in self._handovers.unwanted:
             return []
-        if (
-            session_id is not None and session_id not in self._log.sessions
-        ):  # it may be a fork, before the agent names that
+        # It may be a fork, before the agent names that.
+        if session_id is not None and session_id not in self._log.sessions:
             for parent in self._open_requests.sessions(Peer.CLIENT, (acp.FORK,)):
                 self._handovers.expect_record_of_fork(session_id, parent)
         if session_id is not None and self._handovers.may_repeat_record(session_id):

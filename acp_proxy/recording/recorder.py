@@ -49,7 +49,7 @@ GATHER_SECONDS = 0.002
 GATHERED_BYTES = 1024 * 1024
 # While the store hangs: minutes of what agents send, so that most stalls leave no gap.
 WAITING_BYTES = 4 * 1024 * 1024
-_ENTRY = 200  # bytes of memory of an entry, besides its content
+_ENTRY_OVERHEAD = 200  # bytes of memory of an entry, besides its content
 
 _SMALL = 4096
 """Bytes of updates that are encoded together with others: to copy larger ones would cost more than it saves."""
@@ -100,7 +100,7 @@ class Recorder:
         self._gaps, self._unmarked = self._sessions.gaps, self._sessions.unmarked  # every update looks at them
         self._warn = warn
         self._adding = threading.Lock()
-        """Guards the next four; held for some instructions only."""
+        """Guards ``_unwritten``, ``_unwritten_bytes`` and ``_added``; held for some instructions only."""
         self._unwritten: deque[TimedEffect] = deque()
         self._unwritten_bytes = 0
         self._added = self._written = 0
@@ -422,13 +422,13 @@ def _size_of(effect: TranscriptEffect) -> int:
     """Approximate memory of an effect, in bytes."""
     match effect:
         case RecordUpdates(data=data):
-            return len(data) + _ENTRY
+            return len(data) + _ENTRY_OVERHEAD
         case RecordLine(raw=raw):
-            return len(raw) + _ENTRY
+            return len(raw) + _ENTRY_OVERHEAD
         case RecordNote(note=note):
-            return len(jsonrpc.dump(note)) + _ENTRY
+            return len(jsonrpc.dump(note)) + _ENTRY_OVERHEAD
         case _:
-            return _ENTRY
+            return _ENTRY_OVERHEAD
 
 
 def _replace_lines_by_gaps(effects: deque[TimedEffect]) -> deque[TimedEffect]:

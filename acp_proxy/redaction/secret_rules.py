@@ -94,6 +94,8 @@ _VALUE = (
     r"((?:[A-Za-z0-9]{1,3}\.)?[A-Za-z0-9_-]{15,150}+(?:\.[A-Za-z0-9_-]{15,150}+)?={0,2})(?![\w(\[/:@%+]|\.\w)"
 )
 
+# A secret is called after one rule. Of overlapping matches that is the one that begins first; of those, the longest;
+# and of rules that match the same text, the earlier row here.
 RULES: tuple[SecretRule, ...] = (
     # models
     make_token_rule(

@@ -236,9 +236,8 @@ def look_up(
             title, is_archived = state.find_title(session_id), session_id in state.archived_here
             return OpenedTranscript(recorder, session_id, reading, title, is_open=is_open, is_archived=is_archived)
         except FileNotFoundError:
-            if session_id in recorder.store.read_deleted(
-                recorder.agent_folder
-            ):  # by another process, between our two checks
+            # Another process may have deleted it between our two checks.
+            if session_id in recorder.store.read_deleted(recorder.agent_folder):
                 return SessionFound(request, is_deleted=True)
             reading = recorder.store.read_original(session_id, recorder.list_other_agents())
             return OpenedTranscript(recorder, session_id, reading, state.find_title(session_id), is_foreign=True)

@@ -70,9 +70,8 @@ class _Supervisor:
         elif self._relay.client_is_gone and not self._agent.poll():
             self._ended_first = "the editor ended"
         if self._relay.agent.ended.is_set() and self._signal is None:
-            self._wait_until(
-                self._agent.poll, OPEN_OUTPUT_SECONDS, _SHORT_TICK
-            )  # an exiting agent closes its stdout first
+            # An exiting agent closes its stdout first.
+            self._wait_until(self._agent.poll, OPEN_OUTPUT_SECONDS, _SHORT_TICK)
         if not self._agent.poll():
             self._end(0 if self._reads_nothing() else self._grace)
         delivering = threading.Thread(target=self._deliver, name="the rest", daemon=True)

@@ -83,8 +83,8 @@ if not TYPE_CHECKING:
     __getattr__ = import_lazily(_LATER)
 
 
-_FEW = 1000
-"""Archived sessions of an agent that are looked up by name; among more of them, one is found soon."""
+_LOOKED_UP_BY_NAME = 1000
+"""At most so many archived sessions of an agent are looked up by name; among more of them, one is found soon."""
 
 
 class TokensAndCost(Struct, frozen=True):
@@ -129,7 +129,7 @@ class CommandStore(StoreBase):
         if archived:  # to look for a few in 100,000 rows takes seconds
             names = {each: queries.read_state(self.layout, each).archived for each in agents}
             agents = [each for each in agents if names[each]]
-            names = {each: found for each, found in names.items() if len(found) <= _FEW}
+            names = {each: found for each, found in names.items() if len(found) <= _LOOKED_UP_BY_NAME}
         wanted = queries.ListFilter(agents, cwd, since, until, below, branch, names)
         rows = queries.complete_rows(
             self.layout, queries.list_newest(self.index.catch_up_and_query, self.index.query_as_is, wanted)

@@ -62,18 +62,16 @@ class CompletionQuery:
             if not path.is_file():
                 return []
             alone = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
-            uri = private_files.make_database_uri(
-                path, f"mode=ro{alone}"
-            )  # if nobody has it open, this creates no side files
+            # If nobody has it open, this creates no side files.
+            uri = private_files.make_database_uri(path, f"mode=ro{alone}")
             with closing(sqlite3.connect(uri, uri=True, timeout=0)) as index:
                 if index.execute("PRAGMA user_version").fetchone() != (SCHEMA,):
                     return []
                 agents = file_names.match_agents(self.list_agents(), agent_words)
                 is_short = beginning != "" and file_names.COPY.startswith(beginning[: len(file_names.COPY)])
                 begin = (proxy_ids.PREFIX if is_short else beginning).encode()
-                id, _, _ = begin.partition(
-                    file_names.ASIDE.encode()
-                )  # without a number, which the index keeps elsewhere
+                # Without the number of what was set aside, which the index keeps elsewhere.
+                id, _, _ = begin.partition(file_names.ASIDE.encode())
                 each_begins = (begin, _MANY, id, id + b"\xff")
                 parts = [(each, listed, *each_begins) for each in agents for listed in (True, False)]
                 found = sorted((row for part in parts for row in index.execute(QUERY, part)), reverse=True)

@@ -29,7 +29,7 @@ from acp_proxy.transcript.summary import Summary
 # --- Cursors: where a page of a list ends, as text that is opaque to clients. Those of another list are refused.
 
 
-_VERSION = 1
+_CURSOR_VERSION = 1
 
 
 def encode_binding(agent_folder: str, cwd: str | None) -> str:
@@ -39,7 +39,7 @@ def encode_binding(agent_folder: str, cwd: str | None) -> str:
 
 def encode_cursor(binding: str, updated: str, session: bytes) -> str:
     """The cursor for the page after the row with this time and id."""
-    text = json.dumps([_VERSION, binding, updated, session.hex()])
+    text = json.dumps([_CURSOR_VERSION, binding, updated, session.hex()])
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
@@ -48,7 +48,7 @@ def decode_cursor(cursor: str, binding: str) -> tuple[str, bytes]:
     try:
         value = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
         version, bound, updated, session = value
-        if (version, bound) != (_VERSION, binding) or not isinstance(updated, str) or not updated.isascii():
+        if (version, bound) != (_CURSOR_VERSION, binding) or not isinstance(updated, str) or not updated.isascii():
             raise InvalidCursor
         return updated, bytes.fromhex(session)
     except (ValueError, TypeError, RecursionError) as problem:

@@ -161,9 +161,8 @@ class Layout:
             return sorted({path for folder in folders for path in _list_files(folder, "*")})
         chosen = [(agent_folder, name) for agent_folder, each in names.items() for name in each]
         found = {self.transcript_path(agent_folder, name) for agent_folder, name in chosen}
-        found |= {
-            path for agent_folder in names if (path := self.transcript_path(agent_folder, JOURNAL)).exists()
-        }  # holds titles
+        journals = (self.transcript_path(agent_folder, JOURNAL) for agent_folder in names)
+        found.update(path for path in journals if path.exists())  # they hold titles
         for agent_folder, name in chosen:
             found.update(_list_files(self.backups / agent_folder, f"{name}*"))
             found.update(
@@ -233,9 +232,8 @@ class Layout:
 
         The mark is an empty file, so it survives this process.
         """
-        path = os.path.join(
-            self.unindexed, agent_folder, name
-        )  # ten times as fast as joining Paths, and each turn does it
+        # Ten times as fast as joining Paths, and each turn does it.
+        path = os.path.join(self.unindexed, agent_folder, name)
         if os.path.lexists(path):  # a process that removes it from here on looks at the transcript after that
             return path
         try:

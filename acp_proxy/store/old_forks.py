@@ -56,9 +56,8 @@ def finish_old_fork(layout: Layout, agent_folder: str, name: str, *, wait: bool 
         with _open_to_overwrite(fork_path(path)) as fd:
             missing = _read_missing_copy(fd, agent_folder)
         if missing is not None and (missing.agent_folder, missing.parent_name) != (agent_folder, name):
-            finish_old_fork(
-                layout, missing.agent_folder, missing.parent_name, wait=wait
-            )  # the parent may be an unfinished fork, too
+            # The parent may be an unfinished fork, too.
+            finish_old_fork(layout, missing.agent_folder, missing.parent_name, wait=wait)
         with private_files.lock_folder(path.parent, wait=wait):
             # The same file under both names: a crash came between the link and the unlink.
             is_done = os.path.lexists(path) and os.path.samefile(path, fork_path(path))

@@ -226,7 +226,7 @@ class ProxyStore(StoreBase):
             return None
 
     def read_and_hold(self, agent_folder: str, session_id: str) -> Reading:
-        """The same for a session that is to be opened: until this is closed, sync adds no turns to it."""
+        """As ``read``, for a session that is to be opened: until this is closed, sync adds no turns to it."""
         if not (self.root / _SYNC).exists():
             return self.read(agent_folder, session_id)
         for _ in range(_TRIES):

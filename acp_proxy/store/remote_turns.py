@@ -60,16 +60,14 @@ def append_turns(
                     return False
                 with closing(Reading(path)) as reading:
                     header = reading.header
-                    if (
-                        header is None or reading.size - reading.entries_at != expected_size
-                    ):  # the turns follow another end
+                    # The turns may follow another end than the file has.
+                    if header is None or reading.size - reading.entries_at != expected_size:
                         return False
                     parts = _join_parts([*header.elsewhere, *elsewhere])
                     header = complete_header(replace(header, uid=header.uid or uid, elsewhere=parts), data)
                     _write_unfinished(path, _chain_file(header, reading, data))
-                layout.mark(
-                    agent_folder, name
-                )  # first: after a crash the index must not believe that it knows the file
+                # First: after a crash the index must not believe that it knows the file.
+                layout.mark(agent_folder, name)
                 is_there = _move_into_place(path)
             if not (is_there or _move_into_place(path)):  # Windows replaces no open file, and this process had it open
                 unfinished_path(path).unlink(missing_ok=True)

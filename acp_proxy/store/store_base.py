@@ -59,7 +59,7 @@ def import_lazily(values: dict[str, set[str]]) -> Callable[[str], object]:
 
 
 class StoreBase:
-    """A store's directory, opened; base class of ``ProxyStore`` and ``CommandStore``."""
+    """A store's directory, opened; base class of ``ProxyStore``, ``CommandStore`` and ``SyncStore``."""
 
     def __init__(self, root: Path, *, create: bool = True, bin_days: int | None = None) -> None:
         """Open the store at ``root``; ``create``: create it if it is missing, and require that it is writable.

@@ -9,12 +9,10 @@ The index on disk is written
   it names is brought in, and their interrupted deletes are completed. ``query_as_is`` only reads, unless the index is
   new;
 - for one session: after its turn (``ProxyStore.index_session``), and when a command has made or brought back its
-  transcript,
-  as restore, import, adopt and continue do (``CommandStore.index_transcript``);
+  transcript, as restore, import, adopt and continue do (``CommandStore.index_transcript``);
 - after a delete by an editor, a command, ``prune`` or sync (``remove``);
 - after the bin was emptied (``StoreBase.empty_bin``) or a session in it deleted (``CommandStore.delete_permanently``):
-  a
-  question to one of the two queries then erases what is left of removed rows;
+  a question to one of the two queries then erases what is left of removed rows;
 - after a repair, a redaction, or a mask of another machine (``reindex``), and after compressing (``set_inode``);
 - as a whole, when it is missing, broken or of another version, and by ``acp-proxy repair`` (``rebuild``).
 
@@ -191,13 +189,13 @@ class StoreIndex:
 
     def _query_on_disk(self, question: Callable[[Index], T], agents: tuple[str, ...]) -> T:
         try:
-            return self._answer(self._open_on_disk(), agents, question)
+            return self._answer(self._open_shared(), agents, question)
         except sqlite3.DatabaseError as problem:
             self._close()
             if is_temporary(problem):
                 raise
             self._layout.remove_index()
-            return self._answer(self._open_on_disk(), agents, question)
+            return self._answer(self._open_shared(), agents, question)
 
     def reindex(self, agent_folder: str, names: list[str]) -> None:
         """Read transcripts again whose old content changed. Raises OSError, Unreadable."""
@@ -221,9 +219,8 @@ class StoreIndex:
         self.write(lambda index: moved.append(index.set_inode(agent_folder, name, *inodes)))
         if moved[-1]:
             path = self._layout.transcript_path(agent_folder, name)
-            self._layout.unmark(
-                agent_folder, name, lambda: os.path.lexists(path)
-            )  # the session continues, decompressed
+            # The mark stays if the session continues meanwhile: then its file is plain again.
+            self._layout.unmark(agent_folder, name, lambda: os.path.lexists(path))
 
     def rebuild(self) -> None:
         """Rebuild the index from all transcripts. Raises OSError, Unreadable."""
@@ -286,8 +283,8 @@ class StoreIndex:
             known = self._completed[agent_folder] = sessions, names
         return known[1]
 
-    def _open_on_disk(self) -> Index:
-        """The connection to the index that other processes see; in memory if the store is read-only."""
+    def _open_shared(self) -> Index:
+        """The index that other processes see; if the store is read-only, one in memory in its place."""
         path = self._layout.index
         if self._layout.is_only_read:
             self._index = self._index or Index(None)

@@ -395,9 +395,8 @@ def _add_messages(items: Iterable[Item], session_id: str) -> Iterator[Item]:
             sent[id] = sender == session_id
         blocks = content if isinstance(content, list) else [content]
         said = [block for block in blocks if isinstance(block, Mapping)]
-        if said and (
-            kind == update_kinds.SESSION_MESSAGE_CHUNK or id not in shown_ids
-        ):  # a whole message may repeat its chunks
+        # A whole message may repeat its chunks.
+        if said and (kind == update_kinds.SESSION_MESSAGE_CHUNK or id not in shown_ids):
             shown_ids.add(id)
             yield SpokenMessage("agent" if sent.get(id) else "user", said, id)
 

@@ -281,9 +281,8 @@ def test_the_pages_policy_blocks_injected_markup(
         assert render_page.evaluate("document.baseURI") == broken.as_uri()
         assert len([told for told in seen if "Content Security Policy" in told]) >= 10
         with render_page.expect_console_message(lambda message: "form-action" in message.text):
-            render_page.evaluate(
-                "document.querySelector('button').click()"
-            )  # the form is blocked, and the page is gone
+            # The form is blocked, and the page is gone.
+            render_page.evaluate("document.querySelector('button').click()")
         assert _asked(listening) == b""
 
 

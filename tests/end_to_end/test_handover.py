@@ -255,9 +255,8 @@ def test_the_agents_id_of_a_handed_over_session_opens_the_whole_session(proxied:
         seen += [{"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "and on"}}]
         seen += editor.prompt(new, "and on")
         assert session not in b"".join(line.raw for line in editor.lines).decode()
-        assert list_items(editor.load(session).updates) == list_items(
-            seen
-        )  # now the editor knows it by its own id again
+        # Now the editor knows it by its own id again.
+        assert list_items(editor.load(session).updates) == list_items(seen)
         since, pending = editor.count_lines(), editor.start_prompt(session, "once more")
         assert editor.wait_for_result(pending) == {"stopReason": "end_turn"}
         assert texts(editor.list_updates(session, since)) == ["This is my answer."]

@@ -149,9 +149,8 @@ class KilledConversation:
             self._count.add(tried=1, left=len(left))
             for process in left:
                 process.kill()
-            if re.search(
-                "acp-proxy|Traceback", said := editor.read_stderr()
-            ):  # a torn line of the agent is expected there
+            # A torn line of the agent is expected there.
+            if re.search("acp-proxy|Traceback", said := editor.read_stderr()):
                 self._count.trouble(f"{victim}, {moment}: on stderr: {said}")
         self._look(moment, may_lose=victim in ("proxy", "all"))
 

@@ -379,9 +379,8 @@ class _Call:
     def _iterate_files(self) -> Iterator[tuple[str, str]]:
         edits = self.list_edits()
         for edit in edits:
-            is_new = (
-                edit.form == "whole" and not edit.old
-            )  # for most agents, a file that is not there has an empty text
+            # For most agents, a file that is not there has an empty text.
+            is_new = edit.form == "whole" and not edit.old
             yield "create" if is_new else _ACTIONS[edit.form], edit.path
             if edit.source:
                 yield "move", edit.source

@@ -163,9 +163,8 @@ def export(
         opened = open_store(store)
         everything = filtered.list_newest(opened) if several and not sessions else ()
         found = [*everything, *(choose_session(opened, one, agent) for one in sessions or ())]
-        rows = list(
-            {(row.agent_folder, row.name): row for row in found}.values()
-        )  # a session given twice is written once
+        # A session given twice is written once.
+        rows = list({(row.agent_folder, row.name): row for row in found}.values())
         if not rows:
             unknown = explain_unknown_agent(opened, agent)
             text = f"{unknown[:1].upper()}{unknown[1:]}" if unknown else "There is no session to export."

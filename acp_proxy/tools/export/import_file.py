@@ -121,9 +121,8 @@ def _import_or_find(
             if header.session_id in known.read_deleted():
                 with known.lock():
                     if header.session_id in known.read_deleted():
-                        delete.finish_delete(
-                            layout, agent_folder, header.session_id
-                        )  # a crash may have interrupted the delete
+                        # A crash may have interrupted the delete.
+                        delete.finish_delete(layout, agent_folder, header.session_id)
             elif layout.has_transcript(agent_folder, name):
                 _compare(source, into, header)
                 return ImportedFile(agent_folder, header.session_id, prompts, is_new=False)

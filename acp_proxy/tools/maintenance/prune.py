@@ -147,9 +147,8 @@ def _find_parents(index: Index) -> dict[tuple[str, str], str]:
 
 def _find_soft_deleted(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
     """The soft-deleted sessions, last deleted first. Raises OSError, Unreadable."""
-    store_index.catch_up_and_query(
-        lambda index: None, *layout.list_agents()
-    )  # brings the index up to date, so it has nothing of them
+    # This brings the index up to date, so it has nothing of them.
+    store_index.catch_up_and_query(lambda index: None, *layout.list_agents())
     sizes = {agent_folder: layout.measure_sizes(agent_folder) for agent_folder in layout.list_agents()}
     return [
         Candidate(each.agent_folder, each.name, each.session_id, each.at, size, each.title, is_in_bin=True)
@@ -196,10 +195,8 @@ def _delete(layout: Layout, candidate: Candidate, *, soft: bool, only_on_this_ma
         else layout.transcript_path(agent_folder, name)
     )
     try:
-        with (
-            layout.get_journal(agent_folder).lock(),
-            lock_unused(path) as is_unused,
-        ):  # keeps others from decompressing it
+        # The journal's lock keeps others from decompressing it.
+        with layout.get_journal(agent_folder).lock(), lock_unused(path) as is_unused:
             if not is_unused or (candidate.file_version is not None and _read_version(path) != candidate.file_version):
                 return IN_USE
             if candidate.is_in_bin:

@@ -64,7 +64,7 @@ class PlayedSession:
         return [*lines, *telling.end()], [*telling.list_states(), *self._encode_title()]
 
     def make_replay_v2(self) -> tuple[list[bytes], list[bytes]]:
-        """The same for a client of version 2."""
+        """As ``make_replay``, for a client of version 2."""
         other_ids = frozenset(self.header.forked_from)
         first = Replayer(self.id, run=RUN, other_ids=other_ids, kinds=update_kinds.OPTIONAL)
         telling = V2ClientReplayer(self.id, first, V2Replayer(self.id, run=RUN, other_ids=other_ids))

@@ -101,9 +101,8 @@ def count_tokens(
         except (OSError, NewerFormat) as problem:
             path, why, what_to_do = explain_unreadable(store.find_path(row), problem)
             failed.append(f"{path}: {why}. {what_to_do}")
-    per_turn = {
-        each.row.agent_folder for each in sessions if each.is_per_turn
-    }  # how an agent counts shows in any session
+    # How an agent counts shows in any of its sessions.
+    per_turn = {each.row.agent_folder for each in sessions if each.is_per_turn}
     found: dict[str, Spent] = {}
     missing: dict[str, None] = {}
     total = Spent()

@@ -4,10 +4,10 @@ Each step looks at the files first, so one that a crash interrupted is completed
 open here waits.
 
 A record of another machine becomes a session in these steps: ``pull`` reads and opens it, and puts its segment into the
-tree, without a place; here, ``place_segments`` finds what it follows, ``_match_file`` skips what the file has
-already, and ``_write_branches`` appends the rest to the file of its branch, or creates one
-(``SyncStore.append_turns`` and ``create``, by way of ``store/remote_turns``). The mark that this leaves brings it
-into the index.
+tree, without a place; here, ``place_segments`` finds what it follows, ``_match_file`` skips what the file has already,
+and ``_write_branches`` finds the file of its branch. If there is none, ``_register_session`` keeps a row for it before
+it exists. ``_extend_session`` then appends the rest to the file, or creates it (``SyncStore.append_turns`` and
+``create``, by way of ``store/remote_turns``). The mark that this leaves brings it into the index.
 """
 
 from dataclasses import replace
@@ -357,9 +357,8 @@ def _set_labels(context: SyncContext, tree: Tree) -> None:
     """Set the titles that count, and what is archived or soft-deleted."""
     labels = context.state.read_labels(tree.uid)
     for local in context.state.list_local_sessions(tree.uid):
-        if (
-            local.is_pruned and local.is_soft_deleted
-        ):  # it was soft-deleted, and then removed here; but is it restored elsewhere?
+        # It was soft-deleted, and then removed here; but is it restored elsewhere?
+        if local.is_pruned and local.is_soft_deleted:
             of_soft_deleted = labels.get(SOFT_DELETED, {})
             anchor = tree.find_nearest(local.tip, of_soft_deleted)
             if anchor is not None and not of_soft_deleted[anchor].value:

@@ -68,7 +68,7 @@ class SyncContext:
         self.state.set(latest=max(stamp, self.state.get_number("latest")))
 
     def read_data(self, segment: Segment) -> bytes:
-        """The bytes that a segment adds to its parent's, masked. Raises Unavailable, Gone."""
+        """The bytes that a segment adds to its parent's, masked. Raises Unavailable, DataDeleted."""
         found = self.fetched.get(segment.machine, segment.number)
         if found is None:
             encoded = self.logs.get(segment.machine, segment.number)

@@ -107,9 +107,8 @@ def _find_moved(context: SyncContext, agent_folder: str, move: Move) -> list[Loc
 
 def _note_move(context: SyncContext, local: LocalSession, move: Move) -> None:
     if move.only_on_this_machine:
-        if (
-            context.sessions.is_soft_deleted(move.name) and not local.is_soft_deleted
-        ):  # soft-deleted and removed since the last round
+        # Was it soft-deleted and then removed since the last round?
+        if context.sessions.is_soft_deleted(move.name) and not local.is_soft_deleted:
             context.publish_label(context.state.read_tree(local.tree), local, SOFT_DELETED, True)
             local = replace(local, is_soft_deleted=True)
         context.state.put_local_session(replace(local, name="", is_pruned=True, has_news=False))

@@ -66,9 +66,8 @@ def _publish_segment(context: SyncContext, uid: str) -> bool:
     if path is None or known is None:  # a segment before it is still on its way, or the file is gone: the next round
         return False
     header = known.header
-    was_deleted = (
-        context.sessions.is_soft_deleted(local.name) and not local.is_soft_deleted
-    )  # softly, before it was ever published
+    # Softly, before it was ever published.
+    was_deleted = context.sessions.is_soft_deleted(local.name) and not local.is_soft_deleted
     # Only a session of which nothing is published may be kept to oneself: of another, the others have the beginning.
     if local.tip == local.tree and (was_deleted or not context.may_share(local.agent_folder, header)):
         _put_no_news(context, local, is_damaged=False)
@@ -79,9 +78,8 @@ def _publish_segment(context: SyncContext, uid: str) -> bool:
     # Nearly every turn ends within the first size, so the second one, which costs memory, is read only for the rest.
     for most in (2 * LARGE_BYTES, LARGEST_BYTES):
         data = context.sessions.read(local.agent_folder, local.name, at, min(left, most))
-        is_open = context.sessions.is_open(
-            local.agent_folder, local.name
-        )  # after it was read: else somebody could prompt now
+        # Asked after it was read: else somebody could prompt in between.
+        is_open = context.sessions.is_open(local.agent_folder, local.name)
         end = find_end_of_turns(data, header, is_whole=not is_open and len(data) == left)
         if end or len(data) < most:
             break
@@ -114,9 +112,8 @@ def _is_begun(context: SyncContext, local: LocalSession, header: Header, size: i
 
 
 def _put_no_news(context: SyncContext, local: LocalSession, *, is_damaged: bool) -> None:
-    is_open = context.sessions.is_open(
-        local.agent_folder, local.name
-    )  # it is looked at again; others only after a change
+    # An open one is looked at again in each round; others only after a change.
+    is_open = context.sessions.is_open(local.agent_folder, local.name)
     trouble = "damaged" if is_damaged else ""
     context.state.put_local_session(replace(local, has_news=is_open, trouble=trouble))
 
@@ -149,9 +146,8 @@ def confirm_written(context: SyncContext) -> None:
         if not state.has_segment(id):
             segment = Segment(id, record.parent, machine, number, len(record.data), 0, hash_data(record.data))
             state.put_segment(record.tree, segment)
-        elif (
-            known := tree.segments.get(id)
-        ) is not None and known.is_blank:  # a copy's turns, deleted before ours came
+        elif (known := tree.segments.get(id)) is not None and known.is_blank:
+            # A copy of this machine has published the same turns, and they were deleted before ours came.
             state.rewrite(record.tree, id)
         state.put_tree_header(record.tree, record.agent_folder, file_format.encode_header(record.header))
         local = state.find_local_session(state.get_text("pending line"))

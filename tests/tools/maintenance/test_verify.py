@@ -34,9 +34,8 @@ def store(root: Path) -> WholeStore:
     store = WholeStore(root)
     for at, session in enumerate(("a", "b")):
         transcript_lines.store_lines(store, AGENT, session, at=at)
-    assert (
-        len(WholeStore(root).list_all()) == 2
-    )  # this store's index stays closed: Windows removes no file that is open
+    # This store's index stays closed: Windows removes no file that is open.
+    assert len(WholeStore(root).list_all()) == 2
     return store
 
 

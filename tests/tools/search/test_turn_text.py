@@ -181,9 +181,8 @@ def test_a_conversation_can_be_read_from_each_turn_on(
         for each in told(piece.turn)
     ]
     known = turns(path)[0]
-    assume(
-        {number for number, _ in whole} == {turn.number for turn in known}
-    )  # not if a later turn repeats a call's id
+    # Not if a later turn repeats a call's id.
+    assume({number for number, _ in whole} == {turn.number for turn in known})
     for turn in known:
         if not turn.is_apart or turn.number == 1:
             continue

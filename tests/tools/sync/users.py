@@ -148,9 +148,8 @@ class Users:
         }
         line = machine.state.find_local_session(file.header.uid)
         is_known = line is not None and line.name == name and machine.state.read_tree(tree).segments
-        if (
-            is_known and tree not in self.pruned
-        ):  # else it is on this machine alone, or a crash came right after it was fetched
+        # Others are on this machine alone, or a crash came right after they were fetched.
+        if is_known and tree not in self.pruned:
             path = machine.state.read_tree(tree).find_path(line.tip) if line is not None else None
             published = file.data[: sum(segment.length for segment in path or ())]
             self.gone |= set(_words(published)) - others

@@ -64,9 +64,8 @@ def test_a_request_that_does_not_arrive_ends_its_connection(
 
 
 def test_the_oldest_connections_make_room_for_newer_ones(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        connections, "_MOST", 10
-    )  # the system makes those wait that are more than its queue has room for
+    # The system makes those wait that are more than its queue has room for.
+    monkeypatch.setattr(connections, "_MOST", 10)
     with ExitStack() as stack:
         waiting = [stack.enter_context(connect(port, BEGUN)) for _ in range(3 * connections._MOST)]
         assert b"an answer" in read_all(connect(port, BEGUN, REST))
