@@ -51,9 +51,9 @@ def _apply_tree_once(context: SyncContext, uid: str) -> bool:
     """Returns whether something waits for a session to be closed."""
     tree = place_segments(context, uid)
     _delete_dead(context, tree)
-    waits, posted = False, -1
+    waits, published = False, -1
     # Again, as long as this publishes something: a redaction that is new in one file concerns its forks, too.
-    while posted != (posted := len(context.state.list_outbox())):
+    while published != (published := len(context.state.list_outbox())):
         tree = context.state.read_tree(uid)
         for local in context.state.list_local_sessions(uid):
             if local.has_news and local.name and not local.trouble:
@@ -88,8 +88,8 @@ def place_segments(context: SyncContext, uid: str) -> Tree:
 
 
 def _place_segment(context: SyncContext, tree: Tree, segment: Segment) -> None:
-    beside = [other for other in tree.list_children(segment.parent) if other.id != segment.id and not other.is_blank]
-    for other in beside if not segment.is_blank else ():
+    siblings = [other for other in tree.list_children(segment.parent) if other.id != segment.id and not other.is_blank]
+    for other in siblings if not segment.is_blank else ():
         if tree.is_dead(other.id) or tree.is_dead(segment.parent):
             continue
         mine, its = context.read_data(segment), context.read_data(other)
@@ -127,7 +127,7 @@ def _delete_dead(context: SyncContext, tree: Tree) -> None:
         and not state.list_local_sessions(tree.uid)
         and not tree.list_leaves()
     ):
-        known = {id for beside in tree.deaths.values() for id in beside}
+        known = {id for survivors in tree.deaths.values() for id in survivors}
         if known <= tree.segments.keys():  # else a branch that stays is still on its way
             context.publish_death(Death(tree.uid, tree.uid))
 
@@ -166,7 +166,7 @@ def _apply_masks(context: SyncContext, tree: Tree, local: LocalSession, segment:
         return False
     mask = Mask(tree.uid, segment.id, tuple((skip + offset, new) for offset, new in found))
     context.state.put_mask(mask)
-    context.publish("mask", mask)
+    context.publish(mask)
     context.state.rewrite(tree.uid, segment.id)
     context.state.put_segment(tree.uid, replace(segment, digest=hash_data(now)))
     context.state.mark_changed(tree.uid)

@@ -9,7 +9,7 @@ from acp_proxy.tools.sync.cache import FetchCache
 from acp_proxy.tools.sync.interfaces import Logs, SyncSessions, Unavailable
 from acp_proxy.tools.sync.records import BlankRecord, Death, Label, LogEnd, SegmentRecord
 from acp_proxy.tools.sync.session_tree import Segment, Tree
-from acp_proxy.tools.sync.state_db import LocalSession, SyncState
+from acp_proxy.tools.sync.state_db import LATEST_STAMP, MACHINE, MACHINE_NAME, PENDING_SESSION, LocalSession, SyncState
 from acp_proxy.transcript.file_format import Header
 
 
@@ -51,21 +51,21 @@ class SyncContext:
     @property
     def machine(self) -> str:
         """This machine's id."""
-        return self.state.get_text("machine")
+        return self.state.get_text(MACHINE)
 
     def find_name(self, machine: str) -> str:
         """A machine's name, for people."""
-        return self.state.get_text("name") if machine == self.machine else self.state.find_name(machine)
+        return self.state.get_text(MACHINE_NAME) if machine == self.machine else self.state.find_name(machine)
 
     def make_stamp(self) -> int:
         """A stamp that is larger than all that were seen. The clock alone may be wrong."""
-        latest = max(int(self.now() * 1000), self.state.get_number("latest") + 1)
-        self.state.set(latest=latest)
+        latest = max(int(self.now() * 1000), self.state.get_number(LATEST_STAMP) + 1)
+        self.state.set_facts({LATEST_STAMP: latest})
         return latest
 
     def note_stamp(self, stamp: int) -> None:
         """Another machine's stamp."""
-        self.state.set(latest=max(stamp, self.state.get_number("latest")))
+        self.state.set_facts({LATEST_STAMP: max(stamp, self.state.get_number(LATEST_STAMP))})
 
     def read_data(self, segment: Segment) -> bytes:
         """The bytes that a segment adds to its parent's, masked. Raises Unavailable, DataDeleted."""
@@ -96,7 +96,7 @@ class SyncContext:
             return False
         record = Label(local.tree, anchor, field, value, self.make_stamp(), self.machine)
         self.state.put_label(record)
-        self.publish("title", record)
+        self.publish(record)
         return True
 
     def delete_everywhere(self, local: LocalSession) -> None:
@@ -105,27 +105,27 @@ class SyncContext:
         tree = self.state.read_tree(local.tree)
         others = [other.tip for other in self.state.list_local_sessions(local.tree)]
         anchor = tree.find_anchor(local.tip, others)
-        pending = self.state.get_pending() if self.state.get_text("pending line") == local.uid else None
+        pending = self.state.get_pending() if self.state.get_text(PENDING_SESSION) == local.uid else None
         if pending is not None and anchor is None:  # what is just being published is its alone
             anchor = records.decode(pending)[2]
         if anchor is not None and (tree.segments or tree.unplaced or pending is not None):
-            beside = tuple(tip for tip in others if tip != local.tree) if anchor != local.tree else ()
-            self.publish_death(Death(local.tree, anchor, beside))
+            survivors = tuple(tip for tip in others if tip != local.tree) if anchor != local.tree else ()
+            self.publish_death(Death(local.tree, anchor, survivors))
 
-    def publish_death(self, dead: Death) -> None:
+    def publish_death(self, death: Death) -> None:
         """Publish a death, unless it is known."""
-        if self.state.put_death(dead.tree, dead.root, dead.survivors):
-            self.publish("dead", dead)
-            self.state.mark_unsettled(dead.tree)
+        if self.state.put_death(death.tree, death.root, death.survivors):
+            self.publish(death)
+            self.state.mark_unsettled(death.tree)
 
     def publish_end(self, machine: str, number: int) -> None:
         """Publish that a log ends with this number."""
         self.state.put_end(machine, number)
-        self.publish("ended", LogEnd(machine, number))
+        self.publish(LogEnd(machine, number))
 
-    def publish(self, kind: str, record: records.Record) -> None:
+    def publish(self, record: records.Record) -> None:
         """Put a record into the outbox."""
-        self.state.add_to_outbox(kind, records.encode(record, self.state.get_text("name")))
+        self.state.add_to_outbox(record, records.encode(record, self.state.get_text(MACHINE_NAME)))
 
 
 def hash_data(data: bytes) -> str:

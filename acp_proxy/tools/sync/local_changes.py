@@ -9,7 +9,7 @@ from dataclasses import replace
 from acp_proxy.tools.sync.context import SyncContext
 from acp_proxy.tools.sync.interfaces import Move, SeenFile
 from acp_proxy.tools.sync.records import ARCHIVED, SOFT_DELETED, TITLE
-from acp_proxy.tools.sync.state_db import LocalSession
+from acp_proxy.tools.sync.state_db import LocalSession, name_journal_fact
 
 _BURY_DAYS = 60
 """Since a soft delete, until its words are removed from the shared place: twice as long as it can be undone, because a
@@ -82,11 +82,11 @@ def publish_labels(context: SyncContext, local: LocalSession, labels: Labels | N
 def find_deletes(context: SyncContext) -> None:
     """See which sessions were deleted, for good or softly, or restored. Raises OSError."""
     for agent_folder in context.sessions.list_agents():
-        moves, at = context.sessions.list_moves(agent_folder, context.state.get_number(f"journal {agent_folder}"))
+        moves, at = context.sessions.list_moves(agent_folder, context.state.get_number(name_journal_fact(agent_folder)))
         for move in moves:
             for local in _find_moved(context, agent_folder, move):
                 _note_move(context, local, move)
-        context.state.set(**{f"journal {agent_folder}": at})
+        context.state.set_facts({name_journal_fact(agent_folder): at})
 
 
 def _find_moved(context: SyncContext, agent_folder: str, move: Move) -> list[LocalSession]:

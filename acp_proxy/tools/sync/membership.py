@@ -23,7 +23,7 @@ from acp_proxy.tools.sync.push import count_waiting_deletes
 from acp_proxy.tools.sync.rejoin import move
 from acp_proxy.tools.sync.rounds import forget, synchronize
 from acp_proxy.tools.sync.segment_cut import LARGEST_BYTES, has_prompt
-from acp_proxy.tools.sync.state_db import SyncState
+from acp_proxy.tools.sync.state_db import HISTORY, LAST_ROUND, MACHINE, MACHINE_NAME, RECEIVED, SENT, WAITING, SyncState
 from acp_proxy.tools.sync.sync_store import SyncStore, is_windows_path, locked, new_uid, open_private
 from acp_proxy.transcript.file_format import Header
 
@@ -115,9 +115,10 @@ class SyncMembership:
             raise AcpProxyError("this store is synchronized already. To stop that: acp-proxy sync leave")
         self._folder.mkdir(mode=0o700, exist_ok=True)
         with self._open_state() as state:
-            state.set(machine=new_uid(), name=machine)
+            state.set_facts({MACHINE: new_uid(), MACHINE_NAME: machine})
             if is_first:  # a record that says nothing: others find the history, also if there is no session yet
-                state.add_to_outbox("blank", records.encode(records.BlankRecord("", "", ""), machine))
+                blank = records.BlankRecord("", "", "")
+                state.add_to_outbox(blank, records.encode(blank, machine))
             state.commit()
         self.change(settings)
 
@@ -162,10 +163,10 @@ class SyncMembership:
             settings = self.read_settings()
             if settings.history not in ("", logs.history):
                 raise Busy("this store has moved to another shared place. Try again")
-            if state.get_text("history") not in ("", logs.history):
+            if state.get_text(HISTORY) not in ("", logs.history):
                 move(state, new_uid())
                 confirms_deletes = True  # those of the place before
-            state.set(history=logs.history)
+            state.set_facts({HISTORY: logs.history})
             begun()
             os.utime(self._folder / LOCK)
             context = SyncContext(
@@ -183,7 +184,7 @@ class SyncMembership:
     def find_machine(self, name: str) -> str:
         """The id of another machine. ``name``: its name, or the beginning of its id. Raises UsageError."""
         with self._open_state(only_reads=True) as state:
-            own, others = state.get_text("name"), state.list_machines()
+            own, others = state.get_text(MACHINE_NAME), state.list_machines()
         named = [other for other in others if other[2] == name]
         found = named or [other for other in others if name and other[0].startswith(name)]
         if len(found) == 1:
@@ -201,8 +202,8 @@ class SyncMembership:
             counts = forget(context, forgets) if forgets else synchronize(context, confirms_deletes=confirms_deletes)
         except sqlite3.Error as problem:
             raise Unavailable(f"{self._folder / _STATE} cannot be used: {problem}") from problem
-        received = context.state.get_number("received") + counts.received
-        context.state.set(received=received, waiting=counts.open_here)
+        received = context.state.get_number(RECEIVED) + counts.received
+        context.state.set_facts({RECEIVED: received, WAITING: counts.open_here})
         context.state.commit()
         forget_trouble(self._folder)
         return counts
@@ -231,12 +232,12 @@ class SyncMembership:
                 if local.trouble
             ]
             return SyncStatus(
-                state.get_text("name"),
-                state.get_number("last"),
-                state.get_number("sent"),
-                state.get_number("received"),
+                state.get_text(MACHINE_NAME),
+                state.get_number(LAST_ROUND),
+                state.get_number(SENT),
+                state.get_number(RECEIVED),
                 count_waiting_deletes(state),
-                state.get_number("waiting"),
+                state.get_number(WAITING),
                 machines,
                 troubled,
                 read_trouble(self._folder),

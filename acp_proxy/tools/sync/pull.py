@@ -12,6 +12,7 @@ from acp_proxy.tools.sync.interfaces import BadRecord, Unavailable
 from acp_proxy.tools.sync.push import confirm_written, take_new_id
 from acp_proxy.tools.sync.records import BlankRecord, Death, InvalidRecord, Label, LogEnd, Mask, SegmentRecord
 from acp_proxy.tools.sync.session_tree import Segment
+from acp_proxy.tools.sync.state_db import MUST_READ, SENT
 from acp_proxy.transcript import file_format
 
 _AT_ONCE = 50
@@ -21,7 +22,7 @@ _AT_ONCE = 50
 def pull(context: SyncContext) -> None:
     """Read every log to its end. Raises Unavailable."""
     known, there = context.state.read_logs(), context.logs.list_machines()
-    if context.state.get_number("sent") and context.machine not in there:
+    if context.state.get_number(SENT) and context.machine not in there:
         raise Unavailable(
             "the shared place lacks what this machine wrote there. If it is a drive, is it mounted? If it was emptied: "
             "acp-proxy sync leave, then acp-proxy sync init or join"
@@ -35,17 +36,17 @@ def pull(context: SyncContext) -> None:
         for machine, read in context.state.read_logs().items():
             _read(context, machine, read, ends)
     _publish_ends(context)
-    old, _, number = context.state.get_text("must read").partition(" ")
+    old, _, number = context.state.get_text(MUST_READ).partition(" ")
     if old:
         if context.state.read_logs()[old] < int(number):  # it was there a moment ago
             raise Unavailable("the shared place does not show what was written to it. Try again later")
-        context.state.set(**{"must read": None})
+        context.state.set_facts({MUST_READ: None})
     context.state.commit()
 
 
 def _check_own_log(context: SyncContext) -> None:
     """This machine's log may be longer than remembered: after a crash, or if a copy of this machine wrote to it."""
-    data = context.logs.get(context.machine, context.state.get_number("sent") + 1)
+    data = context.logs.get(context.machine, context.state.get_number(SENT) + 1)
     if data is None:
         return
     if data == context.state.get_pending():
@@ -55,8 +56,8 @@ def _check_own_log(context: SyncContext) -> None:
 
 
 def _read(context: SyncContext, machine: str, read: int, ends: Mapping[str, int]) -> None:
-    must, _, _ = context.state.get_text("must read").partition(" ")
-    end = ends.get(machine) if machine != must else None
+    must_read, _, _ = context.state.get_text(MUST_READ).partition(" ")
+    end = ends.get(machine) if machine != must_read else None
     while end is None or read < end:
         try:
             data = context.logs.get(machine, read + 1)
@@ -80,7 +81,7 @@ def _publish_ends(context: SyncContext) -> None:
         if (read := state.read_logs().get(machine, 0)) > number:
             context.publish_end(machine, read)
     if context.machine in state.read_ends():
-        context.publish_end(context.machine, state.get_number("sent"))
+        context.publish_end(context.machine, state.get_number(SENT))
         take_new_id(context, is_copied=False)
 
 

@@ -14,7 +14,16 @@ from acp_proxy.tools.sync.interfaces import BadRecord, Unavailable
 from acp_proxy.tools.sync.records import BlankRecord, InvalidRecord, Label, SegmentRecord
 from acp_proxy.tools.sync.segment_cut import LARGE_BYTES, LARGEST_BYTES, find_end_of_turns, has_prompt
 from acp_proxy.tools.sync.session_tree import Segment
-from acp_proxy.tools.sync.state_db import LocalSession, SyncState
+from acp_proxy.tools.sync.state_db import (
+    MACHINE,
+    MACHINE_NAME,
+    MUST_READ,
+    PENDING,
+    PENDING_SESSION,
+    SENT,
+    LocalSession,
+    SyncState,
+)
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header
 
@@ -40,16 +49,16 @@ def push(context: SyncContext, *, confirms_deletes: bool) -> None:
 
 def count_waiting_deletes(state: SyncState) -> int:
     """How many deletes wait for a confirmation."""
-    count = sum(kind == "dead" for _, kind, _ in state.list_outbox())
+    count = sum(is_death for _, is_death, _ in state.list_outbox())
     return count if count > MANY_DELETES else 0
 
 
 def _write_outbox(context: SyncContext, *, confirms_deletes: bool) -> None:
     waits = count_waiting_deletes(context.state) if not confirms_deletes else 0
-    for place, kind, data in context.state.list_outbox():
-        if kind == "dead" and waits:  # a store that was emptied by mistake must not empty those of all machines
+    for place, is_death, data in context.state.list_outbox():
+        if is_death and waits:  # a store that was emptied by mistake must not empty those of all machines
             continue
-        context.state.set(pending=data)
+        context.state.set_facts({PENDING: data})
         context.state.remove_from_outbox(place)
         context.state.commit()
         _write(context)
@@ -100,7 +109,9 @@ def _publish_segment(context: SyncContext, uid: str) -> bool:
         structs.replace(header, uid=local.tree, elsewhere=[], branch_of=""),
         data,
     )
-    state.set(pending=records.encode(record, state.get_text("name"), home=context.home), **{"pending line": uid})
+    state.set_facts(
+        {PENDING: records.encode(record, state.get_text(MACHINE_NAME), home=context.home), PENDING_SESSION: uid}
+    )
     state.commit()  # before it is written, so that the same bytes are tried again after a crash
     _write(context)
     return end < left
@@ -122,7 +133,7 @@ def _write(context: SyncContext) -> None:
     data = context.state.get_pending()
     if data is None:
         return
-    number = context.state.get_number("sent") + 1
+    number = context.state.get_number(SENT) + 1
     if not context.logs.create(context.machine, number, data):
         there = context.logs.get(context.machine, number)
         if there is None:  # some storage shows what was just written only later
@@ -139,7 +150,7 @@ def confirm_written(context: SyncContext) -> None:
     data = state.get_pending()
     assert data is not None
     record, _, id = records.decode(data)
-    machine, number = context.machine, state.get_number("sent") + 1
+    machine, number = context.machine, state.get_number(SENT) + 1
     if isinstance(record, SegmentRecord):
         tree = state.read_tree(record.tree)
         state.note_record(machine, number, record.tree, id)
@@ -150,7 +161,7 @@ def confirm_written(context: SyncContext) -> None:
             # A copy of this machine has published the same turns, and they were deleted before ours came.
             state.rewrite(record.tree, id)
         state.put_tree_header(record.tree, record.agent_folder, file_format.encode_header(record.header))
-        local = state.find_local_session(state.get_text("pending line"))
+        local = state.find_local_session(state.get_text(PENDING_SESSION))
         if local is not None and local.tip == record.parent:  # else ``apply`` has moved it since a crash
             local = state.put_local_session(replace(local, tip=id))
             if local.name:
@@ -159,7 +170,7 @@ def confirm_written(context: SyncContext) -> None:
             state.mark_unsettled(record.tree)
     elif isinstance(record, Label):
         state.note_record(machine, number, record.tree)
-    state.set(pending=None, sent=number, **{"pending line": None})
+    state.set_facts({PENDING: None, SENT: number, PENDING_SESSION: None})
     state.commit()
     context.counts.sent += 1
 
@@ -168,14 +179,14 @@ def take_new_id(context: SyncContext, *, is_copied: bool = True) -> None:
     """Go on as another machine, and read the old log as a foreign one first. ``is_copied``: it has more than this
     machine has written."""
     state, old = context.state, context.machine
-    sent = state.get_number("sent")
+    sent = state.get_number(SENT)
     data = state.get_pending()
-    if data is not None and not state.get_text("pending line"):  # a segment is made anew from the file
+    if data is not None and not state.get_text(PENDING_SESSION):  # a segment is made anew from the file
         record = records.decode(data)[0]
-        state.add_to_outbox("dead" if isinstance(record, records.Death) else "title", data)
-    state.read_until(old, sent, state.get_text("name"))
+        state.add_to_outbox(record, data)
+    state.read_until(old, sent, state.get_text(MACHINE_NAME))
     must = f"{old} {sent + 1}" if is_copied else None
-    state.set(machine=context.make_id(), sent=0, pending=None, **{"pending line": None, "must read": must})
+    state.set_facts({MACHINE: context.make_id(), SENT: 0, PENDING: None, PENDING_SESSION: None, MUST_READ: must})
     state.commit()
 
 
@@ -185,7 +196,7 @@ def _rewrite(context: SyncContext) -> None:
     What only this machine knows to be deleted stays: that delete waits for a confirmation.
     """
     state = context.state
-    unpublished = {records.decode(data)[0].tree for _, kind, data in state.list_outbox() if kind == "dead"}
+    unpublished = {records.decode(data)[0].tree for _, is_death, data in state.list_outbox() if is_death}
     for machine, number in state.list_rewrites():
         try:
             data = context.logs.get(machine, number)

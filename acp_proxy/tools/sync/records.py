@@ -15,6 +15,8 @@ from acp_proxy.transcript.file_format import Header
 TITLE, ARCHIVED, SOFT_DELETED = "title", "archived", "hidden"
 """What a ``Label`` sets: the user's title, whether the session is archived, whether it is soft-deleted. Records have
 had the third word from the first version on."""
+_SURVIVORS = "beside"
+"""The key of ``Death.survivors`` in a record."""
 _FIELDS = frozenset({TITLE, ARCHIVED, SOFT_DELETED})
 _LARGEST_NUMBER = 2**53
 """Larger numbers are not exact in JSON."""
@@ -129,7 +131,7 @@ def encode(record: Record, machine: str, id: str = "", *, home: str = "") -> byt
             head |= {"kind": "title", "anchor": record.anchor, "field": record.field, "value": record.value}
             head |= {"stamp": record.stamp, "by": record.by}
         case Death():
-            head |= {"kind": "dead", "root": record.root, "beside": list(record.survivors)}
+            head |= {"kind": "dead", "root": record.root, _SURVIVORS: list(record.survivors)}
         case Mask():
             spans = [[at, new.decode("latin-1")] for at, new in record.spans]
             head |= {"kind": "mask", "segment": record.segment, "spans": spans}
@@ -172,7 +174,7 @@ def decode(data: bytes) -> tuple[Record, str, str]:
         ):
             raise InvalidRecord
     elif kind == "dead":
-        record = Death(tree, _get_text(head, "root"), tuple(acp.strings(head, "beside")))
+        record = Death(tree, _get_text(head, "root"), tuple(acp.strings(head, _SURVIVORS)))
     elif kind == "mask":
         record = Mask(tree, _get_text(head, "segment"), _decode_spans(head.get("spans")))
     elif kind == "blank":

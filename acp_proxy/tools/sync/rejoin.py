@@ -6,17 +6,18 @@ the old place to its end when they move, so that one that moves later knows what
 
 from acp_proxy.tools.sync import records
 from acp_proxy.tools.sync.records import Death
-from acp_proxy.tools.sync.state_db import SyncState
+from acp_proxy.tools.sync.state_db import MACHINE_NAME, SyncState
 
 
 def move(state: SyncState, machine: str) -> None:
     """``machine``: the new id of this one."""
-    name = state.get_text("name")
+    name = state.get_text(MACHINE_NAME)
     for place, _, _ in state.list_outbox():
-        state.remove_from_outbox(place)  # what counts of it is posted below
-    for dead in state.list_deleted_trees():
-        state.add_to_outbox("dead", records.encode(Death(dead, dead), name))
+        state.remove_from_outbox(place)  # what counts of it is published again below
+    for tree in state.list_deleted_trees():
+        death = Death(tree, tree)
+        state.add_to_outbox(death, records.encode(death, name))
     for label in state.list_session_labels():
-        state.add_to_outbox("title", records.encode(label, name))
+        state.add_to_outbox(label, records.encode(label, name))
     state.begin_anew(machine)
     state.commit()

@@ -11,6 +11,7 @@ from acp_proxy.tools.sync.interfaces import Unavailable
 from acp_proxy.tools.sync.local_changes import note_local_changes
 from acp_proxy.tools.sync.pull import pull
 from acp_proxy.tools.sync.push import MachineCopied, push
+from acp_proxy.tools.sync.state_db import LAST_ROUND
 
 _MOST_ATTEMPTS = 3
 """How often this machine may find a copy of itself in one round."""
@@ -41,7 +42,7 @@ def _do_round(context: SyncContext, *, confirms_deletes: bool) -> Counts:
             apply_changes(context)
         except MachineCopied:
             continue
-        context.state.set(last=int(context.now()))
+        context.state.set_facts({LAST_ROUND: int(context.now())})
         context.state.commit()
         return context.counts
     raise Unavailable("another machine writes to the log of this one at the same moment. Try again later")

@@ -101,6 +101,6 @@ class Tree:
     def _roots(self) -> set[str]:
         return {
             root
-            for root, beside in self.deaths.items()
-            if all(id in self.segments or id in self.unplaced for id in beside)
+            for root, survivors in self.deaths.items()
+            if all(id in self.segments or id in self.unplaced for id in survivors)
         }

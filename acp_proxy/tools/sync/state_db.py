@@ -4,38 +4,73 @@ A change is durable with ``commit``. Everything before it is forgotten after a c
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from acp_proxy.tools.sync.records import TITLE, Label, Mask
+from acp_proxy.tools.sync.records import TITLE, Death, Label, Mask, Record
 from acp_proxy.tools.sync.session_tree import Segment, Tree
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS logs (machine TEXT PRIMARY KEY, read INTEGER, name TEXT, trouble TEXT) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS ends (machine TEXT PRIMARY KEY, number INTEGER) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS nodes (id TEXT PRIMARY KEY, tree TEXT, parent TEXT, machine TEXT, number INTEGER,
+# Names of facts
+
+MACHINE = "machine"
+"""This machine's id, which is the name of its log."""
+MACHINE_NAME = "name"
+"""This machine's name, for people."""
+HISTORY = "history"
+"""The id of the history of the last round; empty before the first."""
+SENT = "sent"
+"""The number of the last record in this machine's log."""
+RECEIVED = "received"
+"""How many records of other machines were read, for people."""
+WAITING = "waiting"
+"""How many sessions were open here and waited for that to end after the last round, for people."""
+LAST_ROUND = "last"
+"""The time of the last whole round, in seconds."""
+LATEST_STAMP = "latest"
+"""The largest stamp that was seen or made (``Label.stamp``)."""
+PENDING = "pending"
+"""The bytes of the record that is being written to this machine's log: after a crash, the same are tried again."""
+PENDING_SESSION = "pending session"
+"""The uid of the local session whose segment is ``PENDING``; none if that is another record."""
+MUST_READ = "must read"
+"""The old id of this machine and a number: its log must be read as far as that before anything else is published."""
+
+
+def name_journal_fact(agent_folder: str) -> str:
+    """How far the agent's journal was read: what ``SyncSessions.list_moves`` takes."""
+    return f"journal {agent_folder}"
+
+
+_SCHEMA = 1
+"""Raise it when the tables change. A database with another number is refused: what it says was published cannot all be
+found again, so only the user can decide to begin anew."""
+_TABLES = f"""
+PRAGMA user_version = {_SCHEMA};
+CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE logs (machine TEXT PRIMARY KEY, read INTEGER, name TEXT, trouble TEXT) WITHOUT ROWID;
+CREATE TABLE ends (machine TEXT PRIMARY KEY, number INTEGER) WITHOUT ROWID;
+CREATE TABLE segments (id TEXT PRIMARY KEY, tree TEXT, parent TEXT, machine TEXT, number INTEGER,
     size INTEGER, skip INTEGER, digest TEXT, is_blank INTEGER) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS nodes_of_tree ON nodes (tree);
-CREATE TABLE IF NOT EXISTS trees (uid TEXT PRIMARY KEY, agent TEXT, header BLOB) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS deaths (tree TEXT, root TEXT, beside TEXT, PRIMARY KEY (tree, root)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS labels (tree TEXT, anchor TEXT, field TEXT, value, stamp INTEGER, machine TEXT,
+CREATE INDEX segments_of_tree ON segments (tree);
+CREATE TABLE trees (uid TEXT PRIMARY KEY, agent TEXT, header BLOB) WITHOUT ROWID;
+CREATE TABLE deaths (tree TEXT, root TEXT, survivors TEXT, PRIMARY KEY (tree, root)) WITHOUT ROWID;
+CREATE TABLE labels (tree TEXT, anchor TEXT, field TEXT, value, stamp INTEGER, machine TEXT,
     PRIMARY KEY (tree, anchor, field)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS masks (id TEXT, part INTEGER, tree TEXT, segment TEXT, at INTEGER, new BLOB,
+CREATE TABLE masks (id TEXT, part INTEGER, tree TEXT, segment TEXT, at INTEGER, new BLOB,
     PRIMARY KEY (id, part)) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS masks_of_segment ON masks (segment);
-CREATE TABLE IF NOT EXISTS lines (uid TEXT PRIMARY KEY, tree TEXT, tip TEXT, agent TEXT, name TEXT, stamp TEXT,
-    title TEXT, is_archived INTEGER, is_hidden INTEGER, is_pruned INTEGER, has_news INTEGER, trouble TEXT)
+CREATE INDEX masks_of_segment ON masks (segment);
+CREATE TABLE local_sessions (uid TEXT PRIMARY KEY, tree TEXT, tip TEXT, agent TEXT, name TEXT, stamp TEXT,
+    title TEXT, is_archived INTEGER, is_soft_deleted INTEGER, is_pruned INTEGER, has_news INTEGER, trouble TEXT)
     WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS lines_of_tree ON lines (tree);
-CREATE INDEX IF NOT EXISTS lines_by_name ON lines (agent, name);
-CREATE TABLE IF NOT EXISTS outbox (place INTEGER PRIMARY KEY, kind TEXT, record BLOB);
-CREATE TABLE IF NOT EXISTS rewriting (machine TEXT, number INTEGER, PRIMARY KEY (machine, number)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS records (machine TEXT, number INTEGER, tree TEXT, segment TEXT,
+CREATE INDEX local_sessions_of_tree ON local_sessions (tree);
+CREATE INDEX local_sessions_by_name ON local_sessions (agent, name);
+CREATE TABLE outbox (place INTEGER PRIMARY KEY, is_death INTEGER, record BLOB);
+CREATE TABLE rewriting (machine TEXT, number INTEGER, PRIMARY KEY (machine, number)) WITHOUT ROWID;
+CREATE TABLE records (machine TEXT, number INTEGER, tree TEXT, segment TEXT,
     PRIMARY KEY (machine, number)) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS records_of_tree ON records (tree);
-CREATE TABLE IF NOT EXISTS unsettled (tree TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE INDEX records_of_tree ON records (tree);
+CREATE TABLE unsettled (tree TEXT PRIMARY KEY) WITHOUT ROWID;
 """
 
 
@@ -71,8 +106,25 @@ class SyncState:
         self.database = sqlite3.connect(path, isolation_level=None)
         self.database.execute("PRAGMA synchronous = FULL")
         self.database.execute("PRAGMA secure_delete = ON")
-        self.database.executescript(_TABLES)
+        if self._read_schema() != _SCHEMA:
+            self._create_tables()
         self.database.execute("BEGIN" if only_reads else "BEGIN IMMEDIATE")
+
+    def _read_schema(self) -> int:
+        (version,) = self.database.execute("PRAGMA user_version").fetchone()
+        return int(version)
+
+    def _create_tables(self) -> None:
+        self.database.execute("BEGIN IMMEDIATE")
+        if self._read_schema() == _SCHEMA:  # another process has just created them
+            self.database.execute("ROLLBACK")
+            return
+        if self.database.execute("SELECT 1 FROM sqlite_master").fetchone() is not None:
+            self.database.close()
+            raise sqlite3.DatabaseError("another version of acp-proxy has made it")
+        for statement in _TABLES.split(";"):  # ``executescript`` would end the transaction first
+            self.database.execute(statement)
+        self.database.execute("COMMIT")
 
     def commit(self) -> None:
         """Make everything so far durable."""
@@ -96,12 +148,12 @@ class SyncState:
         return int(self.get_text(name, "0"))
 
     def get_pending(self) -> bytes | None:
-        """The record that is being written to this machine's log."""
-        found = self.database.execute("SELECT value FROM facts WHERE name = 'pending'").fetchone()
+        """See ``PENDING``."""
+        found = self.database.execute("SELECT value FROM facts WHERE name = ?", (PENDING,)).fetchone()
         return found[0] if found is not None else None
 
-    def set(self, **facts: object) -> None:
-        """Set facts; None forgets one."""
+    def set_facts(self, facts: Mapping[str, object]) -> None:
+        """Set facts by name; None forgets one."""
         for name, value in facts.items():
             if value is None:
                 self.database.execute("DELETE FROM facts WHERE name = ?", (name,))
@@ -151,24 +203,24 @@ class SyncState:
     def read_tree(self, uid: str) -> Tree:
         """The tree of a session, by its uid; empty if nothing of it is known."""
         rows = self.database.execute(
-            "SELECT id, parent, machine, number, size, skip, digest, is_blank FROM nodes WHERE tree = ?", (uid,)
+            "SELECT id, parent, machine, number, size, skip, digest, is_blank FROM segments WHERE tree = ?", (uid,)
         )
         found = {row[0]: Segment(*row) for row in rows}
         segments = {id: segment for id, segment in found.items() if segment.skip >= 0}
-        rows = self.database.execute("SELECT root, beside FROM deaths WHERE tree = ?", (uid,))
-        deaths = {root: tuple(beside.split()) for root, beside in rows}
+        rows = self.database.execute("SELECT root, survivors FROM deaths WHERE tree = ?", (uid,))
+        deaths = {root: tuple(survivors.split()) for root, survivors in rows}
         return Tree(uid, segments, deaths, {id: segment for id, segment in found.items() if segment.skip < 0})
 
     def put_segment(self, tree: str, segment: Segment) -> None:
         """Keep a segment, in place of what was known of it."""
         self.database.execute(
-            "REPLACE INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "REPLACE INTO segments VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (segment.id, tree, *astuple(segment)[1:]),
         )
 
     def has_segment(self, id: str) -> bool:
         """Whether a segment is known, placed or not."""
-        return self.database.execute("SELECT 1 FROM nodes WHERE id = ?", (id,)).fetchone() is not None
+        return self.database.execute("SELECT 1 FROM segments WHERE id = ?", (id,)).fetchone() is not None
 
     def put_tree_header(self, uid: str, agent_folder: str, header: bytes) -> None:
         """Keep a tree's agent and header, unless they are known."""
@@ -198,7 +250,7 @@ class SyncState:
 
     def list_unsettled(self) -> list[str]:
         """The trees of which something was read that the files do not show yet, and those with news in their files."""
-        more = "SELECT tree FROM lines WHERE (has_news OR name = '') AND NOT is_pruned"
+        more = "SELECT tree FROM local_sessions WHERE (has_news OR name = '') AND NOT is_pruned"
         found = self.database.execute(f"SELECT tree FROM unsettled UNION {more} ORDER BY 1")
         return [tree for (tree,) in found]
 
@@ -242,57 +294,47 @@ class SyncState:
         rows = self.database.execute("SELECT tree, at, new FROM masks WHERE segment = ? ORDER BY id, part", (segment,))
         return [Mask(tree, segment, ((at, new),)) for tree, at, new in rows]
 
-    # --- local sessions (the table has an older name)
+    # --- local sessions
 
     def list_local_sessions(self, tree: str = "") -> list[LocalSession]:
         """The sessions here, or those of one tree."""
         where, given = ("WHERE tree = ?", (tree,)) if tree else ("", ())
-        rows = self.database.execute(f"SELECT * FROM lines {where} ORDER BY uid", given)
+        rows = self.database.execute(f"SELECT * FROM local_sessions {where} ORDER BY uid", given)
         return [_decode_session(row) for row in rows]
 
     def find_local_session(self, uid: str) -> LocalSession | None:
         """The session here whose file has this uid."""
-        row = self.database.execute("SELECT * FROM lines WHERE uid = ?", (uid,)).fetchone()
+        row = self.database.execute("SELECT * FROM local_sessions WHERE uid = ?", (uid,)).fetchone()
         return _decode_session(row) if row is not None else None
 
     def find_named(self, agent_folder: str, name: str) -> LocalSession | None:
         """The session here with this transcript name."""
-        row = self.database.execute("SELECT * FROM lines WHERE agent = ? AND name = ?", (agent_folder, name)).fetchone()
+        row = self.database.execute(
+            "SELECT * FROM local_sessions WHERE agent = ? AND name = ?", (agent_folder, name)
+        ).fetchone()
         return _decode_session(row) if row is not None else None
 
     def find_named_or_aside(self, agent_folder: str, name: str) -> list[LocalSession]:
         """The session with this name, and those with this name and something after a ``~``."""
         rows = self.database.execute(
-            "SELECT * FROM lines WHERE agent = ? AND (name = ? OR (name > ? AND name < ?))",
+            "SELECT * FROM local_sessions WHERE agent = ? AND (name = ? OR (name > ? AND name < ?))",
             (agent_folder, name, f"{name}~", f"{name}~~"),
         )
         return [_decode_session(row) for row in rows]
 
     def put_local_session(self, local: LocalSession) -> LocalSession:
         """Keep a session here, in place of what was known of it. Returns it."""
-        values = (
-            *(
-                local.uid,
-                local.tree,
-                local.tip,
-                local.agent_folder,
-                local.name,
-                local.stamp,
-                local.title,
-                local.is_archived,
-            ),
-            *(local.is_soft_deleted, local.is_pruned, local.has_news, local.trouble),
-        )
-        self.database.execute("REPLACE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+        values = astuple(local)
+        self.database.execute(f"REPLACE INTO local_sessions VALUES ({', '.join('?' * len(values))})", values)
         return local
 
     def mark_changed(self, tree: str) -> None:
         """The files of a tree must be compared with its segments again."""
-        self.database.execute("UPDATE lines SET has_news = 1 WHERE tree = ?", (tree,))
+        self.database.execute("UPDATE local_sessions SET has_news = 1 WHERE tree = ?", (tree,))
 
     def drop_local_session(self, uid: str) -> None:
         """Forget a session here."""
-        self.database.execute("DELETE FROM lines WHERE uid = ?", (uid,))
+        self.database.execute("DELETE FROM local_sessions WHERE uid = ?", (uid,))
 
     # --- another shared place
 
@@ -307,23 +349,25 @@ class SyncState:
 
     def begin_anew(self, machine: str) -> None:
         """Forget all segments and logs, but neither the sessions here nor what is to be written."""
-        for table in ("logs", "ends", "nodes", "trees", "masks", "rewriting", "records", "unsettled"):
+        for table in ("logs", "ends", "segments", "trees", "masks", "rewriting", "records", "unsettled"):
             self.database.execute(f"DELETE FROM {table}")
         self.database.execute("DELETE FROM deaths WHERE root != tree")
         self.database.execute("DELETE FROM labels WHERE anchor != tree")
-        self.database.execute("UPDATE lines SET tip = tree, has_news = NOT is_pruned, trouble = ''")
-        self.set(machine=machine, sent=0, received=0, waiting=0, last=0)
-        self.set(pending=None, **{"pending line": None, "must read": None})
+        self.database.execute("UPDATE local_sessions SET tip = tree, has_news = NOT is_pruned, trouble = ''")
+        self.set_facts({MACHINE: machine, SENT: 0, RECEIVED: 0, WAITING: 0, LAST_ROUND: 0})
+        self.set_facts({PENDING: None, PENDING_SESSION: None, MUST_READ: None})
 
     # --- what is to be written
 
-    def add_to_outbox(self, kind: str, record: bytes) -> None:
-        """A record for this machine's log."""
-        self.database.execute("INSERT INTO outbox (kind, record) VALUES (?, ?)", (kind, record))
+    def add_to_outbox(self, record: Record, encoded: bytes) -> None:
+        """A record for this machine's log. ``encoded``: its bytes."""
+        values = isinstance(record, Death), encoded
+        self.database.execute("INSERT INTO outbox (is_death, record) VALUES (?, ?)", values)
 
-    def list_outbox(self) -> list[tuple[int, str, bytes]]:
-        """Place, kind and bytes of each record that waits to be written, in order."""
-        return self.database.execute("SELECT place, kind, record FROM outbox ORDER BY place").fetchall()
+    def list_outbox(self) -> list[tuple[int, bool, bytes]]:
+        """Of each record that waits to be written, in order: its place, whether it is a ``Death``, and its bytes."""
+        rows = self.database.execute("SELECT place, is_death, record FROM outbox ORDER BY place")
+        return [(place, bool(is_death), record) for place, is_death, record in rows]
 
     def remove_from_outbox(self, place: int) -> None:
         """Forget a record, because it is pending or written now."""

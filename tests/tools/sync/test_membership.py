@@ -1,8 +1,13 @@
-"""The directory of another machine's session, and which sessions leave this one."""
+"""The directory of another machine's session, which sessions leave this one, and whose database is refused."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from acp_proxy.tools.sync.membership import SyncSettings, is_shared, localize_header
+from acp_proxy.tools.sync.state_db import MACHINE_NAME, SyncState
 from acp_proxy.transcript.file_format import RECORDED, Header
 
 
@@ -39,3 +44,17 @@ def test_a_directory_below_one_of_another_machine_is_below_the_one_here(
 )
 def test_only_sessions_below_a_chosen_directory_leave(cwd: str, is_in: bool) -> None:
     assert is_shared("agent", header(cwd), SyncSettings("", "", directories=(r"C:\work",))) is is_in
+
+
+@pytest.mark.parametrize("statement", ["PRAGMA user_version = 0", "PRAGMA user_version = 99"])
+def test_the_database_of_another_version_is_refused_and_kept(statement: str, tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite3"
+    with closing(SyncState(str(path))) as state:
+        state.set_facts({MACHINE_NAME: "laptop"})
+        state.commit()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(statement)
+    before = path.read_bytes()
+    with pytest.raises(sqlite3.DatabaseError, match="another version of acp-proxy"):
+        SyncState(str(path))
+    assert path.read_bytes() == before

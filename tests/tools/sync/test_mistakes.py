@@ -22,15 +22,15 @@ def _write_blindly(context: SyncContext) -> None:
 
 
 def _by_name(context: SyncContext, agent: str, move: Move) -> list[LocalSession]:
-    line = context.state.find_named(agent, move.name)
-    return [line] if line is not None else []
+    local = context.state.find_named(agent, move.name)
+    return [local] if local is not None else []
 
 
 def _missing_is_deleted(context: SyncContext) -> None:
     there = {(file.agent_folder, file.name) for file in context.sessions.list_files()}
-    for line in context.state.list_local_sessions():
-        if line.name and (line.agent_folder, line.name) not in there:
-            context.delete_everywhere(line)
+    for local in context.state.list_local_sessions():
+        if local.name and (local.agent_folder, local.name) not in there:
+            context.delete_everywhere(local)
     _FILES(context)
 
 
@@ -48,7 +48,7 @@ MISTAKES: dict[str, tuple[list[Patch], list[Step]]] = {
         [("clock", 3, 1, -1e5), ("change", 2, 5, "rename"), ("all", 3, 3, None), ("change", 3, 2, "rename")],
     ),
     "turns that a file has already are not recognized": (
-        [(apply, "_match_file", lambda context, tree, line: False)],
+        [(apply, "_match_file", lambda context, tree, local: False)],
         [("new", 3, 5, "2"), ("clone", 3, 4, None), ("talk", 1, 5, "prompt")],
     ),
     "a record in the place of another counts as written": (
@@ -74,7 +74,7 @@ MISTAKES: dict[str, tuple[list[Patch], list[Step]]] = {
         [("talk", 0, 0, "prompt"), ("all", 0, 0, None), ("change", 0, 0, "delete")],
     ),
     "a redaction stays on its machine": (
-        [(apply, "_compare_file", lambda context, tree, line: line)],
+        [(apply, "_compare_file", lambda context, tree, local: local)],
         [("talk", 0, 0, "prompt"), ("all", 0, 0, None), ("all", 0, 0, None), ("change", 0, 0, "redact")],
     ),
     "a forgotten machine that comes back does not say where its log ends": (
@@ -105,7 +105,7 @@ MISTAKES: dict[str, tuple[list[Patch], list[Step]]] = {
             ("change", 1, 4, "rename"),
             ("sync", 3, 2, None),
             ("meanwhile", 2, 3, (4, "sync")),
-            ("change", 0, 1, "hide"),
+            ("change", 0, 1, "soft_delete"),
             ("meanwhile", 0, 2, (3, "ask")),
             ("clone", 2, 5, None),
             ("change", 1, 1, "delete"),

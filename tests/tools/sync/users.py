@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, field
 
 from acp_proxy.tools.sync.interfaces import Move
+from acp_proxy.tools.sync.state_db import MACHINE, SENT
 from acp_proxy.transcript.file_format import RECORDED, Header
 from tests.store import transcript_lines
 from tests.tools.sync.world import AGENT, MASKED, Faults, Machine, MemoryFile, MemoryPlace, answered, asked
@@ -19,7 +20,7 @@ class Users:
     """The machines, and what was said where.
 
     ``before``: for each word, the words of its session before it. ``tree``: for each word, its session's uid.
-    ``forgiving``: trees of which a part was deleted or hidden: their words may be gone.
+    ``forgiving``: trees of which a part was deleted or soft-deleted: their words may be gone.
     ``gone``: words that must be nowhere. ``secrets``: secrets that must be nowhere.
     ``over``: for each title, the titles that it replaced knowingly.
     """
@@ -115,8 +116,8 @@ class Users:
         machine.sessions.load(name)
 
     def tree_of(self, machine: Machine, file: MemoryFile) -> str:
-        line = machine.state.find_local_session(file.header.uid)
-        return line.tree if line is not None else file.header.uid
+        local = machine.state.find_local_session(file.header.uid)
+        return local.tree if local is not None else file.header.uid
 
     def rename(self, machine: Machine, name: str) -> None:
         file = machine.sessions.found[name]
@@ -128,7 +129,7 @@ class Users:
         file = machine.sessions.found[name]
         file.is_archived = not file.is_archived
 
-    def hide(self, machine: Machine, name: str) -> None:
+    def soft_delete(self, machine: Machine, name: str) -> None:
         file = machine.sessions.found[name]
         if not file.is_open and not self._is_moving_fork(machine, file):
             self.forgiving.add(self.tree_of(machine, file))
@@ -146,11 +147,11 @@ class Users:
             if other != name and self.tree_of(machine, each) == tree
             for word in words(each)
         }
-        line = machine.state.find_local_session(file.header.uid)
-        is_known = line is not None and line.name == name and machine.state.read_tree(tree).segments
+        local = machine.state.find_local_session(file.header.uid)
+        is_known = local is not None and local.name == name and machine.state.read_tree(tree).segments
         # Others are on this machine alone, or a crash came right after they were fetched.
         if is_known and tree not in self.pruned:
-            path = machine.state.read_tree(tree).find_path(line.tip) if line is not None else None
+            path = machine.state.read_tree(tree).find_path(local.tip) if local is not None else None
             published = file.data[: sum(segment.length for segment in path or ())]
             self.gone |= set(_words(published)) - others
         self.forgiving.add(tree)
@@ -186,7 +187,7 @@ class Users:
         file = machine.sessions.found[name]
         if any(each.name.startswith("copy") for each in self.machines) or not self.are_together:
             return
-        if self.have_moved and any(each.state.get_number("sent") == 0 for each in self.machines):
+        if self.have_moved and any(each.state.get_number(SENT) == 0 for each in self.machines):
             return
         secrets = _SECRET.findall(file.data)
         if secrets and not file.is_open and self._is_published(machine, file):
@@ -195,21 +196,21 @@ class Users:
             self.secrets.add(secrets[-1])
 
     def _is_moving_fork(self, machine: Machine, file: MemoryFile) -> bool:
-        """While machines move, what is done to one of several lines is not known in the new place."""
+        """While machines move, what is done to one of several branches is not known in the new place."""
         return not self.are_together and len(machine.state.list_local_sessions(self.tree_of(machine, file))) > 1
 
     def _is_published(self, machine: Machine, file: MemoryFile) -> bool:
-        line = machine.state.find_local_session(file.header.uid)
-        if line is None or line.title != file.title or line.stamp != file.stamp or line.has_news:
+        local = machine.state.find_local_session(file.header.uid)
+        if local is None or local.title != file.title or local.stamp != file.stamp or local.has_news:
             return False
-        path = machine.state.read_tree(line.tree).find_path(line.tip)
+        path = machine.state.read_tree(local.tree).find_path(local.tip)
         return bool(path) and sum(segment.length for segment in path or ()) == len(file.data)
 
     def clone(self, machine: Machine) -> Machine:
         """A copy of a whole machine, such as a container's image."""
         for file in machine.sessions.found.values():
-            line = machine.state.find_local_session(file.header.uid)
-            if line is None or line.title != file.title:  # both will publish it, each at its own time
+            local = machine.state.find_local_session(file.header.uid)
+            if local is None or local.title != file.title:  # both will publish it, each at its own time
                 self.doubtful.add(self.tree_of(machine, file))
         copy = self.add(f"copy of {machine.name} {len(self.machines)}")
         copy.restore(machine.snapshot())
@@ -218,7 +219,7 @@ class Users:
 
     def forget(self, machine: Machine, other: Machine) -> None:
         """The user believes that another machine is lost. It may come back."""
-        id = other.state.get_text("machine")
+        id = other.state.get_text(MACHINE)
         if machine.sync() is not None and id in machine.state.read_logs():
             machine.sync(forgets=id)
 
@@ -309,7 +310,7 @@ class Users:
                     assert word in here, f"{machine.name} has lost {word!r}"
 
     def _pruned_trees(self, machine: Machine) -> set[str]:
-        return {line.tree for line in machine.state.list_local_sessions() if line.is_pruned}
+        return {local.tree for local in machine.state.list_local_sessions() if local.is_pruned}
 
     def _check_same(self, shown: dict[str, dict[tuple[bytes, ...], MemoryFile]]) -> None:
         pruned = set().union(*map(self._pruned_trees, self.machines))

@@ -12,7 +12,7 @@ from acp_proxy.tools.sync.context import Counts, SyncContext
 from acp_proxy.tools.sync.interfaces import ForeignPart, KnownHeader, Move, SeenFile, Unavailable
 from acp_proxy.tools.sync.rejoin import move
 from acp_proxy.tools.sync.rounds import forget, synchronize
-from acp_proxy.tools.sync.state_db import SyncState
+from acp_proxy.tools.sync.state_db import MACHINE, MACHINE_NAME, SyncState
 from acp_proxy.transcript.file_format import Header
 from tests.store import transcript_lines
 
@@ -230,7 +230,7 @@ class MemorySessions:
         self.faults.step(delete, remote=False)
 
     def set_soft_deleted(self, agent: str, name: str, is_soft_deleted: bool) -> str:
-        def hide() -> str:
+        def change() -> str:
             if name not in self.found:
                 return name
             file = self.found.pop(name)
@@ -241,7 +241,7 @@ class MemorySessions:
             self.events.append(Move(name, new, uid=file.header.uid))
             return new
 
-        return str(self.faults.step(hide, remote=False))
+        return str(self.faults.step(change, remote=False))
 
     def set_title(self, agent: str, name: str, title: str | None) -> None:
         file = MemoryFile(Header("", None, "", ""), b"")
@@ -268,7 +268,7 @@ class Machine:
         self.faults = Faults()
         self.sessions = MemorySessions(self.faults)
         self.state = SyncState(":memory:")
-        self.state.set(machine=random(), name=name)
+        self.state.set_facts({MACHINE: random(), MACHINE_NAME: name})
         self.state.commit()
         self.is_apart = False
         self.seen: Mapping[str, Mapping[int, bytes]] | None = None
@@ -280,7 +280,7 @@ class Machine:
     def sync(self, faults: Faults | None = None, *, forgets: str = "") -> Counts | None:
         """One round; None if it did not come to its end. ``forgets``: the id of a machine that the user forgets."""
         self.sessions.faults = faults or Faults()
-        own = lambda: self.state.get_text("machine")  # noqa: E731 it may change
+        own = lambda: self.state.get_text(MACHINE)  # noqa: E731 it may change
         logs = MemoryLogs(self.place, self.sessions.faults, own, self.is_apart, self.seen)
         context = SyncContext(logs, self.sessions, self.state, lambda: self.clock() + self.skew, self.random)
         try:
