@@ -13,7 +13,7 @@ _COMPLETE = "_ACP_PROXY_COMPLETE"
 """Environment variable that a shell's completion sets; typer answers it."""
 
 _INTERRUPTED = 130
-_GARBAGE = 50_000
+_COLLECTED_OBJECTS = 50_000
 """New objects between two runs of the garbage collector. Imports leave no garbage; with Python's default, 700, looking
 for it takes a tenth of a short command's time."""
 
@@ -30,7 +30,7 @@ def main() -> None:
 
             launch_chain(words[1:])
     else:
-        gc.set_threshold(_GARBAGE)
+        gc.set_threshold(_COLLECTED_OBJECTS)
         from acp_proxy.cli import stdio
 
         stdio.prepare()

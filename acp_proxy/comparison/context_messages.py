@@ -9,9 +9,9 @@ import re
 
 from acp_proxy.comparison.transcript_text import TranscriptText
 
-_SESSION = re.compile(r"<(session_context|hook_context)>.*</\1>", re.DOTALL)
+_CONTEXT = re.compile(r"<(session_context|hook_context)>.*</\1>", re.DOTALL)
 """What gemini-cli 0.61 puts before a conversation. It does not take it for a message of the user's, either."""
-_OUTPUT = re.compile(r"(\[FunctionResponse:[^\[\]]*\])+")
+_FUNCTION_RESPONSES = re.compile(r"(\[FunctionResponse:[^\[\]]*\])+")
 """What gemini-cli 0.61 makes of the outputs of tools, as letters."""
 _SESSION_BEGINS = ("<session_context>", "<hook_context>")
 _OUTPUT_BEGINS = "[FunctionResponse:"
@@ -42,9 +42,9 @@ class ContextMessages:
 
     def has(self, message: str, *, is_behind_call: bool) -> bool:
         """Whether this is context. ``is_behind_call``: a tool call came directly before."""
-        if message in self._known or _SESSION.fullmatch(message):
+        if message in self._known or _CONTEXT.fullmatch(message):
             return True
-        return is_behind_call and _OUTPUT.fullmatch(message) is not None
+        return is_behind_call and _FUNCTION_RESPONSES.fullmatch(message) is not None
 
     def may_begin(self, message: str, *, is_behind_call: bool) -> bool:
         """Whether context may begin like this. ``is_behind_call``: as for ``has``."""

@@ -7,10 +7,10 @@ from acp_proxy.comparison.transcript_text import TextBuilder, block_letters
 from acp_proxy.protocol import acp, update_kinds, v2_updates
 from acp_proxy.protocol.update_kinds import Role
 
-_USER = b'"user_message'
+_USER_MESSAGE = b'"user_message'
 """How the kinds of a user's messages begin, chunks or whole, as JSON."""
 _IDS = frozenset({"messageId", "toolCallId"})
-_FIRST = 16
+_SEARCHED_LINES = 16
 """The first user message of a replay is among so many lines."""
 
 
@@ -20,7 +20,7 @@ def drop_repetition(lines: list[bytes]) -> list[bytes]:
     If the first user message comes again, everything from there on is compared with what comes before it, and only the
     new lines are kept. ``lines``: updates of the conversation, in order.
     """
-    if not any(_USER in line and lines.count(line) > 1 for line in lines[:_FIRST]):
+    if not any(_USER_MESSAGE in line and lines.count(line) > 1 for line in lines[:_SEARCHED_LINES]):
         return lines
     users = [_user_letters(line) or None for line in lines]
     first = next(filter(None, users), None)

@@ -6,8 +6,8 @@ small the pieces in which it arrives. The content of lines is not checked.
 
 import io
 
-_ENOUGH = 4 * 1024  # bytes that hold a method and ids of any length seen in practice
-_MUCH = 1024 * 1024  # bytes: a single line of this size is not copied
+_BEGINNING_BYTES = 4 * 1024  # bytes that hold a method and ids of any length seen in practice
+_LARGE_LINE_BYTES = 1024 * 1024  # bytes: a single line of this size is not copied
 
 
 class LineFramer:
@@ -53,7 +53,7 @@ class LineFramer:
     def beginning(self) -> bytes:
         """The first bytes of the unfinished line, which stays here: at least 4 KiB, or all of it if it is shorter."""
         count = size = 0
-        while count < len(self._open) and size < _ENOUGH:
+        while count < len(self._open) and size < _BEGINNING_BYTES:
             size += len(self._open[count])
             count += 1
         if count > 1:
@@ -68,6 +68,6 @@ class LineFramer:
 
 def cut(lines: bytes) -> list[bytes]:
     """Split bytes after each ``\\n``. Bytes after the last newline become the last item."""
-    if len(lines) > _MUCH and lines.find(b"\n") + 1 == len(lines):
+    if len(lines) > _LARGE_LINE_BYTES and lines.find(b"\n") + 1 == len(lines):
         return [lines]  # not copied
     return io.BytesIO(lines).readlines()  # three times as fast as ``split``

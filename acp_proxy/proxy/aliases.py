@@ -14,7 +14,7 @@ from acp_proxy.proxy.effects import AmendTitles, Effect, Forward
 
 LIMIT = 16 * 1024 * 1024
 """The most bytes of ids that are remembered: tens of thousands of sessions, each of which the client has opened."""
-_ENTRY = 256
+_ENTRY_OVERHEAD = 256
 
 
 class Aliases:
@@ -115,7 +115,7 @@ class CopyIds(Aliases):
 
 
 def _cost(client: str, agent: str) -> int:
-    return _ENTRY + len(client) + len(agent)
+    return _ENTRY_OVERHEAD + len(client) + len(agent)
 
 
 def _rewritten(line: bytes, message: Message, ids: Mapping[str, str]) -> bytes:

@@ -15,7 +15,7 @@ number of sessions; one that works with sub-agents all day names some hundreds."
 KNOWN_LIMIT = 4 * 1024 * 1024
 """The bytes for what is remembered of sessions, here and in the recorder: about two thousand sessions. Beyond that, the
 one that was used longest ago is forgotten, and begun again if a message names it."""
-_SESSION = 2048  # bytes that a session takes here and in the recorder, beside its texts
+_SESSION_OVERHEAD = 2048  # bytes that a session takes here and in the recorder, beside its texts
 _SECOND_CHANCES = 64  # sessions in a turn that are skipped when one must be forgotten
 
 
@@ -184,7 +184,7 @@ class KnownSessions(OrderedDict[str, SessionState]):
         if state is None:
             state = self[session_id] = SessionState()
         self._size -= state.size
-        state.size = _SESSION + len(session_id) + (texts or 0)
+        state.size = _SESSION_OVERHEAD + len(session_id) + (texts or 0)
         self._size += state.size
         forgotten: dict[str, SessionState] = {}
         while self._size > KNOWN_LIMIT and len(self) > 1:

@@ -14,7 +14,7 @@ from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
 OPEN_LIMIT = 32 * 1024 * 1024
 """The most bytes of open requests: tens of thousands of requests, while an editor has a handful open."""
 
-_COST = 1024  # bytes of one request, beside its texts
+_REQUEST_OVERHEAD = 1024  # bytes of one request, beside its texts
 _READ_AGAIN = acp.OPENING | acp.TERMINALS | acp.RENAMES | {acp.LIST, acp.INDEX_LOOK_UP}
 """Methods whose parameters are needed when the answer comes."""
 _OTHER = ""
@@ -50,7 +50,13 @@ class OpenRequests:
         """Remember a request. ``whole``: keep all of it; otherwise only what its answer will need."""
         method = request.method
         is_read = whole or method in _READ_AGAIN
-        weight = _COST + len(request.id) + len(method) + len(session_id or "") + (len(request.raw) if is_read else 0)
+        weight = (
+            _REQUEST_OVERHEAD
+            + len(request.id)
+            + len(method)
+            + len(session_id or "")
+            + (len(request.raw) if is_read else 0)
+        )
         if not whole:
             request = Request(b"", request.id, method, request.params if is_read else None)
         kind = asked, method if method in _KINDS else _OTHER

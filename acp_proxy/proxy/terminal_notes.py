@@ -18,7 +18,7 @@ SHOWN_LIMIT = 64 * 1024 * 1024
 """The most bytes of output that wait for the ends of turns. Output beyond that is lost, and replays say so."""
 
 
-_TERMINAL = 512  # bytes of a terminal, beside its output
+_TERMINAL_OVERHEAD = 512  # bytes of a terminal, beside its output
 _EXIT_STATUS = 4096  # as JSON: more is no exit status
 
 
@@ -43,7 +43,7 @@ class Terminal(Struct):
     @property
     def size(self) -> int:
         """Its bytes in memory."""
-        return _TERMINAL + len(self.output or "")
+        return _TERMINAL_OVERHEAD + len(self.output or "")
 
     def has_grown(self, output: str | None) -> bool:
         """Whether so much of this output is new that it is noted before the end of the turn."""
@@ -84,11 +84,11 @@ class Terminals:
         if its output is noted now."""
         terminals, running = session_terminals.open, session_terminals.running
         if method == acp.TERMINAL_CREATE:
-            if (id := acp.text(result, "terminalId")) is not None and self._has_room(_TERMINAL):
+            if (id := acp.text(result, "terminalId")) is not None and self._has_room(_TERMINAL_OVERHEAD):
                 for before in (terminals, running):  # clients may use an id again
                     self._drop({id: before.pop(id)} if id in before else {})
                 terminals[id] = Terminal()
-                self._shown_size += _TERMINAL
+                self._shown_size += _TERMINAL_OVERHEAD
             return []
         if (found := session_terminals.find(params)) is None:
             return []

@@ -31,7 +31,7 @@ AT_ONCE = 64
 """The most requests of each kind that are open for drafts. An editor has one."""
 LISTED_LIMIT = 4 * 1024 * 1024
 """The most bytes of ids that the agent has listed: more than ten thousand sessions."""
-_ENTRY = 256
+_ENTRY_OVERHEAD = 256
 _DRAFTS = frozenset({TITLE, ARCHIVE, STATUS})
 
 
@@ -266,10 +266,10 @@ class UnstableMethods:
         ):
             if (session_id := acp.session_id(item)) is not None and session_id not in self._listed:
                 self._listed[session_id] = None
-                self._listed_size += _ENTRY + len(session_id)
+                self._listed_size += _ENTRY_OVERHEAD + len(session_id)
         while self._listed_size > LISTED_LIMIT:
             oldest, _ = self._listed.popitem(last=False)
-            self._listed_size -= _ENTRY + len(oldest)
+            self._listed_size -= _ENTRY_OVERHEAD + len(oldest)
 
 
 def _list_request(asked: Request, id: RequestId, cursor: str | None = None) -> bytes:

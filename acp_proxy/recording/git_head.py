@@ -14,12 +14,12 @@ from acp_proxy.transcript.file_format import GitHead
 
 _COMMIT = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")  # SHA-1 or SHA-256
 _BRANCH_PREFIX = b"refs/heads/"
-_LONGEST = 4096
+_LONGEST_DIRECTORY = 4096
 """Characters of a directory: Linux opens none that is longer. Each of its parents is looked at, so a hostile one of a
 megabyte would take gigabytes."""
-_SMALL = 4096  # the files that hold one line
-_PACKED = 8 * 1024 * 1024  # about 100,000 refs
-_SECONDS = 0.25  # far more than any disk needs, and far less than the writer's thread may stand still
+_ONE_LINE_BYTES = 4096  # the files that hold one line
+_PACKED_REFS_BYTES = 8 * 1024 * 1024  # about 100,000 refs
+_READ_SECONDS = 0.25  # far more than any disk needs, and far less than the writer's thread may stand still
 
 
 class GitReader:
@@ -36,14 +36,14 @@ class GitReader:
         found: list[GitHead] = []
         thread = threading.Thread(target=lambda: found.append(read_git_head(directory)), name="git", daemon=True)
         thread.start()
-        thread.join(_SECONDS)
+        thread.join(_READ_SECONDS)
         self._is_stuck = not found
         return found[0] if found else GitHead()
 
 
 def read_git_head(directory: str | None) -> GitHead:
     """The branch and the commit of the work tree that has this directory; empty where it is unknown. Never raises."""
-    if not directory or len(directory) > _LONGEST or not os.path.isabs(directory):
+    if not directory or len(directory) > _LONGEST_DIRECTORY or not os.path.isabs(directory):
         return GitHead()
     try:
         found = _find_git_directory(Path(directory))
@@ -57,14 +57,14 @@ def _find_git_directory(directory: Path) -> Path | None:
         git = parent / ".git"
         if git.is_dir():
             return git
-        line = _read(git, _SMALL)
+        line = _read(git, _ONE_LINE_BYTES)
         if line.startswith(b"gitdir: "):  # a further work tree, or a submodule
             return parent / os.fsdecode(line.removeprefix(b"gitdir: ").strip())
     return None
 
 
 def _read_head(git: Path) -> GitHead:
-    head = _read(git / "HEAD", _SMALL).strip()
+    head = _read(git / "HEAD", _ONE_LINE_BYTES).strip()
     if _COMMIT.fullmatch(head):
         return GitHead(commit=head.decode())
     ref = head.removeprefix(b"ref: ")
@@ -74,13 +74,13 @@ def _read_head(git: Path) -> GitHead:
     if branch == ".invalid":  # what reftable has there for older versions of Git
         return GitHead()
     # The refs of all work trees are in one place.
-    common = git / os.fsdecode(_read(git / "commondir", _SMALL).strip() or b".")
-    commit = _read(common / os.fsdecode(ref), _SMALL).strip() or _find_packed(common, ref)
+    common = git / os.fsdecode(_read(git / "commondir", _ONE_LINE_BYTES).strip() or b".")
+    commit = _read(common / os.fsdecode(ref), _ONE_LINE_BYTES).strip() or _find_packed(common, ref)
     return GitHead(branch, commit.decode() if _COMMIT.fullmatch(commit) else "")
 
 
 def _find_packed(common: Path, ref: bytes) -> bytes:
-    before, found, _ = _read(common / "packed-refs", _PACKED).partition(b" " + ref + b"\n")
+    before, found, _ = _read(common / "packed-refs", _PACKED_REFS_BYTES).partition(b" " + ref + b"\n")
     return before.rpartition(b"\n")[2] if found else b""
 
 

@@ -51,7 +51,7 @@ GATHERED_BYTES = 1024 * 1024
 WAITING_BYTES = 4 * 1024 * 1024
 _ENTRY_OVERHEAD = 200  # bytes of memory of an entry, besides its content
 
-_SMALL = 4096
+_ENCODED_TOGETHER_BYTES = 4096
 """Bytes of updates that are encoded together with others: to copy larger ones would cost more than it saves."""
 _NAME_LENGTH = 500  # characters of a name or version
 
@@ -329,10 +329,10 @@ class Recorder:
                         at, self.run_id, peer, raw, of, plain=plain, protocol=self._protocol
                     )
                 case RecordUpdates(session_id, lines):
-                    if len(lines) < _SMALL and batch and batch[0][0] < seconds + 0.001:
+                    if len(lines) < _ENCODED_TOGETHER_BYTES and batch and batch[0][0] < seconds + 0.001:
                         lines = b"".join([lines, *_take_updates(batch, session_id, seconds)])
                     data += file_format.encode_update_parts(at, self.run_id, lines, self._protocol)
-                    if len(lines) > _SMALL:  # written at once, its memory serves the next ones
+                    if len(lines) > _ENCODED_TOGETHER_BYTES:  # written at once, its memory serves the next ones
                         self._append(session_id, data, at)
                         data = file_format.Parts()
                 case RecordNote(session_id, note):

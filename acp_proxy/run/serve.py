@@ -31,7 +31,7 @@ _OPENING_SECONDS = 10.0
 """
 _SWITCH_SECONDS = 0.0005
 """A replay keeps Python busy. With the default interval, it would delay a message by up to 5 ms."""
-_WARNING = 2000  # characters: a warning may quote a session's id, which may be megabytes
+_LONGEST_WARNING = 2000  # characters: a warning may quote a session's id, which may be megabytes
 
 
 class Basis(Struct, frozen=True):
@@ -133,7 +133,7 @@ def finish_start(recorder: Recorder | None, relay: Relay) -> None:
 
 def warn(text: str) -> None:
     """Write one line to stderr, where editors keep the logs of agents."""
-    stderr.write(f"acp-proxy: {jsonrpc.printable(text[:_WARNING])}\n".encode("utf-8", "replace"))
+    stderr.write(f"acp-proxy: {jsonrpc.printable(text[:_LONGEST_WARNING])}\n".encode("utf-8", "replace"))
 
 
 def _make_warn(mask: Callable[[bytes], bytes] | None) -> Callable[[str], None]:

@@ -8,7 +8,7 @@ from pathlib import Path
 _SIDES = ("", "-wal", "-shm")
 """Suffixes of the files that SQLite keeps for a database, the database's own first."""
 _BUSY_SECONDS = 5.0
-_BEGINNING, _VERSION, _HEADER = b"SQLite format 3\0", slice(60, 64), 100
+_BEGINNING, _VERSION_BYTES, _HEADER = b"SQLite format 3\0", slice(60, 64), 100
 """How the file begins, and where its header of 100 bytes has ``user_version``, which ours set."""
 
 
@@ -46,4 +46,4 @@ def is_emptied(path: Path, *, windows: bool = os.name == "nt") -> bool:
             header = file.read(_HEADER)
     except OSError:
         return False
-    return header.startswith(_BEGINNING) and header[_VERSION] == bytes(4)
+    return header.startswith(_BEGINNING) and header[_VERSION_BYTES] == bytes(4)

@@ -25,7 +25,7 @@ from acp_proxy.transcript.rewinds import Point
 
 CONTINUED_RUN = "copied"
 """The run of the note that ends the copy of another agent's session."""
-_RUN = "forked"
+_FORK_RUN = "forked"
 """The run of the notes at a fork's beginning, since no connection sent them."""
 _ALIGNED_FROM = 1024 * 1024
 """Bytes from which on a copy is aligned, so that it can share the parent's blocks on disk."""
@@ -92,7 +92,7 @@ def _write(out: int, agent_folder: str, header: Header, source: Reading) -> None
     parent = {"transcript": source.path.stem, "createdAt": source.header.created_at, "size": size}
     parent |= {"agent": of} if of != agent_folder else {}
     note = {"type": NoteType.COPIED, **parent}
-    head = file_format.encode_header(header) + file_format.encode_note(header.created_at, _RUN, note)
+    head = file_format.encode_header(header) + file_format.encode_note(header.created_at, _FORK_RUN, note)
     if size >= _ALIGNED_FROM:  # btrfs and XFS then share the parent's blocks: the copy takes no space
         head = head[:-1] + b" " * ((source.entries_at - len(head)) % private_files.BLOCK) + b"\n"
     private_files.write_at(out, head, 0)

@@ -35,8 +35,8 @@ PINNED, UNPINNED = "pinned", "unpinned"
 ALIAS = "alias"
 _EVENTS = frozenset({DELETED, LIFTED, RESTORED, TITLED, ARCHIVED, UNARCHIVED, PINNED, UNPINNED, ALIAS})
 _MOVING = frozenset({RESTORED, TITLED})
-_START = re.compile(rb'\{"at":"[^"]*","event":"')
-_TITLE = b'"titled"'
+_EVENT_START = re.compile(rb'\{"at":"[^"]*","event":"')
+_TITLED_BYTES = b'"titled"'
 
 
 class Event(Struct, frozen=True):
@@ -227,7 +227,7 @@ class Journal:
         try:
             at = 0
             for line in read_at(fd, os.fstat(fd).st_size, 0).split(b"\n"):
-                if _TITLE in line:
+                if _TITLED_BYTES in line:
                     write_at(fd, _blank_titles(line, names), at)
                 at += len(line) + 1
         finally:
@@ -345,7 +345,7 @@ def find_events(line: bytes) -> list[Intact[Event]]:
     event = _decode_event(line)
     if event is not None:
         return [Intact(0, len(line.rstrip(b"\r\n")), event)]
-    return salvage.find_pieces(line, _START, lambda piece, _: _decode_event(piece))
+    return salvage.find_pieces(line, _EVENT_START, lambda piece, _: _decode_event(piece))
 
 
 def _decode_event(line: bytes) -> Event | None:

@@ -28,7 +28,7 @@ from acp_proxy.transcript.file_names import (
 
 FORMAT = 1
 JOURNAL = private_files.JOURNAL_FILE.removesuffix(SUFFIX)
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+_NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _PLAIN = SUFFIX.removeprefix(".")
 _TAKEN = "."
 """Follows the transcript's name in a mark that is being removed; a random suffix follows."""
@@ -99,7 +99,10 @@ class Layout:
     def _make(self) -> None:
         for directory in (self.transcripts, self.unindexed):
             private_files.make_inner_directory(directory)
-        with suppress(FileExistsError), os.fdopen(private_files.open_private(self.format, _NEW), "w") as file:
+        with (
+            suppress(FileExistsError),
+            os.fdopen(private_files.open_private(self.format, _NEW_FILE_FLAGS), "w") as file,
+        ):
             file.write(f"{FORMAT}\n")
 
     def _check_inside(self) -> None:

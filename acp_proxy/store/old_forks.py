@@ -23,7 +23,7 @@ from acp_proxy.transcript.file_format import GapReason, NoteType
 from acp_proxy.transcript.file_names import fork_path
 from acp_proxy.transcript.reader import Reading, cut
 
-_RUN = "forked"
+_FORK_RUN = "forked"
 """The run of the note about what could not be copied."""
 _BLANK = b" " * (64 * 1024 - 1) + b"\n"
 """Blank lines, which every reader ignores."""
@@ -104,7 +104,9 @@ def _copy_missing(layout: Layout, fd: int, missing: _MissingCopy) -> None:
         for at in range(0, missing.size, len(_BLANK)):
             private_files.write_at(fd, _BLANK[-min(len(_BLANK), missing.size - at) :], missing.at + at)
         begin, end = missing.note
-        gap = file_format.encode_note(missing.created_at, _RUN, {"type": NoteType.GAP, "reason": GapReason.DELETED})
+        gap = file_format.encode_note(
+            missing.created_at, _FORK_RUN, {"type": NoteType.GAP, "reason": GapReason.DELETED}
+        )
         private_files.write_at(fd, gap[:-1].ljust(end - begin - 1), begin)
 
 

@@ -38,7 +38,7 @@ __all__ += ["ALL", "ListedSession", "drop_rewound", "read_as_v1"]
 __all__ += ["CompressionOptions", "Transcript", "find_default_root", "import_lazy_modules", "lock_file", "open_private"]
 
 lock_file = lock
-_SYNC = "sync"
+_SYNC_FOLDER = "sync"
 """The directory that a store has if it is part of a history that several machines share."""
 _TRIES, _PAUSE_SECONDS = 100, 0.001  # longer than sync replaces a file
 _COPIES = file_name(PREFIX).rpartition("-")[0] + "-"
@@ -227,7 +227,7 @@ class ProxyStore(StoreBase):
 
     def read_and_hold(self, agent_folder: str, session_id: str) -> Reading:
         """As ``read``, for a session that is to be opened: until this is closed, sync adds no turns to it."""
-        if not (self.root / _SYNC).exists():
+        if not (self.root / _SYNC_FOLDER).exists():
             return self.read(agent_folder, session_id)
         for _ in range(_TRIES):
             if (reading := self.read(agent_folder, session_id)).hold():

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 
-_LONGEST = 32 * 1024  # characters: no system has longer paths, and resolving takes quadratic time
+_LONGEST_PATH = 32 * 1024  # characters: no system has longer paths, and resolving takes quadratic time
 _WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\[^\\/]")
 """The start of a Windows path: a drive or a server. Two forward slashes count only on Windows itself."""
 
@@ -21,7 +21,7 @@ def is_windows_path(path: str) -> bool:
 
 def resolve_directory(path: str) -> str:
     """The form of a directory's path that is compared: links resolved, then as ``normalize_directory``."""
-    if len(path) > _LONGEST or (is_windows_path(path) and sys.platform != "win32"):
+    if len(path) > _LONGEST_PATH or (is_windows_path(path) and sys.platform != "win32"):
         return normalize_directory(path)
     try:
         return normalize_directory(os.path.realpath(path))

@@ -30,14 +30,18 @@ if TYPE_CHECKING:
     from acp_proxy.store.index import ListedSession
     from acp_proxy.store.store_index import ShowProgress, StoreIndex
 
-_DATA = {"linux": ".local/share", "darwin": "Library/Application Support"}
+_DATA_FOLDERS = {"linux": ".local/share", "darwin": "Library/Application Support"}
 
 
 def find_default_root() -> Path:
     """The default store directory: in the user's data directory, as the operating system defines it."""
     home = os.environ.get("HOME", "")
-    if sys.platform in _DATA and home.startswith("/") and not {"XDG_DATA_HOME", "ANDROID_DATA"} & os.environ.keys():
-        return Path(home, _DATA[sys.platform], "acp-proxy")
+    if (
+        sys.platform in _DATA_FOLDERS
+        and home.startswith("/")
+        and not {"XDG_DATA_HOME", "ANDROID_DATA"} & os.environ.keys()
+    ):
+        return Path(home, _DATA_FOLDERS[sys.platform], "acp-proxy")
     import platformdirs  # finds the same, which a test compares, but its import takes 20 ms of CPU: a third of a start
 
     return Path(platformdirs.user_data_dir("acp-proxy", appauthor=False))

@@ -21,7 +21,7 @@ from acp_proxy.transcript.reader import read_header
 
 _IDENTITY_SIZE = 4096  # bytes of a header: enough for its id and its time
 _TRIES, _PAUSE_SECONDS = 500, 0.001  # half a second for another process to finish a header or to compress
-_WRITES = 20  # checks of a torn end, one per pause: a write takes less time than that
+_TORN_END_CHECKS = 20  # checks of a torn end, one per pause: a write takes less time than that
 
 _SURELY_UNUSED_SECONDS = 24 * 60 * 60.0
 """Without file locks, a transcript written to within this time counts as in use."""
@@ -154,7 +154,7 @@ class Transcript:
 
         A long write may be visible in parts. Taken for a torn line, it would get a newline in its middle.
         """
-        for _ in range(_WRITES):
+        for _ in range(_TORN_END_CHECKS):
             size = os.fstat(self._fd).st_size
             if not size or read_at(self._fd, 1, size - 1) == b"\n":
                 return False

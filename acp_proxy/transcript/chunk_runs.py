@@ -23,7 +23,7 @@ _TEXT = b'"text":'
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _JOINT = b"x"
 """Separates texts that are parsed together: it completes no escape, surrogate pair or character cut off before it."""
-_FEW, _MANY = 16, 1024
+_FEWEST_LINES, _MOST_LINES = 16, 1024
 """Lines examined at once. After a short stream only few, since other lines often follow."""
 _HEAD_LIMIT = 1024
 """The most bytes before a text. Each of up to a thousand lines takes that much memory while they are compared, however
@@ -97,7 +97,7 @@ class AlikeChunksFinder:
         self.last: tuple[bytes, Entry | None] = b"", None
         self._pattern: _Pattern | None = None
         self._looked_at = b""
-        self._many = _FEW
+        self._many = _FEWEST_LINES
 
     def find(self, lines: list[bytes], at: int) -> AlikeChunks | None:
         """The lines from index ``at`` on that are like ``last``, or None if the first of them is not.
@@ -113,7 +113,7 @@ class AlikeChunksFinder:
         looked_at = lines[at : at + self._many]
         found = self._pattern.match_lines(looked_at)
         is_whole = found is not None and found.count == len(looked_at)
-        self._many = min(2 * self._many, _MANY) if is_whole else max(self._many // 2, _FEW)
+        self._many = min(2 * self._many, _MOST_LINES) if is_whole else max(self._many // 2, _FEWEST_LINES)
         return found
 
 

@@ -126,9 +126,9 @@ class AgentSession:
 
 _WRITING_SECONDS = 1.0  # far longer than one write takes: after that, a line without its newline stays torn
 _SEARCH_STEP = 4 * 1024 * 1024  # takes a moment even on a slow disk
-_FORMS = 2  # tries for each of the two forms of a file, which may turn into each other
+_OPEN_TRIES = 2  # tries for each of the two forms of a file, which may turn into each other
 _SEARCHED = KINDS | {NoteType.GAP}
-_BEFORE = max(map(len, MARKS)) - 1  # bytes in which a mark may have begun
+_MARK_OVERLAP = max(map(len, MARKS)) - 1  # bytes in which a mark may have begun
 _READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
 
 
@@ -412,7 +412,7 @@ class Reading:
         while at < self.size:
             if at >= until:
                 return True
-            before = _BEFORE if self._in_long_line else 0
+            before = _MARK_OVERLAP if self._in_long_line else 0
             data = self._read(min(_READ_SIZE, self.size - at) + before, at - before)
             if len(data) <= before:
                 break
@@ -483,7 +483,7 @@ def open_to_read(path: Path) -> "tuple[int, Compressed | None]":
 
     Either form may turn into the other meanwhile. Raises OSError, TooLarge.
     """
-    for _ in range(_FORMS):
+    for _ in range(_OPEN_TRIES):
         with contextlib.suppress(FileNotFoundError):
             return _open(path, _check_plain)
         with contextlib.suppress(FileNotFoundError):

@@ -32,7 +32,7 @@ _POINT = re.compile(
     re.IGNORECASE,
 )
 """Names of members that name a point of a conversation."""
-_DEEP = 8
+_MOST_DEPTH = 8
 _KEPT = ("toMessageId", "lastMessageId", "messageId")
 """Members of ``history_truncated`` that may name the last message that stays. The draft has not settled it."""
 _UNANSWERED = sys.maxsize
@@ -73,7 +73,7 @@ def fork_point(params: object) -> Point | None:
 
 
 def _has_point(value: object, depth: int = 0) -> bool:
-    if not isinstance(value, Mapping) or depth == _DEEP:
+    if not isinstance(value, Mapping) or depth == _MOST_DEPTH:
         return False
     named = (_POINT.search(key) and inner is not None for key, inner in value.items())
     return any(named) or any(_has_point(inner, depth + 1) for inner in value.values())

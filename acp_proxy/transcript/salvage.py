@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from acp_proxy.protocol import json_splice
 
-_LOOKS = 64
+_MOST_READS = 64
 """Times the line's length that are read at most: a false beginning costs a read of the rest, and a line may be made of
 false beginnings."""
 
@@ -37,7 +37,7 @@ def find_pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes
     line = line.rstrip(b"\r\n")
     text = line.decode("latin-1")  # one character for each byte: offsets are the same
     work, match = 0, beginning.search(line)
-    while match is not None and work < _LOOKS * len(line):
+    while match is not None and work < _MOST_READS * len(line):
         start = match.start()
         end = _find_end(text, start)
         # A message may quote an entry. With a colon, a comma or a bracket before it, and a comma or a bracket behind,

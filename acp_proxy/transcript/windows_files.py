@@ -27,7 +27,7 @@ FILE, FOLDER, END = 0, 1, 2
 
 _LONGEST_PATH = 247
 """Characters of the longest path of a directory in the usual form; that of a file may have 12 more."""
-_INSIDE = 180
+_LONGEST_BELOW_STORE = 180
 """How much longer than the store's the path of a file in it can be."""
 _UNLIMITED = "\\\\?\\"
 
@@ -35,7 +35,7 @@ _UNLIMITED = "\\\\?\\"
 def make_reachable(root: str) -> str:
     """The path of a store in the form by which Windows finds every file in it: one without a limit if it is long."""
     path = ntpath.abspath(root)
-    if len(path) + _INSIDE <= _LONGEST_PATH or path.startswith(_UNLIMITED):
+    if len(path) + _LONGEST_BELOW_STORE <= _LONGEST_PATH or path.startswith(_UNLIMITED):
         return root
     return f"{_UNLIMITED}UNC{path[1:]}" if path.startswith("\\\\") else f"{_UNLIMITED}{path}"
 

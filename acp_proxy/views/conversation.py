@@ -136,7 +136,7 @@ REWOUND = "rewound"
 OpenChild = Callable[[str], AbstractContextManager[Reading | None]]
 """Opens the transcript of a session that the agent began for its own work, by its id. None if there is none."""
 
-_DEPTH = 8
+_MOST_DEPTH = 8
 """How deep subagents of subagents are read."""
 _PAGE = 4 * 1024 * 1024
 """The bytes of a turn that ``read_parts`` reads at once: far more than most turns have."""
@@ -310,7 +310,7 @@ class _PartReader:
     def _read_subagent(self, update: Mapping[str, object]) -> Iterator[Subagent]:
         """The subagent that an update names for the first time."""
         id = acp.session_id(update)
-        if id is None or id in self._known or self._depth == _DEPTH:
+        if id is None or id in self._known or self._depth == _MOST_DEPTH:
             return
         self._known.add(id)
         items: list[Item] = []

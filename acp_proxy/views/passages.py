@@ -29,7 +29,7 @@ _DIFF_ROWS = 80  # about a screen or two; a new file may have thousands
 _TITLE_LENGTH = 500
 _REASON_LINES, _REASON_LENGTH = 10, 1000
 """How much is shown of what a failed call says."""
-_MESSAGE = 1024 * 1024
+_LONGEST_MESSAGE = 1024 * 1024
 """Characters of a message in one passage; a longer message gets an extra line break there."""
 
 
@@ -184,7 +184,7 @@ class _PassageBuilder:
 
     def _add_text(self, text: str) -> Iterator[Passage]:
         """A message comes in pieces, but attachments of a user have their own lines."""
-        if self._size > _MESSAGE:
+        if self._size > _LONGEST_MESSAGE:
             yield from self._end_message()
         is_users = self._speaker is not None and self._speaker[0] == "user"
         if is_users and self._texts and not (text[:1].isspace() or self._texts[-1][-1:].isspace()):

@@ -36,7 +36,7 @@ from tests.recording.recorder_harness import (
 def test_a_new_session_has_the_branch_of_its_directory_and_a_known_one_keeps_it(
     notes: RecorderHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.recording.git_head._SECONDS", 20.0)
+    monkeypatch.setattr("acp_proxy.recording.git_head._READ_SECONDS", 20.0)
     (tmp_path / "project/.git").mkdir(parents=True)
     (tmp_path / "project/.git/HEAD").write_text("ref: refs/heads/topic\n")
     notes.put(IdentifyAgent(NAME, "1.0"))

@@ -23,7 +23,7 @@ from acp_proxy.cli.session_filter import (
 from acp_proxy.errors import UsageError
 from acp_proxy.store.command_store import CommandStore, ListedSession
 
-_FIRST = 64  # sessions: more than a screen
+_FIRST_ROWS = 64  # sessions: more than a screen
 
 
 def _show(
@@ -87,7 +87,7 @@ def browse(
             raise UsageError("browse needs a terminal. For other programs: acp-proxy list")
         wanted = make_filter(agent, cwd, here, since, until, branch)
         opened = open_store(store)
-        first = tuple(islice(wanted.list_newest(opened, archived), _FIRST))
+        first = tuple(islice(wanted.list_newest(opened, archived), _FIRST_ROWS))
         if not first and not archived:
             print_on_stderr(explain_empty_list(opened, narrowed=wanted.is_narrow, agent=agent))
             return

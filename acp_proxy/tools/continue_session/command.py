@@ -23,7 +23,7 @@ from acp_proxy.store.command_store import CommandStore, file_name, name_agent
 from acp_proxy.transcript.file_names import make_copy_id
 from acp_proxy.views import sanitize, session_lines
 
-_SECONDS = 60.0
+_FIRST_ANSWER_SECONDS = 60.0
 """For the agent's first answer. A first start through ``npx`` may download the agent."""
 
 
@@ -120,4 +120,4 @@ def _ask_agent(store: CommandStore, command: list[str], umask: int, registry: st
 
     given, words = split_run_command(command, dict(os.environ))
     agent = resolve(words, Registry(registry or given["registry"], say=print_on_stderr), print_on_stderr, may_wait=True)
-    return folder_of(store, agent, given["agent-id"] or None, _SECONDS, umask)
+    return folder_of(store, agent, given["agent-id"] or None, _FIRST_ANSWER_SECONDS, umask)

@@ -36,7 +36,7 @@ from acp_proxy.transcript.long_lines import cut_short
 from acp_proxy.transcript.reader import NEW_ID, Reading
 from acp_proxy.transcript.summary import Summary
 
-_FRAME = b"\x28\xb5\x2f\xfd"
+_ZSTD_START = b"\x28\xb5\x2f\xfd"
 """The first bytes of a zstd frame."""
 _LONGEST_HEADER = 1024 * 1024
 """Bytes: a header has a few ids, paths and names. A first line longer than this is not a header."""
@@ -44,7 +44,7 @@ _LONGEST_NAME = 100
 """Characters of a folder's name: more than any name made here has."""
 _AT_ONCE = _LONGEST_HEADER
 """Bytes read from a stream at a time; the first read contains the header."""
-_RUN = "import"
+_IMPORT_RUN = "import"
 """The ``run`` of the note at the end."""
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
@@ -71,7 +71,7 @@ class Source:
         if not stat.S_ISREG(os.fstat(fd).st_mode):  # a device may never end
             raise NotImported("it is neither a file nor a pipe. Save its content to a file, and import that")
         try:
-            self._compressed = Compressed(fd) if private_files.read_at(fd, len(_FRAME), 0) == _FRAME else None
+            self._compressed = Compressed(fd) if private_files.read_at(fd, len(_ZSTD_START), 0) == _ZSTD_START else None
             private_files.check_space(fd)
         except private_files.TooLarge as problem:
             raise NotImported(problem.text) from problem
@@ -231,7 +231,7 @@ def _write(
     """Write the file and give it its name. Raises NotImported, OSError."""
     known = layout.get_journal(agent_folder)
     note = {"type": NoteType.CONTINUED, "agent": agent_folder, "session": header.session_id}
-    end = file_format.encode_note(stamp, _RUN, note) if names_ids else b""
+    end = file_format.encode_note(stamp, _IMPORT_RUN, note) if names_ids else b""
     with store_on_disk(into, source, end) as new, known.lock():
         if header.session_id in known.read_deleted():
             known.append(journal.LIFTED, header.session_id, stamp)

@@ -29,7 +29,7 @@ from acp_proxy.transcript.reader import Reading, cut
 REPAIR = "repair"
 """The reason and the run of the gap notes written here, since no connection sent them."""
 
-_CHUNK = 1024 * 1024
+_CHUNK_BYTES = 1024 * 1024
 _SPACES = bytes(10 if byte == 10 else 32 for byte in range(256))
 _NEVER_SAID = {damage.SECOND_HEADER}
 """Kinds of damage that lose nothing of the conversation."""
@@ -147,7 +147,7 @@ def _lock_alone(path: Path) -> Iterator[int]:
 def _write(fd: int, patch: Patch) -> None:
     at, end = patch.stretch.offset, patch.stretch.end
     while at < end:
-        data = private_files.read_at(fd, min(_CHUNK, end - at), at)
+        data = private_files.read_at(fd, min(_CHUNK_BYTES, end - at), at)
         new = patch.apply(data, at)
         private_files.write_at(fd, new, at)
         at += len(data)
@@ -179,7 +179,7 @@ def _back_up(path: Path, fd: int, size: int, copy: Path) -> None:
     try:
         with os.fdopen(out, "wb") as file:
             at = 0
-            while at < size and (data := private_files.read_at(fd, min(_CHUNK, size - at), at)):
+            while at < size and (data := private_files.read_at(fd, min(_CHUNK_BYTES, size - at), at)):
                 file.write(data)
                 at += len(data)
             file.flush()

@@ -95,8 +95,9 @@ WORDS_BROKEN, WORDS_BEHIND = "broken search table", "search table behind"
 UNSEEN = "not looked at"
 
 _FOR_OTHERS = 0o077
-_OURS = frozenset({"transcripts", "unindexed", "backups", "deleted", "format", "compressed", "index.sqlite3", "search"})
-_OURS |= {"sync"}
+_OUR_NAMES = frozenset(
+    {"transcripts", "unindexed", "backups", "deleted", "format", "compressed", "index.sqlite3", "search", "sync"}
+)
 _SIDE_FILES = frozenset({"index.sqlite3-wal", "index.sqlite3-shm"})
 
 
@@ -184,13 +185,13 @@ class Inspection:
                     if not self._layout.has_transcript(agent_folder, name)
                 )
         except sqlite3.OperationalError as problem:
-            yield Finding(path, UNREADABLE, f"{problem}. If this persists, delete it: {_ANEW}", BY_HAND)
+            yield Finding(path, UNREADABLE, f"{problem}. If this persists, delete it: {_REBUILT_BY_SEARCH}", BY_HAND)
         except sqlite3.DatabaseError as problem:
-            yield Finding(path, WORDS_BROKEN, f"{problem}: {_ANEW}")
+            yield Finding(path, WORDS_BROKEN, f"{problem}: {_REBUILT_BY_SEARCH}")
         except FileNotFoundError:
             return  # removed in the meantime
         except OSError as problem:
-            yield Finding(path, FOREIGN, f"{errno_name(problem)}: delete it; {_ANEW}", BY_HAND)
+            yield Finding(path, FOREIGN, f"{errno_name(problem)}: delete it; {_REBUILT_BY_SEARCH}", BY_HAND)
 
     def inspect_some(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
         """Findings in these transcripts, and in the index and search tables about them."""
@@ -211,7 +212,7 @@ class Inspection:
 
     def _inspect_root(self) -> Iterator[Finding]:
         for path in sorted(self._layout.root.iterdir()):
-            if path.name in _OURS or (path.name in _SIDE_FILES and self._layout.index.exists()):
+            if path.name in _OUR_NAMES or (path.name in _SIDE_FILES and self._layout.index.exists()):
                 if path != self._layout.index or path.is_file():
                     yield from _check_mode(path)
             elif path.name in _SIDE_FILES:
@@ -253,7 +254,7 @@ class Inspection:
             return
         is_compressed = name is not None and path.name.endswith(file_names.COMPRESSED_SUFFIX)
         if is_compressed and os.path.lexists(path.with_suffix("")):
-            yield Finding(path, LEFTOVER, _LEFT, NOTHING, agent_folder)
+            yield Finding(path, LEFTOVER, _LEFT_BY_CRASH, NOTHING, agent_folder)
             return
         try:
             if not stat.S_ISREG(os.lstat(path).st_mode):
@@ -306,7 +307,9 @@ class Inspection:
                     name,
                 )
             if reading.compressed is not None and reading.compressed.is_damaged:
-                yield Finding(path, COMPRESSED_DAMAGE, _CUT, REPAIR if is_known else BY_HAND, agent_folder, name)
+                yield Finding(
+                    path, COMPRESSED_DAMAGE, _UNREADABLE_REST, REPAIR if is_known else BY_HAND, agent_folder, name
+                )
         finally:
             reading.close()
 
@@ -443,13 +446,13 @@ class Inspection:
             finally:
                 words.close()
         except sqlite3.OperationalError as problem:
-            yield Finding(path, UNREADABLE, f"{problem}. If this persists, delete it: {_ANEW}", BY_HAND)
+            yield Finding(path, UNREADABLE, f"{problem}. If this persists, delete it: {_REBUILT_BY_SEARCH}", BY_HAND)
         except sqlite3.DatabaseError as problem:
-            yield Finding(path, WORDS_BROKEN, f"{problem}: {_ANEW}")
+            yield Finding(path, WORDS_BROKEN, f"{problem}: {_REBUILT_BY_SEARCH}")
         except FileNotFoundError:
             return  # removed in the meantime
         except OSError as problem:
-            yield Finding(path, FOREIGN, f"{errno_name(problem)}: delete it; {_ANEW}", BY_HAND)
+            yield Finding(path, FOREIGN, f"{errno_name(problem)}: delete it; {_REBUILT_BY_SEARCH}", BY_HAND)
 
 
 _MEANING = {
@@ -457,11 +460,11 @@ _MEANING = {
     damage.TORN: "was not completely written, and is left out",
     damage.SECOND_HEADER: "has no content of its own, and is left out",
 }
-_CUT = "what comes after the damage cannot be read. If nothing can be read, delete the file, or keep it"
-_ANEW = "the next search rebuilds it"
-_OTHER_WORDS = f"its text differs from the transcript's; {_ANEW}"
+_UNREADABLE_REST = "what comes after the damage cannot be read. If nothing can be read, delete the file, or keep it"
+_REBUILT_BY_SEARCH = "the next search rebuilds it"
+_OTHER_WORDS = f"its text differs from the transcript's; {_REBUILT_BY_SEARCH}"
 _UNUSED = "is not used while the store cannot be written, or its file system has no locks"
-_LEFT = "a crash left it; the next acp-proxy compress removes it"
+_LEFT_BY_CRASH = "a crash left it; the next acp-proxy compress removes it"
 _COPYING = "its past is being copied, or a crash interrupted that; listing or opening the session completes it"
 _PARTIAL = "the session is read without it, as an incomplete one"
 
@@ -473,7 +476,7 @@ def _count_transcripts(count: int) -> str:
 def _describe_unfinished(agent_folder: str, path: Path) -> Finding:
     """A finding about a file that is not a transcript, but may become one or a form of one."""
     if file_names.parse_transcript_name(path.name.removesuffix(file_names.UNFINISHED)) is not None:
-        return Finding(path, LEFTOVER, _LEFT, NOTHING, agent_folder)
+        return Finding(path, LEFTOVER, _LEFT_BY_CRASH, NOTHING, agent_folder)
     if path.name.endswith(file_names.FORKED_SUFFIX) and file_names.is_ours(
         path.name.removesuffix(file_names.FORKED_SUFFIX)
     ):

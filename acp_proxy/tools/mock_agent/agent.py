@@ -21,7 +21,7 @@ from acp_proxy.tools.mock_agent.requests import Capabilities, RequestHandlers, R
 from acp_proxy.tools.mock_agent.sessions import PlayedSession, PlayedSessions
 
 _PARSE_ERROR = -32700
-_GRACE = 2.0
+_GRACE_SECONDS = 2.0
 """Seconds for a client that closed its side to read the rest: far more than a write takes."""
 
 
@@ -58,7 +58,7 @@ class MockAgent:
         async with anyio.create_task_group() as tasks:
             async for line in self._connection.read_lines():
                 await self._take(jsonrpc.read_message(line), tasks)
-            late = threading.Timer(_GRACE, os._exit, [0])
+            late = threading.Timer(_GRACE_SECONDS, os._exit, [0])
             late.daemon = True
             late.start()
 

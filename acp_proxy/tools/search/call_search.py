@@ -31,7 +31,7 @@ from acp_proxy.transcript.titles import shorten_masks
 _HOMES = r"(?:/home/[^/]+|/Users/[^/]+|/root|[A-Za-z]:[\\/]Users[\\/][^\\/]+)"
 """Where the homes of other machines and users are."""
 
-_LONGEST = 240
+_LONGEST_DESCRIPTION = 240
 """Characters that describe a turn's calls, as of an excerpt."""
 
 
@@ -193,7 +193,7 @@ def _describe(calls: Sequence[CallSummary]) -> str:
         text = " ".join((call.command or files or call.title).split())
         texts.append(text if call.result == "completed" else f"{text} ({call.result})")
     every = shorten_masks("; ".join(texts))
-    return every if len(every) <= _LONGEST else f"{every[: _LONGEST - 1]}…"
+    return every if len(every) <= _LONGEST_DESCRIPTION else f"{every[: _LONGEST_DESCRIPTION - 1]}…"
 
 
 def make_path_test(file: str) -> Callable[[str], bool]:

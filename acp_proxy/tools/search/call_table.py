@@ -25,7 +25,7 @@ from acp_proxy.transcript.v2_entries import read_as_v1
 from acp_proxy.views.conversation import number_turns
 
 _SCHEMA = 3
-_LONGEST = 4096
+_LONGEST_TEXT = 4096
 """Characters of a title or command: a longer one has a file in it."""
 
 
@@ -89,10 +89,10 @@ def _encode(call: CallSummary, cwd: str) -> str:
         call,
         call=_clean(call.call),
         at=_clean(call.at),
-        title=_clean(call.title[:_LONGEST]),
-        name=_clean(call.name[:_LONGEST]),
+        title=_clean(call.title[:_LONGEST_TEXT]),
+        name=_clean(call.name[:_LONGEST_TEXT]),
         kind=_clean(call.kind),
-        command=_clean(call.command[:_LONGEST]),
+        command=_clean(call.command[:_LONGEST_TEXT]),
         files=files,
     )
     return msgspec.json.encode(stored).decode()

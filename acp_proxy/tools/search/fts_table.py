@@ -38,7 +38,7 @@ _TRANSCRIPT = (1 << _TRANSCRIPT_BITS) - 1
 _LATEST = (1 << 63) - 1  # above every such number
 _EXCERPT = 24
 """Words of an excerpt: two lines in a terminal."""
-_LONGEST = 240
+_LONGEST_EXCERPT = 240
 """Characters of an excerpt, since some words are as long as a file."""
 _CUT_WORD = 20
 """Characters of a word that is left out of an excerpt instead of being cut."""
@@ -66,7 +66,7 @@ PRAGMA user_version = {version};
 """
 
 
-_SEEN = "created, inode, size, place_offset, place_line, place_turns, id"
+_TRANSCRIPT_COLUMNS = "created, inode, size, place_offset, place_line, place_turns, id"
 
 Key = tuple[str, str]
 """A transcript: its agent's folder and its name."""
@@ -196,7 +196,9 @@ class TranscriptTable(ABC, Generic[Row]):
 
     def find_transcript(self, key: Key) -> IndexedTranscript | None:
         """What the table has of a transcript; None: nothing."""
-        row = self._database.execute(f"SELECT {_SEEN} FROM transcripts WHERE agent = ? AND name = ?", key).fetchone()
+        row = self._database.execute(
+            f"SELECT {_TRANSCRIPT_COLUMNS} FROM transcripts WHERE agent = ? AND name = ?", key
+        ).fetchone()
         return _decode_transcript_row(*row) if row is not None else None
 
     def write(self, batch: Iterable[Addition[Row]]) -> None:
@@ -460,7 +462,7 @@ def _join_snippets(texts: list[str]) -> tuple[str, list[tuple[int, int]]]:
     """The excerpts of several columns as one, each with its share of the characters."""
     text, marks = "", list[tuple[int, int]]()
     for each in texts:
-        shown, places = _split_marks(each, _LONGEST // len(texts))
+        shown, places = _split_marks(each, _LONGEST_EXCERPT // len(texts))
         text += _BETWEEN if text else ""
         marks += [(len(text) + begins, len(text) + ends) for begins, ends in places]
         text += shown

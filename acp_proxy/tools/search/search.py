@@ -52,7 +52,7 @@ from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.reader import Reading
 
 DIGITS = "0123456789abcdef"
-_LIKE = 0.75
+_LEAST_LIKENESS = 0.75
 """How like a misspelt word another one is, as ``difflib`` measures it: one of four letters may differ."""
 _SHORTEST_MISSPELT = 4
 TRIES = 3 * len(DIGITS)  # each table may be broken, or be removed by a delete
@@ -353,7 +353,7 @@ class SearchTables(TranscriptTables[TurnText, SearchTable]):
         for digit, table in self._by_digit.items():
             with self._replace_broken(digit):
                 known.update(table.list_words(folded[:1], lengths))
-        return next(iter(get_close_matches(folded, known, 1, _LIKE)), None)
+        return next(iter(get_close_matches(folded, known, 1, _LEAST_LIKENESS)), None)
 
     def find_key(self, digit: str, transcript: int) -> Key:
         """The transcript with this id in a table. Raises TableReplaced, Unreadable."""

@@ -24,11 +24,11 @@ from acp_proxy.views.conversation import Part, SpokenMessage, ToolCall, TurnBegi
 from acp_proxy.views.sanitize import strip_sequences
 from acp_proxy.views.tool_calls import strip_fence
 
-_SIDE = 4096
+_OUTPUT_SIDE = 4096
 """Characters of a call's output that are searched at its beginning, and as many at its end."""
-_LONGEST = 4 * 1024 * 1024
+_LONGEST_PART = 4 * 1024 * 1024
 """Characters of a part of one turn: 500 calls that print more than is searched."""
-_DEEP = 8
+_MOST_DEPTH = 8
 """How deep the input and output of a call are read."""
 
 
@@ -64,7 +64,7 @@ class _DividedTurn:
     number: int
     at: str
     pieces: dict[TurnPart, list[str]] = field(default_factory=lambda: {part: [] for part in TurnPart})
-    room: dict[TurnPart, int] = field(default_factory=lambda: dict.fromkeys(TurnPart, _LONGEST))
+    room: dict[TurnPart, int] = field(default_factory=lambda: dict.fromkeys(TurnPart, _LONGEST_PART))
     described: set[str] = field(default_factory=set)
     """What ``TurnPart.TOOLS`` has: updates of a call repeat it."""
 
@@ -122,7 +122,7 @@ def _read_output(call: ToolCall) -> Iterator[str]:
     yield from {strip_fence(text): None for text in map(strip_sequences, texts) if text}
 
 
-def _iterate_texts(value: object, depth: int = _DEEP) -> Iterator[str]:
+def _iterate_texts(value: object, depth: int = _MOST_DEPTH) -> Iterator[str]:
     """The texts and numbers in a value, without the names of its members, which every call of a tool has."""
     if isinstance(value, str):
         yield value
@@ -139,4 +139,4 @@ def _items(value: object) -> list[object]:
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= 2 * _SIDE else f"{text[:_SIDE]} … {text[-_SIDE:]}"
+    return text if len(text) <= 2 * _OUTPUT_SIDE else f"{text[:_OUTPUT_SIDE]} … {text[-_OUTPUT_SIDE:]}"

@@ -21,7 +21,7 @@ from acp_proxy.transcript.reader import AlikeLines, Reading
 from acp_proxy.transcript.v2_entries import read_as_v1
 from acp_proxy.views.sanitize import strip_sequences
 
-_LONGEST = 1024 * 1024
+_LONGEST_TURN = 1024 * 1024
 """Characters of one turn that are searched: more than anyone says. Longer pasted text is cut."""
 
 
@@ -68,9 +68,9 @@ class SearchedTurn:
     def add_text(self, text: str, *, goes_on: bool = False, aside: bool = False) -> None:
         """Add text; ``goes_on``: it continues the last message."""
         pieces = self.asides if aside else self.pieces
-        if self.size < _LONGEST:
+        if self.size < _LONGEST_TURN:
             start = BETWEEN if pieces and not goes_on else ""
-            pieces.append(f"{start}{text[: _LONGEST - self.size]}")
+            pieces.append(f"{start}{text[: _LONGEST_TURN - self.size]}")
             self.size += len(text)
 
     def add_once(self, text: str, *, aside: bool = False) -> None:

@@ -37,7 +37,7 @@ from acp_proxy.tools.setup import setup as steps
 from acp_proxy.tools.setup.setup import AgentEntry, FileChange, NotOurs, WantedAgent
 from acp_proxy.views import sanitize
 
-_SECONDS = 60.0
+_ANSWER_SECONDS = 60.0
 """For each answer of an agent: a first start may download it."""
 
 NEXT = {
@@ -351,7 +351,7 @@ def try_agents(changes: Sequence[FileChange], tried: TriedAgents) -> bool:
         download = ", which may download it first" if _may_download(agent.words) else ""
         _say(f'Starting "{agent.name}" once, as {agent.editor} will{download} …')
         with _environment(dict(agent.environment)):
-            found, todo = diagnose_agent(root, list(agent.words), _SECONDS, own, lambda _: None)
+            found, todo = diagnose_agent(root, list(agent.words), _ANSWER_SECONDS, own, lambda _: None)
         if found.problem is None:
             tried.some_answer = True
             _say(f'"{agent.name}" answers.')
@@ -399,7 +399,7 @@ def report_written(machine: Machine, done: Sequence[FileChange], tried: TriedAge
         if not steps.is_as_written(each)
     ]
     os.umask(own := os.umask(0))
-    found = diagnose(find_root(str(find_default_root())), machine, [], _SECONDS, own, lambda _: None)
+    found = diagnose(find_root(str(find_default_root())), machine, [], _ANSWER_SECONDS, own, lambda _: None)
     wrong = [each for each in found.todo if each.is_wrong and not any(text in each.text for text in tried.problems)]
     ours = {f'"{entry.name}" in {EDITORS[each.editor].title}' for each in done for entry in each.entries}
     todo += [each.text for each in wrong if not each.where or any(where in each.where for where in ours)]

@@ -28,10 +28,10 @@ from acp_proxy.tools.sync.sync_store import SyncStore, is_windows_path, locked, 
 from acp_proxy.transcript.file_format import Header
 
 _STATE = "state.sqlite3"
-_PATIENCE = 30.0
+_PATIENCE_SECONDS = 30.0
 """Seconds that a command waits for a round that another process does."""
 _TICK_SECONDS = 0.05
-_SHOWN = 8
+_SHOWN_ID_LETTERS = 8
 """Letters of a machine's id, for people."""
 
 
@@ -149,7 +149,7 @@ class SyncMembership:
         *,
         confirms_deletes: bool = False,
         forgets: str = "",
-        patience: float | None = _PATIENCE,
+        patience: float | None = _PATIENCE_SECONDS,
         begun: Callable[[], None] = lambda: None,
     ) -> Counts:
         """Do one round. If the settings name another history since the last one, begin anew in that. Raises
@@ -190,11 +190,11 @@ class SyncMembership:
         if len(found) == 1:
             return found[0][0]
         if found:
-            ids = ", ".join(f"{id[:_SHOWN]} ({read} records)" for id, read, _, _ in found)
+            ids = ", ".join(f"{id[:_SHOWN_ID_LETTERS]} ({read} records)" for id, read, _, _ in found)
             raise UsageError(f"{len(found)} machines are called {name}: {ids}. Write the id of one")
         if name == own:
             raise UsageError(f"{name} is this machine. To stop sharing here: acp-proxy sync leave")
-        known = ", ".join(called or id[:_SHOWN] for id, _, called, _ in others) or "none"
+        known = ", ".join(called or id[:_SHOWN_ID_LETTERS] for id, _, called, _ in others) or "none"
         raise UsageError(f"no other machine is called {name}. Known are: {known}")
 
     def _do_round(self, context: SyncContext, forgets: str, *, confirms_deletes: bool) -> Counts:
@@ -224,7 +224,8 @@ class SyncMembership:
         self.read_settings()
         with self._open_state(only_reads=True) as state:
             machines = [
-                (name or machine[:_SHOWN], read, trouble) for machine, read, name, trouble in state.list_machines()
+                (name or machine[:_SHOWN_ID_LETTERS], read, trouble)
+                for machine, read, name, trouble in state.list_machines()
             ]
             troubled = [
                 (local.agent_folder, local.name, local.trouble)
@@ -244,7 +245,7 @@ class SyncMembership:
             )
 
     @contextmanager
-    def _lock_rounds(self, patience: float | None = _PATIENCE) -> Iterator[None]:
+    def _lock_rounds(self, patience: float | None = _PATIENCE_SECONDS) -> Iterator[None]:
         """Wait until no other process does a round. Raises Busy."""
         fd = open_private(self._folder / LOCK, os.O_RDWR | os.O_CREAT)
         try:

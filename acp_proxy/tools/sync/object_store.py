@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _SCHEMES = ("s3", "gs", "az", "file")
 _RETRY: "RetryConfig" = {"max_retries": 3, "retry_timeout": timedelta(seconds=30)}
 """The engine's own patience would be three minutes for each request."""
-_DIGITS = 10
+_NUMBER_DIGITS = 10
 """Digits of a number in an object's name."""
 _Result = TypeVar("_Result")
 
@@ -114,7 +114,7 @@ class SealedLogs:
             obstore.delete(self._store, paths)
 
     def _name_object(self, machine: str, number: int) -> str:
-        return f"{self._key.history}/{machine}/{number:0{_DIGITS}}"
+        return f"{self._key.history}/{machine}/{number:0{_NUMBER_DIGITS}}"
 
     def _ask(self, act: Callable[[], _Result]) -> _Result:
         self.requests += 1

@@ -107,7 +107,7 @@ def test_an_imported_conversation_has_turns(tmp_path: Path) -> None:
 
 
 def test_only_the_beginning_of_a_very_long_turn_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acp_proxy.tools.search.turn_text._LONGEST", 10)
+    monkeypatch.setattr("acp_proxy.tools.search.turn_text._LONGEST_TURN", 10)
     assert texts(write(tmp_path, prompt("1234567"), said("abc"), said("defgh"), said("x"), prompt("y"))) == [
         "1234567\x1eabc",
         "y",
