@@ -122,7 +122,7 @@ class SyncState:
         if self.database.execute("SELECT 1 FROM sqlite_master").fetchone() is not None:
             self.database.close()
             raise sqlite3.DatabaseError("another version of acp-proxy has made it")
-        for statement in _TABLES.split(";"):  # ``executescript`` would end the transaction first
+        for statement in _TABLES.split(";"):  # one by one: a script would end the transaction first
             self.database.execute(statement)
         self.database.execute("COMMIT")
 
