@@ -232,7 +232,13 @@ class RecordedSessions(dict[str, RecordedSession]):
     # --- open files
 
     def open_transcript(self, recorded: RecordedSession) -> Transcript:
-        """The session's open file, created if it never existed. Raises OSError."""
+        """The session's open file, created if it never existed. Raises OSError; Deleted if it was deleted.
+
+        Another process may have renamed it: set aside, because another window's session got its id, it is opened there;
+        soft-deleted, it is left, so that the bin has what was there at the delete.
+        """
+        if recorded.transcript is not None and not recorded.transcript.has_its_name():
+            self.close(recorded)
         if recorded.transcript is None:
             session_id = recorded.header.session_id
             if recorded.has_file:
@@ -269,14 +275,9 @@ class RecordedSessions(dict[str, RecordedSession]):
             )
 
     def has_its_name(self, recorded: RecordedSession) -> bool:
-        """Whether readers find a session's file.
-
-        It may have been set aside, because another window's session got its id: then it is opened there.
-        """
+        """Whether readers find a session's file."""
         try:
-            if not self.open_transcript(recorded).has_its_name():
-                self.close(recorded)
-                self.open_transcript(recorded)
+            self.open_transcript(recorded)
         except FileNotFoundError:
             return False
         return True

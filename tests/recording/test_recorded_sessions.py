@@ -16,6 +16,7 @@ from acp_proxy.proxy.effects import (
     RecordNote,
     RecordUpdates,
 )
+from acp_proxy.store import soft_deleted
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.journal import DELETED, Journal
 from acp_proxy.store.proxy_store import ProxyStore
@@ -181,6 +182,22 @@ def test_only_a_prompt_revives_a_session_that_another_process_deleted(notes: Rec
     assert list(notes.store.root.glob("transcripts/*/s-*.jsonl")) == []
     notes.put(*prompted("again"))
     assert notes.said() == ["again"]
+    assert notes.warnings == []
+
+
+def test_the_bin_has_what_was_recorded_until_another_process_deleted_the_session(notes: RecorderHarness) -> None:
+    notes.begin()
+    notes.put(*prompted("first"), said("1"))
+    path = notes.path()
+    ProxyStore(notes.store.root).delete(notes.recorder.agent_folder, "s", soft=True)
+    notes.put(said("2"))
+    assert list_open_below(notes.store.root / "transcripts") == []
+    [deleted] = soft_deleted.list_deleted(notes.store.layout)
+    soft_deleted.restore(notes.store.layout, deleted)
+    notes.put(said("3"))
+    assert (notes.path(), notes.said()) == (path, ["first", "1", "gap"])
+    notes.put(*prompted("again"), said("4"))
+    assert notes.said() == ["first", "1", "gap", "again", "4"]
     assert notes.warnings == []
 
 
