@@ -156,9 +156,19 @@ def test_n_and_the_arrow_skip_to_the_next_turn_and_the_last_turn_to_the_end(
     terminal.wait_for("begin 3.")
     terminal.press("n")
     assert terminal.ended() == (0, True)
-    assert "end" not in terminal.text
+    assert re.findall(r"end (\d)", terminal.text) == ["3"]
     assert "  begin 1.\r\nTurn 1 of 3  space: pause" in terminal.text
     assert [terminal.text.count(f"Turn {n} ·") for n in (1, 2, 3)] == [1, 1, 1]
+
+
+def test_n_in_the_last_turn_that_was_chosen_shows_its_rest(three_turns: Path, terminals: list[TypingUser]) -> None:
+    terminal = started(terminals, three_turns, "--turn", "2")
+    terminal.wait_for("Turn 1 of 3")
+    terminal.press("n")
+    terminal.wait_for("begin 2.")
+    terminal.press("n")
+    assert terminal.ended() == (0, True)
+    assert (re.findall(r"end (\d)", terminal.text), "Turn 3" in terminal.text) == (["2"], False)
 
 
 def test_p_and_the_arrow_go_back_to_the_previous_turn(three_turns: Path, terminals: list[TypingUser]) -> None:

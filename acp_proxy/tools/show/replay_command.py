@@ -228,6 +228,8 @@ class _Show:
             self._live = live.LiveText(target.room, console.height, colours=not console.no_color)
         self._streaming = StreamPrinter(target.room if self._live is not None else None)
         self._count = _count(reading) if self._live is not None else 0
+        self._last = self._count if span[1] is None else _count(reading, span[1])
+        """The number of the last turn that is shown."""
         self._reading = reading
         self._keys = keys
         self._speed = speed
@@ -237,6 +239,7 @@ class _Show:
         """The position of each turn seen so far."""
         self._at = 0
         """The number of turns that have begun."""
+        self._is_hurrying = False  # the rest of the last turn is shown at once
 
     def run(self) -> None:
         place: tuple[int, int] | None = (0, 0)
@@ -272,7 +275,8 @@ class _Show:
                 return None
             if key == PREVIOUS and self._at:
                 return self._go_back()
-            is_skipping = key == NEXT and not is_prompt
+            self._is_hurrying |= key == NEXT and self._at >= self._last
+            is_skipping = key == NEXT and not is_prompt and not self._is_hurrying
             if is_prompt:
                 self._begin((start, line.number))
             if is_skipping:
@@ -289,7 +293,7 @@ class _Show:
 
     def _go_back(self) -> tuple[int, int]:
         """The position of the previous turn, or of the first one."""
-        self._at = max(self._at - 2, 0)
+        self._at, self._is_hurrying = max(self._at - 2, 0), False
         self._write(self._streaming.end())
         self._streaming.rewind_to(self._at + 1)
         return self._turns[self._at]
@@ -307,7 +311,8 @@ class _Show:
         self._at += 1
 
     def _wait(self, seconds: float) -> str | None:
-        pause = max(0.0, min(seconds, self._max_pause) / self._speed if self._speed else 0.0)  # this turns NaN into 0
+        is_at_once = self._is_hurrying or not self._speed
+        pause = 0.0 if is_at_once else max(0.0, min(seconds, self._max_pause) / self._speed)  # this turns NaN into 0
         if pause:
             self._draw(self._format_status())
         key = self._keys.wait(pause)
@@ -347,9 +352,13 @@ class _Show:
             sys.stdout.flush()
 
 
-def _count(reading: Reading) -> int:
-    """The number of prompts; only lines that may be one are parsed."""
-    lines = (line for _, _, line in reading.read_raw_lines() if acp.PROMPT.encode() in line)
+def _count(reading: Reading, until: int | None = None) -> int:
+    """The number of prompts before an offset, or all; only lines that may be one are parsed."""
+    lines = (
+        line
+        for _, start, line in reading.read_raw_lines()
+        if acp.PROMPT.encode() in line and (until is None or start < until)
+    )
     entries = (piece.value for line in lines for piece in file_format.find_entries(line))
     return sum(_is_prompt(entry) for entry in entries)
 
