@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
@@ -23,9 +23,11 @@ from acp_proxy.own_command import write_as_typed
 from acp_proxy.store.command_store import (
     PRIVATE_UMASK,
     CommandStore,
+    DeletedSession,
     ListedSession,
     find_default_root,
     is_windows_path,
+    match_agents,
 )
 from acp_proxy.transcript.titles import mask_title
 from acp_proxy.views import formatting, sanitize, session_lines
@@ -270,6 +272,9 @@ def choose_session(store: CommandStore, selector: str, agent: str, *, exact_titl
     if unknown := explain_unknown_agent(store, agent):
         raise NoSuchSession(unknown)
     titled = store.find_titled(selector, agent) if selector != LAST else []
+    if not titled and selector != LAST and find_matching(store.list_deleted(), selector, agent):
+        back = format_command("restore", [selector])
+        raise NoSuchSession(f"{selector!r} is deleted. To bring it back: {back}")
     if not titled and os.path.isfile(selector):
         to = f"To watch it: {shell_quote.joined(['acp-proxy', 'replay', selector])}. "
         raise NoSuchSession(f"{selector} is a file. {to}To add it to the store: acp-proxy import")
@@ -293,6 +298,30 @@ def choose_session(store: CommandStore, selector: str, agent: str, *, exact_titl
             "With --yes, give the id instead.",
         )
     return titled[0]
+
+
+def find_matching(deleted: Iterable[DeletedSession], selector: str | None, agent: str) -> list[DeletedSession]:
+    """The deleted sessions with this id or transcript, else those whose id, or a copy's short id, begins with it.
+
+    An empty word matches none; None: all.
+    """
+    in_bin = list(deleted)
+    agents = match_agents({each.agent_folder for each in in_bin}, agent)
+    found = [each for each in in_bin if each.agent_folder in agents]
+    if selector is None:
+        return found
+    return (
+        [each for each in found if each.session_id == selector]
+        or [each for each in found if selector in (each.selector, each.name)]
+        or [each for each in found if selector and _begins_with(each, selector)]
+    )
+
+
+def _begins_with(deleted: DeletedSession, word: str) -> bool:
+    """Whether ``word`` is the beginning of the id; with the whole number behind it, if the session has one."""
+    number = deleted.selector.removeprefix(deleted.session_id)
+    beginning = word.removesuffix(number) or word
+    return deleted.selector.startswith(word) or deleted.session_id.startswith((word, beginning))
 
 
 def explain_unknown_agent(store: CommandStore, agent: str) -> str | None:

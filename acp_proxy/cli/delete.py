@@ -14,6 +14,7 @@ from acp_proxy.cli.common import (
     YesOption,
     ask_to_confirm,
     choose_session,
+    find_matching,
     format_command,
     format_short_heading,
     open_store,
@@ -21,7 +22,6 @@ from acp_proxy.cli.common import (
     report_errors,
     shorten_ids,
 )
-from acp_proxy.cli.restore import find_matching
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.errors import AcpProxyError, NewerFormat, NoSuchSession, Unreadable, UsageError
 from acp_proxy.shell_quote import is_typable

@@ -1,7 +1,7 @@
 """``acp-proxy restore``: bring deleted sessions back."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from typing import Annotated
@@ -14,6 +14,7 @@ from acp_proxy.cli.common import (
     AgentOption,
     JsonOption,
     StoreOption,
+    find_matching,
     open_store,
     report_errors,
     shorten_ids,
@@ -26,7 +27,6 @@ from acp_proxy.store.command_store import (
     ListedSession,
     file_name,
     find_titled,
-    match_agents,
 )
 from acp_proxy.views import sanitize, session_lines
 
@@ -71,31 +71,6 @@ def restore(
         restored = [_restore(opened, each) for each in chosen.values()]
     if as_json:
         typer.echo(sanitize.format_json([session_lines.encode_row(row) for row in restored], indent=2))
-
-
-def find_matching(deleted: Iterable[DeletedSession], selector: str | None, agent: str) -> list[DeletedSession]:
-    """The sessions with this id or transcript, else those whose id, or a copy's short id, begins with it. An empty word
-    matches none.
-
-    None: all.
-    """
-    in_bin = list(deleted)
-    agents = match_agents({each.agent_folder for each in in_bin}, agent)
-    found = [each for each in in_bin if each.agent_folder in agents]
-    if selector is None:
-        return found
-    return (
-        [each for each in found if each.session_id == selector]
-        or [each for each in found if selector in (each.selector, each.name)]
-        or [each for each in found if selector and _begins_with(each, selector)]
-    )
-
-
-def _begins_with(deleted: DeletedSession, word: str) -> bool:
-    """Whether ``word`` is the beginning of the id; with the whole number behind it, if the session has one."""
-    number = deleted.selector.removeprefix(deleted.session_id)
-    beginning = word.removesuffix(number) or word
-    return deleted.selector.startswith(word) or deleted.session_id.startswith((word, beginning))
 
 
 def _choose_deleted(store: CommandStore, selector: str, agent: str) -> DeletedSession:

@@ -43,6 +43,20 @@ def test_an_unknown_session_is_an_error(store: ProxyStore, command: str) -> None
     assert ids(store) == ["abc-12", "b", "abc-1"]
 
 
+def test_the_error_for_a_deleted_session_says_how_to_bring_it_back(store: ProxyStore) -> None:
+    three_sessions(store)
+    store_session(store, "xyz-1", ("fourth", []), at=EPOCH + 10)
+    printed(store, "delete", "xyz-1", "--yes")
+    for wanted in ("xyz-1", "xyz"):
+        result = run(store, "show", wanted)
+        back = f"acp-proxy: '{wanted}' is deleted. To bring it back: acp-proxy restore {wanted}\n"
+        assert (result.exit_code, result.stderr) == (1, back)
+    run(store, "restore", "xyz")
+    assert printed(store, "show", "xyz").startswith("fourth")
+    printed(store, "delete", "xyz", "--yes", "--permanent")
+    assert "no session matches 'xyz'" in run(store, "show", "xyz").stderr
+
+
 @pytest.mark.parametrize("command", ["show", "delete"])
 def test_an_ambiguous_session_is_an_error_that_lists_the_candidates(store: ProxyStore, command: str) -> None:
     three_sessions(store)
