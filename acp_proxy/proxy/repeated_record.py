@@ -24,7 +24,7 @@ class RepeatedRecord:
         self._expected: list[tuple[object, ...]] = []
         """What is attached and may follow, since the record was repeated."""
         self._directly_behind = 0
-        """The same for a record of an earlier process: how many blocks. Nothing may come between."""
+        """How many blocks were attached to a record of an earlier process. Nothing may come between."""
         self._is_behind = False
 
     def goes_on(self, text: str) -> bool:

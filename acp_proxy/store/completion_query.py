@@ -19,7 +19,7 @@ from acp_proxy.store.queries import NUMBER
 from acp_proxy.store.soft_deleted import DeletedSession, list_deleted
 from acp_proxy.transcript import file_names, private_files
 
-_MANY = 100
+_MOST_SESSIONS = 100
 """More sessions than a user would choose from."""
 QUERY = f"""
 SELECT updated, session, agent, name, session || {NUMBER}, info FROM transcripts
@@ -72,10 +72,10 @@ class CompletionQuery:
                 begin = (proxy_ids.PREFIX if is_short else beginning).encode()
                 # Without the number of what was set aside, which the index keeps elsewhere.
                 id, _, _ = begin.partition(file_names.ASIDE.encode())
-                each_begins = (begin, _MANY, id, id + b"\xff")
+                each_begins = (begin, _MOST_SESSIONS, id, id + b"\xff")
                 parts = [(each, listed, *each_begins) for each in agents for listed in (True, False)]
                 found = sorted((row for part in parts for row in index.execute(QUERY, part)), reverse=True)
-            seen = _complete_titles(self._layout, [row[2:] for row in found[:_MANY]], beginning)
+            seen = _complete_titles(self._layout, [row[2:] for row in found[:_MOST_SESSIONS]], beginning)
             return [one for one in seen if one.selector.startswith(beginning)]
         except (sqlite3.Error, OSError, ValueError, TypeError, KeyError):
             return []

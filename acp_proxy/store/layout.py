@@ -30,9 +30,9 @@ FORMAT = 1
 JOURNAL = private_files.JOURNAL_FILE.removesuffix(SUFFIX)
 _NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _PLAIN = SUFFIX.removeprefix(".")
-_TAKEN = "."
+_REMOVAL = "."
 """Follows the transcript's name in a mark that is being removed; a random suffix follows."""
-_TABLE = re.compile(r"[0-9a-f]-[0-9a-f]{16}(\.calls|\.parts)?\.sqlite3")
+_SEARCH_TABLE = re.compile(r"[0-9a-f]-[0-9a-f]{16}(\.calls|\.parts)?\.sqlite3")
 """A search table, or with the group one of tool calls. Versions that do not know the latter remove it like the former:
 all that begins with a transcript's digit."""
 
@@ -248,7 +248,7 @@ class Layout:
 
     def list_marked(self, agent_folder: str) -> list[str]:
         """The names of an agent's marked transcripts, including those whose mark is being removed."""
-        return list(dict.fromkeys(mark.name.partition(_TAKEN)[0] for mark in self._list_mark_files(agent_folder)))
+        return list(dict.fromkeys(mark.name.partition(_REMOVAL)[0] for mark in self._list_mark_files(agent_folder)))
 
     def is_marked(self, agent_folder: str, name: str) -> bool:
         """Whether a transcript is marked, and the mark is not being removed."""
@@ -261,7 +261,7 @@ class Layout:
         mark remains.
         """
         mark = self.unindexed / agent_folder / name
-        taken = mark.with_name(f"{name}{_TAKEN}{os.urandom(8).hex()}")
+        taken = mark.with_name(f"{name}{_REMOVAL}{os.urandom(8).hex()}")
         with suppress(FileNotFoundError):
             mark.rename(taken)
         if is_needed():
@@ -274,7 +274,7 @@ class Layout:
         A removal that is still under way is undone too, which only costs another look at that transcript.
         """
         for mark in self._list_mark_files(agent_folder):
-            name, taken, _ = mark.name.partition(_TAKEN)
+            name, taken, _ = mark.name.partition(_REMOVAL)
             if taken:
                 with suppress(FileNotFoundError):
                     mark.replace(mark.with_name(name))
@@ -285,7 +285,7 @@ class Layout:
             return []
         with os.scandir(folder) as found:
             marks = [Path(mark.path) for mark in found if mark.is_file(follow_symlinks=False)]
-        return [mark for mark in marks if file_names.is_ours(mark.name.partition(_TAKEN)[0])]
+        return [mark for mark in marks if file_names.is_ours(mark.name.partition(_REMOVAL)[0])]
 
     def has_transcript(self, agent_folder: str, name: str) -> bool:
         """Whether a file with this transcript's name exists in any form."""
@@ -384,7 +384,7 @@ class Layout:
             return sorted(
                 self.search / file
                 for file in os.listdir(self.search)
-                if (match := _TABLE.fullmatch(file)) and file[0] == digit and (match[1] or "") == kind
+                if (match := _SEARCH_TABLE.fullmatch(file)) and file[0] == digit and (match[1] or "") == kind
             )
         return []
 
@@ -407,7 +407,7 @@ class Layout:
             found = sorted(file for file in os.listdir(self.search) if file.startswith(f"{digit}-"))
         except (FileNotFoundError, NotADirectoryError):
             return True
-        tables = tuple(file for file in found if _TABLE.fullmatch(file))
+        tables = tuple(file for file in found if _SEARCH_TABLE.fullmatch(file))
         try:
             for file in tables:
                 self.remove_search_table(self.search / file)

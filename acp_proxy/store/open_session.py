@@ -19,7 +19,7 @@ from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import ASIDE, compressed_path, file_name
 
-_TRIES = 100  # attempts while other processes delete, create or compress the same file
+_OPEN_TRIES = 100  # attempts while other processes delete, create or compress the same file
 
 
 class Deleted(FileNotFoundError):
@@ -77,7 +77,7 @@ def open_copy(layout: Layout, agent_folder: str, header: Header, parent_folder: 
     path = layout.transcript_path(agent_folder, name)
     delete.lift_delete(layout, agent_folder, header.session_id)
     layout.make_folder(path.parent)
-    for _ in range(_TRIES):
+    for _ in range(_OPEN_TRIES):
         old_forks.finish_old_fork(layout, agent_folder, name)
         if layout.has_transcript(agent_folder, name):
             return _resume(layout, agent_folder, path, header)
@@ -119,7 +119,7 @@ def _resume(layout: Layout, agent_folder: str, path: Path, header: Header) -> Tr
 
     The session may be deleted, or its transcript compressed, at this moment.
     """
-    for _ in range(_TRIES):
+    for _ in range(_OPEN_TRIES):
         if header.session_id in layout.get_journal(agent_folder).read_deleted():
             break
         old_forks.finish_old_fork(layout, agent_folder, path.stem)

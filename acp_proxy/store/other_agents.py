@@ -20,7 +20,7 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.store.queries import COPIES, CatchUpAndQuery, match_directory
 from acp_proxy.transcript.file_names import file_name, name_agent
 
-_MARK = " · "
+_AGENT_SEPARATOR = " · "
 """Stands between a row's title and the other agent's name."""
 _Position = tuple[str, bytes]
 
@@ -141,7 +141,7 @@ class OtherAgentsRows:
 
 def _make_row(row: ListedSession, id: str, state: JournalState) -> ListedSession:
     name = name_agent(row.agent_folder)
-    title = state.titles.get(file_name(id)) or (f"{row.title}{_MARK}{name}" if row.title else name)
+    title = state.titles.get(file_name(id)) or (f"{row.title}{_AGENT_SEPARATOR}{name}" if row.title else name)
     ours = {"agent": name} | ({"machine": row.machine} if row.machine else {})
     return replace(row, session_id=id, title=title, meta={"acp-proxy": ours})
 

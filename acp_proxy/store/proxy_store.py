@@ -40,7 +40,7 @@ __all__ += ["CompressionOptions", "Transcript", "find_default_root", "import_laz
 lock_file = lock
 _SYNC_FOLDER = "sync"
 """The directory that a store has if it is part of a history that several machines share."""
-_TRIES, _PAUSE_SECONDS = 100, 0.001  # longer than sync replaces a file
+_HOLD_TRIES, _PAUSE_SECONDS = 100, 0.001  # longer than sync replaces a file
 _COPIES = file_name(PREFIX).rpartition("-")[0] + "-"
 """The beginning of the names of copies' transcripts."""
 ALL = "all"
@@ -229,7 +229,7 @@ class ProxyStore(StoreBase):
         """As ``read``, for a session that is to be opened: until this is closed, sync adds no turns to it."""
         if not (self.root / _SYNC_FOLDER).exists():
             return self.read(agent_folder, session_id)
-        for _ in range(_TRIES):
+        for _ in range(_HOLD_TRIES):
             if (reading := self.read(agent_folder, session_id)).hold():
                 return reading
             reading.close()

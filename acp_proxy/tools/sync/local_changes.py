@@ -14,7 +14,7 @@ from acp_proxy.tools.sync.state_db import LocalSession, name_journal_fact
 _BURY_DAYS = 60
 """Since a soft delete, until its words are removed from the shared place: twice as long as it can be undone, because a
 machine that undid it in time may have been offline since."""
-Labels = tuple[Mapping[str, str], frozenset[str]]
+TitlesAndArchived = tuple[Mapping[str, str], frozenset[str]]
 """The user's titles by name, and the names that are archived."""
 
 
@@ -23,12 +23,12 @@ def note_local_changes(context: SyncContext) -> None:
     find_deletes(context)
     _delete_expired(context)
     _find_files(context)
-    given: dict[str, Labels] = {}
+    of_agents: dict[str, TitlesAndArchived] = {}
     for local in context.state.list_local_sessions():
         if local.name and local.tip != local.tree:
-            if local.agent_folder not in given:
-                given[local.agent_folder] = context.sessions.read_labels(local.agent_folder)
-            publish_labels(context, local, given[local.agent_folder])
+            if local.agent_folder not in of_agents:
+                of_agents[local.agent_folder] = context.sessions.read_labels(local.agent_folder)
+            publish_labels(context, local, of_agents[local.agent_folder])
 
 
 def _delete_expired(context: SyncContext) -> None:
@@ -43,7 +43,7 @@ def _delete_expired(context: SyncContext) -> None:
                 context.delete_everywhere(local)
 
 
-def publish_labels(context: SyncContext, local: LocalSession, labels: Labels | None = None) -> None:
+def publish_labels(context: SyncContext, local: LocalSession, labels: TitlesAndArchived | None = None) -> None:
     """Publish what the user changed of a session's title, and whether it is archived or soft-deleted.
 
     ``labels``: the labels of all the agent's sessions, if they are known.

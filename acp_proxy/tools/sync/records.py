@@ -1,7 +1,9 @@
 """The records of a machine's log, and their bytes. Pure.
 
-A record is one line of JSON, then data. A session's history is a tree of segments: ``parent`` is the segment before, or
-the session's uid (``tree``) for a first one. Reading raises only ``InvalidRecord``.
+A record is one line of JSON, then data. Some of its words are older than those of the code: a ``Label`` has the kind
+``title``, a ``Death`` the kind ``dead``, and its survivors are ``beside`` it. A session's history is a tree of
+segments: ``parent`` is the segment before, or the session's uid (``tree``) for a first one. Reading raises only
+``InvalidRecord``.
 """
 
 import hashlib
