@@ -80,20 +80,22 @@ def _can_show_escapes() -> bool:
 
 
 @contextmanager
-def open_pager(target: Screen, *, stays: bool = False, stops: str = "") -> Iterator[Say]:
+def open_pager(target: Screen, *, stays: bool = False, stops: str = "", first: int = 1) -> Iterator[Say]:
     """Write through a pager. An exception of the block is raised when the pager has ended.
 
     ``stays``: something else appears afterwards, so a text that fits one screen stays until the user leaves it.
-    ``stops``: a regular expression. In less, n and N jump between the lines that match.
+    ``stops``: a regular expression. In less, n and N jump between the lines that match. ``first``: the line that less
+    shows first of a text that is longer than the screen.
     """
     command = _find_pager() if target.is_able else []
     is_less = bool(command) and os.path.basename(command[0]) == "less" and shutil.which(command[0]) is not None
     if is_less and stays:
         command += ["-+F", "-+X"]
-    # Searches, and goes back to the start. A search keeps less from ending by itself with a short text; and without R,
+    # Searches, and goes to the first line. A search keeps less from ending by itself with a short text; and without R,
     # it would look at the colours too.
     can_search = is_less and stops and "R" in os.environ.get("LESS", _LESS)
-    pager = _Pager(command, target, [f"-p{stops}", "+g"] if can_search else [])
+    begin = [f"+{first}g"] if is_less and (first > 1 or can_search) else []
+    pager = _Pager(command, target, [f"-p{stops}", *begin] if can_search else begin)
     try:
         yield pager.say
     except (BrokenPipeError, KeyboardInterrupt):  # the user left the pager; Ctrl-C belongs to the pager

@@ -1,6 +1,7 @@
 """browse in a real terminal: what its screen shows after each key, and what the store has then."""
 
 import base64
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,6 +95,29 @@ def test_the_preview_begins_where_the_words_were_said(store: WholeStore, screens
     screen = started(screens, store)
     screen.press("lantern")
     screen.until("turn 2:", "Turn 2 ", "A lantern.", gone="Turn 1 ")
+
+
+@pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
+def test_the_pager_begins_where_the_words_were_said(store: WholeStore, tmp_path: Path) -> None:
+    def say(text: str) -> list[dict[str, object]]:
+        return [{"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}]
+
+    long = "\n\n".join(map(str, range(40)))
+    store_session(store, "s-late", ("What?", say(long)), ("And that?", say("A lantern.")), ("So?", say(long)), at=4e3)
+    screen = TypingUser("browse", "--store", store.root, folder=tmp_path, ACP_PROXY_PAGER="less")
+    try:
+        screen.until("4 of 4")
+        screen.press("lantern")
+        screen.until("turn 2:")
+        screen.press(ENTER)
+        shown = screen.until("A lantern.", "Turn 3", gone="Filter:")
+        assert shown.startswith("Turn 2")
+        screen.press("n")
+        assert screen.until("So?", gone="A lantern.").startswith("Turn 3")
+        screen.press("g")
+        screen.until("s-late", "Turn 1")
+    finally:
+        screen.close()
 
 
 def test_enter_reads_and_comes_back_to_the_same_list(store: WholeStore, screens: list[TypingUser]) -> None:

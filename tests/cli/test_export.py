@@ -152,7 +152,8 @@ def test_several_sessions_go_to_a_directory_named_by_title(store: WholeStore, tm
     assert all(name.startswith("mend-the-login-") and name.endswith(".html") for name in names)
     assert sorted(Path(line).name for line in told.splitlines()) == [index, *names]
     again = run(store, "--all", "--format", "html", "--output", str(tmp_path / "deep" / "er"))
-    assert (again.exit_code, again.stdout, again.stderr.count("--force")) == (1, "", 3)
+    told = f"acp-proxy: not replaced: 3 files in {tmp_path}/deep/er. To replace what is there: --force\n"
+    assert (again.exit_code, again.stdout, again.stderr) == (1, "", told)
     forced = printed(store, "one", "two", "--agent", "b", "--format", "html", "-o", f"{tmp_path}/deep/er", "--force")
     assert len(forced.splitlines()) == 3
     assert (tmp_path / "deep" / "er" / index).read_text(encoding="utf-8").count("<li data-number") == 2
@@ -161,15 +162,16 @@ def test_several_sessions_go_to_a_directory_named_by_title(store: WholeStore, tm
 
 
 def test_many_files_are_listed_for_programs_alone(store: WholeStore, tmp_path: Path) -> None:
-    for number in range(12):
-        store_session(store, f"s{number:02}", (f"Mend {number}", TURN), at=EPOCH + number)
+    paths = [store_session(store, f"s{number:02}", (f"Mend {number}", TURN), at=EPOCH + number) for number in range(12)]
     words = ("export", "--all", "--format", "html", "--store", str(store.root), "-o")
     shown = run_on_terminal(*words, str(tmp_path / "out"))
     assert strip_sequences(shown).splitlines()[-2:] == [f"13 files in {tmp_path}/out", f"{tmp_path}/out/index.html"]
     assert "s00" not in shown
     assert len(printed(store, "--all", "--format", "html", "-o", str(tmp_path / "other")).splitlines()) == 13
-    again = run(store, "--all", "--format", "html", "-o", str(tmp_path / "other"))
-    assert (again.exit_code, again.stderr.count("--force"), again.stderr.splitlines()[-1]) == (
+    for path in paths:
+        path.write_bytes(path.read_bytes().replace(b'"acp-transcript":1', b'"acp-transcript":9'))
+    failed = run(store, "--all", "--format", "html", "-o", str(tmp_path / "none"))
+    assert (failed.exit_code, failed.stderr.count("Upgrade"), failed.stderr.splitlines()[-1]) == (
         1,
         10,
         "acp-proxy: not exported: 2 more",

@@ -37,16 +37,19 @@ def _show(
     library = Library(store.root, wanted)
     with BrowseTerminal(library, BrowseState(first, archived=archived, bin_days=library.bin_days)) as shown:
         while (action := shown.run()) is not None and action.row is not None:
-            shown.read(partial(_read if action.act == "read" else _read_changes, store, action.row))
+            if action.act == "read":
+                shown.read(partial(_read, store, action.row, action.turn))
+            else:
+                shown.read(partial(_read_changes, store, action.row))
 
 
-def _read(store: CommandStore, row: ListedSession) -> None:
+def _read(store: CommandStore, row: ListedSession, turn: int) -> None:
     from acp_proxy.tools.show import command  # imported late: slow, and the list is already shown
 
     with closing(store.open_listed(row)) as reading:
         parts = command.find_parts(reading, row.session_id, (1, None), partial(store.open_child, row))
         id = shorten_ids(store, [row])[row.selector]
-        command.print_conversation(row, parts, find_screen(), full=False, stays=True, id=id)
+        command.print_conversation(row, parts, find_screen(), full=False, stays=True, id=id, turn=turn)
 
 
 def _read_changes(store: CommandStore, row: ListedSession) -> None:

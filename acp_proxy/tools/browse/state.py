@@ -34,7 +34,7 @@ Act = Literal[
 @dataclass(frozen=True, slots=True)
 class Action:
     """Something to do with ``row``, or ``undo``: the last delete or archiving. ``text``: the new title, or the file to
-    export to.
+    export to. ``turn``: the one to read first.
 
     ``is_soft``: the delete can be undone. ``switch``: show the other list, of archived sessions or of all others.
     """
@@ -43,6 +43,7 @@ class Action:
     row: ListedSession | None = None
     text: str = ""
     is_soft: bool = False
+    turn: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,16 @@ class BrowseState:
             return self.rows
         found = [row for row in self.rows if has_words(row, words)]
         known = {make_key(row) for row in found}
-        return (*found, *(one.row for one in self._current_hits if make_key(one.row) not in known))
+        listed = {make_key(row) for row in self.rows} if self.is_complete else None
+        # A search that began before a delete finds the session still.
+        return (
+            *found,
+            *(
+                one.row
+                for one in self._current_hits
+                if (key := make_key(one.row)) not in known and (listed is None or key in listed)
+            ),
+        )
 
     @property
     def chosen(self) -> ListedSession | None:
@@ -146,7 +156,7 @@ def handle_key(
     if (row := state.chosen) is not None:
         match pressed:
             case "enter":
-                return state, Action("read", row)
+                return state, Action("read", row, turn=state.turn)
             case "c-r":
                 return replace(state, asked="rename", answer=row.title or ""), None
             case "c-d" if row.is_running:

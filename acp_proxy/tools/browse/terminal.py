@@ -195,10 +195,10 @@ class BrowseTerminal:
                 self._put_change(
                     lambda state: browse_state.replace_rows(state, rows) if state.archived == archived else state
                 )
+            if self._state.typed.strip():  # only now: what was to be done before has changed what is found
+                self._search()
 
         self._reader.put(read)
-        if self._state.typed.strip():
-            self._search()
 
     def _search(self) -> None:
         typed, archived = self._state.typed, self._state.archived

@@ -27,7 +27,7 @@ from acp_proxy.cli.pager import find_screen
 from acp_proxy.cli.progress import show_progress
 from acp_proxy.cli.session_filter import BranchOption, CwdOption, HereOption, SinceOption, UntilOption, make_filter
 from acp_proxy.config import options
-from acp_proxy.errors import AcpProxyError, UsageError
+from acp_proxy.errors import AcpProxyError, AlreadyThere, UsageError
 from acp_proxy.store.command_store import CommandStore, file_name
 from acp_proxy.tools.redact.redact_files import mask_copy
 from acp_proxy.tools.stats.usage import measure_session
@@ -218,7 +218,7 @@ def _is_directory(output: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _ExportedSession:
-    """``title``, ``cwd``: as the document shows them. ``collect_words``: reads what was said in the conversation."""
+    """``title``, ``cwd``: as the document shows them. ``collect_words``: reads what the search will find."""
 
     title: str
     cwd: str
@@ -272,7 +272,7 @@ class _Source:
                 from acp_proxy.tools.export.index_page import collect_words
                 from acp_proxy.views.conversation import read_turns
 
-                return collect_words(hider.hide_in_turns(read_turns(reading, row.session_id)))
+                return collect_words(hider.hide_in_turns(read_turns(reading, row.session_id)), self.choices)
 
             pieces = self._make_pieces(self._make_head(row, title, reading), reading, hider, child)
             yield _ExportedSession(hider.hide(title or ""), hider.hide(row.cwd or ""), pieces, collect_words)
@@ -309,7 +309,7 @@ def _export_to_directory(
 ) -> None:
     """Write each session to its own file, and a page of them all. If one cannot be written, go on with the others."""
     output_files.make_directory(into)
-    written, failed = [], []
+    written, failed, there = [], [], 0
     index = _Index(rows) if with_index else None
     if with_index:
         rows = sorted(rows, key=lambda row: row.updated, reverse=True)
@@ -321,6 +321,8 @@ def _export_to_directory(
                 written.append(path)
                 if index is not None:
                     index.add(row, exported, path)
+        except AlreadyThere:
+            there += 1
         except (AcpProxyError, OSError) as problem:
             failed.append(f"{row.selector}: {_explain(problem)}")
     if index is not None and written:
@@ -328,6 +330,8 @@ def _export_to_directory(
         try:
             output_files.write_file(path, index.make_pieces(), force=force)
             written.append(path)
+        except AlreadyThere:
+            there += 1
         except (AcpProxyError, OSError) as problem:
             failed.append(f"{_INDEX}: {_explain(problem)}")
     shown = written
@@ -340,7 +344,12 @@ def _export_to_directory(
         typer.echo(f"acp-proxy: not exported: {sanitize.make_line(text)}", err=True)
     if len(failed) > _LISTED:
         typer.echo(f"acp-proxy: not exported: {len(failed) - _LISTED:,} more", err=True)
-    if failed:
+    if there:
+        files = "1 file" if there == 1 else f"{there:,} files"
+        print_on_stderr(
+            f"acp-proxy: not replaced: {files} in {sanitize.make_line(str(into))}. To replace what is there: --force"
+        )
+    if failed or there:
         raise typer.Exit(1)
 
 

@@ -3,8 +3,9 @@
 It works from a file. Its policy allows one script and two styles, by their hashes, and nothing else; all text of
 sessions is escaped. Without scripts, it is a list of links.
 
-The search finds words in titles, directories, names of agents, and in what the user and the agents said. For that the
-page has each word once, with the numbers of the sessions that contain it.
+The search finds words in titles, directories, names of agents, and in what ``acp-proxy search`` searches: what the user
+and the agents said, thoughts, plans, titles of tool calls and why one failed. For that the page has each word once,
+with the numbers of the sessions that contain it.
 """
 
 import json
@@ -13,17 +14,20 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from html import escape
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from urllib.parse import quote
 
 from msgspec import Struct
 
 from acp_proxy import __version__
+from acp_proxy.protocol import acp
 from acp_proxy.tools.export import html
 from acp_proxy.tools.export.html import make_policy, render_beginning, render_facts
-from acp_proxy.views.conversation import ConversationTurn, SpokenMessage, read_words
+from acp_proxy.views.conversation import ConversationTurn, Item, Plan, SpokenMessage, ToolCall, read_words
+from acp_proxy.views.document import Choices, select_turns
 from acp_proxy.views.formatting import format_clock_time, format_day, strip_markdown
+from acp_proxy.views.passages import find_shown_reason
 from acp_proxy.views.sanitize import clean_text, join_lines
 
 _MOST_WORDS = 8 * 1024 * 1024
@@ -80,16 +84,25 @@ class WordIndex:
         return _encode_json({"words": " ".join(words), "sessions": " ".join(lists), "count": self.count})
 
 
-def collect_words(turns: Iterable[ConversationTurn]) -> set[str]:
-    """The words that the user and the agent said, in lower case."""
+def collect_words(turns: Iterable[ConversationTurn], choices: Choices) -> set[str]:
+    """The words that ``acp-proxy search`` searches without options, in lower case, as far as they are exported."""
     found: set[str] = set()
-    for turn in turns:
-        for item in turn.items:
-            if isinstance(item, SpokenMessage) and item.speaker != "thought":
-                # Parts of a message may split a word, so they are joined.
-                text = clean_text("".join(read_words(block) for block in item.blocks))
-                found.update(_WORD.findall(unicodedata.normalize("NFC", text).lower()))
+    for turn in select_turns(turns, choices):
+        for text in (turn.error or "", *chain.from_iterable(_list_texts(item, choices) for item in turn.items)):
+            found.update(_WORD.findall(unicodedata.normalize("NFC", clean_text(text)).lower()))
     return found
+
+
+def _list_texts(item: Item, choices: Choices) -> Iterator[str]:
+    match item:
+        case SpokenMessage():
+            yield "".join(map(read_words, item.blocks))  # parts of a message may split a word, so they are joined
+        case ToolCall():
+            yield acp.text(item.fields, "title") or ""
+            if choices.tools == "full":
+                yield find_shown_reason(item) or ""
+        case Plan():
+            yield from (acp.text(entry, "content") or "" for entry in item.entries)
 
 
 def render_index(entries: Sequence[IndexEntry], words: WordIndex) -> Iterator[str]:

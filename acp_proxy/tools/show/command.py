@@ -24,7 +24,7 @@ from acp_proxy.store.command_store import CommandStore, ListedSession, Reading
 from acp_proxy.views import formatting, sanitize
 from acp_proxy.views.attachments import find_attachments
 from acp_proxy.views.conversation import OpenChild, Part, TurnBegin, TurnEnd, number_turns, read_parts
-from acp_proxy.views.passages import Passage, make_passages
+from acp_proxy.views.passages import Heading, Passage, make_passages
 
 
 def show(
@@ -111,15 +111,33 @@ _TURNS = "^Turn [0-9]"
 
 
 def print_conversation(
-    row: ListedSession, shown: Iterator[Part], target: Screen, *, full: bool, stays: bool = False, id: str = ""
+    row: ListedSession,
+    shown: Iterator[Part],
+    target: Screen,
+    *,
+    full: bool,
+    stays: bool = False,
+    id: str = "",
+    turn: int = 1,
 ) -> None:
-    """``stays``: see ``open_pager``. ``id``: the short one, for people."""
+    """``stays``: see ``open_pager``. ``id``: the short one, for people. ``turn``: where the pager begins."""
     when = formatting.format_local_time(row.updated) if target.is_dressed else None  # like the times of the turns
     title, _, rest = sanitize.format_heading(row, when, id if target.is_dressed else None).partition("\n")
-    with open_pager(target, stays=stays, stops=_TURNS) as say:
-        say(f"\x1b[1m{title}\x1b[0m\n{rest}\n" if target.is_dressed else f"{title}\n{rest}\n")
-        told = _look(target, row.cwd)
-        for passage in make_passages(shown, full=full):
+    told, passages = _look(target, row.cwd), make_passages(shown, full=full)
+    texts = [f"\x1b[1m{title}\x1b[0m\n{rest}\n" if target.is_dressed else f"{title}\n{rest}\n"]
+    first = 1
+    if turn > 1:
+        for passage in passages:
+            printed = "".join(told(passage))
+            if isinstance(passage, Heading) and passage.number >= turn:
+                first = sum(text.count("\n") for text in texts) + len(printed) - len(printed.lstrip("\n")) + 1
+            texts.append(printed)
+            if first > 1:
+                break
+    with open_pager(target, stays=stays, stops=_TURNS, first=first) as say:
+        for text in texts:
+            say(text)
+        for passage in passages:
             for text in told(passage):
                 say(text)
 

@@ -90,6 +90,20 @@ def test_sessions_in_which_the_words_were_said_follow_with_their_place() -> None
     assert after(found, "backspace").shown == (LOGIN, DEPLOY)
 
 
+def test_enter_reads_from_the_turn_that_was_found() -> None:
+    found = browse_state.replace_hits(after(STATE, "lantern"), "lantern", [TextHit(INDEX, "turn 2: A lantern.", 2)])
+    assert pressed(found, "enter")[1] == Action("read", INDEX, turn=2)
+
+
+def test_a_search_that_began_before_a_delete_does_not_bring_the_session_back() -> None:
+    hits = [TextHit(INDEX, "turn 1: a lantern"), TextHit(DEPLOY, "turn 1: a lantern")]
+    found = browse_state.replace_hits(after(STATE, "lantern"), "lantern", hits)
+    late = browse_state.replace_hits(browse_state.remove_row(found, INDEX), "lantern", hits)
+    assert late.shown == (DEPLOY,)
+    begun = browse_state.replace_hits(after(BrowseState((LOGIN,)), "lantern"), "lantern", hits)
+    assert begun.shown == (INDEX, DEPLOY)  # the list is not read yet
+
+
 def test_the_first_results_are_shown_while_more_are_searched() -> None:
     some = browse_state.replace_hits(after(STATE, "login"), "login", [], is_all=False)
     assert some.is_searching
