@@ -245,6 +245,17 @@ def repeat_store_option(context: typer.Context, store: str) -> list[str]:
     return ["--store", store] if given else []
 
 
+def repeat_options(context: typer.Context, *names: str) -> list[str]:
+    """Those of these options that were given, as they were, for a command that takes them too."""
+    found: list[str] = []
+    for option in context.command.params:
+        name = option.name or ""
+        if name in names and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE":
+            value = context.params[name]
+            found += [max(option.opts, key=len), *([] if value is True else [str(value)])]
+    return found
+
+
 def list_rows_of_agent(store: CommandStore, agent: str) -> list[ListedSession]:
     """All sessions of the matching agents, newest first."""
     return list(store.list_newest(agent))

@@ -20,6 +20,7 @@ _NUMBERS = {
     r"(?P<given>'.*') is not a valid int( range)?\.": "write a whole number, such as 20",
     r"(?P<given>'.*') is not a valid float( range)?\.": "write a number, such as 2 or 0.5",
     r"(?P<given>\S+) is not in the range x>=(?P<least>\S+)\.": "write {least} or more",
+    r"(?P<given>\S+) is not in the range (?P<least>[^\s<>]+)<=x<=(?P<most>[^\s<>]+)\.": "write {least} to {most}",
 }
 """What to write instead of a wrong number, by the parsing library's message."""
 INSTEAD = {
@@ -31,6 +32,7 @@ INSTEAD = {
     ("export", "--markdown"): "--format md",
     ("export", "--json"): "--format json",
     ("show", "--last"): "acp-proxy show last",
+    ("show", "--format"): "--json or --raw; for a document: acp-proxy export",
     ("export", "--last"): "acp-proxy export last",
 }
 """What to write instead of a frequent wrong option, by command and option; "": instead of a word too many."""

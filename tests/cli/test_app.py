@@ -217,6 +217,7 @@ def test_a_missing_argument_is_explained_with_an_example() -> None:
         (["sessions", "list", "--limit", ""], "--limit: write a whole number, such as 20, not ''"),
         (["sessions", "list", "--limit", "0"], "--limit: write 1 or more, not '0'"),
         (["sessions", "list", "--limit", "9" * 5000], f"--limit: write a whole number, such as 20, not '{'9' * 20}'"),
+        (["web", "--port", "99999"], "--port: write 0 to 65535, not '99999'"),
         (["replay", "--speed", "abc", "last"], "--speed: write a number, such as 2 or 0.5, not 'abc'"),
         (["replay", "--speed", "-1", "last"], "--speed: write 0 or more, not '-1.0'"),
     ],

@@ -180,3 +180,10 @@ def test_a_closed_stdin_is_reported(store: WholeStore) -> None:
     done = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 1
     assert "stdin: closed" in done.stderr
+
+
+def test_many_files_are_counted(store: WholeStore, other: WholeStore, tmp_path: Path) -> None:
+    paths = [store_session(store, f"s{number}", ("Mend it", []), at=EPOCH + number) for number in range(11)]
+    assert run(other, "import", str(paths[0])).stderr == ""
+    told = run(other, "import", *map(str, paths), str(tmp_path / "none"))
+    assert told.stderr.startswith("10 imported, 1 here already, 1 not imported.\n")

@@ -210,7 +210,8 @@ def test_the_limit_is_reported_if_there_are_more_sessions(store: WholeStore) -> 
         store_session(store, f"s{number:02}", ("word", []), at=EPOCH + number)
     result = run(store, "word")
     assert [line.split("\t")[0] for line in result.stdout.splitlines()] == [f"s{11 - n:02}" for n in range(10)]
-    assert "To see more: -n 20." in result.stderr
+    assert "There are more than 10 sessions. To see more: -n 20." in result.stderr
+    assert run(store, "word", "-n", "1").stderr.startswith("There is more than 1 session. ")
     assert len(ids(store, "word", "--limit", "20")) == 12
     assert ids(store, "word", "--limit", "1") == ["s11"]
 
@@ -350,6 +351,23 @@ def test_no_match_says_what_was_tried_and_how_to_search_output(store: WholeStore
     )
     assert run(store, "zz*", "yy*").stderr.startswith("Nothing matches. Try fewer words.\n")
     assert ids(store, "logi*", "pag*") == ["first"]
+
+
+def test_hints_repeat_the_options_that_were_given(store: WholeStore) -> None:
+    two_sessions(store)
+    words, options = ["zebra", "horse"], ["--agent", "one", "--failed", "--limit", "3"]
+    output = ["acp-proxy", "search", *words, "--in", "output", "--store", str(store.root), *options[:3]]
+    assert f"{shell_quote.joined(output)}\n" in run(store, *words, *options).stderr
+    near = ["acp-proxy", "search", "login", "--store", str(store.root), "--since", "90000d"]
+    assert f"Did you mean: {shell_quote.joined(near)}\n" in run(store, "logn", "--since", "90000d").stderr
+
+
+def test_a_quote_that_is_not_closed_is_closed_and_mentioned(store: WholeStore) -> None:
+    two_sessions(store)
+    told = run(store, '"zebra horse').stderr
+    assert told.startswith('A quote is not closed. Searched: "zebra horse"\nNothing matches.')
+    assert shell_quote.joined(["acp-proxy", "search", '"zebra horse"', "--in", "output"]) in told
+    assert ids(store, '"login pag*') == ids(store, '"login pag"*')
 
 
 def test_a_misspelt_word_is_answered_with_the_one_that_is_there(store: WholeStore) -> None:

@@ -8,13 +8,15 @@ from typing import IO, Annotated
 
 import typer
 
-from acp_proxy.cli.common import StoreOption, open_store, report_errors
+from acp_proxy.cli.common import StoreOption, open_store, print_on_stderr, report_errors
 from acp_proxy.cli.progress import show_progress
 from acp_proxy.errors import AcpProxyError, NotImported
 from acp_proxy.tools.export.import_file import import_transcript
 from acp_proxy.views import sanitize
 
 _STDIN = "-"
+_MANY = 10
+"""With more files than these, their number is said."""
 
 
 def import_sessions(
@@ -55,6 +57,9 @@ def import_sessions(
                 unlisted.append(imported.session_id)
     for text in lines:
         typer.echo(sanitize.make_line(text))
+    if len(files) > _MANY:
+        new = sum(text.endswith("  imported") for text in lines)
+        print_on_stderr(f"{new:,} imported, {len(lines) - new:,} here already, {len(refused):,} not imported.")
     for text in unlisted:
         typer.echo(f"{sanitize.make_line(text)} contains no conversation. Lists do not show it.", err=True)
     for text in refused:

@@ -17,6 +17,7 @@ from acp_proxy.cli.common import (
     format_command,
     open_store,
     print_on_stderr,
+    repeat_options,
     repeat_store_option,
     report_errors,
     report_wrong_usage,
@@ -46,6 +47,8 @@ if TYPE_CHECKING:  # imported late: no other command needs them
 _NO_ROOM = ("ENOSPC", "EDQUOT")
 _OPERATORS = {"AND", "OR", "NOT", "NEAR"}
 """What other searches know."""
+_NARROWING = ("store", "agent", "cwd", "here", "since", "until", "branch", "file", "tool", "command", "failed")
+"""The options that another search repeats."""
 _NO_CALL = "No tool call matches. Try fewer options."
 
 
@@ -96,11 +99,11 @@ def search(
     time and text, separated by tabs. The exit status is 1 if nothing matches.
     """
     from acp_proxy.tools.search.call_search import CallQuery, search_calls
-    from acp_proxy.tools.search.query import explain_wider, widen_query
+    from acp_proxy.tools.search.query import close_quotes, explain_wider, widen_query
     from acp_proxy.tools.search.query import make_query as asked
     from acp_proxy.tools.search.search import SearchRequest
 
-    words = words or []
+    given, words = words or [], close_quotes(words or [])
     wants_calls = bool(file or tool or command or failed)
     with report_wrong_usage():
         fts_query = asked(words) if words or parts or not wants_calls else ""
@@ -173,15 +176,18 @@ def search(
             elif about:
                 text = "Nothing matches as it is. Without --json, what comes near is shown."
             else:
+                options = repeat_options(context, *_NARROWING)
                 text = _explain_no_hits(words, tries, path, parts, options)
+                if words != given:
+                    text = f"A quote is not closed. Searched: {sanitize.make_line(' '.join(words))}\n{text}"
                 if words and not (parts or wants_calls or as_json):
                     first, *rest = text.split("\n")
                     text = "\n".join(filter(None, [first, _suggest_words(opened, request, words, options), *rest]))
             print_on_stderr(text)
             raise typer.Exit(1)
         if not result.is_all and not as_json:
-            sessions = "session" if limit == 1 else "sessions"
-            print_on_stderr(f"There are more than {limit} {sessions}. To see more: -n {2 * limit}. Or give more words.")
+            there = "There is more than 1 session." if limit == 1 else f"There are more than {limit} sessions."
+            print_on_stderr(f"{there} To see more: -n {2 * limit}. Or give more words.")
 
 
 def _encode(hit: "Hit", found: "FoundCalls | None") -> dict[str, object]:

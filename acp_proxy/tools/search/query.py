@@ -68,6 +68,11 @@ def limit_to_parts(question: str, parts: Iterable[TurnPart]) -> str:
     return f"{{{' '.join(parts)}}} : ({question})"
 
 
+def close_quotes(words: Iterable[str]) -> list[str]:
+    """The words with a quote at the end of each phrase, as ``make_query`` takes them."""
+    return [f'{word.rstrip("*")}"{word[len(word.rstrip("*")) :]}' if word.count('"') % 2 else word for word in words]
+
+
 def make_query(words: Iterable[str]) -> str:
     """The SQLite query for all of these, in any order: words, beginnings of words (``log*``), phrases (``"log in"``).
 
