@@ -101,6 +101,7 @@ def format_candidates(rows: Sequence[ListedSession], ids: Mapping[str, str]) -> 
     width = max(len(ids[row.selector]) for row in rows)
     return [
         f"{make_line(ids[row.selector]).ljust(width)}  {make_line(strip_hash(row.agent_folder))}  "
-        f"{make_line(row.title or '(no title)')}{f' ({RUNNING})' if row.is_running else ''}"
+        f"{'copy · ' if row.copy_of is not None else ''}{make_line(row.title or '(no title)')}"
+        f"{f' ({RUNNING})' if row.is_running else ''}"
         for row in rows
     ]

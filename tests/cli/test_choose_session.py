@@ -7,6 +7,7 @@ import pytest
 from acp_proxy import shell_quote
 from acp_proxy.cli.common import choose_session, shorten_ids
 from acp_proxy.store.proxy_store import ProxyStore
+from acp_proxy.transcript.file_names import file_name
 from tests.cli.commands import ids, invoke, parsed_json, printed, refused, run, titles
 from tests.stored import EPOCH, WholeStore, store_session
 
@@ -176,6 +177,16 @@ def test_several_titles_are_listed(entitled: WholeStore) -> None:
             "Give the id instead.",
         ],
     )
+
+
+def test_a_copy_among_several_titles_is_marked(tmp_path: Path) -> None:
+    store = WholeStore(tmp_path / "store")
+    store_session(store, "s0", ("Mend it", []))
+    [original] = store.find_named("s0")
+    store.copy_for_agent(original, file_name("other"), {})
+    told = refused(store, "show", "Mend it")[1]
+    assert "  other  copy · Mend it\n" in told
+    assert "  agent  Mend it\n" in told
 
 
 def test_the_same_title_of_sessions_with_one_id_is_no_name(tmp_path: Path) -> None:
