@@ -4,7 +4,7 @@
     talk.open("s")                                     # session/new, asked and answered
     step = talk.client.say(prompt(1, "s", "mend it"))  # one read from the client
     assert step.to_agent == line(prompt(1, "s", "mend it"))
-    assert step.kept == [BeginTurn("s"), Keep("s", Peer.CLIENT, raw(prompt(1, "s", "mend it")))]
+    assert step.kept == [BeginTurn("s"), RecordLine("s", Peer.CLIENT, raw(prompt(1, "s", "mend it")))]
 
 ``CoreConversation`` plays the part of ``acp_proxy/run``. The store's answers come from ``stored``: at once or, for a
 ``slow`` session, when the test calls ``finish_lookup``. The test drives a replay with ``send_replay`` and

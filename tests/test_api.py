@@ -48,6 +48,30 @@ def test_the_script_on_the_page_runs_unchanged(root: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("heading", ["open_store(path=None)", "A session", "A turn"])
+def test_each_table_on_the_page_names_all_that_is_there_and_nothing_else(root: Path, heading: str) -> None:
+    store = acp_proxy.open_store(root)
+    [newer, _] = store.sessions()
+    described: dict[str, object] = {
+        "open_store(path=None)": store,
+        "A session": newer,
+        "A turn": next(newer.turns()),
+    }
+    there = described[heading]
+    members = [name for name in dir(there) if not name.startswith("_")]
+    _, _, section = PAGE.read_text("utf-8").partition(f"\n## {heading}\n")
+    cells = re.findall(r"^\| (`.+?) \|", section.partition("\n## ")[0], re.MULTILINE)
+    named = re.findall(r"`(?:store\.)?(\w+(?:\()?)[^`]*`", " ".join(cells))
+    assert sorted(named) == sorted(f"{name}(" if callable(getattr(there, name)) else name for name in members)
+
+
+def test_each_error_on_the_page_is_in_the_package() -> None:
+    _, _, section = PAGE.read_text("utf-8").partition("\n## Errors\n")
+    there = {name: getattr(acp_proxy, name) for name in acp_proxy.__all__}
+    errors = [name for name, value in there.items() if isinstance(value, type) and issubclass(value, Exception)]
+    assert re.findall(r"^\| `acp_proxy\.(\w+)` \|", section, re.MULTILINE) == errors
+
+
 def test_a_session_has_the_fields_of_a_list_and_its_creation_time(root: Path) -> None:
     session = acp_proxy.open_store(root).session("older")
     assert (session.id, session.agent, session.cwd, session.title) == ("older", "other", "/elsewhere", "Hello")

@@ -218,8 +218,9 @@ def unresolved(sources: dict[str, str]) -> list[str]:
     members = members_by_class(trees.values())
     missing = []
     for path, text in sources.items():
-        here = words | used(trees[path])
-        for name in re.findall(r"(?<!`)``((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\(\))?``(?!`)", text):
+        names = re.findall(r"(?<!`)``((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\(\))?``(?!`)", text)
+        here = words | used(trees[path]) if names else words
+        for name in names:
             first, _, last = name.rpartition(".")
             known = last in members[first] if first in members else set(name.split(".")) <= here or name in here
             if not known:
@@ -235,6 +236,17 @@ def package_sources() -> dict[str, str]:
     }
 
 
+def other_sources() -> dict[str, str]:
+    """The files of the tests and of all else beside the package, by their paths in the repository."""
+    folders = ("benchmarks", "fuzz", "scripts", "simulation", "tests", "torture")
+    paths = (path for folder in folders for path in sorted((ROOT / folder).rglob("*.py")))
+    return {
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+        for path in paths
+        if "node_modules" not in path.parts
+    }
+
+
 def test_comments_name_only_what_the_code_has() -> None:
     """A name that was changed in the code alone sends a reader to search for what is not there."""
     assert unresolved(package_sources()) == []
@@ -247,6 +259,49 @@ def test_a_name_that_is_nowhere_is_found_in_a_comment(name: str) -> None:
         f"class One:\n    def stay(self): pass\n\none = One()\n# ``{name}``, ``One.stay``, ``work`` and ``one.stay``\n"
     )
     assert unresolved({"one.py": one, "other.py": other}) == [f"one.py: {name}"]
+
+
+def unresolved_examples(sources: dict[str, str]) -> list[str]:
+    """What docstrings call in lines of code, assignments and assertions, and the file's code has not: both names."""
+    missing = []
+    for path, text in sources.items():
+        tree = ast.parse(text)
+        called: set[str] = set()
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Expr)
+                and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str)
+            ):
+                called.update(*map(called_in, node.value.value.splitlines()))
+        if called:
+            missing += [f"{path}: {name}" for name in sorted(called - used(tree) - set(dir(builtins)))]
+    return missing
+
+
+def called_in(line: str) -> set[str]:
+    """The names of what is called in a line of code; empty for prose."""
+    try:
+        code = [each for each in ast.parse(line.strip()).body if isinstance(each, ast.Assign | ast.Assert)]
+    except SyntaxError:
+        return set()
+    calls = [each.func for statement in code for each in ast.walk(statement) if isinstance(each, ast.Call)]
+    return {each.id if isinstance(each, ast.Name) else getattr(each, "attr", "") for each in calls}
+
+
+def test_examples_call_only_what_the_code_has() -> None:
+    assert unresolved_examples(package_sources() | other_sources()) == []
+
+
+def test_a_name_that_is_nowhere_is_found_in_an_example() -> None:
+    docstring = '"""Short forms.\n\ntold = work(gone("one"))  # one line\nIt says (more or less) what is there.\n"""\n'
+    assert unresolved_examples({"one.py": f"{docstring}def work(): pass\n"}) == ["one.py: gone"]
+
+
+def test_each_file_says_what_it_is_about() -> None:
+    """Also that of a test: a reader searches for a subject."""
+    sources = package_sources() | other_sources()
+    assert [path for path, text in sources.items() if text and not text.startswith(('"""', "#!"))] == []
 
 
 def test_no_constant_of_a_module_gets_two_values() -> None:

@@ -222,7 +222,7 @@ def test_answers_are_bounded(store: WholeStore) -> None:
 
 
 def test_deleted_and_masked_text_stays_so(store: WholeStore) -> None:
-    """Deleted sessions are not shown, softly deleted ones neither. Masked text stays masked."""
+    """Deleted sessions are not shown, soft-deleted ones neither. Masked text stays masked."""
     store_session(store, "masked", (f"the heron {KEY}", [chunk(KEY)]))
     for session in ("deleted", "softly"):
         said(store, session, Path("/p"))

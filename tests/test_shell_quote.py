@@ -1,3 +1,5 @@
+"""Commands that are printed can be pasted into the user's shell."""
+
 import subprocess
 import sys
 from pathlib import Path

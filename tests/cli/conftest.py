@@ -1,3 +1,5 @@
+"""What every test of a command needs: the settings and the umask of before."""
+
 import os
 from collections.abc import Iterator
 

@@ -1,3 +1,5 @@
+"""``-o`` writes a whole file or none, and says which place cannot be written."""
+
 import os
 import sys
 from collections.abc import Iterator

@@ -76,7 +76,7 @@ def test_softly_pruned_sessions_can_be_restored_or_pruned_permanently(store: Pro
     assert len(titles(store)) == 3
 
 
-def test_deleted_without_a_limit_deletes_all_softly_deleted_sessions(store: ProxyStore) -> None:
+def test_deleted_without_a_limit_deletes_all_soft_deleted_sessions(store: ProxyStore) -> None:
     printed(store, "prune", "--keep", "2", "--soft", "--yes")
     result = run(store, "prune", "--deleted", answer="n\n")
     assert (result.exit_code, len(parsed_json(store, "restore"))) == (1, 2)

@@ -125,14 +125,14 @@ def test_an_unknown_session_stops_the_delete_of_the_others(store: ProxyStore) ->
     assert len(titles(store)) == 3
 
 
-def test_an_empty_word_matches_no_softly_deleted_session(store: ProxyStore) -> None:
+def test_an_empty_word_matches_no_soft_deleted_session(store: ProxyStore) -> None:
     run(store, "delete", "abc-1", "--soft", "--yes")
     for words in (("restore", ""), ("delete", "", "--yes")):
         assert run(store, *words).exit_code == 1
     assert [row["sessionId"] for row in parsed_json(store, "restore")] == ["abc-1"]
 
 
-def test_softly_deleted_sessions_are_listed_and_restored(store: ProxyStore) -> None:
+def test_soft_deleted_sessions_are_listed_and_restored(store: ProxyStore) -> None:
     printed(store, "rename", "abc-1", "Mine")
     result = run(store, "delete", "abc-1", "xyz", "--soft", "--yes")
     assert result.stdout.endswith(
@@ -168,7 +168,7 @@ def test_on_a_terminal_deleted_sessions_have_the_columns_of_list(store: ProxySto
     assert advice == "WHEN is the time of the delete. To restore one: acp-proxy restore SESSION"
 
 
-def test_softly_deleted_sessions_of_one_id_have_names_in_the_list(store: ProxyStore) -> None:
+def test_soft_deleted_sessions_of_one_id_have_names_in_the_list(store: ProxyStore) -> None:
     for said in ("once", "twice"):
         store_session(store, "s0", (said, []), at=EPOCH + 60)
         printed(store, "delete", "s0", "--soft", "--yes")
@@ -182,7 +182,7 @@ def test_softly_deleted_sessions_of_one_id_have_names_in_the_list(store: ProxySt
     assert "s0~1\ttwice" in printed(store, "list")
 
 
-def test_a_softly_deleted_session_is_deleted_permanently_by_its_id(store: ProxyStore) -> None:
+def test_a_soft_deleted_session_is_deleted_permanently_by_its_id(store: ProxyStore) -> None:
     printed(store, "rename", "abc-1", "The words of mine")
     printed(store, "delete", "abc-1", "abc-2", "--soft", "--yes")
     assert run(store, "delete", "abc-1", "--soft", "--yes").exit_code == 1
@@ -240,7 +240,7 @@ def test_a_reader_of_the_list_may_stop_early(store: ProxyStore) -> None:
     assert done.returncode == 1
 
 
-def test_softly_deleted_sessions_are_verified_repaired_and_redacted(store: ProxyStore) -> None:
+def test_soft_deleted_sessions_are_verified_repaired_and_redacted(store: ProxyStore) -> None:
     key = "sk-ant-api03-" + "a1B2" * 20
     store_session(store, "leaky", (f"my key is {key}", []))
     printed(store, "delete", "leaky", "xyz", "--soft", "--yes")

@@ -1,3 +1,5 @@
+"""Long messages break between words on a terminal, and nowhere else."""
+
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,7 @@
 """Short forms for transcripts and for an agent's replays of them.
 
 past = transcript("> mend it", "It is mended.", "> thanks", "You are welcome.")
-decision = choose_replay(compared_replay(past, "> mend it", "It is mended."))
+decision = choose_replay(compare_replay(past, "> mend it", "It is mended."))
 """
 
 import json

@@ -1,3 +1,5 @@
+"""Fixtures for whole processes: a proxied agent, real agents, a stand-in model, a browser."""
+
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING

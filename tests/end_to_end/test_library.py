@@ -95,7 +95,7 @@ def test_a_delete_by_the_editor_can_be_undone_unless_the_user_has_no_bin(proxied
             proxied.run("delete", session, "--permanent", "--yes")
 
 
-def test_a_softly_deleted_session_is_deleted_for_the_editor_until_its_restore(proxied: Proxied) -> None:
+def test_a_soft_deleted_session_is_deleted_for_the_editor_until_its_restore(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
     with proxied.started(options=SOFT) as editor:
         live = texts(editor.load(session).updates)

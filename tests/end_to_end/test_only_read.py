@@ -88,7 +88,7 @@ every_way = pytest.mark.parametrize("protect", [by_modes, by_the_mode_of_its_dir
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[WholeStore]:
-    """A store with an index and search tables, and a compressed, a softly deleted and an unindexed session."""
+    """A store with an index and search tables, and a compressed, a soft-deleted and an unindexed session."""
     store = WholeStore(tmp_path / "store")
     for at, session in enumerate(("plain", "compressed", "gone")):
         store_session(store, session, (f"Mend the {session}", [chunk("The cookie was it")]), at=1_700_000_000 + at)

@@ -1,3 +1,5 @@
+"""The table of update kinds: which are conversation, which are state, and which are merged."""
+
 import pytest
 
 from acp_proxy.protocol import update_kinds

@@ -1,3 +1,5 @@
+"""Requests that wait for their answers, in bounded memory."""
+
 import json
 from collections import Counter
 from random import Random

@@ -1,3 +1,5 @@
+"""A recorder with a store."""
+
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,7 @@
 """Entries of a transcript, as the recorder writes them, and their replay.
 
 told = tell(prompt("hello"), chunk("Hel"), chunk("lo"), answer())
-assert told == [user("hello"), said("Hello")]
+assert told[1] == said("Hello")
 """
 
 import json

@@ -1,3 +1,5 @@
+"""A relay with a store, which may hang."""
+
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -4,10 +4,12 @@ import contextlib
 import math
 import os
 import queue
+import select
 import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -266,17 +268,30 @@ def test_text_on_stderr_arrives_whole_if_somebody_reads(monkeypatch: pytest.Monk
     assert read == said
 
 
-def test_an_unread_stderr_blocks_nothing_and_later_text_arrives() -> None:
+def test_an_unread_stderr_is_waited_for_once_and_then_dropped_until_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "_UNREAD_SECONDS", 0.01)
+    vain_waits: list[float] = []
+    wait = select.select
+
+    def note_wait(reading: list[int], writing: list[int], failing: list[int], seconds: float) -> Any:
+        found = wait(reading, writing, failing, seconds)
+        if not found[1]:
+            vain_waits.append(seconds)
+        return found
+
+    monkeypatch.setattr(select, "select", note_wait)
     reading, writing = os.pipe()
     told = Stderr(writing)
-    words = threading.Thread(target=told.write, args=(b"x" * MORE_THAN_A_PIPE_HOLDS,))
-    words.start()
-    words.join(SECONDS)
-    assert not words.is_alive()
+    told.write(b"x" * MORE_THAN_A_PIPE_HOLDS)
+    for _ in range(2):
+        told.write(b"dropped\n")
+    assert vain_waits == [0.01, 0.0, 0.0]
     os.set_blocking(reading, False)
+    read = b""
     with contextlib.suppress(BlockingIOError):
-        while os.read(reading, 65536):
-            pass
+        while data := os.read(reading, 65536):
+            read += data
+    assert set(read) == set(b"x")
     told.write(b"later\n")
     assert os.read(reading, 65536) == b"later\n"
     os.close(reading)

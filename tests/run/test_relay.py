@@ -260,28 +260,6 @@ def test_each_turn_is_forced_to_the_disk_in_time_however_many_sessions_end_their
     talk.end()
 
 
-@pytest.mark.parametrize(("fsync", "forced"), [("turn", True), ("never", False)])
-def test_a_delete_is_forced_to_the_disk_before_its_answer_unless_turned_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: str, forced: bool
-) -> None:
-    store = ProxyStore(tmp_path / "store")
-    talk = RelayConversation(store, fsync=fsync)
-    talk.open()
-    synced: list[int] = []
-
-    def force_slowly(fd: int) -> None:
-        time.sleep(0.1)  # so that an answer that does not wait for it comes first
-        synced.append(os.fstat(fd).st_ino)
-
-    monkeypatch.setattr(os, "fsync", force_slowly)
-    assert talk.ask("session/delete", {"sessionId": "s"})["result"] == {}
-    before_the_answer = set(synced)
-    talk.end()
-    [journal] = store.root.glob("transcripts/*/state.jsonl")
-    assert (journal.stat().st_ino in before_the_answer) == forced  # the disk may be slow to take the turn before
-    assert (journal.stat().st_ino in synced) == forced
-
-
 def test_when_the_agent_ends_open_requests_are_answered_and_the_prompt_is_recorded_as_failed(tmp_path: Path) -> None:
     talk = RelayConversation(ProxyStore(tmp_path / "store"))
     talk.open()

@@ -1,92 +1,108 @@
-"""Titles in the agent's own list, which every agent of protocol version 2 has."""
+"""A delete is answered when it is done: with its row, and forced to the disk; or refused, and nothing is lost."""
 
-import threading
-from collections.abc import Iterable
+import errno
+import os
+import sqlite3
+import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from acp_proxy.errors import Unreadable
 from acp_proxy.store.proxy_store import ProxyStore
 from tests.run.sides import RelayConversation
-from tests.waiting import SECONDS
 
-UNTITLED = {"sessionId": "s", "cwd": "/project"}
-TITLED = {"sessionId": "t", "cwd": "/project", "title": "Its own"}
+DELETE = {"sessionId": "s"}
 
 
-class AskedStore(ProxyStore):
-    """Remembers what it is asked for titles of."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        self.asked: list[list[str]] = []
-
-    def find_titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
-        self.asked.append(list(sessions))
-        return super().find_titles(agent, sessions)
-
-
-class BrokenStore(ProxyStore):
-    def find_titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
-        raise Unreadable("EIO")
-
-
-class SlowStore(ProxyStore):
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        self.goes_on = threading.Event()
-
-    def find_titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
-        assert self.goes_on.wait(SECONDS)
-        return super().find_titles(agent, sessions)
-
-
-def begun(store: ProxyStore, version: int = 2) -> RelayConversation:
-    """A talk with a session that has had a turn."""
-    talk = RelayConversation(store)
-    offers = {"capabilities": {"session": {}}, "agentCapabilities": {"sessionCapabilities": {"list": {}}}}
-    talk.exchange("initialize", {"protocolVersion": version}, {"protocolVersion": version, **offers})
-    talk.exchange("session/new", {"cwd": "/project", "mcpServers": []}, {"sessionId": "s"})
+def begun(store: ProxyStore, fsync: str = "turn") -> RelayConversation:
+    """A talk with a session that has had a turn, and is in the index."""
+    talk = RelayConversation(store, fsync=fsync)
+    talk.open()
     talk.turn("mend it")
+    assert listed(talk) == ["s"]
     return talk
 
 
-def amended(talk: RelayConversation, *rows: Any) -> Any:
-    return talk.exchange("session/list", {}, {"sessions": list(rows)})["result"]["sessions"]
+def listed(talk: RelayConversation) -> list[str]:
+    return [row["sessionId"] for row in talk.ask("session/list", {})["result"]["sessions"]]
 
 
-def test_sessions_without_a_title_get_the_indexs_with_one_question_a_page(tmp_path: Path) -> None:
-    store = AskedStore(tmp_path / "store")
-    talk = begun(store)
-    unknown = {"sessionId": "unknown", "cwd": "/project"}
-    assert amended(talk, UNTITLED, TITLED, unknown) == [{**UNTITLED, "title": "mend it"}, TITLED, unknown]
-    assert amended(talk, TITLED) == [TITLED]
-    assert store.asked == [["s", "unknown"]]
+def count_rows(store: ProxyStore) -> int:
+    """The rows of the index, without a list, which would remove those of deleted sessions."""
+    with sqlite3.connect(store.root / "index.sqlite3") as database:
+        [count] = database.execute("SELECT count(*) FROM transcripts").fetchone()
+    database.close()
+    return int(count)
+
+
+class SlowStore(ProxyStore):
+    def remove_from_index(self, agent_folder: str, session_id: str) -> None:
+        time.sleep(0.1)  # so that an answer that does not wait for it comes first
+        super().remove_from_index(agent_folder, session_id)
+
+
+def test_a_deleted_sessions_file_and_row_are_gone_when_the_answer_comes(tmp_path: Path) -> None:
+    talk = begun(SlowStore(tmp_path / "store"))
+    assert (len(list(talk.store.root.glob("transcripts/*/s-*"))), count_rows(talk.store)) == (1, 1)
+    assert talk.ask("session/delete", DELETE)["result"] == {}
+    assert (list(talk.store.root.glob("transcripts/*/s-*")), count_rows(talk.store)) == ([], 0)
     talk.end()
 
 
-def test_the_users_title_wins(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("fsync", "forced"), [("turn", True), ("never", False)])
+def test_a_delete_is_forced_to_the_disk_before_its_answer_unless_turned_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: str, forced: bool
+) -> None:
+    store = ProxyStore(tmp_path / "store")
+    talk = RelayConversation(store, fsync=fsync)
+    talk.open()
+    synced: list[int] = []
+
+    def force_slowly(fd: int) -> None:
+        time.sleep(0.1)  # so that an answer that does not wait for it comes first
+        synced.append(os.fstat(fd).st_ino)
+
+    monkeypatch.setattr(os, "fsync", force_slowly)
+    assert talk.ask("session/delete", {"sessionId": "s"})["result"] == {}
+    before_the_answer = set(synced)
+    talk.end()
+    [journal] = store.root.glob("transcripts/*/state.jsonl")
+    assert (journal.stat().st_ino in before_the_answer) == forced  # the disk may be slow to take the turn before
+    assert (journal.stat().st_ino in synced) == forced
+
+
+class ReadOnlyStore(ProxyStore):
+    def delete(self, agent_folder: str, session_id: str, *, soft: bool) -> None:
+        raise OSError(errno.EROFS, "read-only")
+
+
+def test_a_delete_that_fails_is_refused_with_the_reason_and_the_session_goes_on_after_a_gap(tmp_path: Path) -> None:
+    talk = begun(ReadOnlyStore(tmp_path / "store"))
+    error = talk.ask("session/delete", DELETE)["error"]
+    assert (error["code"], "EROFS" in error["message"]) == (-32603, True)
+    assert listed(talk) == ["s"]
+    talk.turn("go on")
+    talk.end()
+    assert talk.transcript_items() == ["opened", "mend it", "gap", "go on"]
+
+
+class StuckIndex(ProxyStore):
+    def remove_from_index(self, agent_folder: str, session_id: str) -> None:
+        raise Unreadable("EIO")
+
+
+def test_a_delete_whose_row_cannot_be_removed_is_answered_and_the_session_is_listed_no_more(tmp_path: Path) -> None:
+    talk = begun(StuckIndex(tmp_path / "store"))
+    assert talk.ask("session/delete", DELETE)["result"] == {}
+    assert talk.warnings == ["a deleted session stays in the index until that can be written: EIO"]
+    assert listed(talk) == []
+    talk.end()
+
+
+def test_a_delete_under_the_agents_id_deletes_the_session_that_continues_there(tmp_path: Path) -> None:
     talk = begun(ProxyStore(tmp_path / "store"))
-    talk.store.set_title(talk.recorder.agent_folder, "s", "Mine")
-    assert amended(talk, UNTITLED, TITLED) == [{**UNTITLED, "title": "Mine"}, TITLED]
-    talk.end()
-
-
-def test_in_version_1_nothing_is_asked_or_changed(tmp_path: Path) -> None:
-    store = AskedStore(tmp_path / "store")
-    talk = begun(store, version=1)
-    assert amended(talk, UNTITLED) == [UNTITLED]
-    assert store.asked == []
-    talk.end()
-
-
-@pytest.mark.parametrize("make", [BrokenStore, SlowStore])
-def test_an_index_that_fails_or_hangs_leaves_the_list_as_it_is(tmp_path: Path, make: type[ProxyStore]) -> None:
-    store = make(tmp_path / "store")
-    talk = begun(store)
-    assert amended(talk, UNTITLED) == [UNTITLED]
-    if isinstance(store, SlowStore):
-        store.goes_on.set()
+    talk.store.add_alias(talk.recorder.agent_folder, "s", "agents")
+    assert talk.ask("session/delete", {"sessionId": "agents"})["result"] == {}
+    assert (listed(talk), count_rows(talk.store)) == ([], 0)
     talk.end()

@@ -1,3 +1,5 @@
+"""Stores and indexes for the tests of them."""
+
 from collections.abc import Iterator
 from pathlib import Path
 

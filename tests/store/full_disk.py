@@ -1,6 +1,6 @@
 """Processes whose files cannot grow past a size. This file is both the process and its starter.
 
-said = on_full_disk("append", path, 1000)           # what it printed, line by line
+said = run_on_full_disk("append", path, 1000)       # what it printed, line by line
 """
 
 import contextlib

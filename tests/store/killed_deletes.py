@@ -62,9 +62,9 @@ CASES: dict[str, tuple[_Step, _Step, _Step]] = {
     "permanent after soft": (_soft, _nothing, _remove_from_bin),
     "permanent after soft, id reused": (_soft, _newer, _remove_from_bin),
     "restore beside a newer session": (_soft, _newer, _restore),
-    "permanent, superseded": (_newer, _nothing, _remove),
-    "soft, superseded": (_newer, _nothing, _soft),
-    "restore, superseded": (_newer, _soft, _restore),
+    "permanent, set aside": (_newer, _nothing, _remove),
+    "soft, set aside": (_newer, _nothing, _soft),
+    "restore, set aside": (_newer, _soft, _restore),
 }
 """Two steps that prepare a store, and the one that is killed."""
 

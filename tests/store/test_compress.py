@@ -148,7 +148,7 @@ def test_a_transcript_compressed_in_the_meantime_can_be_reopened(store: WholeSto
     assert read_content(at).endswith(transcript_lines.said("late"))
 
 
-def test_a_new_session_of_the_same_id_supersedes_a_compressed_one(store: WholeStore) -> None:
+def test_a_new_session_of_the_same_id_sets_a_compressed_one_aside(store: WholeStore) -> None:
     at = store_compressible(store)
     before = at.read_bytes()
     compress_now(store)

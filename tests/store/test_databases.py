@@ -1,3 +1,5 @@
+"""A database is emptied so that nothing of it is left, and nothing else is."""
+
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing

@@ -94,7 +94,7 @@ def test_a_second_soft_delete_changes_nothing(store: WholeStore) -> None:
     assert len(store.list_deleted()) == 1
 
 
-def test_a_permanent_delete_removes_every_softly_deleted_transcript_of_the_id(store: WholeStore) -> None:
+def test_a_permanent_delete_removes_every_soft_deleted_transcript_of_the_id(store: WholeStore) -> None:
     for text in ("first secret", "second secret"):
         store.lift_delete(AGENT, "s")
         transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt(text, session="s"), fresh=False)
@@ -107,23 +107,32 @@ def test_a_permanent_delete_removes_every_softly_deleted_transcript_of_the_id(st
     assert holding(store, "secret") == set()
 
 
-def test_only_the_id_the_time_and_the_uid_stay_after_a_permanent_delete(store: WholeStore) -> None:
+def test_only_ids_times_and_the_uid_stay_after_a_permanent_delete(store: WholeStore) -> None:
     empty = WholeStore(store.root.with_name("empty"))
     transcript_lines.store_lines(empty, AGENT, "other")
     empty.delete(AGENT, "other", soft=False)
     assert empty.list_all() == []
     transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt("a secret", session="s"))
     rename(store, "s", "My title")
+    store.add_alias(AGENT, "s", "alias")
+    [row] = store.list_all()
+    store.set_listed_archived(row, True)
+    store.set_listed_pinned(row, True)
     store.delete(AGENT, "s", soft=False)
     assert store.list_all() == []
     journal = store.root / "transcripts" / AGENT / "state.jsonl"
     left = [json.loads(line) for line in journal.read_bytes().splitlines() if line.strip()]
-    assert [each.keys() for each in left] == [{"at", "event", "sessionId", "uid"}]
-    assert (left[0]["event"], left[0]["sessionId"], left[0]["uid"]) == ("deleted", "s", transcript_lines.UID)
+    assert all(each.pop("at") for each in left)
+    assert left == [
+        {"event": "alias", "sessionId": "s", "alias": "alias"},
+        {"event": "archived", "sessionId": "s"},
+        {"event": "pinned", "sessionId": "s"},
+        {"event": "deleted", "sessionId": "s", "uid": transcript_lines.UID},
+    ]
     assert files(store) == files(empty)
 
 
-def test_a_softly_deleted_session_can_be_deleted_permanently_by_itself(store: WholeStore) -> None:
+def test_a_soft_deleted_session_can_be_deleted_permanently_by_itself(store: WholeStore) -> None:
     transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt("a secret", session="s"))
     rename(store, "s", "secret title")
     store.delete(AGENT, "s", soft=True)
@@ -172,7 +181,7 @@ def test_a_session_is_restored_beside_a_newer_one_of_its_id(store: WholeStore) -
     assert [row.title for row in store.list_page(AGENT, None, None, "").rows] == ["The second"]
 
 
-def test_a_superseded_session_is_restored_to_its_place(store: WholeStore) -> None:
+def test_a_session_set_aside_is_restored_to_its_place(store: WholeStore) -> None:
     store_session(store, "s", ("first", []), agent="one", at=EPOCH)
     store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
     [older] = [row for row in store.list_all() if row.title == "first"]
@@ -222,7 +231,7 @@ def test_sessions_are_moved_without_hard_links(store: WholeStore, monkeypatch: p
     assert len(store.list_all()) == 2
 
 
-def test_deleting_a_superseded_session_deletes_its_backups(store: WholeStore, layout: Layout) -> None:
+def test_deleting_a_session_set_aside_deletes_its_backups(store: WholeStore, layout: Layout) -> None:
     store_session(store, "s", ("first", []), agent="one", at=EPOCH)
     [older] = store.list_all()
     copy = layout.backup_path(older.agent_folder, older.name, transcript_lines.time(1))
@@ -234,7 +243,7 @@ def test_deleting_a_superseded_session_deletes_its_backups(store: WholeStore, la
     assert holding(store, "as it was") == set()
 
 
-def test_the_next_compression_removes_leftovers_beside_a_softly_deleted_session(
+def test_the_next_compression_removes_leftovers_beside_a_soft_deleted_session(
     store: WholeStore, layout: Layout
 ) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
@@ -248,7 +257,7 @@ def test_the_next_compression_removes_leftovers_beside_a_softly_deleted_session(
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
-def test_a_link_in_place_of_the_softly_deleted_sessions_is_refused(store: WholeStore, tmp_path: Path) -> None:
+def test_a_link_in_place_of_the_soft_deleted_sessions_is_refused(store: WholeStore, tmp_path: Path) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)
     folder = store.root / "deleted" / AGENT

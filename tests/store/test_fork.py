@@ -100,7 +100,7 @@ def test_a_fork_revives_a_deleted_id(store: WholeStore) -> None:
     assert read_prompts(store, "f") == ["one"]
 
 
-def test_a_fork_with_a_used_id_supersedes_the_older_session(store: WholeStore) -> None:
+def test_a_fork_with_a_used_id_sets_the_older_session_aside(store: WholeStore) -> None:
     transcript_lines.store_lines(store, AGENT, "p", prompt("one", session="p"), answer())
     transcript_lines.store_lines(store, AGENT, "f", prompt("old", session="f"), answer())
     fork_session(store, "p", "f")
@@ -415,7 +415,7 @@ def test_a_later_session_of_the_parents_id_is_not_the_parent(parent: WholeStore)
     assert read_prompts(parent, "f") == ["two"]
 
 
-def test_a_superseded_parent_is_still_found(parent: WholeStore) -> None:
+def test_a_parent_set_aside_is_still_found(parent: WholeStore) -> None:
     leave_unfinished_fork(parent)
     transcript_lines.store_lines(parent, AGENT, "p", prompt("another", session="p"), answer(), at=9)
     listed_ids(parent)
@@ -479,7 +479,7 @@ def test_an_unfinished_fork_can_be_deleted(parent: WholeStore, *, soft: bool) ->
     assert sorted(listed_ids(parent)) == (["f", "p"] if soft else ["p"])
 
 
-def test_a_new_session_of_an_unfinished_forks_id_supersedes_the_finished_fork(parent: WholeStore) -> None:
+def test_a_new_session_of_an_unfinished_forks_id_sets_the_finished_fork_aside(parent: WholeStore) -> None:
     path = leave_unfinished_fork(parent)
     transcript_lines.store_lines(parent, AGENT, "f", prompt("new", session="f"), answer(), at=5)
     assert read_prompts(parent, "f") == ["new"]

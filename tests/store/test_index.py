@@ -83,7 +83,7 @@ def test_a_session_is_listed_once_it_has_a_directory(shelf: Shelf) -> None:
     assert shelf.page() == ["s"]
 
 
-def test_a_superseded_transcript_is_only_in_the_complete_list(shelf: Shelf) -> None:
+def test_a_transcript_set_aside_is_only_in_the_complete_list(shelf: Shelf) -> None:
     shelf.session("s")
     shelf.add("s", name=f"{file_name('s')}~1")
     shelf.write("unprompted")

@@ -293,7 +293,7 @@ def test_the_last_title_counts_until_it_is_cleared_or_its_session_deleted(journa
     assert Journal(path).read_state().titles == {}
 
 
-def test_a_superseded_transcript_can_have_a_title(journal: Journal) -> None:
+def test_a_transcript_set_aside_can_have_a_title(journal: Journal) -> None:
     aside = f"{file_name('a')}~1"
     title(journal, "a", "the older", transcript=aside)
     title(journal, "a", "the newer")

@@ -62,7 +62,7 @@ def test_every_file_is_private_under_an_open_umask(root: Path) -> None:
     try:
         store = WholeStore(root)
         transcript_lines.store_lines(store, AGENT, "s")
-        transcript_lines.store_lines(store, AGENT, "s")  # one is superseded
+        transcript_lines.store_lines(store, AGENT, "s")  # one is set aside
         transcript_lines.store_lines(store, AGENT, "deleted")
         assert listed_ids(store)
         store.delete(AGENT, "deleted", soft=False)
@@ -240,7 +240,7 @@ def test_a_deleted_session_is_not_reopened(store: WholeStore) -> None:
         store.read(AGENT, "s")
 
 
-def test_a_new_session_of_a_used_id_supersedes_the_old_one(store: WholeStore, root: Path) -> None:
+def test_a_new_session_of_a_used_id_sets_the_old_one_aside(store: WholeStore, root: Path) -> None:
     for at, word in enumerate(("first", "second", "third")):
         transcript_lines.store_lines(store, AGENT, "1", prompt(word, at=at), answer(at=at))
         if at == 0:
@@ -268,7 +268,7 @@ def test_a_new_session_without_a_prompt_hides_the_old_one_of_its_id(store: Whole
     assert [row.title for row in store.list_all()] == ["old"]
 
 
-def test_an_empty_transcript_is_not_kept_as_superseded(store: WholeStore, root: Path) -> None:
+def test_an_empty_transcript_is_not_set_aside(store: WholeStore, root: Path) -> None:
     transcript_lines.store_lines(store, AGENT, "1")
     path = next(root.glob("transcripts/*/*.jsonl"))
     path.write_bytes(b"")
@@ -400,7 +400,7 @@ def test_a_session_is_reopened_on_a_disk_that_cannot_be_read(store: WholeStore, 
     assert len(list(root.glob("transcripts/*/*.jsonl"))) == 1
 
 
-def test_a_transcript_superseded_during_the_reopening_is_found(store: WholeStore, root: Path) -> None:
+def test_a_transcript_set_aside_during_the_reopening_is_found(store: WholeStore, root: Path) -> None:
     transcript = store.open_to_append(AGENT, transcript_lines.header("1"), is_new=True)
     identity, path = transcript.identity, transcript.path
     transcript.close()
@@ -473,7 +473,7 @@ def test_lifting_a_session_that_is_not_deleted_writes_nothing(store: WholeStore,
     assert not (root / "transcripts" / AGENT / "state.jsonl").exists()
 
 
-def test_a_superseded_session_is_removed_by_its_file(store: WholeStore, root: Path) -> None:
+def test_a_session_set_aside_is_removed_by_its_file(store: WholeStore, root: Path) -> None:
     transcript_lines.store_lines(store, AGENT, "1", prompt("old"), answer())
     transcript_lines.store_lines(store, AGENT, "1", prompt("new", at=1), answer(at=1))
     new, old = store.list_all()

@@ -586,7 +586,7 @@ def test_the_next_list_removes_the_rows_that_a_delete_could_not(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
-    for _ in range(2):  # the second supersedes the first
+    for _ in range(2):  # the second sets the first aside
         transcript_lines.store_lines(store, AGENT, "s", prompt("a secret of the user"), answer())
     store = WholeStore(root)
     new, old = store.list_all()

@@ -1,3 +1,5 @@
+"""Which model a session has, by what the agent said."""
+
 from typing import Any
 
 import pytest

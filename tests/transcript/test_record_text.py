@@ -1,3 +1,5 @@
+"""The record of a handover is found again in what an agent replays."""
+
 from itertools import pairwise
 from typing import Any
 

@@ -1,3 +1,5 @@
+"""Images and files in messages: their bytes, sizes and names."""
+
 import base64
 from typing import Any
 

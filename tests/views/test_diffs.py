@@ -1,3 +1,5 @@
+"""An edit as hunks with context."""
+
 import difflib
 
 from hypothesis import given

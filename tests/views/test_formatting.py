@@ -1,3 +1,5 @@
+"""Times, sizes, amounts and short ids for people."""
+
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 

@@ -1,3 +1,5 @@
+"""Which content is an image, by its bytes."""
+
 import base64
 from typing import Any
 

@@ -1,3 +1,5 @@
+"""Nothing that is printed controls the terminal or hides text."""
+
 import sys
 import unicodedata
 from collections.abc import Callable

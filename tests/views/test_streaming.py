@@ -1,3 +1,5 @@
+"""A conversation printed while it goes on."""
+
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,3 +1,5 @@
+"""A tool call as a title, places, input and output, whatever the agent sent."""
+
 from typing import Any
 
 import pytest

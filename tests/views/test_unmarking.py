@@ -1,3 +1,5 @@
+"""Marks of Markdown are removed from a title."""
+
 import pytest
 
 from acp_proxy.views.formatting import strip_markdown

@@ -1,3 +1,5 @@
+"""The user's home directory is a tilde in what is shared."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,3 +1,5 @@
+"""Colours for code, which change none of its characters."""
+
 from html import escape
 
 import pytest

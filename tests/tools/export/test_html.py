@@ -1,3 +1,5 @@
+"""A conversation as one HTML page, in which no recorded text becomes markup."""
+
 import base64
 import hashlib
 import re

@@ -1,3 +1,5 @@
+"""An export is imported byte by byte; nothing else gets into the store, and nothing there is replaced."""
+
 import json
 import os
 import random

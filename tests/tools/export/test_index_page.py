@@ -1,3 +1,5 @@
+"""The page that lists several exported sessions and searches them."""
+
 import json
 import re
 from typing import Any

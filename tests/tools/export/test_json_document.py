@@ -1,3 +1,5 @@
+"""A conversation as a JSON document."""
+
 import json
 from typing import Any
 

@@ -1,3 +1,5 @@
+"""A conversation as a Markdown document, whose structure no recorded text breaks."""
+
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,3 +1,5 @@
+"""Markdown of messages as HTML: only what is safe, and only links to the web."""
+
 import re
 
 import pytest

@@ -1,3 +1,5 @@
+"""Which recorded turn answers a prompt."""
+
 from typing import get_args
 
 import pytest

@@ -1,3 +1,5 @@
+"""Transcripts as the sessions of the mock agent: lists, new sessions, replays."""
+
 import json
 from typing import Any
 

@@ -1,3 +1,5 @@
+"""Modes and options of a session: what was announced, and what is chosen."""
+
 from typing import Any
 
 from acp_proxy.protocol import acp, update_kinds

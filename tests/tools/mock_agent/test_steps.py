@@ -1,3 +1,5 @@
+"""A recorded turn as steps with delays, which end once."""
+
 from hypothesis import given
 from hypothesis import strategies as st
 

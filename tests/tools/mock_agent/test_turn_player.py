@@ -1,3 +1,5 @@
+"""Recorded lines are played as they were, except for ids."""
+
 import json
 from typing import Any
 

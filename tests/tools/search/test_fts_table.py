@@ -56,7 +56,7 @@ def test_a_deleted_word_is_in_no_file(
     assert find_files_with(root) == []
 
 
-def test_deleting_a_superseded_session_removes_its_words(store: WholeStore, root: Path) -> None:
+def test_deleting_a_session_set_aside_removes_its_words(store: WholeStore, root: Path) -> None:
     store_turns(store, "s", f"My word is {SECRET}")
     assert find_turns(store, SECRET) == [("s", [1])]
     store_turns(store, "s", "another")
@@ -66,7 +66,7 @@ def test_deleting_a_superseded_session_removes_its_words(store: WholeStore, root
     assert find_turns(store, "another") == [("s", [1])]
 
 
-def test_a_softly_deleted_session_is_not_found_and_its_words_are_in_no_table(store: WholeStore, root: Path) -> None:
+def test_a_soft_deleted_session_is_not_found_and_its_words_are_in_no_table(store: WholeStore, root: Path) -> None:
     store_turns(store, "s", f"My word is {SECRET}")
     assert find_turns(store, SECRET) == [("s", [1])]
     [row] = store.list_all()

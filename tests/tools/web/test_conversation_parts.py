@@ -1,3 +1,5 @@
+"""A conversation in parts, each of a bounded size."""
+
 from pathlib import Path
 
 import pytest
