@@ -357,7 +357,7 @@ def portions(numbers: range, size: int = 1000) -> Iterator[range]:
 
 
 ATTACKS = [
-    Planned("evil ids, directories, titles and words", evil_sessions, 600, 65),
+    Planned("evil ids, directories, titles and words", evil_sessions, 600, 65, megabytes=300),
     Planned("updates for sessions that nobody opened", unknown_sessions, 1_000_000, 1_000),
     Planned("sessions opened", opened_sessions, 100_000, 100),
     Planned("requests never answered", questions_without_answers, 100_000, 1_000),
