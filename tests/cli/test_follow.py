@@ -167,6 +167,14 @@ def test_its_time_on_a_terminal_is_the_local_one_as_by_show(store: WholeStore) -
     assert "Z" not in followed
 
 
+def test_lines_on_a_terminal_end_between_words(store: WholeStore) -> None:
+    store_session(store, "busy", ("Mend it", [chunk(f"tick{number} ") for number in range(40)]))
+    text = run_on_terminal("show", "busy", "--follow", "--store", str(store.root), settings={"NO_COLOR": "1"})
+    said = [line.rstrip() for line in text.splitlines() if "tick" in line]
+    assert all(len(line) < 80 for line in said)
+    assert [word for line in said for word in line.split()] == [f"tick{number}" for number in range(40)]
+
+
 @pytest.mark.parametrize("option", ["--raw", "--json", "--full"])
 def test_it_has_one_form(store: WholeStore, option: str) -> None:
     store_session(store, "busy", ("Mend it", []))

@@ -12,6 +12,7 @@ from acp_proxy.store.command_store import CommandStore, Line, ListedSession, Rea
 from acp_proxy.views import sanitize
 
 if TYPE_CHECKING:  # importing rich takes as long as everything else
+    from acp_proxy.tools.show.live import LiveText
     from acp_proxy.views.streaming import StreamedText
 
 _PAUSE_SECONDS = 0.1  # soon for a reader, and cheap: an fstat each time
@@ -28,8 +29,13 @@ class Following:
         from acp_proxy.views.streaming import StreamPrinter
 
         self._console = Console(highlight=False)
-        self._rewrites = self._console.is_terminal and not self._console.is_dumb_terminal
-        self._streaming = StreamPrinter(find_screen().room if self._rewrites else None)
+        self._live: LiveText | None = None
+        room = find_screen().room
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
+            from acp_proxy.tools.show import live
+
+            self._live = live.LiveText(room, self._console.height, colours=not self._console.no_color)
+        self._streaming = StreamPrinter(room if self._live is not None else None)
         self._store = store
         self._row = row
         self._reading = reading
@@ -57,6 +63,7 @@ class Following:
                 break
             time.sleep(_PAUSE_SECONDS)
         self._write(self._streaming.end())
+        self._draw()
         if self._summary.open:
             return "The process that ran the turn has ended."
         return "The turn has ended." if was_running else "No turn is running."
@@ -74,13 +81,25 @@ class Following:
                 pieces = self._streaming.take(line.entry)
                 if self._turn >= self._first and (self._last is None or self._turn <= self._last):
                     self._write(pieces)
+        self._draw()
+
+    def _draw(self) -> None:
+        if self._live is not None:
+            self._live.resize(find_screen().room, self._console.height)
+            self._console.file.write(self._live.draw())
+            sys.stdout.flush()
 
     def _write(self, pieces: "list[StreamedText]") -> None:
+        if self._live is not None:
+            self._live.take(pieces)
+            if self._live.is_full:
+                self._draw()
+            return
         from rich.text import Text
 
         for piece in pieces:
             if piece.again:
-                self._console.file.write("\r\x1b[2K" if self._rewrites else "\n")
+                self._console.file.write("\n")
             self._console.print(Text(piece.text, piece.look), end="", soft_wrap=True)
         sys.stdout.flush()
 
