@@ -27,6 +27,9 @@ def doctor(
     ] = _SECONDS,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     registry: RegistryOption = "",
+    with_versions: Annotated[
+        bool, typer.Option("--versions", help="Also print the versions of acp-proxy, Python and the libraries.")
+    ] = False,
 ) -> None:
     """Check the setup, and say how to fix what is wrong.
 
@@ -55,7 +58,7 @@ def doctor(
     if as_json:
         typer.echo(sanitize.format_json(formatting.encode_json(found), indent=2))
     else:
-        for text in formatting.format_lines(found):
+        for text in formatting.format_lines(found, with_versions=with_versions):
             typer.echo(fit_to_stream(text, sys.stdout, formatting.find_indent(text)))
     if not found.is_well:
         raise typer.Exit(1)

@@ -25,7 +25,7 @@ _ABOVE = "see above"
 _NAMELESS = "(none: acp-proxy uses the name of its command; run --agent-id sets another)"
 
 
-def format_lines(found: Diagnosis) -> Iterator[str]:
+def format_lines(found: Diagnosis, *, with_versions: bool) -> Iterator[str]:
     yield from _format_advice(found)
     yield ""
     if found.agent is not None:  # what the user asked about comes before the rest
@@ -38,8 +38,9 @@ def format_lines(found: Diagnosis) -> Iterator[str]:
         yield from _format_editor(editor, found.store.place)
     if not found.editors:
         yield "  no configuration of a known editor was found on this machine"
-    yield ""
-    yield from list(_format_section("versions", _format_versions(found.versions)))[:-1]
+    if with_versions:
+        yield ""
+        yield from list(_format_section("versions", _format_versions(found.versions)))[:-1]
 
 
 def find_indent(text: str) -> int:

@@ -150,13 +150,17 @@ def split_run_command(words: list[str], environment: dict[str, str]) -> tuple[di
 
 
 def _advise_on_editors(editors: list[Configuration], root: Path) -> list[Advice]:
-    todo = []
+    todo, some_are_proxied = [], any(found.is_proxied for found in editors)
     for found in editors:
         name = found.editor.name
         if found.problem is not None:
             todo.append(Advice(f"{found.path} cannot be read: {found.problem}. Correct the file."))
         for one in found.agents:
             todo += _advise_on_entry(found.editor.title, one, name, root)
+            if one.way is Way.DIRECT and some_are_proxied:
+                command = shell_quote.joined(["acp-proxy", "setup", "--editor", str(name), "--agent", one.name])
+                text = f'{found.editor.title} starts "{one.name}" directly, so it is not recorded.'
+                todo.append(Advice(f"{text} To put acp-proxy in front of it: {command}", is_wrong=False))
     if not any(found.is_proxied or found.problem is not None for found in editors):
         text = "No editor on this machine starts an agent through acp-proxy. To set them up:"
         todo.append(Advice(f"{text} acp-proxy setup", is_wrong=False))

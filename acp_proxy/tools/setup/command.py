@@ -91,9 +91,9 @@ def setup(
 ) -> None:
     """Set up the editors on this machine.
 
-    It finds the settings of Zed, JetBrains, VS Code and Paseo, shows what would change, starts each agent once to see
-    that it answers, asks, and puts acp-proxy in front of each agent there. Nothing else in the settings changes, and a
-    copy of each file is kept beside it. Configurations that are programs (Neovim, Emacs) stay yours: acp-proxy editor
+    It finds the settings of Zed, JetBrains, VS Code and Paseo, starts each agent once to see that it answers, shows
+    what would change, asks, and puts acp-proxy in front of each agent there. Nothing else in the settings changes, and
+    a copy of each file is kept beside it. Configurations that are programs (Neovim, Emacs) stay yours: acp-proxy editor
     prints what to paste. An entry that starts an acp-proxy that is gone gets the present one, and one without run gets
     it. An agent that does not answer stays as it is, unless none does.
 
@@ -174,7 +174,8 @@ def setup(
             plans, lambda each: steps.write_file(each, record), asked, dry_run=dry_run, yes=yes, choose=choose
         )
         is_well = report_written(machine, done, tried) if done else True
-        if not (is_whole and is_well and (force or not tried.problems)):
+        written = {(each.path, entry.name) for each in done for entry in each.entries}
+        if not (is_whole and is_well and (force or written.isdisjoint(tried.silent))):
             raise typer.Exit(1)
 
 
@@ -283,9 +284,10 @@ def _carry_out(
     wanted = [each for each in changes if each.entries and each.problem is None]
     failed = [f"{each.path} stays as it is: {each.problem}." for each in changes if each.problem is not None]
     done: list[FileChange] = []
-    _show(wanted)
     for text in failed:
         _say(text)
+    if dry_run:
+        _show(wanted)
     if wanted and dry_run:
         _say("Nothing was written. To be asked: leave out --dry-run")
     if wanted and not dry_run:
@@ -294,9 +296,8 @@ def _carry_out(
         except KeyboardInterrupt:  # an agent may be silent for a minute
             _say("Nothing was changed.")
             raise typer.Exit(INTERRUPTED) from None
-        if chosen is not wanted:
-            wanted = list(chosen)
-            _show(wanted)
+        wanted = list(chosen)
+        _show(wanted)
         if not yes:
             declined = f"Nothing was changed. To see it again: {again}"
             ask_to_confirm(
