@@ -18,7 +18,7 @@ from acp_proxy.cli.common import (
 from acp_proxy.cli.list import NOTHING_ARCHIVED, list_candidates
 from acp_proxy.errors import NoSuchSession
 from acp_proxy.store.command_store import CommandStore, ListedSession
-from acp_proxy.views import sanitize
+from acp_proxy.views import sanitize, session_lines
 
 
 def archive(
@@ -35,9 +35,26 @@ def archive(
         opened = open_store(store, for_writing=True)
         rows = [choose_session(opened, each, agent) for each in sessions]
         _set(opened, rows, is_archived=True)
-        ids = shorten_ids(opened, rows)
-    back = format_command("unarchive", [ids[row.selector] for row in rows], *repeat_store_option(context, store))
+        back = _name_way_back(opened, rows, repeat_store_option(context, store))
     typer.echo(sanitize.make_line(f"Archived. To bring {'it' if len(rows) == 1 else 'them'} back: {back}"))
+
+
+def _name_way_back(store: CommandStore, rows: list[ListedSession], options: list[str]) -> str:
+    """The command that unarchives exactly these; one for each agent, if an id alone would name sessions of several."""
+    ids, found = shorten_ids(store, rows), [store.find_named(row.selector) for row in rows]
+    if all(len({each.agent_folder for each in alike}) <= 1 for alike in found):
+        return format_command("unarchive", [ids[row.selector] for row in rows], *options)
+    names = session_lines.name_agents(store.list_agents())
+    return " && ".join(
+        format_command(
+            "unarchive",
+            [ids[row.selector] for row in rows if row.agent_folder == folder],
+            "--agent",
+            names[folder],
+            *options,
+        )
+        for folder in dict.fromkeys(row.agent_folder for row in rows)
+    )
 
 
 def unarchive(sessions: SomeSessionsArgument = None, store: StoreOption = "", agent: AgentOption = "") -> None:

@@ -17,6 +17,10 @@ class Command(TyperCommand):
     def get_help(self, ctx: typer.Context) -> str:  # type: ignore[override]
         return write_as_typed(super().get_help(ctx))
 
+    def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """As other programs write them: what is required without braces, and a command with its arguments."""
+        return [_strip_braces(piece).replace("AGENT", "AGENT [ARGS]...") for piece in super().collect_usage_pieces(ctx)]
+
     def format_help_text(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         brief, *others = _paragraphs(self.help)
         _write(formatter, [brief])
@@ -31,6 +35,10 @@ class Command(TyperCommand):
 
     def format_epilog(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         _write(formatter, [each for each in _paragraphs(self.help)[1:] if not each.startswith(_EXAMPLE)])
+
+
+def _strip_braces(piece: str) -> str:
+    return piece[1:-1] if piece.startswith("{") else piece
 
 
 def _paragraphs(text: str | None) -> list[str]:

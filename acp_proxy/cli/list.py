@@ -83,7 +83,11 @@ _KEYS: dict[str, Callable[[ListedSession], Any]] = {
 def list_sessions(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="WORD...", help="Only sessions whose title or directory has these.", show_default=False),
+        typer.Argument(
+            metavar="WORD...",
+            help="Only sessions whose title or directory has these, or whose id begins so.",
+            show_default=False,
+        ),
     ] = None,
     store: StoreOption = "",
     agent: AgentOption = "",

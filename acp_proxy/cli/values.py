@@ -64,7 +64,10 @@ def parse_turns(text: str, option: str = "--turn") -> Turns:
     if match[4]:
         return -int(match[4]), -int(match[4])
     first = int(match[1])
-    return first, int(match[3]) if match[3] else None if match[2] else first
+    last = int(match[3]) if match[3] else None if match[2] else first
+    if last is not None and last < first:
+        raise UsageError(f"{option} {text} is backwards. Did you mean {last}-{first}?")
+    return first, last
 
 
 # --- Points in time on the command line: a period before now, a time, or a day.

@@ -91,9 +91,9 @@ def _name_with_hash(folder: str) -> str:
 
 
 def has_words(row: ListedSession, words: Sequence[str]) -> bool:
-    """Whether the session's title or directory has all these words, in any order. ``words``: case folded."""
-    text = f"{row.title or ''}\n{row.cwd or ''}".casefold()
-    return all(word in text for word in words)
+    """Whether each of these words is in the session's title or directory, or begins its id. ``words``: case folded."""
+    text, id = f"{row.title or ''}\n{row.cwd or ''}".casefold(), row.selector.casefold()
+    return all(word in text or id.startswith(word) for word in words)
 
 
 def format_candidates(rows: Sequence[ListedSession], ids: Mapping[str, str]) -> list[str]:

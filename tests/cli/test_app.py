@@ -303,3 +303,9 @@ def test_the_help_of_a_command_fits_a_screen_and_begins_with_an_example() -> Non
         if "Example" in shown:
             assert shown.index("Example") < shown.index("Options:"), name
     assert CliRunner().invoke(app, terminal_width=80).stdout.count("\n") <= 40
+
+
+def test_the_usage_of_a_command_that_starts_an_agent_takes_its_arguments() -> None:
+    assert "Usage: acp-proxy run [OPTIONS] AGENT [ARGS]...\n" in invoke("run", "--help").stdout
+    assert "Usage: acp-proxy doctor [OPTIONS] [AGENT [ARGS]...]\n" in invoke("doctor", "--help").stdout
+    assert "Usage: acp-proxy show [OPTIONS] SESSION\n" in invoke("show", "--help").stdout

@@ -73,6 +73,16 @@ def test_unarchive_without_a_session_lists_the_archived_ones(store: ProxyStore) 
     assert ids(store, "--archived") == ["two"]
 
 
+def test_the_way_back_of_an_id_that_two_agents_gave_names_the_agent(store: ProxyStore) -> None:
+    for agent in ("codex", "gemini"):
+        store_session(store, "same", ("Mend it", []), agent=agent)
+    assert "To bring it back: acp-proxy unarchive same --agent gemini" in printed(
+        store, "archive", "same", "--agent", "gemini"
+    )
+    printed(store, "unarchive", "same", "--agent", "gemini")
+    assert ids(store).count("same") == 2
+
+
 def test_one_unknown_session_changes_nothing(store: ProxyStore) -> None:
     assert refused(store, "archive", "one", "nobody")[0] == 1
     assert ids(store) == ["three", "two", "one"]

@@ -218,3 +218,9 @@ def test_the_exit_status_is_1_if_nothing_matches_as_for_stats(store: ProxyStore,
         stats = Command("stats")
         assert {stats.run(store, *words.split(), *more).exit_code for more in ((), ("--json",), ("--tokens",))} == {1}
         assert stats.run(store).exit_code == 0
+
+
+def test_a_word_is_the_beginning_of_an_id_too(store: ProxyStore) -> None:
+    for session in ("abc-1", "xabc"):
+        store_session(store, session, ("Mend it", []))
+    assert ids(store, "abc") == ["abc-1"]

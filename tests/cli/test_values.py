@@ -45,3 +45,8 @@ def test_a_wrong_period_is_refused(text: str) -> None:
 def test_a_wrong_size_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--max-size"):
         values.parse_size("--max-size", text)
+
+
+def test_turns_that_are_backwards_are_named() -> None:
+    with pytest.raises(UsageError, match=r"--turn 5-2 is backwards\. Did you mean 2-5\?"):
+        values.parse_turns("5-2")
