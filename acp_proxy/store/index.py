@@ -158,6 +158,9 @@ class Index:
         )
         try:
             self.is_new = self._set_up()
+        except UnicodeDecodeError as problem:  # SQLite quotes a damaged schema in its message
+            self._database.close()
+            raise sqlite3.DatabaseError("malformed database schema") from problem
         except BaseException:
             self._database.close()
             raise
@@ -402,8 +405,8 @@ class Index:
         self._database.execute("COMMIT")
 
     def is_sound(self) -> bool:
-        """Whether SQLite's quick check finds no damage."""
-        found = self._database.execute("PRAGMA quick_check(1)").fetchone()
+        """Whether SQLite finds no damage, neither in the rows nor in what orders them, from which lists are read."""
+        found = self._database.execute("PRAGMA integrity_check(1)").fetchone()
         return tuple(found) == ("ok",)
 
     def _write_row(

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import sqlite3
 from contextlib import suppress
 from pathlib import Path
@@ -466,3 +467,36 @@ def test_rewriting_the_index_writes_no_file_elsewhere(tmp_path: Path) -> None:
 def written(folder: Path) -> bytes:
     """The index and its write-ahead log."""
     return b"".join(file.read_bytes() for file in folder.glob("index.sqlite3*"))
+
+
+def test_an_index_whose_schema_is_no_utf8_is_damaged(tmp_path: Path) -> None:
+    """SQLite quotes it in its message, which Python cannot decode then."""
+    path = tmp_path / "index.sqlite3"
+    Index(path).close()
+    data = bytearray(path.read_bytes())
+    at = data.index(b"CREATE TABLE transcripts") + len(b"CREATE TABLE ")
+    data[at : at + 3] = b"\xc5(("
+    path.write_bytes(data)
+    with pytest.raises(sqlite3.DatabaseError):
+        Index(path)
+
+
+def test_an_index_that_orders_rows_otherwise_than_they_are_is_not_sound(tmp_path: Path) -> None:
+    """Lists are read from what orders the rows: there, a flipped bit shows another session."""
+    path = tmp_path / "index.sqlite3"
+    shelf = Shelf(tmp_path, path)
+    for number in range(40):
+        shelf.session(f"session-{number}", at=number)
+    assert shelf.index.is_sound()
+    whole = shelf.page()
+    shelf.index.close()
+    data = path.read_bytes()
+    wrong = 0
+    for found in re.finditer(rb"session-17", data):
+        path.write_bytes(data[: found.start()] + b"sesskon-17" + data[found.end() :])
+        index = Index(path)
+        is_wrong = [row.session_id for row in index.select_page(AGENT, None, None, transcript_lines.RUN).rows] != whole
+        wrong += is_wrong
+        assert not (is_wrong and index.is_sound())
+        index.close()
+    assert wrong
