@@ -32,7 +32,6 @@ from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.reader import Reading
 from tests.waiting import SECONDS
 
-"""The limit of each wait: far more than a busy machine needs."""
 PACKET = 4096
 """Bytes that a packet pipe keeps together."""
 READ_SIZE = 1024 * 1024

@@ -1,1 +1,1 @@
-"""The command line: one file per command. Each reads its arguments, calls one function and prints the result."""
+"""The command line: the tree of commands, what they share, and the commands that need no tool."""

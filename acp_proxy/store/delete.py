@@ -203,7 +203,8 @@ def delete_transcript(
 def _delete_set_aside(
     layout: Layout, agent_folder: str, session_id: str, name: str, *, soft: bool, only_on_this_machine: bool
 ) -> None:
-    layout.mark(agent_folder, name)
+    with suppress(OSError):  # as in ``delete``
+        layout.mark(agent_folder, name)
     with lock_journal(layout, agent_folder, for_delete=True):
         at = journal.stamp_now()
         if soft:

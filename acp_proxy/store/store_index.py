@@ -12,7 +12,7 @@ The index on disk is written
   transcript, as restore, import, adopt and continue do (``CommandStore.index_transcript``);
 - after a delete by an editor, a command, ``prune`` or sync (``remove``);
 - after the bin was emptied (``StoreBase.empty_bin``) or a session in it deleted (``CommandStore.delete_permanently``):
-  a question to one of the two queries then erases what is left of removed rows;
+  the query that these make then erases what is left of removed rows;
 - after a repair, a redaction, or a mask of another machine (``reindex``), and after compressing (``set_inode``);
 - as a whole, when it is missing, broken or of another version, and by ``acp-proxy repair`` (``rebuild``).
 

@@ -1,1 +1,1 @@
-"""Commands outside the core: a folder each, with its ``command``. The core imports none of them."""
+"""What the core does not need: a folder for each subject, with its commands. The core imports none of them."""

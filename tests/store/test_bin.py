@@ -22,6 +22,7 @@ from acp_proxy.store.soft_deleted import DeletedSession
 from acp_proxy.transcript.file_names import is_soft_deleted_name, name_before_delete
 from tests.store import transcript_lines
 from tests.stored import WholeStore, read_files
+from tests.tools.search.stored_searches import search
 
 AGENT, DAY = "agent", timedelta(days=1)
 CHANGING = ("write", "unlink", "rename", "replace", "link", "mkdir")
@@ -238,6 +239,9 @@ def test_what_is_removed_leaves_no_backup_title_or_search_table(
     backup = store.layout.backup_path(AGENT, row.name, transcript_lines.time(1))
     backup.parent.mkdir(parents=True)
     backup.write_text("secret backup")
+    search(store, "secret")
+    holding = {path.relative_to(store.root).parts[0] for path, data in read_files(store.root) if b"secret" in data}
+    assert holding >= {"transcripts", "backups", "search"}
     store.delete_listed(row, soft=True)
     monkeypatch.setattr(journal, "stamp_now", lambda: "2999-01-01T00:00:00.000Z")
     store.empty_bin()
