@@ -26,7 +26,7 @@ from torture.processes import SECONDS, end, environment, heard_signals, marked, 
 AT_ONCE = 4
 GRACE = "0.3"
 MEGABYTE = 1_000_000
-INVALID_PARAMS = -32602
+INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
 UNREAD_SECONDS = 0.5
 """A pipe that accepts nothing for so long is full."""
 MOST_UNREAD = 10 * MEGABYTE
@@ -35,7 +35,7 @@ LONG_HALF = (
     '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"{session}","update":{'
     '"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"' + "x" * 2 * MEGABYTE
 )
-"""A line of this size is passed on before its end."""
+"""More than a pipe takes at once."""
 HALF, WHOLE = '{"jsonrpc":"2.0","method":"_ha', '{"jsonrpc":"2.0","method":"_whole"}'
 DEAF = ("--ignore-eof", "--ignore-sigterm")
 
@@ -108,14 +108,14 @@ class Trial:
         else:
             editor.signal(signal.Signals(self.ending))
         began = time.monotonic()
+        for number in self.unanswered:  # read first: after a signal, nobody waits long for an editor that does not
+            error = editor.wait_for_answer(number, SECONDS).get("error", {})
+            self.see(f"what was open is answered {error}", error.get("code") == INTERNAL_ERROR)
         editor.wait(SECONDS)
         self.took = time.monotonic() - began
         left = [process for process in marked(self.mark) if runs(process)]
         self.left = len(left)
         self.trouble += [f"is left: {process}" for process in left]
-        for number in self.unanswered:
-            error = editor.wait_for_answer(number, SECONDS).get("error", {})
-            self.see(f"what was open is answered {error}", error.get("code") == -32603)
 
 
 def initialize(trial: Trial) -> Editor:
@@ -202,27 +202,18 @@ def half_a_line(trial: Trial, last: str) -> Editor:
 
 
 def half_a_long_message(trial: Trial) -> Editor:
-    """Nothing else can reach the editor, but the editor's messages still pass."""
+    """It waits for its end. The editor's messages pass, and what we answer."""
     editor = trial.start(
         trial.agent({"turns": [[say("so far"), {"raw": LONG_HALF}, {"wait_cancel": True}, {"exit": 1}]]})
     )
     session = editor.open()
-    trial.unanswered.append(editor.start_prompt(session, "hello"))
+    prompt = editor.start_prompt(session, "hello")
     editor.wait_for_text("so far")
-    refused = ask_until_it_is_stuck(editor)
-    editor.notify("session/cancel", {"sessionId": session})
+    refused = editor.start_request("session/list", {"cwd": "nowhere"})
     trial.see("a request of ours is lost", editor.wait_for_answer(refused)["error"]["code"] == INVALID_PARAMS)
+    editor.notify("session/cancel", {"sessionId": session})
+    trial.see("the prompt is lost", editor.wait_for_answer(prompt)["error"]["code"] == INTERNAL_ERROR)
     return editor
-
-
-def ask_until_it_is_stuck(editor: Editor) -> int:
-    """A request that we refuse, and whose answer waits behind the half message."""
-    while True:
-        refused = editor.start_request("session/list", {"cwd": "nowhere"})
-        try:
-            editor.wait_for_answer(refused, UNREAD_SECONDS)
-        except TimeoutError:
-            return refused
 
 
 def half_a_message(trial: Trial) -> Editor:
