@@ -155,7 +155,7 @@ def test_json_may_have_only_some_turns(store: ProxyStore, wanted: str, turns: li
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
-@pytest.mark.parametrize("wanted", ["6", "-6", "9-", "4-2"])
+@pytest.mark.parametrize("wanted", ["6", "-6", "9-"])
 def test_an_unknown_turn_is_an_error(store: ProxyStore, wanted: str, options: tuple[str, ...]) -> None:
     numbered(store, 5)
     result = run(store, "s", "--turn", wanted, *options)
@@ -163,7 +163,9 @@ def test_an_unknown_turn_is_an_error(store: ProxyStore, wanted: str, options: tu
     assert "5" in result.stderr
 
 
-@pytest.mark.parametrize("words", [("--turn", "0"), ("--turn", "x"), ("--turn", "-2-"), ("--turn", "1-2-3")])
+@pytest.mark.parametrize(
+    "words", [("--turn", "0"), ("--turn", "x"), ("--turn", "-2-"), ("--turn", "1-2-3"), ("--turn", "4-2")]
+)
 def test_a_wrong_turn_is_wrong_usage(store: ProxyStore, words: tuple[str, ...]) -> None:
     numbered(store, 1)
     assert run(store, "s", *words).exit_code == 2
