@@ -237,7 +237,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         Another process may have renamed it: set aside, because another window's session got its id, it is opened there;
         soft-deleted, it is left, so that the bin has what was there at the delete.
         """
-        if recorded.transcript is not None and not recorded.transcript.has_its_name():
+        if recorded.transcript is not None and self._was_renamed(recorded, recorded.transcript):
             self.close(recorded)
         if recorded.transcript is None:
             session_id = recorded.header.session_id
@@ -253,6 +253,12 @@ class RecordedSessions(dict[str, RecordedSession]):
             self._open[session_id] = recorded
             self._close_oldest()
         return recorded.transcript
+
+    def _was_renamed(self, recorded: RecordedSession, transcript: Transcript) -> bool:
+        # Where that cannot be determined, the file goes on as it is: whether it can be written, the write says.
+        with contextlib.suppress(OSError):
+            return self._store.was_renamed(recorded.agent_folder, recorded.header.session_id, transcript)
+        return False
 
     def _create(self, recorded: RecordedSession) -> Transcript:
         """Create the file. A fork's copy ends where the parent ended when it was forked, or at the fork's point; if the
@@ -277,10 +283,9 @@ class RecordedSessions(dict[str, RecordedSession]):
     def has_its_name(self, recorded: RecordedSession) -> bool:
         """Whether readers find a session's file."""
         try:
-            self.open_transcript(recorded)
+            return self.open_transcript(recorded).has_its_name()
         except FileNotFoundError:
             return False
-        return True
 
     def close(self, recorded: RecordedSession) -> None:
         """Close a session's file, if open. Never raises."""

@@ -105,6 +105,18 @@ def reopen(layout: Layout, agent_folder: str, session_id: str, identity: bytes) 
     raise Deleted(path)
 
 
+def was_renamed(layout: Layout, agent_folder: str, session_id: str, transcript: Transcript) -> bool:
+    """See ``ProxyStore.was_renamed``."""
+    if transcript.has_its_name():
+        return False
+    in_bin = layout.list_soft_deleted_of(agent_folder, transcript.path.stem)
+    places = [
+        *layout.list_same_id(layout.transcript_path(agent_folder, file_name(session_id))),
+        *(layout.soft_deleted_path(agent_folder, name) for name in in_bin),
+    ]
+    return transcript.is_removed() or any(map(transcript.is_at, places))
+
+
 def decompress(layout: Layout, agent_folder: str, path: Path) -> bool:
     """Decompress a transcript if it is compressed; returns whether it was. Raises OSError."""
     if not os.path.lexists(compressed_path(path)):

@@ -106,6 +106,11 @@ class ProxyStore(StoreBase):
         it is gone."""
         return open_session.reopen(self.layout, agent_folder, session_id, identity)
 
+    def was_renamed(self, agent_folder: str, session_id: str, transcript: Transcript) -> bool:
+        """Whether another process has set a session's open file aside, or deleted it. Not if a person has moved it
+        elsewhere: then it goes on there. Raises OSError."""
+        return open_session.was_renamed(self.layout, agent_folder, session_id, transcript)
+
     def mark(self, agent_folder: str, session_id: str, transcript: Transcript | None = None) -> str:
         """Leave a mark on disk that the index has not read all of this session, so that the next list reads it.
 

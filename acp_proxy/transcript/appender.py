@@ -102,12 +102,20 @@ class Transcript:
             return line
 
     def has_its_name(self) -> bool:
-        """Whether the path still leads to this file: another process may have deleted or renamed it."""
+        """Whether the path still leads to this file: another process may have deleted or renamed it. Raises OSError."""
+        return self.is_at(self.path)
+
+    def is_at(self, path: Path) -> bool:
+        """Whether a path leads to this file. Raises OSError."""
         try:
-            found = os.stat(self.path)
+            found = os.stat(path)
         except FileNotFoundError:
             return False
         return (found.st_dev, found.st_ino) == self._inode
+
+    def is_removed(self) -> bool:
+        """Whether the file has no name any more, so that nobody can read it. Raises OSError."""
+        return os.fstat(self._fd).st_nlink == 0
 
     def sync(self) -> None:
         """Return once everything written is on disk. Raises OSError."""

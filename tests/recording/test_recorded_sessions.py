@@ -1,6 +1,8 @@
 """The life of a recorded session: a prompt revives it after a delete, and trouble ends with a note."""
 
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from acp_proxy.store import soft_deleted
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.journal import DELETED, Journal
 from acp_proxy.store.proxy_store import ProxyStore
+from acp_proxy.transcript.appender import Transcript
 from tests.opened import list_open_below
 from tests.recording.recorder_harness import (
     NAME,
@@ -198,6 +201,33 @@ def test_the_bin_has_what_was_recorded_until_another_process_deleted_the_session
     assert (notes.path(), notes.said()) == (path, ["first", "1", "gap"])
     notes.put(*prompted("again"), said("4"))
     assert notes.said() == ["first", "1", "gap", "again", "4"]
+    assert notes.warnings == []
+
+
+def test_a_file_that_somebody_moves_in_a_turn_gets_the_rest_of_the_turn(notes: RecorderHarness, tmp_path: Path) -> None:
+    notes.begin()
+    notes.put(*prompted("first"), said("1"))
+    moved = notes.path().rename(tmp_path / "moved.jsonl")
+    notes.put(said("the rest"))
+    assert b"the rest" in moved.read_bytes()
+    notes.put(*prompted("again"), said("3"))
+    assert notes.said() == ["again", "3"]
+    assert b"again" not in moved.read_bytes()
+
+
+def test_a_failing_look_at_the_files_name_loses_nothing(
+    notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(transcript: Transcript) -> bool:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(transcript.path))
+
+    notes.begin()
+    notes.put(*prompted("first"))
+    with monkeypatch.context() as broken:
+        broken.setattr(Transcript, "has_its_name", fail)
+        notes.put(said("1"))
+    assert notes.said() == ["first", "1"]
+    assert notes.is_complete()
     assert notes.warnings == []
 
 
