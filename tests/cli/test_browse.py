@@ -110,7 +110,7 @@ def test_the_pager_begins_where_the_words_were_said(store: WholeStore, tmp_path:
         screen.press("lantern")
         screen.until("turn 2:")
         screen.press(ENTER)
-        shown = screen.until("A lantern.", "Turn 3", gone="Filter:")
+        shown = screen.until("A lantern.", "Turn 3", gone="turn 2:")  # less wipes the list line by line
         assert shown.startswith("Turn 2")
         screen.press("n")
         assert screen.until("So?", gone="A lantern.").startswith("Turn 3")

@@ -482,6 +482,7 @@ class LoadMachine:
         if not update_kinds.is_conversation(acp.update_kind(update)):
             return self._handle_state_update(load, line, message)
         if self._log.sessions.is_in_turn(load.session_id) or load.plan.sends is None:
+            load.rest_of_replay = []  # behind a prompt, what is alike may be new
             return self.answered_loads.handle_update_in_turn(load, line, update)
         if self._take_from_rest(load, line):
             return []
@@ -508,12 +509,13 @@ class LoadMachine:
                 assert_never(load.state)
 
     def _take_from_rest(self, load: Load, line: bytes) -> bool:
-        """Take the next update of ``rest_of_replay``, if this one says the same: the client has it. Returns whether it
-        does."""
-        if load.rest_of_replay and are_alike(load.rest_of_replay[0], line):
-            del load.rest_of_replay[0]
-            return True
-        load.rest_of_replay = []
+        """Take the next update of ``rest_of_replay`` that says the same as this one: the client has it. Returns whether
+        there is one."""
+        # gemini's second replay has lines that its first one lacks: those pass, and what is behind them is known again.
+        for at, known in enumerate(load.rest_of_replay):
+            if are_alike(known, line):
+                del load.rest_of_replay[: at + 1]
+                return True
         return False
 
     def _handle_state_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:

@@ -268,6 +268,23 @@ def test_the_second_replay_is_in_order_if_the_rest_of_the_first_comes_before_its
     assert talk.agent.say(*others).to_client == b""
 
 
+def test_a_second_replay_with_new_lines_comes_once() -> None:
+    """gemini's second replay has lines that its first one lacks. Behind a prompt, nothing is left out for that."""
+    talk = about_to_load(SimulatedSession(says=PAST), LOADS)
+    talk.client.say(load(1, "s"), load(2, "s"))
+    first, *others = (*TURN_ONE, *TURN_TWO)
+    talk.agent.say(first, result(1, {}))
+    talk.end_replay(1, rule=Rule.LESS)
+    talk.agent.say(*others, first)
+    talk.agent.say(result(2, {}))
+    talk.end_replay(2, rule=Rule.SAME)
+    new = chunk("s", "[Function Call: shell]")
+    answer, *rest = others
+    assert talk.agent.say(answer, new, rest[0]).to_client == line(new)
+    talk.client.say(prompt(3, "s"))
+    assert talk.agent.say(rest[1], prompt_answer(3)).to_client == line(rest[1], prompt_answer(3))
+
+
 def test_the_second_replay_is_compared_in_order_if_it_has_no_user_messages() -> None:
     talk = about_to_load(SimulatedSession(says=PAST), LOADS)
     talk.client.say(load(1, "s"), load(2, "s"))
