@@ -118,20 +118,20 @@ class _Commands(Mapping[str, TyperCommand | TyperGroup]):
 
 
 def _load(name: str, place: LazyCommand) -> TyperCommand | TyperGroup:
-    found = getattr(import_module(place.module), place.attribute)
+    command = getattr(import_module(place.module), place.attribute)
     when_imported()
-    if isinstance(found, typer.Typer):
-        return get_group(found)
+    if isinstance(command, typer.Typer):
+        return get_group(command)
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
     if place.takes_agent_command:
         from acp_proxy.cli.run_help import CommandInFront
 
         settings = {"allow_interspersed_args": False, "ignore_unknown_options": False}
-        alone.command(name, cls=CommandInFront, context_settings=settings)(found)
+        alone.command(name, cls=CommandInFront, context_settings=settings)(command)
     else:
         from acp_proxy.cli.command_help import Command
 
-        alone.command(name, cls=Command)(found)
+        alone.command(name, cls=Command)(command)
     return cast(TyperCommand, get_command(alone))
 
 
@@ -234,13 +234,15 @@ class Main(Group):
     def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """The commands first, and the few options in one line: so all of it fits a screen."""
         self.format_commands(ctx, formatter)
-        options = ", ".join(max(each.opts, key=len) for each in self.get_params(ctx))
+        options = ", ".join(max(param.opts, key=len) for param in self.get_params(ctx))
         formatter.write_paragraph()
         formatter.write_text(f"Options: {options}")
 
     def format_commands(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """All commands by group, two beside each other where there is room."""
-        lines = {title: [f"{name:<11} {each.brief}" for name, each in group.items()] for title, group in GROUPS.items()}
+        lines = {
+            title: [f"{name:<11} {command.brief}" for name, command in group.items()] for title, group in GROUPS.items()
+        }
         width = max(len(line) for group in lines.values() for line in group) + _GAP
         columns = 2 if formatter.width >= 2 * width else 1
         for title, group in lines.items():
@@ -252,9 +254,9 @@ class Main(Group):
     def get_params(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         """Those of the group, with our own installation of completion."""
         params = super().get_params(ctx)
-        for each in params:
-            if each.name in _COMPLETION:
-                each.callback = _COMPLETION[each.name]  # type: ignore[assignment]
+        for param in params:
+            if param.name in _COMPLETION:
+                param.callback = _COMPLETION[param.name]  # type: ignore[assignment]
         return params
 
 

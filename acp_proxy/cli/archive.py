@@ -33,7 +33,7 @@ def archive(
     """
     with report_errors():
         opened = open_store(store, for_writing=True)
-        rows = [choose_session(opened, each, agent) for each in sessions]
+        rows = [choose_session(opened, selector, agent) for selector in sessions]
         _set(opened, rows, is_archived=True)
         back = _name_way_back(opened, rows, repeat_store_option(context, store))
     typer.echo(sanitize.make_line(f"Archived. To bring {'it' if len(rows) == 1 else 'them'} back: {back}"))
@@ -41,8 +41,8 @@ def archive(
 
 def _name_way_back(store: CommandStore, rows: list[ListedSession], options: list[str]) -> str:
     """The command that unarchives exactly these; one for each agent, if an id alone would name sessions of several."""
-    ids, found = shorten_ids(store, rows), [store.find_named(row.selector) for row in rows]
-    if all(len({each.agent_folder for each in alike}) <= 1 for alike in found):
+    ids, matches = shorten_ids(store, rows), [store.find_named(row.selector) for row in rows]
+    if all(len({match.agent_folder for match in alike}) <= 1 for alike in matches):
         return format_command("unarchive", [ids[row.selector] for row in rows], *options)
     names = session_lines.name_agents(store.list_agents())
     return " && ".join(
@@ -73,7 +73,7 @@ def unarchive(sessions: SomeSessionsArgument = None, store: StoreOption = "", ag
         return
     with report_errors():
         opened = open_store(store, for_writing=True)
-        rows = [_find_archived(opened, each, agent) for each in sessions]
+        rows = [_find_archived(opened, selector, agent) for selector in sessions]
         _set(opened, rows, is_archived=False)
     typer.echo("Unarchived." if any(row.is_archived for row in rows) else "Nothing changed: it was not archived.")
 

@@ -30,11 +30,11 @@ class Command(TyperCommand):
         indent = " " * (formatter.current_indent + formatter.indent_increment)
         if examples:  # never broken, to be copied
             formatter.write_paragraph()
-            many = f"{indent}Examples:\n" + "".join(f"{indent}  {each}\n" for each in examples)
+            many = f"{indent}Examples:\n" + "".join(f"{indent}  {example}\n" for example in examples)
             formatter.write(f"{indent}{_EXAMPLE} {examples[0]}\n" if len(examples) == 1 else many)
 
     def format_epilog(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
-        _write(formatter, [each for each in _paragraphs(self.help)[1:] if not each.startswith(_EXAMPLE)])
+        _write(formatter, [paragraph for paragraph in _paragraphs(self.help)[1:] if not paragraph.startswith(_EXAMPLE)])
 
 
 def _strip_braces(piece: str) -> str:

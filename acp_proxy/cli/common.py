@@ -92,7 +92,7 @@ def choose_directory(cwd: str, *, here: bool) -> str | None:
 
 def shorten_ids(store: CommandStore, sessions: Sequence[session_lines.SelectableSession]) -> dict[str, str]:
     """By selector: the shortest form that names a session among those of the store, for display."""
-    ids = [each.session_id for each in sessions]
+    ids = [session.session_id for session in sessions]
     return session_lines.shorten_selectors(sessions, store.find_ids_alike(ids, formatting.SHORTEST))
 
 
@@ -241,19 +241,19 @@ def format_command(words: str, names: Sequence[str], *options: str) -> str:
 
 def repeat_store_option(context: typer.Context, store: str) -> list[str]:
     """The options that make another command use the same store."""
-    given = getattr(context.get_parameter_source("store"), "name", "") == "COMMANDLINE"
-    return ["--store", store] if given else []
+    is_given = getattr(context.get_parameter_source("store"), "name", "") == "COMMANDLINE"
+    return ["--store", store] if is_given else []
 
 
 def repeat_options(context: typer.Context, *names: str) -> list[str]:
     """Those of these options that were given, as they were, for a command that takes them too."""
-    found: list[str] = []
+    words: list[str] = []
     for option in context.command.params:
         name = option.name or ""
         if name in names and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE":
             value = context.params[name]
-            found += [max(option.opts, key=len), *([] if value is True else [str(value)])]
-    return found
+            words += [max(option.opts, key=len), *([] if value is True else [str(value)])]
+    return words
 
 
 def list_rows_of_agent(store: CommandStore, agent: str) -> list[ListedSession]:
@@ -267,19 +267,19 @@ def choose_session(store: CommandStore, selector: str, agent: str, *, exact_titl
     ``exact_title``: a part of a title is not enough.
     """
     if selector == LAST:
-        found = list(islice(store.list_newest(agent, archived=False), 1))
+        matches = list(islice(store.list_newest(agent, archived=False), 1))
     else:
-        found = list(
+        matches = list(
             {(row.agent_folder, row.session_id): row for row in reversed(store.find_named(selector, agent))}.values()
         )[::-1]
-    if len(found) > 1:
+    if len(matches) > 1:
         raise NoSuchSession(
             f"{selector!r} matches several sessions:",
-            *_list_candidates(store, found),
+            *_list_candidates(store, matches),
             "Give more of the id, or use --agent.",
         )
-    if found:
-        return found[0]
+    if matches:
+        return matches[0]
     if unknown := explain_unknown_agent(store, agent):
         raise NoSuchSession(unknown)
     titled = store.find_titled(selector, agent) if selector != LAST else []
@@ -317,14 +317,14 @@ def find_matching(deleted: Iterable[DeletedSession], selector: str | None, agent
     An empty word matches none; None: all.
     """
     in_bin = list(deleted)
-    agents = match_agents({each.agent_folder for each in in_bin}, agent)
-    found = [each for each in in_bin if each.agent_folder in agents]
+    agents = match_agents({session.agent_folder for session in in_bin}, agent)
+    of_agent = [session for session in in_bin if session.agent_folder in agents]
     if selector is None:
-        return found
+        return of_agent
     return (
-        [each for each in found if each.session_id == selector]
-        or [each for each in found if selector in (each.selector, each.name)]
-        or [each for each in found if selector and _begins_with(each, selector)]
+        [session for session in of_agent if session.session_id == selector]
+        or [session for session in of_agent if selector in (session.selector, session.name)]
+        or [session for session in of_agent if selector and _begins_with(session, selector)]
     )
 
 
@@ -345,8 +345,8 @@ def explain_unknown_agent(store: CommandStore, agent: str) -> str | None:
 
 def mask_title_as_recorded(title: str | None) -> str | None:
     """A title as ``run`` would store it, as far as the settings for all agents say. Raises UsageError."""
-    given = os.environ.get("ACP_PROXY_REDACT") or config_file.read_valid().get("redact", "")
-    if title is None or (patterns := options.read_patterns(given)) is None:
+    value = os.environ.get("ACP_PROXY_REDACT") or config_file.read_valid().get("redact", "")
+    if title is None or (patterns := options.read_patterns(value)) is None:
         return title
     from acp_proxy.redaction.masking import Masking  # compiling its patterns takes a while
 
@@ -355,5 +355,5 @@ def mask_title_as_recorded(title: str | None) -> str | None:
 
 def _list_candidates(store: CommandStore, rows: list[ListedSession]) -> list[str]:
     shown, more = rows[:_SHOWN_CANDIDATES], len(rows) - _SHOWN_CANDIDATES
-    lines = [f"  {one}" for one in session_lines.format_candidates(shown, shorten_ids(store, shown))]
+    lines = [f"  {candidate}" for candidate in session_lines.format_candidates(shown, shorten_ids(store, shown))]
     return [*lines, *([f"  and {more} more"] if more > 0 else [])]

@@ -26,9 +26,9 @@ def _list_newest(beginning: str, root: Path, agent: str = "") -> list[tuple[str,
     """Ids, newest first, with their titles."""
     from acp_proxy.store.command_store import CompletionQuery  # imported late: slow, and often typer answers
 
-    found = CompletionQuery(root).find_sessions(beginning, agent)
+    sessions = CompletionQuery(root).find_sessions(beginning, agent)
     newest = [("last", "the newest")] if "last".startswith(beginning) else []
-    return newest + [(seen.selector, clean_title(seen.title)) for seen in found if is_plain(seen.selector)]
+    return newest + [(seen.selector, clean_title(seen.title)) for seen in sessions if is_plain(seen.selector)]
 
 
 def _store_root(path: str) -> Path:
@@ -51,8 +51,8 @@ def is_plain(id: str) -> bool:
 def clean_title(title: str) -> str:
     """The part of a title that has no meaning in a shell."""
     allowed = _SAID if _is_for_zsh() else _SAID + _SAID_ELSEWHERE
-    kept = "".join(one if one.isalnum() or one in allowed else " " for one in title)
-    return " ".join(kept.split())[:_TITLE_CHARACTERS]
+    plain = "".join(character if character.isalnum() or character in allowed else " " for character in title)
+    return " ".join(plain.split())[:_TITLE_CHARACTERS]
 
 
 _PLAIN_FOLDER = re.compile(r"[A-Za-z0-9._:@+/-]*")
@@ -72,12 +72,12 @@ def complete_deleted(context: typer.Context, incomplete: str) -> list[tuple[str,
     """Ids of soft-deleted sessions, the latest first, with the titles that the user gave them."""
     from acp_proxy.store.command_store import CompletionQuery  # imported late: no command needs it
 
-    found = CompletionQuery(_find_root(context)).list_deleted()
+    deleted = CompletionQuery(_find_root(context)).list_deleted()
     last = [("last", "the latest")] if "last".startswith(incomplete) else []
     return last + [
-        (each.selector, clean_title(each.title or ""))
-        for each in found
-        if each.selector.startswith(incomplete) and is_plain(each.selector)
+        (session.selector, clean_title(session.title or ""))
+        for session in deleted
+        if session.selector.startswith(incomplete) and is_plain(session.selector)
     ]
 
 
@@ -94,11 +94,11 @@ def complete_agent(context: typer.Context, incomplete: str) -> list[str]:
     """The names of recorded agents, in the form that --agent takes."""
     from acp_proxy.store.command_store import CompletionQuery, name_agent, strip_hash
 
-    found = set[str]()
+    completions = set[str]()
     for folder in CompletionQuery(_find_root(context)).list_agents():
         ways = (name_agent(folder), strip_hash(folder))  # with the scope, if the user typed its beginning
-        found.update(next(([name] for name in ways if name.startswith(incomplete) and is_plain(name)), []))
-    return sorted(found)
+        completions.update(next(([name] for name in ways if name.startswith(incomplete) and is_plain(name)), []))
+    return sorted(completions)
 
 
 def _complete_file(beginning: str) -> list[str]:
@@ -108,12 +108,12 @@ def _complete_file(beginning: str) -> list[str]:
     if not _PLAIN_FOLDER.fullmatch(folder):
         return []
     try:
-        found = [each for each in os.scandir(folder or ".") if each.name.startswith(name) and is_plain(each.name)]
+        entries = [entry for entry in os.scandir(folder or ".") if entry.name.startswith(name) and is_plain(entry.name)]
         typed = beginning.removesuffix(name)  # with the separators of the user
-        named = [typed + each.name + ("/" if each.is_dir() else "") for each in found]
+        paths = [typed + entry.name + ("/" if entry.is_dir() else "") for entry in entries]
     except OSError:
         return []
-    return sorted(path for path in named if path.endswith(("/", SUFFIX, COMPRESSED_SUFFIX)))
+    return sorted(path for path in paths if path.endswith(("/", SUFFIX, COMPRESSED_SUFFIX)))
 
 
 def _find_root(context: typer.Context) -> Path:

@@ -81,7 +81,7 @@ def config(
             name = _read_name(words[1 if is_get else 0])
             if len(words) > 1 and not is_get:
                 raise UsageError(f"to set it: {shell_quote.joined(['acp-proxy', 'config', _SET, *words])}")
-        [setting] = [each for each in read_settings(os.environ, values) if each.name == name]
+        [setting] = [setting for setting in read_settings(os.environ, values) if setting.name == name]
         if as_json:
             typer.echo(sanitize.format_json(_encode(setting), indent=2))
         elif is_get:
@@ -90,14 +90,14 @@ def config(
             for line in _explain(setting):
                 typer.echo(fit_to_stream(sanitize.make_line(line), sys.stdout, _COLUMN))
         return
-    found = list(read_settings(os.environ, values))
-    wrong += [problem for each in found if (problem := _find_problem(each)) is not None]
+    settings = list(read_settings(os.environ, values))
+    wrong += [problem for setting in settings if (problem := _find_problem(setting)) is not None]
     is_there = os.path.exists(path)
     if as_json:
-        _print_json(path, found, wrong, is_there=is_there)
+        _print_json(path, settings, wrong, is_there=is_there)
     else:
         typer.echo(sanitize.make_line(f"{path}{'' if is_there else ' (there is no such file)'}"))
-        for line in _format_lines(found):
+        for line in _format_lines(settings):
             typer.echo(sanitize.make_line(line) if sys.stdout.isatty() else line)
     if sys.stdout.isatty() and not as_json:
         typer.echo(fit_to_stream(_HINT, sys.stderr), err=True)
@@ -131,7 +131,10 @@ def _find_problem(setting: Setting) -> str | None:
 
 
 def _format_lines(settings: list[Setting]) -> Iterator[str]:
-    rows = [(one.name, one.shown, one.variable if one.source == _ENVIRONMENT else one.source) for one in settings]
+    rows = [
+        (setting.name, setting.shown, setting.variable if setting.source == _ENVIRONMENT else setting.source)
+        for setting in settings
+    ]
     if not sys.stdout.isatty():
         yield from ("\t".join(row) for row in rows)
         return
@@ -153,11 +156,11 @@ def _explain(setting: Setting) -> Iterator[str]:
         yield f"{'default':<{_COLUMN}}{'false' if option.is_flag else option.default}"
     yield f"{'now':<{_COLUMN}}{setting.shown}{where}"
     yield f"{'variable':<{_COLUMN}}{setting.variable}"
-    other = next((each for each in _list_values(setting.name) if each not in (setting.shown, option.default)), "")
+    example = next((value for value in _list_values(setting.name) if value not in (setting.shown, option.default)), "")
     if setting.source == _FILE:
         yield f"{'to unset':<{_COLUMN}}acp-proxy config unset {setting.name}"
     if setting.name != config_file.OF_ONE_AGENT:
-        yield f"{'to set':<{_COLUMN}}acp-proxy config set {setting.name} {other}"
+        yield f"{'to set':<{_COLUMN}}acp-proxy config set {setting.name} {example}"
 
 
 def _list_values(name: str) -> list[str]:
@@ -206,8 +209,8 @@ def _change(path: str, words: list[str]) -> None:
         output_files.make_directory(target.parent)
         output_files.write_file(target, [changed.encode()], force=True)
         os.chmod(target, mode)
-    what = f"{name} = {written}" if is_set else f"{name} is not set"
-    typer.echo(sanitize.make_line(f"{what}  in {path}"))
+    shown = f"{name} = {written}" if is_set else f"{name} is not set"
+    typer.echo(sanitize.make_line(f"{shown}  in {path}"))
     if os.environ.get(options.OPTIONS[name].variable):
         print_on_stderr(f"{options.OPTIONS[name].variable} is set in your environment, and wins.")
 
@@ -222,6 +225,6 @@ def _encode(setting: Setting) -> dict[str, object]:
 
 
 def _print_json(path: str, settings: list[Setting], wrong: list[str], *, is_there: bool) -> None:
-    shown = [_encode(one) for one in settings]
+    shown = [_encode(setting) for setting in settings]
     report = {"file": path, "isThere": is_there, "options": shown, "problems": wrong}
     typer.echo(sanitize.format_json(report, indent=2))

@@ -67,13 +67,18 @@ def delete(
                 "bin-days is 0, so no deleted session can be restored. Leave out --soft, or change bin-days."
             )
         soft = not permanent and opened.bin_days > 0
-        found = [row for each in sessions for row in _choose_sessions(opened, each, agent, soft, exact_title=yes)]
-        chosen = list({(row.agent_folder, row.name): row for row in found}.values())
+        matches = [
+            row for selector in sessions for row in _choose_sessions(opened, selector, agent, soft, exact_title=yes)
+        ]
+        chosen = list({(row.agent_folder, row.name): row for row in matches}.values())
         running = [row for row in chosen if isinstance(row, ListedSession) and row.is_running]
         if running and yes and not force:
             raise AcpProxyError(
                 "the turn of a session is running, so nothing was deleted:",
-                *(f"  {one}" for one in session_lines.format_candidates(running, shorten_ids(opened, running))),
+                *(
+                    f"  {candidate}"
+                    for candidate in session_lines.format_candidates(running, shorten_ids(opened, running))
+                ),
                 "Wait until the turn ends, or add --force.",
             )
         for row in chosen:
@@ -84,8 +89,10 @@ def delete(
         if not yes:
             if running:
                 is_one = len(chosen) == 1
-                what = "Its turn is running. The rest of it" if is_one else "Some are running. The rest of their turns"
-                typer.echo(f"{what} will not be recorded.", err=True)
+                subject = (
+                    "Its turn is running. The rest of it" if is_one else "Some are running. The rest of their turns"
+                )
+                typer.echo(f"{subject} will not be recorded.", err=True)
             them = "it" if len(chosen) == 1 else f"these {len(chosen)}"
             how = f"? It can be restored for {formatting.format_days(opened.bin_days)}." if soft else " permanently?"
             ask_to_confirm(f"Delete {them}{how if len(chosen) == 1 else how.replace('It can', 'They can')}")
@@ -109,13 +116,13 @@ def _choose_sessions(
 ) -> list[ListedSession | DeletedSession]:
     """One session, or its soft-deleted copies. ``exact_title``: see ``choose_session``. Raises NoSuchSession."""
     if selector != "last" and not store.find_named(selector, agent):
-        found = find_matching(store.list_deleted(), selector, agent)
-        if len({(each.agent_folder, each.session_id) for each in found}) == 1:
+        matches = find_matching(store.list_deleted(), selector, agent)
+        if len({(session.agent_folder, session.session_id) for session in matches}) == 1:
             if soft:
                 raise NoSuchSession(
                     f"{selector!r} is deleted already. To remove it for good: acp-proxy delete --permanent {selector}"
                 )
-            return list(found)
+            return list(matches)
     return [choose_session(store, selector, agent, exact_title=exact_title)]
 
 
@@ -125,9 +132,9 @@ def find_restorable(in_bin: list[DeletedSession], deleted: list[ListedSession | 
     for row in deleted:
         mine = next(
             (
-                each
-                for each in in_bin
-                if (each.agent_folder, name_before_delete(each.name)) == (row.agent_folder, row.name)
+                session
+                for session in in_bin
+                if (session.agent_folder, name_before_delete(session.name)) == (row.agent_folder, row.name)
             ),
             None,
         )
@@ -139,9 +146,11 @@ def find_restorable(in_bin: list[DeletedSession], deleted: list[ListedSession | 
 
 def _names(word: str, deleted: DeletedSession, in_bin: list[DeletedSession]) -> bool:
     """Whether ``restore`` takes this word for exactly this session."""
-    found = find_matching(in_bin, word, "")
-    is_one = all((each.agent_folder, each.session_id) == (deleted.agent_folder, deleted.session_id) for each in found)
-    return word != LAST and is_one and found[0] == deleted
+    matches = find_matching(in_bin, word, "")
+    is_one = all(
+        (session.agent_folder, session.session_id) == (deleted.agent_folder, deleted.session_id) for session in matches
+    )
+    return word != LAST and is_one and matches[0] == deleted
 
 
 def _format_heading(store: CommandStore, deleted: DeletedSession) -> str:

@@ -51,20 +51,20 @@ def _format_table(store: CommandStore, rows: Iterator[ListedSession], target: Sc
     agents = name_agents(store.list_agents())
     look = session_table.ListLook(target.width, target.colours, now, home, target.forms, agents)
     table: Table | None = None
-    while some := list(islice(rows, ROWS_TOGETHER)):
-        ids, used = shorten_ids(store, some), store.read_tokens_and_cost(some) if is_long else None
+    while chunk := list(islice(rows, ROWS_TOGETHER)):
+        ids, used = shorten_ids(store, chunk), store.read_tokens_and_cost(chunk) if is_long else None
         if table is None:
-            table = session_table.make_table(some, ids, look, used)
+            table = session_table.make_table(chunk, ids, look, used)
             yield f"{table.format_heading()}\n"
-        yield "".join(f"{text}\n" for text in table.format_rows(some, ids, used))
+        yield "".join(f"{text}\n" for text in table.format_rows(chunk, ids, used))
 
 
 def _format_lines(store: CommandStore, rows: Iterator[ListedSession], is_long: bool) -> Iterator[str]:
-    while some := list(islice(rows, ROWS_TOGETHER)):
-        used = store.read_tokens_and_cost(some) if is_long else {}
-        for row in some:
-            found = used.get((row.agent_folder, row.name), TokensAndCost())
-            more = [str(found.tokens or ""), formatting.format_amounts(found.cost)] if is_long else []
+    while chunk := list(islice(rows, ROWS_TOGETHER)):
+        used = store.read_tokens_and_cost(chunk) if is_long else {}
+        for row in chunk:
+            figures = used.get((row.agent_folder, row.name), TokensAndCost())
+            more = [str(figures.tokens or ""), formatting.format_amounts(figures.cost)] if is_long else []
             yield "\t".join([format_tab_separated(row), *more]) + "\n"
 
 
@@ -183,11 +183,11 @@ def explain_empty_list(
 
 def _encode_rows(store: CommandStore, rows: Iterator[ListedSession], *, is_long: bool) -> Iterator[dict[str, Any]]:
     """The rows for programs."""
-    while some := list(islice(rows, ROWS_TOGETHER)):
-        used = store.read_tokens_and_cost(some) if is_long else {}
-        for row in some:
-            found = used.get((row.agent_folder, row.name), TokensAndCost())
-            yield encode_row(row) | ({"tokens": found.tokens, "cost": found.cost} if is_long else {})
+    while chunk := list(islice(rows, ROWS_TOGETHER)):
+        used = store.read_tokens_and_cost(chunk) if is_long else {}
+        for row in chunk:
+            figures = used.get((row.agent_folder, row.name), TokensAndCost())
+            yield encode_row(row) | ({"tokens": figures.tokens, "cost": figures.cost} if is_long else {})
 
 
 def _encode_json(rows: Iterable[dict[str, Any]]) -> Iterator[str]:

@@ -189,10 +189,10 @@ def _print(text: str) -> None:
 def _find_pager() -> list[str]:
     """The pager command; empty if the user wants none."""
     for name in ("ACP_PROXY_PAGER", "PAGER"):
-        if (given := os.environ.get(name)) is not None:
+        if (command := os.environ.get(name)) is not None:
             from acp_proxy import shell_quote
 
             with suppress(ValueError):
-                words = shell_quote.split(given)
+                words = shell_quote.split(command)
                 return words if words != ["cat"] else []
     return ["less"]

@@ -42,7 +42,7 @@ def unpin(sessions: SomeSessionsArgument = None, store: StoreOption = "", agent:
 def _set_pinned(sessions: list[str], store: str, agent: str, *, is_pinned: bool) -> None:
     with report_errors():
         opened = open_store(store, for_writing=True)
-        rows = [choose_session(opened, each, agent) for each in sessions]
+        rows = [choose_session(opened, selector, agent) for selector in sessions]
         for row in rows:
             opened.set_listed_pinned(row, is_pinned)
             typer.echo(format_short_heading(opened, row))

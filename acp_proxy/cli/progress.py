@@ -15,24 +15,24 @@ MOMENT = 0.5
 T = TypeVar("T")
 
 
-def show_progress(items: Sequence[T], what: str) -> Iterator[T]:
+def show_progress(items: Sequence[T], title: str) -> Iterator[T]:
     """The items, one after the other. The bar disappears when they are done."""
     if len(items) < 2:
         yield from items
         return
-    with begin_progress(what) as tell:
+    with begin_progress(title) as tell:
         for done, item in enumerate(items):
             tell(done, len(items))
             yield item
 
 
 @contextmanager
-def begin_progress(what: str, patience: float = 0.0) -> Iterator["ProgressBar"]:
+def begin_progress(title: str, patience: float = 0.0) -> Iterator["ProgressBar"]:
     """For work that reports how much is done, and how much there is, by calling what this yields.
 
     The bar appears when some work is left and ``patience`` seconds have passed. There is only one bar at a time.
     """
-    bar = ProgressBar(what, time.monotonic() + patience)
+    bar = ProgressBar(title, time.monotonic() + patience)
     try:
         yield bar
     finally:
@@ -44,15 +44,15 @@ class ProgressBar:
 
     _is_one_shown: ClassVar[bool] = False
 
-    def __init__(self, what: str, begins: float) -> None:
-        self._what = what
+    def __init__(self, title: str, begins: float) -> None:
+        self._title = title
         self._begins = begins
         self._shown: Progress | None = None
         self.has_begun = False
 
     def __call__(self, done: int, total: int) -> None:
         if self._shown is None and done < total and self._may_begin():
-            self._shown = _start(self._what, total)
+            self._shown = _start(self._title, total)
             ProgressBar._is_one_shown = self.has_begun = True
         if self._shown is not None:
             self._shown.update(self._shown.task_ids[0], completed=done, total=total)
@@ -67,12 +67,12 @@ class ProgressBar:
         return not ProgressBar._is_one_shown and time.monotonic() >= self._begins and sys.stderr.isatty()
 
 
-def _start(what: str, total: int) -> "Progress":
+def _start(title: str, total: int) -> "Progress":
     """Results printed in the meantime stay above the bar, and on stdout."""
     from rich.console import Console
     from rich.progress import Progress
 
     bar = Progress(console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())
-    bar.add_task(what, total=total)
+    bar.add_task(title, total=total)
     bar.start()
     return bar

@@ -55,9 +55,9 @@ def _open_file(path: Path) -> Reading:
 
 
 def _open_stored(selector: str, store: str, agent: str) -> tuple[Reading, str | None]:
-    found = open_store(store)
-    row = choose_session(found, selector, agent)
-    return found.open_listed(row), format_short_heading(found, row)
+    opened = open_store(store)
+    row = choose_session(opened, selector, agent)
+    return opened.open_listed(row), format_short_heading(opened, row)
 
 
 def _has_form_of_file(selector: str) -> bool:

@@ -58,41 +58,41 @@ def restore(
     with report_errors():
         opened = open_store(store, for_writing=bool(sessions) and not listing)
         if listing or not sessions:
-            found = find_matching(opened.list_deleted(), None, agent)
-            _list(opened, found, as_json)
-            if agent and not found:  # as for list
+            deleted = find_matching(opened.list_deleted(), None, agent)
+            _list(opened, deleted, as_json)
+            if agent and not deleted:  # as for list
                 raise typer.Exit(1)
             return
         chosen = {
-            (each.agent_folder, each.name): each
+            (session.agent_folder, session.name): session
             for wanted in sessions
-            for each in [_choose_deleted(opened, wanted, agent)]
+            for session in [_choose_deleted(opened, wanted, agent)]
         }
-        restored = [_restore(opened, each) for each in chosen.values()]
+        restored = [_restore(opened, session) for session in chosen.values()]
     if as_json:
         typer.echo(sanitize.format_json([session_lines.encode_row(row) for row in restored], indent=2))
 
 
 def _choose_deleted(store: CommandStore, selector: str, agent: str) -> DeletedSession:
     """The latest delete of exactly one session. Raises NoSuchSession."""
-    found = find_matching(store.list_deleted(), None if selector == "last" else selector, agent)
-    if not found:
+    matches = find_matching(store.list_deleted(), None if selector == "last" else selector, agent)
+    if not matches:
         by_title = (
-            (each, row.title) for each, row in _read_each(store, find_matching(store.list_deleted(), None, agent))
+            (session, row.title) for session, row in _read_each(store, find_matching(store.list_deleted(), None, agent))
         )
-        found = find_titled(by_title, selector)
-    if not found and not find_matching(store.list_deleted(), None, agent):
-        matches = "" if selector == "last" else f", so none matches {selector!r}"
-        raise NoSuchSession(f"{NOTHING_DELETED}{matches}. To see all sessions: acp-proxy list")
-    if not found:
+        matches = find_titled(by_title, selector)
+    if not matches and not find_matching(store.list_deleted(), None, agent):
+        consequence = "" if selector == "last" else f", so none matches {selector!r}"
+        raise NoSuchSession(f"{NOTHING_DELETED}{consequence}. To see all sessions: acp-proxy list")
+    if not matches:
         raise NoSuchSession(f"no deleted session matches {selector!r}. To see them: acp-proxy restore --list")
-    if selector != "last" and len({(each.agent_folder, each.session_id) for each in found}) > 1:
+    if selector != "last" and len({(session.agent_folder, session.session_id) for session in matches}) > 1:
         raise NoSuchSession(
             f"{selector!r} matches several sessions:",
-            *_format_lines(store, found),
+            *_format_lines(store, matches),
             "Give more of the id, or use --agent.",
         )
-    return found[0]
+    return matches[0]
 
 
 def _restore(store: CommandStore, deleted: DeletedSession) -> ListedSession:
@@ -112,8 +112,8 @@ def _restore(store: CommandStore, deleted: DeletedSession) -> ListedSession:
 def _list(store: CommandStore, deleted_sessions: list[DeletedSession], as_json: bool) -> None:
     if as_json:
         values = [
-            session_lines.encode_row(row) | {"deletedAt": each.at, "removedAt": each.until or None}
-            for each, row in _read_each(store, deleted_sessions)
+            session_lines.encode_row(row) | {"deletedAt": session.at, "removedAt": session.until or None}
+            for session, row in _read_each(store, deleted_sessions)
         ]
         typer.echo(sanitize.format_json(values, indent=2))
     elif not deleted_sessions:
@@ -135,9 +135,9 @@ def _format_table(store: CommandStore, deleted_sessions: list[DeletedSession], t
 
     short = session_lines.shorten_selectors(deleted_sessions, ())
     rows, ids = list[ListedSession](), dict[str, str]()
-    for each, row in _read_each(store, deleted_sessions):
-        rows.append(replace(row, updated=each.at))
-        ids[row.selector] = short[each.selector]
+    for session, row in _read_each(store, deleted_sessions):
+        rows.append(replace(row, updated=session.at))
+        ids[row.selector] = short[session.selector]
     now, home = datetime.now().astimezone(), os.path.expanduser("~")
     agents = session_lines.name_agents({row.agent_folder for row in rows})
     look = session_table.ListLook(target.width, target.colours, now, home, target.forms, agents)
@@ -151,8 +151,8 @@ def _format_lines(store: CommandStore, deleted_sessions: list[DeletedSession]) -
 
     ids = session_lines.shorten_selectors(deleted_sessions, ())
     shown = [
-        SessionRow(each.at, each.agent_folder, ids[each.selector], row.title, row.size)
-        for each, row in _read_each(store, deleted_sessions)
+        SessionRow(session.at, session.agent_folder, ids[session.selector], row.title, row.size)
+        for session, row in _read_each(store, deleted_sessions)
     ]
     target = find_screen()
     return list(format_lines(shown, target.width if target.is_terminal else None))
@@ -161,6 +161,6 @@ def _format_lines(store: CommandStore, deleted_sessions: list[DeletedSession]) -
 def _read_each(
     store: CommandStore, deleted_sessions: list[DeletedSession]
 ) -> Iterator[tuple[DeletedSession, ListedSession]]:
-    for each in deleted_sessions:
+    for session in deleted_sessions:
         with suppress(OSError, NewerFormat):  # acp-proxy verify reports it
-            yield each, store.summarize_deleted(each)
+            yield session, store.summarize_deleted(session)

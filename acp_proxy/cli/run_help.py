@@ -108,7 +108,7 @@ def make_signature(*arguments: inspect.Parameter, without: tuple[str, ...] = ())
     kind = inspect.Parameter.KEYWORD_ONLY
     parameters = list(arguments)
     for panel, names in ((None, COMMON), *PANELS.items()):
-        for name in (each for each in names if each not in without):
+        for name in (name for name in names if name not in without):
             option = options.OPTIONS[name]
             shown = typer.Option(
                 f"--{name}",

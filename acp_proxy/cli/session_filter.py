@@ -84,5 +84,5 @@ def make_filter(
 ) -> SessionFilter:
     """The filter that these options mean. Raises UsageError, AcpProxyError."""
     earliest, latest = values.parse_range(since, until)
-    folded = tuple(word for each in words for word in each.casefold().split())
+    folded = tuple(word for phrase in words for word in phrase.casefold().split())
     return SessionFilter(agent, choose_directory(cwd, here=here), here, earliest, latest, branch, folded)

@@ -17,11 +17,11 @@ _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 def parse_seconds(option: str, text: str) -> float:
     """Raises UsageError."""
-    found = parse_period(text)
-    if found is None:
+    seconds = parse_period(text)
+    if seconds is None:
         days = f". For days: {text}d" if text.isascii() and text.isdecimal() else ""
         raise UsageError(f"{option} takes a number followed by s, m, h, d or w, such as 7d, not {text!r}{days}")
-    return found
+    return seconds
 
 
 def parse_period(text: str) -> float | None:

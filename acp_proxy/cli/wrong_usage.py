@@ -116,11 +116,11 @@ def _explain(problem: Any) -> str:
         case "BadOptionUsage":
             return f"{problem.option_name} needs a value behind it."
     text = str(problem.message)
-    if found := re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", text, re.DOTALL):
-        text = f"{command} does not take: {found[1]}."
+    if match := re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", text, re.DOTALL):
+        text = f"{command} does not take: {match[1]}."
         if instead := INSTEAD.get((command, "")):
             return f"{text} Instead: {instead}"
-        takes_words = any(each.param_type_name == "argument" for each in problem.ctx.command.params)
+        takes_words = any(param.param_type_name == "argument" for param in problem.ctx.command.params)
         return f"{text} {'Put a text of several words in quotes.' if takes_words else _advise_help(problem.ctx)}"
     return text
 
@@ -129,15 +129,15 @@ def _advise_help(context: typer.Context | None) -> str:
     return f"To see all: {context.command_path if context is not None else 'acp-proxy'} --help"
 
 
-def explain_unknown_command(words: Sequence[str], path: str, here: Iterable[str], elsewhere: dict[str, str]) -> str:
-    """``words``: the wrong word and what follows it. ``path``: the group's. ``here``: its commands. ``elsewhere``:
+def explain_unknown_command(words: Sequence[str], path: str, commands: Iterable[str], elsewhere: dict[str, str]) -> str:
+    """``words``: the wrong word and what follows it. ``path``: the group's. ``commands``: its own. ``elsewhere``:
     other words, and the whole command that each means."""
     word, rest = words[0], list(words[1:])
     program, *group = path.split()
     text = f"{group[-1]} has no command {word!r}." if group else f"there is no command {word!r}."
     if word in _UPGRADE:
         return f"{text} To upgrade: {installation.advise_upgrade()}"
-    known = {name: f"{path} {name}" for name in here}
+    known = {name: f"{path} {name}" for name in commands}
     near = [] if word in elsewhere else get_close_matches(word, known, n=1, cutoff=_NEAR)
     if whole := elsewhere.get(word) or known.get("".join(near)):
         is_whole = not rest or ", or: " in whole
@@ -149,7 +149,7 @@ def explain_unknown_command(words: Sequence[str], path: str, here: Iterable[str]
 
 def _find_near(option: str, others: Sequence[str]) -> list[str]:
     """The options whose name is near. The library counts the dashes too, and finds --json near --long."""
-    return [each for each in others if get_close_matches(option.strip("-"), [each.strip("-")])]
+    return [other for other in others if get_close_matches(option.strip("-"), [other.strip("-")])]
 
 
 def _explain_missing(problem: Any) -> str:
@@ -163,7 +163,7 @@ def _explain_missing(problem: Any) -> str:
 def _explain_number(message: str) -> str | None:
     """What to write instead of a wrong number, if the message is about one."""
     for pattern, advice in _NUMBERS.items():
-        if found := re.fullmatch(pattern, message, re.DOTALL):
-            given = found["given"].strip("'")[:_QUOTED]
-            return f"{advice.format(**found.groupdict())}, not {given!r}"
+        if match := re.fullmatch(pattern, message, re.DOTALL):
+            quoted = match["given"].strip("'")[:_QUOTED]
+            return f"{advice.format(**match.groupdict())}, not {quoted!r}"
     return None

@@ -31,8 +31,8 @@ class Attachment:
     @property
     def ending(self) -> str:
         """The suffix of a file name, with its dot."""
-        found = _COMMON.get(self.mime) or mimetypes.guess_extension(self.mime) or ".bin"
-        return found if _ENDING.fullmatch(found) else ".bin"
+        suffix = _COMMON.get(self.mime) or mimetypes.guess_extension(self.mime) or ".bin"
+        return suffix if _ENDING.fullmatch(suffix) else ".bin"
 
     def decode(self) -> bytes | None:
         """The decoded bytes; None if ``data`` is not base64."""
@@ -44,8 +44,8 @@ class Attachment:
 
 def find_attachments(item: Item) -> Iterator[Attachment]:
     for block in list_blocks(item):
-        if (found := read_attachment(block)) is not None:
-            yield found
+        if (attachment := read_attachment(block)) is not None:
+            yield attachment
 
 
 def list_blocks(item: Item) -> list[object]:
@@ -53,9 +53,9 @@ def list_blocks(item: Item) -> list[object]:
     if isinstance(item, SpokenMessage):
         return list(item.blocks)
     if isinstance(item, Subagent):
-        return [block for each in item.items for block in list_blocks(each)]
+        return [block for part in item.items for block in list_blocks(part)]
     content = item.fields.get("content") if isinstance(item, ToolCall) else None
-    return [acp.member(each, "content") for each in content] if isinstance(content, list) else []
+    return [acp.member(part, "content") for part in content] if isinstance(content, list) else []
 
 
 def read_attachment(block: object) -> Attachment | None:

@@ -29,7 +29,7 @@ class SessionRow:
 def format_lines(rows: Sequence[SessionRow], width: int | None) -> Iterator[str]:
     """Time, size, agent, id, title; cut to ``width`` columns if it is given."""
     cells = [_format_cells(row) for row in rows]
-    widths = [max(cell_len(each[at]) for each in cells) for at in range(4)] if cells else []
+    widths = [max(cell_len(row_cells[at]) for row_cells in cells) for at in range(4)] if cells else []
     for when, size, *others, title in cells:
         padded = [set_cell_size(text, wide) for text, wide in zip(others, widths[2:], strict=True)]
         text = _GAP.join([when, size.rjust(widths[1]), *padded, title])

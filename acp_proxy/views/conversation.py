@@ -263,9 +263,9 @@ class _PartReader:
             at = entry.at
             if not self._since and _is_update(entry):
                 self._since = at
-            told = self._replayer.add(line.number, entry)
-            yield from self._take(told, self._since or at)
-            if told:
+            parts = self._replayer.add(line.number, entry)
+            yield from self._take(parts, self._since or at)
+            if parts:
                 self._since = ""
             self._model = summary.find_chosen(entry) or self._model
             if rewinds.is_rewind(entry):
@@ -318,8 +318,8 @@ class _PartReader:
             if reading is None:
                 return
             inside = _PartReader(id, reading.other_ids, 0, self._child, self._known, self._depth + 1)
-            told = (part for part in inside.read(reading.read_alike()) if not isinstance(part, TurnBegin | TurnEnd))
-            for item in _add_messages(told, id):
+            parts = (part for part in inside.read(reading.read_alike()) if not isinstance(part, TurnBegin | TurnEnd))
+            for item in _add_messages(parts, id):
                 add_item(items, item)
         yield Subagent(id, acp.text(update, "title") or id, items)
 
@@ -394,11 +394,11 @@ def _add_messages(items: Iterable[Item], session_id: str) -> Iterator[Item]:
         if (sender := acp.text(item.update, "senderSessionId")) is not None:
             sent[id] = sender == session_id
         blocks = content if isinstance(content, list) else [content]
-        said = [block for block in blocks if isinstance(block, Mapping)]
+        content_blocks = [block for block in blocks if isinstance(block, Mapping)]
         # A whole message may repeat its chunks.
-        if said and (kind == update_kinds.SESSION_MESSAGE_CHUNK or id not in shown_ids):
+        if content_blocks and (kind == update_kinds.SESSION_MESSAGE_CHUNK or id not in shown_ids):
             shown_ids.add(id)
-            yield SpokenMessage("agent" if sent.get(id) else "user", said, id)
+            yield SpokenMessage("agent" if sent.get(id) else "user", content_blocks, id)
 
 
 def _read_items(lines: Iterable[bytes]) -> Iterator[Item]:

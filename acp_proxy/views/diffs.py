@@ -76,11 +76,11 @@ def find_changes(before: list[str], after: list[str]) -> list[Change]:
     changed: list[Change] = [("replace", 0, len(left), 0, len(right))] if left or right else []
     if left and right and len(left) + len(right) <= _COMPARED:
         changed = list(SequenceMatcher(None, left, right).get_opcodes())
-    found: list[Change] = [("equal", 0, head, 0, head)] if head else []
-    found += [(tag, i1 + head, i2 + head, j1 + head, j2 + head) for tag, i1, i2, j1, j2 in changed]
+    changes: list[Change] = [("equal", 0, head, 0, head)] if head else []
+    changes += [(tag, i1 + head, i2 + head, j1 + head, j2 + head) for tag, i1, i2, j1, j2 in changed]
     if tail:
-        found.append(("equal", len(before) - tail, len(before), len(after) - tail, len(after)))
-    return found
+        changes.append(("equal", len(before) - tail, len(before), len(after) - tail, len(after)))
+    return changes
 
 
 def _format_span(start: int, end: int) -> str:

@@ -129,11 +129,11 @@ def explain_note(item: Note) -> str:
 
 def find_topic(turn: ConversationTurn) -> str:
     """The topic of a turn: the first line of the user's prompt."""
-    said = next((item for item in turn.items if isinstance(item, SpokenMessage) and item.speaker == "user"), None)
-    for block in said.blocks if said is not None else ():
+    prompt = next((item for item in turn.items if isinstance(item, SpokenMessage) and item.speaker == "user"), None)
+    for block in prompt.blocks if prompt is not None else ():
         for line in read_words(block)[: _LINE_LENGTH * 100].split("\n"):
-            if found := strip_markdown(clean(line, _LINE_LENGTH) or ""):
-                return found
+            if topic := strip_markdown(clean(line, _LINE_LENGTH) or ""):
+                return topic
     return f"Turn {turn.number}"
 
 

@@ -191,9 +191,9 @@ def strip_markdown(line: str) -> str:
     return (_UNCLOSED.sub("", words) if words.endswith("…") else words).strip()
 
 
-def _strip_match(found: re.Match[str]) -> str:
-    inside = found["bold"] or found["link"]
+def _strip_match(match: re.Match[str]) -> str:
+    inside = match["bold"] or match["link"]
     if inside:
         return _MARKED.sub(_strip_match, inside)
-    code = found["code"]  # CommonMark: a space is a mark, too, if there is one at both ends
+    code = match["code"]  # CommonMark: a space is a mark, too, if there is one at both ends
     return code[1:-1] if code.startswith(" ") and code.endswith(" ") and code.strip() else code

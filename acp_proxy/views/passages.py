@@ -207,13 +207,13 @@ class _PassageBuilder:
         yield CallHeading(title[:_TITLE_LENGTH], acp.text(call.fields, "status"), not call.is_new)
         if self._full:
             yield from (AttachmentLine(None, f"at {place}", True) for place in tool_calls.list_paths(call))
-            if (given := call.fields.get("rawInput")) is not None:
-                yield CallText("input", _format_json(given))
+            if (raw_input := call.fields.get("rawInput")) is not None:
+                yield CallText("input", _format_json(raw_input))
         content = call.fields.get("content")
         for item in content if isinstance(content, list) else []:
             yield from self._add_content(item)
-        if self._full and (got := call.fields.get("rawOutput")) is not None:
-            yield CallText("output", _format_json(got))
+        if self._full and (raw_output := call.fields.get("rawOutput")) is not None:
+            yield CallText("output", _format_json(raw_output))
         if not self._full and (reason := tool_calls.find_reason(call)) is not None:
             shown, is_cut = shorten_to_end(reason)
             yield CallText("", f"(only its end: --full shows all)\n{shown}" if is_cut else shown)

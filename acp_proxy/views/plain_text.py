@@ -63,4 +63,4 @@ def _format(passage: Passage) -> str:
 
 def _indent(text: str, by: int) -> str:
     space = " " * by
-    return "\n".join(f"{space}{each}".rstrip() for each in make_printable(text).strip("\n").split("\n"))
+    return "\n".join(f"{space}{line}".rstrip() for line in make_printable(text).strip("\n").split("\n"))

@@ -77,8 +77,8 @@ class RichPrinter:
         if not is_adjacent(self._last, passage):
             yield "\n"
         self._last = passage
-        for one in _render(passage):
-            yield self.render(one)
+        for renderable in _render(passage):
+            yield self.render(renderable)
 
     def _shorten_paths(self, passage: Passage) -> Passage:
         """The passage with relative paths. A diff of a file that the call's title names has no path."""
@@ -93,10 +93,10 @@ class RichPrinter:
             passage = replace(passage, path="")
         return passage
 
-    def render(self, one: RenderableType) -> str:
+    def render(self, renderable: RenderableType) -> str:
         """What the terminal shows, without anything that controls it."""
         with self._console.capture() as captured:
-            self._console.print(_Printable(one), soft_wrap=isinstance(one, _Unwrapped))
+            self._console.print(_Printable(renderable), soft_wrap=isinstance(renderable, _Unwrapped))
         return _AT_THE_END.sub("", captured.get())
 
 
@@ -201,15 +201,15 @@ def split_markdown(text: str, length: int) -> Iterator[str]:
         return
     lines: list[str] = []
     size, fence = 0, ""
-    for each in text.split("\n"):
-        bare = each.strip()
+    for line in text.split("\n"):
+        bare = line.strip()
         if bare.startswith(("```", "~~~")) and (not fence or bare.startswith(fence)):
             fence = "" if fence else bare[:3]
         if not bare and not fence and size >= length:
             yield "\n".join([*lines, ""])
             lines, size = [], 0
-        lines.append(each)
-        size += len(each) + 1
+        lines.append(line)
+        size += len(line) + 1
     yield "\n".join(lines)
 
 

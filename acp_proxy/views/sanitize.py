@@ -29,7 +29,7 @@ _TABLE = (
 cannot judge invisible text. What joins emoji and words stays (U+200C, U+200D)."""
 _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 """One after a character chooses its form; more than one are data that nobody sees."""
-_UNFIT = f"[{''.join(each for _, each in _TABLE)}]|(?<=[{_SELECTORS}])[{_SELECTORS}]"
+_UNFIT = f"[{''.join(characters for _, characters in _TABLE)}]|(?<=[{_SELECTORS}])[{_SELECTORS}]"
 
 
 _SHORT_COMMIT = 8  # digits of a commit that people see
@@ -99,7 +99,7 @@ def format_heading(row: ListedSession, when: str | None = None, id: str | None =
     copy = [f"a copy from {name_agent(row.copy_of)}"] if row.copy_of else []
     commit = row.git.commit[:_SHORT_COMMIT]
     git = [" at ".join(filter(None, (f"branch {row.git.branch}" if row.git.branch else "", commit)))]
-    what = [
+    details = [
         id or row.selector,
         name_agent(row.agent_folder),
         *copy,
@@ -108,5 +108,5 @@ def format_heading(row: ListedSession, when: str | None = None, id: str | None =
         when if when is not None else row.updated,
     ]
     if row.is_running:
-        what.append(RUNNING)
-    return make_line(row.title or "(no title)") + "\n" + "  ".join(make_line(each) for each in what)
+        details.append(RUNNING)
+    return make_line(row.title or "(no title)") + "\n" + "  ".join(make_line(detail) for detail in details)

@@ -24,8 +24,11 @@ def shorten_selectors(sessions: Sequence[SelectableSession], known: Iterable[str
 
     ``known``: the ids of sessions from which they must differ.
     """
-    short = formatting.shorten_ids([each.session_id for each in sessions], known)
-    return {each.selector: each.selector.replace(each.session_id, short[each.session_id], 1) for each in sessions}
+    short = formatting.shorten_ids([session.session_id for session in sessions], known)
+    return {
+        session.selector: session.selector.replace(session.session_id, short[session.session_id], 1)
+        for session in sessions
+    }
 
 
 def format_tab_separated(row: ListedSession) -> str:

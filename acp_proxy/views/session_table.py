@@ -70,16 +70,16 @@ def make_table(
 ) -> "Table":
     """A table with room for these rows; later rows adapt. ``ids``: the displayed forms. ``used``: None: not shown."""
     values = [_format_values(row, ids, look, used) for row in rows]
-    wished = {name: max(cell_len(one[name]) for one in (_HEADINGS, *values)) for name in _HEADINGS}
+    wished = {name: max(cell_len(texts[name]) for texts in (_HEADINGS, *values)) for name in _HEADINGS}
     # An id that begins with another whole id is shown with one letter more than that. Only its own row makes room.
-    short = [wide for one in values if (wide := cell_len(one["id"])) <= _MOST_ID]
+    short = [wide for texts in values if (wide := cell_len(texts["id"])) <= _MOST_ID]
     wished["id"] = max(short, default=wished["id"])
     least = _LEAST if used is None else _LEAST_LONG
     widths = {name: min(wide, least.get(name, wide)) if name in _SHRINK else wide for name, wide in wished.items()}
     reserved = {name: least.get(name, wide) for name, wide in wished.items()}
     columns = [name for name in _HEADINGS if used is not None or name not in _LONG]
     for name in _FIRST_TO_GO if len({row.agent_folder for row in rows}) < 2 else _WITH_SEVERAL_AGENTS:
-        if name in columns and max(_measure_room(columns, each, look.width) for each in (reserved, widths)) < 0:
+        if name in columns and max(_measure_room(columns, taken, look.width) for taken in (reserved, widths)) < 0:
             columns.remove(name)
     for name, most in _SHARED_OUT:
         if name in columns:
@@ -124,7 +124,7 @@ def _format_values(
     row: ListedSession, ids: Mapping[str, str], look: ListLook, used: FiguresByRow | None = None
 ) -> dict[str, str]:
     use = (used or {}).get((row.agent_folder, row.name), TokensAndCost())
-    found = {
+    texts = {
         "id": ids.get(row.selector, row.selector),
         "title": formatting.format_title(row.title, is_pinned=row.is_pinned, is_copy=row.copy_of is not None),
         "agent": look.agents.get(row.agent_folder) or name_agent(row.agent_folder),
@@ -135,7 +135,7 @@ def _format_values(
         "tokens": formatting.format_count(use.tokens) if use.tokens is not None else "-",
         "cost": formatting.format_amounts(use.cost) or "-",
     }
-    return {name: AMBIGUOUS.sub("", make_line(text)).translate(look.forms) for name, text in found.items()}
+    return {name: AMBIGUOUS.sub("", make_line(text)).translate(look.forms) for name, text in texts.items()}
 
 
 def _measure_room(columns: Sequence[str], widths: Mapping[str, int], width: int) -> int:

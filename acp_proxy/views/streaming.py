@@ -165,7 +165,7 @@ class StreamPrinter:
         return set_cell_size(text, max(self._width - 2 - kept, 0)).rstrip() + "…"
 
     def _print_plan(self, entries: object) -> Iterator[StreamedText]:
-        steps = {acp.text(one, "content") or "": acp.text(one, "status") or "" for one in _read_list(entries)}
+        steps = {acp.text(entry, "content") or "": acp.text(entry, "status") or "" for entry in _read_list(entries)}
         for content, status in steps.items():
             if self._plan.get(content) != status:
                 yield from self._print_line(

@@ -59,20 +59,20 @@ def read_title(call: ToolCall) -> str:
 
 
 def read_kind(call: ToolCall) -> str | None:
-    found = acp.text(call.fields, "kind")
-    return found if found in KINDS else None
+    kind = acp.text(call.fields, "kind")
+    return kind if kind in KINDS else None
 
 
 def read_status(call: ToolCall) -> str | None:
-    found = acp.text(call.fields, "status")
-    return found if found in _STATUSES else None
+    status = acp.text(call.fields, "status")
+    return status if status in _STATUSES else None
 
 
 def list_paths(call: ToolCall) -> list[str]:
     """The locations of the call, each once, with the line if there is one."""
-    found = call.fields.get("locations")
+    locations = call.fields.get("locations")
     places = []
-    for item in found if isinstance(found, list) else []:
+    for item in locations if isinstance(locations, list) else []:
         path, line = acp.text(item, "path"), acp.member(item, "line")
         if path:
             places.append(f"{path}:{line}" if type(line) is int and line > 0 else path)
@@ -84,18 +84,18 @@ def list_parts(call: ToolCall) -> list[Part]:
     content = list(_read_content(call.fields.get("content")))
     before, behind = call.fields.get("rawInput"), call.fields.get("rawOutput")
     is_told = before in (None, {}, [], "") or read_command(before) == read_title(call) or _is_place(before, call)
-    given = [] if is_told else [_make_raw("input", before)]
+    parts_in = [] if is_told else [_make_raw("input", before)]
     gave = [] if content or behind in (None, {}, [], "") else [_make_raw("output", behind)]
-    return [*given, *content, *gave]
+    return [*parts_in, *content, *gave]
 
 
 def _is_place(value: object, call: ToolCall) -> bool:
     """Whether an input only says which file it is, as the title or the locations do."""
     if not isinstance(value, Mapping) or not value:
         return False
-    found = call.fields.get("locations")
-    places = [acp.text(item, "path") for item in found] if isinstance(found, list) else []
-    return all(each in (*places, *read_title(call).split()) for each in value.values())
+    locations = call.fields.get("locations")
+    places = [acp.text(item, "path") for item in locations] if isinstance(locations, list) else []
+    return all(text in (*places, *read_title(call).split()) for text in value.values())
 
 
 def find_reason(call: ToolCall) -> str | None:
@@ -103,8 +103,8 @@ def find_reason(call: ToolCall) -> str | None:
     if read_status(call) != FAILED:
         return None
     items, output = call.fields.get("content"), call.fields.get("rawOutput")
-    found = [acp.text(acp.member(item, "content"), "text") for item in items] if isinstance(items, list) else []
-    text = "\n".join(text for text in found if text) or _find_text(output) or _find_error(output)
+    texts = [acp.text(acp.member(item, "content"), "text") for item in items] if isinstance(items, list) else []
+    text = "\n".join(text for text in texts if text) or _find_text(output) or _find_error(output)
     return strip_fence(text) or None if text else None
 
 
@@ -136,19 +136,19 @@ def _read_content(items: object) -> Iterator[Part]:
 
 def _make_raw(name: str, value: object) -> Raw:
     """The command or the text in a value; else the complete value."""
-    said = read_command(value) if name == "input" else _find_text(value)
-    if said is not None:
-        return Raw(name, clean_text(said), "sh" if name == "input" else "")
+    text = read_command(value) if name == "input" else _find_text(value)
+    if text is not None:
+        return Raw(name, clean_text(text), "sh" if name == "input" else "")
     return Raw(name, clean_text(json.dumps(value, indent=2, ensure_ascii=False)), "json")
 
 
 def read_command(value: object) -> str | None:
     """The command line, in the forms of the known agents."""
-    found = acp.member(value, "command")
-    if isinstance(found, list):
+    command = acp.member(value, "command")
+    if isinstance(command, list):
         words = acp.strings(value, "command")
         return words[-1] if words[1:2] in (["-c"], ["-lc"]) else shlex.join(words)
-    return found if isinstance(found, str) else None
+    return command if isinstance(command, str) else None
 
 
 def _find_text(value: object) -> str | None:
