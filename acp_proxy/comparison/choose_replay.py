@@ -93,20 +93,20 @@ def choose_replay(
     ``is_open``: another process has it open to append; None: not known.
     """
     if already_sent:  # it cannot be taken back, whatever was planned
-        found = Rule.ALREADY_SENT
+        rule = Rule.ALREADY_SENT
     elif cancelled:
-        found = Rule.CANCELLED
+        rule = Rule.CANCELLED
     elif not has_transcript:
-        found = Rule.NOT_RECORDED
+        rule = Rule.NOT_RECORDED
     elif fixed_rule is not None:
-        found = fixed_rule
+        rule = fixed_rule
     elif unreadable:
-        found = Rule.UNREADABLE
+        rule = Rule.UNREADABLE
     elif facts is None:
-        found = Rule.NOTHING_REPLAYED
+        rule = Rule.NOTHING_REPLAYED
     else:
-        found = _judge(facts, may_wait=is_open is True)
-    return Decision(found.shows if shows_replay else ShownReplay.NOTHING, found)
+        rule = _judge(facts, may_wait=is_open is True)
+    return Decision(rule.shows if shows_replay else ShownReplay.NOTHING, rule)
 
 
 def _judge(facts: ReplayFacts, *, may_wait: bool) -> Rule:

@@ -113,9 +113,11 @@ class Comparison:
             return self._compare_call(sent, update)
         if compared is Compared.NOTHING:
             self._tail.add(sent)
-        elif (found := digest(update)) in self.text.others:
+        elif (update_digest := digest(update)) in self.text.others:
             sent.is_somewhere = True
-            self.known_compactions |= {self.text.compactions[found]} if found in self.text.compactions else set()
+            self.known_compactions |= (
+                {self.text.compactions[update_digest]} if update_digest in self.text.compactions else set()
+            )
         else:
             self.has_unknown_kind = True
             self._tail.add(sent)
@@ -353,7 +355,9 @@ class Comparison:
         if self._repeats_last(letters):
             self.repeats = True
             return True
-        again = sum(1 for _ in takewhile(lambda each: len(each) >= SHORT and self._repeats_last(each), message.chunks))
+        again = sum(
+            1 for _ in takewhile(lambda chunk: len(chunk) >= SHORT and self._repeats_last(chunk), message.chunks)
+        )
         if again:
             self.repeats = True
             return again == len(message.chunks) or self._compare_words(message.drop_first(again))
@@ -522,8 +526,8 @@ class Comparison:
             self.context.add(letters)
 
     def _keep_user(self, *sent: ComparedUpdate) -> None:
-        for each in sent:
-            each.is_next_turn = True
+        for update in sent:
+            update.is_next_turn = True
         self._tail.add(*sent)
 
     def _move_to_user(self, number: int) -> None:

@@ -31,8 +31,8 @@ class ContextMessages:
 
     def end_tail(self) -> None:
         """Something known follows."""
-        for each in self._suspected:
-            self.add(each)
+        for message in self._suspected:
+            self.add(message)
         self._suspected.clear()
 
     def add(self, message: str) -> None:
@@ -49,4 +49,6 @@ class ContextMessages:
     def may_begin(self, message: str, *, is_behind_call: bool) -> bool:
         """Whether context may begin like this. ``is_behind_call``: as for ``has``."""
         beginnings = (*_SESSION_BEGINS, _OUTPUT_BEGINS) if is_behind_call else _SESSION_BEGINS
-        return message.startswith(beginnings) or any(each.startswith(message) for each in (*self._known, *beginnings))
+        return message.startswith(beginnings) or any(
+            beginning.startswith(message) for beginning in (*self._known, *beginnings)
+        )

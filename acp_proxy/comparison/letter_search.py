@@ -38,13 +38,13 @@ class Search:
         if words.startswith(letters, at):
             return at, at + len(letters)
         while self._budget > 0:
-            found = words.find(letters, at)
-            self._budget -= (found if found >= 0 else len(words)) - at + len(letters) + _SEARCH_COST
-            if found < 0:
+            start = words.find(letters, at)
+            self._budget -= (start if start >= 0 else len(words)) - at + len(letters) + _SEARCH_COST
+            if start < 0:
                 return None
-            if len(letters) >= SHORT or self._text.begins_message(found):
-                return found, found + len(letters)
-            at = found + 1
+            if len(letters) >= SHORT or self._text.begins_message(start):
+                return start, start + len(letters)
+            at = start + 1
         self.is_exhausted = True
         return None
 
@@ -53,10 +53,10 @@ class Search:
         if self._thought_budget <= 0:
             return False
         thoughts, at = self._text.thoughts, self._thought_at
-        found = thoughts.find(letters, at)
-        self._thought_budget -= (found if found >= 0 else len(thoughts)) - at + len(letters) + _SEARCH_COST
-        self._thought_at = found + len(letters) if found >= 0 else at
-        return found >= 0
+        start = thoughts.find(letters, at)
+        self._thought_budget -= (start if start >= 0 else len(thoughts)) - at + len(letters) + _SEARCH_COST
+        self._thought_at = start + len(letters) if start >= 0 else at
+        return start >= 0
 
     def restart(self) -> None:
         """Search for thoughts from the first one again, since another replay begins."""

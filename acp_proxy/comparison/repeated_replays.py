@@ -44,18 +44,20 @@ def find_last_replay(lines: list[tuple[bytes, bool]]) -> list[tuple[bytes, bool]
     say the same again; else with the last one. ``lines``: updates of the conversation, each with whether it came after
     the agent's answer.
     """
-    said = [_without_ids(line) for line, _ in lines]
+    bare_lines = [_without_ids(line) for line, _ in lines]
     marks: list[object] = [_user_letters(line) for line, _ in lines]
     if not any(marks):
-        marks = [*said]
+        marks = [*bare_lines]
     first = next((at for at, mark in enumerate(marks) if mark), 0)
 
     def count_same_before(at: int) -> int:
-        return sum(1 for _ in takewhile(lambda count: said[at - count] == said[first - count], range(1, first + 1)))
+        return sum(
+            1 for _ in takewhile(lambda count: bare_lines[at - count] == bare_lines[first - count], range(1, first + 1))
+        )
 
     begins = [at - count_same_before(at) for at in range(first + 1, len(marks)) if marks[at] == marks[first]]
-    same = _count_same_as_beginning(said[::-1])  # seen from the end, for each number of lines
-    repeated = (at for at in begins if same[len(said) - at] >= len(said) - at)
+    same = _count_same_as_beginning(bare_lines[::-1])  # seen from the end, for each number of lines
+    repeated = (at for at in begins if same[len(bare_lines) - at] >= len(bare_lines) - at)
     return lines[next(repeated, begins[-1] if begins else 0) :]
 
 

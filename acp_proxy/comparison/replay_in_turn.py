@@ -157,8 +157,8 @@ class ReplayInTurn:
         transcript. Any other user message may be one that the agent sends to itself, unless it was asked for a replay:
         that may begin anywhere, since agents leave out commands, what another window said, or old turns.
         """
-        if self._next_user and (found := self._text.find_user(letters, self._next_user)) is not None:
-            return found
+        if self._next_user and (user_number := self._text.find_user(letters, self._next_user)) is not None:
+            return user_number
         if self._expects_replay:
             return self._text.find_user(letters, 0)
         return 0 if self._text.users and letters in self._text.users[0].forms else None
@@ -180,8 +180,8 @@ class ReplayInTurn:
         end_of_turn = self._text.latest_end(self._next_user)
         if self._text.words.startswith(letters, self._at + len(self._letters), end_of_turn):
             return True
-        said = self._letters + letters
-        begins = self._text.find_beginning(said, self._at, end_of_turn) if self._expects_replay else None
+        message = self._letters + letters
+        begins = self._text.find_beginning(message, self._at, end_of_turn) if self._expects_replay else None
         self._at = begins if begins is not None else self._at
         return begins is not None
 
@@ -206,15 +206,15 @@ class ReplayInTurn:
     def _add_call(self, line: bytes, fields: object) -> list[SortedLine]:
         id, title = acp.text(fields, "toolCallId") or "", acp.text(fields, "title")
         calls = self._text.latest_calls_of(self._next_user)
-        found = next((number for number in self._text.calls_by_id.get(id, ()) if number in calls), None)
+        call_number = next((number for number in self._text.calls_by_id.get(id, ()) if number in calls), None)
         is_past = self._expects_replay or self._next_user < self._begun
-        if found is None and is_past and self._is_proven and self._next_call in calls:
+        if call_number is None and is_past and self._is_proven and self._next_call in calls:
             # Some agents give calls new ids in each replay. Titles prove less: the running turn may call a tool again.
-            found = self._next_call if self._text.calls[self._next_call].title == title else None
-            self._new_call_ids |= {id} if found is not None else set()
-        if found is None and id not in self._new_call_ids:
+            call_number = self._next_call if self._text.calls[self._next_call].title == title else None
+            self._new_call_ids |= {id} if call_number is not None else set()
+        if call_number is None and id not in self._new_call_ids:
             return self._end_replay(line)
-        self._next_call = max(self._next_call, found + 1 if found is not None else 0)
+        self._next_call = max(self._next_call, call_number + 1 if call_number is not None else 0)
         out = self._wait(line)
         return out + (self._decide(is_new=False) if self._is_proven else [])
 

@@ -137,16 +137,16 @@ class ReplayPlace:
         message may end like the transcript.
         """
         words, letters = self.text.words, ""
-        found = None
+        span = None
         if self.is_in_answer or any(sent.late for sent in message.updates):
             return None
-        for each in reversed(message.chunks[1:]):
-            letters = each + letters
+        for chunk in reversed(message.chunks[1:]):
+            letters = chunk + letters
             if len(words) - len(letters) < self.at or not words.endswith(letters):
                 break
             if len(letters) >= _HALF_SHORT:
-                found = len(words) - len(letters), len(words)
-        return found
+                span = len(words) - len(letters), len(words)
+        return span
 
     def find_continued(self, letters: str) -> Span | None:
         """The span of the transcript's last words, if these words begin with them and go on: its last message, or in a
@@ -184,9 +184,9 @@ class ReplayedUsers:
     def find(self, message: SentMessage) -> int | None:
         """The index of a message that is complete, which may have context before it, or more messages behind it."""
         letters, users = message.text, self._text.users
-        found = self.find_whole(letters)
-        if found is not None:
-            return found
+        number_of_whole = self.find_whole(letters)
+        if number_of_whole is not None:
+            return number_of_whole
         # With context that the agent added, or with the next message behind it. Only the next two: the further
         # on, the likelier it is that the words are there by chance.
         for number in range(self.next, min(self.next + 2, len(users))):
@@ -197,8 +197,8 @@ class ReplayedUsers:
                 if rest != letters and (len(form) >= _HALF_SHORT or self._follow_at_once(number, rest)):
                     return number
         # Several messages with nothing between them, each in its own chunk.
-        chunks = (self.find_whole(each) for each in message.chunks)
-        return next((found for found in chunks if found is not None), None)
+        chunks = (self.find_whole(chunk) for chunk in message.chunks)
+        return next((number for number in chunks if number is not None), None)
 
     def find_whole(self, letters: str) -> int | None:
         """The index of the next user message that has these letters. One that the replay has passed may come next if it
@@ -286,12 +286,12 @@ class ReplayedCalls:
     def find(self, id: str, title: str | None, turn: int, *, may_begin: bool) -> int | None:
         """The index of a call; None if the transcript lacks it. ``turn``: the number of the turn to which the replay
         has come. ``may_begin``: an update of this kind may begin a call."""
-        found = self._by_id.get(id)
+        call_number = self._by_id.get(id)
         # Some agents number their calls anew in each turn.
-        is_of_earlier_turn = found is not None and self._text.calls[found].turn < turn
+        is_of_earlier_turn = call_number is not None and self._text.calls[call_number].turn < turn
         if id not in self._by_id or (may_begin and is_of_earlier_turn):
-            self._by_id[id] = found = self._find(id, title)
-        return found
+            self._by_id[id] = call_number = self._find(id, title)
+        return call_number
 
     def add(self, number: int) -> None:
         """The agent has sent this call."""

@@ -104,8 +104,8 @@ class SentMessage:
 
 def text_after(text: str, size: int) -> str:
     """The text behind its first ``size`` letters, which are all characters but white space."""
-    for at, each in enumerate(text):
+    for at, character in enumerate(text):
         if not size:
             return text[at:]
-        size -= not each.isspace()
+        size -= not character.isspace()
     return ""

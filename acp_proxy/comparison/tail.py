@@ -36,16 +36,16 @@ class Tail:
 
     def add(self, *sent: ComparedUpdate) -> None:
         """Add updates, up to the limit."""
-        for each in sent:
-            self._size += len(each.line)
+        for update in sent:
+            self._size += len(update.line)
             if self._size <= TAIL_LIMIT:
-                self._updates.append(each)
+                self._updates.append(update)
 
     def clear(self) -> None:
         """Something known follows. The end of a call is new all the same: some agents do not send it in the turn
         (codex-acp, if the command is over at once)."""
         for sent in self._updates:
-            if sent.ends_call and sum(len(each.line) for each in self._ends) + len(sent.line) <= TAIL_LIMIT:
+            if sent.ends_call and sum(len(end.line) for end in self._ends) + len(sent.line) <= TAIL_LIMIT:
                 with suppress(ValueError, KeyError):
                     line = acp.with_update_kind(sent.line, update_kinds.TOOL_CALL_UPDATE)
                     self._ends.append(replace(sent, line=line))
@@ -80,9 +80,9 @@ class Tail:
         ``Comparison.split_tail``."""
         sent = [*self._greeting, *self._ends, *self._updates]
         if comes_again and not self.user_count:
-            sent = [each for each in sent if not each.is_somewhere]
+            sent = [update for update in sent if not update.is_somewhere]
         end = _count_to_last_answer(sent) if may_be_past else _count_shown(sent)
-        return [each.line for each in sent[:end]], [each.line for each in sent[end:]]
+        return [update.line for update in sent[:end]], [update.line for update in sent[end:]]
 
     def find_new(self, *, is_all_new: bool, is_open_elsewhere: bool | None, comes_again: bool = False) -> list[bytes]:
         """The lines to record. ``is_all_new``: the transcript is empty. The others: see ``Comparison``."""
@@ -148,4 +148,4 @@ def _count_shown(tail: list[ComparedUpdate]) -> int:
 
 def _count_to_last_answer(tail: list[ComparedUpdate]) -> int:
     """How many updates there are up to the last one that is not neutral."""
-    return max((number for number, each in enumerate(tail, 1) if each.kind not in update_kinds.NEUTRAL), default=0)
+    return max((number for number, update in enumerate(tail, 1) if update.kind not in update_kinds.NEUTRAL), default=0)

@@ -135,7 +135,7 @@ class TranscriptText:
     def is_masked(self) -> bool:
         """Whether secrets were masked in what was said."""
         forms = (form for user in self.users for form in user.forms)
-        return any(MASK in each for each in (self.words, self.thoughts, *forms, *self.calls_by_title))
+        return any(MASK in text for text in (self.words, self.thoughts, *forms, *self.calls_by_title))
 
     def has(self, update: object) -> bool:
         """Whether this has what an update says, anywhere."""
@@ -155,9 +155,9 @@ class TranscriptText:
 
     def find_user(self, letters: str, start: int) -> int | None:
         """The index of the first user message, from index ``start`` on, that has these letters."""
-        found = self._by_letters.get(letters, ())
-        at = bisect_right(found, start - 1)
-        return found[at] if at < len(found) else None
+        numbers = self._by_letters.get(letters, ())
+        at = bisect_right(numbers, start - 1)
+        return numbers[at] if at < len(numbers) else None
 
     def find_overtaken(self, letters: str, start: int) -> list[int]:
         """The indexes of the prompts before index ``start`` that have these letters and may come there."""
@@ -218,11 +218,11 @@ class TranscriptText:
 
     def has_message(self, letters: str, start: int) -> bool:
         """Whether an agent message from the offset ``start`` on has exactly these letters."""
-        return bool(found := self._find_messages(letters)) and found[-1] >= start
+        return bool(offsets := self._find_messages(letters)) and offsets[-1] >= start
 
     def has_earlier_message(self, letters: str, end: int) -> bool:
         """Whether an agent message that begins before the offset ``end`` has exactly these letters."""
-        return bool(found := self._find_messages(letters)) and found[0] < end
+        return bool(offsets := self._find_messages(letters)) and offsets[0] < end
 
     def _has_more_than_remarks(self, turn: int) -> bool:
         start, end = self.span_of(turn)
@@ -326,9 +326,9 @@ class TextBuilder:
         if self._is_in_thought:
             self._add_thought(letters(stream.text))
         elif not self._own_open:
-            for said in map(letters, stream.each_text):
-                self._begin_message(said)
-                self._add_words(said)
+            for text in map(letters, stream.each_text):
+                self._begin_message(text)
+                self._add_words(text)
         else:
             self._add_words(letters(stream.text))
 
@@ -376,7 +376,7 @@ class TextBuilder:
         self._move_waiting(self._open[1:] + self._left[1:])
         unanswered = [*self._open, *self._left]
         self._note_waiting()
-        for user in (each for each in unanswered if not each.has_failed):
+        for user in (user for user in unanswered if not user.has_failed):
             for call in text.calls[user.latest_call :]:
                 call.is_over = call.is_over and user.key is not None and call.run != user.key[0]
         unanswered += self._steered if unanswered else []
@@ -405,7 +405,7 @@ class TextBuilder:
         prompts = [user for user in self._text.users if user.key is not None]
         first = next((number for number in range(len(prompts), 0, -1) if prompts[number - 1].is_echoed), len(prompts))
         queued = prompts[first:]
-        return queued if all(any(user is each for each in self._open) for user in queued) else []
+        return queued if all(any(user is open_user for open_user in self._open) for user in queued) else []
 
     def _begin_message(self, chunk: str | None = None) -> None:
         """Begin an agent message. ``chunk``: the letters of one that continues another; outside turns, such chunks are

@@ -82,8 +82,8 @@ class CopyIds(Aliases):
     def from_client(self, line: bytes, message: Message) -> bytes:
         """A line from the client with our ids."""
         session_id = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
-        if session_id is not None and (ours := self.client_of(session_id)) is not None:
-            self.add(ours, session_id)
+        if session_id is not None and (client_id := self.client_of(session_id)) is not None:
+            self.add(client_id, session_id)
         elif session_id is not None and self.find_client_id(session_id) is not None:
             self.add(session_id, session_id)
         return self.to_client(line, message)

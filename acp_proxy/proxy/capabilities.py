@@ -181,11 +181,11 @@ def add_offered(line: bytes, offer: Offer, settings: Settings) -> tuple[bytes, t
     """
     if offer.dialect is None or offer.has_store(settings.store):
         return line, ()
-    ours = additions(offer, settings.modes) if settings.records and settings.serves else ()
-    if not ours and (settings.store is None or not settings.is_chained):
+    served = additions(offer, settings.modes) if settings.records and settings.serves else ()
+    if not served and (settings.store is None or not settings.is_chained):
         return line, ()
     try:
-        return amend_offer(line, ours, offer.native, settings.release, offer.dialect, settings.store), ours
+        return amend_offer(line, served, offer.native, settings.release, offer.dialect, settings.store), served
     except ValueError:  # the line cannot be changed, so it passes and acp-proxy serves nothing
         return line, ()
 

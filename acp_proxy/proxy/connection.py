@@ -188,8 +188,8 @@ class Connection:
         return self._answered_loads.compare_first(acp.session_id(message.params))
 
     def _decide_client_message(self, line: bytes, message: Message) -> list[Effect]:
-        if isinstance(message, Request) and (ours := self._answer_here(line, message)) is not None:
-            return ours
+        if isinstance(message, Request) and (own_effects := self._answer_here(line, message)) is not None:
+            return own_effects
         effects = self._settle(message)
         if isinstance(message, Request) and message.method == acp.INITIALIZE:
             self._negotiation.handle_initialize(message.params)
@@ -214,14 +214,14 @@ class Connection:
 
     def _answer_here(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a request that is not simply forwarded; None for all other requests."""
-        ours = self._service.served_here
+        served = self._service.served_here
         if request.method in (acp.LOAD, acp.RESUME):
             if not self._log.records:
                 return None
             try:
                 session_id = acp.required_text(request.params, "sessionId")
             except acp.InvalidParams as problem:
-                is_ours = request.method.removeprefix("session/") in ours
+                is_ours = request.method.removeprefix("session/") in served
                 return [own_messages.refuse(request.id, jsonrpc.INVALID_PARAMS, str(problem))] if is_ours else None
             if self._service.is_known:
                 return self._lookups.look_up(line, request, session_id)
@@ -229,9 +229,9 @@ class Connection:
         if (looked_up := self._lookups.look_up_first(line, request)) is not None:
             return looked_up
         try:
-            if (served := self._unstable_methods.serve(line, request)) is not None:
-                return served
-            if request.method == acp.LIST and capabilities.LIST in ours:
+            if (own_effects := self._unstable_methods.serve(line, request)) is not None:
+                return own_effects
+            if request.method == acp.LIST and capabilities.LIST in served:
                 cwd, cursor = (acp.optional_text(request.params, key) for key in ("cwd", "cursor"))
                 if cwd is not None and not acp.is_absolute(cwd):
                     raise acp.InvalidParams("cwd must be an absolute path")
@@ -417,8 +417,8 @@ class Connection:
         that means something here. All others pass."""
         if (load := self._handovers.take_asked(message.id)) is not None:
             return [*self._machine.handle_new_session(load, line, message), *self._release_unnamed()]
-        if (ours := self._unstable_methods.handle_response(line, message)) is not None:
-            return ours
+        if (own_effects := self._unstable_methods.handle_response(line, message)) is not None:
+            return own_effects
         answered = self._open_requests.take(Peer.CLIENT, message.id)
         if answered is None:
             return [Forward(Peer.CLIENT, line)]
@@ -496,11 +496,11 @@ class Connection:
         for session_id, id in self._log.sessions.find_accepted_prompts():
             effects += self._answered_loads.send_late_in_turn(session_id)
             effects += self._log.fail_prompt(session_id, how, id)
-        for each in list(self._open_requests.find_all(Peer.CLIENT)):
-            request = each.request
-            if request.method == acp.PROMPT and each.session_id is not None:
-                effects += self._answered_loads.send_late_in_turn(each.session_id)
-                effects += self._log.fail_prompt(each.session_id, how, request.id)
+        for open_request in list(self._open_requests.find_all(Peer.CLIENT)):
+            request = open_request.request
+            if request.method == acp.PROMPT and open_request.session_id is not None:
+                effects += self._answered_loads.send_late_in_turn(open_request.session_id)
+                effects += self._log.fail_prompt(open_request.session_id, how, request.id)
             if self._machine.open_loads.of_request(request) is None:
                 effects.append(own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, how))
         effects += [*self._machine.end(how), *self._release_unnamed(), *self._lookups.fail(how)]

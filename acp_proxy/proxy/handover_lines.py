@@ -91,7 +91,7 @@ def with_record(line: bytes, record: str, attached: Sequence[bytes] = ()) -> byt
     params = json_splice.members(text, json_splice.whole(text)[0])["params"]
     start, _ = json_splice.members(text, params[0])["prompt"]
     blocks = json_splice.elements(text, start)
-    new = ",".join(each.decode() for each in (jsonrpc.dump({"type": "text", "text": record}), *attached))
+    new = ",".join(block.decode() for block in (jsonrpc.dump({"type": "text", "text": record}), *attached))
     at = blocks[0][0] if blocks else start + 1
     return json_splice.encode(json_splice.replaced(text, [((at, at), f"{new}," if blocks else new)]))
 

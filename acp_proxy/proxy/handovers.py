@@ -118,7 +118,7 @@ class Handovers:
     def note_opened(self, session_id: str, agents: str) -> None:
         """The agent has opened a new session, which has got no record yet. ``agents``: its id."""
         self._opened[session_id] = agents
-        self._carried = {prompt: each for prompt, each in self._carried.items() if each != session_id}
+        self._carried = {prompt: carrying for prompt, carrying in self._carried.items() if carrying != session_id}
 
     def note_catching_up(self, session_id: str) -> None:
         """The agent's own session will get a record of what other machines recorded."""
@@ -137,12 +137,12 @@ class Handovers:
         """
         self._records.pop(session_id, None)
         self._records[session_id] = record, attached
-        sizes = {each: sum(map(len, blocks)) for each, (_, blocks) in self._records.items() if blocks}
+        sizes = {owner: sum(map(len, blocks)) for owner, (_, blocks) in self._records.items() if blocks}
         waiting = sum(sizes.values())
-        for each, size in sizes.items():
+        for owner, size in sizes.items():
             if waiting <= ATTACHED_LIMIT:
                 break
-            self._records[each] = self._records[each][0], ()
+            self._records[owner] = self._records[owner][0], ()
             waiting -= size
 
     def has_record(self, session_id: str) -> bool:
@@ -275,11 +275,11 @@ class Handovers:
 
         ``error``: of the prompt's answer. Forgets the prompt.
         """
-        found = self._first.pop(session_id, None)
-        if found is None or found[1].id != prompt or error is None or not handover_lines.is_unknown(error, session_id):
+        first = self._first.pop(session_id, None)
+        if first is None or first[1].id != prompt or error is None or not handover_lines.is_unknown(error, session_id):
             return None
         self._carried.pop(prompt, None)
-        return found
+        return first
 
 
 def _whole_without_record(line: bytes, kind: str | None, repeated: RepeatedRecord) -> list[bytes]:

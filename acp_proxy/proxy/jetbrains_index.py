@@ -67,8 +67,8 @@ def follow_answer(request: Request, session_id: str, result: object, offers: Col
     if method is None or method.part not in offers:
         return None
     if method.renames:
-        given = acp.text(result, "title") or acp.text(request.params, "title")
-        title = clean(given, AGENT_TITLE_LENGTH) if given is not None else None
+        raw_title = acp.text(result, "title") or acp.text(request.params, "title")
+        title = clean(raw_title, AGENT_TITLE_LENGTH) if raw_title is not None else None
         return FollowAgent(session_id, title=title) if title is not None else None
     return FollowAgent(session_id, is_archived=method.archives) if method.archives is not None else None
 
@@ -109,7 +109,7 @@ class IndexRows(Struct, frozen=True):
         """The client's id of a session. ``id``: ours, or the agent's."""
         session_id = self.aliases.get(id, id)
         ids = [session_id, *(alias for alias, other in reversed([*self.aliases.items()]) if other == session_id)]
-        return next((each for each in ids if each in self.known), session_id)
+        return next((id for id in ids if id in self.known), session_id)
 
     def find_removed(self, ids: Iterable[str]) -> list[str]:
         """The sessions that are no more, of the ids that the agent no longer has: others may continue in another."""
@@ -124,11 +124,13 @@ class IndexRows(Struct, frozen=True):
 
     def find_missing(self, wanted: Iterable[str], rows: Iterable[str | None]) -> list[str]:
         """Our sessions of those that the client asked for which the agent has no row. ``rows``: the ids that it has."""
-        there = {self.aliases.get(id, id) for id in rows if id is not None and id not in self.hidden}
+        listed = {self.aliases.get(id, id) for id in rows if id is not None and id not in self.hidden}
         asked = dict.fromkeys(self.aliases.get(id, id) for id in wanted)
-        ours = frozenset(self.aliases.values())
+        aliased = frozenset(self.aliases.values())
         return [
-            each for each in asked if (each in ours or proxy_ids.is_foreign(each)) and each not in there | self.gone
+            session_id
+            for session_id in asked
+            if (session_id in aliased or proxy_ids.is_foreign(session_id)) and session_id not in listed | self.gone
         ]
 
     def _ends(self, session_id: str) -> bool:

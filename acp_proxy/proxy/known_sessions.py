@@ -156,8 +156,8 @@ class KnownSessions(OrderedDict[str, SessionState]):
 
     def needs_no_parsing(self, session_id: str) -> bool:
         """Whether the session's updates can be recorded without parsing them."""
-        found = self.get(session_id)
-        return found is not None and not found.is_deleted and not found.terminals.open
+        state = self.get(session_id)
+        return state is not None and not state.is_deleted and not state.terminals.open
 
     def find_accepted_prompts(self) -> list[tuple[str, RequestId | None]]:
         """The accepted prompts whose turns have not ended, with their sessions."""

@@ -39,9 +39,12 @@ class Negotiation:
     def read(self, line: bytes) -> tuple[bytes, Message]:
         """A client's line, with recall's server if it opens a session, and what it means in version 1."""
         message = self.dialect.read_as_v1(jsonrpc.read_message(line))
-        if not self._recall or (given := capabilities.with_recall(line, message, self._recall, self.dialect)) is line:
+        if (
+            not self._recall
+            or (with_server := capabilities.with_recall(line, message, self._recall, self.dialect)) is line
+        ):
             return line, message
-        return given, self.dialect.read_as_v1(jsonrpc.read_message(given))
+        return with_server, self.dialect.read_as_v1(jsonrpc.read_message(with_server))
 
     def handle_initialize(self, params: object) -> None:
         """The client has sent ``initialize`` with these parameters."""

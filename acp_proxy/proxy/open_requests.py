@@ -73,10 +73,10 @@ class OpenRequests:
 
         ``asked``: who asked. ``id``: the answer's id.
         """
-        found = self.find(asked, id)
-        if found is not None:
-            self._close(found)
-        return found
+        request = self.find(asked, id)
+        if request is not None:
+            self._close(request)
+        return request
 
     def find(self, asked: Peer, id: RequestId | None) -> OpenRequest | None:
         """The request that ``take`` would return; it stays open."""
@@ -105,8 +105,8 @@ class OpenRequests:
 
     def sessions(self, asked: Peer, methods: Iterable[str]) -> frozenset[str]:
         """The sessions of this peer's open requests with one of these methods."""
-        found = (each.session_id for method in methods for each in self._kinds.get((asked, method), ()))
-        return frozenset(session_id for session_id in found if session_id is not None)
+        session_ids = (request.session_id for method in methods for request in self._kinds.get((asked, method), ()))
+        return frozenset(session_id for session_id in session_ids if session_id is not None)
 
     def _forget_one(self, newest: OpenRequest) -> bool:
         """Forget the oldest request of the kind that takes most memory. False if that is the newest one, which
@@ -117,13 +117,13 @@ class OpenRequests:
         self._close(oldest)
         return True
 
-    def _close(self, found: OpenRequest) -> None:
-        kind = found.kind
-        key = kind[0], found.request.id
+    def _close(self, request: OpenRequest) -> None:
+        kind = request.kind
+        key = kind[0], request.request.id
         waiting = self._open[key]
-        waiting.remove(found)
+        waiting.remove(request)
         if not waiting:
             del self._open[key]
-        del self._kinds[kind][found]
-        self._weights[kind] -= found.weight
-        self._weight -= found.weight
+        del self._kinds[kind][request]
+        self._weights[kind] -= request.weight
+        self._weight -= request.weight

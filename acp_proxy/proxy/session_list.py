@@ -84,8 +84,8 @@ def session_info(
     info["updatedAt"] = row.updated
     if archived:
         info["archived"] = row.is_archived
-    ours = {"acp-proxy": {"machine": row.machine}} if row.machine else {}
-    meta = {"messageCount": row.prompt_count + row.reply_count, "hasErrors": row.has_failed} | ours | row.meta
+    own_meta = {"acp-proxy": {"machine": row.machine}} if row.machine else {}
+    meta = {"messageCount": row.prompt_count + row.reply_count, "hasErrors": row.has_failed} | own_meta | row.meta
     info["_meta"] = _marked(meta, INDEX_MARK[1:], row.is_archived) if of_index else meta
     return info
 
@@ -135,7 +135,9 @@ def amend_rows(
     result = json_splice.members(text, json_splice.whole(text)[0])[within]
     start, end = json_splice.members(text, result[0])["sessions"]
     spans = json_splice.elements(text, start)
-    items = [_with_members(text[a:b], each) if each else text[a:b] for (a, b), each in zip(spans, new, strict=True)]
+    items = [
+        _with_members(text[a:b], changes) if changes else text[a:b] for (a, b), changes in zip(spans, new, strict=True)
+    ]
     placed = list(zip(spans, items, strict=True))
     if any(gone):
         kept = ",".join(item for item, out in zip(items, gone, strict=True) if not out)
@@ -165,8 +167,8 @@ def find_untitled(raw: bytes, *, absent: bool, within: str = "result") -> list[s
     of those that have none. Raises ValueError."""
     if not absent and RECORD_BYTES not in raw:
         return []
-    found = (item for item in _sessions(raw, within) if _title(item) is None)
-    ids = (acp.session_id(item) for item in found if absent or acp.text(item, "title") is not None)
+    items = (item for item in _sessions(raw, within) if _title(item) is None)
+    ids = (acp.session_id(item) for item in items if absent or acp.text(item, "title") is not None)
     return [id for id in ids if id is not None]
 
 

@@ -144,7 +144,7 @@ class SessionLog:
             {file_format.ANEW: True} if anew else {}
         )
         note |= {"cwd": cwd, "additionalDirectories": directories}
-        note |= {key: found for key in ("modes", "configOptions") if (found := acp.member(result, key)) is not None}
+        note |= {key: value for key in ("modes", "configOptions") if (value := acp.member(result, key)) is not None}
         servers = acp.member(params, "mcpServers")
         names = [acp.text(server, "name") for server in servers] if isinstance(servers, list) else []
         note["mcpServers"] = [name for name in names if name is not None]
@@ -287,8 +287,8 @@ class SessionLog:
         state = self.sessions.get(session_id or "")
         if state is None or not isinstance(answer, Response):
             return False
-        found = state.terminals.find(params)
-        return found is not None and found.has_grown(acp.text(answer.result, "output"))
+        terminal = state.terminals.find(params)
+        return terminal is not None and terminal.has_grown(acp.text(answer.result, "output"))
 
     def release_terminal(self, session_id: str, params: object) -> list[TranscriptEffect]:
         """The agent has released a terminal: note its last state."""

@@ -90,30 +90,30 @@ class Terminals:
                 terminals[id] = Terminal()
                 self._shown_size += _TERMINAL_OVERHEAD
             return []
-        if (found := session_terminals.find(params)) is None:
+        if (terminal := session_terminals.find(params)) is None:
             return []
         if method == acp.TERMINAL_OUTPUT:
-            self._reserve_output(found, result)
+            self._reserve_output(terminal, result)
             return (
-                _terminal_notes(session_id, {acp.text(params, "terminalId") or "": found})
-                if found.has_grown(found.output)
+                _terminal_notes(session_id, {acp.text(params, "terminalId") or "": terminal})
+                if terminal.has_grown(terminal.output)
                 else []
             )
         elif method == acp.TERMINAL_WAIT and isinstance(result, Mapping):
-            found.exit_status = _exit_status({key: result.get(key) for key in ("exitCode", "signal")})
-            found.has_news = True
+            terminal.exit_status = _exit_status({key: result.get(key) for key in ("exitCode", "signal")})
+            terminal.has_news = True
         return []
 
-    def _reserve_output(self, found: Terminal, result: object) -> None:
+    def _reserve_output(self, terminal: Terminal, result: object) -> None:
         if (output := acp.text(result, "output")) is None:
             return
-        self._shown_size -= len(found.output or "")
-        found.has_news = True
-        found.output = output if self._has_room(len(output)) else None
-        self._shown_size += len(found.output or "")
-        found.truncated = acp.member(result, "truncated") is True
-        found.is_final = acp.member(result, "exitStatus") is not None
-        found.exit_status = _exit_status(acp.member(result, "exitStatus")) or found.exit_status
+        self._shown_size -= len(terminal.output or "")
+        terminal.has_news = True
+        terminal.output = output if self._has_room(len(output)) else None
+        self._shown_size += len(terminal.output or "")
+        terminal.truncated = acp.member(result, "truncated") is True
+        terminal.is_final = acp.member(result, "exitStatus") is not None
+        terminal.exit_status = _exit_status(acp.member(result, "exitStatus")) or terminal.exit_status
 
     def release(self, session_id: str, session_terminals: SessionTerminals, params: object) -> list[TranscriptEffect]:
         """The agent has released a terminal: note its last state, or wait for the turn's end if no call shows it."""
@@ -124,33 +124,46 @@ class Terminals:
         for terminals in (session_terminals.open, session_terminals.running):
             if id in terminals:
                 terminals[id].released = True
-        found = session_terminals.open.pop(id, None)
-        if found is None and (found := session_terminals.running.pop(id, None)) is not None and not found.has_news:
-            self._drop({id: found})
+        terminal = session_terminals.open.pop(id, None)
+        if (
+            terminal is None
+            and (terminal := session_terminals.running.pop(id, None)) is not None
+            and not terminal.has_news
+        ):
+            self._drop({id: terminal})
             return []
-        return _terminal_notes(session_id, self._drop({id: found})) if found is not None else []
+        return _terminal_notes(session_id, self._drop({id: terminal})) if terminal is not None else []
 
     def note(self, session_id: str, session_terminals: SessionTerminals) -> list[TranscriptEffect]:
         """The notes at the end of a turn: of the terminals shown in it, and of earlier ones of which more is known."""
         if not (session_terminals.open or session_terminals.running):  # the usual case
             return []
-        shown = {id: found for id, found in session_terminals.open.items() if found.shown}
-        self._drop({id: found for id, found in session_terminals.open.items() if found.released and not found.shown})
-        session_terminals.open = {
-            id: found for id, found in session_terminals.open.items() if not (found.shown or found.released)
-        }
-        noted = {id: found for id, found in shown.items() if found.has_news or found.noted_size is None}
-        notes = _terminal_notes(
-            session_id, noted | {id: found for id, found in session_terminals.running.items() if found.has_news}
+        shown = {id: terminal for id, terminal in session_terminals.open.items() if terminal.shown}
+        self._drop(
+            {
+                id: terminal
+                for id, terminal in session_terminals.open.items()
+                if terminal.released and not terminal.shown
+            }
         )
-        session_terminals.running |= {id: found for id, found in shown.items() if not found.released}
-        over = {id: found for id, found in session_terminals.running.items() if found.is_final}
-        over |= {id: found for id, found in shown.items() if found.released}
+        session_terminals.open = {
+            id: terminal for id, terminal in session_terminals.open.items() if not (terminal.shown or terminal.released)
+        }
+        noted = {id: terminal for id, terminal in shown.items() if terminal.has_news or terminal.noted_size is None}
+        notes = _terminal_notes(
+            session_id,
+            noted | {id: terminal for id, terminal in session_terminals.running.items() if terminal.has_news},
+        )
+        session_terminals.running |= {id: terminal for id, terminal in shown.items() if not terminal.released}
+        over = {id: terminal for id, terminal in session_terminals.running.items() if terminal.is_final}
+        over |= {id: terminal for id, terminal in shown.items() if terminal.released}
         self._drop(over)
-        session_terminals.running = {id: found for id, found in session_terminals.running.items() if id not in over}
-        for found in session_terminals.running.values():  # what was noted need not stay in memory
-            self._shown_size -= len(found.output or "")
-            found.output, found.has_news = None, False
+        session_terminals.running = {
+            id: terminal for id, terminal in session_terminals.running.items() if id not in over
+        }
+        for terminal in session_terminals.running.values():  # what was noted need not stay in memory
+            self._shown_size -= len(terminal.output or "")
+            terminal.output, terminal.has_news = None, False
         return notes
 
     def forget(self, session_terminals: SessionTerminals) -> None:
@@ -162,28 +175,28 @@ class Terminals:
 
     def _drop(self, terminals: dict[str, Terminal]) -> dict[str, Terminal]:
         """Give back the memory of these terminals, and return them."""
-        self._shown_size -= sum(each.size for each in terminals.values())
+        self._shown_size -= sum(terminal.size for terminal in terminals.values())
         return terminals
 
 
 def _terminal_notes(session_id: str, terminals: Mapping[str, Terminal]) -> list[TranscriptEffect]:
-    for found in terminals.values():
-        if found.shown:
-            found.noted_size, found.has_news = len(found.output or ""), False
+    for terminal in terminals.values():
+        if terminal.shown:
+            terminal.noted_size, terminal.has_news = len(terminal.output or ""), False
     return [
         RecordNote(
             session_id,
             {
                 "type": NoteType.TERMINAL,
                 "terminalId": id,
-                "output": found.output,
-                "truncated": found.truncated,
-                "exitStatus": found.exit_status,
-                "final": found.is_final or found.released,
+                "output": terminal.output,
+                "truncated": terminal.truncated,
+                "exitStatus": terminal.exit_status,
+                "final": terminal.is_final or terminal.released,
             },
         )
-        for id, found in terminals.items()
-        if found.shown
+        for id, terminal in terminals.items()
+        if terminal.shown
     ]
 
 

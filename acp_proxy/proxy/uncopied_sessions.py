@@ -38,7 +38,7 @@ class UncopiedSessions:
 
     def hold(self, effects: list[Effect]) -> list[Effect]:
         """The effects without what is held, and with what is released."""
-        return [each for effect in effects for each in self._hold_one(effect)] if self._held else effects
+        return [released for effect in effects for released in self._hold_one(effect)] if self._held else effects
 
     def _hold_one(self, effect: Effect) -> list[Effect]:
         session_id = getattr(effect, "session_id", None)

@@ -68,30 +68,30 @@ class UnstableMethods:
 
     def serve(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a request that a served draft concerns; None for all other requests. Raises InvalidParams."""
-        ours = self._service.served_here
+        served = self._service.served_here
         match request.method:
-            case acp.SET_TITLE if TITLE in ours:
-                session_id, given = (acp.required_text(request.params, key) for key in ("sessionId", "title"))
-                title = clean(given, AGENT_TITLE_LENGTH)
+            case acp.SET_TITLE if TITLE in served:
+                session_id, raw_title = (acp.required_text(request.params, key) for key in ("sessionId", "title"))
+                title = clean(raw_title, AGENT_TITLE_LENGTH)
                 if title is None:
                     raise acp.InvalidParams("title is empty")
                 return [SetTitle(request.id, session_id, self._knows(session_id), title)]
-            case acp.ARCHIVE if ARCHIVE in ours:
+            case acp.ARCHIVE if ARCHIVE in served:
                 return self._archive(request.id, acp.required_text(request.params, "sessionId"))
-            case acp.UNARCHIVE if ARCHIVE in ours:
+            case acp.UNARCHIVE if ARCHIVE in served:
                 session_id = acp.required_text(request.params, "sessionId")
                 return [SetArchived(request.id, session_id, self._knows(session_id), False)]
-            case acp.STATUS if STATUS in ours:
+            case acp.STATUS if STATUS in served:
                 session_id = acp.required_text(request.params, "sessionId")
                 return [
                     AnswerStatus(
                         request.id, session_id, self._knows(session_id), self._log.sessions.is_open(session_id)
                     )
                 ]
-            case acp.LIST if LIST not in ours and (ARCHIVE in ours or self._has_index):
+            case acp.LIST if LIST not in served and (ARCHIVE in served or self._has_index):
                 self.archive_filter(request.params)
                 self._open_requests.add(Peer.CLIENT, request, None, whole=True)
-                is_draft = ARCHIVE in ours and isinstance(request.params, dict) and "archived" in request.params
+                is_draft = ARCHIVE in served and isinstance(request.params, dict) and "archived" in request.params
                 if is_draft or (self._has_index and jetbrains_index.archive_filter(request.params) == ONLY):
                     with suppress(ValueError, KeyError):  # then the line cannot be changed, and passes
                         line = self._list_request(request, request.id)
@@ -184,17 +184,19 @@ class UnstableMethods:
         self._pages.clear()
         self._closing.clear()
         asked = [page.asked for page in pages if page.asked is not None]
-        return [*closing, *(own_messages.refuse(each.id, jsonrpc.INTERNAL_ERROR, how) for each in asked)]
+        return [*closing, *(own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, how) for request in asked)]
 
     def amend_titles(self, effects: list[Effect]) -> list[Effect]:
         """The effects, with the user's titles in updates for the client."""
         if TITLE not in self._service.served_here and not self._has_index:
             return effects
         return [
-            AmendTitles(each.data, self._open_requests.sessions(Peer.CLIENT, acp.RENAMES))
-            if isinstance(each, Forward) and each.to is Peer.CLIENT and update_kinds.SESSION_INFO_BYTES in each.data
-            else each
-            for each in effects
+            AmendTitles(effect.data, self._open_requests.sessions(Peer.CLIENT, acp.RENAMES))
+            if isinstance(effect, Forward)
+            and effect.to is Peer.CLIENT
+            and update_kinds.SESSION_INFO_BYTES in effect.data
+            else effect
+            for effect in effects
         ]
 
     # --- JetBrains' index of the agent's sessions

@@ -122,19 +122,19 @@ class AgentSessions:
 
     def find_refused_prompt(self, id: RequestId) -> Request | None:
         """The prompt that is sent again when the load with this request id is answered, if there is one."""
-        found = self._resent.get(id)
-        return found[0] if found is not None else None
+        resent = self._resent.get(id)
+        return resent[0] if resent is not None else None
 
     def take_refusal(self, load: Load) -> bytes | None:
         """The new session cannot be opened: the line of the agent's refusal of the prompt, if it was for one."""
-        found = self._resent.pop(load.request.id, None)
-        return found[1] if found is not None else None
+        resent = self._resent.pop(load.request.id, None)
+        return resent[1] if resent is not None else None
 
     def send_prompt_again(self, load: Load) -> list[Effect]:
         """The new session is open: the prompt that was refused, if it was for one."""
-        found = self._resent.pop(load.request.id, None)
-        if found is None:
+        resent = self._resent.pop(load.request.id, None)
+        if resent is None:
             return []
-        prompt, _ = found
+        prompt, _ = resent
         line = self._handovers.add_record(prompt.raw + b"\n", prompt, load.session_id)
         return [Forward(Peer.AGENT, self._aliases.to_agent(line, jsonrpc.read_message(line)))]

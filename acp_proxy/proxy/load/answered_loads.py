@@ -41,7 +41,7 @@ class AnsweredLoads:
     def handle_update(self, load: Load, line: bytes, update: object) -> list[Effect]:
         """An update of the conversation behind the client's answer, before the next prompt."""
         if load.compared is not None:
-            return [Forward(Peer.CLIENT, each) for each in load.compared.sort_late(line, update)]
+            return [Forward(Peer.CLIENT, late_line) for late_line in load.compared.sort_late(line, update)]
         if load.client_has_transcript and load.has_transcript and not load.opens_anew:  # shown without comparing
             return [_read_past(load), DecideLater(Peer.AGENT, [line])]
         self._waiting_lines.remember(load, line, late=True)
@@ -125,9 +125,9 @@ class AnsweredLoads:
     def _send_sorted(self, load: Load, lines: list[SortedLine]) -> list[Effect]:
         """Send and record what the agent sent in a turn."""
         effects: list[Effect] = []
-        for each in lines:
-            effects += self._record(load, each.line) if each.is_recorded else []
-            effects += self._send_behind(load, each.line) if each.is_sent else []
+        for sorted_line in lines:
+            effects += self._record(load, sorted_line.line) if sorted_line.is_recorded else []
+            effects += self._send_behind(load, sorted_line.line) if sorted_line.is_sent else []
         return effects
 
     def _record(self, load: Load, line: bytes) -> list[Effect]:

@@ -443,14 +443,14 @@ class LoadMachine:
         load = self.open_loads.find_in_question(session_id)
         ended = [*self.open_loads.of_session(session_id), *([load] if load is not None else [])]
         self._handovers.end_replay(session_id)
-        return [effect for each in ended for effect in self._move(each, LoadEvent.TURN_ENDED)]
+        return [effect for ended_load in ended for effect in self._move(ended_load, LoadEvent.TURN_ENDED)]
 
     def forget_session(self, session_id: str) -> list[Effect]:
         """The session was deleted: stop its replays and forget its load."""
         self._handovers.forget_session(session_id)
         load = self.open_loads.find_in_question(session_id)
         deleted = self._move(load, LoadEvent.DELETED) if load is not None else []
-        return [*deleted, *(StopReplay(each.request.id) for each in self.open_loads.of_session(session_id))]
+        return [*deleted, *(StopReplay(load.request.id) for load in self.open_loads.of_session(session_id))]
 
     def end(self, how: str) -> list[Effect]:
         """The agent has ended: answer every load with an error, after what it sent. ``how``: the error's text."""

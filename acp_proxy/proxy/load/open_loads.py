@@ -49,8 +49,8 @@ class OpenLoads:
 
     def of_request(self, request: Request) -> Load | None:
         """The open load of exactly this request object."""
-        found = self._unanswered.get(request.id)
-        return found if found is not None and found.request is request else None
+        load = self._unanswered.get(request.id)
+        return load if load is not None and load.request is request else None
 
     def of_session(self, session_id: str) -> list[Load]:
         """The session's open loads, oldest first."""
