@@ -57,7 +57,7 @@ def settings_command() -> tuple[list[str], str | None]:
         return child_command("acp_proxy"), advice
     path = os.path.abspath(invoked if os.path.dirname(invoked) else which(invoked) or invoked)
     parts = set(Path(path).parts)
-    if not _PASSING & parts:
+    if not _is_passing(path):
         return [path], None
     for part, (runner, *rest) in _RUNNERS.items():
         if part in parts and (found := which(runner)):
@@ -70,7 +70,7 @@ def typed_command() -> list[str]:
     from shutil import which
 
     found = which("acp-proxy")
-    if found is not None and not _PASSING & set(found.replace("\\", "/").split("/")):
+    if found is not None and not _is_passing(found):
         return ["acp-proxy"]
     words, _ = settings_command()
     name = os.path.basename(words[0])
@@ -80,7 +80,7 @@ def typed_command() -> list[str]:
 def find_runner() -> str:
     """``uvx`` or ``pipx run``, if it started this process from a cache, so that nothing is installed; else empty."""
     parts = sys.argv[0].replace("\\", "/").split("/")
-    if not _PASSING.intersection(parts):
+    if not _is_passing(sys.argv[0]):
         return ""
     return next((" ".join(words[:-1]) for part, words in _RUNNERS.items() if part in parts), "")
 
@@ -94,6 +94,12 @@ def write_as_typed(text: str) -> str:
     before = r"\s+".join(map(re.escape, typed.split()[:-1]))  # the text may be written so already, and be wrapped
     pattern = rf"({before}\s+)?(?<![\w./@-])acp-proxy(?=\s+(?:{'|'.join(commands)})\b)"
     return re.sub(pattern, lambda found: found[0] if found[1] else typed, text)
+
+
+def _is_passing(path: str) -> bool:
+    """Whether the path is in a temporary directory. A home directory in one lasts as long as its user's settings."""
+    home = os.path.join(os.path.expanduser("~"), "")
+    return not _PASSING.isdisjoint(path.removeprefix(home).replace("\\", "/").split("/"))
 
 
 def _advise_on_name(path: str) -> str | None:

@@ -91,6 +91,15 @@ def test_a_temporary_directory_gets_a_note(monkeypatch: pytest.MonkeyPatch) -> N
     assert advice is not None
 
 
+@pytest.mark.skipif(os.name == "nt", reason="a home directory is not in one called tmp")
+def test_a_home_in_a_temporary_directory_is_none_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("HOME", "/tmp/me")
+    assert started_by("/tmp/me/.local/bin/acp-proxy", monkeypatch)[1] is None
+    for passing in ("/tmp/other/bin/acp-proxy", "/tmp/me/.cache/uv/archive-v0/x/bin/acp-proxy"):
+        assert started_by(passing, monkeypatch)[1] is not None
+
+
 @pytest.mark.parametrize("name", ["acp-proxy.pyz", "acp-proxy-linux-x86_64.pyz", "acp-proxy-macos-arm64 (1).pyz"])
 def test_a_zipapp_is_started_by_the_python_that_runs_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An editor's PATH may begin with another one, or have none. A virtual environment may be removed."""
