@@ -143,15 +143,12 @@ def _measure_room(columns: Sequence[str], widths: Mapping[str, int], width: int)
 
 
 def _fit(name: str, text: str, width: int, ellipsis: str) -> str:
-    """Text of exactly this width. A directory keeps its end, and begins with a whole name if that leaves most of it. An
-    agent keeps its end too, which may be what tells it from another one."""
+    """Text of exactly this width. A directory keeps its end. An agent keeps its end too, which may be what tells it
+    from another one."""
     if cell_len(text) > width:
         room = width - len(ellipsis)
         if name == "directory":
-            while text and cell_len(text) > room:
-                text = text[1:]
-            at = text.find("/")
-            text = ellipsis[:width] + (text[at:] if 0 < at <= room // 2 else text)
+            text = cut_directory(text, width, ellipsis)
         elif name == "agent" and room > 2 * _AGENT_END:
             end = text[-_AGENT_END:]
             text = set_cell_size(text, room - cell_len(end)) + ellipsis + end
@@ -159,6 +156,17 @@ def _fit(name: str, text: str, width: int, ellipsis: str) -> str:
             text = set_cell_size(text, room) + ellipsis if room > 0 else ellipsis[:width]
     space = " " * (width - cell_len(text))
     return space + text if name in _TO_THE_RIGHT else text + space
+
+
+def cut_directory(path: str, width: int, ellipsis: str) -> str:
+    """The end of a directory that fits so many columns, from a whole name on if one fits, as ``git diff --stat`` cuts
+    paths."""
+    if cell_len(path) <= width:
+        return path
+    end = path
+    while end and cell_len(end) > width - cell_len(ellipsis):
+        end = end[1:]
+    return ellipsis[: max(width, 0)] + end[max(end.find("/"), 0) :]
 
 
 def _colour(name: str, cell: str) -> str:

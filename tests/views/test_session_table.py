@@ -100,10 +100,18 @@ def test_an_unknown_use_is_a_dash() -> None:
     assert next(table.format_rows([ROW], IDS, {})).split()[-4:] == ["-", "-", "34.6", "kB"]
 
 
-def test_a_directory_is_cut_only_where_there_is_no_room_and_keeps_most_of_what_fits() -> None:
-    row = replace(ROW, cwd="/srv/the-name-of-a-directory-that-is-long/zoo")
-    assert f"  {row.cwd}  " in drawn(130, row)[1]
-    assert "  …of-a-directory-that-is-long/zoo  " in drawn(88, row)[1]
+@pytest.mark.parametrize(
+    ("cwd", "cut"),
+    [
+        ("/srv/the-name-of-a-directory-that-is-long/zoo", "…/zoo"),
+        ("/tmp/user-of-a-machine-corua3_1/src/shop", "…/src/shop"),
+        ("/srv/a-name-that-alone-is-longer-than-its-column", "…is-longer-than-its-column"),
+    ],
+)
+def test_a_directory_is_cut_only_where_there_is_no_room_and_before_a_whole_name(cwd: str, cut: str) -> None:
+    row = replace(ROW, cwd=cwd)
+    assert f"  {row.cwd}  " in drawn(132, row)[1]
+    assert f"  {cut} " in drawn(82, row)[1]
 
 
 def test_a_usual_terminal_gets_the_columns_that_fit() -> None:

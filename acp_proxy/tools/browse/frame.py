@@ -13,7 +13,7 @@ from acp_proxy.store.command_store import ListedSession, name_agent
 from acp_proxy.tools.browse.state import BrowseState, Question
 from acp_proxy.views import formatting
 from acp_proxy.views.sanitize import RUNNING, make_line
-from acp_proxy.views.session_table import AMBIGUOUS
+from acp_proxy.views.session_table import AMBIGUOUS, cut_directory
 
 _BOLD, _QUIET, _SELECTED, _END = "\x1b[1m", "\x1b[2m", "\x1b[7m", "\x1b[0m"
 _AROUND = 3  # the filter, the line between list and preview, the last line
@@ -168,7 +168,7 @@ def _format_row(row: ListedSession, look: FrameLook, columns: tuple[int, int, in
     if agent:
         cells.append(_cut_end(_format_agent(row, look), agent, ellipsis, pad=True))
     if wide:
-        cells.append(set_cell_size(_cut_start(_format_directory(row, look), wide, ellipsis), wide))
+        cells.append(set_cell_size(cut_directory(_format_directory(row, look), wide, ellipsis), wide))
     text = f"{'>' if is_chosen else ' '} {_GAP.join(cells)}"
     text += _format_when(row, look).rjust(look.width - cell_len(text))
     return f"{_SELECTED}{text}{_END}" if is_chosen else text
@@ -239,10 +239,8 @@ def _cut_end(text: str, width: int, ellipsis: str = "", *, pad: bool = False) ->
     return set_cell_size(text, width) if pad else text
 
 
-def _cut_start(text: str, width: int, ellipsis: str = "") -> str:
-    """The end of a text; a beginning that is left out becomes the ellipsis."""
-    if cell_len(text) <= width:
-        return text
-    while text and cell_len(text) > width - len(ellipsis):
+def _cut_start(text: str, width: int) -> str:
+    """The end of a text."""
+    while text and cell_len(text) > width:
         text = text[1:]
-    return ellipsis[: max(width, 0)] + text
+    return text
