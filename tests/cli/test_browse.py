@@ -142,7 +142,7 @@ def test_ctrl_f_shows_what_a_session_changed_and_comes_back(store: WholeStore, s
     screen.press(ENTER)
     screen.until("Filter:", "> Edit it")
     screen.press(DOWN + control("f"))
-    screen.until("No tool call of these turns reported a change", "Press Enter to go back.", gone="Filter:")
+    screen.until("No changed files: no tool call", "Press Enter to go back.", gone="Filter:")
     screen.press(ENTER)
     screen.until("Filter:", "> ")
 

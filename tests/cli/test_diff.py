@@ -59,7 +59,11 @@ def test_the_patch_has_the_net_change_of_each_file(store: ProxyStore, tree: Path
 
 def test_changes_that_were_taken_back_are_none(store: ProxyStore, tree: Path) -> None:
     store_turns(store, tree, edit_call("1", "a", "0\n", "1\n"), edit_call("2", "a", "1\n", "0\n"))
-    assert printed(store, "s") == ""
+    result = run(store, "s")
+    assert (result.exit_code, result.stdout) == (0, "")  # as git diff
+    assert result.stderr == (
+        "No changed files: no tool call of these turns reported a change, or each change was taken back.\n"
+    )
 
 
 def test_turns_and_files_choose_what_is_shown(store: ProxyStore, tree: Path) -> None:

@@ -29,7 +29,7 @@ from acp_proxy.tools.changes.patch import make_diff, reverse
 from acp_proxy.tools.changes.session_changes import SessionChanges, check_file, read_changes
 from acp_proxy.views import sanitize
 
-_NOTHING = "No tool call of these turns reported a change of a file."
+_NOTHING = "No changed files: no tool call of these turns reported a change, or each change was taken back."
 _NOT_THESE = "No tool call reported a change of these files. To see which were changed: acp-proxy diff {} --name-only"
 
 
@@ -61,7 +61,8 @@ def diff(
 
     Each file appears once, with its net change. Paths are relative to the session's directory. The changes are those
     that the agent reported in its tool calls. What it reported without a diff, such as a command, is named on stderr,
-    and so is a file outside of the directory: no patch writes there.
+    and so is a file outside of the directory: no patch writes there. If nothing changed, the patch is empty, and the
+    exit status is 0, as that of git diff.
 
     Where an agent sent only the changed part of a file, the file as it is now must say where that was.
 
