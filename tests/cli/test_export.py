@@ -157,7 +157,8 @@ def test_several_sessions_go_to_a_directory_named_by_title(store: WholeStore, tm
     forced = printed(store, "one", "two", "--agent", "b", "--format", "html", "-o", f"{tmp_path}/deep/er", "--force")
     assert len(forced.splitlines()) == 3
     assert (tmp_path / "deep" / "er" / index).read_text(encoding="utf-8").count("<li data-number") == 2
-    assert len(printed(store, "--all", "--agent", "a", "-o", f"{tmp_path}/only/").splitlines()) == 1
+    alone = run(store, "--all", "--agent", "a", "-o", f"{tmp_path}/only/")
+    assert (len(alone.stdout.splitlines()), alone.stderr) == (1, f"Exported 1 session to {tmp_path}/only\n")
     assert len(printed(store, "--agent", "b", "one", "two", "-o", f"{tmp_path}/both").splitlines()) == 2
 
 
@@ -165,7 +166,8 @@ def test_many_files_are_listed_for_programs_alone(store: WholeStore, tmp_path: P
     paths = [store_session(store, f"s{number:02}", (f"Mend {number}", TURN), at=EPOCH + number) for number in range(12)]
     words = ("export", "--all", "--format", "html", "--store", str(store.root), "-o")
     shown = run_on_terminal(*words, str(tmp_path / "out"))
-    assert strip_sequences(shown).splitlines()[-2:] == [f"13 files in {tmp_path}/out", f"{tmp_path}/out/index.html"]
+    told = [f"{tmp_path}/out/index.html", f"Exported 12 sessions to {tmp_path}/out"]
+    assert strip_sequences(shown).splitlines()[-2:] == told
     assert "s00" not in shown
     assert len(printed(store, "--all", "--format", "html", "-o", str(tmp_path / "other")).splitlines()) == 13
     for path in paths:
@@ -373,7 +375,7 @@ def test_a_terminal_shows_the_progress_of_an_export(store: WholeStore, tmp_path:
     results, told = run_with_stderr_on_terminal(*words)
     assert "Exporting" in told
     assert len(results.splitlines()) == 3
-    assert run(store, "--all", "-o", str(tmp_path / "again")).stderr == ""
+    assert run(store, "--all", "-o", str(tmp_path / "again")).stderr == f"Exported 3 sessions to {tmp_path}/again\n"
 
 
 def test_an_export_to_a_terminal_cannot_control_it(store: WholeStore) -> None:

@@ -309,7 +309,7 @@ def _export_to_directory(
 ) -> None:
     """Write each session to its own file, and a page of them all. If one cannot be written, go on with the others."""
     output_files.make_directory(into)
-    written, failed, there = [], [], 0
+    written, failed, there, count = [], [], 0, 0
     index = _Index(rows) if with_index else None
     if with_index:
         rows = sorted(rows, key=lambda row: row.updated, reverse=True)
@@ -319,6 +319,7 @@ def _export_to_directory(
                 path = into / f"{_make_name(exported.title or row.session_id, row)}.{source.form}"
                 output_files.write_file(path, exported.pieces, force=force)
                 written.append(path)
+                count += 1
                 if index is not None:
                     index.add(row, exported, path)
         except AlreadyThere:
@@ -336,10 +337,12 @@ def _export_to_directory(
             failed.append(f"{_INDEX}: {_explain(problem)}")
     shown = written
     if find_screen().is_terminal and len(written) > _LISTED:  # a person wants to know where, a program each path
-        typer.echo(f"{len(written):,} files in {sanitize.make_line(str(into))}")
         shown = written[-1:] if index is not None else []
     for path in shown:
         typer.echo(sanitize.make_line(str(path)))
+    if count:
+        sessions = "1 session" if count == 1 else f"{count:,} sessions"
+        typer.echo(sanitize.make_line(f"Exported {sessions} to {into}"), err=True)  # not wrapped: a path to copy
     for text in failed[:_LISTED]:
         typer.echo(f"acp-proxy: not exported: {sanitize.make_line(text)}", err=True)
     if len(failed) > _LISTED:
