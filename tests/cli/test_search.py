@@ -341,16 +341,31 @@ def test_json_has_only_what_was_asked_for(store: WholeStore) -> None:
     assert result.stderr == "Nothing matches as it is. Without --json, what comes near is shown.\n"
 
 
-def test_no_match_says_what_was_tried_and_how_to_search_output(store: WholeStore) -> None:
+def test_no_match_says_what_was_tried(store: WholeStore) -> None:
     two_sessions(store)
-    result = run(store, "logi pag", "x")
-    output = shell_quote.joined(["acp-proxy", "search", "logi pag", "x", "--in", "output", "--store", str(store.root)])
-    assert result.stderr == (
-        "Nothing matches, not even as the beginning of a word. Try fewer words.\n"
-        f"To search what tools printed: {output}\n"
+    assert run(store, "logi pag", "x").stderr == (
+        "Nothing matches, not even as the beginning of a word, nor in what tools printed. Try fewer words.\n"
     )
-    assert run(store, "zz*", "yy*").stderr.startswith("Nothing matches. Try fewer words.\n")
+    assert run(store, "zz*", "yy*").stderr == "Nothing matches, nor in what tools printed. Try fewer words.\n"
     assert ids(store, "logi*", "pag*") == ["first"]
+
+
+def test_no_match_says_how_to_search_output_if_a_tool_printed_the_words(store: WholeStore) -> None:
+    printing_session(store)
+    for words in (["wheel"], ["whee"], ["no flask", "flake8"]):
+        output = shell_quote.joined(["acp-proxy", "search", *words, "--in", "output", "--store", str(store.root)])
+        told = run(store, *words).stderr
+        assert told.endswith(f"\nA tool printed it: {output}\n")
+        assert run(store, *words, "--in", "output").exit_code == 0
+
+
+def test_much_output_is_not_read_for_a_hint(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    printing_session(store)
+    monkeypatch.setattr(search, "_READ_FOR_HINT", 10)
+    output = shell_quote.joined(["acp-proxy", "search", "wheel", "--in", "output", "--store", str(store.root)])
+    assert run(store, "wheel").stderr.endswith(f"\nTo search what tools printed: {output}\n")
+    run(store, "wheel", "--in", "output")
+    assert "\nA tool printed it: " in run(store, "wheel").stderr
 
 
 def test_hints_repeat_the_options_that_were_given(store: WholeStore) -> None:
@@ -364,9 +379,10 @@ def test_hints_repeat_the_options_that_were_given(store: WholeStore) -> None:
 
 def test_a_quote_that_is_not_closed_is_closed_and_mentioned(store: WholeStore) -> None:
     two_sessions(store)
-    told = run(store, '"zebra horse').stderr
-    assert told.startswith('A quote is not closed. Searched: "zebra horse"\nNothing matches.')
-    assert shell_quote.joined(["acp-proxy", "search", '"zebra horse"', "--in", "output"]) in told
+    printing_session(store)
+    told = run(store, '"flake8 7').stderr
+    assert told.startswith('A quote is not closed. Searched: "flake8 7"\nNothing matches.')
+    assert shell_quote.joined(["acp-proxy", "search", '"flake8 7"', "--in", "output"]) in told
     assert ids(store, '"login pag*') == ids(store, '"login pag"*')
 
 

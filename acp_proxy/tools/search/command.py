@@ -37,7 +37,7 @@ from acp_proxy.cli.session_filter import (
 from acp_proxy.errors import AcpProxyError, Unreadable
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.search.query import TurnPart
-from acp_proxy.tools.search.search import search_store
+from acp_proxy.tools.search.search import is_printed, search_store
 from acp_proxy.views import sanitize
 
 if TYPE_CHECKING:  # imported late: no other command needs them
@@ -177,7 +177,8 @@ def search(
                 text = "Nothing matches as it is. Without --json, what comes near is shown."
             else:
                 options = repeat_options(context, *_NARROWING)
-                text = _explain_no_hits(words, tries, path, parts, options)
+                in_output = None if as_json or wants_calls or parts else is_printed(opened, tries[-1].request)
+                text = _explain_no_hits(words, tries, path, parts, options, in_output=in_output)
                 if words != given:
                     text = f"A quote is not closed. Searched: {sanitize.make_line(' '.join(words))}\n{text}"
                 if words and not (parts or wants_calls or as_json):
@@ -257,9 +258,16 @@ class _Try:
 
 
 def _explain_no_hits(
-    words: list[str], tries: list[_Try], path: str, parts: list[TurnPart] | None, options: list[str]
+    words: list[str],
+    tries: list[_Try],
+    path: str,
+    parts: list[TurnPart] | None,
+    options: list[str],
+    *,
+    in_output: bool | None,
 ) -> str:
-    """What to do if nothing is found by any of these. ``path``: that of --file."""
+    """What to do if nothing is found by any of these. ``path``: that of --file. ``in_output``: whether tools printed
+    it; None: nobody has looked."""
     single = " ".join(words).split()
     place = sanitize.make_line(path)
     if not single:
@@ -268,13 +276,15 @@ def _explain_no_hits(
     text = "Nothing matches"
     if any(each.request.fts_query != tries[0].request.fts_query for each in tries):
         text += ", not even as the beginning of a word"
+    if in_output is False:
+        text += ", nor in what tools printed"
     text += f" (--file is {place})." if path else "."
     if len(single) > 1:
         text += " Try fewer words."
-    if parts:
+    if parts or in_output is False:
         return text
-    output = format_command("search", words, "--in", "output", *options)
-    return f"{text}\nTo search what tools printed: {sanitize.make_line(output)}"
+    output = sanitize.make_line(format_command("search", words, "--in", "output", *options))
+    return f"{text}\n{'A tool printed it' if in_output else 'To search what tools printed'}: {output}"
 
 
 def _suggest_words(store: CommandStore, request: "SearchRequest", words: list[str], options: list[str]) -> str:

@@ -60,6 +60,8 @@ _BATCH_SIZE = 16 * 1024 * 1024
 """Characters added at once, in a transaction per table: other writers wait some hundredths of a second."""
 _BATCH_SECONDS = 1.0
 """How much reading an interruption may waste."""
+_READ_FOR_HINT = 16 * 1024 * 1024
+"""Bytes of transcripts that are read for a hint alone: a third of a second."""
 _FIRST_BATCH = 16
 """Transcripts in the first batch, so that the first results come at once. Each later batch has twice as many."""
 
@@ -146,6 +148,20 @@ def correct_words(store: CommandStore, request: SearchRequest, words: Sequence[s
     return found if search_store(store, nearby).hits else None
 
 
+def is_printed(store: CommandStore, request: SearchRequest) -> bool | None:
+    """Whether a search of what tools printed would find something; None: to know it would take a user's time, as long
+    as its tables lack much. Raises as ``search_store``."""
+
+    def measure(index: Index) -> int:
+        with ExitStack() as stack:
+            return PartTables(store.layout, index, stack).measure_outdated(request.agents)
+
+    with suppress(TableReplaced):
+        if store.index.catch_up_and_query(measure, *request.agents) <= _READ_FOR_HINT:
+            return bool(search_store(store, replace(request, parts=(TurnPart.OUTPUT,), limit=1)).hits)
+    return None
+
+
 def _correct_word(layout: Layout, index: Index, request: SearchRequest, word: str) -> str:
     """Raises Unreadable, or ``sqlite3.Error`` of the index."""
     if not word.isalnum() or len(word) < _SHORTEST_MISSPELT:
@@ -215,6 +231,16 @@ class TranscriptTables(ABC, Generic[Row, Table]):
             if done < len(behind):
                 yield count_seconds(behind[done][0]) + 1
         yield 0
+
+    def measure_outdated(self, agents: Sequence[str]) -> int:
+        """The bytes of the transcripts that ``update`` would read. Raises TableReplaced, Unreadable."""
+        names = json.dumps([name for _, (_, name) in self._list_outdated(agents)])
+        query = (
+            "SELECT coalesce(sum(size), 0) FROM transcripts"
+            " WHERE agent IN (SELECT value FROM json_each(?)) AND name IN (SELECT value FROM json_each(?))"
+        )
+        [(size,)] = self._index.select(query, (json.dumps(agents), names))
+        return int(size)
 
     def find_row(self, key: Key) -> ListedSession | None:
         """The session of a transcript, as a list shows it."""
