@@ -54,6 +54,9 @@ def restore(
     begins with the latest delete.
 
     Example: acp-proxy restore last
+
+    If the output is not a terminal, each line of the list has id, title, agent, directory, time of the delete, turns
+    and bytes in full, separated by tabs.
     """
     with report_errors():
         opened = open_store(store, for_writing=bool(sessions) and not listing)
@@ -122,7 +125,9 @@ def _list(store: CommandStore, deleted_sessions: list[DeletedSession], as_json: 
         target = find_screen()
         is_table = target.is_terminal
         for text in (
-            _format_table(store, deleted_sessions, target) if is_table else _format_lines(store, deleted_sessions)
+            _format_table(store, deleted_sessions, target)
+            if is_table
+            else _format_tab_separated(store, deleted_sessions)
         ):
             typer.echo(text)
         when = "WHEN is the time of the delete. " if is_table else ""
@@ -144,6 +149,15 @@ def _format_table(store: CommandStore, deleted_sessions: list[DeletedSession], t
     table = session_table.make_table(rows, ids, look)
     yield table.format_heading()
     yield from table.format_rows(rows, ids)
+
+
+def _format_tab_separated(store: CommandStore, deleted_sessions: list[DeletedSession]) -> Iterator[str]:
+    """As ``list`` writes sessions for programs, with the times of the deletes and without the state: none runs."""
+    for each, row in _read_each(store, deleted_sessions):
+        turns, size = str(row.prompt_count), str(row.size)
+        yield session_lines.join_with_tabs(
+            each.selector, row.title or "", row.agent_folder, row.cwd or "", each.at, turns, size
+        )
 
 
 def _format_lines(store: CommandStore, deleted_sessions: list[DeletedSession]) -> list[str]:

@@ -36,16 +36,16 @@ def format_tab_separated(row: ListedSession) -> str:
 
     The state is ``running`` or empty.
     """
-    texts = (
-        row.full_selector,
-        row.title or "",
-        row.agent_folder,
-        row.cwd or "",
-        row.updated,
-        str(row.prompt_count),
-        str(row.size),
+    state = RUNNING if row.is_running else ""
+    title, cwd = row.title or "", row.cwd or ""
+    return join_with_tabs(
+        row.full_selector, title, row.agent_folder, cwd, row.updated, str(row.prompt_count), str(row.size), state
     )
-    return "\t".join(make_line(text) for text in (*texts, RUNNING if row.is_running else ""))
+
+
+def join_with_tabs(*texts: str) -> str:
+    """A line for programs."""
+    return "\t".join(map(make_line, texts))
 
 
 def encode_row(row: ListedSession) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """``sessions prune`` shows what it would delete, asks, and skips sessions in use."""
 
+import re
 import time
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.appender import Transcript
 from tests.cli.commands import find_files_with, parsed_json, printed, refused, run, titles
+from tests.cli.terminal import run_on_terminal
 from tests.stored import chunk, store_session
 
 DAY = 24 * 60 * 60
@@ -23,12 +25,29 @@ def store(tmp_path: Path) -> ProxyStore:
 
 
 def test_a_dry_run_lists_everything_and_changes_nothing(store: ProxyStore) -> None:
-    shown = printed(store, "prune", "--older-than", "90d", "--dry-run").splitlines()
-    assert [line.rsplit("  ", 1)[1] for line in shown[:-1]] == ["100 days", "200 days"]
+    result = run(store, "prune", "--older-than", "90d", "--dry-run")
+    assert [line.split("\t")[:2] for line in result.stdout.splitlines()] == [
+        ["s100", "100 days"],
+        ["other", "200 days"],
+    ]
+    assert re.fullmatch(r"2 sessions, \S+ k?B would be deleted\.\n", result.stderr)
+    options = ("--older-than", "90d", "--dry-run", "--store", str(store.root))
+    *shown, total = run_on_terminal("prune", *options).splitlines()
+    assert [re.split("  +", line, maxsplit=3)[-1] for line in shown] == ["s100   100 days", "other  200 days"]
     assert all(" kB " in line or " B " in line for line in shown)
-    assert shown[-1].startswith("2 sessions, ")
-    assert shown[-1].endswith(" would be deleted.")
+    assert f"{total}\n" == result.stderr
     assert len(titles(store)) == 4
+
+
+def test_a_program_gets_all_of_a_session_in_columns_between_tabs(store: ProxyStore) -> None:
+    [session, *_] = parsed_json(store, "prune", "--keep", "2", "--dry-run")["sessions"]
+    [line, *_] = printed(store, "prune", "--keep", "2", "--dry-run").splitlines()
+    assert line.split("\t") == ["s100", "100 days", session["agent"], session["updatedAt"], str(session["bytes"])]
+    store_session(store, "s100", ("another", []), at=time.time() - 99 * DAY)
+    printed(store, "prune", "--keep", "2", "--soft", "--yes")
+    ids = [line.split("\t")[0] for line in printed(store, "prune", "--deleted", "--dry-run").splitlines()]
+    assert len(set(ids)) == 3
+    assert set(ids) == {line.split("\t")[0] for line in printed(store, "restore").splitlines()}
 
 
 def test_it_asks_and_deletes_permanently(store: ProxyStore) -> None:
@@ -114,7 +133,7 @@ def test_nothing_to_prune_asks_nothing(store: ProxyStore) -> None:
 
 
 def test_a_period_before_all_time_matches_nothing(store: ProxyStore) -> None:
-    assert printed(store, "prune", "--older-than", "999999w", "--dry-run") == "0 sessions would be deleted.\n"
+    assert run(store, "prune", "--older-than", "999999w", "--dry-run").stderr == "0 sessions would be deleted.\n"
 
 
 @pytest.mark.parametrize(

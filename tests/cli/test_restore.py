@@ -140,10 +140,11 @@ def test_soft_deleted_sessions_are_listed_and_restored(store: ProxyStore) -> Non
     )
     assert titles(store) == ["the words of abc-2"]
     for words in ([], ["--list"], ["abc-1", "--list"]):
-        second, first = printed(store, "restore", *words).splitlines()
-        assert "abc-1 " in first
-        assert first.endswith("  Mine")
-        assert second.endswith("  the words of xyz")
+        second, first = (line.split("\t") for line in printed(store, "restore", *words).splitlines())
+        assert (first[:2], second[:2]) == (["abc-1", "Mine"], ["xyz", "the words of xyz"])
+        listed = parsed_json(store, "restore")[0]
+        keys = ("sessionId", "title", "agent", "cwd", "deletedAt", "turns", "bytes")
+        assert second == [str(listed[key]) for key in keys]
     assert [(row["sessionId"], row["title"], row["cwd"]) for row in parsed_json(store, "restore")] == [
         ("xyz", "the words of xyz", "/project"),
         ("abc-1", "Mine", "/project"),
@@ -172,7 +173,7 @@ def test_soft_deleted_sessions_of_one_id_have_names_in_the_list(store: ProxyStor
     for said in ("once", "twice"):
         store_session(store, "s0", (said, []), at=EPOCH + 60)
         printed(store, "delete", "s0", "--soft", "--yes")
-    latest, before = (line.split()[-2:] for line in printed(store, "restore").splitlines())
+    latest, before = (line.split("\t")[:2] for line in printed(store, "restore").splitlines())
     assert latest == ["s0", "twice"]
     assert (before[0].startswith("s0~"), before[1]) == (True, "once")
     printed(store, "restore", before[0])
@@ -223,7 +224,7 @@ def test_a_restored_session_may_share_its_id_with_a_newer_one(store: ProxyStore)
     assert titles(store)[:2] == ["newer words", "the words of xyz"]
     for word in ("xyz", "xyz~1"):  # as list shows them
         assert f"acp-proxy restore {shlex.quote(word)} " in printed(store, "delete", word, "--yes")
-    assert "  xyz~1  " in printed(store, "prune", "--deleted", "--dry-run")
+    assert printed(store, "prune", "--deleted", "--dry-run").startswith("xyz~1\t")
     assert "Restored: the words of xyz" in run(store, "restore", "xyz~1").stderr
 
 

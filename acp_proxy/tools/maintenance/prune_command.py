@@ -62,6 +62,9 @@ def prune(
     session goes with the one that it worked for.
 
     Example: acp-proxy prune --older-than 90d --keep 500 --max-size 5GB --dry-run
+
+    If the output is not a terminal, each line of --dry-run has id, title, agent, time and bytes in full, separated by
+    tabs.
     """
     with report_errors():
         is_for_all = deleted and older_than is None and keep is None and max_size is None
@@ -143,7 +146,9 @@ def _report(chosen: Sequence[Candidate], trouble: dict[tuple[str, str], str], as
         value = {"dryRun": dry_run, "sessions": [_encode_candidate(each) for each in done], "left": left}
         typer.echo(sanitize.format_json(value | {"bytes": sum(each.size for each in done)}, indent=2))
         return
-    typer.echo(f"{_format_total(done)} would be deleted." if dry_run else f"{_format_total(done)} deleted.")
+    done_text = "would be deleted" if dry_run else "deleted"
+    # A program that reads what --dry-run lists gets lines of one form.
+    typer.echo(f"{_format_total(done)} {done_text}.", err=dry_run and not find_screen().is_terminal)
     for each in chosen:
         why = trouble.get((each.agent_folder, each.name))
         if why is not None:
@@ -153,10 +158,15 @@ def _report(chosen: Sequence[Candidate], trouble: dict[tuple[str, str], str], as
 
 def _show(store: CommandStore, chosen: Sequence[Candidate], *, err: bool = False) -> None:
     from acp_proxy.views.candidates import SessionRow, format_lines
+    from acp_proxy.views.session_lines import join_with_tabs
 
+    target = find_screen()
+    if not (err or target.is_terminal):
+        for each in chosen:
+            typer.echo(join_with_tabs(each.selector, each.title or "", each.agent_folder, each.at, str(each.size)))
+        return
     ids = shorten_ids(store, chosen)
     shown = [SessionRow(each.at, each.agent_folder, ids[each.selector], each.title, each.size) for each in chosen]
-    target = find_screen()
     for text in format_lines(shown, target.width if target.is_terminal else None):
         typer.echo(text, err=err)
 
