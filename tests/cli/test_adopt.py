@@ -346,8 +346,26 @@ def test_an_agent_that_needs_a_login_is_asked_no_further(
 def test_an_agent_that_is_not_there_gives_an_error(store: WholeStore) -> None:
     result = adopt(store, "--yes", "--", "/no/such/agent")
     assert (result.exit_code, result.stdout) == (1, "")
-    reason = "not found" if os.name == "nt" else "No such file or directory"
-    assert f"/no/such/agent cannot be started: {reason}. Check the command." in result.stderr
+    assert "/no/such/agent does not exist, so it would not start. Correct the path.\n" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        (
+            "import sys; sys.exit('sh: agent: command not found')",
+            "the program agent was not found. Install it, or add its directory",
+        ),
+        ("import sys; sys.exit('I cannot')", 'exited with status 1. Its last message: "I cannot". Check its arguments'),
+        ("raise SystemExit(3)", "exited with status 3. It wrote nothing. Check its arguments"),
+    ],
+)
+def test_an_agent_that_dies_at_once_says_what_happened_and_what_to_do(
+    store: WholeStore, program: str, said: str
+) -> None:
+    result = adopt(store, "--yes", "--", sys.executable, "-c", program)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert said in " ".join(result.stderr.split())
 
 
 def test_without_a_yes_nothing_is_started(store: WholeStore, agent: ListingAgent, tmp_path: Path) -> None:
@@ -426,7 +444,7 @@ def test_a_failing_agent_does_not_keep_the_others_from_being_asked(
     configure(home, Gone={"command": "/no/such/agent"}, One=as_settings(agent.command))
     result = adopt(store, "--yes")
     assert (result.exit_code, result.stdout) == (1, "scripted: 1 adopted\n")
-    assert "Gone (Zed): /no/such/agent cannot be started" in result.stderr
+    assert "Gone (Zed): /no/such/agent does not exist, so it would not start. Correct the path." in result.stderr
 
 
 def test_without_an_agent_and_without_editors_the_error_says_what_to_give(store: WholeStore) -> None:

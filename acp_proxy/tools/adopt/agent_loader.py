@@ -15,7 +15,12 @@ from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, Response
 from acp_proxy.proxy.capabilities import CLOSE, LIST, LOAD, Offer, read_offer
 from acp_proxy.tools.adopt.plan import OfferedSession, read_page
-from acp_proxy.tools.doctor.agent_report import AUTHENTICATION_REQUIRED, read_error
+from acp_proxy.tools.doctor.agent_report import (
+    AUTHENTICATION_REQUIRED,
+    advise_on_silence,
+    explain_failed_start,
+    read_error,
+)
 from acp_proxy.tools.doctor.probe import NoAnswer, Probe
 
 _MANY_PAGES = 10_000
@@ -68,9 +73,8 @@ class AgentLoader:
         try:
             self._probe = Probe(start.command, start.umask, start.environment)
         except OSError as problem:
-            raise CannotAdopt(
-                f"{start.command[0]} cannot be started: {problem.strerror}. Check the command."
-            ) from problem
+            text, advice = explain_failed_start(start.command[0], problem)
+            raise CannotAdopt(f"{text}. {advice}") from problem
         try:
             self.offer = self._ask_offer()
         except BaseException:
@@ -144,7 +148,10 @@ class AgentLoader:
         try:
             answer = self._probe.ask(method, params, self._seconds)
         except NoAnswer as problem:
-            raise CannotAdopt(f"at {method}, the agent {problem}. To see why: acp-proxy doctor AGENT") from problem
+            advice = advise_on_silence(self._probe, problem.status, shows_messages=False)
+            raise CannotAdopt(
+                f"at {method}, the agent {problem}. {advice} To see more: acp-proxy doctor AGENT"
+            ) from problem
         if acp.member(answer.error, "code") == AUTHENTICATION_REQUIRED:
             raise CannotAdopt(_LOGIN)
         if answer.error is not None:

@@ -100,7 +100,7 @@ def examine(agent_start: AgentStart, say: Callable[[str], None]) -> tuple[AgentR
     try:
         probe = Probe(agent_start.command, agent_start.umask, {**agent_start.variables, **os.environ})
     except OSError as problem:
-        text, advice = _explain_failed_start(agent_start.command[0], problem)
+        text, advice = explain_failed_start(agent_start.command[0], problem)
         return AgentReport(agent_start.command, text), [Advice(f"{text}. {advice}", cause=f"{text}. {advice}")]
     with probe:
         try:
@@ -109,7 +109,7 @@ def examine(agent_start: AgentStart, say: Callable[[str], None]) -> tuple[AgentR
             text = f"at initialize, the agent {problem}"
             found, todo = (
                 AgentReport(agent_start.command, text),
-                [Advice(_capitalize(f"{text}. {_advise(probe, problem.status)}"))],
+                [Advice(_capitalize(f"{text}. {advise_on_silence(probe, problem.status)}"))],
             )
     return replace(found, stderr=tuple(probe.stderr), stray=tuple(probe.stray)), todo
 
@@ -202,7 +202,7 @@ def _report_refusal(error: object, session_id: str, agent_start: AgentStart) -> 
     return LoadResult(REFUSED, text, session_id), [Advice(todo, is_wrong=False)]
 
 
-def _explain_failed_start(program: str, problem: OSError) -> tuple[str, str]:
+def explain_failed_start(program: str, problem: OSError) -> tuple[str, str]:
     """What happened, and what to do about it."""
     if not isinstance(problem, FileNotFoundError):
         ends = "so it would not start"
@@ -224,11 +224,14 @@ def explain_missing_program(program: str) -> tuple[str, str]:
     return f"{program} is not in PATH, {ends}", "Install it, or give its absolute path."
 
 
-def _advise(probe: Probe, status: int | None) -> str:
+def advise_on_silence(probe: Probe, status: int | None, *, shows_messages: bool = True) -> str:
+    """Why the agent may have given no answer, and what to do. ``status``: its exit status, if it has ended.
+    ``shows_messages``: the user sees what it wrote to stderr."""
     if cause := explain_exit(status, [*probe.stray, *probe.stderr]):
         return cause
     if probe.stderr:
-        return f"See its messages on stderr. {ARGUMENTS}"
+        messages = "See its messages on stderr." if shows_messages else f'Its last message: "{probe.stderr[-1]}".'
+        return f"{messages} {ARGUMENTS}"
     if probe.stray:
         return f"Its output is not the Agent Client Protocol. {ARGUMENTS}"
     slow = " If it is only slow, use --timeout 120." if status is None else ""
