@@ -233,6 +233,13 @@ class CommandStore(StoreBase):
         self.layout.get_journal(listed.agent_folder).sync()
         self.index.remove(listed.agent_folder, [listed.name])
 
+    def find_copies(self, listed: ListedSession, agent_folder: str) -> list[ListedSession]:
+        """An agent's copies of another agent's session, newest first. Raises Unreadable."""
+        rows = self.index.catch_up_and_query(
+            lambda index: queries.find_copies_of(index, agent_folder, listed), agent_folder
+        )
+        return list(queries.complete_rows(self.layout, rows))
+
     def copy_for_agent(self, listed: ListedSession, agent_folder: str, agent_info: Mapping[str, object]) -> str:
         """Copy a session for another agent to continue it. Returns the copy's id. Raises OSError (FileNotFoundError:
         the session is gone).

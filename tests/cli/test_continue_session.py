@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.cli.common import choose_session, shorten_ids
+from acp_proxy.protocol import timestamps
+from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.command_store import CompletionQuery
+from acp_proxy.transcript.file_format import Header
 from tests.cli.commands import invoke, parsed_json, printed, refused, run
 from tests.cli.terminal import run_on_terminal
-from tests.stored import WholeStore, store_session
+from tests.stored import WholeStore, message, store_session
 
 SAID = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "Mended."}}
 
@@ -60,20 +63,54 @@ def test_the_copys_file_ends_with_what_it_continues(store: WholeStore) -> None:
     assert entries[-1]["note"] == {"type": "continued", "session": "mine"}
 
 
-def test_each_copy_is_a_session_of_its_own(store: WholeStore) -> None:
-    ids = [printed(store, "continue", "mine", "--with", "beta").strip() for _ in range(2)]
-    run(store, "delete", "--yes", ids[0])
-    ids.append(printed(store, "continue", "mine", "--with", "beta").strip())
+def prompt(store: WholeStore, session: str, agent: str, at: float) -> None:
+    """Say something in a session."""
+    folder = store.choose_agent(None, agent, "")
+    transcript = store.open_to_append(folder, Header(session, "/here", "recorded", timestamps.stamp(at)), is_new=False)
+    params = {"sessionId": session, "prompt": [{"type": "text", "text": "and more"}]}
+    line = {"id": 9, "method": "session/prompt", "params": params}
+    transcript.append(message(timestamps.stamp(at), Peer.CLIENT, line))
+    transcript.append(message(timestamps.stamp(at), Peer.AGENT, {"id": 9, "result": {}}, "session/prompt"))
+    transcript.close()
+    store.mark(folder, session)
+
+
+def test_a_second_time_names_the_copy_that_is_there(store: WholeStore) -> None:
+    copy = printed(store, "continue", "mine", "--with", "beta")
+    result = run(store, "continue", "mine", "--with", "beta")
+    assert (result.exit_code, result.stdout) == (0, copy)
+    assert "beta has this copy already" in result.stderr
+    assert "from the list of beta's sessions" in result.stderr
+    assert [row["sessionId"] for row in parsed_json(store, "list")] == ["mine", copy.strip(), "other"]
+
+
+@pytest.mark.parametrize("of_copy", [True, False])
+def test_a_copy_is_another_one_once_something_was_said_in_either(store: WholeStore, of_copy: bool) -> None:
+    first = printed(store, "continue", "mine", "--with", "beta").strip()
+    prompt(store, first if of_copy else "mine", "beta" if of_copy else "alpha", 3000.0)
+    result = run(store, "continue", "mine", "--with", "beta")
+    assert result.stdout.strip() not in ("", first)
+    [earlier] = store.find_named(first)
+    assert f"beta has an earlier one, {earlier.selector}," in result.stderr
+    assert f"acp-proxy delete {result.stdout}" in result.stderr
+    assert run(store, "continue", "mine", "--with", "beta").stdout == result.stdout
+
+
+def test_a_copy_that_was_deleted_or_archived_is_made_anew(store: WholeStore) -> None:
+    ids = [printed(store, "continue", "mine", "--with", "beta").strip()]
+    for command in ("delete", "archive"):
+        run(store, command, ids[-1], *(["--yes"] if command == "delete" else []))
+        ids.append(printed(store, "continue", "mine", "--with", "beta").strip())
     assert len(set(ids)) == 3
-    assert {row["sessionId"] for row in parsed_json(store, "list")} == {"mine", "other", *ids[1:]}
+    assert {row["sessionId"] for row in parsed_json(store, "list")} == {"mine", "other", ids[-1]}
 
 
 def test_a_copy_has_a_short_id_even_if_another_agents_copy_has_the_same_long_one(store: WholeStore) -> None:
     store_session(store, "third", ("look", []), agent="gamma", at=1000.0)
     copies = {printed(store, "continue", "mine", "--with", agent).strip() for agent in ("beta", "gamma")}
-    again = run(store, "continue", "mine", "--with", "beta")
-    assert len(copies) == 1
-    assert "beta had a copy of this session before" in again.stderr
+    [copy] = copies
+    prompt(store, copy, "beta", 3000.0)
+    run(store, "continue", "mine", "--with", "beta")
     rows = [row for row in store.list_all() if row.copy_of]
     short = shorten_ids(store, rows)
     assert len(short) == 3

@@ -18,8 +18,7 @@ from acp_proxy.cli.common import (
 )
 from acp_proxy.cli.pager import find_screen
 from acp_proxy.errors import AcpProxyError, UsageError
-from acp_proxy.protocol import proxy_ids
-from acp_proxy.store.command_store import CommandStore, file_name, name_agent
+from acp_proxy.store.command_store import CommandStore, ListedSession, file_name, name_agent
 from acp_proxy.transcript.file_names import make_copy_id
 from acp_proxy.views import sanitize, session_lines
 
@@ -50,7 +49,8 @@ def continue_session(
 
     The other agent gets a copy of the session. Its next list shows the copy. When you open it, you see the whole
     conversation, and the agent gets a record of it with your next prompt. The first agent's session does not change.
-    An agent that has no recorded session yet is started once, for its name.
+    An agent that has no recorded session yet is started once, for its name. If it has a copy in which nothing was said
+    yet, that one is named; no second one is made.
 
     Example: acp-proxy continue last --with opencode
     """
@@ -70,12 +70,25 @@ def continue_session(
             raise AcpProxyError(f"the session is one of {name} already. Open it in your editor.")
         if row.cwd is None:
             raise AcpProxyError("the session's directory is not known, so no editor could open a copy of it.")
-        copy = opened.copy_for_agent(row, folder, about)
-    shown = (make_copy_id(folder, file_name(copy), copy) if find_screen().is_terminal else None) or copy  # as by list
+        earlier = [copy for copy in opened.find_copies(row, folder) if not copy.is_archived]
+        unused = next((copy for copy in earlier if _is_as_copied(copy, row)), None)
+        id = unused.session_id if unused is not None else opened.copy_for_agent(row, folder, about)
+    shown = (make_copy_id(folder, file_name(id), id) if find_screen().is_terminal else None) or id  # as by list
     typer.echo(sanitize.make_line(shown))
-    if copy != proxy_ids.id_of(row.agent_folder, row.session_id):
-        typer.echo(f"{sanitize.make_line(name)} had a copy of this session before; this is another one.", err=True)
+    if unused is not None:
+        print_on_stderr(f"{sanitize.make_line(name)} has this copy already, and nothing was said since: it is enough.")
+    elif earlier:
+        other_copy = sanitize.make_line(earlier[0].selector)
+        print_on_stderr(
+            f"This is a new copy. {sanitize.make_line(name)} has an earlier one, {other_copy}, but something was said"
+            f" since, there or in the original. If you want that one, delete this: acp-proxy delete {shown}"
+        )
     typer.echo(sanitize.make_line(f"To continue, open it from the list of {name}'s sessions in your editor."), err=True)
+
+
+def _is_as_copied(copy: ListedSession, original: ListedSession) -> bool:
+    """Whether nothing was said since the copy was made, in either."""
+    return (copy.updated, copy.prompt_count) == (original.updated, original.prompt_count) and not original.is_running
 
 
 def _find_agent(store: CommandStore, other: str, but: str, umask: int, registry: str) -> tuple[str, dict[str, object]]:
