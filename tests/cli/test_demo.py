@@ -23,15 +23,18 @@ def test_the_demo_shows_every_step_and_the_next_command() -> None:
     assert result.exit_code == 0, result.stdout
     steps = (
         "The editor crashes (SIGKILL), and acp-proxy with it.",
-        "The agent can only resume; acp-proxy adds list, load and delete.",
-        "The editor's list of sessions:",
+        "The editor starts again. acp-proxy adds list, load and delete.",
+        'Its list of sessions: "Why are users signed out after a few hours?", ',
         "It opens the old session:",
-        "items are the same as the first time, in the same order.",
+        "  user:  A login should last two weeks. Mend it, with a test.",
+        "All 13 items, with 6 tool calls, are as they were, in the same order.",
+        "  agent: I remember 2 earlier prompts; the first was: ",
         "It deletes the session: the list is empty.",
     )
     shown = result.stdout
     assert [shown.index(step) for step in steps] == sorted(shown.index(step) for step in steps)
-    assert re.search(r", \d{4}-\d\d-\d\d \d\d:\d\d, in ", shown)
+    assert re.search(r", \d{4}-\d\d-\d\d \d\d:\d\d\n", shown)
+    assert len(shown.splitlines()) <= 22  # a screen, with the command above it
     assert [line for line in result.stdout.splitlines() if line.startswith("  acp-proxy ")] == [
         "  acp-proxy setup",
         "  acp-proxy demo --keep",

@@ -20,7 +20,7 @@ from acp_proxy.views import formatting
 PROMPTS = (sample.WHY, sample.MEND)
 LAST_PROMPT = sample.REMEMBER
 TEXT_SHOWN = 90  # characters
-_BEFORE = 13  # columns before the text of the longest kind
+_BEFORE = len("  agent: ")
 SERVED = ("list", "load", "delete")
 
 PrintLine = Callable[[str], None]
@@ -90,7 +90,6 @@ class Walker:
             self._print("The editor crashes (SIGKILL), and acp-proxy with it.")
             editor.kill()
         self._print("")
-        self._print("The editor starts again.")
         with Client(self._command) as editor:
             self._check_offer(editor)
             self._check_list(editor)
@@ -112,7 +111,6 @@ class Walker:
         for text in PROMPTS:
             self._print(f"  you: {text}")
             self._live += [ShownItem("user", text), *self._prompt(editor, text)]
-        self._print("  The agent found the bug, wrote a test that failed, and mended it.")
 
     def _check_offer(self, editor: Client) -> None:
         capabilities = self._initialize(editor)["agentCapabilities"]
@@ -121,7 +119,7 @@ class Walker:
         if capabilities.get("loadSession") is True:
             offered.add("load")
         check(offered.issuperset(SERVED), f"initialize offers only {', '.join(sorted(offered)) or 'nothing'}")
-        self._print(f"The agent can only resume; acp-proxy adds {', '.join(SERVED[:-1])} and {SERVED[-1]}.")
+        self._print(f"The editor starts again. acp-proxy adds {', '.join(SERVED[:-1])} and {SERVED[-1]}.")
 
     def _check_list(self, editor: Client) -> None:
         sessions = editor.request("session/list", {"cwd": self._project})["sessions"]
@@ -131,7 +129,7 @@ class Walker:
         check(entry.get("title") == PROMPTS[0], f"the session is listed as {entry.get('title')!r}")
         check(bool(entry.get("updatedAt")), "the session is listed without a time")
         updated = formatting.format_local_time(entry["updatedAt"])[: -len(":00")]
-        self._print(f'The editor\'s list of sessions: "{entry["title"]}", {updated}, in {entry["cwd"]}')
+        self._print(f'Its list of sessions: "{entry["title"]}", {updated}')
 
     def _check_replay(self, editor: Client) -> None:
         since = editor.count_lines()
@@ -140,13 +138,14 @@ class Walker:
         editor.wait_for_result(request_id)
         replayed = list_items(editor.list_updates(self._session_id, since, editor.find_answer(request_id)))
         self._print("It opens the old session:")
-        for told in replayed:
-            self._print(f"  {told.kind + ':':<10} {shorten(told.text)}")
+        for item in select_messages(replayed):
+            self._print(f"  {item.kind + ':':<{_BEFORE - 2}}{shorten(item.text)}")
         check(bool(replayed), "session/load replayed nothing")
         for number, (was, now) in enumerate(zip(self._live, replayed, strict=False), 1):
             check(was == now, f"item {number} was {was} and is now {now}")
         check(len(self._live) == len(replayed), f"{len(self._live)} items were live, {len(replayed)} came back")
-        self._print(f"All {len(replayed)} items are the same as the first time, in the same order.")
+        calls = sum(item.kind == "tool call" for item in replayed)
+        self._print(f"All {len(replayed)} items, with {calls} tool calls, are as they were, in the same order.")
 
     def _continue(self, editor: Client) -> None:
         self._print(f"  you: {LAST_PROMPT}")
@@ -179,6 +178,16 @@ class Walker:
         reason = editor.wait_for_result(request_id)["stopReason"]
         check(reason == "end_turn", f"the turn ended with {reason}")
         return keep_last_plan(list_items(editor.list_updates(self._session_id, since, editor.find_answer(request_id))))
+
+
+def select_messages(items: Sequence[ShownItem]) -> list[ShownItem]:
+    """The user's messages, and the agent's last one before the next of them: enough to recognise a conversation."""
+    spoken = [item for item in items if item.kind in ("user", "agent")]
+    return [
+        item
+        for item, following in zip(spoken, [*spoken[1:], None], strict=True)
+        if item.kind == "user" or following is None or following.kind == "user"
+    ]
 
 
 def check(holds: bool, otherwise: str) -> None:
