@@ -54,7 +54,7 @@ def titles_by_id(store: WholeStore) -> dict[str, str | None]:
 def test_the_list_the_preview_and_the_keys_are_shown(store: WholeStore, screens: list[TypingUser]) -> None:
     screen = started(screens, store)
     shown = screen.until("3 of 3", "A cookie was missing.", "s-login")
-    assert [line.split("  ")[0] for line in shown.split("\n")[1:4]] == ["> Mend the login", "", ""]
+    assert [line.split("  ")[0] for line in shown.split("\n")[2:5]] == ["> Mend the login", "", ""]
     assert "Enter read" in shown
     screen.press(DOWN)
     screen.until("> Rebuild the index", "s-index", gone="A cookie")

@@ -3,6 +3,7 @@
 Pure. Titles and directories come from other people: they are made printable.
 """
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,6 +18,8 @@ from acp_proxy.views.session_table import AMBIGUOUS, cut_directory
 
 _BOLD, _QUIET, _SELECTED, _END = "\x1b[1m", "\x1b[2m", "\x1b[7m", "\x1b[0m"
 _AROUND = 3  # the filter, the line between list and preview, the last line
+_HEADINGS = ("TITLE", "AGENT", "DIRECTORY", "WHEN")  # as list has them
+_LEAST_HEIGHT_WITH_HEADINGS = 12
 _LEAST_TITLE = 30
 _LEAST_TITLE_ASKED = 48
 _GAP = "  "
@@ -88,36 +91,50 @@ class FrameLook:
     agents: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def has_headings(self) -> bool:
+        """Whether a line above the list says what its columns are."""
+        return self.height >= _LEAST_HEIGHT_WITH_HEADINGS
+
+    @property
     def listed(self) -> int:
         """The rows of the list."""
-        return max((self.height - _AROUND) // 2, 1)
+        return max((self.height - _AROUND - self.has_headings) // 2, 1)
 
     @property
     def previewed(self) -> int:
         """The rows of the preview."""
-        return max(self.height - _AROUND - self.listed, 0)
+        return max(self.height - _AROUND - self.has_headings - self.listed, 0)
 
 
 def draw_frame(state: BrowseState, preview: Sequence[str], look: FrameLook) -> list[str]:
     """The lines of the screen, styled by escape sequences. ``preview``: printable lines, which may have styles."""
     if state.has_help:
-        lines = [f"{_BOLD}{name:9}{_END}{_cut_end(text, max(look.width - 9, 0))}" for name, text in _HELP][
-            : look.height - 1
-        ]
+        lines = _explain_keys(look)
         lines += [""] * (look.height - 1 - len(lines))
         return [*lines, f"{_QUIET}{_cut_end('Press any key to go back.', look.width)}{_END}"]
     shown = state.shown[state.top : state.top + look.listed]
     lines = [_format_filter(state, look)]
     columns = _measure_columns(shown, look)
+    if look.has_headings and shown:
+        lines.append(f"{_QUIET}{_format_cells(_HEADINGS, look, columns)}{_END}")
     lines += [_format_row(row, look, columns, is_chosen=state.top + at == state.at) for at, row in enumerate(shown)]
     if not shown:
         lines.append(f"{_QUIET}{_cut_end(_explain_no_rows(state), look.width)}{_END}")
-    lines += [""] * (1 + look.listed - len(lines))
+    lines += [""] * (1 + look.has_headings + look.listed - len(lines))
     lines.append(_format_divider(state, look))
     lines += [text.translate(look.forms) for text in preview[: look.previewed]]
     lines += [""] * (look.height - 1 - len(lines))
     last = _wrap_message(state, look) if state.message and state.asked is None else [_format_last_line(state, look)]
     return [*lines[: max(look.height - len(last), 0)], *last][-max(look.height, 1) :]
+
+
+def _explain_keys(look: FrameLook) -> list[str]:
+    """A line for each key; in a window with too few lines, one behind the other."""
+    room = max(look.height - 1, 0)
+    if len(_HELP) <= room:
+        return [f"{_BOLD}{name:9}{_END}{_cut_end(text, max(look.width - 9, 0))}" for name, text in _HELP]
+    text = " | ".join(f"{name}: {text}" for name, text in _HELP)
+    return textwrap.wrap(text, max(look.width, 1), break_on_hyphens=False)[:room]
 
 
 def _format_filter(state: BrowseState, look: FrameLook) -> str:
@@ -136,12 +153,13 @@ def _format_filter(state: BrowseState, look: FrameLook) -> str:
 
 def _measure_columns(rows: Sequence[ListedSession], look: FrameLook) -> tuple[int, int, int]:
     """The widths of titles, agents and directories. A narrow terminal does not show the last two: 0."""
-    widest = max((cell_len(_format_agent(row, look)) for row in rows), default=0)
+    _, of_agent, of_directory, of_when = (cell_len(name) if look.has_headings and rows else 0 for name in _HEADINGS)
+    widest = max(of_agent, *(cell_len(_format_agent(row, look)) for row in rows), 0)
     agent = min(widest, _MOST_AGENT if look.width < _WIDE else _MOST_AGENT_WIDE)
-    room = look.width - 2 - max((len(_format_when(row, look)) for row in rows), default=0) - len(_GAP)
+    room = look.width - 2 - max(of_when, *(len(_format_when(row, look)) for row in rows), 0) - len(_GAP)
     agent = agent if room - agent - len(_GAP) >= _LEAST_TITLE else 0
     room -= agent + len(_GAP) if agent else 0
-    widest = max((cell_len(_format_directory(row, look)) for row in rows), default=0)
+    widest = max(of_directory, *(cell_len(_format_directory(row, look)) for row in rows), 0)
     directory = min(widest, _MOST_DIRECTORY, max(room - _LEAST_TITLE - len(_GAP), 0), max(room // 3, _LEAST_DIRECTORY))
     directory = directory if directory >= min(widest, _LEAST_DIRECTORY) else 0
     return room - (directory + len(_GAP) if directory else 0), agent, directory
@@ -161,17 +179,25 @@ def _format_when(row: ListedSession, look: FrameLook) -> str:
 
 def _format_row(row: ListedSession, look: FrameLook, columns: tuple[int, int, int], *, is_chosen: bool) -> str:
     """``columns``: as of ``_measure_columns``."""
-    title, agent, wide = columns
-    ellipsis = "…".translate(look.forms)
-    shown = formatting.format_title(row.title, is_pinned=row.is_pinned, is_copy=row.copy_of is not None)
-    cells = [_cut_end(_clean(shown, look), title, ellipsis, pad=True)]
-    if agent:
-        cells.append(_cut_end(_format_agent(row, look), agent, ellipsis, pad=True))
-    if wide:
-        cells.append(set_cell_size(cut_directory(_format_directory(row, look), wide, ellipsis), wide))
-    text = f"{'>' if is_chosen else ' '} {_GAP.join(cells)}"
-    text += _format_when(row, look).rjust(look.width - cell_len(text))
+    title = formatting.format_title(row.title, is_pinned=row.is_pinned, is_copy=row.copy_of is not None)
+    texts = _clean(title, look), _format_agent(row, look), _format_directory(row, look), _format_when(row, look)
+    text = _format_cells(texts, look, columns, mark=">" if is_chosen else " ")
     return f"{_SELECTED}{text}{_END}" if is_chosen else text
+
+
+def _format_cells(
+    texts: tuple[str, str, str, str], look: FrameLook, columns: tuple[int, int, int], mark: str = " "
+) -> str:
+    """Title, agent, directory and time as a line. ``columns``: as of ``_measure_columns``."""
+    (title, agent, directory, when), (of_title, of_agent, of_directory) = texts, columns
+    ellipsis = "…".translate(look.forms)
+    cells = [_cut_end(title, of_title, ellipsis, pad=True)]
+    if of_agent:
+        cells.append(_cut_end(agent, of_agent, ellipsis, pad=True))
+    if of_directory:
+        cells.append(set_cell_size(cut_directory(directory, of_directory, ellipsis), of_directory))
+    text = f"{mark} {_GAP.join(cells)}"
+    return text + when.rjust(look.width - cell_len(text))
 
 
 def _format_divider(state: BrowseState, look: FrameLook) -> str:

@@ -33,19 +33,21 @@ def test_the_selected_session_is_marked_and_described() -> None:
     lines = shown(BrowseState((ROW, structs.replace(ROW, name="y")), is_complete=True), preview=("User", "  hello"))
     assert lines[0].startswith("Filter: ")
     assert lines[0].endswith("2 of 2")
-    assert lines[1].startswith("> Fix the login ")
-    assert "  claude  ~/src" in lines[1]
-    assert lines[1].endswith("~/src/proxy  2h")
-    assert lines[2].startswith("  Fix the login ")
-    assert lines[11].startswith("─── claude · s1 · 2 turns ──")
-    assert lines[12:14] == ["User", "  hello"]
+    assert lines[1].split() == ["TITLE", "AGENT", "DIRECTORY", "WHEN"]
+    assert lines[2].startswith("> Fix the login ")
+    assert "  claude  ~/src" in lines[2]
+    assert lines[2].endswith("~/src/proxy    2h")
+    assert lines[1].index("DIRECTORY") == lines[2].index("~/src")
+    assert lines[3].startswith("  Fix the login ")
+    assert lines[12].startswith("─── claude · s1 · 2 turns ──")
+    assert lines[13:15] == ["User", "  hello"]
     assert lines[-1].startswith("Enter read  ^R rename")
 
 
 def test_agents_with_one_name_are_told_apart() -> None:
     lines = shown(BrowseState((ROW,), is_complete=True), replace(LOOK, agents={ROW.agent_folder: "claude-4f1c"}))
-    assert "  claude-4f1c  ~/src" in lines[1]
-    assert lines[11].startswith("─── claude-4f1c · s1 ")
+    assert "  claude-4f1c  ~/src" in lines[2]
+    assert lines[12].startswith("─── claude-4f1c · s1 ")
 
 
 @pytest.mark.parametrize(("width", "height"), [(200, 50), (80, 24), (40, 10)])
@@ -118,10 +120,10 @@ def test_80_columns_show_the_most_important_keys(archived: bool) -> None:
 
 def test_a_narrow_terminal_has_room_for_the_title_before_the_agent() -> None:
     row = structs.replace(ROW, title="Fix the login of the site again")
-    assert "claude" not in shown(BrowseState((row,)), replace(LOOK, width=41))[1]
+    assert "claude" not in shown(BrowseState((row,)), replace(LOOK, width=41))[2]
     long = structs.replace(ROW, agent_folder="an-agent-with-a-long-name-4f1c2a3b4c5d6e7f")
-    assert "  an-agent-wi…  ~" in shown(BrowseState((long,)))[1]
-    assert "  an-agent-with-a-lon…  ~" in shown(BrowseState((long,)), replace(LOOK, width=100))[1]
+    assert "  an-agent-wi…  ~" in shown(BrowseState((long,)))[2]
+    assert "  an-agent-with-a-lon…  ~" in shown(BrowseState((long,)), replace(LOOK, width=100))[2]
 
 
 @pytest.mark.parametrize(("width", "keys"), [(40, "Enter read  ^R rename  ? keys  Esc quit"), (20, "? keys  Esc quit")])
@@ -134,6 +136,17 @@ def test_every_key_is_explained() -> None:
     for key in ("Enter ", "Esc ", *(f"Ctrl-{letter} " for letter in "RABDXEFKOYTUZC")):
         assert f"\n{key}" in text
     shown(BrowseState((ROW,), has_help=True), FrameLook(20, 5, NOW))
+
+
+def test_a_window_with_few_lines_explains_every_key_too() -> None:
+    text = "\n".join(shown(BrowseState((ROW,), has_help=True), replace(LOOK, height=16)))
+    for key in ("Enter:", "Esc:", "?:", *(f"Ctrl-{letter}:" for letter in "RABDXEFKOYTUZC")):
+        assert key in text
+
+
+def test_a_small_window_has_no_headings() -> None:
+    assert shown(BrowseState((ROW,)), replace(LOOK, height=11))[1].startswith("> Fix the login ")
+    assert "TITLE" not in "".join(shown(BrowseState((), is_complete=True)))
 
 
 def test_a_long_message_is_wrapped_and_ends_with_what_to_do() -> None:
