@@ -28,8 +28,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 COOKIE = "acp-proxy-web"
 _OPEN_AGAIN = "Run acp-proxy web again, and open its new link.\n"
 _NO_COOKIE = (
-    f"This needs the link that acp-proxy web has opened or printed. {_OPEN_AGAIN}"
-    "If its pages are open in a tab, go on there: their address begins with a path of its own.\n"
+    "Nothing can be shown at this address: the pages are below a path of their own, and only for the browser that "
+    "opened the link of acp-proxy web.\n"
+    "If they are open in a tab, go on there, or go back.\n"
+    f"Otherwise: {_OPEN_AGAIN[:1].lower()}{_OPEN_AGAIN[1:]}"
 )
 _HEADERS = {
     "Content-Security-Policy": (

@@ -68,6 +68,7 @@ def test_without_the_cookie_every_path_is_refused_alike(client: TestClient, acce
     answer = client.get(f"{access.root}{path}")
     assert answer.status_code == 403
     assert answer.text == client.get("/somewhere/else").text
+    assert "If they are open in a tab, go on there, or go back.\nOtherwise: run acp-proxy web again" in answer.text
     for cookie in (f"{COOKIE}=", f"{COOKIE}=x", "x", f"other={COOKIE}", "=;;=", f"{COOKIE}"):
         assert client.get(access.root, headers={"cookie": cookie}).status_code == 403
 
