@@ -149,6 +149,33 @@ def test_the_agents_title_time_and_meta_win_until_they_are_cleared(proxied: Prox
     assert found["_meta"] == {"messageCount": 6, "hasErrors": False}
 
 
+def test_a_title_that_the_agent_sends_late_replaces_the_first_words_at_once_but_not_the_users(proxied: Proxied) -> None:
+    titled = {"update": {"sessionUpdate": "session_info_update", "title": "What the agent calls it"}}
+    late = {"turns": [[], *[[{"stop": "end_turn"}, titled]] * 2]}
+    editor = started(proxied, late)
+    session = prompted(editor, [text("Mend it")])
+    assert [found["title"] for found in editor.sessions()] == ["Mend it"]
+    assert "\tMend it\t" in proxied.run("list")
+    editor.prompt(session, "and more")
+    editor.wait_for(lambda one: title_of(one) == "What the agent calls it")
+    assert [found["title"] for found in editor.sessions()] == ["What the agent calls it"]
+    assert "\tWhat the agent calls it\t" in proxied.run("list")
+
+    proxied.run("rename", session, "Mine")
+    since = editor.count_lines()
+    editor.prompt(session, "and more")
+    editor.wait_for(lambda one: title_of(one) is not None, since=since)
+    assert [found["title"] for found in editor.sessions()] == ["Mine"]
+    assert "\tMine\t" in proxied.run("list")
+
+
+def title_of(message: Any) -> Any:
+    match message:
+        case {"params": {"update": {"sessionUpdate": "session_info_update", "title": title}}}:
+            return title
+    return None
+
+
 def step_of(message: Any) -> Any:
     match message:
         case {"params": {"update": {"_meta": {"origin": {"step": step}}}}}:
