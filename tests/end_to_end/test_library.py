@@ -153,3 +153,22 @@ def test_a_soft_delete_during_a_turn_leaves_a_gap_after_the_restore(proxied: Pro
         assert editor.end() == 0
     gaps = [line["note"] for line in entries(proxied.transcript(session)) if line.get("note", {}).get("type") == "gap"]
     assert [gap["reason"] for gap in gaps] == ["deleted"]
+
+
+# Sessions that the agent does not know.
+
+
+def test_a_prompt_that_the_agent_refuses_is_kept_but_in_no_editors_list(proxied: Proxied) -> None:
+    unknown = {"code": NOT_FOUND, "message": "Resource not found: session nowhere"}
+    script = {"methods": {"session/load": {"error": unknown}}, "turns": [[{"error": unknown}]]}
+    with proxied.started(script, agent=("--capabilities", "load")) as editor:
+        with pytest.raises(RequestFailed):
+            editor.request("session/load", editor.place("nowhere"))
+        assert (proxied.transcripts(), proxied.run("list")) == ([], "")
+        answer = editor.wait_for_answer(editor.start_prompt("nowhere", "my words"))
+        assert "error" in answer
+        assert editor.sessions() == []
+        assert editor.end() == 0
+    with proxied.started(agent=("--capabilities", "load")) as editor:
+        assert editor.sessions() == []
+        assert proxied.run("list").startswith("nowhere\tmy words\t")
