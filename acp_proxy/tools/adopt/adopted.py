@@ -43,8 +43,8 @@ def look_up(store: CommandStore, agent_folder: str, session_id: str) -> KnownHer
     if session_id in deleted:
         return KnownHere(is_deleted=True)
     # A session that was handed to the agent continues in this one, which has its record and what followed.
-    if (ours := store.find_by_alias(agent_folder, session_id)) is not None:
-        return KnownHere(is_deleted=ours in deleted, is_here=ours not in deleted)
+    if (own_id := store.find_by_alias(agent_folder, session_id)) is not None:
+        return KnownHere(is_deleted=own_id in deleted, is_here=own_id not in deleted)
     path = layout.transcript_path(agent_folder, file_names.file_name(session_id))
     try:
         return KnownHere(is_here=True, note=_note(path))

@@ -26,18 +26,19 @@ class AskedAgent:
 
 
 def list_asked(
-    found: Sequence[StartedAgent],
-    ours: Mapping[str, str],
+    agents: Sequence[StartedAgent],
+    own_environment: Mapping[str, str],
     root: Path,
     find: Callable[[list[str], str], ResolvedAgent],
 ) -> tuple[list[AskedAgent], list[str]]:
-    """Each agent once, and a text for each one that is not asked. ``ours``: our environment. ``root``: the store.
+    """Each agent once, and a text for each one that is not asked.
 
-    ``find``: what to start for a command and the value of ``--registry``. Raises RegistryError.
+    ``own_environment``: that of this process. ``root``: the store. ``find``: what to start for a command and the value
+    of ``--registry``. Raises RegistryError.
     """
     asked: dict[tuple[object, ...], AskedAgent] = {}
     texts: list[str] = []
-    for agent in found:
+    for agent in agents:
         name = f"{agent.name} ({agent.editor})"
         if agent.words is None:
             why = "the file is not valid JSON" if agent.is_damaged else "only the editor knows how to start it"
@@ -45,8 +46,8 @@ def list_asked(
             continue
         environment = dict(agent.environment)
         try:
-            given, command = split_run_command(list(agent.words), {**ours, **environment})
-            resolved = find(command, given["registry"])
+            values, command = split_run_command(list(agent.words), {**own_environment, **environment})
+            resolved = find(command, values["registry"])
         except (UsageError, RegistryError) as problem:
             texts.append(f"{name}: it cannot be started: {problem}")
             continue
@@ -55,12 +56,12 @@ def list_asked(
             continue
         command = [os.path.expanduser(resolved.words[0]), *resolved.words[1:]]
         environment = resolved.variables | environment
-        if given["no-record"]:
+        if values["no-record"]:
             texts.append(f"{name}: not asked, because its sessions are not to be recorded (no-record).")
-        elif given["store"] and os.path.abspath(os.path.expanduser(given["store"])) != os.path.abspath(root):
-            texts.append(f"{name}: its sessions are in another store. Add: --store {given['store']}")
+        elif values["store"] and os.path.abspath(os.path.expanduser(values["store"])) != os.path.abspath(root):
+            texts.append(f"{name}: its sessions are in another store. Add: --store {values['store']}")
         else:
-            more = tuple({**ours, **environment}.items()) if environment else None
-            candidate = AskedAgent(name, tuple(command), more, given["agent-id"] or None, given["redact"])
+            more = tuple({**own_environment, **environment}.items()) if environment else None
+            candidate = AskedAgent(name, tuple(command), more, values["agent-id"] or None, values["redact"])
             asked.setdefault((candidate.command, agent.environment, candidate.agent_id), candidate)
     return list(asked.values()), texts

@@ -179,10 +179,10 @@ class _Work:
                     tell(results.total(), len(choice.loads))
         finally:
             self.has_failed |= results.total() < len(choice.loads) or bool(results[Result.FAILED])
-            found = {each.value: results[each] for each in Result if results[each] or each is Result.ADOPTED}
+            counts = {result.value: results[result] for result in Result if results[result] or result is Result.ADOPTED}
             if missing := len(choice.loads) - results.total():
-                found["not tried"] = missing
-            typer.echo(_summarize(name, choice, found))
+                counts["not tried"] = missing
+            typer.echo(_summarize(name, choice, counts))
 
 
 def _find_candidates(words: list[str], root: "os.PathLike[str]", registry: str) -> "tuple[list[AskedAgent], list[str]]":
@@ -207,13 +207,13 @@ def _find_candidates(words: list[str], root: "os.PathLike[str]", registry: str) 
         return list_asked(find_started_agents(find_machine()), os.environ, Path(root), find)
     if words[0] == "run":  # copied from an editor's arguments
         words = ["acp-proxy", *words]
-    given, command = split_run_command(words, dict(os.environ))
-    agent = find(command, given["registry"])
+    values, command = split_run_command(words, dict(os.environ))
+    agent = find(command, values["registry"])
     if agent.problem is not None:
         raise AcpProxyError(agent.problem)
     environment = tuple({**agent.variables, **os.environ}.items()) if agent.variables else None
-    name, agent_id = name_command(agent.words), given["agent-id"] or None
-    return [AskedAgent(name, tuple(agent.words), environment, agent_id, given["redact"])], []
+    name, agent_id = name_command(agent.words), values["agent-id"] or None
+    return [AskedAgent(name, tuple(agent.words), environment, agent_id, values["redact"])], []
 
 
 def _is_in(cwd: str | None) -> "Callable[[str], bool]":
@@ -225,7 +225,7 @@ def _is_in(cwd: str | None) -> "Callable[[str], bool]":
 
 
 def _describe_plan(asked: "Sequence[AskedAgent]") -> str:
-    names = sanitize.make_line(", ".join(each.name for each in asked))
+    names = sanitize.make_line(", ".join(agent.name for agent in asked))
     return (
         f"This starts {names}, and loads the sessions that are not here yet. Loading may make an agent run its hooks"
         " and MCP servers in a session's directory. --dry-run only lists the sessions."
@@ -245,7 +245,7 @@ def _summarize(name: str, choice: "Choice", done: dict[str, int]) -> str:
     counts |= {"left for another time by --limit": choice.over} if choice.over else {}
     if not choice.listed:
         return sanitize.make_line(f"{name}: the agent lists no sessions.")  # what to try is said once, at the end
-    return sanitize.make_line(f"{name}: {', '.join(f'{count} {what}' for what, count in counts.items())}")
+    return sanitize.make_line(f"{name}: {', '.join(f'{count} {outcome}' for outcome, count in counts.items())}")
 
 
 def _say(text: str) -> None:

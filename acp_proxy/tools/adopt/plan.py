@@ -58,8 +58,8 @@ class Choice:
 def read_page(result: object) -> tuple[list[OfferedSession], str | None]:
     """The sessions of an answer to ``session/list``, and the cursor of the next page."""
     entries = acp.member(result, "sessions")
-    found = [_read_entry(entry) for entry in entries] if isinstance(entries, list) else []
-    return [each for each in found if each is not None], acp.text(result, "nextCursor") or None
+    sessions = [_read_entry(entry) for entry in entries] if isinstance(entries, list) else []
+    return [session for session in sessions if session is not None], acp.text(result, "nextCursor") or None
 
 
 def _read_entry(entry: object) -> OfferedSession | None:
@@ -74,24 +74,28 @@ def _read_entry(entry: object) -> OfferedSession | None:
 def choose_sessions(listed: Iterable[OfferedSession], find_known: Callable[[str], KnownHere], choice: Wanted) -> Choice:
     """``find_known``: what the store knows of a session. The newest come first, then those without a time."""
     loads, again, left_out = list[OfferedSession](), set[str](), Counter[LeftOut]()
-    once = {each.session_id: each for each in listed}
-    for each in once.values():
-        if each.cwd is not None and not choice.is_wanted_place(each.cwd):
+    once = {session.session_id: session for session in listed}
+    for session in once.values():
+        if session.cwd is not None and not choice.is_wanted_place(session.cwd):
             continue
-        if choice.since and each.updated is not None and each.updated < choice.since:
+        if choice.since and session.updated is not None and session.updated < choice.since:
             continue
-        known = find_known(each.session_id)
-        why = _find_reason(each, known, choice)
+        known = find_known(session.session_id)
+        why = _find_reason(session, known, choice)
         if why is not None:
             left_out[why] += 1
             continue
-        loads.append(each)
+        loads.append(session)
         if known.is_here:
-            again.add(each.session_id)
-    loads.sort(key=lambda each: each.updated or "", reverse=True)
+            again.add(session.session_id)
+    loads.sort(key=lambda session: session.updated or "", reverse=True)
     kept = loads[: choice.limit]
     return Choice(
-        tuple(kept), frozenset(again & {each.session_id for each in kept}), left_out, len(once), len(loads) - len(kept)
+        tuple(kept),
+        frozenset(again & {session.session_id for session in kept}),
+        left_out,
+        len(once),
+        len(loads) - len(kept),
     )
 
 

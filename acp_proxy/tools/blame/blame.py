@@ -88,16 +88,16 @@ class _Search:
         self._go_to(split_lines(after.text or ""))
         old = split_lines(before.text or "")
         at = _match(self.version, old)
-        found = {at[line]: number for line, number in self.origin.items() if line in at}
+        origin = {at[line]: number for line, number in self.origin.items() if line in at}
         added = {line: number for line, number in self.origin.items() if line not in at}
         inside = _Search(self.version, added, self.writers)
         for index in range(last, first - 1, -1):
             inside.follow(edits[index], index)
         # What is left was there edit by edit, but not in the turn as a whole, such as an empty line.
         for line, number in inside.origin.items():
-            if found.setdefault(line, number) != number:
+            if origin.setdefault(line, number) != number:
                 self.writers[number] = last
-        self.version, self.origin = old, found
+        self.version, self.origin = old, origin
 
     def _go_to(self, older: list[str]) -> None:
         """Go to an older text; lines that are not in it are the user's."""
@@ -125,17 +125,17 @@ class _Search:
 
 def _match(new: list[str], old: list[str]) -> dict[int, int]:
     """Where each line of ``new`` was in ``old``: in its place, or moved, if it has a word in it."""
-    found: dict[int, int] = {}
+    old_numbers: dict[int, int] = {}
     for tag, i1, i2, j1, _ in diffs.find_changes(old, new):
         if tag == "equal":
-            found.update(zip(range(j1, j1 + i2 - i1), range(i1, i2), strict=True))
+            old_numbers.update(zip(range(j1, j1 + i2 - i1), range(i1, i2), strict=True))
     free: dict[str, list[int]] = {}
-    taken = set(found.values())
+    taken = set(old_numbers.values())
     for at in range(len(old) - 1, -1, -1):
         if at not in taken:
             free.setdefault(old[at].rstrip("\r\n"), []).append(at)
     for at, line in enumerate(new):
         bare = line.rstrip("\r\n")
-        if at not in found and any(map(str.isalnum, bare)) and (places := free.get(bare)):
-            found[at] = places.pop()
-    return found
+        if at not in old_numbers and any(map(str.isalnum, bare)) and (places := free.get(bare)):
+            old_numbers[at] = places.pop()
+    return old_numbers

@@ -97,30 +97,30 @@ def blame(
         path, line = _parse(file)
         text = _read_text(path)
         opened = open_store(store)
-        found = _read_sessions(opened, path, agent)
-        lines = _find_lines(path, text, found)
+        file_edits = _read_sessions(opened, path, agent)
+        lines = _find_lines(path, text, file_edits)
         if line is not None:
             if not 1 <= line <= len(lines):
                 count = f"{len(lines)} line{'' if len(lines) == 1 else 's'}"
                 raise AcpProxyError(f"{file}: the file has {count}. Give a number from 1 to that.")
             lines = [lines[line - 1]]
-        if any(each.edit is not None for each in lines):  # most commands only read what an edit wrote
-            found.commands = []
+        if any(written_line.edit is not None for written_line in lines):  # most commands only read what an edit wrote
+            file_edits.commands = []
         commits = _ask_git(path)
         if as_json:
-            typer.echo(sanitize.format_json(_encode(path, lines, found, commits), indent=2))
+            typer.echo(sanitize.format_json(_encode(path, lines, file_edits, commits), indent=2))
         else:
             target = find_screen()
             with open_pager(target) as say:
-                for row in _format(opened, path, lines, found, commits, target if target.is_terminal else None):
+                for row in _format(opened, path, lines, file_edits, commits, target if target.is_terminal else None):
                     say(f"{row}\n")
-        for session, each in found.unclear:
-            what = "edited it without a diff" if each.cause == "no-diff" else "did not finish an edit of it"
-            print_on_stderr(f"Not known: {sanitize.make_line(session.selector)} turn {each.turn} {what}.")
-        for text in _format_commands(opened, found.commands):
+        for session, call in file_edits.unclear:
+            outcome = "edited it without a diff" if call.cause == "no-diff" else "did not finish an edit of it"
+            print_on_stderr(f"Not known: {sanitize.make_line(session.selector)} turn {call.turn} {outcome}.")
+        for text in _format_commands(opened, file_edits.commands):
             print_on_stderr(text)
-        if found.unreadable:
-            print_on_stderr(f"{found.unreadable} sessions could not be read. Run: acp-proxy verify")
+        if file_edits.unreadable:
+            print_on_stderr(f"{file_edits.unreadable} sessions could not be read. Run: acp-proxy verify")
 
 
 def _parse(target: str) -> tuple[str, int | None]:
@@ -149,18 +149,18 @@ def _read_sessions(store: CommandStore, path: str, agent: str) -> FileEdits:
     """The edits of the file in every session that has a call with it."""
     file = SameFile(path)
     dated_edits: list[tuple[str, SessionTurn, Edit]] = []
-    found = FileEdits([], [], [], [])
-    for row in _find_sessions(store, file, agent, found):
+    file_edits = FileEdits([], [], [], [])
+    for row in _find_sessions(store, file, agent, file_edits):
         try:
             with closing(store.open_listed(row)) as reading:
-                dated_edits += _read_session(store, row, reading, file, found)
+                dated_edits += _read_session(store, row, reading, file, file_edits)
         except (OSError, NewerFormat):
-            found.unreadable += 1
-    dated_edits.sort(key=lambda each: each[0])
+            file_edits.unreadable += 1
+    dated_edits.sort(key=lambda dated_edit: dated_edit[0])
     for _, turn, edit in dated_edits:
-        found.turns.append(turn)
-        found.edits.append(edit)
-    return found
+        file_edits.turns.append(turn)
+        file_edits.edits.append(edit)
+    return file_edits
 
 
 def _find_sessions(store: CommandStore, file: SameFile, agent: str, file_edits: FileEdits) -> list[ListedSession]:
@@ -175,24 +175,28 @@ def _find_sessions(store: CommandStore, file: SameFile, agent: str, file_edits: 
         return any(os.path.basename(word) == name for word in words)
 
     with begin_progress("Reading new transcripts", MOMENT) as bar:
-        found = find_calls(store, store.list_agents(agent), lambda call: may_edit(call) or is_naming(call), bar)
-    if not found:
+        calls_found = find_calls(store, store.list_agents(agent), lambda call: may_edit(call) or is_naming(call), bar)
+    if not calls_found:
         return []
     rows = {(row.agent_folder, row.name): row for row in store.list_newest(agent)}
-    calls = {key for key, turns in found.items() if any(may_edit(call) for _, each in turns.values() for call in each)}
+    calls = {
+        key
+        for key, turns in calls_found.items()
+        if any(may_edit(call) for _, calls_of_turn in turns.values() for call in calls_of_turn)
+    }
     # The calls of a subagent are in a transcript of its own, which does not say whose it is.
     agents_with_others = {agent for agent, name in calls if (agent, name) not in rows}
     where = resolve_directory(os.path.dirname(file.path))
     file_edits.commands = sorted(
         (
             NamingCommand(row, turn, call.call, call.at, call.command)
-            for key, turns in found.items()
+            for key, turns in calls_found.items()
             if (row := rows.get(key)) is not None and _is_above(row, where)
             for turn, (_, its_calls) in turns.items()
             for call in its_calls
             if is_naming(call)
         ),
-        key=lambda each: (each.at, each.turn),
+        key=lambda command: (command.at, command.turn),
         reverse=True,
     )
     return [
@@ -203,7 +207,7 @@ def _find_sessions(store: CommandStore, file: SameFile, agent: str, file_edits: 
 
 
 def _is_above(row: ListedSession, where: str) -> bool:
-    return any(is_inside(where, resolve_directory(each)) for each in (row.cwd, *row.directories) if each)
+    return any(is_inside(where, resolve_directory(directory)) for directory in (row.cwd, *row.directories) if directory)
 
 
 def _read_session(
@@ -216,8 +220,8 @@ def _read_session(
 
     names = set[str]()
 
-    def is_this_file(given: str) -> bool:
-        return file.is_at(given, row.cwd) or os.path.normpath(os.path.join(row.cwd or "/", given)) in names
+    def is_this_file(path: str) -> bool:
+        return file.is_at(path, row.cwd) or os.path.normpath(os.path.join(row.cwd or "/", path)) in names
 
     edits = []
     for edit in reversed(session_edits.edits):
@@ -232,14 +236,14 @@ def _read_session(
             edits.append((edit.at, turn, replace(edit, path=file.path)))
     yield from reversed(edits)
     file_edits.unclear += [
-        (row, each) for each in session_edits.unclear if each.at >= since and any(map(is_this_file, each.paths))
+        (row, call) for call in session_edits.unclear if call.at >= since and any(map(is_this_file, call.paths))
     ]
 
 
 def _find_lines(path: str, text: str, file_edits: FileEdits) -> list[WrittenLine]:
     """The lines with the indexes of their edits. Sorts ``file_edits`` by the order in which the edits were made."""
 
-    def find_current_text(given: str) -> FileText:
+    def find_current_text(path: str) -> FileText:
         return FileText(text)
 
     keys = {(turn.row.agent_folder, turn.row.name): n for n, turn in enumerate(file_edits.turns)}
@@ -253,7 +257,10 @@ def _find_lines(path: str, text: str, file_edits: FileEdits) -> list[WrittenLine
         os.path.dirname(path),
         find_current_text,
     )
-    file_edits.edits, file_edits.turns = [each.edit for each in traced], [by_turn[each.edit.turn] for each in traced]
+    file_edits.edits, file_edits.turns = (
+        [traced_edit.edit for traced_edit in traced],
+        [by_turn[traced_edit.edit.turn] for traced_edit in traced],
+    )
     return find_writers(text, traced)
 
 
@@ -270,8 +277,8 @@ def _ask_git(path: str) -> Mapping[int, str]:
     except (OSError, subprocess.SubprocessError):
         return {}
     rows = done.stdout.decode("utf-8", "replace").splitlines() if done.returncode == 0 else []
-    found = {int(match[2]): match[1] for row in rows if (match := _BLAMED.fullmatch(row))}
-    return {line: commit for line, commit in found.items() if commit.strip("0")}
+    commits = {int(match[2]): match[1] for row in rows if (match := _BLAMED.fullmatch(row))}
+    return {line: commit for line, commit in commits.items() if commit.strip("0")}
 
 
 def _group(lines: Sequence[WrittenLine], file_edits: FileEdits) -> list[tuple[SessionTurn | None, list[WrittenLine]]]:
@@ -282,10 +289,13 @@ def _group(lines: Sequence[WrittenLine], file_edits: FileEdits) -> list[tuple[Se
         return (turn.at, turn.row.agent_folder, turn.row.name, turn.number) if turn is not None else ("", "", "", 0)
 
     ordered = sorted(lines, key=turn_of, reverse=True)
-    groups = [list(each) for _, each in groupby(ordered, key=turn_of)]
+    groups = [list(group) for _, group in groupby(ordered, key=turn_of)]
     return [
-        (file_edits.turns[each[0].edit] if each[0].edit is not None else None, sorted(each, key=lambda one: one.number))
-        for each in groups
+        (
+            file_edits.turns[group[0].edit] if group[0].edit is not None else None,
+            sorted(group, key=lambda line: line.number),
+        )
+        for group in groups
     ]
 
 
@@ -301,16 +311,16 @@ def _format(
     ids = shorten_ids(store, list({turn.row.selector: turn.row for turn in file_edits.turns}.values()))
     width = max((len(str(line.number)) for line in lines), default=1)
     where = resolve_directory(os.path.dirname(path))
-    for turn, each in _group(lines, file_edits):
+    for turn, group in _group(lines, file_edits):
         if turn is None:
-            yield f"no session: {_format_ranges([line.number for line in each])}"
+            yield f"no session: {_format_ranges([line.number for line in group])}"
             continue
         prompt = sanitize.join_lines(turn.prompt)[: target.width if target is not None else _PROMPT_CHARACTERS]
         place = "" if _is_above(turn.row, where) else f"in {sanitize.make_line(turn.row.cwd or '?')}  "
         who = name_agent(sanitize.make_line(turn.row.agent_folder))
         about = f"turn {turn.number}  {who}  {formatting.format_local_time(turn.at)}  {place}".rstrip()
         yield from _fit_heading(f"{sanitize.make_line(ids[turn.row.selector])}  {about}", prompt, target)
-        for line in each:
+        for line in group:
             commit = f"{commits.get(line.number, '-')[:8]:<8}  " if commits else ""
             yield f"  {line.number:>{width}}  {commit}{sanitize.make_line(line.text.rstrip())}".rstrip()
 
@@ -334,10 +344,10 @@ def _cut_end(text: str, width: int) -> str:
 
 def _format_commands(store: CommandStore, commands: Sequence[NamingCommand]) -> Iterator[str]:
     shown = commands[:_SHOWN_COMMANDS]
-    ids = shorten_ids(store, [each.row for each in shown]) if shown else {}
-    for each in shown:
-        text = sanitize.join_lines(each.command)[:_PROMPT_CHARACTERS]
-        who = f"{sanitize.make_line(ids[each.row.selector])} turn {each.turn}"
+    ids = shorten_ids(store, [command.row for command in shown]) if shown else {}
+    for command in shown:
+        text = sanitize.join_lines(command.command)[:_PROMPT_CHARACTERS]
+        who = f"{sanitize.make_line(ids[command.row.selector])} turn {command.turn}"
         yield f"Not known: {who} ran a command that names it; what it changed is not recorded: {text}"
     if len(commands) > len(shown):
         yield f"Earlier commands that name it: {len(commands) - len(shown)}"
@@ -365,21 +375,21 @@ def _encode(
             {
                 "sessionId": row.session_id,
                 "agent": row.agent_folder,
-                "turn": each.turn,
-                "toolCallId": each.call,
-                "cause": each.cause,
+                "turn": call.turn,
+                "toolCallId": call.call,
+                "cause": call.cause,
             }
-            for row, each in file_edits.unclear
+            for row, call in file_edits.unclear
         ]
         + [
             {
-                "sessionId": each.row.session_id,
-                "agent": each.row.agent_folder,
-                "turn": each.turn,
-                "toolCallId": each.call,
+                "sessionId": command.row.session_id,
+                "agent": command.row.agent_folder,
+                "turn": command.turn,
+                "toolCallId": command.call,
                 "cause": "command",
             }
-            for each in file_edits.commands
+            for command in file_edits.commands
         ],
     }
 

@@ -76,9 +76,9 @@ def _find_in_work_trees(path: str) -> list[str]:
             return []
         return os.fsdecode(done.stdout).splitlines() if done.returncode == 0 else []
 
-    here = next(iter(ask("rev-parse", "--show-toplevel")), None)
-    if here is None:
+    top = next(iter(ask("rev-parse", "--show-toplevel")), None)
+    if top is None:
         return []
-    inside = os.path.relpath(path, here)
+    inside = os.path.relpath(path, top)
     trees = [line.removeprefix("worktree ") for line in ask("worktree", "list", "--porcelain")]
     return [os.path.join(tree, inside) for tree in trees if os.path.isabs(tree)]

@@ -222,14 +222,14 @@ def _format_last_line(state: BrowseState, look: FrameLook) -> str:
         least = min(cell_len(title), _LEAST_TITLE_ASKED)
         forms = _DELETE if state.bin_days else (_DELETE_FOR_GOOD,)
         endings = [form.format(formatting.format_days(state.bin_days)) for form in forms]
-        ending = next((each for each in endings if len(each) + least <= room), endings[-1])
+        ending = next((text for text in endings if len(text) + least <= room), endings[-1])
         title = _cut_end(title, max(room - len(ending), 0), "…".translate(look.forms))
         return f'{_BOLD}Delete "{title}"{ending}{_END}{_SELECTED} {_END}'
     if state.asked is not None:
         label = _ASKED[state.asked]
         return f"{_BOLD}{label}{_END}{_cut_start(_clean(state.answer, look), room - len(label))}{_SELECTED} {_END}"
     other = (_IN_ARCHIVE if state.archived else {}) | (_WHEN_TYPED if state.typed else {})
-    keys = [other.get(each, each) for each in _KEYS]
+    keys = [other.get(key, key) for key in _KEYS]
     while len(keys) > 1 and len(_GAP.join(keys)) > room:
         keys.pop(-1 - _KEPT if len(keys) > _KEPT else 0)
     return f"{_QUIET}{_cut_end(_GAP.join(keys), room)}{_END}"

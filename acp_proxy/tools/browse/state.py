@@ -90,16 +90,16 @@ class BrowseState:
         words = self.typed.casefold().split()
         if not words:
             return self.rows
-        found = [row for row in self.rows if has_words(row, words)]
-        known = {make_key(row) for row in found}
+        matches = [row for row in self.rows if has_words(row, words)]
+        known = {make_key(row) for row in matches}
         listed = {make_key(row) for row in self.rows} if self.is_complete else None
         # A search that began before a delete finds the session still.
         return (
-            *found,
+            *matches,
             *(
-                one.row
-                for one in self._current_hits
-                if (key := make_key(one.row)) not in known and (listed is None or key in listed)
+                hit.row
+                for hit in self._current_hits
+                if (key := make_key(hit.row)) not in known and (listed is None or key in listed)
             ),
         )
 
@@ -122,7 +122,7 @@ class BrowseState:
         row = self.chosen
         if row is None or has_words(row, self.typed.casefold().split()):
             return None
-        return next((one for one in self._current_hits if make_key(one.row) == make_key(row)), None)
+        return next((hit for hit in self._current_hits if make_key(hit.row) == make_key(row)), None)
 
     @property
     def is_searching(self) -> bool:
@@ -215,7 +215,7 @@ def edit(text: str, pressed: str) -> str:
             return text.rstrip().rpartition(" ")[0]
         case _ if pressed in KEYS:
             return text
-    return text + "".join(one if one.isprintable() else " " for one in pressed)
+    return text + "".join(character if character.isprintable() else " " for character in pressed)
 
 
 KEYS: tuple[str, ...] = ("up", "down", "pageup", "pagedown", "home", "end", "enter", "escape", "backspace", "f1")
@@ -268,7 +268,7 @@ def replace_rows(state: BrowseState, rows: Sequence[ListedSession]) -> BrowseSta
 def remove_row(state: BrowseState, gone: ListedSession) -> BrowseState:
     """The state without a session that was deleted, or is in the other list now."""
     rows = tuple(row for row in state.rows if make_key(row) != make_key(gone))
-    hits = tuple(one for one in state.hits if make_key(one.row) != make_key(gone))
+    hits = tuple(hit for hit in state.hits if make_key(hit.row) != make_key(gone))
     return _keep_choice(state, replace(state, rows=rows, hits=hits))
 
 

@@ -66,17 +66,17 @@ class Library:
             asked = make_query([*typed.split()[:-1], typed.split()[-1].rstrip("*") + "*"])
         except UsageError:  # no letter or digit
             return []
-        found: dict[tuple[str, str], TextHit] = {}
+        hits: dict[tuple[str, str], TextHit] = {}
         next_time = _FIRST_FOUND
 
         def add(hit: Hit) -> bool:
             nonlocal next_time
             if hit.row.is_archived == archived:
-                place = "".join(_format_place(one, hit.row.cwd) for one in hit.excerpts if one.turn)
-                found[make_key(hit.row)] = TextHit(hit.row, place, hit.turns[0] if hit.turns else 1)
-            if len(found) >= next_time:
+                place = "".join(_format_place(excerpt, hit.row.cwd) for excerpt in hit.excerpts if excerpt.turn)
+                hits[make_key(hit.row)] = TextHit(hit.row, place, hit.turns[0] if hit.turns else 1)
+            if len(hits) >= next_time:
                 next_time *= 2  # so that drawing does not take longer than searching
-                show_hits(list(found.values()))
+                show_hits(list(hits.values()))
             return is_wanted()
 
         wanted = self._wanted
@@ -92,7 +92,7 @@ class Library:
             branch=wanted.branch,
         )
         search_store(self._store, request, report_hit=add)
-        return list(found.values())
+        return list(hits.values())
 
     def read_preview(self, row: ListedSession, turn: int, width: int, height: int) -> list[str]:
         """The first lines of a conversation, from a turn on. Raises AcpProxyError, OSError."""
@@ -119,14 +119,14 @@ class Library:
 
         from acp_proxy.views.conversation import SpokenMessage, read_turns, read_words
 
-        parser, found = MarkdownIt("commonmark"), list[str]()
+        parser, blocks = MarkdownIt("commonmark"), list[str]()
         with closing(self._store.open_listed(row)) as reading:
             for turn in read_turns(reading, row.session_id):
                 for item in turn.items:
                     if isinstance(item, SpokenMessage) and item.speaker == "agent":
                         tokens = parser.parse("".join(map(read_words, item.blocks)))
-                        found += [token.content for token in tokens if token.type == "fence"]
-        return found
+                        blocks += [token.content for token in tokens if token.type == "fence"]
+        return blocks
 
     def do(self, action: Action) -> str:
         """Do what the user asked for. Returns a message. Raises AcpProxyError, OSError."""
@@ -167,8 +167,8 @@ class Library:
 
     def _find_now(self, row: ListedSession | None) -> ListedSession:
         """The session as it is now: another process may have changed it. Raises NoSuchSession, Unreadable."""
-        found = self._store.find_named(row.name) if row is not None else []
-        now = next((one for one in found if row is not None and one.agent_folder == row.agent_folder), None)
+        matches = self._store.find_named(row.name) if row is not None else []
+        now = next((match for match in matches if row is not None and match.agent_folder == row.agent_folder), None)
         if now is None:
             raise NoSuchSession("The session does not exist any more.")
         return now
@@ -194,7 +194,9 @@ class Library:
 
         options, kept = [] if is_default_store(self._root) else ["--store", str(self._root)], self._store.list_deleted()
         of_row = [
-            each for each in kept if (each.agent_folder, name_before_delete(each.name)) == (row.agent_folder, row.name)
+            deleted
+            for deleted in kept
+            if (deleted.agent_folder, name_before_delete(deleted.name)) == (row.agent_folder, row.name)
         ]
         self._undo = partial(self._restore, of_row[0]) if of_row else None
         back = format_command("restore", find_restorable(kept, [row]), *options)
@@ -216,7 +218,7 @@ def _format_place(excerpt: "Excerpt", cwd: str | None) -> str:
 
     pieces = list(split_excerpt(excerpt, cwd))
     first = next((at for at, (_, is_found) in enumerate(pieces) if is_found), 0)
-    before, text = ("".join(piece for piece, _ in each) for each in (pieces[:first], pieces[first:]))
+    before, text = ("".join(piece for piece, _ in part) for part in (pieces[:first], pieces[first:]))
     before = before if len(before) <= _BEFORE_FOUND else f"…{before[-_BEFORE_FOUND:]}"
     return f"turn {excerpt.turn}: {before}{text}"
 

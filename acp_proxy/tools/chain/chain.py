@@ -77,10 +77,10 @@ class Junction:
         self.stop()
 
     def _pass_in(self, lines: list[bytes]) -> None:
-        found = [each for line in lines for each in self._decide(self._envelopes.open, line) or ()]
+        sided_lines = [sided_line for line in lines for sided_line in self._decide(self._envelopes.open, line) or ()]
         for peer, side in self._sides.items():
-            side.write(b"".join(line for whose, line in found if whose is peer))
-        self._to_conductor.post(b"".join(line for whose, line in found if whose is None))
+            side.write(b"".join(line for whose, line in sided_lines if whose is peer))
+        self._to_conductor.post(b"".join(line for whose, line in sided_lines if whose is None))
 
     def _wrap_output(self, side: Peer, fd: int) -> None:
         framer = LineFramer()

@@ -84,7 +84,11 @@ class Envelopes:
             case Response():
                 return [(side, line) for side in Peer if self._ours.take(side, message.id) is not None]
             case Batch():
-                return [opened for each in message.messages for opened in self._open(each.raw + b"\n", each)]
+                return [
+                    opened
+                    for inner_message in message.messages
+                    for opened in self._open(inner_message.raw + b"\n", inner_message)
+                ]
             case Opaque():
                 return [(None, _refuse(_NULL, "this is not a JSON-RPC message"))] if line.strip() else []
 

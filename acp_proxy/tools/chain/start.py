@@ -15,7 +15,7 @@ _NO_CONDUCTOR = (
 def launch_chain(words: list[str]) -> None:
     """Run ``acp-proxy chain`` with these arguments. Never returns: exits with 0, 128+n on signal n, or 2 on wrong
     usage."""
-    given, _, wrong = start.read_options(options.CHAIN, words)
+    values, _, wrong = start.read_options(options.CHAIN, words)
     if start.is_terminal(0):
         start.say(_NO_CONDUCTOR)
         os._exit(start.USAGE)
@@ -23,4 +23,4 @@ def launch_chain(words: list[str]) -> None:
     start.tell(wrong)
     from acp_proxy.tools.chain.chain import serve_chain
 
-    os._exit(serve_chain(given))
+    os._exit(serve_chain(values))

@@ -77,14 +77,16 @@ def diff(
         opened = open_store(store)
         row = choose_session(opened, session, agent)
         with contextlib.closing(opened.open_listed(row)) as reading:
-            found = read_changes(reading, row.cwd, partial(opened.open_child, row), wanted, files or ())
-        shown = [reverse(change) if is_reverse and change.trouble is None else change for change in found.changes]
+            session_changes = read_changes(reading, row.cwd, partial(opened.open_child, row), wanted, files or ())
+        shown = [
+            reverse(change) if is_reverse and change.trouble is None else change for change in session_changes.changes
+        ]
         if as_json:
             about = {"sessionId": row.session_id, "agent": row.agent_folder, "cwd": row.cwd}
-            typer.echo(sanitize.format_json(about | describe.encode_changes(shown, found.unclear), indent=2))
+            typer.echo(sanitize.format_json(about | describe.encode_changes(shown, session_changes.unclear), indent=2))
             return
         if check:
-            _check(found)
+            _check(session_changes)
         elif name_only:
             for change in shown:
                 if change.trouble not in describe.ELSEWHERE:
@@ -93,40 +95,40 @@ def diff(
             _write(shown, Path(output), force=force)
         else:
             _print(shown, find_screen(), stat=stat)
-        _print_left_out(found, _NOT_THESE.format(shell_quote.quoted(session)) if files else _NOTHING)
+        _print_left_out(session_changes, _NOT_THESE.format(shell_quote.quoted(session)) if files else _NOTHING)
 
 
-def print_summary(found: SessionChanges) -> None:
+def print_summary(session_changes: SessionChanges) -> None:
     """Print how many lines of each file changed, and what is not known."""
-    _print(found.changes, find_screen(), stat=True)
-    _print_left_out(found)
+    _print(session_changes.changes, find_screen(), stat=True)
+    _print_left_out(session_changes)
 
 
-def print_patch(found: SessionChanges, target: Screen) -> None:
+def print_patch(session_changes: SessionChanges, target: Screen) -> None:
     """Print the patch, and behind it what is not in it, for a user who then goes back to something else."""
     with open_pager(target, stays=True) as say:
-        for text in _format_diffs([change for change in found.changes if change.trouble is None], target):
+        for text in _format_diffs([change for change in session_changes.changes if change.trouble is None], target):
             say(text)
-        for text in describe.format_left_out(found.changes, found.unclear):
+        for text in describe.format_left_out(session_changes.changes, session_changes.unclear):
             say(f"{fit_to_stream(text, sys.stdout)}\n")
-        if not found.changes and not found.unclear:
+        if not session_changes.changes and not session_changes.unclear:
             say(f"{_NOTHING}\n")
 
 
-def _print_left_out(found: SessionChanges, nothing: str = _NOTHING) -> None:
+def _print_left_out(session_changes: SessionChanges, nothing: str = _NOTHING) -> None:
     """``nothing``: what to say if there is nothing at all."""
-    for text in describe.format_left_out(found.changes, found.unclear):
+    for text in describe.format_left_out(session_changes.changes, session_changes.unclear):
         print_on_stderr(text)
-    if not found.changes and not found.unclear:
+    if not session_changes.changes and not session_changes.unclear:
         print_on_stderr(nothing)
 
 
-def _check(found: SessionChanges) -> None:
-    states = [(check_file(change, found.cwd), change) for change in found.changes]
+def _check(session_changes: SessionChanges) -> None:
+    states = [(check_file(change, session_changes.cwd), change) for change in session_changes.changes]
     for state, change in states:
         typer.echo(f"{state:<14} {sanitize.make_line(change.path)}")
     if any(state != "applied" for state, _ in states):
-        for text in describe.format_left_out(found.changes, found.unclear):
+        for text in describe.format_left_out(session_changes.changes, session_changes.unclear):
             print_on_stderr(text)
         raise typer.Exit(1)
 

@@ -67,19 +67,19 @@ def format_left_out(changes: Sequence[FileChange], unclear: Sequence[Unclear]) -
         yield f"{_shorten(change.path)}: something else changed it between the edits; the patch includes that."
     for change in [change for change in shown if change.uses_current_file][:_LISTED_TURNS]:
         yield f"{_shorten(change.path)}: only a part was recorded; the rest is from the file as it is now."
-    commands = [each for each in unclear if each.cause == "command" and not each.paths]
+    commands = [call for call in unclear if call.cause == "command" and not call.paths]
     if commands:  # most sessions ran some, and a line for each would hide the rest
-        titles = [f"{_shorten_title(each)!r} (turn {each.turn})" for each in commands[:_LISTED_TURNS]]
+        titles = [f"{_shorten_title(call)!r} (turn {call.turn})" for call in commands[:_LISTED_TURNS]]
         more = f", and {len(commands) - _LISTED_TURNS} more (all: --json)" if len(commands) > _LISTED_TURNS else ""
-        what = "a command" if len(commands) == 1 else f"{len(commands)} commands"
-        yield f"Not in the patch: what {what} changed, which is not recorded: {', '.join(titles)}{more}."
-    others = [each for each in unclear if each not in commands]
-    for each in others[:_LISTED_TURNS]:
-        paths = ", ".join(map(_shorten, each.paths[:_LISTED_TURNS]))
-        if len(each.paths) > _LISTED_TURNS:
-            paths += f" and {len(each.paths) - _LISTED_TURNS} more files"
-        title = _shorten_title(each)
-        yield f"Not in the patch: turn {each.turn}, {title!r}: {paths}{' ' if paths else ''}{_CAUSES[each.cause]}."
+        subject = "a command" if len(commands) == 1 else f"{len(commands)} commands"
+        yield f"Not in the patch: what {subject} changed, which is not recorded: {', '.join(titles)}{more}."
+    others = [call for call in unclear if call not in commands]
+    for call in others[:_LISTED_TURNS]:
+        paths = ", ".join(map(_shorten, call.paths[:_LISTED_TURNS]))
+        if len(call.paths) > _LISTED_TURNS:
+            paths += f" and {len(call.paths) - _LISTED_TURNS} more files"
+        title = _shorten_title(call)
+        yield f"Not in the patch: turn {call.turn}, {title!r}: {paths}{' ' if paths else ''}{_CAUSES[call.cause]}."
     if len(others) > _LISTED_TURNS:
         yield f"Not in the patch: {len(others) - _LISTED_TURNS} more calls. All of them: --json"
 
@@ -128,14 +128,14 @@ def encode_changes(changes: Iterable[FileChange], unclear: Iterable[Unclear]) ->
         "files": [_encode_change(change) for change in changes],
         "unclear": [
             {
-                "turn": each.turn,
-                "toolCallId": each.call,
-                "title": each.title,
-                "at": each.at,
-                "paths": list(each.paths),
-                "cause": each.cause,
+                "turn": call.turn,
+                "toolCallId": call.call,
+                "title": call.title,
+                "at": call.at,
+                "paths": list(call.paths),
+                "cause": call.cause,
             }
-            for each in unclear
+            for call in unclear
         ],
     }
 
@@ -179,5 +179,5 @@ def _format_turns(change: FileChange) -> str:
     return f"turn {numbers[0]}" if len(numbers) == 1 else f"turns {', '.join(map(str, numbers[:_LISTED_TURNS]))}"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -187,15 +187,15 @@ class EditReader:
         unclear: list[Unclear] = []
         seen: set[tuple[object, ...]] = set()
         for call in sorted(self._calls_in_order, key=lambda call: call.completed_entry or call.first_entry):
-            found = call.list_edits()
+            call_edits = call.list_edits()
             # A replay may repeat an old call in a later turn, with its id and the same words: that is no second edit.
-            stated = (call.key, *((one.path, one.form, one.old, one.new) for one in found))
-            if found and stated in seen:
+            stated = (call.key, *((edit.path, edit.form, edit.old, edit.new) for edit in call_edits))
+            if call_edits and stated in seen:
                 continue
             seen.add(stated)
-            edits += found
-            if (one := call.find_unclear(found)) is not None:
-                unclear.append(one)
+            edits += call_edits
+            if (unclear_call := call.find_unclear(call_edits)) is not None:
+                unclear.append(unclear_call)
         return SessionEdits(edits, unclear, self._prompts, self._starts)
 
     def list_calls(self) -> list[CallSummary]:
@@ -227,9 +227,11 @@ class EditReader:
         outcome = acp.member(acp.member(entry.value, "result"), "outcome")
         chosen = acp.text(outcome, "optionId")
         kinds = [
-            acp.text(each, "kind") or "" for each in _iterate_list(options) if acp.text(each, "optionId") == chosen
+            acp.text(option, "kind") or ""
+            for option in _iterate_list(options)
+            if acp.text(option, "optionId") == chosen
         ]
-        call.is_denied = acp.text(outcome, "outcome") == "cancelled" or any(each.startswith("reject") for each in kinds)
+        call.is_denied = acp.text(outcome, "outcome") == "cancelled" or any(kind.startswith("reject") for kind in kinds)
 
 
 _Change = tuple[str | None, str | None]
@@ -276,8 +278,8 @@ class _Call:
         self._first_title = self._first_title or self._title
         self._name = _read_name(stated) or self._name
         self._kind = acp.text(stated, "kind") or self._kind
-        if (given := stated.get("rawInput")) is not None:
-            self._inputs.append(given)
+        if (raw_input := stated.get("rawInput")) is not None:
+            self._inputs.append(raw_input)
         for beside in (stated.get("rawOutput"), stated.get("_meta")):
             self._before = next((text for text in _iterate_whole_before(beside, _MOST_DEPTH)), self._before)
             self._exit = next(_iterate_exit_codes(beside, _MOST_DEPTH), self._exit)
@@ -289,18 +291,18 @@ class _Call:
                     self._moved[target] = file
         if isinstance(places := stated.get("locations"), list):
             self._paths = (
-                tuple(dict.fromkeys(path for each in places if (path := acp.text(each, "path")))) or self._paths
+                tuple(dict.fromkeys(path for place in places if (path := acp.text(place, "path")))) or self._paths
             )
-            for each in places:
-                path, line = acp.text(each, "path"), acp.member(each, "line")
+            for place in places:
+                path, line = acp.text(place, "path"), acp.member(place, "line")
                 if path and isinstance(line, int):
                     self._lines[path] = max(line, self._lines.get(path, 0))
         changes = _read_diffs(stated.get("content"))
         if changes:
-            self._changes = {path: _merge_diffs(self._changes.get(path), each) for path, each in changes.items()}
-        for path, each in self._changes.items():
+            self._changes = {path: _merge_diffs(self._changes.get(path), diffs) for path, diffs in changes.items()}
+        for path, diffs in self._changes.items():
             # What the model gave the tool to look for is what the tool replaced, not the file.
-            if any(_has_both(given, old, new) for old, new in each for given in self._inputs):
+            if any(_has_both(call_input, old, new) for old, new in diffs for call_input in self._inputs):
                 self._parts.add(path)
         if status := acp.text(stated, "status"):
             self._status = status
@@ -314,12 +316,12 @@ class _Call:
         if self._kind == "move" and not self._changes and len(self._paths) == 2:
             return [self._make_edit(self._paths[1], "move", source=self._paths[0])]
         if self._kind == "delete":
-            olds = {path: each[0][0] for path, each in self._changes.items()}
+            olds = {path: changes[0][0] for path, changes in self._changes.items()}
             return [self._make_edit(path, "delete", old=olds.get(path)) for path in olds or dict.fromkeys(self._paths)]
-        found = []
+        edits = []
         for path, changes in self._changes.items():
             if source := self._moved.get(path):
-                found.append(self._make_edit(path, "move", source=source))
+                edits.append(self._make_edit(path, "move", source=source))
             if (whole := self._find_whole_texts(changes)) is not None:
                 changes = [whole]
             for old, new in changes:
@@ -328,14 +330,14 @@ class _Call:
                 is_part = len(changes) > 1 or (
                     bool(old)
                     and (
-                        any(_has_both(each, old or "", new) for each in self._inputs)
+                        any(_has_both(call_input, old or "", new) for call_input in self._inputs)
                         or self._lines.get(path, 0) > 1 + max(_count_lines(old), _count_lines(new))
                     )
                 )
                 is_deleted = new is None or (path in self._deleted and not new)
                 form: Form = "delete" if is_deleted else "part" if is_part else "whole"
-                found.append(self._make_edit(path, form, old=old, new=None if is_deleted else new))
-        return found
+                edits.append(self._make_edit(path, form, old=old, new=None if is_deleted else new))
+        return edits
 
     def _find_whole_texts(self, changes: list[_Change]) -> _Change | None:
         """The whole text before and after, if the agent has sent the one before, and each change fits there once."""
@@ -350,9 +352,9 @@ class _Call:
             after = after.replace(old, new)
         return self._before, after
 
-    def find_unclear(self, found: list[Edit]) -> Unclear | None:
+    def find_unclear(self, edits: list[Edit]) -> Unclear | None:
         """What it did without a diff, if it may have changed files."""
-        if found or self.is_denied:
+        if edits or self.is_denied:
             return None
         if self._kind == "execute" and not self._changes:  # also one that failed: it may have written before
             return Unclear(self.turn, self._id, self._find_command(), self._at, (), "command")
@@ -390,12 +392,12 @@ class _Call:
             yield from ((action, path) for path in self._paths if path not in self._changes)
 
     def _find_command(self) -> str:
-        return next((text for each in self._inputs if (text := read_command(each))), self._title)
+        return next((text for call_input in self._inputs if (text := read_command(call_input))), self._title)
 
     def _make_edit(
         self, path: str, form: Form, *, old: str | None = None, new: str | None = None, source: str = ""
     ) -> Edit:
-        is_all = form == "part" and any(_asks_for_all(each) for each in self._inputs)
+        is_all = form == "part" and any(_asks_for_all(call_input) for call_input in self._inputs)
         return Edit(self.turn, self._id, self._title, self._at, path, form, old, new, source, is_all)
 
 
@@ -409,16 +411,16 @@ def _read_name(stated: Mapping[str, object]) -> str | None:
 
 def _read_diffs(content: object) -> dict[str, list[_Change]]:
     """The diffs in a call's content, by path."""
-    found: dict[str, list[_Change]] = {}
+    diffs: dict[str, list[_Change]] = {}
     for item in _iterate_list(content):
         path, new = acp.text(item, "path"), acp.text(item, "newText")
         if acp.text(item, "type") == "diff" and path and new is not None:
             # The protocol cannot say that a file is deleted. Codex and Gemini say it so, because Zed reads it.
             is_deleted = not new and acp.text(acp.member(item, "_meta"), "kind") == "delete"
             change = acp.text(item, "oldText"), None if is_deleted else new
-            if change not in found.setdefault(path, []):
-                found[path].append(change)
-    return found
+            if change not in diffs.setdefault(path, []):
+                diffs[path].append(change)
+    return diffs
 
 
 def _iterate_patch(raw: object) -> Iterator[tuple[str, bool, str]]:
@@ -469,10 +471,10 @@ def _has_both(value: object, old: str | None, new: str | None) -> bool:
 
 def _iterate_texts(value: object, depth: int) -> Iterator[list[object]]:
     if depth and isinstance(value, Mapping):
-        yield [each for each in value.values() if isinstance(each, str)]
+        yield [text for text in value.values() if isinstance(text, str)]
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    for each in inner if depth else ():
-        yield from _iterate_texts(each, depth - 1)
+    for inner_value in inner if depth else ():
+        yield from _iterate_texts(inner_value, depth - 1)
 
 
 def _iterate_whole_before(value: object, depth: int) -> Iterator[str]:
@@ -480,8 +482,8 @@ def _iterate_whole_before(value: object, depth: int) -> Iterator[str]:
     if not isinstance(value, Mapping) or not depth:
         return
     yield from (text for name in _WHOLE_BEFORE if isinstance(text := value.get(name), str))
-    for each in value.values():
-        yield from _iterate_whole_before(each, depth - 1)
+    for inner_value in value.values():
+        yield from _iterate_whole_before(inner_value, depth - 1)
 
 
 def _iterate_exit_codes(value: object, depth: int) -> Iterator[int]:
@@ -489,14 +491,14 @@ def _iterate_exit_codes(value: object, depth: int) -> Iterator[int]:
     if not depth:
         return
     if isinstance(value, Mapping):
-        yield from (each for name, each in value.items() if type(each) is int and _EXIT_CODE.fullmatch(name))
-    for each in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
-        yield from _iterate_exit_codes(each, depth - 1)
+        yield from (code for name, code in value.items() if type(code) is int and _EXIT_CODE.fullmatch(name))
+    for inner_value in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
+        yield from _iterate_exit_codes(inner_value, depth - 1)
 
 
 def _asks_for_all(value: object) -> bool:
     return isinstance(value, Mapping) and any(
-        _REPLACES_ALL.fullmatch(name) and each is True for name, each in value.items()
+        _REPLACES_ALL.fullmatch(name) and member is True for name, member in value.items()
     )
 
 
@@ -509,4 +511,4 @@ def _iterate_list(value: object) -> Iterable[object]:
 
 
 def _join_texts(blocks: object) -> str:
-    return "\n".join(text for each in _iterate_list(blocks) if (text := acp.text(each, "text")))
+    return "\n".join(text for block in _iterate_list(blocks) if (text := acp.text(block, "text")))

@@ -107,11 +107,11 @@ def sum_changes(
         for path in (step.source, step.path):
             if path:
                 by_path.setdefault(path, []).append(step)
-    found = {path: _sum_file(path, each) for path, each in by_path.items()}
+    changes = {path: _sum_file(path, file_steps) for path, file_steps in by_path.items()}
     for step in chosen:
         if step.source:
-            _merge_move(found, step)
-    return [change for change in found.values() if not change.is_empty]
+            _merge_move(changes, step)
+    return [change for change in changes.values() if not change.is_empty]
 
 
 def trace_edits(
@@ -228,12 +228,12 @@ def _trace_back(steps: list[TracedEdit], find_current_text: FindCurrentText) -> 
         if step.after is None:
             if step.path not in known:
                 known[step.path] = find_current_text(edit.path), True
-            found, is_now = known[step.path]
-            if edit.form == "part" and found is not None:
-                step.before = _replace_part(found, edit.new, edit.old)
-                step.after = found if step.before is not None else None
-            elif edit.form == "move" and found is not None and found.text is not None:
-                step.before = step.after = found
+            text, is_now = known[step.path]
+            if edit.form == "part" and text is not None:
+                step.before = _replace_part(text, edit.new, edit.old)
+                step.after = text if step.before is not None else None
+            elif edit.form == "move" and text is not None and text.text is not None:
+                step.before = step.after = text
             step.uses_current_file = is_now and step.after is not None
         known[step.path] = step.before if edit.form != "move" else ABSENT, step.uses_current_file
         if edit.form == "move":
@@ -259,10 +259,10 @@ def _sum_file(path: str, steps: list[TracedEdit]) -> FileChange:
         old = first.before if first.source == path else ABSENT
     new = ABSENT if last.source == path else last.after
     between = any(step.is_after_another for step in steps[1:])
-    found = FileChange(
+    change = FileChange(
         path, old, new, [step.edit for step in steps], "", None, between, any(s.uses_current_file for s in steps)
     )
-    return replace(found, trouble=_find_trouble(found))
+    return replace(change, trouble=_find_trouble(change))
 
 
 def _find_trouble(change: FileChange) -> Trouble | None:
@@ -300,9 +300,9 @@ def _is_encodable(text: str) -> bool:
     return True
 
 
-def _merge_move(found: dict[str, FileChange], step: TracedEdit) -> None:
+def _merge_move(changes: dict[str, FileChange], step: TracedEdit) -> None:
     """Make one change of a file that went away and one that came, if nothing else happened to either."""
-    gone, come = found.get(step.source), found.get(step.path)
+    gone, come = changes.get(step.source), changes.get(step.path)
     alone = ("outside", "git", "name", "text", "large")
     if gone is None or come is None or gone.trouble in alone or come.trouble in alone:
         return
@@ -312,16 +312,16 @@ def _merge_move(found: dict[str, FileChange], step: TracedEdit) -> None:
         return
     is_only_moved = len(gone.edits) == 1 and len(come.edits) == 1  # then its text does not matter
     trouble: Trouble | None = None if is_only_moved or (gone.old is not None and come.new is not None) else "moved"
-    found[step.path] = replace(
+    changes[step.path] = replace(
         come,
         old=gone.old,
         source=gone.source or gone.path,
         trouble=trouble,
-        edits=list({id(each): each for each in (*gone.edits, *come.edits)}.values()),
+        edits=list({id(edit): edit for edit in (*gone.edits, *come.edits)}.values()),
         was_changed_between=gone.was_changed_between or come.was_changed_between,
         uses_current_file=(gone.uses_current_file or come.uses_current_file) and not is_only_moved,
     )
-    del found[step.source]
+    del changes[step.source]
 
 
 def restore_line_ends(edits: Sequence[Edit], find_current_text: FindCurrentText) -> list[Edit]:
@@ -349,12 +349,12 @@ def mark_parts(edits: Sequence[Edit], find_current_text: FindCurrentText) -> lis
         by_path.setdefault(edit.path, []).append(edit)
     doubtful: set[int] = set()
     does_it = False
-    for path, each in by_path.items():
+    for path, file_edits in by_path.items():
         now = find_current_text(path)
         text = (now.text or "") if now is not None else ""
-        for at, edit in enumerate(each):
-            follows = at > 0 and each[at - 1].new == edit.old
-            goes_on = at + 1 < len(each) and each[at + 1].old == edit.new
+        for at, edit in enumerate(file_edits):
+            follows = at > 0 and file_edits[at - 1].new == edit.old
+            goes_on = at + 1 < len(file_edits) and file_edits[at + 1].old == edit.new
             if edit.form != "whole" or not edit.old or not edit.new or follows or goes_on or text == edit.new:
                 continue
             doubtful.add(id(edit))

@@ -56,28 +56,28 @@ def read_changes(
     header = reading.header
     is_here = cwd is not None and looks_at_files and not (header is not None and header.machine)
     find_current_text = make_reader(cwd) if is_here and cwd is not None else _find_nothing
-    found = read_edits(reading, child)
-    edits = complete_edits(found, cwd, find_current_text, follows_links=is_here)
-    count = max(found.starts, default=0)
+    session_edits = read_edits(reading, child)
+    edits = complete_edits(session_edits, cwd, find_current_text, follows_links=is_here)
+    count = max(session_edits.starts, default=0)
     first, last = _number_turns(turns, count)
 
     def is_wanted(turn: int, paths: Sequence[str]) -> bool:
         return first <= turn <= last and (
-            not files or any(_is_named(make_relative(each, cwd), files, cwd) for each in paths)
+            not files or any(_is_named(make_relative(path, cwd), files, cwd) for path in paths)
         )
 
     changes = sum_changes(
         edits, cwd, find_current_text, lambda edit: is_wanted(edit.turn, [edit.path, edit.source or edit.path])
     )
-    unclear = [each for each in found.unclear if is_wanted(each.turn, each.paths or ("",))]
+    unclear = [call for call in session_edits.unclear if is_wanted(call.turn, call.paths or ("",))]
     return SessionChanges(cwd, changes, unclear, count)
 
 
 def complete_edits(
-    found: SessionEdits, cwd: str | None, find_current_text: FindCurrentText, *, follows_links: bool
+    session_edits: SessionEdits, cwd: str | None, find_current_text: FindCurrentText, *, follows_links: bool
 ) -> list[Edit]:
     """The edits, with what the files as they are now say. ``follows_links``: and with the paths that git knows."""
-    edits = found.edits
+    edits = session_edits.edits
     if follows_links and cwd is not None and not is_windows_path(cwd):
         edits = [
             replace(
@@ -165,8 +165,8 @@ def _number_turns(turns: tuple[int, int | None], count: int) -> tuple[int, int]:
 
 def _is_named(path: str, files: Sequence[str], cwd: str | None) -> bool:
     """Whether a user means this path: relative to the session's directory, or to the current one."""
-    for given in files:
-        for named in (make_relative(given, cwd), make_relative(os.path.abspath(given), cwd)):
+    for file in files:
+        for named in (make_relative(file, cwd), make_relative(os.path.abspath(file), cwd)):
             if named in ("", path) or named == (cwd or "").rstrip("/") or path.startswith(named.rstrip("/") + "/"):
                 return True
     return False

@@ -95,14 +95,14 @@ def _find_agent(store: CommandStore, other: str, but: str, umask: int, registry:
     """The folder, name and version of the agent that the user means. Raises AcpProxyError."""
     from acp_proxy.tools.editors.launch_commands import find_in_settings
 
-    found = store.list_agents(other)
-    if len(found) > 1 and but in found:
-        found.remove(but)
-    if len(found) > 1:
-        names = ", ".join(sorted(session_lines.name_agents(found).values()))
+    folders = store.list_agents(other)
+    if len(folders) > 1 and but in folders:
+        folders.remove(but)
+    if len(folders) > 1:
+        names = ", ".join(sorted(session_lines.name_agents(folders).values()))
         raise UsageError(f"--with {other!r} matches several agents: {names}. Give one of these.")
-    if found:
-        return found[0], {"name": None, "version": None}
+    if folders:
+        return folders[0], {"name": None, "version": None}
     _, words, environment = find_in_settings(other) or (other, [other], {})
     os.environ.update(environment)
     try:
@@ -131,6 +131,8 @@ def _ask_agent(store: CommandStore, command: list[str], umask: int, registry: st
     from acp_proxy.tools.registry.agents import Registry
     from acp_proxy.tools.registry.resolve import resolve
 
-    given, words = split_run_command(command, dict(os.environ))
-    agent = resolve(words, Registry(registry or given["registry"], say=print_on_stderr), print_on_stderr, may_wait=True)
-    return folder_of(store, agent, given["agent-id"] or None, _FIRST_ANSWER_SECONDS, umask)
+    values, words = split_run_command(command, dict(os.environ))
+    agent = resolve(
+        words, Registry(registry or values["registry"], say=print_on_stderr), print_on_stderr, may_wait=True
+    )
+    return folder_of(store, agent, values["agent-id"] or None, _FIRST_ANSWER_SECONDS, umask)

@@ -131,8 +131,8 @@ def main() -> None:
     parser.add_argument("--memory", type=Path, metavar="DIR", required=True, help="where sessions are remembered")
     parser.add_argument("--name", default=NAME, help="the agent's name")
     parser.add_argument("--edit", action="store_true", help="make the edits that it reports")
-    given = parser.parse_args()
-    agent = DemoAgent(given.memory, given.name, makes_edits=given.edit)
+    options = parser.parse_args()
+    agent = DemoAgent(options.memory, options.name, makes_edits=options.edit)
     for line in sys.stdin.buffer:
         agent.handle_line(line)
 

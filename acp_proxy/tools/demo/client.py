@@ -123,9 +123,15 @@ class Client:
         self, session_id: str | None = None, since: int = 0, until: int | None = None
     ) -> list[dict[str, Any]]:
         """The updates of a session, or of all, among the lines from ``since`` to before ``until``."""
-        found = (line.message for line in self.lines[since:until])
-        notifications = (one for one in found if isinstance(one, dict) and one.get("method") == "session/update")
-        return [one["params"]["update"] for one in notifications if session_id in (None, one["params"]["sessionId"])]
+        messages = (line.message for line in self.lines[since:until])
+        notifications = (
+            message for message in messages if isinstance(message, dict) and message.get("method") == "session/update"
+        )
+        return [
+            notification["params"]["update"]
+            for notification in notifications
+            if session_id in (None, notification["params"]["sessionId"])
+        ]
 
     def find_answer(self, request_id: int) -> int:
         """The position of the answer to our request among the lines."""
@@ -163,7 +169,7 @@ class Client:
                 stream.close()
         self.close_stdin()
 
-    def _wait(self, until: Callable[[], bool], timeout: float, what: str, *, needs_output: bool = True) -> None:
+    def _wait(self, until: Callable[[], bool], timeout: float, awaited: str, *, needs_output: bool = True) -> None:
         deadline = time.monotonic() + timeout
         with self._changed:
             self._changed.wait_for(lambda: until() or (needs_output and self._ended), deadline - time.monotonic())
@@ -171,14 +177,14 @@ class Client:
                 return
             shown = self._format_last_lines()
         if needs_output and self._ended:
-            raise OutputEnded(f"the output ended before {what} came; {shown}")
-        raise TimeoutError(f"no sign of {what} in {timeout:g} s; {shown}")
+            raise OutputEnded(f"the output ended before {awaited} came; {shown}")
+        raise TimeoutError(f"no sign of {awaited} in {timeout:g} s; {shown}")
 
     def _format_last_lines(self) -> str:
         last = [repr(line.raw[:LINE_SHOWN])[2:-1] for line in self.lines[-LINES_SHOWN:]]
         lines = "\n  ".join(last) if last else "(none)"
-        said = self.read_stderr()
-        return f"the last lines:\n  {lines}" + (f"\nand on stderr:\n{said}" if said else "")
+        errors = self.read_stderr()
+        return f"the last lines:\n  {lines}" + (f"\nand on stderr:\n{errors}" if errors else "")
 
     def _start(self, command: Sequence[str | os.PathLike[str]], **options: Any) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(command, **options)

@@ -48,12 +48,12 @@ def _show_kept(store: Path) -> None:
     """Print commands to copy, each on one line. No one line sets a variable in both shells of Windows, so each command
     names the store there."""
     print_line("Three sessions of two demo agents are in a store of their own. Now try, in this terminal:")
-    given = ["--store", str(store)] if shell_quote.ON_WINDOWS else []
-    if not given:
+    store_option = ["--store", str(store)] if shell_quote.ON_WINDOWS else []
+    if not store_option:
         typer.echo(f"  export {STORE_VARIABLE}={shell_quote.quoted(str(store))}")
     for words in _list_to_try(store.parent):
-        typer.echo(f"  {shell_quote.joined([*own_command.typed_command(), *words, *given])}")
-    done = "" if given else f"type: unset {STORE_VARIABLE}. Then "
+        typer.echo(f"  {shell_quote.joined([*own_command.typed_command(), *words, *store_option])}")
+    done = "" if store_option else f"type: unset {STORE_VARIABLE}. Then "
     print_line(f"Your own sessions are not touched. When you are done, {done}remove {store.parent}")
 
 
@@ -81,5 +81,5 @@ def _list_to_try(base: Path) -> list[list[str]]:
 def print_line(text: str) -> None:
     """Print without control sequences: the agent may write anything."""
     for line in text.split("\n"):
-        shown = "".join(one if one.isprintable() else " " for one in line)
+        shown = "".join(character if character.isprintable() else " " for character in line)
         typer.echo(fit_to_stream(shown, sys.stdout, hanging=len(shown) - len(shown.lstrip())))

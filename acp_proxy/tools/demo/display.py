@@ -43,8 +43,8 @@ def list_items(updates: list[dict[str, Any]]) -> list[ShownItem]:
 
 def keep_last_plan(turn: list[ShownItem]) -> list[ShownItem]:
     """The items of one turn that a replay has: each plan replaces the one before it."""
-    *replaced, _ = [at for at, one in enumerate(turn) if one.kind == "plan"] or [-1]
-    return [one for at, one in enumerate(turn) if at not in replaced]
+    *replaced, _ = [at for at, item in enumerate(turn) if item.kind == "plan"] or [-1]
+    return [item for at, item in enumerate(turn) if at not in replaced]
 
 
 def _fold(call: ShownItem, update: dict[str, Any]) -> None:

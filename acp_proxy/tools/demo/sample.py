@@ -81,18 +81,18 @@ def _think(text: str) -> Step:
 
 
 def _plan(status: dict[str, str]) -> Step:
-    entries = [{"content": text, "priority": "medium", "status": each} for text, each in status.items()]
+    entries = [{"content": text, "priority": "medium", "status": entry_status} for text, entry_status in status.items()]
     return {"update": {"sessionUpdate": "plan", "entries": entries}}
 
 
 def _call(
-    name: str, title: str, kind: str, given: dict[str, str], output: list[Any], *, failed: bool = False
+    name: str, title: str, kind: str, raw_input: dict[str, str], output: list[Any], *, failed: bool = False
 ) -> list[Step]:
-    """A tool call, from its begin to its end. ``given``: its input; a ``path`` is also its location."""
+    """A tool call, from its begin to its end. ``raw_input``: its input; a ``path`` is also its location."""
     about: Step = {"sessionUpdate": "tool_call", "toolCallId": f"{name}-{{n}}", "title": title, "kind": kind}
-    about |= {"status": "in_progress", "rawInput": given}
-    if "path" in given:
-        about["locations"] = [{"path": given["path"]}]
+    about |= {"status": "in_progress", "rawInput": raw_input}
+    if "path" in raw_input:
+        about["locations"] = [{"path": raw_input["path"]}]
     end: Step = {"sessionUpdate": "tool_call_update", "toolCallId": f"{name}-{{n}}", "content": output}
     return [{"update": about}, {"update": end | {"status": "failed" if failed else "completed"}}]
 
@@ -101,8 +101,8 @@ def _print(text: str) -> list[Any]:
     return [{"type": "content", "content": {"type": "text", "text": text}}]
 
 
-def _search(word: str, found: str) -> list[Step]:
-    return _call("search", f"Search for {word}", "search", {"pattern": word}, _print(found))
+def _search(word: str, matches: str) -> list[Step]:
+    return _call("search", f"Search for {word}", "search", {"pattern": word}, _print(matches))
 
 
 def _read(file: str, text: str) -> list[Step]:

@@ -123,7 +123,7 @@ class Walker:
 
     def _check_list(self, editor: Client) -> None:
         sessions = editor.request("session/list", {"cwd": self._project})["sessions"]
-        check([one["sessionId"] for one in sessions] == [self._session_id], f"session/list returned {sessions}")
+        check([session["sessionId"] for session in sessions] == [self._session_id], f"session/list returned {sessions}")
         entry = sessions[0]
         check(entry.get("cwd") == self._project, f"the session is listed in {entry.get('cwd')}")
         check(entry.get("title") == PROMPTS[0], f"the session is listed as {entry.get('title')!r}")
@@ -141,15 +141,15 @@ class Walker:
         for item in select_messages(replayed):
             self._print(f"  {item.kind + ':':<{_BEFORE - 2}}{shorten(item.text)}")
         check(bool(replayed), "session/load replayed nothing")
-        for number, (was, now) in enumerate(zip(self._live, replayed, strict=False), 1):
-            check(was == now, f"item {number} was {was} and is now {now}")
+        for number, (before, after) in enumerate(zip(self._live, replayed, strict=False), 1):
+            check(before == after, f"item {number} was {before} and is now {after}")
         check(len(self._live) == len(replayed), f"{len(self._live)} items were live, {len(replayed)} came back")
         calls = sum(item.kind == "tool call" for item in replayed)
         self._print(f"All {len(replayed)} items, with {calls} tool calls, are as they were, in the same order.")
 
     def _continue(self, editor: Client) -> None:
         self._print(f"  you: {LAST_PROMPT}")
-        answer = "".join(told.text for told in self._prompt(editor, LAST_PROMPT) if told.kind == "agent")
+        answer = "".join(item.text for item in self._prompt(editor, LAST_PROMPT) if item.kind == "agent")
         check(PROMPTS[0] in answer, f"the agent does not remember; it says: {answer}")
         self._print(f"  agent: {shorten(answer.splitlines()[-1])}")
 

@@ -16,14 +16,14 @@ class Advice:
     where: str = ""
 
 
-def join_alike(found: Sequence[Advice]) -> list[Advice]:
+def join_alike(pieces: Sequence[Advice]) -> list[Advice]:
     """The same advice, with one for all that have one cause, in the place of the first."""
     by_cause: dict[str, list[Advice]] = {}
-    for each in found:
-        by_cause.setdefault(each.cause or each.text, []).append(each)
+    for advice in pieces:
+        by_cause.setdefault(advice.cause or advice.text, []).append(advice)
     joined = []
     for first, *more in by_cause.values():
-        where = [each.where for each in (first, *more) if each.where]
+        where = [advice.where for advice in (first, *more) if advice.where]
         text = first.text
         if more and where:
             text = f"{(first.where and first.cause) or first.text} Used by: {', '.join(where)}."

@@ -104,14 +104,14 @@ def examine(agent_start: AgentStart, say: Callable[[str], None]) -> tuple[AgentR
         return AgentReport(agent_start.command, text), [Advice(f"{text}. {advice}", cause=f"{text}. {advice}")]
     with probe:
         try:
-            found, todo = _ask(probe, agent_start, say)
+            report, todo = _ask(probe, agent_start, say)
         except NoAnswer as problem:
             text = f"at initialize, the agent {problem}"
-            found, todo = (
+            report, todo = (
                 AgentReport(agent_start.command, text),
                 [Advice(_capitalize(f"{text}. {advise_on_silence(probe, problem.status)}"))],
             )
-    return replace(found, stderr=tuple(probe.stderr), stray=tuple(probe.stray)), todo
+    return replace(report, stderr=tuple(probe.stderr), stray=tuple(probe.stray)), todo
 
 
 def _ask(probe: Probe, agent_start: AgentStart, say: Callable[[str], None]) -> tuple[AgentReport, list[Advice]]:
@@ -144,23 +144,23 @@ def _check_load(
     probe: Probe, spoken: Dialect, agent_start: AgentStart, store: CommandStore, folder: str, say: Callable[[str], None]
 ) -> tuple[LoadResult, list[Advice]]:
     """Raises AcpProxyError."""
-    found = replay_check.find_newest_session(store, folder)
-    if found is None:
+    newest = replay_check.find_newest_session(store, folder)
+    if newest is None:
         return LoadResult(UNTRIED, "not compared: no complete session of this agent is recorded yet"), []
-    row, reading = found
+    row, reading = newest
     try:
         say(f"Asking it to load the session {row.session_id} (at most {agent_start.seconds:g} s)")
-        theirs = _ReplayCollector(row.session_id)
+        replay = _ReplayCollector(row.session_id)
         params: dict[str, object] = {"sessionId": row.session_id, "cwd": row.cwd, "mcpServers": list[object]()}
         method = acp.LOAD
         if spoken is versions.V2:
             method, params["replayFrom"] = acp.RESUME, {"type": "start"}
-        answer = probe.ask(method, params, agent_start.seconds, theirs.take)
+        answer = probe.ask(method, params, agent_start.seconds, replay.take)
         if answer.error is not None:
             return _report_refusal(answer.error, row.session_id, agent_start)
-        if theirs.size > _HEARD_BYTES:
+        if replay.size > _HEARD_BYTES:
             return LoadResult(UNTRIED, "not compared: its replay is too large", row.session_id), []
-        compared = replay_check.compare(reading, theirs.told)
+        compared = replay_check.compare(reading, replay.told)
     except NoAnswer as problem:
         return LoadResult(SILENT, f"at {method}, the agent {problem}", row.session_id), []
     except OSError as problem:

@@ -31,10 +31,10 @@ def folder_of(
         raise AcpProxyError(f"at initialize, the agent {problem}. {advice}") from problem
     offer = read_offer(answer.result)
     if answer.error is not None or offer.dialect is None:
-        what = (
+        answer_given = (
             "answers initialize with an error" if answer.error is not None else "does not speak version 1 or 2 of ACP"
         )
-        raise AcpProxyError(f"the agent {what}, so it cannot continue a session. {advice}")
+        raise AcpProxyError(f"the agent {answer_given}, so it cannot continue a session. {advice}")
     name, others = name_command(command), may_run_others(command)
     folder = store.choose_agent(agent_id, offer.name, name, may_run_others=others)
     return folder, {"name": offer.name, "version": offer.release}

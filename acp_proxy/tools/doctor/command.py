@@ -52,15 +52,17 @@ def doctor(
     with report_wrong_usage():
         agent, environment = _find_by_name(agent or [])
         os.environ.update(environment)
-        given = split_run_command(agent or ["agent"], {})[0]["store"]
-        root = find_root(store or given or str(find_default_root()))  # a fault in the configuration file stops no check
-        found = diagnose(root, find_machine(), agent or [], min(timeout, _DAY), own, _say, registry)
+        store_given = split_run_command(agent or ["agent"], {})[0]["store"]
+        root = find_root(
+            store or store_given or str(find_default_root())
+        )  # a fault in the configuration file stops no check
+        diagnosis = diagnose(root, find_machine(), agent or [], min(timeout, _DAY), own, _say, registry)
     if as_json:
-        typer.echo(sanitize.format_json(formatting.encode_json(found), indent=2))
+        typer.echo(sanitize.format_json(formatting.encode_json(diagnosis), indent=2))
     else:
-        for text in formatting.format_lines(found, with_versions=with_versions):
+        for text in formatting.format_lines(diagnosis, with_versions=with_versions):
             typer.echo(fit_to_stream(text, sys.stdout, formatting.find_indent(text)))
-    if not found.is_well:
+    if not diagnosis.is_well:
         raise typer.Exit(1)
 
 
@@ -73,8 +75,8 @@ def _find_by_name(words: list[str]) -> tuple[list[str], dict[str, str]]:
 
     if not words or shutil.which(words[0]) is not None:
         return words, {}
-    found = find_in_settings(" ".join(words))
-    return found[1:] if found is not None else (words, {})
+    in_settings = find_in_settings(" ".join(words))
+    return in_settings[1:] if in_settings is not None else (words, {})
 
 
 def _say(text: str) -> None:

@@ -103,8 +103,8 @@ def explain_exit(status: int | None, messages: Iterable[str]) -> str | None:
     lines = [line.strip() for line in messages][::-1]
     for cause in _CAUSES:
         for line in lines:
-            if found := cause.sign.search(line):
-                name = found[found.lastindex or 0]
+            if match := cause.sign.search(line):
+                name = match[match.lastindex or 0]
                 return f'The message "{line}" means: {cause.means.format(name)}. {cause.advice.format(name)}'
     if status in _STATUSES:
         means, advice = _STATUSES[status]

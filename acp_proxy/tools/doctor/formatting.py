@@ -25,22 +25,22 @@ _ABOVE = "see above"
 _NAMELESS = "(none: acp-proxy uses the name of its command; run --agent-id sets another)"
 
 
-def format_lines(found: Diagnosis, *, with_versions: bool) -> Iterator[str]:
-    yield from _format_advice(found)
+def format_lines(diagnosis: Diagnosis, *, with_versions: bool) -> Iterator[str]:
+    yield from _format_advice(diagnosis)
     yield ""
-    if found.agent is not None:  # what the user asked about comes before the rest
+    if diagnosis.agent is not None:  # what the user asked about comes before the rest
         yield from _format_section(
-            make_line(f"agent  {shell_quote.joined(found.agent.command)}"), _format_agent(found.agent)
+            make_line(f"agent  {shell_quote.joined(diagnosis.agent.command)}"), _format_agent(diagnosis.agent)
         )
-    yield from _format_section("store", _format_store(found.store))
+    yield from _format_section("store", _format_store(diagnosis.store))
     yield "editors"
-    for editor in found.editors:
-        yield from _format_editor(editor, found.store.place)
-    if not found.editors:
+    for editor in diagnosis.editors:
+        yield from _format_editor(editor, diagnosis.store.place)
+    if not diagnosis.editors:
         yield "  no configuration of a known editor was found on this machine"
     if with_versions:
         yield ""
-        yield from list(_format_section("versions", _format_versions(found.versions)))[:-1]
+        yield from list(_format_section("versions", _format_versions(diagnosis.versions)))[:-1]
 
 
 def find_indent(text: str) -> int:
@@ -50,11 +50,11 @@ def find_indent(text: str) -> int:
     return _COLUMN if text[_COLUMN - 1 : _COLUMN] == " " and text.startswith("  ") else 2
 
 
-def encode_json(found: Diagnosis) -> dict[str, Any]:
-    store = found.store
+def encode_json(diagnosis: Diagnosis) -> dict[str, Any]:
+    store = diagnosis.store
     return {
-        "isWell": found.is_well,
-        "todo": [{"text": todo.text, "isWrong": todo.is_wrong} for todo in found.todo],
+        "isWell": diagnosis.is_well,
+        "todo": [{"text": todo.text, "isWrong": todo.is_wrong} for todo in diagnosis.todo],
         "store": {
             "place": str(store.place),
             "exists": store.is_there,
@@ -67,9 +67,9 @@ def encode_json(found: Diagnosis) -> dict[str, Any]:
             "freeBytes": store.free,
             "notRecording": store.off,
         },
-        "versions": found.versions,
-        "editors": [_encode_editor(editor) for editor in found.editors],
-        "agent": _encode_agent(found.agent) if found.agent is not None else None,
+        "versions": diagnosis.versions,
+        "editors": [_encode_editor(editor) for editor in diagnosis.editors],
+        "agent": _encode_agent(diagnosis.agent) if diagnosis.agent is not None else None,
     }
 
 
@@ -80,12 +80,12 @@ def _format_section(title: str, rows: Iterator[tuple[str, str]]) -> Iterator[str
     yield ""
 
 
-def _format_versions(found: dict[str, str | None]) -> Iterator[tuple[str, str]]:
+def _format_versions(versions: dict[str, str | None]) -> Iterator[tuple[str, str]]:
     for name in PROGRAMS:
-        yield name, found[name] or "missing"
+        yield name, versions[name] or "missing"
     yield (
         "libraries",
-        ", ".join(f"{name} {version or 'missing'}" for name, version in found.items() if name not in PROGRAMS),
+        ", ".join(f"{name} {version or 'missing'}" for name, version in versions.items() if name not in PROGRAMS),
     )
 
 
@@ -103,7 +103,7 @@ def _format_store(store: StoreReport) -> Iterator[tuple[str, str]]:
         return
     parts = {"transcripts": store.transcripts, "deleted ones": store.deleted}
     parts["index"] = store.size - sum(parts.values())
-    split = ", ".join(f"{what} {formatting.format_size(size)}" for what, size in parts.items())
+    split = ", ".join(f"{part} {formatting.format_size(size)}" for part, size in parts.items())
     yield "size", f"{formatting.format_size(store.size)}: {split}; files: {store.files}"
     yield "agents", str(store.agents)
     yield "sessions", str(store.sessions) if store.sessions is not None else "cannot be counted"
@@ -114,14 +114,14 @@ def _format_store(store: StoreReport) -> Iterator[tuple[str, str]]:
     yield "recording", f"possible{f', {formatting.format_size(store.free)} free' if store.free is not None else ''}"
 
 
-def _format_editor(found: Configuration, root: Path) -> Iterator[str]:
-    yield make_line(f"  {found.editor.title:<{_WIDTH}} {found.path}")
-    told = [f'"{agent.name}": {_format_way(agent, root)}' for agent in found.agents]
-    if found.problem is not None:
-        told = [f"cannot be read; {_ABOVE}"]
-    elif found.mentions is not None:
-        told = ["mentions acp-proxy" if found.mentions else "does not mention acp-proxy"]
-    for text in told or ["no agents"]:
+def _format_editor(configuration: Configuration, root: Path) -> Iterator[str]:
+    yield make_line(f"  {configuration.editor.title:<{_WIDTH}} {configuration.path}")
+    texts = [f'"{agent.name}": {_format_way(agent, root)}' for agent in configuration.agents]
+    if configuration.problem is not None:
+        texts = [f"cannot be read; {_ABOVE}"]
+    elif configuration.mentions is not None:
+        texts = ["mentions acp-proxy" if configuration.mentions else "does not mention acp-proxy"]
+    for text in texts or ["no agents"]:
         yield make_line(f"  {'':<{_WIDTH}} {text}")
 
 
@@ -133,31 +133,31 @@ def _format_way(agent: ConfiguredAgent, root: Path) -> str:
     return agent.way.value
 
 
-def _format_agent(found: AgentReport) -> Iterator[tuple[str, str]]:
-    if found.problem is not None:
+def _format_agent(report: AgentReport) -> Iterator[tuple[str, str]]:
+    if report.problem is not None:
         yield "answers", f"no; {_ABOVE}"
-        yield from (("on stdout", text) for text in dict.fromkeys(found.stray))
-        yield from (("on stderr", text) for text in found.stderr)
+        yield from (("on stdout", text) for text in dict.fromkeys(report.stray))
+        yield from (("on stderr", text) for text in report.stderr)
         return
-    offer = found.offer
+    offer = report.offer
     if offer is not None:
         yield "name", f"{offer.name or _NAMELESS} {offer.release or ''}".rstrip()
-        yield "protocol", f"version {offer.version}, answered after {found.seconds:.1f} s"
-        others = sorted(offer.native - {ability.name for ability in found.list_abilities})
+        yield "protocol", f"version {offer.version}, answered after {report.seconds:.1f} s"
+        others = sorted(offer.native - {ability.name for ability in report.list_abilities})
         if others:
             yield "also offers", ", ".join(others)
-    if found.folder is not None:
-        yield "recorded as", f"{found.folder}; sessions: {found.sessions}"
-    for ability in found.list_abilities:
+    if report.folder is not None:
+        yield "recorded as", f"{report.folder}; sessions: {report.sessions}"
+    for ability in report.list_abilities:
         yield ability.name, _format_ability(ability)
-    if found.load is not None:
-        about = f" (session {found.load.session_id})" if found.load.session_id is not None else ""
-        yield "its own load", f"{found.load.text}{about}"
-    for shown in found.shown:
+    if report.load is not None:
+        about = f" (session {report.load.session_id})" if report.load.session_id is not None else ""
+        yield "its own load", f"{report.load.text}{about}"
+    for shown in report.shown:
         whose = "the transcript" if shown.shown == "transcript" else "the agent's replay"
         yield "last load", f"{whose} was shown ({shown.why}), of session {shown.session_id}"
-    if found.stray:
-        yield "stray lines", "on stdout; acp-proxy sends them to stderr. The last: " + found.stray[-1]
+    if report.stray:
+        yield "stray lines", "on stdout; acp-proxy sends them to stderr. The last: " + report.stray[-1]
 
 
 def _format_ability(ability: Ability) -> str:
@@ -166,9 +166,9 @@ def _format_ability(ability: Ability) -> str:
     return f"no: {ability.why}" if ability.by == NOBODY else ability.why
 
 
-def _format_advice(found: Diagnosis) -> Iterator[str]:
-    wrong = [todo.text for todo in found.todo if todo.is_wrong]
-    better = [todo.text for todo in found.todo if not todo.is_wrong]
+def _format_advice(diagnosis: Diagnosis) -> Iterator[str]:
+    wrong = [todo.text for todo in diagnosis.todo if todo.is_wrong]
+    better = [todo.text for todo in diagnosis.todo if not todo.is_wrong]
     yield "What to do:" if wrong else "Nothing is wrong."
     for number, text in enumerate(wrong, 1):
         yield make_line(f"  {number}. {text}")
@@ -178,10 +178,10 @@ def _format_advice(found: Diagnosis) -> Iterator[str]:
         yield make_line(f"  {number}. {text}")
 
 
-def _encode_editor(found: Configuration) -> dict[str, Any]:
+def _encode_editor(configuration: Configuration) -> dict[str, Any]:
     return {
-        "editor": found.editor.name.value,
-        "file": str(found.path),
+        "editor": configuration.editor.name.value,
+        "file": str(configuration.path),
         "agents": [
             {
                 "name": agent.name,
@@ -190,35 +190,37 @@ def _encode_editor(found: Configuration) -> dict[str, Any]:
                 "store": agent.store,
                 "isRecorded": agent.way is Way.PROXIED and agent.is_recorded,
             }
-            for agent in found.agents
+            for agent in configuration.agents
         ],
-        "mentionsProxy": found.mentions,
-        "problem": found.problem,
+        "mentionsProxy": configuration.mentions,
+        "problem": configuration.problem,
     }
 
 
-def _encode_agent(found: AgentReport) -> dict[str, Any]:
-    offer = found.offer
+def _encode_agent(report: AgentReport) -> dict[str, Any]:
+    offer = report.offer
     return {
-        "command": found.command,
-        "problem": found.problem,
-        "stderr": list(found.stderr),
-        "strayLines": list(found.stray),
-        "seconds": round(found.seconds, 3) if found.seconds is not None else None,
+        "command": report.command,
+        "problem": report.problem,
+        "stderr": list(report.stderr),
+        "strayLines": list(report.stray),
+        "seconds": round(report.seconds, 3) if report.seconds is not None else None,
         "name": offer.name if offer is not None else None,
         "version": offer.release if offer is not None else None,
         "protocolVersion": offer.version if offer is not None else None,
         "offers": sorted(offer.native) if offer is not None else [],
-        "abilities": [{"name": each.name, "by": each.by, "why": each.why} for each in found.list_abilities],
-        "keptAs": found.folder,
-        "sessions": found.sessions,
-        "lastLoads": [{"sessionId": each.session_id, "shown": each.shown, "why": each.why} for each in found.shown],
+        "abilities": [
+            {"name": ability.name, "by": ability.by, "why": ability.why} for ability in report.list_abilities
+        ],
+        "keptAs": report.folder,
+        "sessions": report.sessions,
+        "lastLoads": [{"sessionId": load.session_id, "shown": load.shown, "why": load.why} for load in report.shown],
         "load": {
-            "outcome": found.load.outcome,
-            "text": found.load.text,
-            "sessionId": found.load.session_id,
-            "leavesOut": list(found.load.loses),
+            "outcome": report.load.outcome,
+            "text": report.load.text,
+            "sessionId": report.load.session_id,
+            "leavesOut": list(report.load.loses),
         }
-        if found.load is not None
+        if report.load is not None
         else None,
     }

@@ -49,16 +49,16 @@ class LastLoad:
 def find_last_loads(store: CommandStore, agent_folder: str) -> tuple[LastLoad, ...]:
     """What the last loads of the agent's newest sessions showed, and by which rule. Raises AcpProxyError."""
     rows = (row for row in store.list_all() if row.agent_folder == agent_folder and row.size <= _MAX_BYTES)
-    found: list[LastLoad] = []
+    loads: list[LastLoad] = []
     for row in islice(rows, _LOOKED_AT):
         with suppress(OSError, AcpProxyError):
             note = _read_last_replay(store.open_listed(row))
             rule = Rule.find(note.get("rule"))
-            if rule is not None and len(found) < _TOLD_OF:
-                found.append(
+            if rule is not None and len(loads) < _TOLD_OF:
+                loads.append(
                     LastLoad(row.session_id, acp.text(note, "shown") or "", f"rule {rule.number}: {rule.reason}")
                 )
-    return tuple(found)
+    return tuple(loads)
 
 
 def _read_last_replay(reading: Reading) -> Mapping[str, object]:

@@ -52,15 +52,15 @@ def diagnose(
     ``registry``: goes before that of the command. Raises UsageError.
     """
     store, of_store = store_report.examine(root)
-    found = versions()
+    found_versions = versions()
     editors = find_configurations(machine)
     todo = [Advice(text) for text in config_file.read_own()[1]]
-    given, command = split_run_command(words or ["agent"], {})
+    values, command = split_run_command(words or ["agent"], {})
     try:
-        given, command = split_run_command(words or ["agent"], dict(machine.environment))
+        values, command = split_run_command(words or ["agent"], dict(machine.environment))
     except UsageError as problem:
         todo.append(Advice(f"run exits immediately with status 2: {problem}"))
-    if given["no-record"]:
+    if values["no-record"]:
         todo.append(
             Advice(
                 "run records nothing, because of --no-record, ACP_PROXY_NO_RECORD or the configuration file. "
@@ -70,16 +70,20 @@ def diagnose(
         )
     examined, of_agent = None, list[Advice]()
     if words:
-        examined, of_agent = _examine_agent(root, store, given, command, seconds, umask, say, registry)
+        examined, of_agent = _examine_agent(root, store, values, command, seconds, umask, say, registry)
     todo = [  # the worst first: nothing is recorded; what the user asked about; some agents do not start
         *(of_store if store.off is not None else ()),
         *of_agent,
-        *(Advice(f"{name} is missing. Install acp-proxy again.") for name, version in found.items() if version is None),
+        *(
+            Advice(f"{name} is missing. Install acp-proxy again.")
+            for name, version in found_versions.items()
+            if version is None
+        ),
         *todo,
         *_advise_on_editors(editors, root),
         *(of_store if store.off is None else ()),
     ]
-    return Diagnosis(store, found, editors, examined, join_alike(todo))
+    return Diagnosis(store, found_versions, editors, examined, join_alike(todo))
 
 
 def diagnose_agent(
@@ -88,17 +92,17 @@ def diagnose_agent(
     """An agent alone, as this process' environment has it. The arguments are those of ``diagnose``."""
     store, _ = store_report.examine(root)
     try:
-        given, command = split_run_command(words, dict(os.environ))
+        values, command = split_run_command(words, dict(os.environ))
     except UsageError as problem:
         text = f"run exits immediately with status 2: {problem}"
         return AgentReport(words, text), [Advice(text)]
-    return _examine_agent(root, store, given, command, seconds, umask, say)
+    return _examine_agent(root, store, values, command, seconds, umask, say)
 
 
 def _examine_agent(
     root: Path,
     store: StoreReport,
-    given: dict[str, str],
+    values: dict[str, str],
     command: list[str],
     seconds: float,
     umask: int,
@@ -106,35 +110,35 @@ def _examine_agent(
     registry: str = "",
 ) -> tuple[AgentReport, list[Advice]]:
     try:
-        agent = resolve(command, Registry(registry or given["registry"], say=say), say, may_wait=True)
+        agent = resolve(command, Registry(registry or values["registry"], say=say), say, may_wait=True)
     except RegistryError as problem:
         text = str(problem)
         return AgentReport(command, text), [Advice(text[:1].upper() + text[1:])]
-    agent_start = _make_start(root, store, given, agent.words, seconds, umask)
-    found, todo = agent_report.examine(replace(agent_start, variables=agent.variables), say)
+    agent_start = _make_start(root, store, values, agent.words, seconds, umask)
+    report, todo = agent_report.examine(replace(agent_start, variables=agent.variables), say)
     if agent.problem is not None and todo:  # it is no id of the registry either
         why = agent.problem.removeprefix(f"{command[0]} is no program here, and ")
         todo[0] = replace(todo[0], text=f"{todo[0].text} {why[:1].upper()}{why[1:]}")
-    return found, todo
+    return report, todo
 
 
 def _make_start(
-    root: Path, store: StoreReport, given: dict[str, str], command: list[str], seconds: float, umask: int
+    root: Path, store: StoreReport, values: dict[str, str], command: list[str], seconds: float, umask: int
 ) -> AgentStart:
-    answerers = {name: given[name] for name in ("list", "load", "delete", "resume", "handover")}
-    modes = Modes(**answerers, unstable=bool(given["unstable"]))
+    answerers = {name: values[name] for name in ("list", "load", "delete", "resume", "handover")}
+    modes = Modes(**answerers, unstable=bool(values["unstable"]))
     opened = None
     if store.is_there and store.off is None:
         with contextlib.suppress(StoreRefused):  # it changed since the check
             opened = CommandStore(root, create=False)
     off = None
-    if given["no-record"]:
+    if values["no-record"]:
         off = "acp-proxy adds nothing, because it records nothing"
-    elif given["no-synthesize"]:
+    elif values["no-synthesize"]:
         off = "acp-proxy adds nothing, because --no-synthesize is set"
     elif store.off is not None:
         off = "acp-proxy adds nothing, because it cannot record"
-    return AgentStart(command, modes, given["agent-id"] or None, opened, off, seconds, umask)
+    return AgentStart(command, modes, values["agent-id"] or None, opened, off, seconds, umask)
 
 
 def split_run_command(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str], list[str]]:
@@ -150,41 +154,41 @@ def split_run_command(words: list[str], environment: dict[str, str]) -> tuple[di
 
 
 def _advise_on_editors(editors: list[Configuration], root: Path) -> list[Advice]:
-    todo, some_are_proxied = [], any(found.is_proxied for found in editors)
-    for found in editors:
-        name = found.editor.name
-        if found.problem is not None:
-            todo.append(Advice(f"{found.path} cannot be read: {found.problem}. Correct the file."))
-        for one in found.agents:
-            todo += _advise_on_entry(found.editor.title, one, name, root)
-            if one.way is Way.DIRECT and some_are_proxied:
-                command = shell_quote.joined(["acp-proxy", "setup", "--editor", str(name), "--agent", one.name])
-                text = f'{found.editor.title} starts "{one.name}" directly, so it is not recorded.'
+    todo, some_are_proxied = [], any(configuration.is_proxied for configuration in editors)
+    for configuration in editors:
+        name = configuration.editor.name
+        if configuration.problem is not None:
+            todo.append(Advice(f"{configuration.path} cannot be read: {configuration.problem}. Correct the file."))
+        for agent in configuration.agents:
+            todo += _advise_on_entry(configuration.editor.title, agent, name, root)
+            if agent.way is Way.DIRECT and some_are_proxied:
+                command = shell_quote.joined(["acp-proxy", "setup", "--editor", str(name), "--agent", agent.name])
+                text = f'{configuration.editor.title} starts "{agent.name}" directly, so it is not recorded.'
                 todo.append(Advice(f"{text} To put acp-proxy in front of it: {command}", is_wrong=False))
-    if not any(found.is_proxied or found.problem is not None for found in editors):
+    if not any(configuration.is_proxied or configuration.problem is not None for configuration in editors):
         text = "No editor on this machine starts an agent through acp-proxy. To set them up:"
         todo.append(Advice(f"{text} acp-proxy setup", is_wrong=False))
     return todo
 
 
-def _advise_on_entry(title: str, one: ConfiguredAgent, editor: Name, root: Path) -> Iterator[Advice]:
-    starts, where = f'{title} starts "{one.name}"', f'"{one.name}" in {title}'
-    if one.program is not None and not _is_there(one.program):
-        text = f"{starts} with {one.program}, which does not exist."
+def _advise_on_entry(title: str, agent: ConfiguredAgent, editor: Name, root: Path) -> Iterator[Advice]:
+    starts, where = f'{title} starts "{agent.name}"', f'"{agent.name}" in {title}'
+    if agent.program is not None and not _is_there(agent.program):
+        text = f"{starts} with {agent.program}, which does not exist."
         yield Advice(f"{text} To write the present path there: acp-proxy setup --editor {editor}", where=where)
-    if one.missing is not None:
-        cause = ". ".join(agent_report.explain_missing_program(one.missing))
-        yield Advice(f"{starts} {one.way.value}, but {cause}", cause=cause, where=where)
-    if one.problem is not None:
-        mend = f". To write it there: acp-proxy setup --editor {editor}" if one.problem == MISSING_RUN else ""
+    if agent.missing is not None:
+        cause = ". ".join(agent_report.explain_missing_program(agent.missing))
+        yield Advice(f"{starts} {agent.way.value}, but {cause}", cause=cause, where=where)
+    if agent.problem is not None:
+        mend = f". To write it there: acp-proxy setup --editor {editor}" if agent.problem == MISSING_RUN else ""
         yield Advice(
-            f"{starts} through acp-proxy, which exits immediately with status 2: {one.problem}{mend}", where=where
+            f"{starts} through acp-proxy, which exits immediately with status 2: {agent.problem}{mend}", where=where
         )
-    elif one.way is Way.PROXIED and not one.is_recorded:
+    elif agent.way is Way.PROXIED and not agent.is_recorded:
         why = "because of --no-record, ACP_PROXY_NO_RECORD or the configuration file"
         yield Advice(f"{starts} through acp-proxy, which records nothing, {why}.", is_wrong=False)
-    elif one.store is not None and one.is_kept_elsewhere(root):
-        at = f"acp-proxy doctor --store {shell_quote.quoted(one.store)}"
+    elif agent.store is not None and agent.is_kept_elsewhere(root):
+        at = f"acp-proxy doctor --store {shell_quote.quoted(agent.store)}"
         yield Advice(f"{starts} with another store, which was not checked. To check it: {at}", is_wrong=False)
 
 

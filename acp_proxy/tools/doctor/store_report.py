@@ -49,20 +49,20 @@ class StoreReport:
 
 
 def examine(root: Path) -> tuple[StoreReport, list[Advice]]:
-    found = run_in_time(lambda: _examine(root))
-    if found is None:
+    report = run_in_time(lambda: _examine(root))
+    if report is None:
         why = "it does not answer"
         return StoreReport(root, True, off=why), [Advice(f"{root} does not answer. Choose another place with --store.")]
-    return found
+    return report
 
 
 def run_in_time(look: Callable[[], T]) -> T | None:
     """The result; None after a timeout, when the thread is left alone."""
-    found: list[T] = []
-    looking = threading.Thread(target=lambda: found.append(look()), daemon=True)
+    results: list[T] = []
+    looking = threading.Thread(target=lambda: results.append(look()), daemon=True)
     looking.start()
     looking.join(ANSWER_SECONDS)
-    return found[0] if found else None
+    return results[0] if results else None
 
 
 def _examine(root: Path) -> tuple[StoreReport, list[Advice]]:
@@ -91,9 +91,9 @@ def _examine(root: Path) -> tuple[StoreReport, list[Advice]]:
         sessions = len(store.list_all())
     except Unreadable as problem:
         todo.append(Advice(f"The index cannot be read ({problem.name}). Run: acp-proxy verify"))
-    found = list(store.find_unreadable())
-    todo += [Advice(f"{path} cannot be read: {why}. {what_to_do}.") for path, why, what_to_do in found]
-    unreadable = tuple((path, why) for path, why, _ in found)
+    unreadable_files = list(store.find_unreadable())
+    todo += [Advice(f"{path} cannot be read: {why}. {what_to_do}.") for path, why, what_to_do in unreadable_files]
+    unreadable = tuple((path, why) for path, why, _ in unreadable_files)
     if free < _LITTLE_SPACE:
         todo.append(
             Advice(f"The disk of {root} is nearly full. Free some space, or move the store with --store.", False)
@@ -140,11 +140,11 @@ def _measure(root: Path, name: str = "") -> tuple[int, int]:
     """The number of files, of all or of those with a name, and their bytes. A missing directory has none."""
     files = size = 0
     for folder, _, names in os.walk(root):
-        for each in names:
-            if name not in ("", each):
+        for file in names:
+            if name not in ("", file):
                 continue
             try:
-                size += os.lstat(os.path.join(folder, each)).st_size
+                size += os.lstat(os.path.join(folder, file)).st_size
             except OSError:  # deleted in the meantime
                 continue
             files += 1

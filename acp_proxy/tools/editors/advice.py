@@ -76,30 +76,30 @@ def _place_in_program(editor: Editor, made: Snippet, put: str, looked_through: s
     if made.into is None:
         return Placed(f"{put}, at its end", made.whole)
     begin = re.search(kind.mark, looked_through)
-    theirs = looked_through[begin.end() :] if begin else ""
-    depth = _depth(made.members, theirs)
-    is_apart = made.beside is not None and (depth > 0 or _is_set(made.beside, theirs))
+    existing = looked_through[begin.end() :] if begin else ""
+    depth = _depth(made.members, existing)
+    is_apart = made.beside is not None and (depth > 0 or _is_set(made.beside, existing))
     also = [f"Next to {made.members[0]}, set: {made.beside}"] if is_apart else []
     if not depth:
         text = made.within(0) if is_apart else made.whole
         return Placed(f"{put}, into {made.into}, next to the existing entries", text, tuple(also))
-    found = ".".join(made.members[:depth])
-    also.append(f"If there is no {found} in it, print the complete content: acp-proxy editor --whole {editor.name} …")
+    outer = ".".join(made.members[:depth])
+    also.append(f"If there is no {outer} in it, print the complete content: acp-proxy editor --whole {editor.name} …")
     which = f"in place of any {made.title} there" if depth == len(made.members) else "next to the existing entries"
-    return Placed(f"{put}, into {found} of {made.into}, {which}", made.within(depth), tuple(also))
+    return Placed(f"{put}, into {outer} of {made.into}, {which}", made.within(depth), tuple(also))
 
 
-def _depth(members: tuple[str, ...], theirs: str) -> int:
+def _depth(members: tuple[str, ...], existing: str) -> int:
     """How many of the members exist, each behind the previous one."""
     at = 0
     for depth, member in enumerate(members):
-        found = re.compile(rf"\b{member}\b[\"']?\]?\s*=\s*\{{").search(theirs, at)
-        if found is None:
+        match = re.compile(rf"\b{member}\b[\"']?\]?\s*=\s*\{{").search(existing, at)
+        if match is None:
             return depth
-        at = found.end()
+        at = match.end()
     return len(members)
 
 
-def _is_set(assignment: str, theirs: str) -> bool:
+def _is_set(assignment: str, existing: str) -> bool:
     name = assignment.partition(" ")[0]
-    return re.search(rf"\b{name}\b[\"']?\]?\s*=", theirs) is not None
+    return re.search(rf"\b{name}\b[\"']?\]?\s*=", existing) is not None

@@ -21,12 +21,12 @@ _ADAPTER_COMMANDS = {"claude": "npx -y @agentclientprotocol/claude-agent-acp"}
 def find_name(names: Iterable[str], word: str) -> list[str]:
     """The names that are this word, as it is written, else in other cases."""
     known = list(dict.fromkeys(names))
-    return [each for each in known if each == word] or [each for each in known if each.casefold() == word.casefold()]
+    return [name for name in known if name == word] or [name for name in known if name.casefold() == word.casefold()]
 
 
 def find_beginning(names: Iterable[str], word: str) -> list[str]:
     """The names that begin with this word, whatever its case."""
-    return [each for each in dict.fromkeys(names) if word and each.casefold().startswith(word.casefold())]
+    return [name for name in dict.fromkeys(names) if word and name.casefold().startswith(word.casefold())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,34 +68,34 @@ def name_agent(command: list[str], registry: Registry) -> NamedAgent:
     protocol. Raises RegistryError.
     """
     word = command[0]
-    found: RegisteredAgent | None = None
+    registered: RegisteredAgent | None = None
     unread: str | None = None
     if names_an_id(command) or (len(command) == 1 and is_id(word)):
         try:
-            found = registry.find(word.removeprefix(PREFIX))
+            registered = registry.find(word.removeprefix(PREFIX))
         except RegistryError as problem:
             if word.startswith(PREFIX):
                 raise
             unread = None if isinstance(problem, NotInRegistry) else str(problem)
-    if found is None:
+    if registered is None:
         return NamedAgent(name_command(command), command, command, _names(command), unread)
-    started = [found.archive.program, *found.words] if found.archive is not None else [*found.words]
-    names = _names(started) | {found.id}
+    started = [registered.archive.program, *registered.words] if registered.archive is not None else [*registered.words]
+    names = _names(started) | {registered.id}
     if not names_an_id(command):
-        if found.archive is not None and name_command(started) != word:  # another program of that name
+        if registered.archive is not None and name_command(started) != word:  # another program of that name
             return NamedAgent(name_command(command), command, command, _names(command))
         return NamedAgent(name_command(command), [word, *_arguments(started)], command, names | _names(command))
-    by_command = found.id if found.archive is not None else name_command(started)
-    title = by_command if by_command in KNOWN_AGENTS else found.name
-    return NamedAgent(title, [f"{PREFIX}{found.id}", *list_words_behind(started, command)], command, names)
+    by_command = registered.id if registered.archive is not None else name_command(started)
+    title = by_command if by_command in KNOWN_AGENTS else registered.name
+    return NamedAgent(title, [f"{PREFIX}{registered.id}", *list_words_behind(started, command)], command, names)
 
 
 def open_registry(option: str, options_of_run: Sequence[str], say: Callable[[str], None]) -> Registry:
     """The registry in which ``run`` will look. ``option``: the value of a command's own ``--registry``, which goes
     before ``options_of_run``. ``say``: as for ``Registry``. Raises UsageError."""
     file, _ = config_file.read_own()
-    given, _ = options.parse([*options_of_run, "--", "agent"], dict(os.environ), file)
-    return Registry(option or given["registry"], say=say)
+    values, _ = options.parse([*options_of_run, "--", "agent"], dict(os.environ), file)
+    return Registry(option or values["registry"], say=say)
 
 
 def write_registry_option(option: str, command: Sequence[str]) -> list[str]:
@@ -123,7 +123,7 @@ def _names(command: Sequence[str]) -> frozenset[str]:
         return frozenset()
     name = command[0].removeprefix(PREFIX) if command[0].startswith(PREFIX) else name_command([*command])
     known = KNOWN_AGENTS.get(name.lower())
-    return frozenset({name.lower(), *(each for each, agent in KNOWN_AGENTS.items() if agent is known)})
+    return frozenset({name.lower(), *(known_name for known_name, agent in KNOWN_AGENTS.items() if agent is known)})
 
 
 def _arguments(command: Sequence[str]) -> list[str]:

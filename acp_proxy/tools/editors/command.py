@@ -28,13 +28,13 @@ _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
 
 def read_name(word: str) -> Name:
     """The editor that a user means."""
-    found = find_editors(word)
-    if len(found) == 1:
-        return found[0]
-    if found == list(OF_NEOVIM):
+    editors = find_editors(word)
+    if len(editors) == 1:
+        return editors[0]
+    if editors == list(OF_NEOVIM):
         raise typer.BadParameter(f"give the name of your Neovim plugin: {', '.join(OF_NEOVIM)}.")
-    if found:
-        raise typer.BadParameter(f"{word!r} may be {' or '.join(found)}.")
+    if editors:
+        raise typer.BadParameter(f"{word!r} may be {' or '.join(editors)}.")
     near = find_near_editors(word)
     advice = f" Did you mean {' or '.join(near)}?" if near else ""
     raise typer.BadParameter(f"{word!r} is not one of {', '.join(map(repr, map(str, Name)))}.{advice}")
@@ -91,31 +91,31 @@ def editor(
         whole, agent = True, agent[1:]
     with report_wrong_usage(), report_errors():
         begin = ["acp-proxy", "editor", name, *([_WHOLE] if whole else [])]
-        given, variables, command = read_agent(begin, agent)
+        run_options, variables, command = read_agent(begin, agent)
         is_word = shutil.which(command[0]) is None and not command[0].startswith(PREFIX)
         in_settings = find_in_settings(" ".join(command)) if is_word else None  # as for doctor and continue
         if in_settings is not None:
             before, _, command = read_agent(begin, in_settings[1])
-            given = [*before, *given]  # the later ones win
-        named = name_agent(command, open_registry(registry, given, _say))
+            run_options = [*before, *run_options]  # the later ones win
+        named = name_agent(command, open_registry(registry, run_options, _say))
         command, title = named.command, in_settings[0] if in_settings is not None else named.title
         is_missing = shutil.which(command[0]) is None and not command[0].startswith(PREFIX)
         may_be_id = len(command) == 1 and not advise_adapter(command)  # then only the registry knows the whole command
         if is_missing and named.problem is not None and may_be_id:
             raise AcpProxyError(f"{command[0]} is no program here, and {named.problem}")
-        given = [*write_registry_option(registry, command), *given]
+        run_options = [*write_registry_option(registry, command), *run_options]
     own_words, advice = own_command.settings_command()
-    made = make_snippet(name, EditorEntry([*own_words, "run", *given, *command], variables, title))
+    made = make_snippet(name, EditorEntry([*own_words, "run", *run_options, *command], variables, title))
     path, is_there = find_file(EDITORS[name], find_machine())
-    there = read_text(path) if is_there and path is not None else None
-    found = place_snippet(EDITORS[name], made, path, there, whole=whole)
-    _say(f"{found.where}:")
+    existing = read_text(path) if is_there and path is not None else None
+    placed = place_snippet(EDITORS[name], made, path, existing, whole=whole)
+    _say(f"{placed.where}:")
     _say("")
-    typer.echo(found.text)
+    typer.echo(placed.text)
     _say("")
-    for text in (*found.also, f"Then: {made.then}", "To check the setup: acp-proxy doctor"):
+    for text in (*placed.also, f"Then: {made.then}", "To check the setup: acp-proxy doctor"):
         _say(text)
-    if "--recall" not in given:
+    if "--recall" not in run_options:
         server = shell_quote.joined([*own_words, "mcp"])
         _say(
             f"To let an agent look up earlier sessions: put --recall before its command, or give it this MCP server:"
@@ -129,7 +129,9 @@ def editor(
         _say(text)
     if in_settings is not None:
         _say(f'Note: {" ".join(agent)} is taken as "{in_settings[0]}" in the settings of an editor here.')
-        if missing := [each for each in in_settings[2] if each not in variables]:  # their values may be secrets
+        if missing := [
+            variable for variable in in_settings[2] if variable not in variables
+        ]:  # their values may be secrets
             _say(f"Copy its variables from there, too: {', '.join(missing)}.")
     if is_missing:
         more = f", and {named.problem}" if named.problem else ", nor in the registry. Check the agent's command."
@@ -146,11 +148,11 @@ def read_agent(begin: list[str], words: list[str]) -> tuple[list[str], dict[str,
     """
     if any(not word.isprintable() for word in words):
         raise UsageError("a word of the command contains a control character. Remove it.")
-    given, variables, command = _split_command(begin, words)
-    given = [*_make_absolute(given)]
+    run_options, variables, command = _split_command(begin, words)
+    run_options = [*_make_absolute(run_options)]
     if os.path.dirname(command[0]):
         command = [os.path.abspath(command[0]), *command[1:]]  # the editor starts it in another directory
-    return given, variables, command
+    return run_options, variables, command
 
 
 def _make_absolute(words: list[str]) -> Iterator[str]:
@@ -177,10 +179,10 @@ def _split_command(begin: list[str], words: list[str]) -> tuple[list[str], dict[
     """The parts of a command. If acp-proxy already precedes it, the result has acp-proxy once. Raises UsageError."""
     from acp_proxy.tools.editors import command_line
 
-    given, command, is_whole = _split_options(words)
+    run_options, command, is_whole = _split_options(words)
     variables, late = {}, list[str]()
-    while command and (found := _VARIABLE.fullmatch(command[0])):
-        variables[found[1]] = found[2]
+    while command and (match := _VARIABLE.fullmatch(command[0])):
+        variables[match[1]] = match[2]
         command = command[1:]
     if not command or not command[0]:
         raise UsageError(
@@ -192,18 +194,18 @@ def _split_command(begin: list[str], words: list[str]) -> tuple[list[str], dict[
     if late or is_whole:
         first = [_WHOLE] if is_whole and _WHOLE not in begin else []
         pairs = [f"{key}={value}" for key, value in variables.items()]
-        line = shell_quote.joined([*begin, *first, *_drop_dashes(given), *_drop_dashes(late), *pairs, *command])
+        line = shell_quote.joined([*begin, *first, *_drop_dashes(run_options), *_drop_dashes(late), *pairs, *command])
         raise UsageError(f"{_WHOLE} comes first, then options of run, then variables, then the agent. Write: {line}")
     command = command_line.split_line(command)
     if command_line.lacks_run(command):
         raise UsageError(command_line.MISSING_RUN)
     if (behind := command_line.find_words_behind_run(command)) is None:
-        return given, variables, command
+        return run_options, variables, command
     for word in command[: len(command) - len(behind)]:
-        if found := _VARIABLE.fullmatch(word):  # variables behind env
-            variables[found[1]] = found[2]
+        if match := _VARIABLE.fullmatch(word):  # variables behind env
+            variables[match[1]] = match[2]
     more, others, command = _split_command(begin, behind)
-    return [*_drop_dashes(given), *more], variables | others, command
+    return [*_drop_dashes(run_options), *more], variables | others, command
 
 
 def _split_options(words: list[str]) -> tuple[list[str], list[str], bool]:

@@ -47,7 +47,7 @@ def lacks_run(words: list[str]) -> bool:
 def find_missing_run(words: list[str]) -> int | None:
     """The position where ``run`` is missing in front of an agent's command; None if it is not, or no agent follows."""
     at = _find_proxy(words) if lacks_run(words) else None
-    return at + 1 if at is not None and words[at + 1 : at + 2] not in ([], *([each] for each in _OTHERS)) else None
+    return at + 1 if at is not None and words[at + 1 : at + 2] not in ([], *([other] for other in _OTHERS)) else None
 
 
 def find_own_program(words: list[str]) -> str:

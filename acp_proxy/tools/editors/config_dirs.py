@@ -41,8 +41,8 @@ class Machine:
         return self._find_directory("LOCALAPPDATA", "AppData", "Local")
 
     def _find_directory(self, variable: str, *otherwise: str) -> Path:
-        given = self.environment.get(variable)
-        return Path(given) if given and Path(given).is_absolute() else self.home.joinpath(*otherwise)
+        value = self.environment.get(variable)
+        return Path(value) if value and Path(value).is_absolute() else self.home.joinpath(*otherwise)
 
 
 def find_machine() -> Machine:

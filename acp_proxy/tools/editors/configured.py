@@ -77,19 +77,19 @@ class Configuration:
 
 def find_configurations(machine: Machine) -> list[Configuration]:
     """The configuration of every editor found here."""
-    return [found for editor in EDITORS.values() for found in _find_of(editor, machine)]
+    return [configuration for editor in EDITORS.values() for configuration in _find_of(editor, machine)]
 
 
 def find_file(editor: Editor, machine: Machine) -> tuple[Path | None, bool]:
     """The file for an agent's entry (one with agents, else the usual one; None: the user gives the command to the
     editor itself), and whether it exists."""
-    found = [each.path for each in _find_of(editor, machine)]
+    paths = [configuration.path for configuration in _find_of(editor, machine)]
     kind = editor.configured
     if isinstance(kind, Typed):
         return None, False
     usual = kind.files(machine) if isinstance(kind, SettingsFiles) else kind.places(machine)
-    there = [*found, *(path for path in usual if path.is_file())]
-    return (there[0], True) if there else (usual[0], False)
+    existing = [*paths, *(path for path in usual if path.is_file())]
+    return (existing[0], True) if existing else (usual[0], False)
 
 
 def _find_of(editor: Editor, machine: Machine) -> Iterator[Configuration]:
@@ -103,8 +103,12 @@ def _find_of(editor: Editor, machine: Machine) -> Iterator[Configuration]:
         return
     for path in _list_sources(kind, machine):
         text = read_text(path)
-        if isinstance(text, str) and (said := strip_comments(text, kind.comment)) and re.search(kind.mark, said):
-            yield Configuration(editor, path, mentions=_PROXY_IN_TEXT.search(said) is not None)
+        if (
+            isinstance(text, str)
+            and (text_without_comments := strip_comments(text, kind.comment))
+            and re.search(kind.mark, text_without_comments)
+        ):
+            yield Configuration(editor, path, mentions=_PROXY_IN_TEXT.search(text_without_comments) is not None)
 
 
 def _read_settings(editor: Editor, kind: SettingsFiles, path: Path) -> Configuration:
@@ -120,10 +124,10 @@ def _read_settings(editor: Editor, kind: SettingsFiles, path: Path) -> Configura
 
 def find_agents(kind: SettingsFiles, text: str) -> dict[str, object]:
     """The entries of the agents in settings, by name. Raises ValueError if they are no JSON."""
-    found: object = jsonc.read(text)
+    value: object = jsonc.read(text)
     for member in kind.members:
-        found = acp.member(found, member)
-    agents = found.items() if isinstance(found, dict) else ()
+        value = acp.member(value, member)
+    agents = value.items() if isinstance(value, dict) else ()
     return {name: entry for name, entry in agents if kind.lists_agent(entry)}
 
 
@@ -148,11 +152,11 @@ def _read_agent(name: str, entry: object) -> ConfiguredAgent:
         return ConfiguredAgent(name, Way.DIRECT, missing=_find_missing(words, environment))
     try:
         file, _ = config_file.read_own({**os.environ, **environment})
-        given, command = options.parse(behind, environment, file)
+        values, command = options.parse(behind, environment, file)
     except UsageError as problem:
         return ConfiguredAgent(name, Way.REFUSED, program, str(problem))
     missing = _find_missing(command, environment)
-    return ConfiguredAgent(name, Way.PROXIED, program, None, given["store"] or None, not given["no-record"], missing)
+    return ConfiguredAgent(name, Way.PROXIED, program, None, values["store"] or None, not values["no-record"], missing)
 
 
 def _find_missing(command: list[str], environment: dict[str, str]) -> str | None:
@@ -166,12 +170,12 @@ def read_texts(value: object) -> dict[str, str]:
 
 def _list_sources(kind: Sources, machine: Machine) -> list[Path]:
     """Each file once, in the order of the places."""
-    found: dict[Path, None] = {}
+    sources: dict[Path, None] = {}
     for place in kind.places(machine):
         for path in _list_below(place, kind.suffix) if place.is_dir() else [place] if place.is_file() else []:
-            if len(found) < _MANY_FILES:
-                found.setdefault(path)
-    return list(found)
+            if len(sources) < _MANY_FILES:
+                sources.setdefault(path)
+    return list(sources)
 
 
 def _list_below(directory: Path, suffix: str) -> Iterator[Path]:

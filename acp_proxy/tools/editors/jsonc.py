@@ -20,13 +20,13 @@ _MISTAKES = {
 
 def read(text: str) -> object:
     """Raises ValueError, which says what is wrong and where, for text that is not JSON or that is nested too deeply."""
-    text = _LAST_COMMAS.sub(lambda found: found[1] or " ", blank_comments(text.removeprefix("\ufeff")))
+    text = _LAST_COMMAS.sub(lambda match: match[1] or " ", blank_comments(text.removeprefix("\ufeff")))
     try:
         return json.loads(text, strict=False) if text.strip() else {}
     except json.JSONDecodeError as problem:
-        what = _MISTAKES.get(problem.msg) or problem.msg[:1].lower() + problem.msg[1:]
+        mistake = _MISTAKES.get(problem.msg) or problem.msg[:1].lower() + problem.msg[1:]
         at = f"line {problem.lineno}, column {problem.colno}"
-        raise ValueError(f"it is not valid JSON at {at}: {what}") from problem
+        raise ValueError(f"it is not valid JSON at {at}: {mistake}") from problem
     except RecursionError as problem:
         raise ValueError("its brackets are nested too deeply") from problem
     except ValueError as problem:
@@ -41,4 +41,4 @@ def says_nothing(text: str) -> bool:
 def blank_comments(text: str) -> str:
     """The text with blanks for comments and for a byte order mark, so that every other character stays in its place."""
     text = " " + text[1:] if text.startswith("\ufeff") else text
-    return _COMMENTS.sub(lambda found: found[1] or _NOT_BREAKS.sub(" ", found[0]), text)
+    return _COMMENTS.sub(lambda match: match[1] or _NOT_BREAKS.sub(" ", match[0]), text)

@@ -98,8 +98,8 @@ def _find_vscode_files(machine: Machine) -> list[Path]:
 
 
 def _find_paseo_files(machine: Machine) -> list[Path]:
-    given = machine.environment.get("PASEO_HOME")
-    home = Path(given) if given and Path(given).is_absolute() else machine.home / ".paseo"
+    value = machine.environment.get("PASEO_HOME")
+    home = Path(value) if value and Path(value).is_absolute() else machine.home / ".paseo"
     return [home / "config.json"]
 
 
@@ -190,4 +190,7 @@ def find_editors(word: str) -> list[Name]:
 def find_near_editors(word: str) -> list[str]:
     """The names of editors that are written nearly so, the nearest first."""
     near = get_close_matches(word.lower(), [*Name, *_OTHER_NAMES], n=2)
-    return [str(name) for name in dict.fromkeys(each for one in near for each in find_editors(one))]
+    return [
+        str(name)
+        for name in dict.fromkeys(editor_name for near_name in near for editor_name in find_editors(near_name))
+    ]

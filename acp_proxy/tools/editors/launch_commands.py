@@ -30,8 +30,8 @@ def find_started_agents(machine: Machine) -> list[StartedAgent]:
     """The agents in the editors' settings. A configuration that is a program has one agent without words."""
     return [
         agent
-        for found in find_configurations(machine)
-        for agent in _find_in(found.editor.title, found.path, found.editor.configured)
+        for configuration in find_configurations(machine)
+        for agent in _find_in(configuration.editor.title, configuration.path, configuration.editor.configured)
     ]
 
 
@@ -39,12 +39,12 @@ def find_in_settings(name: str) -> tuple[str, list[str], dict[str, str]] | None:
     """The name, the command and the environment of the agent that an editor's settings call so, or whose name begins
     so. Raises UsageError if several do.
     """
-    agents = {each.name: each for each in reversed(find_started_agents(find_machine())) if each.words is not None}
-    found = find_name(agents, name) or find_beginning(agents, name)
-    if len(found) > 1:
-        raise UsageError(f"several agents begin with {name!r}: {', '.join(found)}. Give one of these, or a command.")
-    for each in found:
-        return each, list(agents[each].words or ()), dict(agents[each].environment)
+    agents = {agent.name: agent for agent in reversed(find_started_agents(find_machine())) if agent.words is not None}
+    names = find_name(agents, name) or find_beginning(agents, name)
+    if len(names) > 1:
+        raise UsageError(f"several agents begin with {name!r}: {', '.join(names)}. Give one of these, or a command.")
+    for found_name in names:
+        return found_name, list(agents[found_name].words or ()), dict(agents[found_name].environment)
     return None
 
 

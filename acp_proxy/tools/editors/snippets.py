@@ -360,7 +360,9 @@ _MAKERS = {
 
 def _quote_lua(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(one if one.isprintable() else _escape_lua(one) for one in escaped) + '"'
+    return (
+        '"' + "".join(character if character.isprintable() else _escape_lua(character) for character in escaped) + '"'
+    )
 
 
 def _escape_lua(character: str) -> str:

@@ -58,9 +58,9 @@ def _hide_homes(entries: Iterable[Entry], hider: HomeHider) -> Iterator[Entry]:
         texts = hider.hide_in_adjacent([_read_words(entry) for entry in alike])
         for entry, text in zip(alike, texts, strict=True):
             update = acp.member(acp.member(entry.value, "params"), "update")
-            told = {"sessionUpdate": kind[0], "messageId": kind[1], "content": {"type": "text", "text": text}}
+            hidden = {"sessionUpdate": kind[0], "messageId": kind[1], "content": {"type": "text", "text": text}}
             if acp.text(acp.member(update, "content"), "type") == "text":
-                yield _replace_value(entry, {"method": acp.UPDATE, "params": {"update": told}}, None)
+                yield _replace_value(entry, {"method": acp.UPDATE, "params": {"update": hidden}}, None)
             else:
                 yield _replace_value(entry, hider.hide_in_value(entry.value), None)
 

@@ -162,9 +162,9 @@ def export(
     with report_errors(), ExitStack() as stack:
         opened = open_store(store)
         everything = filtered.list_newest(opened) if several and not sessions else ()
-        found = [*everything, *(choose_session(opened, one, agent) for one in sessions or ())]
+        chosen = [*everything, *(choose_session(opened, selector, agent) for selector in sessions or ())]
         # A session given twice is written once.
-        rows = list({(row.agent_folder, row.name): row for row in found}.values())
+        rows = list({(row.agent_folder, row.name): row for row in chosen}.values())
         if not rows:
             unknown = explain_unknown_agent(opened, agent)
             text = f"{unknown[:1].upper()}{unknown[1:]}" if unknown else "There is no session to export."
@@ -261,11 +261,11 @@ class _Source:
 
             @contextmanager
             def child(session_id: str) -> Iterator["Reading | None"]:
-                with self.store.open_child(row, session_id) as found:
-                    if found is None or self.masking is None:
-                        yield found
+                with self.store.open_child(row, session_id) as child_reading:
+                    if child_reading is None or self.masking is None:
+                        yield child_reading
                         return
-                    with mask_copy(self.store, row, found, self.masking) as (copy, _):
+                    with mask_copy(self.store, row, child_reading, self.masking) as (copy, _):
                         yield copy
 
             def collect_words() -> set[str]:
@@ -309,7 +309,7 @@ def _export_to_directory(
 ) -> None:
     """Write each session to its own file, and a page of them all. If one cannot be written, go on with the others."""
     output_files.make_directory(into)
-    written, failed, there, count = [], [], 0, 0
+    written, failed, existing, count = [], [], 0, 0
     index = _Index(rows) if with_index else None
     if with_index:
         rows = sorted(rows, key=lambda row: row.updated, reverse=True)
@@ -323,7 +323,7 @@ def _export_to_directory(
                 if index is not None:
                     index.add(row, exported, path)
         except AlreadyThere:
-            there += 1
+            existing += 1
         except (AcpProxyError, OSError) as problem:
             failed.append(f"{row.selector}: {_explain(problem)}")
     if index is not None and written:
@@ -332,7 +332,7 @@ def _export_to_directory(
             output_files.write_file(path, index.make_pieces(), force=force)
             written.append(path)
         except AlreadyThere:
-            there += 1
+            existing += 1
         except (AcpProxyError, OSError) as problem:
             failed.append(f"{_INDEX}: {_explain(problem)}")
     shown = written
@@ -347,12 +347,12 @@ def _export_to_directory(
         typer.echo(f"acp-proxy: not exported: {sanitize.make_line(text)}", err=True)
     if len(failed) > _LISTED:
         typer.echo(f"acp-proxy: not exported: {len(failed) - _LISTED:,} more", err=True)
-    if there:
-        files = "1 file" if there == 1 else f"{there:,} files"
+    if existing:
+        files = "1 file" if existing == 1 else f"{existing:,} files"
         print_on_stderr(
             f"acp-proxy: not replaced: {files} in {sanitize.make_line(str(into))}. To replace what is there: --force"
         )
-    if failed or there:
+    if failed or existing:
         raise typer.Exit(1)
 
 
@@ -413,7 +413,9 @@ def _list_words(title: str) -> list[str]:
     """The first words of a title, in any script."""
     shown = title[: _SLUG + 1]
     lowered = unicodedata.normalize("NFC", shown).lower()
-    words = "".join(one if unicodedata.category(one)[0] in _IN_WORDS else " " for one in lowered).split(" ")
+    words = "".join(
+        character if unicodedata.category(character)[0] in _IN_WORDS else " " for character in lowered
+    ).split(" ")
     if len(shown) < len(title) and len(words) > 1:
         words.pop()  # it may be a part of a word
     return [word[:_SLUG] for word in words if word]

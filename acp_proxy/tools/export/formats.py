@@ -95,8 +95,8 @@ def read_changed_files(
     they are now are not read."""
     if choices.tools == "none":
         return
-    found = read_changes(reading, cwd, child, (choices.first, choices.last), looks_at_files=False)
-    for file in list_files(found.changes):
+    changes = read_changes(reading, cwd, child, (choices.first, choices.last), looks_at_files=False)
+    for file in list_files(changes.changes):
         texts = hider.hide_in_adjacent([row.text for row in file.rows])
         rows = [DiffRow(row.kind, clean_text(text)) for row, text in zip(file.rows, texts, strict=True)]
         yield structs.replace(file, path=hider.hide(file.path), rows=rows)

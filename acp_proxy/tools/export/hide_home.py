@@ -80,7 +80,7 @@ class HomeHider:
                 return replace(item, update=self.hide_in_members(item.update))
             case Subagent():
                 return replace(
-                    item, title=self.hide(item.title), items=[self._hide_in_item(each) for each in item.items]
+                    item, title=self.hide(item.title), items=[self._hide_in_item(part) for part in item.items]
                 )
 
     def hide_in_members(self, value: Mapping[str, object]) -> dict[str, object]:
@@ -114,24 +114,24 @@ class HomeHider:
             return [self.hide(texts[0])]
         whole, start = "".join(texts), 0
         out: list[str] = []
-        found = deque((*match.span(), _write_tilde(match)) for match in self._pattern.finditer(whole))
+        homes = deque((*match.span(), _write_tilde(match)) for match in self._pattern.finditer(whole))
         for text in texts:
             at, end = start, start + len(text)
             pieces: list[str] = []
-            while found and found[0][0] < end:
-                first, last, instead = found[0]
+            while homes and homes[0][0] < end:
+                first, last, instead = homes[0]
                 pieces += [whole[at : max(first, at)], instead if first >= start else ""]
                 at = min(last, end)
                 if last > end:  # the next text continues the path
                     break
-                found.popleft()
+                homes.popleft()
             out.append("".join([*pieces, whole[at:end]]))
             start = end
         return out
 
 
-def _write_tilde(found: re.Match[str]) -> str:
-    return f"{found[1]}/~" if found[1] is not None else "~"
+def _write_tilde(match: re.Match[str]) -> str:
+    return f"{match[1]}/~" if match[1] is not None else "~"
 
 
 def _split_path(home: str) -> list[str]:

@@ -80,10 +80,10 @@ def _lexer(language: str) -> Lexer | None:
 def _lexer_for(path: str) -> Lexer | None:
     name = re.split(r"[/\\]", path)[-1][-200:]
     try:
-        found = find_lexer_class_for_filename(name)
+        lexer_class = find_lexer_class_for_filename(name)
     except ClassNotFound:
         return None
-    return found(**_OPTIONS) if found is not None else None
+    return lexer_class(**_OPTIONS) if lexer_class is not None else None
 
 
 @cache

@@ -123,9 +123,9 @@ def render_head(head: Head, count: int, *, is_shared: bool = True) -> str:
         "Cost": format_amounts(head.cost),
     }
     rows = "".join(
-        f'<div><dt class="hidden">{name}:</dt><dd dir="auto">{escape(told)}</dd></div>'
-        for name, told in facts.items()
-        if told
+        f'<div><dt class="hidden">{name}:</dt><dd dir="auto">{escape(fact)}</dd></div>'
+        for name, fact in facts.items()
+        if fact
     )
     heading = f'<h1 dir="auto">{escape(head.heading)}</h1>'
     return f'<header class="head">\n{heading}\n<dl class="facts">{rows}</dl>\n</header>\n'
@@ -175,16 +175,16 @@ class TurnRenderer:
         """The turn's model, how long it took, and when it began."""
         model = join_lines(turn.model) if turn.model and self._tells_models else ""
         facts = [escape(model), format_duration(turn.at, turn.ended), self._render_time(turn.at)]
-        told = " · ".join(filter(None, facts))
-        return f" <span>{told}</span>" if told else ""
+        text = " · ".join(filter(None, facts))
+        return f" <span>{text}</span>" if text else ""
 
     def _render_time(self, stamp: str) -> str:
-        day, told = format_day(stamp), format_clock_time(stamp)
+        day, time = format_day(stamp), format_clock_time(stamp)
         if not day:
             return ""
         if day != self._day:
-            self._day, told = day, f"{day} {told}"
-        return f'<time datetime="{escape(stamp)}">{told}</time>'
+            self._day, time = day, f"{day} {time}"
+        return f'<time datetime="{escape(stamp)}">{time}</time>'
 
     def _render_item(self, item: Item) -> str:
         if isinstance(item, SpokenMessage):
@@ -267,8 +267,8 @@ def _render_title(call: ToolCall) -> str:
 
 def _render_blocks(blocks: Iterable[Mapping[str, object]], *, breaks: bool = False) -> str:
     return "".join(
-        html_of(each, breaks=breaks) if isinstance(each, str) else _render_block(each)
-        for each in document.join_texts(blocks)
+        html_of(part, breaks=breaks) if isinstance(part, str) else _render_block(part)
+        for part in document.join_texts(blocks)
     )
 
 
@@ -286,10 +286,10 @@ def _render_block(block: Mapping[str, object]) -> str:
     if kind == "resource_link":
         return f'<p class="thing" dir="auto">{link(address, name or "link")}</p>\n'
     data = acp.text(block, "data") or acp.text(resource, "blob") or ""
-    told = ", ".join(
+    details = ", ".join(
         filter(None, (name, join_lines(acp.text(block, "mimeType") or ""), format_size(len(data) * 3 // 4)))
     )
-    return f'<p class="thing" dir="auto">[{escape(join_lines(kind or "content"))}: {escape(told)}]</p>\n'
+    return f'<p class="thing" dir="auto">[{escape(join_lines(kind or "content"))}: {escape(details)}]</p>\n'
 
 
 def render_files(files: Iterable[ChangedFile]) -> Iterator[str]:
@@ -324,9 +324,9 @@ def _render_plan(plan: Plan) -> str:
     steps = ""
     for entry in plan.entries:
         status = acp.text(entry, "status") or "pending"
-        told = status if status in ("completed", "in_progress") else "pending"
+        shown = status if status in ("completed", "in_progress") else "pending"
         steps += (
-            f'<li class="{told}">{_render_mark(_STEPS.get(told, "○"), told.replace("_", " "), "mark")}'
+            f'<li class="{shown}">{_render_mark(_STEPS.get(shown, "○"), shown.replace("_", " "), "mark")}'
             f'<span dir="auto">{words_of(join_lines(acp.text(entry, "content") or ""))}</span></li>'
         )
     return f'<div class="plan"><p>Plan</p><ul>{steps}</ul></div>\n'

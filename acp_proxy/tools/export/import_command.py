@@ -51,8 +51,8 @@ def import_sessions(
                 reason = _explain(problem, opened.root) if isinstance(problem, OSError) else problem
                 refused.append(f"{'stdin' if file == _STDIN else file}: {str(reason).removesuffix('.')}.")
                 continue
-            what = "imported" if imported.is_new else "here already"
-            lines.append(f"{imported.session_id}  {imported.agent_folder}  {what}")
+            outcome = "imported" if imported.is_new else "here already"
+            lines.append(f"{imported.session_id}  {imported.agent_folder}  {outcome}")
             if imported.is_new and not imported.prompts:
                 unlisted.append(imported.session_id)
     for text in lines:

@@ -85,13 +85,13 @@ class Source:
         return self._compressed is not None and self._compressed.is_damaged
 
 
-def import_transcript(store: CommandStore, given: Path | IO[bytes], *, damaged: bool = False) -> ImportedFile:
+def import_transcript(store: CommandStore, file_or_stream: Path | IO[bytes], *, damaged: bool = False) -> ImportedFile:
     """Import an exported transcript from a file or a stream.
 
     ``damaged``: accept it even if some of its lines cannot be read. Raises NotImported, NewerFormat, OSError.
     """
     taken = _import_or_find(
-        store.layout, given, store.layout.make_folder, timestamps.stamp(time.time()), damaged=damaged
+        store.layout, file_or_stream, store.layout.make_folder, timestamps.stamp(time.time()), damaged=damaged
     )
     if taken.is_new:
         with suppress(Unreadable):  # then its mark stays
@@ -100,16 +100,16 @@ def import_transcript(store: CommandStore, given: Path | IO[bytes], *, damaged: 
 
 
 def _import_or_find(
-    layout: Layout, given: Path | IO[bytes], prepare: Callable[[Path], None], stamp: str, *, damaged: bool
+    layout: Layout, file_or_stream: Path | IO[bytes], prepare: Callable[[Path], None], stamp: str, *, damaged: bool
 ) -> ImportedFile:
     """Import a transcript.
 
-    ``given``: a path, or a stream. ``prepare``: creates an agent's folder. ``stamp``: the time of the import.
+    ``prepare``: creates an agent's folder. ``stamp``: the time of the import.
     ``damaged``: accept it even if some of its lines cannot be read.
 
     Raises NotImported, NewerFormat, OSError.
     """
-    with _open(layout, given) as file:
+    with _open(layout, file_or_stream) as file:
         source = Source(file)
         header = _read_header(source)
         prompts, names_ids = _check_entries(source, header, damaged=damaged)
@@ -132,16 +132,20 @@ def _import_or_find(
 
 def choose_folder(header: Header) -> str:
     """The agent's folder: the one the session came from, if acp-proxy made that name; else named after the agent."""
-    told = acp.text(header.agent, "id") or acp.text(header.agent, "name") or "agent"
-    return told if is_ours(told) and ASIDE not in told and len(told) <= _LONGEST_NAME else file_name(told)
+    reported = acp.text(header.agent, "id") or acp.text(header.agent, "name") or "agent"
+    return (
+        reported
+        if is_ours(reported) and ASIDE not in reported and len(reported) <= _LONGEST_NAME
+        else file_name(reported)
+    )
 
 
 @contextmanager
-def _open(layout: Layout, given: Path | IO[bytes]) -> Iterator[IO[bytes]]:
+def _open(layout: Layout, file_or_stream: Path | IO[bytes]) -> Iterator[IO[bytes]]:
     """Yields a file that can be read more than once: a stream is copied. Raises NotImported, NewerFormat, OSError."""
     with ExitStack() as stack:
-        file = stack.enter_context(given.open("rb")) if isinstance(given, Path) else given
-        if file is given or stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+        file = stack.enter_context(file_or_stream.open("rb")) if isinstance(file_or_stream, Path) else file_or_stream
+        if file is file_or_stream or stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
             copy = stack.enter_context(TemporaryFile(dir=layout.root, buffering=0))  # removed even if we are killed
             _copy(file, copy)
             file = copy
@@ -195,15 +199,15 @@ def _check_entries(source: Source, header: Header, *, damaged: bool) -> tuple[in
 
 def _compare(source: Source, into: Path, header: Header) -> None:
     """Check that the existing transcript equals the source, or continues it. Raises NotImported, OSError."""
-    here = Reading(into)
+    stored = Reading(into)
     try:
-        if not all(_compare_lines(source, here.read_bytes(0))):
+        if not all(_compare_lines(source, stored.read_bytes(0))):
             raise NotImported(
                 f"session {header.session_id} already exists, with other content. "
                 f"To replace it, delete it first: acp-proxy delete {_quote_session(header.session_id)}"
             )
     finally:
-        here.close()
+        stored.close()
 
 
 def _quote_session(session_id: str) -> str:
@@ -213,10 +217,10 @@ def _quote_session(session_id: str) -> str:
     )
 
 
-def _compare_lines(source: Source, here: Iterator[bytes]) -> Iterator[bool]:
+def _compare_lines(source: Source, stored: Iterator[bytes]) -> Iterator[bool]:
     """Compares piece by piece; the source may end first."""
     at = 0
-    for data in here:
+    for data in stored:
         other = source.read(min(len(data), source.size - at), at)
         yield data.startswith(other)
         at += len(other)

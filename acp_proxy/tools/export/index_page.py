@@ -86,11 +86,11 @@ class WordIndex:
 
 def collect_words(turns: Iterable[ConversationTurn], choices: Choices) -> set[str]:
     """The words that ``acp-proxy search`` searches without options, in lower case, as far as they are exported."""
-    found: set[str] = set()
+    words: set[str] = set()
     for turn in select_turns(turns, choices):
         for text in (turn.error or "", *chain.from_iterable(_list_texts(item, choices) for item in turn.items)):
-            found.update(_WORD.findall(unicodedata.normalize("NFC", clean_text(text)).lower()))
-    return found
+            words.update(_WORD.findall(unicodedata.normalize("NFC", clean_text(text)).lower()))
+    return words
 
 
 def _list_texts(item: Item, choices: Choices) -> Iterator[str]:
@@ -117,15 +117,15 @@ def render_index(entries: Sequence[IndexEntry], words: WordIndex) -> Iterator[st
     yield _render_head(entries, projects, words)
     if len(projects) > 1:
         yield '<nav class="contents" aria-label="Projects">\n<details open><summary>Projects</summary>\n<ol>\n'
-        for number, (cwd, each) in enumerate(projects.items(), 1):
-            yield f'<li><a href="#project-{number}"><span>{len(each)}</span><bdi>{_name_project(cwd)}</bdi></a></li>\n'
+        for number, (cwd, group) in enumerate(projects.items(), 1):
+            yield f'<li><a href="#project-{number}"><span>{len(group)}</span><bdi>{_name_project(cwd)}</bdi></a></li>\n'
         yield "</ol>\n</details>\n</nav>\n"
     yield "<main>\n"
-    for number, (cwd, each) in enumerate(projects.items(), 1):
+    for number, (cwd, group) in enumerate(projects.items(), 1):
         id = f"project-{number}"
         yield f'<section class="project" id="{id}" aria-labelledby="{id}-head">\n'
         yield f'<h2 id="{id}-head"><bdi>{_name_project(cwd)}</bdi></h2>\n'
-        for date, of_day in groupby(each, lambda entry: format_day(entry.updated)):
+        for date, of_day in groupby(group, lambda entry: format_day(entry.updated)):
             yield f'<div class="day"><h3>{date or "At an unknown time"}</h3>\n<ul class="sessions">\n'
             yield from (_render_entry(entry, numbers[entry.file]) for entry in of_day)
             yield "</ul></div>\n"
@@ -176,7 +176,7 @@ def _name_project(cwd: str) -> str:
 
 def _encode_json(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return re.sub("[<>&]", lambda found: _UNSAFE[found[0]], text)
+    return re.sub("[<>&]", lambda match: _UNSAFE[match[0]], text)
 
 
 def _list_gaps(numbers: Sequence[int]) -> Iterator[int]:

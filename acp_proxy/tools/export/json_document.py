@@ -53,6 +53,6 @@ def _item(item: Item, choices: Choices) -> dict[str, object]:
     if isinstance(item, Note):
         return {"type": "note", "kind": item.kind, "text": item.text}
     if isinstance(item, Subagent):
-        items = [_item(each, choices) for each in item.items]
+        items = [_item(part, choices) for part in item.items]
         return {"type": "subagent", "sessionId": item.id, "title": item.title, "items": items}
     return {"type": "update", "update": dict(item.update)}

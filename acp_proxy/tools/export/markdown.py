@@ -81,9 +81,9 @@ def _write_turn(turn: ConversationTurn, head: Head, choices: Choices) -> Iterato
     yield f"\n## {turn.number}. {_escape(about)}\n"
     was_line = False
     for item in turn.items:
-        told, is_line = _write_item(item, about, head, choices), isinstance(item, ToolCall) and choices.tools != "full"
-        if told:
-            yield told if is_line and was_line else f"\n{told}"
+        text, is_line = _write_item(item, about, head, choices), isinstance(item, ToolCall) and choices.tools != "full"
+        if text:
+            yield text if is_line and was_line else f"\n{text}"
             was_line = is_line
     if (ending := document.explain_end(turn)) is not None:
         yield f"\n> **{_escape(ending)}**\n"
@@ -103,8 +103,8 @@ def _write_item(item: Item, about: str, head: Head, choices: Choices) -> str:
         steps = ((acp.text(entry, "status") or "", acp.text(entry, "content") or "") for entry in item.entries)
         return "".join(f"- {_STEPS.get(status, '[ ]')} {_escape(join_lines(words))}\n" for status, words in steps)
     if isinstance(item, Subagent):
-        told = "\n".join(filter(None, (_write_item(each, "", head, choices) for each in item.items)))
-        return f"<details><summary>Subagent: {_write_html(item.title)}</summary>\n\n{told}\n</details>\n"
+        inner = "\n".join(filter(None, (_write_item(part, "", head, choices) for part in item.items)))
+        return f"<details><summary>Subagent: {_write_html(item.title)}</summary>\n\n{inner}\n</details>\n"
     return f"> **{_escape(document.explain_note(item))}**\n" if isinstance(item, Note) else ""
 
 
@@ -143,8 +143,8 @@ def _write_call_part(part: tool_calls.Part, head: Head) -> str:
 
 
 def _write_blocks(blocks: Iterable[Mapping[str, object]]) -> str:
-    found = document.join_texts(blocks)
-    return "\n".join(_contain(each) if isinstance(each, str) else _write_block(each) for each in found)
+    parts = document.join_texts(blocks)
+    return "\n".join(_contain(part) if isinstance(part, str) else _write_block(part) for part in parts)
 
 
 def _write_block(block: Mapping[str, object]) -> str:
@@ -160,8 +160,10 @@ def _write_block(block: Mapping[str, object]) -> str:
     image = find_image(block)
     data = acp.text(block, "data") or acp.text(resource, "blob") or ""
     form = f"image/{image.kind}" if image is not None else join_lines(acp.text(block, "mimeType") or "")
-    told = ", ".join(filter(None, (name, form, format_size(image.size if image is not None else len(data) * 3 // 4))))
-    return f"*[{_escape(join_lines(kind))}: {_escape(told)}]*\n"
+    details = ", ".join(
+        filter(None, (name, form, format_size(image.size if image is not None else len(data) * 3 // 4)))
+    )
+    return f"*[{_escape(join_lines(kind))}: {_escape(details)}]*\n"
 
 
 def _contain(text: str) -> str:
@@ -225,7 +227,7 @@ def _lower_heading(lines: list[str], heading: Token) -> list[str]:
 
 
 def _remove_tags(text: str) -> str:
-    return _TAG.sub(lambda found: "&lt;" if found[2] else "\\~" if found[3] else found[0], text)
+    return _TAG.sub(lambda match: "&lt;" if match[2] else "\\~" if match[3] else match[0], text)
 
 
 def _quote(text: str) -> str:

@@ -87,7 +87,7 @@ def _order_headings(state: StateCore) -> None:
     for token in state.tokens:
         if token.type == "heading_open":
             level = int(token.tag[1:])
-            above = [each for each in above if each < level]
+            above = [upper for upper in above if upper < level]
             above.append(level)
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(_TOP_LEVEL + len(above) - 1, _LOWEST_LEVEL)}"
@@ -97,11 +97,11 @@ def _find_tasks(state: StateCore) -> None:
     """Items of GitHub's task lists: the mark becomes a token of its own."""
     for item, _, inline in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
         first = inline.children[0] if item.type == "list_item_open" and inline.children else None
-        found = _TASK.match(first.content) if first is not None and first.type == "text" else None
-        if first is not None and found is not None and inline.children is not None:
-            first.content = first.content[found.end() :]
+        match = _TASK.match(first.content) if first is not None and first.type == "text" else None
+        if first is not None and match is not None and inline.children is not None:
+            first.content = first.content[match.end() :]
             item.attrSet("class", "task")
-            inline.children.insert(0, Token("task", "", 0, meta={"done": found[1] != " "}))
+            inline.children.insert(0, Token("task", "", 0, meta={"done": match[1] != " "}))
 
 
 def _measure_cells(state: StateCore) -> None:

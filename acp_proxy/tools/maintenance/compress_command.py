@@ -58,34 +58,41 @@ def compress(
         opened = open_store(store, for_writing=not dry_run)
         rows = list_rows_of_agent(opened, agent) if agent else None
         if sessions:
-            rows = [choose_session(opened, each, agent) for each in sessions]
+            rows = [choose_session(opened, selector, agent) for selector in sessions]
         for folder, name in show_progress(opened.find_compressible(rows), "Compressing"):
             try:
-                one = opened.compress(folder, name, options)
+                result = opened.compress(folder, name, options)
             except OSError as problem:
                 failed.append(f"{folder}/{name}: {problem.strerror}")
                 continue
-            if one is not None:
-                made.append(one)
+            if result is not None:
+                made.append(result)
         known = {(row.agent_folder, row.name): row for row in opened.list_all()} if made and not as_json else {}
-    before, after = sum(one.before for one in made), sum(one.after for one in made)
+    before, after = sum(result.before for result in made), sum(result.after for result in made)
     if as_json:
         values = [
-            {"agent": one.agent_folder, "transcript": one.name, "bytesBefore": one.before, "bytes": one.after}
-            for one in made
+            {
+                "agent": result.agent_folder,
+                "transcript": result.name,
+                "bytesBefore": result.before,
+                "bytes": result.after,
+            }
+            for result in made
         ]
-        told = {"dryRun": dry_run, "transcripts": values, "bytesBefore": before, "bytes": after}
-        typer.echo(json.dumps(told, indent=2))
+        report = {"dryRun": dry_run, "transcripts": values, "bytesBefore": before, "bytes": after}
+        typer.echo(json.dumps(report, indent=2))
     else:
-        for one in made:  # after the progress bar
-            row = known.get((one.agent_folder, one.name))
+        for result in made:  # after the progress bar
+            row = known.get((result.agent_folder, result.name))
             shown = (
-                f"{row.selector}  {row.title or '(no title)'}" if row is not None else f"{one.agent_folder}/{one.name}"
+                f"{row.selector}  {row.title or '(no title)'}"
+                if row is not None
+                else f"{result.agent_folder}/{result.name}"
             )
-            typer.echo(sanitize.make_line(f"{shown}: {_format_figures(one.before, one.after)}"))
-        what = "would be compressed" if dry_run else "compressed"
+            typer.echo(sanitize.make_line(f"{shown}: {_format_figures(result.before, result.after)}"))
+        outcome = "would be compressed" if dry_run else "compressed"
         nothing = f"Nothing to compress: no transcript of {min_size} or more was unused for {older_than}."
-        typer.echo(f"{len(made)} {what}: {_format_figures(before, after)}" if made else nothing)
+        typer.echo(f"{len(made)} {outcome}: {_format_figures(before, after)}" if made else nothing)
     for text in failed:
         typer.echo(f"acp-proxy: not compressed: {text}. Fix this problem, then run the command again.", err=True)
     if failed:

@@ -74,11 +74,11 @@ def select_beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candi
     count = size = 0
     gone = []
     for group in _group_with_subagents(candidates):
-        if any(each.is_pinned for each in group):
+        if any(member.is_pinned for member in group):
             continue
         candidate = group[0]
         count += candidate.has_turn
-        size += sum(each.size for each in group)
+        size += sum(member.size for member in group)
         is_old = limits.before is not None and candidate.at < limits.before
         is_many = limits.keep is not None and (count > limits.keep or (count == limits.keep and not candidate.has_turn))
         is_much = limits.size is not None and size > limits.size
@@ -89,16 +89,16 @@ def select_beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candi
 
 def _group_with_subagents(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
     """Each candidate, followed by those of its subagents and of their subagents."""
-    known = {(each.agent_folder, each.session_id): each for each in reversed(candidates)}
-    groups: dict[int, list[Candidate]] = {id(each): [each] for each in candidates}
-    for each in candidates:
-        top, seen = each, {each.session_id}
+    known = {(candidate.agent_folder, candidate.session_id): candidate for candidate in reversed(candidates)}
+    groups: dict[int, list[Candidate]] = {id(candidate): [candidate] for candidate in candidates}
+    for candidate in candidates:
+        top, seen = candidate, {candidate.session_id}
         while top.parent_id is not None and (top.agent_folder, top.parent_id) in known and top.parent_id not in seen:
             seen.add(top.parent_id)
             top = known[top.agent_folder, top.parent_id]
-        if top is not each and top.parent_id not in seen:  # sessions that name each other belong to nobody
-            groups[id(top)].append(each)
-            del groups[id(each)]
+        if top is not candidate and top.parent_id not in seen:  # sessions that name each other belong to nobody
+            groups[id(top)].append(candidate)
+            del groups[id(candidate)]
     return list(groups.values())
 
 
@@ -151,9 +151,11 @@ def _find_soft_deleted(layout: Layout, store_index: StoreIndex) -> list[Candidat
     store_index.catch_up_and_query(lambda index: None, *layout.list_agents())
     sizes = {agent_folder: layout.measure_sizes(agent_folder) for agent_folder in layout.list_agents()}
     return [
-        Candidate(each.agent_folder, each.name, each.session_id, each.at, size, each.title, is_in_bin=True)
-        for each in list_deleted(layout)
-        if (size := sizes.get(each.agent_folder, {}).get(each.name)) is not None
+        Candidate(
+            session.agent_folder, session.name, session.session_id, session.at, size, session.title, is_in_bin=True
+        )
+        for session in list_deleted(layout)
+        if (size := sizes.get(session.agent_folder, {}).get(session.name)) is not None
     ]
 
 
@@ -222,6 +224,6 @@ def _read_version(path: Path) -> tuple[int, int] | None:
     """Modification time and size of a transcript's file; None if it does not exist."""
     for form in (path, compressed_path(path)):
         with suppress(FileNotFoundError):
-            found = os.stat(form)
-            return found.st_mtime_ns, found.st_size
+            status = os.stat(form)
+            return status.st_mtime_ns, status.st_size
     return None

@@ -81,8 +81,8 @@ def prune(
         if everywhere and not _is_synchronized(opened):
             typer.echo("This store is not synchronized: --everywhere changes nothing.", err=True)
         candidates = find_candidates(opened, deleted=deleted)
-        agents = match_agents({*opened.list_agents(), *(each.agent_folder for each in candidates)}, agent)
-        chosen = select_beyond(limits, [each for each in candidates if each.agent_folder in agents])
+        agents = match_agents({*opened.list_agents(), *(candidate.agent_folder for candidate in candidates)}, agent)
+        chosen = select_beyond(limits, [candidate for candidate in candidates if candidate.agent_folder in agents])
         if dry_run or not chosen:
             if dry_run and not as_json:
                 _show(opened, chosen)
@@ -91,9 +91,9 @@ def prune(
         if not yes:
             _show(opened, chosen[:_SHOWN_SESSIONS], err=True)
             more = f" ({len(chosen) - _SHOWN_SESSIONS} of them not shown)" if len(chosen) > _SHOWN_SESSIONS else ""
-            these = "this" if len(chosen) == 1 else "these"
+            which = "this" if len(chosen) == 1 else "these"
             how = f"? Restorable for {formatting.format_days(opened.bin_days)}." if soft else " permanently?"
-            ask_to_confirm(f"Delete {these} {_format_total(chosen)}{more}{how}")
+            ask_to_confirm(f"Delete {which} {_format_total(chosen)}{more}{how}")
         trouble = _prune_all(opened, chosen, soft=soft, only_on_this_machine=not everywhere)
     _report(chosen, trouble, as_json, dry_run=False)
     if soft and not as_json:
@@ -136,24 +136,24 @@ def _prune_all(
 
 
 def _report(chosen: Sequence[Candidate], trouble: dict[tuple[str, str], str], as_json: bool, *, dry_run: bool) -> None:
-    done = [each for each in chosen if (each.agent_folder, each.name) not in trouble]
+    done = [candidate for candidate in chosen if (candidate.agent_folder, candidate.name) not in trouble]
     if as_json:
         left = [
-            _encode_candidate(each) | {"reason": trouble[each.agent_folder, each.name]}
-            for each in chosen
-            if each not in done
+            _encode_candidate(candidate) | {"reason": trouble[candidate.agent_folder, candidate.name]}
+            for candidate in chosen
+            if candidate not in done
         ]
-        value = {"dryRun": dry_run, "sessions": [_encode_candidate(each) for each in done], "left": left}
-        typer.echo(sanitize.format_json(value | {"bytes": sum(each.size for each in done)}, indent=2))
+        value = {"dryRun": dry_run, "sessions": [_encode_candidate(candidate) for candidate in done], "left": left}
+        typer.echo(sanitize.format_json(value | {"bytes": sum(candidate.size for candidate in done)}, indent=2))
         return
     done_text = "would be deleted" if dry_run else "deleted"
     # A program that reads what --dry-run lists gets lines of one form.
     typer.echo(f"{_format_total(done)} {done_text}.", err=dry_run and not find_screen().is_terminal)
-    for each in chosen:
-        why = trouble.get((each.agent_folder, each.name))
+    for candidate in chosen:
+        why = trouble.get((candidate.agent_folder, candidate.name))
         if why is not None:
-            what = "is in use; not deleted" if why == IN_USE else f"not deleted ({why}). Run: acp-proxy doctor"
-            typer.echo(sanitize.make_line(f"acp-proxy: {each.selector}: {what}"), err=True)
+            outcome = "is in use; not deleted" if why == IN_USE else f"not deleted ({why}). Run: acp-proxy doctor"
+            typer.echo(sanitize.make_line(f"acp-proxy: {candidate.selector}: {outcome}"), err=True)
 
 
 def _show(store: CommandStore, chosen: Sequence[Candidate], *, err: bool = False) -> None:
@@ -162,18 +162,25 @@ def _show(store: CommandStore, chosen: Sequence[Candidate], *, err: bool = False
 
     target = find_screen()
     if not (err or target.is_terminal):
-        for each in chosen:
-            typer.echo(join_with_tabs(each.selector, each.title or "", each.agent_folder, each.at, str(each.size)))
+        for candidate in chosen:
+            typer.echo(
+                join_with_tabs(
+                    candidate.selector, candidate.title or "", candidate.agent_folder, candidate.at, str(candidate.size)
+                )
+            )
         return
     ids = shorten_ids(store, chosen)
-    shown = [SessionRow(each.at, each.agent_folder, ids[each.selector], each.title, each.size) for each in chosen]
+    shown = [
+        SessionRow(candidate.at, candidate.agent_folder, ids[candidate.selector], candidate.title, candidate.size)
+        for candidate in chosen
+    ]
     for text in format_lines(shown, target.width if target.is_terminal else None):
         typer.echo(text, err=err)
 
 
 def _format_total(chosen: Sequence[Candidate]) -> str:
     count = f"{len(chosen)} session{'' if len(chosen) == 1 else 's'}"
-    return f"{count}, {formatting.format_size(sum(each.size for each in chosen))}" if chosen else count
+    return f"{count}, {formatting.format_size(sum(candidate.size for candidate in chosen))}" if chosen else count
 
 
 def _encode_candidate(candidate: Candidate) -> dict[str, Any]:

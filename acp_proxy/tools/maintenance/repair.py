@@ -75,7 +75,7 @@ def make_patches(stretches: Iterator[DamagedStretch], header: Header | None) -> 
 def fit_header(header: Header, stretch: DamagedStretch) -> bytes:
     """The header's bytes, or those of a shorter form, if they fit in place of the broken one; else empty."""
     room = stretch.length - (stretch.before or stretch.ends)
-    lines = (file_format.encode_header(each)[:-1] for each in (header, structs.replace(header, agent={})))
+    lines = (file_format.encode_header(form)[:-1] for form in (header, structs.replace(header, agent={})))
     return next((line for line in lines if len(line) <= room), b"")
 
 

@@ -47,17 +47,17 @@ def matches_index(index: Index, agent_folder: str, name: str, reading: Reading) 
     """
     columns = "session, listed, updated, info, open, created, size, lines, state, usage"
     query = f"SELECT {columns} FROM transcripts WHERE agent = ? AND name = ?"
-    found = next(iter(index.select(query, (agent_folder, name))), None)
+    row_found = next(iter(index.select(query, (agent_folder, name))), None)
     header = reading.header or reading.rebuild_header()
-    if header is None or found is None:
-        return header is None and found is None
+    if header is None or row_found is None:
+        return header is None and row_found is None
     with check_values():
-        size = parse_json(found[3])["size"]
-    summary, lines, upto = Summary.begin(header), 0, found[6]
+        size = parse_json(row_found[3])["size"]
+    summary, lines, upto = Summary.begin(header), 0, row_found[6]
 
     def is_so(shown: Summary) -> bool:
         row = encode_row(name, header, summary, shown, reading.inode, size, upto, lines)
-        return tuple(row[key] for key in columns.split(", ")) == tuple(found)
+        return tuple(row[key] for key in columns.split(", ")) == tuple(row_found)
 
     first, shown, agrees, lacks_turn = 0, summary, False, False
     for line in reading.read_lines():
@@ -124,12 +124,12 @@ class Finding:
 
 
 class Advancing(Protocol):
-    """Passes the items on one by one, and may report progress; ``what``: a label."""
+    """Passes the items on one by one, and may report progress; ``title``: a label."""
 
-    def __call__(self, items: Sequence[T], what: str, /) -> Iterable[T]: ...
+    def __call__(self, items: Sequence[T], title: str, /) -> Iterable[T]: ...
 
 
-def iterate_silently(items: Sequence[T], what: str) -> Iterable[T]:
+def iterate_silently(items: Sequence[T], title: str) -> Iterable[T]:
     """An ``Advancing`` that reports nothing."""
     return items
 
@@ -373,7 +373,7 @@ class Inspection:
     def _list_outdated(self, index: Index, agents: Iterable[str]) -> set[tuple[str, str]]:
         """The transcripts that the next list reads, even without a mark."""
         changes = [find_changes(self._layout, index, agent_folder) for agent_folder in agents]
-        return {(each.agent_folder, name) for each in changes for name in each.added}
+        return {(folder_changes.agent_folder, name) for folder_changes in changes for name in folder_changes.added}
 
     def _matches_index(self, index: Index, agent_folder: str, name: str) -> bool:
         try:
@@ -391,7 +391,7 @@ class Inspection:
 
     def _inspect_search(self) -> Iterator[Finding]:
         try:
-            found = sorted(self._layout.search.iterdir())
+            files = sorted(self._layout.search.iterdir())
         except FileNotFoundError:  # nobody has searched yet
             return
         except NotADirectoryError:
@@ -405,7 +405,7 @@ class Inspection:
             for path in self._layout.list_search_tables(digit, kind)
         }
         gone = set[tuple[str, str]]()
-        for path in found:
+        for path in files:
             if path in tables | others and is_emptied(path):
                 continue  # the next search removes it
             if path in tables:

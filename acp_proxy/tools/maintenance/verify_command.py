@@ -67,11 +67,11 @@ def repair(
     left = mended = 0
     with report_errors():
         opened = open_store(store, for_writing=not dry)
-        for _, found in groupby(
+        for _, findings in groupby(
             verify_store(opened, *_choose(opened, sessions, agent), advancing=show_progress), _repair_at_once
         ):
             first: Finding | None = None
-            for finding in found:
+            for finding in findings:
                 if finding.is_damage:
                     _print_finding(opened, finding)
                 left += finding.todo == BY_HAND
@@ -94,7 +94,7 @@ def _repair_at_once(finding: "Finding") -> tuple[Path, str, str, bool]:
 
 
 def _choose(store: CommandStore, selectors: Iterable[str] | None, agent: str) -> list[tuple[str, str]]:
-    rows = [choose_session(store, one, agent) for one in selectors or ()]
+    rows = [choose_session(store, selector, agent) for selector in selectors or ()]
     return [(row.agent_folder, row.name) for row in rows]
 
 

@@ -32,8 +32,8 @@ def run(sessions: Sequence[PlayedSession], *, match: Match, speed: float, capabi
     """
 
     async def serve() -> None:
-        found = PlayedSessions(sessions)
-        await MockAgent(RequestHandlers(found, capabilities), TurnMatcher(found.turns, match), speed).serve()
+        played = PlayedSessions(sessions)
+        await MockAgent(RequestHandlers(played, capabilities), TurnMatcher(played.turns, match), speed).serve()
 
     try:
         anyio.run(serve)
@@ -71,8 +71,8 @@ class MockAgent:
             case Response():
                 self._connection.take(message)
             case Batch(messages=messages) if messages:
-                for each in messages:
-                    await self._take(each, tasks)
+                for inner_message in messages:
+                    await self._take(inner_message, tasks)
             case Opaque() if not _is_json(message):
                 await self._refuse(RequestId("null"), _PARSE_ERROR, "Parse error")
             case _:

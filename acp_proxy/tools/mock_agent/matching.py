@@ -42,12 +42,12 @@ class TurnMatcher:
         words = "" if self._match == "next" else self._find_known(read_text(prompt))
         if words is None:
             return None
-        found = own if self._match == "next" else [number for number in own if self._texts[number] == words]
+        numbers = own if self._match == "next" else [number for number in own if self._texts[number] == words]
         count = self._played[session_id, words]
-        if self._match == "next" and count >= len(found):
+        if self._match == "next" and count >= len(numbers):
             return None
         self._played[session_id, words] += 1
-        return self._turns[found[count % len(found)]]
+        return self._turns[numbers[count % len(numbers)]]
 
     def explain_no_match(self) -> str:
         """The answer to a prompt without a turn."""

@@ -167,8 +167,8 @@ class PromptPlayerV2(PromptPlayer):
         if line is None or acp.update_kind(acp.update_of(line)) == update_kinds.CURRENT_MODE:
             return
         lines = [line] if entry.protocol == V2 else self._v1_as_v2.convert([line])
-        [found] = prefix_ids(lines, f"{self._name}-")
-        self._out.append((found, replace_line(replace(entry, protocol=V2), found)))
+        [renamed] = prefix_ids(lines, f"{self._name}-")
+        self._out.append((renamed, replace_line(replace(entry, protocol=V2), renamed)))
 
     def _send(self, line: bytes, at: str, of: str | None = None) -> None:
         self._play_entry(Entry(at, RUN, Peer.AGENT, of), line)
@@ -192,10 +192,12 @@ class PromptPlayerV2(PromptPlayer):
 
     def _describe_call(self, call: dict[str, object], *, is_first: bool) -> object:
         line = self._update({"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, **call})
-        [found] = prefix_ids(V1AsV2(self.session.id).convert([line]) if is_first else [line], f"{self._name}-")
-        told = acp.update_of(found)
+        [renamed] = prefix_ids(V1AsV2(self.session.id).convert([line]) if is_first else [line], f"{self._name}-")
+        update = acp.update_of(renamed)
         return (
-            {name: value for name, value in told.items() if name != "sessionUpdate"} if isinstance(told, dict) else {}
+            {name: value for name, value in update.items() if name != "sessionUpdate"}
+            if isinstance(update, dict)
+            else {}
         )
 
     def _encode_ending(self, step: Answer) -> bytes:
@@ -204,9 +206,9 @@ class PromptPlayerV2(PromptPlayer):
         return super()._encode_ending(step)
 
     async def _answer(self, line: bytes, at: str) -> None:
-        found = jsonrpc.look(line)
-        if acp.text(found, "method") is None:
-            error, result = acp.member(found, "error"), acp.member(found, "result")
+        message = jsonrpc.look(line)
+        if acp.text(message, "method") is None:
+            error, result = acp.member(message, "error"), acp.member(message, "result")
             more = (
                 {"stopReason": acp.text(result, "stopReason")}
                 if error is None

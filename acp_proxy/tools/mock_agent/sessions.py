@@ -50,8 +50,8 @@ class PlayedSession:
 
     def describe(self) -> dict[str, object]:
         """The entry of a list."""
-        found: dict[str, object] = {"title": self.summary.title, "updatedAt": self.summary.updated}
-        known = {name: value for name, value in found.items() if value is not None}
+        optional: dict[str, object] = {"title": self.summary.title, "updatedAt": self.summary.updated}
+        known = {name: value for name, value in optional.items() if value is not None}
         return {"sessionId": self.id, "cwd": self.summary.cwd or "/", **known}
 
     def make_replay(self, kinds: frozenset[str] = frozenset()) -> tuple[list[bytes], list[bytes]]:
@@ -85,8 +85,8 @@ def read_session(header: Header, entries: Iterable[Entry]) -> PlayedSession:
     for entry in entries:
         session.recorded.append(entry)
         is_first = entry.protocol == file_format.V1 and as_v1.is_idle
-        for told in [entry] if is_first else as_v1.add(entry):
-            session.take(told)
+        for entry_as_v1 in [entry] if is_first else as_v1.add(entry):
+            session.take(entry_as_v1)
     return session
 
 
@@ -129,7 +129,7 @@ class PlayedSessions:
 
     def list_as_acp(self, cwd: str | None) -> list[dict[str, object]]:
         """The recorded and the prompted sessions, newest first; ``cwd``: only those of this directory."""
-        shown = [each for each in self._all.values() if each.summary.prompts or each.id in self._recorded]
+        shown = [session for session in self._all.values() if session.summary.prompts or session.id in self._recorded]
         shown.sort(key=lambda session: session.summary.updated or "", reverse=True)
         rows = [session.describe() for session in shown]
         return [row for row in rows if cwd is None or _is_same(str(row["cwd"]), cwd)]
@@ -153,5 +153,5 @@ def _read_state(entries: Iterable[Entry]) -> PlayedState:
     return state
 
 
-def _is_same(one: str, other: str) -> bool:
-    return one.rstrip("/") == other.rstrip("/")
+def _is_same(first: str, second: str) -> bool:
+    return first.rstrip("/") == second.rstrip("/")

@@ -52,7 +52,9 @@ class PlayedState:
     def set_mode(self, mode: str) -> bool:
         """Set the mode. Returns False if there is no such mode."""
         available = acp.member(self._modes, "availableModes")
-        if self._modes is None or not any(acp.text(each, "id") == mode for each in _read_list(available)):
+        if self._modes is None or not any(
+            acp.text(mode_offered, "id") == mode for mode_offered in _read_list(available)
+        ):
             return False
         self._modes = {**self._modes, "currentModeId": mode}
         return True
@@ -60,10 +62,10 @@ class PlayedState:
     def set_option(self, id: str, value: object) -> bool:
         """Set an option. Returns False if there is no such option, or it has no such value."""
         options = _read_list(self._options)
-        found = next((option for option in options if acp.text(option, "id") == id), None)
-        if not isinstance(found, dict) or not _is_valid(found, value):
+        chosen = next((option for option in options if acp.text(option, "id") == id), None)
+        if not isinstance(chosen, dict) or not _is_valid(chosen, value):
             return False
-        self._options = [{**found, "currentValue": value} if option is found else option for option in options]
+        self._options = [{**chosen, "currentValue": value} if option is chosen else option for option in options]
         return True
 
     def _take_note(self, note: Mapping[str, object]) -> None:

@@ -81,21 +81,21 @@ class RecordedTurn:
 
 def cut(session_id: str, entries: Iterable[Entry]) -> list[RecordedTurn]:
     """The turns of a session's transcript."""
-    found: list[_OpenTurn] = []
+    turns: list[_OpenTurn] = []
     open_turns: dict[tuple[str, bytes], _OpenTurn] = {}
     for entry in entries:
         if is_prompt(entry):
-            found.append(_OpenTurn(entry))
-            open_turns[_make_key(entry)] = found[-1]
+            turns.append(_OpenTurn(entry))
+            open_turns[_make_key(entry)] = turns[-1]
         elif entry.of == acp.PROMPT and entry.peer is Peer.AGENT:
             if not _only_accepts(entry) and (turn := open_turns.pop(_make_key(entry), None)) is not None:
                 turn.end(entry)
         elif _is_idle(entry):
             for key in [key for key in open_turns if key[0] == entry.run]:
                 open_turns.pop(key).end(entry)
-        elif found:
-            found[-1].add(entry)
-    return [turn.finish(session_id) for turn in found]
+        elif turns:
+            turns[-1].add(entry)
+    return [turn.finish(session_id) for turn in turns]
 
 
 def _only_accepts(entry: Entry) -> bool:
@@ -168,8 +168,8 @@ class _OpenTurn:
 
     def _ask(self, entry: Entry) -> None:
         params = acp.member(entry.value, "params")
-        found = acp.member(params, "options")
-        options = {acp.text(option, "optionId"): acp.text(option, "kind") for option in _read_list(found)}
+        options_offered = acp.member(params, "options")
+        options = {acp.text(option, "optionId"): acp.text(option, "kind") for option in _read_list(options_offered)}
         kinds = {id: kind or "" for id, kind in options.items() if id is not None}
         about = params if entry.protocol == file_format.V1 else acp.member(params, "subject")
         call = acp.text(acp.member(about, "toolCall"), "toolCallId")

@@ -49,12 +49,12 @@ class RecallAnswers:
         """The newest sessions with a turn that contains all of these words. Raises AcpProxyError."""
         store = CommandStore(self._root, create=False)
         asked = limit_to_said(make_query([query] if '"' in query else query.split()))
-        found: dict[tuple[str, str], Hit] = {}
+        hits_by_session: dict[tuple[str, str], Hit] = {}
 
         def take_hit(hit: Hit) -> bool:
             if self._is_visible(hit.row):
-                found[hit.row.agent_folder, hit.row.name] = hit
-            return len(found) <= limit
+                hits_by_session[hit.row.agent_folder, hit.row.name] = hit
+            return len(hits_by_session) <= limit
 
         scope = self._scope
         sought = SearchRequest(
@@ -67,10 +67,10 @@ class RecallAnswers:
             below=scope.is_tree,
         )
         search_store(store, sought, report_hit=take_hit)
-        wider = widen_query(query.split()) if not found else None
+        wider = widen_query(query.split()) if not hits_by_session else None
         if wider is not None:
             search_store(store, replace(sought, fts_query=limit_to_said(wider)), report_hit=take_hit)
-        hits = list(found.values())
+        hits = list(hits_by_session.values())
         if not hits:
             also = ", or words that begin with them" if wider is not None else ""
             return f"No earlier turn contains all of these words{also}. Try fewer words."
@@ -86,24 +86,26 @@ class RecallAnswers:
         rows = CommandStore(self._root, create=False).list_newest(
             "", scope.root, values.parse_since(since, "since"), below=scope.is_tree, archived=False
         )
-        found = list(islice(filter(self._is_visible, rows), limit + 1))
-        if not found:
+        rows_shown = list(islice(filter(self._is_visible, rows), limit + 1))
+        if not rows_shown:
             return "There are no earlier sessions here."
-        return _join(map(_format_row, found[:limit]), "There are more sessions." if len(found) > limit else "")
+        return _join(
+            map(_format_row, rows_shown[:limit]), "There are more sessions." if len(rows_shown) > limit else ""
+        )
 
     def answer_read(self, session_id: str, turns: str) -> str:
         """These turns of a session, as far as they fit. Raises AcpProxyError, OSError."""
         first, last = values.parse_turns(turns, "turns")
         store = CommandStore(self._root, create=False)
-        found = self._find_sessions(store, session_id)
-        if not found:
+        matches = self._find_sessions(store, session_id)
+        if not matches:
             raise NoSuchSession(
                 f"there is no session {session_id!r} here. Use list_sessions or search_history to find it."
             )
-        if len(found) > 1:
-            names = ", ".join(f"{row.agent_folder}/{row.full_selector}" for row in found)
+        if len(matches) > 1:
+            names = ", ".join(f"{row.agent_folder}/{row.full_selector}" for row in matches)
             raise NoSuchSession(f"several agents have a session {session_id!r}. Give one of: {names}")
-        [row] = found
+        [row] = matches
         try:
             all_turns = list(Session(store, row).turns())
         except FileNotFoundError:
@@ -151,9 +153,9 @@ def _format_turn(turn: Turn) -> str:
 
 def _format_hit(hit: Hit) -> str:
     parts = [_format_row(hit.row)]
-    for one in hit.excerpts:
-        where = f"Turn {one.turn} · {_format_time(_parse_stamp(one.at))}" if one.turn else "Title"
-        parts += [where, _quote_line(one.text, MESSAGE_CHARACTERS)]
+    for excerpt in hit.excerpts:
+        where = f"Turn {excerpt.turn} · {_format_time(_parse_stamp(excerpt.at))}" if excerpt.turn else "Title"
+        parts += [where, _quote_line(excerpt.text, MESSAGE_CHARACTERS)]
     if more := hit.turns[MOST_EXCERPTS:]:
         parts.append(f"and {len(more)} more turns, the last one: {more[-1]}")
     return "\n".join(parts)

@@ -62,9 +62,9 @@ def _report_errors(tool: Callable[..., str]) -> Callable[..., str]:
     """The tool, whose errors tell the agent what to do."""
 
     @wraps(tool)
-    def call(**given: object) -> str:
+    def call(**arguments: object) -> str:
         try:
-            return tool(**given)
+            return tool(**arguments)
         except (AcpProxyError, OSError) as problem:
             raise ToolError(" ".join(map(str, problem.args))) from problem
 

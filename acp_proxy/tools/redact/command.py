@@ -80,30 +80,32 @@ def redact(
         opened = open_store(store, for_writing=not dry_run)
         chosen_rows = list_rows_of_agent(opened, agent) if agent else None
         if sessions:
-            chosen_rows = [choose_session(opened, each, agent, exact_title=yes) for each in sessions]
+            chosen_rows = [choose_session(opened, selector, agent, exact_title=yes) for selector in sessions]
         originals = _check_directory(backup, opened.root) if backup and not dry_run else None
         relatives = opened.find_relatives(chosen_rows) if chosen_rows is not None else set()
         paths = opened.find_redactable(chosen_rows, relatives)
         redacting = _Redacting(opened, masking)
         if yes and not dry_run:
-            found = redacting.mask(paths, originals)
+            counts = redacting.mask(paths, originals)
         else:
-            found = redacting.count(paths)
-            if found and not dry_run:
-                _ask(redacting.format_lines(found), _format_total(found, redacting.looked_at, is_done=False), originals)
-                found = redacting.mask(list(found), originals)
+            counts = redacting.count(paths)
+            if counts and not dry_run:
+                _ask(
+                    redacting.format_lines(counts), _format_total(counts, redacting.looked_at, is_done=False), originals
+                )
+                counts = redacting.mask(list(counts), originals)
         if not dry_run:
             # Even if nothing was found: an earlier run may have been interrupted here.
             opened.reindex(chosen_rows, relatives)
-        total = _format_total(found, redacting.looked_at, is_done=not dry_run)
+        total = _format_total(counts, redacting.looked_at, is_done=not dry_run)
         if as_json:
-            files = redacting.encode_files(found)
+            files = redacting.encode_files(counts)
             kept_in = str(originals) if originals is not None else None
             typer.echo(json.dumps({"dryRun": dry_run, "files": files, "backup": kept_in}, indent=2))
         else:
-            for text in [*(redacting.format_lines(found) if dry_run or yes else ()), total]:
+            for text in [*(redacting.format_lines(counts) if dry_run or yes else ()), total]:
                 typer.echo(text)
-            if originals is not None and found:
+            if originals is not None and counts:
                 typer.echo(sanitize.make_line(f"The originals are in {originals}. They contain the secrets."))
     for text in redacting.failed:
         typer.echo(f"acp-proxy: not redacted: {text}. Fix this problem, then run the command again.", err=True)
@@ -131,17 +133,17 @@ class _Redacting:
         return self._redact_each(paths, "Masking", dry=False, originals=originals)
 
     def _redact_each(self, paths: Sequence[Path], doing: str, *, dry: bool, originals: Path | None = None) -> Counts:
-        found: Counts = {}
+        counts_by_path: Counts = {}
         for path in show_progress(paths, doing):
             try:
-                found[path] = redact_stored(self._store, path, self._masking, dry_run=dry, backup=originals)
+                counts_by_path[path] = redact_stored(self._store, path, self._masking, dry_run=dry, backup=originals)
             except FileNotFoundError:
                 continue  # deleted meanwhile
             except (OSError, NewerFormat) as problem:
                 reason = problem.strerror if isinstance(problem, OSError) else str(problem).removesuffix(".")
                 self.failed.append(f"{path.relative_to(self._store.root)}: {reason}")
-        self.looked_at = max(self.looked_at, len(found))
-        return {path: counts for path, counts in found.items() if counts}
+        self.looked_at = max(self.looked_at, len(counts_by_path))
+        return {path: counts for path, counts in counts_by_path.items() if counts}
 
     def format_lines(self, redacted_files: Counts) -> list[str]:
         """For each file: its session, without secrets in the title, or the file's name; and the counts by kind."""
@@ -167,14 +169,14 @@ class _Redacting:
             for path, counts in redacted_files.items()
         ]
 
-    def _find_rows(self, found: Counts) -> dict[Path, ListedSession]:
+    def _find_rows(self, counts: Counts) -> dict[Path, ListedSession]:
         """The sessions of those of the files that are listed sessions' transcripts."""
-        if not found:
+        if not counts:
             return {}
         with suppress(Unreadable):  # files are then called by their names
             transcripts = self._store.root / "transcripts"
             known = {transcripts / row.agent_folder / f"{row.name}{SUFFIX}": row for row in self._store.list_newest()}
-            return {path: known[path] for path in found if path in known}
+            return {path: known[path] for path in counts if path in known}
         return {}
 
     def _mask_title(self, row: ListedSession) -> ListedSession:
@@ -188,9 +190,9 @@ class _Redacting:
         return replace(row, title=title)
 
 
-def _check_directory(given: str, root: Path) -> Path:
+def _check_directory(directory: str, root: Path) -> Path:
     """The directory for the originals. Raises UsageError, NotWritable."""
-    path = Path(given).expanduser().absolute()
+    path = Path(directory).expanduser().absolute()
     if path.resolve().is_relative_to(root.resolve()):
         raise UsageError(f"{path} is in the store, which would then still contain the secrets. Give another directory.")
     with report_output_errors(path):
@@ -206,8 +208,10 @@ def _ask(lines: Sequence[str], total: str, originals: Path | None) -> None:
     if len(lines) > _SHOWN:
         typer.echo(f"and {len(lines) - _SHOWN} more, which --dry-run shows", err=True)
     typer.echo(total, err=True)
-    what = f"The originals will be in {originals}." if originals else "There will be no backup; --backup DIR makes one."
-    typer.echo(sanitize.make_line(what), err=True)
+    backup_text = (
+        f"The originals will be in {originals}." if originals else "There will be no backup; --backup DIR makes one."
+    )
+    typer.echo(sanitize.make_line(backup_text), err=True)
     ask_to_confirm("Mask these secrets permanently?")
 
 

@@ -54,20 +54,20 @@ def redact_stored(
     original = backup / path.relative_to(layout.root) if backup is not None else None
     with lock_folder(path.parent, wait=True):  # keeps others from compressing it
         if not os.path.lexists(path):
-            found = redact_file(path, masking, dry_run=True)
-            if not found:
-                return found
+            counts = redact_file(path, masking, dry_run=True)
+            if not counts:
+                return counts
             if path.is_relative_to(layout.backups):  # backups are compressed only if damaged, and cannot be masked
                 if original is not None:
                     _back_up(file_names.compressed_path(path), file_names.compressed_path(original))
                 file_names.compressed_path(path).unlink()
-                return found
+                return counts
             open_session.decompress(layout, path.parent.name, path)
-        found = redact_file(path, masking, dry_run=False, original=original)
+        counts = redact_file(path, masking, dry_run=False, original=original)
         if path.name == JOURNAL_FILE:  # even if nothing was found: an earlier run may have been interrupted here
             for name in layout.get_journal(path.parent.name).read_state().titles:  # the search tables have them too
                 layout.remove_search_tables(name)
-        return found
+        return counts
 
 
 def redact_file(path: Path, masking: Masking, *, dry_run: bool, original: Path | None = None) -> Counter[str]:
@@ -75,21 +75,21 @@ def redact_file(path: Path, masking: Masking, *, dry_run: bool, original: Path |
 
     ``original``: a new file for the content before the first change. Raises OSError, NewerFormat.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     kept = 0
     fd, compressed = open_to_read(path) if dry_run else (open_private(path, os.O_RDWR), None)
     try:
         for change in _find_changes(compressed.read if compressed is not None else partial(read_at, fd), masking):
-            found[change.rule] += change.counts
+            counts[change.rule] += change.counts
             if not dry_run:
                 if original is not None and kept < change.at + len(change.new):
                     kept = _back_up_from(fd, original, kept)
                 write_at(fd, change.new, change.at)
-        if found and not dry_run:
+        if counts and not dry_run:
             private_files.sync(fd)
     finally:
         os.close(fd)
-    return found
+    return counts
 
 
 def _back_up(path: Path, original: Path) -> None:

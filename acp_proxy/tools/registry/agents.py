@@ -154,9 +154,9 @@ def read_agent(id: str, entry: object, machine: str) -> RegisteredAgent:
     for way, front in (("npx", ("npx", "-y")), ("uvx", ("uvx",))):
         package = acp.text(acp.member(ways, way), "package")
         if package and not package.startswith("-"):
-            given = acp.member(ways, way)
+            package_value = acp.member(ways, way)
             return RegisteredAgent(
-                id, name, version, (*front, package, *_read_arguments(given)), _read_variables(given)
+                id, name, version, (*front, package, *_read_arguments(package_value)), _read_variables(package_value)
             )
     target = acp.member(acp.member(ways, "binary"), machine)
     url, program = acp.text(target, "archive"), acp.text(target, "cmd")
@@ -167,12 +167,12 @@ def read_agent(id: str, entry: object, machine: str) -> RegisteredAgent:
 
 
 def _read_arguments(value: object) -> tuple[str, ...]:
-    return tuple(each for each in acp.strings(value, "args") if "\0" not in each)
+    return tuple(argument for argument in acp.strings(value, "args") if "\0" not in argument)
 
 
 def _read_variables(value: object) -> tuple[tuple[str, str], ...]:
-    given = acp.member(value, "env")
-    pairs = given.items() if isinstance(given, dict) else ()
+    environment = acp.member(value, "env")
+    pairs = environment.items() if isinstance(environment, dict) else ()
     return tuple(
         (key, text)
         for key, text in pairs
@@ -182,10 +182,10 @@ def _read_variables(value: object) -> tuple[tuple[str, str], ...]:
 
 def _parse(data: bytes, source: str) -> Mapping[str, object]:
     try:
-        found = json.loads(data)
+        content = json.loads(data)
     except (ValueError, RecursionError) as problem:
         raise RegistryError(f"the registry of agents is damaged: {source} is not JSON.") from problem
-    agents = acp.member(found, "agents")
+    agents = acp.member(content, "agents")
     if not isinstance(agents, list):
         raise RegistryError(f"the registry of agents is damaged: {source} has no list of agents.")
     ids = ((acp.text(entry, "id"), entry) for entry in agents)

@@ -59,9 +59,9 @@ def _unpack(archive: Archive, place: Path) -> None:
         download.fetch_into(archive.url, file, _LARGEST_BYTES, _TIMEOUT_SECONDS)
         if archive.sha256 is not None:
             file.seek(0)
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-            if found != archive.sha256.lower():
-                raise ValueError(f"its SHA-256 is {found}, not {archive.sha256}, as the registry says")
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            if digest != archive.sha256.lower():
+                raise ValueError(f"its SHA-256 is {digest}, not {archive.sha256}, as the registry says")
         file.seek(0)
         inner = Path(new, "content")
         inner.mkdir()

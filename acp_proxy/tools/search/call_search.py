@@ -110,11 +110,11 @@ class _CallTables(TranscriptTables[StoredCall, CallTable]):
 
     def list_calls(self) -> list[tuple[Key, StoredCall]]:
         """All calls. Raises as ``TranscriptTables``."""
-        found: list[tuple[Key, StoredCall]] = []
+        calls: list[tuple[Key, StoredCall]] = []
         for digit, table in self._by_digit.items():
             with self._replace_broken(digit):
-                found += table.list_calls()
-        return found
+                calls += table.list_calls()
+        return calls
 
     def _read(self, key: Key, before: IndexedTranscript | None, reading: Reading) -> Addition[StoredCall] | None:
         return read_calls(key, before, reading)
@@ -138,11 +138,11 @@ def _search(
                 tables = _CallTables(layout, index, stack)
                 for _ in tables.update(request.agents, progress):
                     pass
-                found: FoundCalls = {}
+                calls: FoundCalls = {}
                 for key, stored in tables.list_calls():
                     if key[0] in request.agents and matches(call := decode_call(stored.text)):
-                        found.setdefault(key, {}).setdefault(stored.turn, (stored.at, []))[1].append(call)
-                return found, _list_hits(tables, found, request) if lists_hits else []
+                        calls.setdefault(key, {}).setdefault(stored.turn, (stored.at, []))[1].append(call)
+                return calls, _list_hits(tables, calls, request) if lists_hits else []
             except OSError as problem:
                 raise Unreadable(errno_name(problem)) from problem
     raise Unreadable("EBUSY")
@@ -154,7 +154,7 @@ def _keep_turns(hit: Hit, calls: FoundCalls, request: SearchRequest) -> Hit | No
     turns = [turn for turn in hit.turns if turn in known]
     if not turns:
         return None
-    excerpts = [one for one in hit.excerpts if one.turn in known]
+    excerpts = [excerpt for excerpt in hit.excerpts if excerpt.turn in known]
     return replace(hit, at=known[turns[-1]][0], turns=turns, excerpts=excerpts[: request.excerpts_per_session or None])
 
 
@@ -165,23 +165,27 @@ def _list_hits(tables: _CallTables, calls: FoundCalls, request: SearchRequest) -
         (row, between)
         for key, by_turn in calls.items()
         if (within is None or key in within)
-        and (between := {turn: each for turn, each in by_turn.items() if _is_between(each[0], request)})
+        and (
+            between := {
+                turn: dated_calls for turn, dated_calls in by_turn.items() if _is_between(dated_calls[0], request)
+            }
+        )
         and (row := tables.find_row(key)) is not None
         and row.prompt_count
     ]
     hits, seen = list[Hit](), SeenHits()
-    for row, by_turn in sorted(rows, key=lambda each: each[0].copy_of is not None):
-        excerpts = [Excerpt(turn, at, _describe(each), []) for turn, (at, each) in by_turn.items()]
-        excerpts.sort(key=lambda one: one.turn)
-        turns = [one.turn for one in excerpts if one.turn]
-        hit = Hit(row, max(one.at for one in excerpts), turns, excerpts)
-        if not seen.has(hit, {count_seconds(one.at) for one in excerpts}):
+    for row, by_turn in sorted(rows, key=lambda row_and_turns: row_and_turns[0].copy_of is not None):
+        excerpts = [Excerpt(turn, at, _describe(turn_calls), []) for turn, (at, turn_calls) in by_turn.items()]
+        excerpts.sort(key=lambda excerpt: excerpt.turn)
+        turns = [excerpt.turn for excerpt in excerpts if excerpt.turn]
+        hit = Hit(row, max(excerpt.at for excerpt in excerpts), turns, excerpts)
+        if not seen.has(hit, {count_seconds(excerpt.at) for excerpt in excerpts}):
             hits.append(replace(hit, excerpts=excerpts[: request.excerpts_per_session or None]))
     return hits
 
 
 def _is_between(at: str, request: SearchRequest) -> bool:
-    since, until = (timestamps.normalized(each or "") for each in (request.since, request.until))
+    since, until = (timestamps.normalized(bound or "") for bound in (request.since, request.until))
     return (since is None or at >= since) and (until is None or at < until)
 
 

@@ -61,7 +61,7 @@ PRAGMA user_version = {_SCHEMA};
 
     def _add(self, transcript: int, turns: list[StoredCall]) -> None:
         self._database.executemany(
-            "INSERT INTO calls VALUES (?, ?, ?, ?)", [(transcript, each.turn, each.at, each.text) for each in turns]
+            "INSERT INTO calls VALUES (?, ?, ?, ?)", [(transcript, call.turn, call.at, call.text) for call in turns]
         )
 
 

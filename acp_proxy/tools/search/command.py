@@ -103,7 +103,7 @@ def search(
     from acp_proxy.tools.search.query import make_query as asked
     from acp_proxy.tools.search.search import SearchRequest
 
-    given, words = words or [], close_quotes(words or [])
+    words_given, words = words or [], close_quotes(words or [])
     wants_calls = bool(file or tool or command or failed)
     with report_wrong_usage():
         fts_query = asked(words) if words or parts or not wants_calls else ""
@@ -149,7 +149,7 @@ def search(
         ):
             early = _EarlyHits(bar, show)
             by_early = (early.report_progress, early.report_hit) if target.is_terminal and not as_json else (bar,)
-            result, found = look_up(tries[0], *by_early)
+            result, matching_calls = look_up(tries[0], *by_early)
             about = ""
             for near in [] if result.hits else tries[1:]:
                 nearby = look_up(near, bar)
@@ -157,11 +157,11 @@ def search(
                     about = near.about
                     break
         if about and not as_json:  # programs get what they asked for
-            result, found = nearby
+            result, matching_calls = nearby
             if not target.is_terminal:
                 print_on_stderr(sanitize.make_line(about))
         if as_json:
-            typer.echo(sanitize.format_json([_encode(hit, found) for hit in result.hits], indent=2))
+            typer.echo(sanitize.format_json([_encode(hit, matching_calls) for hit in result.hits], indent=2))
         elif early.has_shown:
             show(early.waiting)
         elif result.hits:
@@ -179,7 +179,7 @@ def search(
                 options = repeat_options(context, *_NARROWING)
                 in_output = None if as_json or wants_calls or parts else is_printed(opened, tries[-1].request)
                 text = _explain_no_hits(words, tries, path, parts, options, in_output=in_output)
-                if words != given:
+                if words != words_given:
                     text = f"A quote is not closed. Searched: {sanitize.make_line(' '.join(words))}\n{text}"
                 if words and not (parts or wants_calls or as_json):
                     first, *rest = text.split("\n")
@@ -187,16 +187,16 @@ def search(
             print_on_stderr(text)
             raise typer.Exit(1)
         if not result.is_all and not as_json:
-            there = "There is more than 1 session." if limit == 1 else f"There are more than {limit} sessions."
-            print_on_stderr(f"{there} To see more: -n {2 * limit}. Or give more words.")
+            count_text = "There is more than 1 session." if limit == 1 else f"There are more than {limit} sessions."
+            print_on_stderr(f"{count_text} To see more: -n {2 * limit}. Or give more words.")
 
 
-def _encode(hit: "Hit", found: "FoundCalls | None") -> dict[str, object]:
+def _encode(hit: "Hit", calls: "FoundCalls | None") -> dict[str, object]:
     from acp_proxy.tools.search import results
 
-    if found is None:
+    if calls is None:
         return results.encode_hit(hit)
-    by_turn = found[hit.row.agent_folder, hit.row.name]
+    by_turn = calls[hit.row.agent_folder, hit.row.name]
     return results.encode_hit(hit, {turn: calls for turn, (_, calls) in by_turn.items()})
 
 
@@ -274,7 +274,7 @@ def _explain_no_hits(
         other = ", nor on another of that name" if len(tries) > 1 else ""
         return f"No tool call on {place} matches{other}. Try fewer options." if path else _NO_CALL
     text = "Nothing matches"
-    if any(each.request.fts_query != tries[0].request.fts_query for each in tries):
+    if any(attempt.request.fts_query != tries[0].request.fts_query for attempt in tries):
         text += ", not even as the beginning of a word"
     if in_output is False:
         text += ", nor in what tools printed"

@@ -175,8 +175,8 @@ class TranscriptTable(ABC, Generic[Row]):
             self._database = self._open(path)
 
     def _open(self, path: Path) -> sqlite3.Connection:
-        there = private_files.make_database_uri(path, "mode=rw")  # does not recreate a removed file
-        database = sqlite3.connect(there, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
+        uri = private_files.make_database_uri(path, "mode=rw")  # does not recreate a removed file
+        database = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
         try:
             database.execute("PRAGMA synchronous = NORMAL")
             (version,) = database.execute("PRAGMA user_version").fetchone()
@@ -362,7 +362,7 @@ def make_texts(turn: SearchedTurn) -> tuple[str, ...]:
 
 def matches_transcript(table: SearchTable, key: Key, path: Path) -> bool:
     """Whether the table has the transcript's text, as far as it was read."""
-    seen, told = table.find_transcript(key), {turn.number: turn.texts for turn in table.list_turns(key)}
+    seen, in_table = table.find_transcript(key), {turn.number: turn.texts for turn in table.list_turns(key)}
     try:
         reading = Reading(path)
     except FileNotFoundError:
@@ -378,14 +378,14 @@ def matches_transcript(table: SearchTable, key: Key, path: Path) -> bool:
         if reading.size < seen.size:  # as above: it was restored from a backup
             return True
         reading.size = seen.size
-        said = {turn.number: make_texts(turn) for turn in TurnReader(BEGINNING).read(reading)}
-    last = max(said, default=0)  # the table may have more of it: a line without its newline
-    whole = {number: texts for number, texts in said.items() if any(texts) and number != last}
+        in_transcript = {turn.number: make_texts(turn) for turn in TurnReader(BEGINNING).read(reading)}
+    last = max(in_transcript, default=0)  # the table may have more of it: a line without its newline
+    whole = {number: texts for number, texts in in_transcript.items() if any(texts) and number != last}
     none = ("",) * len(table.COLUMNS)
     return (
-        whole == {number: texts for number, texts in told.items() if 0 < number < last}
-        and all(map(str.startswith, told.get(last, none), said.get(last, none)))
-        and max(told, default=0) <= last + 1
+        whole == {number: texts for number, texts in in_table.items() if 0 < number < last}
+        and all(map(str.startswith, in_table.get(last, none), in_transcript.get(last, none)))
+        and max(in_table, default=0) <= last + 1
     )
 
 
@@ -461,8 +461,8 @@ def _format_placeholders(values: tuple[object, ...]) -> str:
 def _join_snippets(texts: list[str]) -> tuple[str, list[tuple[int, int]]]:
     """The excerpts of several columns as one, each with its share of the characters."""
     text, marks = "", list[tuple[int, int]]()
-    for each in texts:
-        shown, places = _split_marks(each, _LONGEST_EXCERPT // len(texts))
+    for column_text in texts:
+        shown, places = _split_marks(column_text, _LONGEST_EXCERPT // len(texts))
         text += _BETWEEN if text else ""
         marks += [(len(text) + begins, len(text) + ends) for begins, ends in places]
         text += shown

@@ -85,19 +85,32 @@ def format_hit(hit: Hit, command: str, look: SearchLook) -> str:
 def format_lines(hit: Hit) -> Iterator[str]:
     """A line for each excerpt: id, turn (0: the title), title, agent, directory, time, text."""
     row = hit.row
-    for one in hit.excerpts:
-        texts = (row.full_selector, str(one.turn), row.title or "", row.agent_folder, row.cwd or "", one.at, one.text)
+    for excerpt in hit.excerpts:
+        texts = (
+            row.full_selector,
+            str(excerpt.turn),
+            row.title or "",
+            row.agent_folder,
+            row.cwd or "",
+            excerpt.at,
+            excerpt.text,
+        )
         yield "\t".join(make_line(text) for text in texts)
 
 
 def encode_hit(hit: Hit, calls: Mapping[int, Sequence[CallSummary]] | None = None) -> dict[str, Any]:
     """``calls``: by turn, if the search was for calls."""
-    found: list[dict[str, Any]] = [
-        {"turn": one.turn or None, "at": one.at, "text": one.text, "marks": [list(mark) for mark in one.marks]}
-        | ({"calls": [_encode_call(call) for call in calls.get(one.turn, ())]} if calls is not None else {})
-        for one in hit.excerpts
+    excerpts: list[dict[str, Any]] = [
+        {
+            "turn": excerpt.turn or None,
+            "at": excerpt.at,
+            "text": excerpt.text,
+            "marks": [list(mark) for mark in excerpt.marks],
+        }
+        | ({"calls": [_encode_call(call) for call in calls.get(excerpt.turn, ())]} if calls is not None else {})
+        for excerpt in hit.excerpts
     ]
-    return session_lines.encode_row(hit.row) | {"found": found}
+    return session_lines.encode_row(hit.row) | {"found": excerpts}
 
 
 def _encode_call(call: CallSummary) -> dict[str, Any]:
@@ -115,16 +128,16 @@ def _encode_call(call: CallSummary) -> dict[str, Any]:
 def split_excerpt(excerpt: Excerpt, cwd: str | None) -> Iterator[tuple[str, bool]]:
     """The pieces of an excerpt, without Markdown, on one line, with paths relative to ``cwd``; and whether each is what
     was searched for."""
-    said, at, pieces = make_line(excerpt.text), 0, list[str]()
+    line, at, pieces = make_line(excerpt.text), 0, list[str]()
     for start, end in excerpt.marks:
-        pieces += [said[at:start], _BEGIN, said[start:end], _END]
+        pieces += [line[at:start], _BEGIN, line[start:end], _END]
         at = end
     # Markdown and directories go after the words are marked, since their places are those in the text with them.
-    text = _strip_markdown("".join([*pieces, said[at:]]))
+    text = _strip_markdown("".join([*pieces, line[at:]]))
     inside = (cwd or "").rstrip("/")
     for piece in (text.replace(f"{inside}/", "") if inside else text).split(_BEGIN):
-        found, is_marked, rest = piece.partition(_END)
-        yield from ((found, bool(is_marked)), (rest, False))
+        word, is_marked, rest = piece.partition(_END)
+        yield from ((word, bool(is_marked)), (rest, False))
 
 
 def _format_excerpt(excerpt: Excerpt, cwd: str | None) -> "Text":
@@ -137,10 +150,10 @@ def _format_excerpt(excerpt: Excerpt, cwd: str | None) -> "Text":
 
 
 def _strip_markdown(text: str) -> str:
-    return _SEPARATOR.join(formatting.strip_markdown(each) for each in text.split(_SEPARATOR))
+    return _SEPARATOR.join(formatting.strip_markdown(piece) for piece in text.split(_SEPARATOR))
 
 
 def _format_numbers(turns: list[int]) -> str:
     shown = ", ".join(str(turn) for turn in turns[:_LISTED])
-    what = "turn" if len(turns) == 1 else "turns"
-    return f"{what} {shown}" + (f" and {len(turns) - _LISTED} more" if len(turns) > _LISTED else "")
+    noun = "turn" if len(turns) == 1 else "turns"
+    return f"{noun} {shown}" + (f" and {len(turns) - _LISTED} more" if len(turns) > _LISTED else "")

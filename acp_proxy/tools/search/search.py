@@ -139,13 +139,13 @@ def search_store(
 def correct_words(store: CommandStore, request: SearchRequest, words: Sequence[str]) -> list[str] | None:
     """The words of a search without results, with those that are there in place of words that are not, if that finds
     something; None: nothing does. Raises as ``search_store``."""
-    found = store.index.catch_up_and_query(
+    corrected = store.index.catch_up_and_query(
         lambda index: [_correct_word(store.layout, index, request, word) for word in words], *request.agents
     )
-    if found == list(words):
+    if corrected == list(words):
         return None
-    nearby = replace(request, fts_query=make_query(found), limit=1)
-    return found if search_store(store, nearby).hits else None
+    nearby = replace(request, fts_query=make_query(corrected), limit=1)
+    return corrected if search_store(store, nearby).hits else None
 
 
 def is_printed(store: CommandStore, request: SearchRequest) -> bool | None:
@@ -252,7 +252,7 @@ class TranscriptTables(ABC, Generic[Row, Table]):
         """The transcripts of sessions in the directory and on the branch that are asked for; None if all are."""
         if request.cwd is None and not request.branch:
             return None
-        found: set[Key] = set()
+        keys: set[Key] = set()
         for agent_folder in request.agents:
             tests, values = ["agent = ?"], list[object]((agent_folder,))
             if request.cwd is not None:
@@ -262,8 +262,8 @@ class TranscriptTables(ABC, Generic[Row, Table]):
             if request.branch:
                 tests.append(ON_BRANCH)
                 values.append(request.branch)
-            found.update(self._index.select(f"SELECT agent, name FROM transcripts WHERE {' AND '.join(tests)}", values))
-        return found
+            keys.update(self._index.select(f"SELECT agent, name FROM transcripts WHERE {' AND '.join(tests)}", values))
+        return keys
 
     def _list_outdated(self, agents: Sequence[str]) -> list[tuple[str, Key]]:
         """The transcripts whose data in a table differs from the index's, with the times of last use; newest first."""
@@ -273,14 +273,14 @@ class TranscriptTables(ABC, Generic[Row, Table]):
                 seen.update(table.list_extents())
         # After the tables, as what other processes add to a table is in the index before. In the other order, it would
         # look like text of a transcript that is gone.
-        there = set(self._index.select("SELECT agent, name, created, inode, size FROM transcripts", ()))
-        for agent_folder, name, *_ in seen - there:
+        in_index = set(self._index.select("SELECT agent, name, created, inode, size FROM transcripts", ()))
+        for agent_folder, name, *_ in seen - in_index:
             table = self._by_digit[file_names.find_table_digit(name)]
             if table.path is not None and not self._index.has_row(agent_folder, name):
                 table.close()  # Windows does not remove an open file
                 self._layout.remove_search_tables(name)  # removed by hand: remove every table with its words
                 raise TableReplaced
-        behind = {(agent_folder, name) for agent_folder, name, *_ in there - seen if agent_folder in agents}
+        behind = {(agent_folder, name) for agent_folder, name, *_ in in_index - seen if agent_folder in agents}
         if not behind:
             return []
         query = (  # all at once: 100,000 sessions, one after the other, take many seconds
@@ -288,11 +288,11 @@ class TranscriptTables(ABC, Generic[Row, Table]):
             " WHERE agent IN (SELECT value FROM json_each(?)) AND name IN (SELECT value FROM json_each(?))"
         )
         names = json.dumps([name for _, name in behind])
-        found = (
+        dated_keys = (
             (used, (agent_folder, name))
             for used, agent_folder, name in self._index.select(query, (json.dumps(agents), names))
         )
-        return sorted((each for each in found if each[1] in behind), reverse=True)
+        return sorted((dated_key for dated_key in dated_keys if dated_key[1] in behind), reverse=True)
 
     def _add_in_batches(self, behind: list[Key]) -> Iterator[int]:
         """Add transcripts in batches; yields the number of transcripts in each."""
@@ -365,11 +365,11 @@ class SearchTables(TranscriptTables[TurnText, SearchTable]):
 
     def find_docs(self, request: SearchRequest) -> dict[str, list[int]]:
         """The matching turns in each table, newest first. Raises TableReplaced, Unreadable."""
-        found = {}
+        docs_by_table = {}
         for digit, table in self._by_digit.items():
             with self._replace_broken(digit):
-                found[digit] = table.find_turns(request.fts_query, request.since, request.until)
-        return found
+                docs_by_table[digit] = table.find_turns(request.fts_query, request.since, request.until)
+        return docs_by_table
 
     def find_near_word(self, word: str) -> str | None:
         """The word of the tables that is most like this one, and begins with the same letter; None: none is like it.
@@ -433,8 +433,8 @@ class RunningSearch:
         """Add the matches that began in this second or later. Returns False if the search has ended."""
         docs = self._tables.find_docs(self._request)
         by_transcript: dict[tuple[str, int], list[int]] = {}
-        for digit, each in docs.items():
-            for doc in each:
+        for digit, docs_of_table in docs.items():
+            for doc in docs_of_table:
                 by_transcript.setdefault((digit, decode_transcript(doc)), []).append(doc)
         for at, row, digit, transcript in self._iterate_rows(docs):
             is_full = len(self.hits) == self._request.limit
@@ -456,7 +456,7 @@ class RunningSearch:
     def _iterate_rows(self, docs: dict[str, list[int]]) -> Iterator[tuple[int, ListedSession, str, int]]:
         """The new sessions of these turns, newest first, with the times and places in the tables; an original before
         its copy."""
-        for at, together in groupby(_iterate_newest(docs), key=lambda found: found[0]):
+        for at, together in groupby(_iterate_newest(docs), key=lambda place: place[0]):
             rows = []
             for _, digit, transcript in together:
                 key = self._tables.find_key(digit, transcript)
@@ -465,7 +465,7 @@ class RunningSearch:
                 row = self._tables.find_row(key) if self._within is None or key in self._within else None
                 if row is not None and row.prompt_count:
                     rows.append((at, row, digit, transcript))
-            yield from sorted(rows, key=lambda found: found[1].copy_of is not None)
+            yield from sorted(rows, key=lambda place_row: place_row[1].copy_of is not None)
 
 
 def read_addition(
@@ -478,10 +478,10 @@ def read_addition(
     goes_on = before is not None and _is_continued(before, header.created_at, reading)
     start = before.last_turn if before is not None and goes_on else BEGINNING
     turns = TurnReader(start)
-    told = [TurnText(0, _find_beginning(reading, header), (separate_words(title), ""))] if title else []
-    told += [TurnText(turn.number, turn.at, make_texts(turn)) for turn in turns.read(reading) if any(turn.texts)]
+    texts = [TurnText(0, _find_beginning(reading, header), (separate_words(title), ""))] if title else []
+    texts += [TurnText(turn.number, turn.at, make_texts(turn)) for turn in turns.read(reading) if any(turn.texts)]
     seen = IndexedTranscript(header.created_at, reading.inode, turns.size, turns.last)
-    return Addition(key, before, seen, start.turns, told)
+    return Addition(key, before, seen, start.turns, texts)
 
 
 def _find_beginning(reading: Reading, header: Header) -> str:
@@ -519,7 +519,7 @@ def _iterate_newest(docs: dict[str, list[int]]) -> Iterator[tuple[int, str, int]
     """The transcripts of these turns, each once, newest first, after the time. The order is the same every time."""
     seen = set()
     for at, digit, transcript in heapq.merge(
-        *(_number_docs(digit, each) for digit, each in docs.items()), reverse=True
+        *(_number_docs(digit, docs_of_table) for digit, docs_of_table in docs.items()), reverse=True
     ):
         if (digit, transcript) not in seen:
             seen.add((digit, transcript))
@@ -539,5 +539,7 @@ def _make_hit(
     turns = sorted(number for number in by_turn if number)
     shown = turns[: request.excerpts_per_session or None] or list(by_turn)
     excerpts = (table.make_excerpt(request.fts_query, by_turn[number]) for number in shown)
-    hit = Hit(row, timestamps.stamp(decode_second(docs[0])), turns, [one for one in excerpts if one is not None])
+    hit = Hit(
+        row, timestamps.stamp(decode_second(docs[0])), turns, [excerpt for excerpt in excerpts if excerpt is not None]
+    )
     return hit, {decode_second(by_turn[number]) for number in turns}

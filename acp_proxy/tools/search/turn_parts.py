@@ -71,7 +71,7 @@ class _DividedTurn:
     def finish(self) -> Iterator[TurnText]:
         """The turn, if it has any text."""
         if any(self.pieces.values()):
-            yield TurnText(self.number, self.at, tuple(make_text("".join(each)) for each in self.pieces.values()))
+            yield TurnText(self.number, self.at, tuple(make_text("".join(pieces)) for pieces in self.pieces.values()))
 
     def add_message(self, speaker: TurnPart, blocks: list[Mapping[str, object]], *, goes_on: bool) -> None:
         if speaker is TurnPart.AGENT:  # its texts are pieces of one, each of the user's blocks stands for itself
@@ -116,9 +116,9 @@ def _read_output(call: ToolCall) -> Iterator[str]:
     Not those of diffs, which are what the call did, nor what the raw output repeats of the input: Codex states the
     command there again, and a search for a command in what was printed would find every call of it.
     """
-    given = set(_iterate_texts(call.fields.get("rawInput")))
+    input_texts = set(_iterate_texts(call.fields.get("rawInput")))
     texts = [acp.text(acp.member(item, "content"), "text") or "" for item in _items(call.fields.get("content"))]
-    texts += [text for text in _iterate_texts(call.fields.get("rawOutput")) if text not in given]
+    texts += [text for text in _iterate_texts(call.fields.get("rawOutput")) if text not in input_texts]
     yield from {strip_fence(text): None for text in map(strip_sequences, texts) if text}
 
 
@@ -130,8 +130,8 @@ def _iterate_texts(value: object, depth: int = _MOST_DEPTH) -> Iterator[str]:
         yield str(value)
     elif depth:
         inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-        for each in inner:
-            yield from _iterate_texts(each, depth - 1)
+        for inner_value in inner:
+            yield from _iterate_texts(inner_value, depth - 1)
 
 
 def _items(value: object) -> list[object]:

@@ -160,8 +160,8 @@ class TurnReader:
     def _add_steering(self, at: str, blocks: object) -> None:
         """The user's words into a running turn."""
         self._message = None
-        if said := _join_blocks(blocks):
-            self._find_turn(at).add_text(said)
+        if words := _join_blocks(blocks):
+            self._find_turn(at).add_text(words)
 
     def _add_update(self, at: str, update: Mapping[str, object]) -> None:
         kind = acp.update_kind(update)
@@ -258,8 +258,8 @@ def _name_prompt(entry: Entry) -> tuple[str, str]:
 
 
 def _join_blocks(blocks: object) -> str:
-    found = (read_block(block) for block in blocks) if isinstance(blocks, list) else ()
-    return " ".join(filter(None, found))
+    texts = (read_block(block) for block in blocks) if isinstance(blocks, list) else ()
+    return " ".join(filter(None, texts))
 
 
 def read_block(block: object) -> str:

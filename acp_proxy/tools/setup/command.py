@@ -68,7 +68,7 @@ def setup(
             show_default=False,
             parser=_read_editor,
             autocompletion=complete_from(
-                [name for name, each in EDITORS.items() if isinstance(each.configured, SettingsFiles)]
+                [name for name, editor in EDITORS.items() if isinstance(editor.configured, SettingsFiles)]
             ),
         ),
     ] = None,
@@ -106,7 +106,7 @@ def setup(
         again = _write_command(editor or [], agent, registry, undo=undo)
         if undo:
             plans = [steps.plan_undo(Path(path), known) for path, known in record.files.items()]
-            plans = [each for each in plans if not editor or each.editor in editor]
+            plans = [plan for plan in plans if not editor or plan.editor in editor]
             if not plans:
                 _say("There is nothing to undo: setup has written to no settings here.")
             for plan in plans:
@@ -116,29 +116,29 @@ def setup(
                         steps.forget_file(plan.path, record)
             asked = "Take this back?", again
             _, is_whole = _carry_out(
-                plans, lambda each: steps.write_undo(each, record), asked, dry_run=dry_run, yes=yes
+                plans, lambda plan: steps.write_undo(plan, record), asked, dry_run=dry_run, yes=yes
             )
             if not is_whole:
                 raise typer.Exit(1)
             return
         known = open_registry(registry, [], _say)
-        found = steps.find_settings(machine, editor or [])
+        settings = steps.find_settings(machine, editor or [])
         entries, chosen, wanted = list[AgentEntry](), list[AgentEntry](), None
         if agent:
-            entries = [entry for each in found for entry in steps.find_entries(*each)]
+            entries = [entry for place in settings for entry in steps.find_entries(*place)]
             chosen, wanted = _choose(agent, entries, registry, known)
         added = wanted if not chosen else None
-        if added is not None and found and not force:
-            _check_program(added, [each.name for each in entries], known)
-        ours = _own_words()
+        if added is not None and settings and not force:
+            _check_program(added, [entry.name for entry in entries], known)
+        own_words = _own_words()
         tried, has_id = TriedAgents(), cache(partial(_has, known))
 
         def plan_files(left_out: Collection[tuple[Path, str]] = ()) -> list[FileChange]:
             return [
                 steps.plan_file(
-                    each,
+                    editor_found,
                     path,
-                    ours,
+                    own_words,
                     {entry.name for entry in chosen if entry.path == path} if agent else None,
                     wanted.options if wanted is not None else [],
                     has_id,
@@ -146,16 +146,16 @@ def setup(
                     added,
                     {name for place, name in left_out if place == path},
                 )
-                for each, path in found
+                for editor_found, path in settings
             ]
 
         def choose(changes: Sequence[FileChange]) -> tuple[Sequence[FileChange], bool]:
             if try_agents(changes, tried) or force:
                 return changes, True
-            left = [each for each in plan_files(tried.silent) if each.entries and each.problem is None]
+            left = [change for change in plan_files(tried.silent) if change.entries and change.problem is None]
             if not left:
                 return changes, False
-            mended = {(each.path, entry.name) for each in left for entry in each.entries}
+            mended = {(change.path, entry.name) for change in left for entry in change.entries}
             gone = dict.fromkeys(f'"{name}"' for path, name in tried.silent if (path, name) not in mended)
             if not gone:
                 return changes, True
@@ -166,23 +166,23 @@ def setup(
         for text in advise_adapter(added.agent.command) if added is not None else []:
             _say(text)
         _say_about_programs(machine, editor or [])
-        is_idle = not any(each.entries or each.problem for each in plans)
+        is_idle = not any(plan.entries or plan.problem for plan in plans)
         if is_idle and not _advise(plans, editor or [], chosen, agent):
             raise typer.Exit(1)
         asked = "Write this?", again
         done, is_whole = _carry_out(
-            plans, lambda each: steps.write_file(each, record), asked, dry_run=dry_run, yes=yes, choose=choose
+            plans, lambda change: steps.write_file(change, record), asked, dry_run=dry_run, yes=yes, choose=choose
         )
         is_well = report_written(machine, done, tried) if done else True
-        written = {(each.path, entry.name) for each in done for entry in each.entries}
+        written = {(change.path, entry.name) for change in done for entry in change.entries}
         if not (is_whole and is_well and (force or written.isdisjoint(tried.silent))):
             raise typer.Exit(1)
 
 
 def _write_command(editors: Sequence[Name], agent: str, registry: str, *, undo: bool) -> str:
     """The command line that begins this anew."""
-    given = [*(("--editor", str(name)) for name in editors), ("--agent", agent), ("--registry", registry)]
-    words = [word for option, value in given if value for word in (option, value)]
+    option_values = [*(("--editor", str(name)) for name in editors), ("--agent", agent), ("--registry", registry)]
+    words = [word for option, value in option_values if value for word in (option, value)]
     return _write_typed("setup", *(["--undo"] if undo else []), *words)
 
 
@@ -200,20 +200,20 @@ def _choose(
     An entry that starts the agent comes before one whose name only begins with the word: it may be another agent.
     Raises UsageError, RegistryError.
     """
-    names = [each.name for each in entries]
+    names = [entry.name for entry in entries]
     if called := find_name(names, agent):
-        return [each for each in entries if each.name in called], None
-    given, variables, command = read_agent(["acp-proxy", "setup", "--agent"], command_line.split_line([agent]))
-    named = name_agent(command, open_registry(registry, given, _say) if given else known)
-    wanted = WantedAgent(named, [*write_registry_option(registry, named.command), *given], variables)
-    if started := [each for each in entries if wanted.agent.is_started_by(each.words)]:
+        return [entry for entry in entries if entry.name in called], None
+    run_options, variables, command = read_agent(["acp-proxy", "setup", "--agent"], command_line.split_line([agent]))
+    named = name_agent(command, open_registry(registry, run_options, _say) if run_options else known)
+    wanted = WantedAgent(named, [*write_registry_option(registry, named.command), *run_options], variables)
+    if started := [entry for entry in entries if wanted.agent.is_started_by(entry.words)]:
         return started, wanted
     begun = find_beginning(names, agent)
     if len(begun) > 1:
         raise UsageError(f"several agents begin with {agent!r}: {', '.join(begun)}. Give one of these, or a command.")
     if begun:
         _say(f'Note: {agent} is taken as "{begun[0]}" in your settings. For another agent, give its whole command.')
-        return [each for each in entries if each.name == begun[0]], None
+        return [entry for entry in entries if entry.name == begun[0]], None
     return [], wanted
 
 
@@ -246,7 +246,7 @@ def _check_program(added: WantedAgent, names: Sequence[str], registry: Registry)
 def _find_near(word: str, names: Sequence[str]) -> list[str]:
     """The names that a word may mean, whatever its case, the nearest first."""
     known = {name.casefold(): name for name in names}
-    return [known[each] for each in get_close_matches(word.casefold(), known)]
+    return [known[match] for match in get_close_matches(word.casefold(), known)]
 
 
 def _has(registry: Registry, id: str) -> bool:
@@ -281,8 +281,8 @@ def _carry_out(
     those of the changes to make, and whether Enter means yes.
     """
     question, again = asked
-    wanted = [each for each in changes if each.entries and each.problem is None]
-    failed = [f"{each.path} stays as it is: {each.problem}." for each in changes if each.problem is not None]
+    wanted = [change for change in changes if change.entries and change.problem is None]
+    failed = [f"{change.path} stays as it is: {change.problem}." for change in changes if change.problem is not None]
     done: list[FileChange] = []
     for text in failed:
         _say(text)
@@ -303,24 +303,24 @@ def _carry_out(
             ask_to_confirm(
                 question if is_well else f"{question[:-1]} all the same?", enter_means_yes=is_well, declined=declined
             )
-        for each in wanted:
+        for change in wanted:
             try:
-                write(each)
+                write(change)
             except NotOurs as problem:
-                failed.append(f"{each.path} stays as it is: {problem}.")
+                failed.append(f"{change.path} stays as it is: {problem}.")
                 _say(failed[-1])
             except OSError as problem:
-                failed.append(f"{each.path} stays as it is: {problem.strerror}. Check its permissions and the disk.")
+                failed.append(f"{change.path} stays as it is: {problem.strerror}. Check its permissions and the disk.")
                 _say(failed[-1])
             else:
-                _say(f"{each.path} is written.")
-                done.append(each)
+                _say(f"{change.path} is written.")
+                done.append(change)
     return done, not failed
 
 
 def _show(changes: Sequence[FileChange]) -> None:
-    for each in changes:
-        for line in each.diff:
+    for change in changes:
+        for line in change.diff:
             typer.echo(sanitize.make_line(line))
         typer.echo("")
 
@@ -346,24 +346,24 @@ def try_agents(changes: Sequence[FileChange], tried: TriedAgents) -> bool:
 
     os.umask(own := os.umask(0))
     root = find_root(str(find_default_root()))
-    for path, agent in ((each.path, agent) for each in changes for agent in _find_changed(each)):
+    for path, agent in ((change.path, agent) for change in changes for agent in _find_changed(change)):
         if agent.words is None:
             continue
         download = ", which may download it first" if _may_download(agent.words) else ""
         _say(f'Starting "{agent.name}" once, as {agent.editor} will{download} …')
         with _environment(dict(agent.environment)):
-            found, todo = diagnose_agent(root, list(agent.words), _ANSWER_SECONDS, own, lambda _: None)
-        if found.problem is None:
+            report, todo = diagnose_agent(root, list(agent.words), _ANSWER_SECONDS, own, lambda _: None)
+        if report.problem is None:
             tried.some_answer = True
             _say(f'"{agent.name}" answers.')
         else:
-            tried.problems.append(found.problem)
+            tried.problems.append(report.problem)
             tried.silent.append((path, agent.name))
-            for line in found.stderr:
+            for line in report.stderr:
                 _say(f"  {sanitize.make_line(line)}")
-            _say(f'"{agent.name}" does not answer: {found.problem}.')
-        for advice in (each for each in todo if each.is_wrong):
-            _say(f"  {_leave_out(found.problem, advice.text)}", hanging=2)
+            _say(f'"{agent.name}" does not answer: {report.problem}.')
+        for advice in (piece for piece in todo if piece.is_wrong):
+            _say(f"  {_leave_out(report.problem, advice.text)}", hanging=2)
     return not tried.problems
 
 
@@ -373,7 +373,7 @@ def _find_changed(change: FileChange) -> list[StartedAgent]:
     assert isinstance(editor.configured, SettingsFiles)
     names = {entry.name for entry in change.entries}
     started = find_started(editor.title, editor.configured, (change.after or b"").decode())
-    return [each for each in started if each.name in names]
+    return [agent for agent in started if agent.name in names]
 
 
 def _may_download(words: Sequence[str]) -> bool:
@@ -395,24 +395,32 @@ def report_written(machine: Machine, done: Sequence[FileChange], tried: TriedAge
     from acp_proxy.tools.doctor.report import diagnose
 
     todo = [
-        f"{each.path} was written again, and not by setup. Close its editor, then run acp-proxy setup again."
-        for each in done
-        if not steps.is_as_written(each)
+        f"{change.path} was written again, and not by setup. Close its editor, then run acp-proxy setup again."
+        for change in done
+        if not steps.is_as_written(change)
     ]
     os.umask(own := os.umask(0))
-    found = diagnose(find_root(str(find_default_root())), machine, [], _ANSWER_SECONDS, own, lambda _: None)
-    wrong = [each for each in found.todo if each.is_wrong and not any(text in each.text for text in tried.problems)]
-    ours = {f'"{entry.name}" in {EDITORS[each.editor].title}' for each in done for entry in each.entries}
-    todo += [each.text for each in wrong if not each.where or any(where in each.where for where in ours)]
-    for text in (each.text for each in wrong if each.text not in todo):
+    diagnosis = diagnose(find_root(str(find_default_root())), machine, [], _ANSWER_SECONDS, own, lambda _: None)
+    wrong = [
+        advice
+        for advice in diagnosis.todo
+        if advice.is_wrong and not any(text in advice.text for text in tried.problems)
+    ]
+    written_places = {
+        f'"{entry.name}" in {EDITORS[change.editor].title}' for change in done for entry in change.entries
+    }
+    todo += [
+        advice.text for advice in wrong if not advice.where or any(where in advice.where for where in written_places)
+    ]
+    for text in (advice.text for advice in wrong if advice.text not in todo):
         _say(f"Note: {text}")
     if todo:
         _say("What to do:")
         for number, text in enumerate(dict.fromkeys(todo), 1):
             _say(f"  {number}. {text}", hanging=len(f"  {number}. "))
     if tried.some_answer:
-        for each in done:
-            _say(NEXT[each.editor])
+        for change in done:
+            _say(NEXT[change.editor])
     _say(f"To take this back: {_write_typed('setup', '--undo')}")
     return not todo
 
@@ -430,11 +438,11 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
 
 def _say_about_programs(machine: Machine, wanted: Sequence[Name]) -> None:
     """Name the configurations that are programs and do not mention acp-proxy."""
-    for found in find_configurations(machine):
-        name = found.editor.name
-        if found.mentions is False and (not wanted or name in wanted):
+    for configuration in find_configurations(machine):
+        name = configuration.editor.name
+        if configuration.mentions is False and (not wanted or name in wanted):
             _say(
-                f"{found.editor.title} is configured by a program, {found.path}, which stays as it is. "
+                f"{configuration.editor.title} is configured by a program, {configuration.path}, which stays as it is. "
                 f"To print what to put there: {_write_typed('editor', str(name), 'AGENT')}"
             )
 
@@ -442,21 +450,25 @@ def _say_about_programs(machine: Machine, wanted: Sequence[Name]) -> None:
 def _advise(changes: Sequence[FileChange], wanted: Sequence[Name], chosen: Sequence[AgentEntry], agent: str) -> bool:
     """Say why nothing changes. Returns whether what the user wants is there. ``chosen``: the entries of the agent that
     the user has named. ``agent``: the name."""
-    for name in dict.fromkeys(each.name for each in chosen if each.is_proxied):
+    for name in dict.fromkeys(entry.name for entry in chosen if entry.is_proxied):
         _say(f'Nothing to change: "{name}" already goes through acp-proxy.')
     if chosen:
         return True
     programs = [EDITORS[name] for name in wanted if not isinstance(EDITORS[name].configured, SettingsFiles)]
-    for each in programs:
-        why = ", which is a program" if isinstance(each.configured, Sources) else ""
+    for program in programs:
+        why = ", which is a program" if isinstance(program.configured, Sources) else ""
         _say(
-            f"setup does not write the configuration of {each.title}{why}. "
-            f"To print what to put there: {_write_typed('editor', str(each.name), agent or 'AGENT')}"
+            f"setup does not write the configuration of {program.title}{why}. "
+            f"To print what to put there: {_write_typed('editor', str(program.name), agent or 'AGENT')}"
         )
     if programs and not changes:
         return False
     if not changes:
-        known = {str(name): each.title for name, each in EDITORS.items() if isinstance(each.configured, SettingsFiles)}
+        known = {
+            str(name): known_editor.title
+            for name, known_editor in EDITORS.items()
+            if isinstance(known_editor.configured, SettingsFiles)
+        }
         titles, others = ", ".join(known.values()), ", ".join(list(known)[1:])
         which = [word for name in wanted or list(known)[:1] for word in ("--editor", str(name))]
         make = _write_typed("setup", *which, "--agent", agent or "COMMAND")

@@ -38,7 +38,7 @@ class Element:
 
 def apply(text: str, edits: Sequence[Edit]) -> str:
     """The text with these edits, which do not overlap."""
-    for edit in sorted(edits, key=lambda each: each.start, reverse=True):
+    for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
         text = text[: edit.start] + edit.text + text[edit.end :]
     return text
 
@@ -72,11 +72,11 @@ class Settings:
 
     def members(self, span: Span) -> dict[str, Element]:
         """The members of the object that stands there. Of two with one name, the last, as readers have it."""
-        return {each.name: each for each in self.elements(span) if each.name is not None}
+        return {element.name: element for element in self.elements(span) if element.name is not None}
 
     def elements(self, span: Span) -> list[Element]:
         """The elements of the object or array that stands there."""
-        found: list[Element] = []
+        elements: list[Element] = []
         key: Span | None = None
         depth, first, last = 1, -1, -1
         for token in _TOKEN.finditer(self._blank, span[0] + 1):
@@ -84,7 +84,7 @@ class Settings:
             if depth == 1 and sign in (",", "]", "}"):
                 if first >= 0:
                     name = json.loads(self.text[slice(*key)], strict=False) if key is not None else None
-                    found.append(Element(name, key[0] if key is not None else first, (first, last)))
+                    elements.append(Element(name, key[0] if key is not None else first, (first, last)))
                 if sign != ",":
                     break
                 key, first = None, -1
@@ -93,7 +93,7 @@ class Settings:
             else:
                 first, last = first if first >= 0 else token.start(), token.end()
                 depth += (sign in ("[", "{")) - (sign in ("]", "}"))
-        return found
+        return elements
 
     def separator(self, at: int) -> str:
         """What stands before the element that begins there, if it is the first of its line; else one blank."""
@@ -102,8 +102,8 @@ class Settings:
         return self.newline + margin if begin and not margin.strip() else " "
 
 
-def put_in_front(settings: Settings, entry: Span, ours: Sequence[str]) -> list[Edit]:
-    """Put acp-proxy in front of the agent of an entry. ``ours``: the words that start acp-proxy, ``run`` the last.
+def put_in_front(settings: Settings, entry: Span, own_words: Sequence[str]) -> list[Edit]:
+    """Put acp-proxy in front of the agent of an entry. ``own_words``: the words that start acp-proxy, ``run`` the last.
 
     Raises ValueError if the entry's arguments are no list of texts.
     """
@@ -111,17 +111,17 @@ def put_in_front(settings: Settings, entry: Span, ours: Sequence[str]) -> list[E
     command = members["command"].value
     if is_list(settings, command):
         first = settings.elements(command)[0].start
-        return [Edit(first, first, "".join(f"{quote(word)},{settings.separator(first)}" for word in ours))]
-    front = [*map(quote, ours[1:]), settings.text[slice(*command)]]
-    edits = [Edit(*command, quote(ours[0]))]
+        return [Edit(first, first, "".join(f"{quote(word)},{settings.separator(first)}" for word in own_words))]
+    front = [*map(quote, own_words[1:]), settings.text[slice(*command)]]
+    edits = [Edit(*command, quote(own_words[0]))]
     if "args" not in members:
         separator = settings.separator(members["command"].start)
         return [*edits, Edit(command[1], command[1], f',{separator}"args": [{", ".join(front)}]')]
     args = members["args"].value
-    given = settings.read(args)
-    if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+    arguments = settings.read(args)
+    if not isinstance(arguments, list) or not all(isinstance(argument, str) for argument in arguments):
         raise ValueError("its args are not a list of texts")
-    if not given:
+    if not arguments:
         return [*edits, Edit(args[0] + 1, args[0] + 1, ", ".join(front))]
     first = settings.elements(args)[0].start
     separator = settings.separator(first)
@@ -165,24 +165,24 @@ def unname_command(settings: Settings, entry: Span) -> list[Edit]:
     """The reverse of ``name_command``."""
     members = settings.members(entry)
     edits = [Edit(*members["type"].value, quote("registry"))]
-    names = [each.name for each in settings.elements(entry)]
+    names = [element.name for element in settings.elements(entry)]
     if names.index("args") == names.index("command") + 1 > 1:
         before = settings.elements(entry)[names.index("command") - 1]
         return [*edits, Edit(before.value[1], members["args"].value[1], "")]
     return edits
 
 
-def replace_words(settings: Settings, entry: Span, count: int, ours: Sequence[str]) -> list[Edit]:
-    """Start acp-proxy with other words. ``count``: how many arguments stand in front of those that stay. ``ours``: what
-    comes in place of the program and of these."""
+def replace_words(settings: Settings, entry: Span, count: int, own_words: Sequence[str]) -> list[Edit]:
+    """Start acp-proxy with other words. ``count``: how many arguments stand in front of those that stay.
+    ``own_words``: what comes in place of the program and of these."""
     members = settings.members(entry)
     command = members["command"].value
     if is_list(settings, command):
         items = settings.elements(command)
-        return [Edit(items[0].start, items[count + 1].start, "".join(f"{quote(word)}, " for word in ours))]
+        return [Edit(items[0].start, items[count + 1].start, "".join(f"{quote(word)}, " for word in own_words))]
     items = settings.elements(members["args"].value)
-    front = "".join(f"{quote(word)}, " for word in ours[1:])
-    return [Edit(*command, quote(ours[0])), Edit(items[0].start, items[count].start, front)]
+    front = "".join(f"{quote(word)}, " for word in own_words[1:])
+    return [Edit(*command, quote(own_words[0])), Edit(items[0].start, items[count].start, front)]
 
 
 def is_list(settings: Settings, command: Span) -> bool:
@@ -193,7 +193,7 @@ def is_list(settings: Settings, command: Span) -> bool:
 def remove(settings: Settings, span: Span, name: str) -> Edit:
     """Remove a member of the object that stands there, and a comma beside it."""
     elements = settings.elements(span)
-    at = max(at for at, each in enumerate(elements) if each.name == name)
+    at = max(at for at, element in enumerate(elements) if element.name == name)
     if at:
         return Edit(elements[at - 1].value[1], elements[at].value[1], "")
     if len(elements) > 1:
@@ -210,11 +210,11 @@ def add_entry(settings: Settings, members: Sequence[str], entry: str, whole: str
     if settings.is_empty:
         end = len(settings.text)
         return [Edit(end, end, whole.replace("\n", settings.newline) + settings.newline)]
-    there = max(count for count in range(len(members) + 1) if settings.find(*members[:count]) is not None)
-    place = settings.find(*members[:there]) or (0, 0)
+    existing = max(count for count in range(len(members) + 1) if settings.find(*members[:count]) is not None)
+    place = settings.find(*members[:existing]) or (0, 0)
     if not isinstance(settings.read(place), dict):
-        raise ValueError(f'its "{".".join(members[:there])}" is not an object')
-    for member in reversed(members[there:]):
+        raise ValueError(f'its "{".".join(members[:existing])}" is not an object')
+    for member in reversed(members[existing:]):
         inner = entry.replace("\n", "\n  ")
         entry = f"{quote(member)}: {{\n  {inner}\n}}"
     return [_insert(settings, place, entry)]
@@ -230,7 +230,7 @@ def _insert(settings: Settings, span: Span, lines: str) -> Edit:
     if separator == " ":
         separator = outer + "  "
     step = separator.removeprefix(outer) or "  "
-    body = re.sub(r"(?m)^(?:  )+", lambda found: step * (len(found[0]) // 2), lines).replace("\n", separator)
+    body = re.sub(r"(?m)^(?:  )+", lambda match: step * (len(match[0]) // 2), lines).replace("\n", separator)
     return Edit(span[0] + 1, span[0] + 1, f"{separator}{body}{',' if elements else outer}")
 
 

@@ -103,16 +103,16 @@ class FileRecord:
 
 def find_settings(machine: Machine, wanted: Sequence[Name]) -> list[tuple[Editor, Path]]:
     """The settings files to look at: those that exist, and for an editor that the user names the usual one."""
-    found: list[tuple[Editor, Path]] = []
+    settings: list[tuple[Editor, Path]] = []
     for editor in EDITORS.values():
         kind = editor.configured
         if not isinstance(kind, SettingsFiles) or (wanted and editor.name not in wanted):
             continue
         files = kind.files(machine)
-        there = [path for path in files if os.path.lexists(path)]
+        existing = [path for path in files if os.path.lexists(path)]
         at_home = [path for path in files if path.parent.is_dir()]  # the editor is here, and has no settings yet
-        found += [(editor, path) for path in there or at_home[:1] or (files[:1] if wanted else [])]
-    return found
+        settings += [(editor, path) for path in existing or at_home[:1] or (files[:1] if wanted else [])]
+    return settings
 
 
 def find_entries(editor: Editor, path: Path) -> list[AgentEntry]:
@@ -120,10 +120,10 @@ def find_entries(editor: Editor, path: Path) -> list[AgentEntry]:
     kind = editor.configured
     assert isinstance(kind, SettingsFiles)
     try:
-        found = find_agents(kind, (read_own_file(path) or b"").decode("utf-8"))
+        agents = find_agents(kind, (read_own_file(path) or b"").decode("utf-8"))
     except (OSError, ValueError):
         return []  # the plan says why
-    return [AgentEntry(path, name, tuple(_words_of_entry(name, entry))) for name, entry in found.items()]
+    return [AgentEntry(path, name, tuple(_words_of_entry(name, entry))) for name, entry in agents.items()]
 
 
 def _words_of_entry(name: str, entry: object) -> list[str]:
@@ -134,7 +134,7 @@ def _words_of_entry(name: str, entry: object) -> list[str]:
 def plan_file(
     editor: Editor,
     path: Path,
-    ours: Sequence[str],
+    own_words: Sequence[str],
     only: Collection[str] | None = None,
     options_of_run: Sequence[str] = (),
     has_id: Callable[[str], bool] = lambda id: False,
@@ -142,7 +142,7 @@ def plan_file(
     added: WantedAgent | None = None,
     left_out: Collection[str] = (),
 ) -> FileChange:
-    """What would change in a file. ``ours``: the words that start acp-proxy, ``run`` the last.
+    """What would change in a file. ``own_words``: the words that start acp-proxy, ``run`` the last.
 
     ``only``: the names of the entries that may change; None: all. ``has_id``: whether the registry of agents has an
     agent with this id. ``registry``: the value of ``--registry``, for such agents. ``added``: an agent that gets an
@@ -155,20 +155,20 @@ def plan_file(
         data = read_own_file(path)
         text = (data or b"").decode("utf-8")
         settings = Settings(text)
-        found = settings.find(*kind.members)
-        members = settings.members(found) if found is not None and settings.text[found[0]] == "{" else {}
-        listed = {name: each for name, each in members.items() if kind.lists_agent(settings.read(each.value))}
+        place = settings.find(*kind.members)
+        members = settings.members(place) if place is not None and settings.text[place[0]] == "{" else {}
+        listed = {name: element for name, element in members.items() if kind.lists_agent(settings.read(element.value))}
         entries: list[EntryChange] = []
         edits: list[settings_text.Edit] = []
         for name, element in listed.items():
             if only is not None and name not in only:
                 continue
-            made = _plan_entry(settings, name, element.value, ours, options_of_run, has_id, registry)
+            made = _plan_entry(settings, name, element.value, own_words, options_of_run, has_id, registry)
             if made is not None and (name not in left_out or made[0].how == REPLACED):
                 edits += made[1]
                 entries.append(made[0])
         if added is not None and added.agent.title not in left_out:
-            words = [*ours, *added.options, *added.agent.command]
+            words = [*own_words, *added.options, *added.agent.command]
             made_entry = make_snippet(editor.name, EditorEntry(words, added.variables, added.agent.title))
             if made_entry.title in members:
                 raise NotOurs(f'it has an agent "{made_entry.title}" with another command. Remove that entry')
@@ -190,7 +190,7 @@ def _plan_entry(
     settings: Settings,
     name: str,
     entry: settings_text.Span,
-    ours: Sequence[str],
+    own_words: Sequence[str],
     options_of_run: Sequence[str],
     has_id: Callable[[str], bool],
     registry: str,
@@ -202,17 +202,17 @@ def _plan_entry(
         if "command" in settings.members(entry) or not has_id(name):
             return None
         more = options_of_run or write_registry_option(registry, words)
-        return EntryChange(name, NAMED), settings_text.name_command(settings, entry, [*ours, *more, *words])
+        return EntryChange(name, NAMED), settings_text.name_command(settings, entry, [*own_words, *more, *words])
     if not words:
         return None
     behind = command_line.find_words_behind_run(words)
     if behind is None:
         if (at := command_line.find_missing_run(words)) is not None:
-            return EntryChange(name, REPLACED), settings_text.replace_words(settings, entry, at - 1, ours)
+            return EntryChange(name, REPLACED), settings_text.replace_words(settings, entry, at - 1, own_words)
         if command_line.lacks_run(words):
             return None
         had_args = isinstance(value, dict) and "args" in value
-        edits = settings_text.put_in_front(settings, entry, [*ours, *options_of_run])
+        edits = settings_text.put_in_front(settings, entry, [*own_words, *options_of_run])
         return EntryChange(name, PUT_IN_FRONT, had_args), edits
     count = len(words) - len(behind) - 2  # the arguments in front of ``run``
     own = command_line.find_own_program(words)
@@ -220,9 +220,9 @@ def _plan_entry(
     is_name = count == 0 and not os.path.dirname(own)
     if not is_name and command_line.may_exist(own, None) and os.path.expanduser(own) == own:
         return None
-    if count < 0 or list(words[: count + 2]) == list(ours):
+    if count < 0 or list(words[: count + 2]) == list(own_words):
         return None
-    return EntryChange(name, REPLACED), settings_text.replace_words(settings, entry, count, ours[:-1])
+    return EntryChange(name, REPLACED), settings_text.replace_words(settings, entry, count, own_words[:-1])
 
 
 # --- Files
@@ -238,16 +238,16 @@ def read_own_file(path: Path) -> bytes | None:
     Raises OSError, and NotOurs for a link, another user's file, and what is no file or too large.
     """
     try:
-        found = path.lstat()
+        status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         raise NotOurs(f"it is a link, to {os.path.realpath(path)}. Put acp-proxy in front of the agents there by hand")
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise NotOurs("it is not a file")
-    if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
+    if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
         raise NotOurs("it belongs to another user. Make it yours, or run acp-proxy setup as that user")
-    if found.st_size > _LARGE:
+    if status.st_size > _LARGE:
         raise NotOurs("it is larger than 16 MiB")
     return path.read_bytes()
 
@@ -262,8 +262,8 @@ def write_file(change: FileChange, record: "Record") -> None:
     is_edited = known is not None and digest(change.before or b"") != known.written
     if known is None:
         known = FileRecord(_write_copy(change.path, change.before) if change.before is not None else None, "")
-    new = {each.name: each for each in change.entries}
-    old = {each.name: each for each in known.entries if each.name not in new or new[each.name].how == REPLACED}
+    new = {entry.name: entry for entry in change.entries}
+    old = {entry.name: entry for entry in known.entries if entry.name not in new or new[entry.name].how == REPLACED}
     known.entries = [*(new | old).values()]
     known.written = "" if is_edited else digest(change.after)
     record.files[str(change.path)] = known
@@ -331,10 +331,10 @@ class Record:
         self.path = path
         self.files: dict[str, FileRecord] = {}
         try:
-            said = json.loads(path.read_bytes())
-            for name, each in said["files"].items():
-                entries = [EntryChange(**entry) for entry in each["entries"]]
-                self.files[name] = FileRecord(each["copy"], each["written"], entries)
+            content = json.loads(path.read_bytes())
+            for name, file in content["files"].items():
+                entries = [EntryChange(**entry) for entry in file["entries"]]
+                self.files[name] = FileRecord(file["copy"], file["written"], entries)
         except FileNotFoundError:
             pass
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
@@ -349,8 +349,8 @@ class Record:
             self.path.unlink(missing_ok=True)
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        said = {"version": 1, "files": {name: asdict(each) for name, each in self.files.items()}}
-        replace_file(self.path, json.dumps(said, indent=2).encode() + b"\n")
+        content = {"version": 1, "files": {name: asdict(file) for name, file in self.files.items()}}
+        replace_file(self.path, json.dumps(content, indent=2).encode() + b"\n")
 
 
 def open_record(environment: Mapping[str, str]) -> Record:
@@ -364,7 +364,7 @@ def plan_undo(path: Path, known: FileRecord) -> FileChange:
 
     ``after`` is None if the file must go, because setup made it. Without entries, nothing of setup is left in it.
     """
-    editor = next((each for each in EDITORS.values() if _is_file_of(each, path)), None)
+    editor = next((known_editor for known_editor in EDITORS.values() if _is_file_of(known_editor, path)), None)
     name = editor.name if editor is not None else Name.ZED
     data: bytes | None = None
     try:
@@ -378,8 +378,8 @@ def plan_undo(path: Path, known: FileRecord) -> FileChange:
         settings = Settings(data.decode("utf-8"))
         members = editor.configured.members if editor and isinstance(editor.configured, SettingsFiles) else ()
         text = settings.text
-        for each in known.entries:
-            text = settings_text.apply(text, _undo_entry(Settings(text), members, each))
+        for entry in known.entries:
+            text = settings_text.apply(text, _undo_entry(Settings(text), members, entry))
         jsonc.read(text)
     except UnicodeDecodeError:
         return FileChange(name, path, data, problem="it is not UTF-8")

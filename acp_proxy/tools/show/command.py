@@ -123,12 +123,12 @@ def print_conversation(
     """``stays``: see ``open_pager``. ``id``: the short one, for people. ``turn``: where the pager begins."""
     when = formatting.format_local_time(row.updated) if target.is_dressed else None  # like the times of the turns
     title, _, rest = sanitize.format_heading(row, when, id if target.is_dressed else None).partition("\n")
-    told, passages = _look(target, row.cwd), make_passages(shown, full=full)
+    write, passages = _look(target, row.cwd), make_passages(shown, full=full)
     texts = [f"\x1b[1m{title}\x1b[0m\n{rest}\n" if target.is_dressed else f"{title}\n{rest}\n"]
     first = 1
     if turn > 1:
         for passage in passages:
-            printed = "".join(told(passage))
+            printed = "".join(write(passage))
             if isinstance(passage, Heading) and passage.number >= turn:
                 first = sum(text.count("\n") for text in texts) + len(printed) - len(printed.lstrip("\n")) + 1
             texts.append(printed)
@@ -138,7 +138,7 @@ def print_conversation(
         for text in texts:
             say(text)
         for passage in passages:
-            for text in told(passage):
+            for text in write(passage):
                 say(text)
 
 
@@ -178,11 +178,11 @@ def extract_attachments(shown: Iterator[Part], folder: Path) -> None:
     for part in shown:
         if isinstance(part, TurnBegin):
             turn, number = part.number, 0
-        for found in find_attachments(part) if not isinstance(part, TurnBegin | TurnEnd) else ():
+        for attachment in find_attachments(part) if not isinstance(part, TurnBegin | TurnEnd) else ():
             number += 1
-            path, data = folder / f"turn-{turn}-{number}{found.ending}", found.decode()
+            path, data = folder / f"turn-{turn}-{number}{attachment.ending}", attachment.decode()
             if data is None:
-                typer.echo(f"Not saved: the {found.kind} {path.stem} is damaged", err=True)
+                typer.echo(f"Not saved: the {attachment.kind} {path.stem} is damaged", err=True)
                 continue
             _save(path, data)
             saved += 1
@@ -219,12 +219,12 @@ def find_parts(reading: Reading, session_id: str, wanted: values.Turns, child: O
     if first < 0:
         count = sum(isinstance(part, TurnBegin) for part in read_parts(reading, session_id))
         first = last = count + first + 1
-    found = _cut_parts(read_parts(reading, session_id, child), first, last)
-    begun = next(found, None)
+    parts = _cut_parts(read_parts(reading, session_id, child), first, last)
+    begun = next(parts, None)
     if begun is None and wanted != (1, None):
         count = sum(isinstance(part, TurnBegin) for part in read_parts(reading, session_id))
         raise _make_no_such_turn(count)
-    return chain(() if begun is None else (begun,), found)
+    return chain(() if begun is None else (begun,), parts)
 
 
 def _make_no_such_turn(count: int) -> NoSuchTurn:

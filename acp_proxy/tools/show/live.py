@@ -48,8 +48,8 @@ class LiveText:
         rows = sum(max(1, -(-cell_len(_STYLE.sub("", line).rstrip()) // width)) for line in self._shown)
         self._shown = [_WRAPPED] * rows
 
-    def take(self, found: Iterable[StreamedText]) -> None:
-        for piece in found:
+    def take(self, pieces: Iterable[StreamedText]) -> None:
+        for piece in pieces:
             if piece.is_prose:
                 self._take_prose(piece)
             else:
@@ -91,8 +91,8 @@ class LiveText:
         text = before + piece.text
         if len(before) // _PIECE != len(text) // _PIECE:  # not with each chunk: this reads the whole text
             *finished, text = split_markdown(text, _PIECE)
-            for each in finished:
-                self._done += [*self._render_prose(piece.look, each), ""]
+            for part in finished:
+                self._done += [*self._render_prose(piece.look, part), ""]
         if len(text) > _LONGEST:
             end = text.rfind("\n") + 1 or len(text)
             self._done += self._render_prose(piece.look, text[:end])
@@ -102,10 +102,10 @@ class LiveText:
     def _put(self, piece: StreamedText) -> None:
         text = piece.text
         if self._message is not None:
-            look, said = self._message
-            self._done += self._render_prose(look, said)
+            look, message = self._message
+            self._done += self._render_prose(look, message)
             self._message = None
-            if not said.endswith("\n"):  # the piece begins with the end of the last line of the message
+            if not message.endswith("\n"):  # the piece begins with the end of the last line of the message
                 text = text.removeprefix("\n")
         if piece.again:
             self._line = []

@@ -113,8 +113,8 @@ class Keyboard:
                 os.read(self._signals, _READ_SIZE)  # the handler has run, or runs now
                 continue
             data = os.read(self._fd, _READ_SIZE)
-            found = (_KEY_NAMES.get(key) for key in _KEY.findall(data))
-            self._waiting.extend([key for key in found if key is not None] if data else [QUIT])
+            names = (_KEY_NAMES.get(key) for key in _KEY.findall(data))
+            self._waiting.extend([key for key in names if key is not None] if data else [QUIT])
         return self._waiting.popleft()
 
     def _use_single_keys(self) -> None:

@@ -124,7 +124,7 @@ def read_prices(path: Path) -> Prices:
     currency = values.get("currency", "USD")
     if not isinstance(currency, str) or not currency.isalnum():
         raise UsageError(f"{path}: currency is a word such as USD")
-    return Prices(currency, {name.casefold(): _read_price(path, name, each) for name, each in models.items()})
+    return Prices(currency, {name.casefold(): _read_price(path, name, price) for name, price in models.items()})
 
 
 def _read_price(path: Path, model: str, values: object) -> Price:

@@ -55,8 +55,8 @@ def make_report(agents: Mapping[str, AgentUsage], by: str, home: str = "") -> Us
 
 def format_lines(shown: UsageReport) -> Iterator[str]:
     """One line for each row, with a name for every figure, for a terminal that is too narrow for a table."""
-    for folder, each in shown.sections.items():
-        for row in each:
+    for folder, rows in shown.sections.items():
+        for row in rows:
             yield _format_line(
                 format_agent(folder) if folder else row.name, row.name if folder else "", row.usage, row.tokens
             )
@@ -66,8 +66,8 @@ def format_lines(shown: UsageReport) -> Iterator[str]:
 def format_tab_separated(shown: UsageReport) -> Iterator[str]:
     """One line for each row, for programs: agent, then month, day or directory, sessions, turns, tokens, context, cost,
     bytes; what is not known is empty. The agent is empty where a row is of all agents."""
-    for folder, each in shown.sections.items():
-        for row in each:
+    for folder, rows in shown.sections.items():
+        for row in rows:
             agent = folder or (row.value if row.key == "agent" else "")
             group = row.value if row.key != "agent" else ""
             usage = row.usage
@@ -83,12 +83,12 @@ def encode_report(agents: Mapping[str, AgentUsage], by: str) -> dict[str, object
     shown = make_report(agents, by)
     total = {"total": _encode_values(shown.total.usage, shown.total.tokens)}
     if by == "month":
-        each = [
+        encoded_agents = [
             _encode_agent(folder, agent.total, agent.count_tokens(agent.total))
             | {"months": [_encode_row(row) for row in _list_months(agent)]}
             for folder, agent in agents.items()
         ]
-        return {"agents": each, **total}
+        return {"agents": encoded_agents, **total}
     rows = shown.sections[""]
     if by == "agent":
         return {"agents": [_encode_agent(row.value, row.usage, row.tokens) for row in rows], **total}
@@ -104,8 +104,8 @@ def _encode_row(row: UsageRow) -> dict[str, object]:
 
 
 def _list_months(agent: AgentUsage) -> list[UsageRow]:
-    found = sorted(agent.groups.items(), reverse=True)
-    return [UsageRow(month, "month", month, usage, agent.count_tokens(usage)) for month, usage in found]
+    months = sorted(agent.groups.items(), reverse=True)
+    return [UsageRow(month, "month", month, usage, agent.count_tokens(usage)) for month, usage in months]
 
 
 def _shorten_group(name: str, home: str) -> str:
@@ -131,8 +131,8 @@ def _encode_values(usage: GroupUsage, tokens: int | None) -> dict[str, object]:
     }
 
 
-def _format_count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _format_count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def format_money(usage: GroupUsage) -> str:
@@ -171,20 +171,20 @@ def print_report(shown: UsageReport, console: Console) -> None:
 
 def _make_table(shown: UsageReport, bar_width: int = 0) -> Table:
     """Without bars if there is no room for the shortest one."""
-    rows = [row for each in shown.sections.values() for row in each]
+    rows = [row for section in shown.sections.values() for row in section]
     figures = {id(row): _format_figures(row.usage, row.tokens) for row in [*rows, shown.total]}
     most = max((row.usage.turns for row in rows), default=0)
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("", min_width=_MONTH_WIDTH)  # the only column that shrinks
     for at, name in enumerate(_COLUMNS):
-        wide = max(cell_len(each[at]) for each in figures.values())
+        wide = max(cell_len(figures_of_row[at]) for figures_of_row in figures.values())
         table.add_column(name, justify="right", no_wrap=True, min_width=wide)
     if has_bars := bar_width >= len(_BARS):
         table.add_column(_BARS, no_wrap=True)
-    for folder, each in shown.sections.items():
+    for folder, section in shown.sections.items():
         if folder:
             table.add_row(Text(format_agent(folder), style="bold", no_wrap=True, overflow="ellipsis"))
-        for row in each:
+        for row in section:
             bar = Bar(max(most, 1), 0, row.usage.turns, width=bar_width, color="cyan")
             label = Text(f"  {row.name}" if folder else _shorten(row.name), no_wrap=True)
             table.add_row(label, *figures[id(row)], *([bar] if has_bars else []))
@@ -204,7 +204,7 @@ def _shorten(name: str) -> str:
 def _format_figures(usage: GroupUsage, tokens: int | None) -> list[str]:
     counted = (usage.sessions, usage.turns, tokens, usage.context)
     return [
-        *(_format_short(each) for each in counted),
+        *(_format_short(number) for number in counted),
         format_money(usage) or _NOTHING,
         formatting.format_size(usage.bytes),
     ]

@@ -26,7 +26,7 @@ def format_tab_separated(report: TokenReport, prices: Prices | None) -> Iterator
     """One line for each row, for programs: agent, model, directory, day or month, then the figures of the table; what
     is not reported is empty."""
     for name, spent in report.rows.items():
-        figures = (each.replace(",", "") if each != "-" else "" for each in _format_values(spent, prices))
+        figures = (value.replace(",", "") if value != "-" else "" for value in _format_values(spent, prices))
         yield "\t".join((sanitize.make_line(name), *figures))
 
 

@@ -102,19 +102,23 @@ def count_tokens(
             path, why, what_to_do = explain_unreadable(store.find_path(row), problem)
             failed.append(f"{path}: {why}. {what_to_do}")
     # How an agent counts shows in any of its sessions.
-    per_turn = {each.row.agent_folder for each in sessions if each.is_per_turn}
-    found: dict[str, Spent] = {}
+    per_turn = {session_use.row.agent_folder for session_use in sessions if session_use.is_per_turn}
+    spent_by_row: dict[str, Spent] = {}
     missing: dict[str, None] = {}
     total = Spent()
     for session in sessions:
         for at, model, spent in _list_spent(session, prices, is_per_turn=session.row.agent_folder in per_turn):
             if at < session_filter.since or (session_filter.until and at >= session_filter.until):
                 continue
-            found.setdefault(_choose_row(by, session.row, at, model), Spent()).add(spent)
+            spent_by_row.setdefault(_choose_row(by, session.row, at, model), Spent()).add(spent)
             total.add(spent)
             missing |= {model: None} if spent.unpriced else {}
-    order = sorted(found, reverse=True) if by in _FORMS else sorted(found, key=lambda name: -found[name].tokens.total)
-    return TokenReport({name: found[name] for name in order}, total, sorted(missing), failed)
+    order = (
+        sorted(spent_by_row, reverse=True)
+        if by in _FORMS
+        else sorted(spent_by_row, key=lambda name: -spent_by_row[name].tokens.total)
+    )
+    return TokenReport({name: spent_by_row[name] for name in order}, total, sorted(missing), failed)
 
 
 def _choose_row(by: By, row: ListedSession, at: str, model: str) -> str:
@@ -151,7 +155,7 @@ def _list_spent(session: _SessionUse, prices: Prices | None, *, is_per_turn: boo
 def _read_session(row: ListedSession, reading: Reading) -> _SessionUse:
     """Raises OSError."""
     header = reading.header
-    found = _SessionUse(row)
+    session_use = _SessionUse(row)
     since = header.created_at if header is not None else ""  # what is older was copied into a fork
     model, run, before, spent = "", "", TokenCounts(), dict[str, float]()
     used, costs_before = "", 0  # the model that the last turn used, and how many costs came before the turn
@@ -162,24 +166,25 @@ def _read_session(row: ListedSession, reading: Reading) -> _SessionUse:
         model = summary.find_chosen(entry) or model
         counts = entry.at >= since
         if entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT and counts:
-            found.turns.append((entry.at, model))
-            used, costs_before = "", len(found.costs)
+            session_use.turns.append((entry.at, model))
+            used, costs_before = "", len(session_use.costs)
         result = _find_result(entry)
-        if result is not None and found.turns:
+        if result is not None and session_use.turns:
             used = find_used_model(result)
-            found.turns[-1] = (found.turns[-1][0], used or model)
-            found.costs[costs_before:] = [
-                (at, used or chosen, currency, amount) for at, chosen, currency, amount in found.costs[costs_before:]
+            session_use.turns[-1] = (session_use.turns[-1][0], used or model)
+            session_use.costs[costs_before:] = [
+                (at, used or chosen, currency, amount)
+                for at, chosen, currency, amount in session_use.costs[costs_before:]
             ]
         usage, is_turn = read_usage(result)
         if (tokens := TokenCounts.read(usage)) is not None:
-            found.is_per_turn |= is_turn
+            session_use.is_per_turn |= is_turn
             if entry.run == run:
                 stands = tokens.total == before.total > 0 and acp.text(result, "stopReason") == "end_turn"
-                found.is_per_turn |= stands or tokens.is_below(before)
+                session_use.is_per_turn |= stands or tokens.is_below(before)
             if counts:
                 grown = tokens.subtract(before) if tokens.total >= before.total else tokens
-                found.answers.append(_Answer(entry.at, used or model, tokens, grown))
+                session_use.answers.append(_Answer(entry.at, used or model, tokens, grown))
             run, before = entry.run, tokens
         if (cost := _read_cost(entry)) is not None:
             currency, counter = cost
@@ -187,8 +192,8 @@ def _read_session(row: ListedSession, reading: Reading) -> _SessionUse:
             grown_cost = grown_cost if grown_cost >= 0 else counter  # the agent's counter has restarted
             spent[currency] = counter
             if grown_cost and counts:
-                found.costs.append((entry.at, used or model, currency, grown_cost))
-    return found
+                session_use.costs.append((entry.at, used or model, currency, grown_cost))
+    return session_use
 
 
 def _find_result(entry: Entry) -> object:

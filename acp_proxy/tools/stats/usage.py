@@ -78,8 +78,8 @@ class AgentUsage:
     def total(self) -> GroupUsage:
         """A session that continued in another month or on another day counts in both, but once in the total."""
         total = GroupUsage()
-        for each in self.groups.values():
-            total.add_group(each)
+        for group in self.groups.values():
+            total.add_group(group)
         total.sessions = self.sessions
         return total
 
@@ -88,10 +88,10 @@ class AgentUsage:
         return usage.turn_tokens if self.is_per_turn else usage.session_tokens
 
     def _find_group(self, name: str) -> GroupUsage:
-        found = self.groups.get(name)
-        if found is None:
-            found = self.groups[name] = GroupUsage()
-        return found
+        group = self.groups.get(name)
+        if group is None:
+            group = self.groups[name] = GroupUsage()
+        return group
 
 
 def measure_usage(
@@ -124,7 +124,7 @@ def measure_usage(
     group: Grouping = _choose_project if by == "project" else _group_by_time(by)
 
     def sum_up(index: Index) -> tuple[dict[str, AgentUsage], list[str]]:
-        found: dict[str, AgentUsage] = {}
+        usage_by_agent: dict[str, AgentUsage] = {}
         failed = []
         for agent_folder in agents:
             plain = set[str]()
@@ -148,8 +148,8 @@ def measure_usage(
                         path, why, what_to_do = explain_unreadable(layout.transcript_path(agent_folder, name), problem)
                         failed.append(f"{path}: {why}. {what_to_do}")
             if of_agent.groups:
-                found[agent_folder] = of_agent
-        return found, failed
+                usage_by_agent[agent_folder] = of_agent
+        return usage_by_agent, failed
 
     return store.index.catch_up_and_query(sum_up, *agents)
 
@@ -207,16 +207,18 @@ def sum_agents(agents: Mapping[str, AgentUsage]) -> tuple[GroupUsage, int | None
 def explain_unprompted(agents: Mapping[str, AgentUsage]) -> str:
     """Why there are fewer sessions than in the list; empty if there are not."""
     count = sum(agent.unprompted for agent in agents.values())
-    what = "1 session without a prompt of its own" if count == 1 else f"{count} sessions without a prompt of their own"
-    return f"Counted only in size: {what} (copies, adopted ones, subagents)." if count else ""
+    sessions = (
+        "1 session without a prompt of its own" if count == 1 else f"{count} sessions without a prompt of their own"
+    )
+    return f"Counted only in size: {sessions} (copies, adopted ones, subagents)." if count else ""
 
 
 def sum_groups(agents: Mapping[str, AgentUsage]) -> dict[str, tuple[GroupUsage, int | None]]:
     """The groups of all agents together: each group's sum and its tokens."""
-    found: dict[str, tuple[GroupUsage, int | None]] = {}
+    sums: dict[str, tuple[GroupUsage, int | None]] = {}
     for agent in agents.values():
-        for name, each in agent.groups.items():
-            total, tokens = found.get(name, (GroupUsage(), None))
-            total.add_group(each)
-            found[name] = total, add_known(tokens, agent.count_tokens(each))
-    return found
+        for name, group in agent.groups.items():
+            total, tokens = sums.get(name, (GroupUsage(), None))
+            total.add_group(group)
+            sums[name] = total, add_known(tokens, agent.count_tokens(group))
+    return sums

@@ -55,11 +55,11 @@ def _apply_tree_once(context: SyncContext, uid: str) -> bool:
     # Again, as long as this publishes something: a redaction that is new in one file concerns its forks, too.
     while published != (published := len(context.state.list_outbox())):
         tree = context.state.read_tree(uid)
-        for local in context.state.list_local_sessions(uid):
-            if local.has_news and local.name and not local.trouble:
-                local = _compare_file(context, tree, local)
-                if local.name and not local.trouble and _match_file(context, tree, local):
-                    context.waiting_files.add(local.uid)
+        for local_session in context.state.list_local_sessions(uid):
+            if local_session.has_news and local_session.name and not local_session.trouble:
+                local_session = _compare_file(context, tree, local_session)
+                if local_session.name and not local_session.trouble and _match_file(context, tree, local_session):
+                    context.waiting_files.add(local_session.uid)
                     waits = True
     _set_labels(context, tree)  # before: a session that was restored elsewhere may get its turns
     if not waits:
@@ -92,13 +92,13 @@ def _place_segment(context: SyncContext, tree: Tree, segment: Segment) -> None:
     for other in siblings if not segment.is_blank else ():
         if tree.is_dead(other.id) or tree.is_dead(segment.parent):
             continue
-        mine, its = context.read_data(segment), context.read_data(other)
-        if mine.startswith(its):
-            _place_segment(context, tree, replace(segment, parent=other.id, skip=segment.skip + len(its)))
+        own_data, other_data = context.read_data(segment), context.read_data(other)
+        if own_data.startswith(other_data):
+            _place_segment(context, tree, replace(segment, parent=other.id, skip=segment.skip + len(other_data)))
             return
-        if its.startswith(mine):
-            moved = replace(other, parent=segment.id, skip=other.skip + len(mine))
-            context.state.put_segment(tree.uid, replace(moved, digest=hash_data(its[len(mine) :])))
+        if other_data.startswith(own_data):
+            moved = replace(other, parent=segment.id, skip=other.skip + len(own_data))
+            context.state.put_segment(tree.uid, replace(moved, digest=hash_data(other_data[len(own_data) :])))
     context.state.put_segment(
         tree.uid, segment if segment.is_blank else replace(segment, digest=hash_data(context.read_data(segment)))
     )
@@ -113,12 +113,12 @@ def _delete_dead(context: SyncContext, tree: Tree) -> None:
             state.put_segment(tree.uid, replace(segment, is_blank=True))
     if tree.is_dead(tree.uid):
         state.rewrite(tree.uid)
-    for local in state.list_local_sessions(tree.uid):
-        if tree.is_dead(local.tip):
-            if local.name:
-                context.sessions.delete(local.agent_folder, local.name, local.uid)
+    for local_session in state.list_local_sessions(tree.uid):
+        if tree.is_dead(local_session.tip):
+            if local_session.name:
+                context.sessions.delete(local_session.agent_folder, local_session.name, local_session.uid)
                 local_changes.find_deletes(context)  # sees this one: later, its name may be another session's
-            state.drop_local_session(local.uid)
+            state.drop_local_session(local_session.uid)
     # Nothing of it is left to show. From here on the whole tree is dead, also what somebody still adds to it.
     if (
         tree.deaths
@@ -135,20 +135,22 @@ def _delete_dead(context: SyncContext, tree: Tree) -> None:
 # --- a file and its branch
 
 
-def _compare_file(context: SyncContext, tree: Tree, local: LocalSession) -> LocalSession:
+def _compare_file(context: SyncContext, tree: Tree, local_session: LocalSession) -> LocalSession:
     """Compare a file with its segments: it may have been redacted, or be an older one from a backup."""
     at, tip = 0, tree.uid
-    for segment in tree.find_path(local.tip) or ():
-        have = context.sessions.read(local.agent_folder, local.name, at, segment.length)
+    for segment in tree.find_path(local_session.tip) or ():
+        have = context.sessions.read(local_session.agent_folder, local_session.name, at, segment.length)
         if len(have) < segment.length:
-            return context.state.put_local_session(replace(local, tip=tip))
-        if hash_data(have) != segment.digest and not _apply_masks(context, tree, local, segment, at, have):
-            return context.state.put_local_session(replace(local, trouble="changed", has_news=False))
+            return context.state.put_local_session(replace(local_session, tip=tip))
+        if hash_data(have) != segment.digest and not _apply_masks(context, tree, local_session, segment, at, have):
+            return context.state.put_local_session(replace(local_session, trouble="changed", has_news=False))
         at, tip = at + segment.length, segment.id
-    return local
+    return local_session
 
 
-def _apply_masks(context: SyncContext, tree: Tree, local: LocalSession, segment: Segment, at: int, have: bytes) -> bool:
+def _apply_masks(
+    context: SyncContext, tree: Tree, local_session: LocalSession, segment: Segment, at: int, have: bytes
+) -> bool:
     """Apply the masks that the file lacks, and publish those that are new in it. False: other things were changed."""
     want, skip = context.read_data(segment), max(segment.skip, 0)
     if hash_data(want) != segment.digest:
@@ -157,14 +159,16 @@ def _apply_masks(context: SyncContext, tree: Tree, local: LocalSession, segment:
     now = records.apply_masks(before, context.state.read_masks(segment.id))[skip:]
     if now != have:
         spans = records.find_spans(have, now) or ()
-        context.sessions.mask(local.agent_folder, local.name, [(at + offset, new) for offset, new in spans])
+        context.sessions.mask(
+            local_session.agent_folder, local_session.name, [(at + offset, new) for offset, new in spans]
+        )
     if now == want:
         return True
-    found = records.find_spans(want, now)
+    new_spans = records.find_spans(want, now)
     lines = now.split(b"\n")[:-1]
-    if found is None or any(file_format.decode_entry(each) is None and each.strip() for each in lines):
+    if new_spans is None or any(file_format.decode_entry(line) is None and line.strip() for line in lines):
         return False
-    mask = Mask(tree.uid, segment.id, tuple((skip + offset, new) for offset, new in found))
+    mask = Mask(tree.uid, segment.id, tuple((skip + offset, new) for offset, new in new_spans))
     context.state.put_mask(mask)
     context.publish(mask)
     context.state.rewrite(tree.uid, segment.id)
@@ -173,22 +177,29 @@ def _apply_masks(context: SyncContext, tree: Tree, local: LocalSession, segment:
     return True
 
 
-def _match_file(context: SyncContext, tree: Tree, local: LocalSession) -> bool:
+def _match_file(context: SyncContext, tree: Tree, local_session: LocalSession) -> bool:
     """Recognize segments that the file has already. Returns whether the rest of one waits for the file to be closed."""
     while True:
-        at, size = _find_offset(tree, local.tip), context.sessions.measure(local.agent_folder, local.name)
-        for segment in tree.list_children(local.tip) if size > at else ():
+        at, size = (
+            _find_offset(tree, local_session.tip),
+            context.sessions.measure(local_session.agent_folder, local_session.name),
+        )
+        for segment in tree.list_children(local_session.tip) if size > at else ():
             if segment.is_blank or tree.is_dead(segment.id):
                 continue
             want, have = (
                 context.read_data(segment),
-                context.sessions.read(local.agent_folder, local.name, at, min(segment.length, size - at)),
+                context.sessions.read(
+                    local_session.agent_folder, local_session.name, at, min(segment.length, size - at)
+                ),
             )
             if not want.startswith(have):
                 continue
-            if len(have) < len(want) and not _append_parts(context, local, size, [(segment, want[len(have) :])]):
+            if len(have) < len(want) and not _append_parts(
+                context, local_session, size, [(segment, want[len(have) :])]
+            ):
                 return True
-            local = context.state.put_local_session(replace(local, tip=segment.id))
+            local_session = context.state.put_local_session(replace(local_session, tip=segment.id))
             break
         else:
             return False
@@ -199,21 +210,41 @@ def _write_branches(context: SyncContext, tree: Tree) -> bool:
     waits, state = False, context.state
     for leaf in tree.list_leaves():
         path = _list_ids(tree, leaf)
-        there = state.list_local_sessions(tree.uid)
-        if any(local.tip == leaf and (local.name or local.is_pruned) for local in there):
-            continue
-        able = [local for local in there if local.tip in path and not _has_unpublished_turns(context, tree, local)]
-        # The file that has most of it already, so that least is written; one with a trouble only if there is no other.
-        able.sort(key=lambda local: (local.trouble != "", -path.index(local.tip), local.uid))
-        local = able[0] if able else _register_session(context, tree)
-        waits |= not _extend_session(context, tree, local, leaf)
-    for local in state.list_local_sessions(tree.uid):  # nothing of its own is left to show, but its file is missing
-        if not local.name and not local.is_pruned and local.tip != tree.uid and local.tip not in tree.list_leaves():
-            waits |= not _extend_session(context, tree, local, local.tip)
-        elif (
-            not local.name and not local.is_pruned and local.tip == tree.uid and not tree.segments and not tree.unplaced
+        local_sessions = state.list_local_sessions(tree.uid)
+        if any(
+            local_session.tip == leaf and (local_session.name or local_session.is_pruned)
+            for local_session in local_sessions
         ):
-            state.drop_local_session(local.uid)  # nothing was ever published of it
+            continue
+        able = [
+            local_session
+            for local_session in local_sessions
+            if local_session.tip in path and not _has_unpublished_turns(context, tree, local_session)
+        ]
+        # The file that has most of it already, so that least is written; one with a trouble only if there is no other.
+        able.sort(
+            key=lambda local_session: (local_session.trouble != "", -path.index(local_session.tip), local_session.uid)
+        )
+        local_session = able[0] if able else _register_session(context, tree)
+        waits |= not _extend_session(context, tree, local_session, leaf)
+    for local_session in state.list_local_sessions(
+        tree.uid
+    ):  # nothing of its own is left to show, but its file is missing
+        if (
+            not local_session.name
+            and not local_session.is_pruned
+            and local_session.tip != tree.uid
+            and local_session.tip not in tree.list_leaves()
+        ):
+            waits |= not _extend_session(context, tree, local_session, local_session.tip)
+        elif (
+            not local_session.name
+            and not local_session.is_pruned
+            and local_session.tip == tree.uid
+            and not tree.segments
+            and not tree.unplaced
+        ):
+            state.drop_local_session(local_session.uid)  # nothing was ever published of it
     return waits
 
 
@@ -224,7 +255,9 @@ def _remove_repeated_forks(context: SyncContext, tree: Tree) -> None:
         if fork.uid == tree.uid or not fork.name or fork.trouble or _has_unpublished_turns(context, tree, fork):
             continue
         others = [
-            local for local in context.state.list_local_sessions(tree.uid) if local.uid != fork.uid and local.name
+            local_session
+            for local_session in context.state.list_local_sessions(tree.uid)
+            if local_session.uid != fork.uid and local_session.name
         ]
         for other in others:
             if (
@@ -249,93 +282,101 @@ def _register_session(context: SyncContext, tree: Tree) -> LocalSession:
     head = context.state.find_tree_header(tree.uid)
     assert head is not None
     uid = tree.uid if context.state.find_local_session(tree.uid) is None else context.make_id()
-    local = context.state.put_local_session(LocalSession(uid, tree.uid, tree.uid, head[0], has_news=False))
+    local_session = context.state.put_local_session(LocalSession(uid, tree.uid, tree.uid, head[0], has_news=False))
     context.state.commit()
-    return local
+    return local_session
 
 
-def _extend_session(context: SyncContext, tree: Tree, local: LocalSession, leaf: str) -> bool:
+def _extend_session(context: SyncContext, tree: Tree, local_session: LocalSession, leaf: str) -> bool:
     """Bring a file to the end of a branch. False: it waits."""
     state = context.state
     path = tree.find_path(leaf) or []
     if any(segment.is_blank for segment in path):  # its words were deleted: there is nothing to write or to wait for
         return True
-    if local.is_pruned:  # deleted on this machine only: it gets no file again, whatever is said elsewhere
-        state.put_local_session(replace(local, tip=leaf))
+    if local_session.is_pruned:  # deleted on this machine only: it gets no file again, whatever is said elsewhere
+        state.put_local_session(replace(local_session, tip=leaf))
         return True
-    if local.trouble:  # left alone until the user has repaired it
+    if local_session.trouble:  # left alone until the user has repaired it
         return True
-    if local.is_soft_deleted:  # it gets its turns when it is restored, perhaps by those
+    if local_session.is_soft_deleted:  # it gets its turns when it is restored, perhaps by those
         labels = state.read_labels(tree.uid).get(SOFT_DELETED, {})
         anchor = tree.find_nearest(leaf, labels)
         if anchor is None or labels[anchor].value:
             return True
-        local = state.put_local_session(_set_label(context, local, SOFT_DELETED, False))
-    if local.name:
-        at = _find_offset(tree, local.tip)
+        local_session = state.put_local_session(_set_label(context, local_session, SOFT_DELETED, False))
+    if local_session.name:
+        at = _find_offset(tree, local_session.tip)
         if not _append_parts(
             context,
-            local,
+            local_session,
             at,
-            [(segment, context.read_data(segment)) for segment in path[_find_depth(path, local.tip) :]],
+            [(segment, context.read_data(segment)) for segment in path[_find_depth(path, local_session.tip) :]],
         ):
             return False
-        state.put_local_session(replace(local, tip=leaf))
+        state.put_local_session(replace(local_session, tip=leaf))
         return True
-    local = _create_branch_file(context, tree, local, leaf)
-    if local.uid != tree.uid:
-        _title_branch(context, tree, local)
+    local_session = _create_branch_file(context, tree, local_session, leaf)
+    if local_session.uid != tree.uid:
+        _title_branch(context, tree, local_session)
     return True
 
 
-def _create_branch_file(context: SyncContext, tree: Tree, local: LocalSession, leaf: str) -> LocalSession:
+def _create_branch_file(context: SyncContext, tree: Tree, local_session: LocalSession, leaf: str) -> LocalSession:
     """Create the file of a session, with its branch up to ``leaf``. Raises Unavailable, OSError."""
     state, path = context.state, tree.find_path(leaf) or []
     head = state.find_tree_header(tree.uid)
     header = file_format.decode_header(head[1].rstrip(b"\n")) if head is not None else None
     if header is None:
         raise Unavailable("the beginning of a session is not there yet")
-    is_ours = local.uid == tree.uid and path[0].machine == context.machine
+    is_ours = local_session.uid == tree.uid and path[0].machine == context.machine
     parts = [(segment, context.read_data(segment)) for segment in path]
-    branch_of = tree.uid if local.uid != tree.uid else ""
+    branch_of = tree.uid if local_session.uid != tree.uid else ""
     header = structs.replace(
-        header, uid=local.uid, elsewhere=_list_foreign_parts(context, 0, parts), branch_of=branch_of
+        header, uid=local_session.uid, elsewhere=_list_foreign_parts(context, 0, parts), branch_of=branch_of
     )
-    name = context.sessions.create(local.agent_folder, header, b"".join(data for _, data in parts), is_ours=is_ours)
-    return state.put_local_session(replace(local, name=name, tip=leaf, stamp="", title=None, is_archived=False))
+    name = context.sessions.create(
+        local_session.agent_folder, header, b"".join(data for _, data in parts), is_ours=is_ours
+    )
+    return state.put_local_session(replace(local_session, name=name, tip=leaf, stamp="", title=None, is_archived=False))
 
 
-def _title_branch(context: SyncContext, tree: Tree, local: LocalSession) -> None:
+def _title_branch(context: SyncContext, tree: Tree, local_session: LocalSession) -> None:
     """Give a further session of a tree a title that tells it from the others: with the machine that began its branch.
     Raises OSError."""
-    tips = [other.tip for other in context.state.list_local_sessions(tree.uid) if other.uid != local.uid]
-    anchor = tree.find_anchor(local.tip, tips) or local.tip
+    tips = [other.tip for other in context.state.list_local_sessions(tree.uid) if other.uid != local_session.uid]
+    anchor = tree.find_anchor(local_session.tip, tips) or local_session.tip
     machine = tree.segments[anchor].machine if anchor in tree.segments else context.machine
-    title = f"{context.sessions.find_title(local.agent_folder, local.name)} ({context.find_name(machine)})"
-    context.sessions.set_title(local.agent_folder, local.name, title)
-    context.state.put_local_session(replace(local, title=title))
+    title = (
+        f"{context.sessions.find_title(local_session.agent_folder, local_session.name)} ({context.find_name(machine)})"
+    )
+    context.sessions.set_title(local_session.agent_folder, local_session.name, title)
+    context.state.put_local_session(replace(local_session, title=title))
 
 
-def _append_parts(context: SyncContext, local: LocalSession, size: int, parts: list[tuple[Segment, bytes]]) -> bool:
+def _append_parts(
+    context: SyncContext, local_session: LocalSession, size: int, parts: list[tuple[Segment, bytes]]
+) -> bool:
     data = b"".join(data for _, data in parts)
     return not data or context.sessions.append_turns(
-        local.agent_folder, local.name, size, data, _list_foreign_parts(context, size, parts)
+        local_session.agent_folder, local_session.name, size, data, _list_foreign_parts(context, size, parts)
     )
 
 
 def _list_foreign_parts(context: SyncContext, at: int, parts: list[tuple[Segment, bytes]]) -> list[ForeignPart]:
     """Which parts of these data other machines recorded. ``at``: where they begin in the file."""
-    found = []
+    foreign_parts = []
     for segment, data in parts:
         if data and segment.machine != context.machine:
-            found.append((at, at + len(data), context.find_name(segment.machine)))
+            foreign_parts.append((at, at + len(data), context.find_name(segment.machine)))
         at += len(data)
-    return found
+    return foreign_parts
 
 
-def _has_unpublished_turns(context: SyncContext, tree: Tree, local: LocalSession) -> bool:
+def _has_unpublished_turns(context: SyncContext, tree: Tree, local_session: LocalSession) -> bool:
     """Whether the file has turns that are not published."""
-    return bool(local.name) and context.sessions.measure(local.agent_folder, local.name) > _find_offset(tree, local.tip)
+    return bool(local_session.name) and context.sessions.measure(
+        local_session.agent_folder, local_session.name
+    ) > _find_offset(tree, local_session.tip)
 
 
 def _find_offset(tree: Tree, tip: str) -> int:
@@ -356,33 +397,35 @@ def _find_depth(path: list[Segment], tip: str) -> int:
 def _set_labels(context: SyncContext, tree: Tree) -> None:
     """Set the titles that count, and what is archived or soft-deleted."""
     labels = context.state.read_labels(tree.uid)
-    for local in context.state.list_local_sessions(tree.uid):
+    for local_session in context.state.list_local_sessions(tree.uid):
         # It was soft-deleted, and then removed here; but is it restored elsewhere?
-        if local.is_pruned and local.is_soft_deleted:
+        if local_session.is_pruned and local_session.is_soft_deleted:
             of_soft_deleted = labels.get(SOFT_DELETED, {})
-            anchor = tree.find_nearest(local.tip, of_soft_deleted)
+            anchor = tree.find_nearest(local_session.tip, of_soft_deleted)
             if anchor is not None and not of_soft_deleted[anchor].value:
-                local = context.state.put_local_session(replace(local, is_pruned=False, is_soft_deleted=False))
-        if local.trouble or local.is_pruned:
+                local_session = context.state.put_local_session(
+                    replace(local_session, is_pruned=False, is_soft_deleted=False)
+                )
+        if local_session.trouble or local_session.is_pruned:
             continue
         for field, of_field in labels.items():
-            anchor = tree.find_nearest(local.tip, of_field)
+            anchor = tree.find_nearest(local_session.tip, of_field)
             if anchor is not None:
-                local = _set_label(context, local, field, of_field[anchor].value)
-        context.state.put_local_session(local)
+                local_session = _set_label(context, local_session, field, of_field[anchor].value)
+        context.state.put_local_session(local_session)
 
 
-def _set_label(context: SyncContext, local: LocalSession, field: str, value: str | bool | None) -> LocalSession:
+def _set_label(context: SyncContext, local_session: LocalSession, field: str, value: str | bool | None) -> LocalSession:
     sessions = context.sessions
-    if not local.name:  # it has no file now
-        return replace(local, is_soft_deleted=bool(value)) if field == SOFT_DELETED else local
-    if field == TITLE and value != local.title and not isinstance(value, bool):
-        sessions.set_title(local.agent_folder, local.name, value)
-        return replace(local, title=value)
-    if field == ARCHIVED and bool(value) != local.is_archived:
-        sessions.set_archived(local.agent_folder, local.name, bool(value))
-        return replace(local, is_archived=bool(value))
-    if field == SOFT_DELETED and bool(value) != local.is_soft_deleted:
-        name = sessions.set_soft_deleted(local.agent_folder, local.name, bool(value))
-        return replace(local, name=name, is_soft_deleted=bool(value), stamp="")
-    return local
+    if not local_session.name:  # it has no file now
+        return replace(local_session, is_soft_deleted=bool(value)) if field == SOFT_DELETED else local_session
+    if field == TITLE and value != local_session.title and not isinstance(value, bool):
+        sessions.set_title(local_session.agent_folder, local_session.name, value)
+        return replace(local_session, title=value)
+    if field == ARCHIVED and bool(value) != local_session.is_archived:
+        sessions.set_archived(local_session.agent_folder, local_session.name, bool(value))
+        return replace(local_session, is_archived=bool(value))
+    if field == SOFT_DELETED and bool(value) != local_session.is_soft_deleted:
+        name = sessions.set_soft_deleted(local_session.agent_folder, local_session.name, bool(value))
+        return replace(local_session, name=name, is_soft_deleted=bool(value), stamp="")
+    return local_session

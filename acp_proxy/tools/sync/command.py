@@ -186,9 +186,9 @@ def _list_advice(standing: SyncStatus) -> list[str]:
     return lines
 
 
-def format_count(number: int, what: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Such as ``2 sessions``."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _format_trouble(trouble: str) -> str:
@@ -285,7 +285,11 @@ def move_history(joined: SyncMembership, settings: SyncSettings, key: "HistoryKe
 
 def _choose_key_file(path: Path) -> Path:
     stem = path.stem.rpartition("-")[0] if path.stem.rpartition("-")[2].isdigit() else path.stem
-    return next(each for n in itertools.count(2) if not (each := path.with_name(f"{stem}-{n}{path.suffix}")).exists())
+    return next(
+        path_to_try
+        for n in itertools.count(2)
+        if not (path_to_try := path.with_name(f"{stem}-{n}{path.suffix}")).exists()
+    )
 
 
 def _advise_after_rekey(old: SyncSettings, new: str, path: Path, *, is_empty: bool) -> list[str]:
@@ -456,7 +460,7 @@ def _ask_to_share(
         typer.echo("No session leaves this machine now; new ones will, encrypted.", err=True)
         return
     masking = Masking()
-    found = _find_secrets(opened, rows, masking, dry=True)
+    counts = _find_secrets(opened, rows, masking, dry=True)
     size = formatting.format_size(sum(row.size for row in rows))
     typer.echo(f"{format_count(len(rows), 'session')} ({size}) would leave this machine, encrypted.", err=True)
     where = Counter(
@@ -466,25 +470,25 @@ def _ask_to_share(
         typer.echo(sanitize.make_line(f"  {count} of {place}"), err=True)
     if rest := sum(count for _, count in where[_SHOWN_SESSIONS:]):
         typer.echo(f"  {rest} of other agents or directories", err=True)
-    if found:
-        kinds = ", ".join(f"{count} x {rule}" for rule, count in sorted(found.items()))
-        what = "They are masked first" if redact else "--redact masks them first"
-        typer.echo(f"Secrets in them: {kinds}. {what}.", err=True)
+    if counts:
+        kinds = ", ".join(f"{count} x {rule}" for rule, count in sorted(counts.items()))
+        advice = "They are masked first" if redact else "--redact masks them first"
+        typer.echo(f"Secrets in them: {kinds}. {advice}.", err=True)
     if not yes:
         ask_to_confirm("Share them?")
-    if redact and found:
+    if redact and counts:
         _find_secrets(opened, rows, masking, dry=False)
         opened.reindex(rows)
 
 
 def _find_secrets(opened: CommandStore, rows: list[ListedSession], masking: Masking, *, dry: bool) -> Counter[str]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for path in show_progress(opened.find_redactable(rows) if rows else [], "Searching" if dry else "Masking"):
         try:
-            found += redact_stored(opened, path, masking, dry_run=dry)
+            counts += redact_stored(opened, path, masking, dry_run=dry)
         except (FileNotFoundError, NewerFormat):
             continue
-    return found
+    return counts
 
 
 def _join(joined: SyncMembership, settings: SyncSettings, key: "HistoryKey", name: str, *, is_first: bool) -> None:

@@ -69,17 +69,17 @@ class SyncContext:
 
     def read_data(self, segment: Segment) -> bytes:
         """The bytes that a segment adds to its parent's, masked. Raises Unavailable, DataDeleted."""
-        found = self.fetched.get(segment.machine, segment.number)
-        if found is None:
+        data = self.fetched.get(segment.machine, segment.number)
+        if data is None:
             encoded = self.logs.get(segment.machine, segment.number)
             record = _decode(encoded)
             if isinstance(record, BlankRecord):
                 raise DataDeleted(segment.id)
             if not isinstance(record, SegmentRecord):
                 raise Unavailable("a part of a session is not in the shared place any more")
-            found = record.data
-            self.fetched.put(segment.machine, segment.number, found)
-        return records.apply_masks(found, self.state.read_masks(segment.id))[max(segment.skip, 0) :]
+            data = record.data
+            self.fetched.put(segment.machine, segment.number, data)
+        return records.apply_masks(data, self.state.read_masks(segment.id))[max(segment.skip, 0) :]
 
     def compute_digest(self, segment: Segment, data: bytes) -> str:
         """The digest that the segment should have in a file. ``data``: all of it."""
@@ -87,30 +87,34 @@ class SyncContext:
 
     # --- what the user did here
 
-    def publish_label(self, tree: Tree, local: LocalSession, field: str, value: str | bool | None) -> bool:
+    def publish_label(self, tree: Tree, local_session: LocalSession, field: str, value: str | bool | None) -> bool:
         """The user has set a title, or archived, soft-deleted or restored a session. Returns False if nothing of it is
         published yet."""
-        others = [other.tip for other in self.state.list_local_sessions(local.tree) if other.uid != local.uid]
-        anchor = tree.find_anchor(local.tip, others)
-        if anchor is None or local.tip == local.tree:
+        others = [
+            other.tip for other in self.state.list_local_sessions(local_session.tree) if other.uid != local_session.uid
+        ]
+        anchor = tree.find_anchor(local_session.tip, others)
+        if anchor is None or local_session.tip == local_session.tree:
             return False
-        record = Label(local.tree, anchor, field, value, self.make_stamp(), self.machine)
+        record = Label(local_session.tree, anchor, field, value, self.make_stamp(), self.machine)
         self.state.put_label(record)
         self.publish(record)
         return True
 
-    def delete_everywhere(self, local: LocalSession) -> None:
+    def delete_everywhere(self, local_session: LocalSession) -> None:
         """The user has deleted a session for good."""
-        self.state.drop_local_session(local.uid)
-        tree = self.state.read_tree(local.tree)
-        others = [other.tip for other in self.state.list_local_sessions(local.tree)]
-        anchor = tree.find_anchor(local.tip, others)
-        pending = self.state.get_pending() if self.state.get_text(PENDING_SESSION) == local.uid else None
+        self.state.drop_local_session(local_session.uid)
+        tree = self.state.read_tree(local_session.tree)
+        others = [other.tip for other in self.state.list_local_sessions(local_session.tree)]
+        anchor = tree.find_anchor(local_session.tip, others)
+        pending = self.state.get_pending() if self.state.get_text(PENDING_SESSION) == local_session.uid else None
         if pending is not None and anchor is None:  # what is just being published is its alone
             anchor = records.decode(pending)[2]
         if anchor is not None and (tree.segments or tree.unplaced or pending is not None):
-            survivors = tuple(tip for tip in others if tip != local.tree) if anchor != local.tree else ()
-            self.publish_death(Death(local.tree, anchor, survivors))
+            survivors = (
+                tuple(tip for tip in others if tip != local_session.tree) if anchor != local_session.tree else ()
+            )
+            self.publish_death(Death(local_session.tree, anchor, survivors))
 
     def publish_death(self, death: Death) -> None:
         """Publish a death, unless it is known."""

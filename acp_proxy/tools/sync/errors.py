@@ -23,8 +23,8 @@ _SAID = re.compile(r"<Code>([^<]+)</Code>\s*(?:<Message>([^<]+)</Message>)?")
 
 def explain(text: str, scheme: str) -> str:
     """``text``: the engine's. ``scheme``: of the place's URL."""
-    found = _SAID.search(text)
-    reason = unescape(f"{found[2] or found[1]}").strip().rstrip(".") if found is not None else ""
+    match = _SAID.search(text)
+    reason = unescape(f"{match[2] or match[1]}").strip().rstrip(".") if match is not None else ""
     names = _CREDENTIALS.get(scheme, "the credentials in the environment")
     if "BadScheme" in text:
         return f"plain HTTP is not allowed. Use https, or set {_PLAIN.get(scheme, 'AWS_ALLOW_HTTP')}=true"

@@ -24,59 +24,63 @@ def note_local_changes(context: SyncContext) -> None:
     _delete_expired(context)
     _find_files(context)
     of_agents: dict[str, TitlesAndArchived] = {}
-    for local in context.state.list_local_sessions():
-        if local.name and local.tip != local.tree:
-            if local.agent_folder not in of_agents:
-                of_agents[local.agent_folder] = context.sessions.read_labels(local.agent_folder)
-            publish_labels(context, local, of_agents[local.agent_folder])
+    for local_session in context.state.list_local_sessions():
+        if local_session.name and local_session.tip != local_session.tree:
+            if local_session.agent_folder not in of_agents:
+                of_agents[local_session.agent_folder] = context.sessions.read_labels(local_session.agent_folder)
+            publish_labels(context, local_session, of_agents[local_session.agent_folder])
 
 
 def _delete_expired(context: SyncContext) -> None:
     """Delete for good, everywhere, what was soft-deleted on this machine and removed here long ago."""
     latest = (context.now() - _BURY_DAYS * 24 * 60 * 60) * 1000
-    for local in context.state.list_local_sessions():
-        if local.is_pruned and local.is_soft_deleted:
-            known = context.state.read_labels(local.tree).get(SOFT_DELETED, {})
-            anchor = context.state.read_tree(local.tree).find_nearest(local.tip, known)
+    for local_session in context.state.list_local_sessions():
+        if local_session.is_pruned and local_session.is_soft_deleted:
+            known = context.state.read_labels(local_session.tree).get(SOFT_DELETED, {})
+            anchor = context.state.read_tree(local_session.tree).find_nearest(local_session.tip, known)
             label = known[anchor] if anchor is not None else None
             if label is not None and label.value is True and label.by == context.machine and label.stamp <= latest:
-                context.delete_everywhere(local)
+                context.delete_everywhere(local_session)
 
 
-def publish_labels(context: SyncContext, local: LocalSession, labels: TitlesAndArchived | None = None) -> None:
+def publish_labels(context: SyncContext, local_session: LocalSession, labels: TitlesAndArchived | None = None) -> None:
     """Publish what the user changed of a session's title, and whether it is archived or soft-deleted.
 
     ``labels``: the labels of all the agent's sessions, if they are known.
     """
-    titles, archived = labels or context.sessions.read_labels(local.agent_folder)
+    titles, archived = labels or context.sessions.read_labels(local_session.agent_folder)
     now: dict[str, str | bool | None] = {
-        TITLE: titles.get(local.name),
-        ARCHIVED: local.name in archived,
-        SOFT_DELETED: context.sessions.is_soft_deleted(local.name),
+        TITLE: titles.get(local_session.name),
+        ARCHIVED: local_session.name in archived,
+        SOFT_DELETED: context.sessions.is_soft_deleted(local_session.name),
     }
-    before = {TITLE: local.title, ARCHIVED: local.is_archived, SOFT_DELETED: local.is_soft_deleted}
-    if now == before and not local.is_soft_deleted:
+    before = {
+        TITLE: local_session.title,
+        ARCHIVED: local_session.is_archived,
+        SOFT_DELETED: local_session.is_soft_deleted,
+    }
+    if now == before and not local_session.is_soft_deleted:
         return
-    tree, known = context.state.read_tree(local.tree), context.state.read_labels(local.tree)
-    if local.is_soft_deleted and tree.find_nearest(local.tip, known.get(SOFT_DELETED, {})) is None:
+    tree, known = context.state.read_tree(local_session.tree), context.state.read_labels(local_session.tree)
+    if local_session.is_soft_deleted and tree.find_nearest(local_session.tip, known.get(SOFT_DELETED, {})) is None:
         before[SOFT_DELETED] = False  # it was said in the shared place before this one
     if now == before:
         return
     for field, value in now.items():
-        anchor = tree.find_nearest(local.tip, known.get(field, {}))
+        anchor = tree.find_nearest(local_session.tip, known.get(field, {}))
         is_known = anchor is not None and known[field][anchor].value == value
-        if value != before[field] and not is_known and not context.publish_label(tree, local, field, value):
+        if value != before[field] and not is_known and not context.publish_label(tree, local_session, field, value):
             now[field] = before[field]  # seen again when more of the session is published
     title = now[TITLE]
     context.state.put_local_session(
         replace(
-            local,
+            local_session,
             title=title if isinstance(title, str) else None,
             is_archived=bool(now[ARCHIVED]),
             is_soft_deleted=bool(now[SOFT_DELETED]),
         )
     )
-    context.state.mark_unsettled(local.tree)
+    context.state.mark_unsettled(local_session.tree)
 
 
 def find_deletes(context: SyncContext) -> None:
@@ -84,75 +88,77 @@ def find_deletes(context: SyncContext) -> None:
     for agent_folder in context.sessions.list_agents():
         moves, at = context.sessions.list_moves(agent_folder, context.state.get_number(name_journal_fact(agent_folder)))
         for move in moves:
-            for local in _find_moved(context, agent_folder, move):
-                _note_move(context, local, move)
+            for local_session in _find_moved(context, agent_folder, move):
+                _note_move(context, local_session, move)
         context.state.set_facts({name_journal_fact(agent_folder): at})
 
 
 def _find_moved(context: SyncContext, agent_folder: str, move: Move) -> list[LocalSession]:
     """The session that was deleted or renamed. A delete for good takes soft-deleted ones with the same id along."""
     named = context.state.find_named_or_aside(agent_folder, move.name)
-    local = (
+    local_session = (
         context.state.find_local_session(move.uid)
         if move.uid
-        else next((each for each in named if each.name == move.name), None)
+        else next((session for session in named if session.name == move.name), None)
     )
     also = [
-        each
-        for each in named
-        if each.name != move.name and context.sessions.read_header(agent_folder, each.name) is None
+        session
+        for session in named
+        if session.name != move.name and context.sessions.read_header(agent_folder, session.name) is None
     ]
-    return [*([local] if local is not None else ()), *(also if not move.to else ())]
+    return [*([local_session] if local_session is not None else ()), *(also if not move.to else ())]
 
 
-def _note_move(context: SyncContext, local: LocalSession, move: Move) -> None:
+def _note_move(context: SyncContext, local_session: LocalSession, move: Move) -> None:
     if move.only_on_this_machine:
         # Was it soft-deleted and then removed since the last round?
-        if context.sessions.is_soft_deleted(move.name) and not local.is_soft_deleted:
-            context.publish_label(context.state.read_tree(local.tree), local, SOFT_DELETED, True)
-            local = replace(local, is_soft_deleted=True)
-        context.state.put_local_session(replace(local, name="", is_pruned=True, has_news=False))
+        if context.sessions.is_soft_deleted(move.name) and not local_session.is_soft_deleted:
+            context.publish_label(context.state.read_tree(local_session.tree), local_session, SOFT_DELETED, True)
+            local_session = replace(local_session, is_soft_deleted=True)
+        context.state.put_local_session(replace(local_session, name="", is_pruned=True, has_news=False))
     elif move.to:
-        context.state.put_local_session(replace(local, name=move.to, stamp="", has_news=True))
+        context.state.put_local_session(replace(local_session, name=move.to, stamp="", has_news=True))
     else:
-        context.delete_everywhere(local)
+        context.delete_everywhere(local_session)
 
 
 def _find_files(context: SyncContext) -> None:
-    found = {(file.agent_folder, file.name): file for file in context.sessions.list_files()}
-    before = [local for local in context.state.list_local_sessions() if local.name]
-    stamps = {(local.agent_folder, local.name): local.stamp for local in before}
-    for place, file in found.items():
+    files_here = {(file.agent_folder, file.name): file for file in context.sessions.list_files()}
+    before = [local_session for local_session in context.state.list_local_sessions() if local_session.name]
+    stamps = {(local_session.agent_folder, local_session.name): local_session.stamp for local_session in before}
+    for place, file in files_here.items():
         if stamps.get(place) != file.stamp:
-            _note_file(context, file, found)
-    for local in before:
-        if (local.agent_folder, local.name) not in found:
-            now = context.state.find_local_session(local.uid)
+            _note_file(context, file, files_here)
+    for local_session in before:
+        if (local_session.agent_folder, local_session.name) not in files_here:
+            now = context.state.find_local_session(local_session.uid)
             # Else it was just found under another name.
-            if now is not None and (now.agent_folder, now.name) not in found:
+            if now is not None and (now.agent_folder, now.name) not in files_here:
                 context.state.put_local_session(replace(now, name="", stamp=""))
 
 
-def _note_file(context: SyncContext, file: SeenFile, found: dict[tuple[str, str], SeenFile]) -> None:
+def _note_file(context: SyncContext, file: SeenFile, files_here: dict[tuple[str, str], SeenFile]) -> None:
     known = context.sessions.read_header(file.agent_folder, file.name)
     if known is None:
         return
     uid, header = known
-    there = context.state.find_named(file.agent_folder, file.name)
-    if there is not None and not header.uid and there.uid != uid:  # its header was masked, which changes its hash
-        uid = there.uid
-    if there is not None and there.uid != uid:  # the name is another session's now
-        context.state.put_local_session(replace(there, name="", stamp=""))
-    local = context.state.find_local_session(uid)
-    if local is not None and local.is_pruned and context.sessions.is_soft_deleted(file.name):
+    known_by_name = context.state.find_named(file.agent_folder, file.name)
+    if (
+        known_by_name is not None and not header.uid and known_by_name.uid != uid
+    ):  # its header was masked, which changes its hash
+        uid = known_by_name.uid
+    if known_by_name is not None and known_by_name.uid != uid:  # the name is another session's now
+        context.state.put_local_session(replace(known_by_name, name="", stamp=""))
+    local_session = context.state.find_local_session(uid)
+    if local_session is not None and local_session.is_pruned and context.sessions.is_soft_deleted(file.name):
         return
-    if local is None:
+    if local_session is None:
         tree = header.branch_of or uid  # a branch is known if this machine left, and takes part again
         context.state.put_local_session(LocalSession(uid, tree, tree, file.agent_folder, file.name, file.stamp))
-    elif (local.agent_folder, local.name) == (file.agent_folder, file.name) or (
-        local.agent_folder,
-        local.name,
-    ) not in found:
+    elif (local_session.agent_folder, local_session.name) == (file.agent_folder, file.name) or (
+        local_session.agent_folder,
+        local_session.name,
+    ) not in files_here:
         # Else it is a copy that the user made of a file which is still there: that one counts.
-        place = replace(local, agent_folder=file.agent_folder, name=file.name, stamp=file.stamp)
+        place = replace(local_session, agent_folder=file.agent_folder, name=file.name, stamp=file.stamp)
         context.state.put_local_session(replace(place, has_news=True, is_pruned=False, trouble=""))

@@ -130,10 +130,10 @@ class SyncMembership:
             json.dump(asdict(settings), file, indent=2)
         new.replace(self.settings_file)
 
-    def map_directory(self, theirs: str, ours: str) -> None:
+    def map_directory(self, their_directory: str, own_directory: str) -> None:
         """Show the sessions of another machine's directory as those of one here."""
         settings = self.read_settings()
-        self.change(replace(settings, places=settings.places | {theirs: ours}))
+        self.change(replace(settings, places=settings.places | {their_directory: own_directory}))
 
     def leave(self) -> None:
         """Forget everything about the history. Sessions and the shared place stay as they are. Raises OSError, Busy."""
@@ -186,12 +186,12 @@ class SyncMembership:
         with self._open_state(only_reads=True) as state:
             own, others = state.get_text(MACHINE_NAME), state.list_machines()
         named = [other for other in others if other[2] == name]
-        found = named or [other for other in others if name and other[0].startswith(name)]
-        if len(found) == 1:
-            return found[0][0]
-        if found:
-            ids = ", ".join(f"{id[:_SHOWN_ID_LETTERS]} ({read} records)" for id, read, _, _ in found)
-            raise UsageError(f"{len(found)} machines are called {name}: {ids}. Write the id of one")
+        matches = named or [other for other in others if name and other[0].startswith(name)]
+        if len(matches) == 1:
+            return matches[0][0]
+        if matches:
+            ids = ", ".join(f"{id[:_SHOWN_ID_LETTERS]} ({read} records)" for id, read, _, _ in matches)
+            raise UsageError(f"{len(matches)} machines are called {name}: {ids}. Write the id of one")
         if name == own:
             raise UsageError(f"{name} is this machine. To stop sharing here: acp-proxy sync leave")
         known = ", ".join(called or id[:_SHOWN_ID_LETTERS] for id, _, called, _ in others) or "none"
@@ -210,14 +210,14 @@ class SyncMembership:
 
     def list_leaving(self, settings: SyncSettings) -> set[tuple[str, str]]:
         """The sessions that would leave this machine with these settings: their agents and names. Raises OSError."""
-        shared, found = SyncStore(self._root), set()
+        shared, leaving = SyncStore(self._root), set()
         for file in shared.list_files():
             known = None if shared.is_soft_deleted(file.name) else shared.read_header(file.agent_folder, file.name)
             if known is None or not is_shared(file.agent_folder, known.header, settings):
                 continue
             if has_prompt(shared.read(file.agent_folder, file.name, 0, LARGEST_BYTES), known.header):
-                found.add((file.agent_folder, file.name))
-        return found
+                leaving.add((file.agent_folder, file.name))
+        return leaving
 
     def read_status(self) -> SyncStatus:
         """Raises NotJoined, Unavailable."""
@@ -228,9 +228,9 @@ class SyncMembership:
                 for machine, read, name, trouble in state.list_machines()
             ]
             troubled = [
-                (local.agent_folder, local.name, local.trouble)
-                for local in state.list_local_sessions()
-                if local.trouble
+                (local_session.agent_folder, local_session.name, local_session.trouble)
+                for local_session in state.list_local_sessions()
+                if local_session.trouble
             ]
             return SyncStatus(
                 state.get_text(MACHINE_NAME),
@@ -281,9 +281,9 @@ def localize_header(header: Header, home: str, settings: SyncSettings) -> Header
     """The header of another machine's session, with its directory as it is here. ``home``: its user's."""
     if header.cwd is None:
         return header
-    for theirs, ours in sorted(settings.places.items(), key=lambda place: -len(place[0])):
-        if (rest := _find_below(header.cwd, theirs)) is not None:
-            return structs.replace(header, cwd=_join_inside(ours, rest))
+    for their_directory, own_directory in sorted(settings.places.items(), key=lambda place: -len(place[0])):
+        if (rest := _find_below(header.cwd, their_directory)) is not None:
+            return structs.replace(header, cwd=_join_inside(own_directory, rest))
     rest = _find_below(header.cwd, home) if home else None
     return header if rest is None else structs.replace(header, cwd=_join_inside(os.path.expanduser("~"), rest))
 
@@ -293,7 +293,7 @@ def is_shared(agent_folder: str, header: Header, settings: SyncSettings) -> bool
     is_agent = not settings.agents or agent_folder in settings.agents
     cwd = header.cwd or ""
     return is_agent and (
-        not settings.directories or any(_find_below(cwd, each) is not None for each in settings.directories)
+        not settings.directories or any(_find_below(cwd, directory) is not None for directory in settings.directories)
     )
 
 

@@ -51,8 +51,8 @@ class SealedLogs:
 
     def list_machines(self) -> list[str]:
         """See ``Logs.list_machines``."""
-        found = self._ask(lambda: obstore.list_with_delimiter(self._store, prefix=self._key.history))
-        return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
+        listing = self._ask(lambda: obstore.list_with_delimiter(self._store, prefix=self._key.history))
+        return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in listing["common_prefixes"])
 
     def get(self, machine: str, number: int) -> bytes | None:
         """See ``Logs.get``."""
@@ -110,7 +110,11 @@ class SealedLogs:
     def empty(self) -> None:
         """Delete everything. Raises Unavailable."""
         with _convert_errors(self._url.scheme):
-            paths = [each["path"] for found in obstore.list(self._store, prefix=self._key.history) for each in found]
+            paths = [
+                listed_object["path"]
+                for batch in obstore.list(self._store, prefix=self._key.history)
+                for listed_object in batch
+            ]
             obstore.delete(self._store, paths)
 
     def _name_object(self, machine: str, number: int) -> str:

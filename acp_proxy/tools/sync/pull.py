@@ -21,13 +21,13 @@ _AT_ONCE = 50
 
 def pull(context: SyncContext) -> None:
     """Read every log to its end. Raises Unavailable."""
-    known, there = context.state.read_logs(), context.logs.list_machines()
-    if context.state.get_number(SENT) and context.machine not in there:
+    known, remote_machines = context.state.read_logs(), context.logs.list_machines()
+    if context.state.get_number(SENT) and context.machine not in remote_machines:
         raise Unavailable(
             "the shared place lacks what this machine wrote there. If it is a drive, is it mounted? If it was emptied: "
             "acp-proxy sync leave, then acp-proxy sync init or join"
         )
-    for machine in there:
+    for machine in remote_machines:
         if machine not in known and machine != context.machine:
             context.state.read_until(machine, 0)
     _check_own_log(context)

@@ -39,9 +39,14 @@ def push(context: SyncContext, *, confirms_deletes: bool) -> None:
     """Publish everything. ``confirms_deletes``: even many. Raises Unavailable, OSError, MachineCopied."""
     _write(context)  # what was pending when the last attempt ended: the log has no gaps
     _write_outbox(context, confirms_deletes=confirms_deletes)
-    for local in context.state.list_local_sessions():
-        if local.has_news and local.name and not local.trouble and local.uid not in context.waiting_files:
-            while _publish_segment(context, local.uid):
+    for local_session in context.state.list_local_sessions():
+        if (
+            local_session.has_news
+            and local_session.name
+            and not local_session.trouble
+            and local_session.uid not in context.waiting_files
+        ):
+            while _publish_segment(context, local_session.uid):
                 pass
     _write_outbox(context, confirms_deletes=confirms_deletes)  # the titles of sessions that were new
     _rewrite(context)
@@ -67,46 +72,49 @@ def _write_outbox(context: SyncContext, *, confirms_deletes: bool) -> None:
 def _publish_segment(context: SyncContext, uid: str) -> bool:
     """Publish the next segment of a session. Returns whether there may be another."""
     state = context.state
-    local = state.find_local_session(uid)
-    if local is None or not local.name or local.trouble:
+    local_session = state.find_local_session(uid)
+    if local_session is None or not local_session.name or local_session.trouble:
         return False
-    path = state.read_tree(local.tree).find_path(local.tip)
-    known = context.sessions.read_header(local.agent_folder, local.name)
+    path = state.read_tree(local_session.tree).find_path(local_session.tip)
+    known = context.sessions.read_header(local_session.agent_folder, local_session.name)
     if path is None or known is None:  # a segment before it is still on its way, or the file is gone: the next round
         return False
     header = known.header
     # Softly, before it was ever published.
-    was_deleted = context.sessions.is_soft_deleted(local.name) and not local.is_soft_deleted
+    was_deleted = context.sessions.is_soft_deleted(local_session.name) and not local_session.is_soft_deleted
     # Only a session of which nothing is published may be kept to oneself: of another, the others have the beginning.
-    if local.tip == local.tree and (was_deleted or not context.may_share(local.agent_folder, header)):
-        _put_no_news(context, local, is_damaged=False)
+    if local_session.tip == local_session.tree and (
+        was_deleted or not context.may_share(local_session.agent_folder, header)
+    ):
+        _put_no_news(context, local_session, is_damaged=False)
         return False
     at = sum(segment.length for segment in path)
-    left = max(context.sessions.measure(local.agent_folder, local.name) - at, 0)
+    left = max(context.sessions.measure(local_session.agent_folder, local_session.name) - at, 0)
     data, end, is_open = b"", 0, False
     # Nearly every turn ends within the first size, so the second one, which costs memory, is read only for the rest.
     for most in (2 * LARGE_BYTES, LARGEST_BYTES):
-        data = context.sessions.read(local.agent_folder, local.name, at, min(left, most))
+        data = context.sessions.read(local_session.agent_folder, local_session.name, at, min(left, most))
         # Asked after it was read: else somebody could prompt in between.
-        is_open = context.sessions.is_open(local.agent_folder, local.name)
+        is_open = context.sessions.is_open(local_session.agent_folder, local_session.name)
         end = find_end_of_turns(data, header, is_whole=not is_open and len(data) == left)
         if end or len(data) < most:
             break
     else:
-        state.put_local_session(replace(local, trouble="too large", has_news=False))
+        state.put_local_session(replace(local_session, trouble="too large", has_news=False))
         return False
     if not end or (
-        local.tip == local.tree and not (has_prompt(data, header) or _is_begun(context, local, header, left))
+        local_session.tip == local_session.tree
+        and not (has_prompt(data, header) or _is_begun(context, local_session, header, left))
     ):
-        _put_no_news(context, local, is_damaged=bool(data) and not is_open and not end)
+        _put_no_news(context, local_session, is_damaged=bool(data) and not is_open and not end)
         return False
     data = data[:end]
     # What the header says of other machines and of branches is how the session came here; the tree says that to others.
     record = SegmentRecord(
-        local.tree,
-        local.tip,
-        local.agent_folder,
-        structs.replace(header, uid=local.tree, elsewhere=[], branch_of=""),
+        local_session.tree,
+        local_session.tip,
+        local_session.agent_folder,
+        structs.replace(header, uid=local_session.tree, elsewhere=[], branch_of=""),
         data,
     )
     state.set_facts(
@@ -117,16 +125,18 @@ def _publish_segment(context: SyncContext, uid: str) -> bool:
     return end < left
 
 
-def _is_begun(context: SyncContext, local: LocalSession, header: Header, size: int) -> bool:
+def _is_begun(context: SyncContext, local_session: LocalSession, header: Header, size: int) -> bool:
     """Whether the user said something in the session here: it may be an imported one."""
-    return has_prompt(context.sessions.read(local.agent_folder, local.name, 0, min(size, LARGEST_BYTES)), header)
+    return has_prompt(
+        context.sessions.read(local_session.agent_folder, local_session.name, 0, min(size, LARGEST_BYTES)), header
+    )
 
 
-def _put_no_news(context: SyncContext, local: LocalSession, *, is_damaged: bool) -> None:
+def _put_no_news(context: SyncContext, local_session: LocalSession, *, is_damaged: bool) -> None:
     # An open one is looked at again in each round; others only after a change.
-    is_open = context.sessions.is_open(local.agent_folder, local.name)
+    is_open = context.sessions.is_open(local_session.agent_folder, local_session.name)
     trouble = "damaged" if is_damaged else ""
-    context.state.put_local_session(replace(local, has_news=is_open, trouble=trouble))
+    context.state.put_local_session(replace(local_session, has_news=is_open, trouble=trouble))
 
 
 def _write(context: SyncContext) -> None:
@@ -135,10 +145,10 @@ def _write(context: SyncContext) -> None:
         return
     number = context.state.get_number(SENT) + 1
     if not context.logs.create(context.machine, number, data):
-        there = context.logs.get(context.machine, number)
-        if there is None:  # some storage shows what was just written only later
+        remote_data = context.logs.get(context.machine, number)
+        if remote_data is None:  # some storage shows what was just written only later
             raise Unavailable("the shared place does not show what was written to it. Try again later")
-        if there != data:
+        if remote_data != data:
             take_new_id(context)
             raise MachineCopied
     confirm_written(context)
@@ -161,11 +171,13 @@ def confirm_written(context: SyncContext) -> None:
             # A copy of this machine has published the same turns, and they were deleted before ours came.
             state.rewrite(record.tree, id)
         state.put_tree_header(record.tree, record.agent_folder, file_format.encode_header(record.header))
-        local = state.find_local_session(state.get_text(PENDING_SESSION))
-        if local is not None and local.tip == record.parent:  # else ``apply`` has moved it since a crash
-            local = state.put_local_session(replace(local, tip=id))
-            if local.name:
-                local_changes.publish_labels(context, local)
+        local_session = state.find_local_session(state.get_text(PENDING_SESSION))
+        if (
+            local_session is not None and local_session.tip == record.parent
+        ):  # else ``apply`` has moved it since a crash
+            local_session = state.put_local_session(replace(local_session, tip=id))
+            if local_session.name:
+                local_changes.publish_labels(context, local_session)
         if tree.is_dead(record.parent):  # another machine deleted it: these turns go, too
             state.mark_unsettled(record.tree)
     elif isinstance(record, Label):

@@ -206,13 +206,15 @@ def apply_masks(data: bytes, masks: list[Mask]) -> bytes:
 
 def find_spans(before: bytes, after: bytes) -> tuple[tuple[int, bytes], ...] | None:
     """Where two texts of one length differ; None if more than values was changed: another length, or other lines."""
-    ours, theirs = before.split(b"\n"), after.split(b"\n")
-    if [len(line) for line in ours] != [len(line) for line in theirs]:
+    old_lines, new_lines = before.split(b"\n"), after.split(b"\n")
+    if [len(line) for line in old_lines] != [len(line) for line in new_lines]:
         return None
     spans, at = [], 0
-    for old, new in zip(ours, theirs, strict=True):
+    for old, new in zip(old_lines, new_lines, strict=True):
         if old != new:
-            differ = [place for place, (one, other) in enumerate(zip(old, new, strict=True)) if one != other]
+            differ = [
+                place for place, (old_byte, new_byte) in enumerate(zip(old, new, strict=True)) if old_byte != new_byte
+            ]
             spans.append((at + differ[0], new[differ[0] : differ[-1] + 1]))
         at += len(old) + 1
     return tuple(spans)
@@ -265,8 +267,8 @@ def _get_number(head: dict[str, object], key: str) -> int:
 
 def _decode_spans(value: object) -> tuple[tuple[int, bytes], ...]:
     spans = []
-    for each in value if isinstance(value, list) else []:
-        match each:
+    for span in value if isinstance(value, list) else []:
+        match span:
             case [int(at), str(new)] if at >= 0:
                 try:
                     spans.append((at, new.encode("latin-1")))

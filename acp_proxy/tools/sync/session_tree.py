@@ -51,16 +51,16 @@ class Tree:
 
     def find_path(self, id: str) -> list[Segment] | None:
         """The segments from the first to this one; None if one of them is unknown."""
-        found: list[Segment] = []
+        path: list[Segment] = []
         seen: set[str] = set()
         while id != self.uid:
             segment = self.segments.get(id)
             if segment is None or id in seen:
                 return None
             seen.add(id)
-            found.append(segment)
+            path.append(segment)
             id = segment.parent
-        return found[::-1]
+        return path[::-1]
 
     def is_dead(self, id: str) -> bool:
         """Whether what ends with this segment is deleted. ``id``: a segment, or the session's uid."""
@@ -75,12 +75,12 @@ class Tree:
     def list_leaves(self) -> list[str]:
         """The last segments of all branches that can be shown, in an order that is the same on every machine."""
         parents = {segment.parent for segment in self.segments.values()}
-        found = []
+        leaves = []
         for id in sorted(self.segments):
             path = self.find_path(id) if id not in parents else None
             if path is not None and not any(segment.is_blank for segment in path) and not self.is_dead(id):
-                found.append(id)
-        return found
+                leaves.append(id)
+        return leaves
 
     def find_anchor(self, tip: str, others: Iterable[str]) -> str | None:
         """The first segment on the way to ``tip`` that is on the way to none of the others; None: there is none.

@@ -140,8 +140,8 @@ class SyncState:
 
     def get_text(self, name: str, default: str = "") -> str:
         """A fact as text."""
-        found = self.database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-        return str(found[0]) if found is not None else default
+        row = self.database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return str(row[0]) if row is not None else default
 
     def get_number(self, name: str) -> int:
         """A fact as a number; 0 if it is not known."""
@@ -149,8 +149,8 @@ class SyncState:
 
     def get_pending(self) -> bytes | None:
         """See ``PENDING``."""
-        found = self.database.execute("SELECT value FROM facts WHERE name = ?", (PENDING,)).fetchone()
-        return found[0] if found is not None else None
+        row = self.database.execute("SELECT value FROM facts WHERE name = ?", (PENDING,)).fetchone()
+        return row[0] if row is not None else None
 
     def set_facts(self, facts: Mapping[str, object]) -> None:
         """Set facts by name; None forgets one."""
@@ -185,8 +185,8 @@ class SyncState:
 
     def read_until(self, machine: str, number: int, name: str = "") -> None:
         """Note that a log was read to this number, without trouble. ``name``: its machine's, if that was said."""
-        found = self.database.execute("SELECT name FROM logs WHERE machine = ?", (machine,)).fetchone()
-        name = name or (found[0] if found is not None else "")
+        row = self.database.execute("SELECT name FROM logs WHERE machine = ?", (machine,)).fetchone()
+        name = name or (row[0] if row is not None else "")
         self.database.execute("REPLACE INTO logs VALUES (?, ?, ?, '')", (machine, number, name))
 
     def set_trouble(self, machine: str, trouble: str) -> None:
@@ -195,8 +195,8 @@ class SyncState:
 
     def find_name(self, machine: str) -> str:
         """A foreign machine's name; empty if it is not known."""
-        found = self.database.execute("SELECT name FROM logs WHERE machine = ?", (machine,)).fetchone()
-        return found[0] if found is not None else ""
+        row = self.database.execute("SELECT name FROM logs WHERE machine = ?", (machine,)).fetchone()
+        return row[0] if row is not None else ""
 
     # --- trees
 
@@ -205,11 +205,11 @@ class SyncState:
         rows = self.database.execute(
             "SELECT id, parent, machine, number, size, skip, digest, is_blank FROM segments WHERE tree = ?", (uid,)
         )
-        found = {row[0]: Segment(*row) for row in rows}
-        segments = {id: segment for id, segment in found.items() if segment.skip >= 0}
+        all_segments = {row[0]: Segment(*row) for row in rows}
+        segments = {id: segment for id, segment in all_segments.items() if segment.skip >= 0}
         rows = self.database.execute("SELECT root, survivors FROM deaths WHERE tree = ?", (uid,))
         deaths = {root: tuple(survivors.split()) for root, survivors in rows}
-        return Tree(uid, segments, deaths, {id: segment for id, segment in found.items() if segment.skip < 0})
+        return Tree(uid, segments, deaths, {id: segment for id, segment in all_segments.items() if segment.skip < 0})
 
     def put_segment(self, tree: str, segment: Segment) -> None:
         """Keep a segment, in place of what was known of it."""
@@ -243,16 +243,16 @@ class SyncState:
     def rewrite(self, tree: str, segment: str | None = None) -> None:
         """The records of this segment, or all records of the tree, must be written again: blank, or masked."""
         only = "" if segment is None else " AND segment = ?"
-        given = (tree,) if segment is None else (tree, segment)
+        parameters = (tree,) if segment is None else (tree, segment)
         self.database.execute(
-            f"INSERT OR IGNORE INTO rewriting SELECT machine, number FROM records WHERE tree = ?{only}", given
+            f"INSERT OR IGNORE INTO rewriting SELECT machine, number FROM records WHERE tree = ?{only}", parameters
         )
 
     def list_unsettled(self) -> list[str]:
         """The trees of which something was read that the files do not show yet, and those with news in their files."""
         more = "SELECT tree FROM local_sessions WHERE (has_news OR name = '') AND NOT is_pruned"
-        found = self.database.execute(f"SELECT tree FROM unsettled UNION {more} ORDER BY 1")
-        return [tree for (tree,) in found]
+        rows = self.database.execute(f"SELECT tree FROM unsettled UNION {more} ORDER BY 1")
+        return [tree for (tree,) in rows]
 
     def mark_unsettled(self, tree: str) -> None:
         """The tree has something that the files do not show yet."""
@@ -266,12 +266,12 @@ class SyncState:
 
     def read_labels(self, tree: str) -> dict[str, dict[str, Label]]:
         """The labels that count, by field and anchor."""
-        found: dict[str, dict[str, Label]] = {}
+        labels: dict[str, dict[str, Label]] = {}
         rows = self.database.execute("SELECT anchor, field, value, stamp, machine FROM labels WHERE tree = ?", (tree,))
         for anchor, field, value, stamp, by in rows:
             value = value if field == TITLE else bool(value)
-            found.setdefault(field, {})[anchor] = Label(tree, anchor, field, value, stamp, by)
-        return found
+            labels.setdefault(field, {})[anchor] = Label(tree, anchor, field, value, stamp, by)
+        return labels
 
     def put_label(self, label: Label) -> None:
         """Keep a label if it is the latest."""
@@ -298,8 +298,8 @@ class SyncState:
 
     def list_local_sessions(self, tree: str = "") -> list[LocalSession]:
         """The sessions here, or those of one tree."""
-        where, given = ("WHERE tree = ?", (tree,)) if tree else ("", ())
-        rows = self.database.execute(f"SELECT * FROM local_sessions {where} ORDER BY uid", given)
+        where, parameters = ("WHERE tree = ?", (tree,)) if tree else ("", ())
+        rows = self.database.execute(f"SELECT * FROM local_sessions {where} ORDER BY uid", parameters)
         return [_decode_session(row) for row in rows]
 
     def find_local_session(self, uid: str) -> LocalSession | None:
@@ -322,11 +322,11 @@ class SyncState:
         )
         return [_decode_session(row) for row in rows]
 
-    def put_local_session(self, local: LocalSession) -> LocalSession:
+    def put_local_session(self, local_session: LocalSession) -> LocalSession:
         """Keep a session here, in place of what was known of it. Returns it."""
-        values = astuple(local)
+        values = astuple(local_session)
         self.database.execute(f"REPLACE INTO local_sessions VALUES ({', '.join('?' * len(values))})", values)
-        return local
+        return local_session
 
     def mark_changed(self, tree: str) -> None:
         """The files of a tree must be compared with its segments again."""
@@ -345,7 +345,7 @@ class SyncState:
     def list_session_labels(self) -> list[Label]:
         """The labels that count for whole sessions."""
         trees = self.database.execute("SELECT DISTINCT tree FROM labels WHERE anchor = tree ORDER BY tree").fetchall()
-        return [found[tree] for (tree,) in trees for found in self.read_labels(tree).values() if tree in found]
+        return [labels[tree] for (tree,) in trees for labels in self.read_labels(tree).values() if tree in labels]
 
     def begin_anew(self, machine: str) -> None:
         """Forget all segments and logs, but neither the sessions here nor what is to be written."""

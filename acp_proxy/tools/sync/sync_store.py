@@ -103,10 +103,10 @@ class SyncStore(StoreBase):
         if size < since:  # it was repaired: what was deleted meanwhile is not known
             return [], size
         whole = data.rfind(b"\n") + 1
-        found = []
+        moves = []
         for line in data[:whole].split(b"\n"):
-            found += [move for piece in journal.find_events(line) if (move := _decode_move(piece.value)) is not None]
-        return found, since + whole
+            moves += [move for piece in journal.find_events(line) if (move := _decode_move(piece.value)) is not None]
+        return moves, since + whole
 
     def read_labels(self, agent_folder: str) -> tuple[Mapping[str, str], frozenset[str]]:
         """The user's titles by name, and the names that are archived."""
@@ -200,9 +200,9 @@ class SyncStore(StoreBase):
         with suppress(Unreadable):
             self.index.remove(agent_folder, [name])
         kept = (
-            each
-            for each in self.layout.list_soft_deleted_of(agent_folder, name)
-            if (known := self.read_header(agent_folder, each)) is not None and known.uid == uid
+            deleted_name
+            for deleted_name in self.layout.list_soft_deleted_of(agent_folder, name)
+            if (known := self.read_header(agent_folder, deleted_name)) is not None and known.uid == uid
         )
         return next(kept, name)
 
@@ -224,8 +224,8 @@ class SyncStore(StoreBase):
     def _read_stamp(self, path: Path) -> str | None:
         for form in (path, file_names.compressed_path(path)):
             with suppress(FileNotFoundError):
-                found = os.stat(form)
-                return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
+                status = os.stat(form)
+                return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
         return None
 
 

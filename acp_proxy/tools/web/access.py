@@ -91,8 +91,8 @@ class Access:
 
     def redeem(self, query: str) -> Response:
         """The answer to the link: a cookie, and the way to the first page. It works once."""
-        given = parse_qs(query).get("token", [""])
-        is_right = len(given) == 1 and _is_equal(given[0], self._token)
+        tokens = parse_qs(query).get("token", [""])
+        is_right = len(tokens) == 1 and _is_equal(tokens[0], self._token)
         with self._lock:
             was_used, self._is_used = self._is_used, self._is_used or is_right
         if not is_right:
@@ -109,7 +109,7 @@ class Access:
 
     def _has_cookie(self, headers: Headers) -> bool:
         """Whether one of the cookies is ours. Those of other servers of this machine may have any form."""
-        pairs = (each.strip().partition("=") for line in headers.getlist("cookie") for each in line.split(";"))
+        pairs = (cookie.strip().partition("=") for line in headers.getlist("cookie") for cookie in line.split(";"))
         return any(name == COOKIE and _is_equal(value, self._secret) for name, _, value in pairs)
 
 
@@ -150,5 +150,5 @@ def _add_headers(message: MutableMapping[str, Any]) -> None:
     message["headers"] = [*message.get("headers", ()), *more]
 
 
-def _is_equal(given: str, secret: str) -> bool:
-    return hmac.compare_digest(given.encode(), secret.encode())
+def _is_equal(text: str, secret: str) -> bool:
+    return hmac.compare_digest(text.encode(), secret.encode())

@@ -220,13 +220,13 @@ class WaitingConversations:
     def take(self, agent_folder: str, name: str, place: Position) -> OpenConversation | None:
         """The conversation whose next part begins in this place. It is the caller's now."""
         with self._lock:
-            found = self._kept.pop((agent_folder, name, place), None)
-        if found is None:
+            kept = self._kept.pop((agent_folder, name, place), None)
+        if kept is None:
             return None
-        conversation, timer = found
+        conversation, timer = kept
         timer.cancel()
         return conversation
 
     def _drop(self, agent_folder: str, name: str, place: Position) -> None:
-        if (found := self.take(agent_folder, name, place)) is not None:
-            found.reading.close()
+        if (conversation := self.take(agent_folder, name, place)) is not None:
+            conversation.reading.close()

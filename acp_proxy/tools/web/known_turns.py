@@ -49,15 +49,15 @@ class KnownTurns:
             known = self._kept.pop((agent_folder, name), None)
         if known is None or known.inode != reading.inode or known.size > reading.size:
             known = _Known(reading.inode, 0, BEGINNING, (), [])
-        reader, found = TurnReader(known.last, known.waiting), known.turns[: known.last.turns]
+        reader, turns = TurnReader(known.last, known.waiting), known.turns[: known.last.turns]
         for turn in reader.read(reading):
             text = (turn.prompt or turn.texts[0]).strip()[: _TOPIC * 100]
             topic = strip_markdown(clean(hider.hide(text).split("\n")[0], _TOPIC) or "")
-            before = found[-1].start if found else BEGINNING  # what comes before the first turn is told in it
-            start = turn.start if turn.is_apart and found else before
-            found.append(FoundTurn(turn.number, start, topic or f"Turn {turn.number}"))
+            before = turns[-1].start if turns else BEGINNING  # what comes before the first turn is told in it
+            start = turn.start if turn.is_apart and turns else before
+            turns.append(FoundTurn(turn.number, start, topic or f"Turn {turn.number}"))
         with self._lock:
-            self._kept[agent_folder, name] = _Known(reading.inode, reader.size, reader.last, reader.waiting, found)
+            self._kept[agent_folder, name] = _Known(reading.inode, reader.size, reader.last, reader.waiting, turns)
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
-        return found
+        return turns

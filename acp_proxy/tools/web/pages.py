@@ -153,7 +153,7 @@ class Pages:
         is_long = row.prompt_count > 1 or page.next is not None or page.first > (1, 0)
         links = [f'<a href="{place}/files">Changed files</a>']
         links += [f'<a class="last" href="{place}?before=end#end">Last turn</a>'] if is_long else []
-        commands = [f"<code>{escape(join_lines(each))}</code> {COPY_BUTTON}" for each in page.commands]
+        commands = [f"<code>{escape(join_lines(command))}</code> {COPY_BUTTON}" for command in page.commands]
         commands[0] = f"In a terminal: {commands[0]}"
         more_facts = f"{render_facts(links)}{render_facts(commands)}{_NEWS}"
         head = render_head(page.head, row.prompt_count, is_shared=False).replace("</header>", f"{more_facts}</header>")
@@ -259,7 +259,9 @@ class Pages:
             _render_amounts("Months", "month", sorted(months.items(), reverse=True), has_sessions=False),
             _render_amounts("Agents", "agent", sorted(page.agents.items(), key=lambda item: -item[1][0].turns)),
             _render_amounts(
-                "Projects", "directory", [(shorten_home(name, page.home) or "(none)", each) for name, each in projects]
+                "Projects",
+                "directory",
+                [(shorten_home(name, page.home) or "(none)", amounts) for name, amounts in projects],
             ),
             f"<p>{escape(page.unprompted)}</p>\n" if page.unprompted else "",
             *(f'<p class="notice">Not counted: {escape(join_lines(text))}</p>\n' for text in page.failed),
@@ -287,7 +289,8 @@ class Pages:
         next search is narrowed to. ``place``: of the page, if the bar at the top leads to it."""
         root = self._root
         bar = "".join(
-            f'<a href="{root}{each}"{_CURRENT if each == place else ""}>{name}</a>' for each, name in _BAR.items()
+            f'<a href="{root}{page_place}"{_CURRENT if page_place == place else ""}>{name}</a>'
+            for page_place, name in _BAR.items()
         )
         hidden = "".join(
             f'<input type="hidden" name="{name}" value="{escape(value)}">' for name, value in kept.items() if value
@@ -353,7 +356,7 @@ class Pages:
         return (
             f'<li data-place="{place}"><a href="{place}{first}" dir="auto">{_name(row)}</a>'
             f"{render_facts(facts)}"
-            f"{''.join(_render_excerpt(place, each, row.cwd) for each in hit.excerpts)}"
+            f"{''.join(_render_excerpt(place, excerpt, row.cwd) for excerpt in hit.excerpts)}"
             f"{f'<p>and {links}</p>' if links else ''}</li>\n"
         )
 
@@ -377,7 +380,7 @@ def _render_only(page: RowsPage | SearchPage, everything: str) -> str:
     """What a page is narrowed to, and a link to ``everything``; empty: it is not narrowed."""
     narrowed = [page.agents.get(page.agent, page.agent)] if page.agent else []
     narrowed += [shorten_home(page.cwd, page.home)] if page.cwd is not None else []
-    about = ", ".join(join_lines(each) or "no directory" for each in narrowed)
+    about = ", ".join(join_lines(restriction) or "no directory" for restriction in narrowed)
     return f'Only: <bdi>{escape(about)}</bdi>. <a href="{escape(everything)}">All of them</a>' if narrowed else ""
 
 
@@ -399,8 +402,8 @@ def _make_place_query(name: str, place: Position) -> str:
 
 def make_address_query(values: Mapping[str, str | None]) -> str:
     """The query of an address, without what is empty; a directory may be."""
-    given = {name: value for name, value in values.items() if value or (name == "cwd" and value is not None)}
-    return f"?{urlencode(given, errors='replace')}" if given else ""
+    present = {name: value for name, value in values.items() if value or (name == "cwd" and value is not None)}
+    return f"?{urlencode(present, errors='replace')}" if present else ""
 
 
 def _render_excerpt(place: str, excerpt: Excerpt, cwd: str | None) -> str:
@@ -412,7 +415,7 @@ def _render_excerpt(place: str, excerpt: Excerpt, cwd: str | None) -> str:
     return f'<p class="excerpt"><span>{name}</span> <bdi>{text}</bdi></p>'
 
 
-def _render_amounts(title: str, what: str, rows: Sequence[tuple[str, Amounts]], *, has_sessions: bool = True) -> str:
+def _render_amounts(title: str, heading: str, rows: Sequence[tuple[str, Amounts]], *, has_sessions: bool = True) -> str:
     """A table of use, with a bar for the turns of each row."""
     most = max((used.turns for _, (used, _) in rows), default=0)
     shown = [(name, used, tokens) for name, (used, tokens) in rows if used.turns]
@@ -423,11 +426,12 @@ def _render_amounts(title: str, what: str, rows: Sequence[tuple[str, Amounts]], 
         "cost": [format_amounts(used.cost) for _, used, _ in shown],
         "size": [format_size(used.bytes) for _, used, _ in shown],
     }
-    told = {name: cells for name, cells in columns.items() if any(cells)}  # agents may not say what they cost
-    heads, body = [what, "", *told], ""
-    for (row_name, used, _), *figures in zip(shown, *told.values(), strict=True):
+    filled = {name: cells for name, cells in columns.items() if any(cells)}  # agents may not say what they cost
+    heads, body = [heading, "", *filled], ""
+    for (row_name, used, _), *figures in zip(shown, *filled.values(), strict=True):
         cells = "".join(
-            f'<td class="right of-{name}">{escape(each) or "-"}</td>' for name, each in zip(told, figures, strict=True)
+            f'<td class="right of-{name}">{escape(figure) or "-"}</td>'
+            for name, figure in zip(filled, figures, strict=True)
         )
         body += f'<tr><th scope="row"><bdi>{escape(join_lines(row_name))}</bdi></th>'
         body += f'<td class="bar-cell">{draw_bar(used.turns, most)}</td>{cells}</tr>\n'

@@ -109,9 +109,9 @@ class _Site:
         # Times are compared as text: what is one character longer comes right after the time itself.
         rows = store.list_newest(agent, cwd, until=f"{before}~" if before else "", archived=archived)
         left = (row for number, row in enumerate(rows) if number >= skip or row.updated != before)
-        found = list(islice(left, _ROWS + 1))
-        shown, more = found[:_ROWS], ""
-        if len(found) > _ROWS:
+        rows_found = list(islice(left, _ROWS + 1))
+        shown, more = rows_found[:_ROWS], ""
+        if len(rows_found) > _ROWS:
             last = shown[-1].updated
             seen = sum(row.updated == last for row in shown) + (skip if last == before else 0)
             narrowed = {"agent": agent, "cwd": cwd, "archived": "1" if archived else ""}
@@ -183,7 +183,7 @@ class _Site:
             end = (len(turns) + 1, 0) if is_end else (_read_number(before, 0), piece)
             if not (1, 0) < end <= (len(turns) + 1, 0):
                 raise HTTPException(404)
-            start = choose_start([each.start for each in turns], end, reading.size)
+            start = choose_start([turn.start for turn in turns], end, reading.size)
             child = partial(store.open_child, row)
             part = find_part_before(read_pieces(reading, row.session_id, child, start), end)
             part = structs.replace(part, next=None) if is_end else part
@@ -235,7 +235,7 @@ class _Site:
         """``in``: the part of the turns. ``agent``, ``cwd``: only their sessions. ``most``: how many are shown."""
         asked, part = request.query_params.get("q", ""), request.query_params.get("in", "")
         agent, cwd = request.query_params.get("agent", ""), request.query_params.get("cwd") or None
-        parts = tuple(each for each in TurnPart if each == part)
+        parts = tuple(turn_part for turn_part in TurnPart if turn_part == part)
         most = min(max(_HITS, _read_number(request.query_params.get("most"), _HITS)), _MOST_HITS)
         store = self._open()
         result, unread, is_wider = None, 0, False
@@ -256,9 +256,9 @@ class _Site:
         by_day, failed = measure_usage(store, by="day")
         by_project, _ = measure_usage(store, by="project")
         agents = name_agents(by_day)
-        each = {agents[folder]: (used.total, used.count_tokens(used.total)) for folder, used in by_day.items()}
+        by_agent = {agents[folder]: (used.total, used.count_tokens(used.total)) for folder, used in by_day.items()}
         days, projects = sum_groups(by_day), sum_groups(by_project)
-        page = StatsPage(days, each, projects, sum_agents(by_day), explain_unprompted(by_day), failed, self._home)
+        page = StatsPage(days, by_agent, projects, sum_agents(by_day), explain_unprompted(by_day), failed, self._home)
         return _answer(self._pages.render_stats(page))
 
     # --- what all of them need
@@ -306,7 +306,7 @@ def _search_for_a_while(store: CommandStore, wanted: SearchRequest) -> tuple[Sea
     """
     began = time.monotonic()
     end, unread = 0.0, 0
-    found: dict[tuple[str, str], Hit] = {}
+    hits: dict[tuple[str, str], Hit] = {}
 
     def stop_in_time(done: int, total: int) -> None:
         nonlocal end, unread
@@ -317,12 +317,12 @@ def _search_for_a_while(store: CommandStore, wanted: SearchRequest) -> tuple[Sea
             raise _Enough
 
     def keep(hit: Hit) -> bool:
-        found[hit.row.agent_folder, hit.row.name] = hit  # once more where the search begins again
+        hits[hit.row.agent_folder, hit.row.name] = hit  # once more where the search begins again
         return True
 
     with suppress(_Enough):
         return search_store(store, wanted, stop_in_time, keep), 0
-    return SearchResult(list(found.values()), is_all=False), unread
+    return SearchResult(list(hits.values()), is_all=False), unread
 
 
 def _make_hider(row: ListedSession) -> HomeHider:
