@@ -101,8 +101,8 @@ def open_store(path: str | os.PathLike[str] | None = None) -> SessionStore:
     """The store in this directory; else in ``ACP_PROXY_STORE``, else as the configuration file says, else in the user's
     data directory. Raises NoStore, and UsageError if the configuration file is needed and wrong.
     """
-    given = path or os.environ.get(_STORE) or config_file.read_valid().get("store")
-    root = Path(given).expanduser() if given else find_default_root()
+    place = path or os.environ.get(_STORE) or config_file.read_valid().get("store")
+    root = Path(place).expanduser() if place else find_default_root()
     archive = CommandStore(root, create=False)
     if not archive.exists:
         raise NoStore(root)

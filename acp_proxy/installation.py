@@ -38,18 +38,18 @@ def _write_install(extras: str, *options: str) -> str:
 
     from acp_proxy import shell_quote
 
-    what, is_editable = _find_source(extras)
+    source, is_editable = _find_source(extras)
     editable = ["--editable"] if is_editable else []
     place = _find_place()
     if "/archive-v0/" in place:  # uvx installs nothing that stays
-        return shell_quote.joined(["uvx", "--from", what, "acp-proxy", *sys.argv[1:]])
+        return shell_quote.joined(["uvx", "--from", source, "acp-proxy", *sys.argv[1:]])
     for part, tool in (("/uv/tools/", "uv tool"), ("/pipx/", "pipx")):
         if part in place:
-            return shell_quote.joined([*tool.split(), "install", "--force", *editable, what])
+            return shell_quote.joined([*tool.split(), "install", "--force", *editable, source])
     pip = [sys.executable, "-m", "pip", "install"]
     if find_spec("pip") is None:  # an environment that uv made
         pip = ["uv", "pip", "install", "--python", sys.executable]
-    return shell_quote.joined([*pip, *options, *editable, what])
+    return shell_quote.joined([*pip, *options, *editable, source])
 
 
 def _find_place() -> str:

@@ -60,8 +60,8 @@ def settings_command() -> tuple[list[str], str | None]:
     if not _is_passing(path):
         return [path], None
     for part, (runner, *rest) in _RUNNERS.items():
-        if part in parts and (found := which(runner)):
-            return [found, *rest], None  # it keeps what it has downloaded
+        if part in parts and (runner_path := which(runner)):
+            return [runner_path, *rest], None  # it keeps what it has downloaded
     return [path], f"this path is in a temporary directory. To install it: {_INSTALL}"
 
 
@@ -69,8 +69,8 @@ def typed_command() -> list[str]:
     """The words with which a user starts this acp-proxy in a shell."""
     from shutil import which
 
-    found = which("acp-proxy")
-    if found is not None and not _is_passing(found):
+    on_path = which("acp-proxy")
+    if on_path is not None and not _is_passing(on_path):
         return ["acp-proxy"]
     words, _ = settings_command()
     name = os.path.basename(words[0])
@@ -93,7 +93,7 @@ def write_as_typed(text: str) -> str:
 
     before = r"\s+".join(map(re.escape, typed.split()[:-1]))  # the text may be written so already, and be wrapped
     pattern = rf"({before}\s+)?(?<![\w./@-])acp-proxy(?=\s+(?:{'|'.join(commands)})\b)"
-    return re.sub(pattern, lambda found: found[0] if found[1] else typed, text)
+    return re.sub(pattern, lambda match: match[0] if match[1] else typed, text)
 
 
 def _is_passing(path: str) -> bool:

@@ -101,9 +101,9 @@ def count_rest(lines: list[tuple[bytes, bool]], begins: bytes) -> int:
     )
 
 
-def are_alike(one: bytes, other: bytes) -> bool:
+def are_alike(line: bytes, other_line: bytes) -> bool:
     """Whether two updates say the same. Some agents give messages and calls other ids in each replay."""
-    return _without_ids(one) == _without_ids(other)
+    return _without_ids(line) == _without_ids(other_line)
 
 
 def continues(old: list[bytes], new: list[bytes]) -> bool:

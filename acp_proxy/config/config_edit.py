@@ -25,21 +25,21 @@ def set_value(text: str, name: str, written: str | None) -> str:
     before = _parse(text)
     lines = text.splitlines(keepends=True)
     first_table = next((at for at, line in enumerate(lines) if _TABLE.match(line)), len(lines))
-    there = [at for at in range(first_table) if re.match(rf"\s*([\"']?){re.escape(name)}\1\s*=", lines[at])]
+    indexes = [at for at in range(first_table) if re.match(rf"\s*([\"']?){re.escape(name)}\1\s*=", lines[at])]
     if written is None:
-        lines = [line for at, line in enumerate(lines) if at not in there]
-    elif there:
-        at = there[0]
+        lines = [line for at, line in enumerate(lines) if at not in indexes]
+    elif indexes:
+        at = indexes[0]
         lines[at] = f"{name} = {written}{_find_comment(lines[at])}{_find_end(lines[at])}"
     else:
         if first_table and not _find_end(lines[first_table - 1]):
             lines[first_table - 1] += "\n"
         lines.insert(first_table, f"{name} = {written}\n")
     after = "".join(lines)
-    wanted = {key: value for key, value in before.items() if key != name}
-    wanted |= tomllib.loads(f"{name} = {written}") if written is not None else {}
+    expected = {key: value for key, value in before.items() if key != name}
+    expected |= tomllib.loads(f"{name} = {written}") if written is not None else {}
     try:
-        is_right = tomllib.loads(after) == wanted
+        is_right = tomllib.loads(after) == expected
     except ValueError:
         is_right = False
     if not is_right:
@@ -56,12 +56,12 @@ def _parse(text: str) -> dict[str, object]:
 
 def _find_comment(line: str) -> str:
     """The comment behind the value of a line, with the space before it."""
-    for found in re.finditer(r"\s*#", line):
+    for match in re.finditer(r"\s*#", line):
         try:
-            tomllib.loads(line[: found.start()])
+            tomllib.loads(line[: match.start()])
         except ValueError:  # inside a text
             continue
-        return line[found.start() :].rstrip("\r\n")
+        return line[match.start() :].rstrip("\r\n")
     return ""
 
 

@@ -32,8 +32,8 @@ def find_path(environment: "Mapping[str, str]" = os.environ, platform: str = sys
     By hand, since importing platformdirs takes twice the time of all else that is imported before the agent starts (20
     ms of CPU against 10). A test compares the two.
     """
-    if given := environment.get(VARIABLE):
-        return os.path.expanduser(given)
+    if path := environment.get(VARIABLE):
+        return os.path.expanduser(path)
     home = os.path.expanduser("~")
     if platform == "win32":
         folder = environment.get("APPDATA") or os.path.join(home, "AppData", "Roaming")
@@ -71,13 +71,13 @@ def read(path: str) -> tuple[dict[str, str], list[str]]:
 
     try:
         text = data.decode("utf-8-sig")  # Notepad may begin a file with a byte order mark
-        found = tomllib.loads(text)
+        table = tomllib.loads(text)
     except (ValueError, RecursionError) as problem:
         return {"no-record": "1"}, [f"{path}: {_explain(problem)}. Correct the file. {_NOTHING}"]
     values: dict[str, str] = {}
     wrong: list[str] = []
     is_clear = True
-    for key, value in found.items():
+    for key, value in table.items():
         try:
             values[key] = encode_value(key, value, os.path.dirname(path))
         except UsageError as problem:

@@ -174,8 +174,8 @@ def parse(
     table = {f"--{name}": option for name, option in OPTIONS.items() if subcommand == RUN or name not in NOT_IN_CHAIN}
     values = {name: option.default for name, option in OPTIONS.items()} | dict(file or {})
     for name, option in OPTIONS.items():
-        if given := environment.get(option.variable):  # an empty variable counts as unset
-            values[name] = _normalize(option.variable, option, given)
+        if value_given := environment.get(option.variable):  # an empty variable counts as unset
+            values[name] = _normalize(option.variable, option, value_given)
     at = 0
     while at < len(words) and words[at].startswith("-"):
         word, equals, value = words[at].partition("=")
@@ -277,16 +277,16 @@ def read_patterns(text: str) -> list[str] | None:
 
     try:
         with open(os.path.expanduser(text), encoding="utf-8") as file:
-            found = [line for line in file.read().split("\n") if line.strip() and not line.startswith("#")]
+            patterns = [line for line in file.read().split("\n") if line.strip() and not line.startswith("#")]
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or "it is not UTF-8"
         raise UsageError(f"--redact takes off, keys, or a file of patterns: {text}: {reason}") from problem
-    for pattern in found:
+    for pattern in patterns:
         try:
             re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as problem:
             raise UsageError(f"--redact {text}: {pattern!r} is not a valid regular expression: {problem}") from problem
-    return found
+    return patterns
 
 
 _READERS: "Mapping[str, Callable[[str], object]]" = {

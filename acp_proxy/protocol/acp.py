@@ -84,8 +84,8 @@ def member(value: object, key: str) -> object:
 
 def text(value: object, key: str) -> str | None:
     """The string under ``key``, or None if there is no string."""
-    found = member(value, key)
-    return found if isinstance(found, str) else None
+    member_value = member(value, key)
+    return member_value if isinstance(member_value, str) else None
 
 
 def session_id(params: object) -> str | None:
@@ -95,32 +95,32 @@ def session_id(params: object) -> str | None:
 
 def strings(value: object, key: str) -> list[str]:
     """The strings in the array under ``key``, without its other items; empty if there is no array."""
-    found = member(value, key)
-    return [item for item in found if isinstance(item, str)] if isinstance(found, list) else []
+    items = member(value, key)
+    return [item for item in items if isinstance(item, str)] if isinstance(items, list) else []
 
 
 def optional_text(params: object, key: str) -> str | None:
     """A parameter that may be absent. Raises InvalidParams if it is present but not a string."""
     if params is not None and not isinstance(params, Mapping):
         raise InvalidParams("params must be an object")
-    found = member(params, key)
-    if found is not None and not isinstance(found, str):
+    value = member(params, key)
+    if value is not None and not isinstance(value, str):
         raise InvalidParams(f"{key} must be a string")
-    return found
+    return value
 
 
 def required_text(params: object, key: str) -> str:
     """A parameter that must be a string. Raises InvalidParams if it is absent or not a string."""
-    found = optional_text(params, key)
-    if found is None:
+    value = optional_text(params, key)
+    if value is None:
         raise InvalidParams(f"{key} is required")
-    return found
+    return value
 
 
 def offers(capabilities: object, name: str) -> bool:
     """Whether an object of capabilities has ``name`` with a value other than null and false."""
-    found = member(capabilities, name)
-    return found is not None and found is not False
+    value = member(capabilities, name)
+    return value is not None and value is not False
 
 
 _ABSOLUTE = r"/|[A-Za-z]:[\\/]|\\\\"
@@ -157,8 +157,8 @@ def plain_update_session(line: bytes) -> bytes | None:
     """The raw bytes of the session id in a line that begins with ``UPDATE_PREFIX``; None if the id contains escapes."""
     if not line.startswith(UPDATE_PREFIX):
         return None
-    found = _PLAIN_ID.match(line, len(UPDATE_PREFIX))
-    return found.group()[:-1] if found else None
+    match = _PLAIN_ID.match(line, len(UPDATE_PREFIX))
+    return match.group()[:-1] if match else None
 
 
 _SESSION_ID = re.compile(rb'"sessionId"\s*:\s*"([^"\\]*)"')
@@ -166,8 +166,8 @@ _SESSION_ID = re.compile(rb'"sessionId"\s*:\s*"([^"\\]*)"')
 
 def session_in(beginning: bytes) -> str | None:
     """The session id in the first bytes of a line that is too long to be parsed, or None."""
-    found = _SESSION_ID.search(beginning, 0, 4096)
-    return found[1].decode("utf-8", "replace") if found else None
+    match = _SESSION_ID.search(beginning, 0, 4096)
+    return match[1].decode("utf-8", "replace") if match else None
 
 
 def renamed(raw: bytes, method: str) -> bytes:

@@ -96,26 +96,26 @@ def replaced(text: str, changes: Iterable[tuple[Span, str]]) -> str:
 
 def set_members(text: str, span: Span, values: Mapping[str, object]) -> list[tuple[Span, str]]:
     """The replacements that set these members of an object. Objects among the values are merged, not replaced."""
-    there = members(text, span[0])
+    present = members(text, span[0])
     changes: list[tuple[Span, str]] = []
     new: list[str] = []
     for key, value in values.items():
         encoded = json.dumps(value, separators=(",", ":"))
-        if key not in there:
+        if key not in present:
             new.append(f"{json.dumps(key)}:{encoded}")
-        elif isinstance(value, Mapping) and value and text[there[key][0]] == "{":
-            changes += set_members(text, there[key], value)
+        elif isinstance(value, Mapping) and value and text[present[key][0]] == "{":
+            changes += set_members(text, present[key], value)
         else:
-            changes.append((there[key], encoded))
+            changes.append((present[key], encoded))
     if new:
         end = span[1] - 1
-        changes.append(((end, end), ("," if there else "") + ",".join(new)))
+        changes.append(((end, end), ("," if present else "") + ",".join(new)))
     return changes
 
 
 def _skip(text: str, at: int) -> int:
-    found = _BLANK.match(text, at)
-    return found.end() if found else at
+    match = _BLANK.match(text, at)
+    return match.end() if match else at
 
 
 def _expect(text: str, at: int, character: str) -> int:

@@ -29,5 +29,5 @@ def is_foreign(session_id: str) -> bool:
 def original(session_id: str) -> tuple[str, str] | None:
     """The other agent's folder and session id that an id names; None if it names none, as that of a session of another
     machine."""
-    found = _ID.fullmatch(session_id)
-    return (found[1], found[2]) if found is not None else None
+    match = _ID.fullmatch(session_id)
+    return (match[1], match[2]) if match is not None else None

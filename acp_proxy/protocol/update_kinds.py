@@ -190,7 +190,7 @@ def find_allowed(client_capabilities: object) -> frozenset[str]:
     return frozenset(kind.name for kind in KINDS if kind.needs and _has_capability(client_capabilities, kind.needs))
 
 
-def _has_capability(found: object, path: tuple[str, ...]) -> bool:
+def _has_capability(capability: object, path: tuple[str, ...]) -> bool:
     for name in path:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found is not None and found is not False
+        capability = capability.get(name) if isinstance(capability, dict) else None
+    return capability is not None and capability is not False

@@ -33,12 +33,12 @@ class GitReader:
         """As ``read_git_head``; empty if that takes too long."""
         if self._is_stuck:
             return GitHead()
-        found: list[GitHead] = []
-        thread = threading.Thread(target=lambda: found.append(read_git_head(directory)), name="git", daemon=True)
+        heads: list[GitHead] = []
+        thread = threading.Thread(target=lambda: heads.append(read_git_head(directory)), name="git", daemon=True)
         thread.start()
         thread.join(_READ_SECONDS)
-        self._is_stuck = not found
-        return found[0] if found else GitHead()
+        self._is_stuck = not heads
+        return heads[0] if heads else GitHead()
 
 
 def read_git_head(directory: str | None) -> GitHead:
@@ -46,8 +46,8 @@ def read_git_head(directory: str | None) -> GitHead:
     if not directory or len(directory) > _LONGEST_DIRECTORY or not os.path.isabs(directory):
         return GitHead()
     try:
-        found = _find_git_directory(Path(directory))
-        return _read_head(found) if found is not None else GitHead()
+        git_directory = _find_git_directory(Path(directory))
+        return _read_head(git_directory) if git_directory is not None else GitHead()
     except (OSError, ValueError):  # ValueError: a NUL in a path
         return GitHead()
 
@@ -80,8 +80,8 @@ def _read_head(git: Path) -> GitHead:
 
 
 def _find_packed(common: Path, ref: bytes) -> bytes:
-    before, found, _ = _read(common / "packed-refs", _PACKED_REFS_BYTES).partition(b" " + ref + b"\n")
-    return before.rpartition(b"\n")[2] if found else b""
+    before, separator, _ = _read(common / "packed-refs", _PACKED_REFS_BYTES).partition(b" " + ref + b"\n")
+    return before.rpartition(b"\n")[2] if separator else b""
 
 
 def _read(path: Path, limit: int) -> bytes:

@@ -356,9 +356,9 @@ class RecordedSessions(dict[str, RecordedSession]):
                 at = timestamps.stamp(time.time())
                 self.attempt(session_id, at, partial(self._note_gap, at=at))
 
-    def warn_suspended(self, what: str) -> None:
+    def warn_suspended(self, reason: str) -> None:
         """Warn that recording is suspended, unless this process has warned of its store already. From any thread."""
-        self._warn_once(f"recording is suspended: {self._store.root}: {what}. The conversation continues.")
+        self._warn_once(f"recording is suspended: {self._store.root}: {reason}. The conversation continues.")
 
     def _note_gap(self, recorded: RecordedSession, at: str) -> None:
         session_id = recorded.header.session_id
@@ -369,9 +369,9 @@ class RecordedSessions(dict[str, RecordedSession]):
             del self.gaps[session_id]
             self.unmarked.add(session_id)
 
-    def warn_of_loss(self, what: str) -> None:
+    def warn_of_loss(self, reason: str) -> None:
         """Warn that the disk may have lost something, unless this process has warned of its store. From any thread."""
-        self._warn_once(f"the disk may have lost something: {self._store.root}: {what}. The conversation continues.")
+        self._warn_once(f"the disk may have lost something: {self._store.root}: {reason}. The conversation continues.")
 
     def _handle_failed_close(self, recorded: RecordedSession, problem: OSError) -> None:
         """A file could not be closed."""

@@ -144,7 +144,7 @@ class Recorder:
             if self._progress.is_stalled and self._unwritten_bytes > WAITING_BYTES:
                 before, self._unwritten = len(self._unwritten), _replace_lines_by_gaps(self._unwritten)
                 self._added -= before - len(self._unwritten)
-                self._unwritten_bytes = sum(_size_of(each) for _, each in self._unwritten)
+                self._unwritten_bytes = sum(_size_of(unwritten) for _, unwritten in self._unwritten)
 
     # --- from any thread but the writer
 
@@ -245,10 +245,10 @@ class Recorder:
 
     def list_other_agents(self) -> list[str]:
         """The folders of the other agents whose sessions are listed too. Raises OSError."""
-        found = (
+        folders = (
             folder for name in self._listed_agents for folder in self.store.list_agents("" if name == ALL else name)
         )
-        return [folder for folder in dict.fromkeys(found) if folder != self.agent_folder]
+        return [folder for folder in dict.fromkeys(folders) if folder != self.agent_folder]
 
     def has_gap(self, session_id: str) -> bool:
         """Whether something is missing in a session that its transcript does not note yet."""

@@ -75,10 +75,10 @@ class DecodedText:
             self._texts, self._raws, self._pieces = [0], [0], [self.text]
             return
         length = 0
-        for found in _PIECE.finditer(raw):
+        for match in _PIECE.finditer(raw):
             self._texts.append(length)
-            self._raws.append(found.start())
-            piece = _unescape(found)
+            self._raws.append(match.start())
+            piece = _unescape(match)
             self._pieces.append(piece)
             length += len(piece)
         self.text = "".join(self._pieces)
@@ -139,7 +139,7 @@ class Masking:
         if b"\\/" in data:
             data = data.replace(b"\\/", b"/")
         if b"\\u00" in data:
-            data = _ASCII_ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), data)
+            data = _ASCII_ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), data)
         words, lower = b" ".join({*RUNS.findall(data)}), data.lower()
         names = {name for literal, name in self._in_words if literal in words}
         names.update([name for literal, name in self._in_text if literal in data])
@@ -158,11 +158,11 @@ def find_in(text: str, candidates: Iterable[SecretRule], key: str = "") -> list[
     spans = []
     for rule in candidates:
         if rule.is_own:
-            spans += [Span(*found.span(), rule) for found in rule.pattern.finditer(text) if found[0]]
+            spans += [Span(*match.span(), rule) for match in rule.pattern.finditer(text) if match[0]]
         elif any(literal in (lower if rule.ignores_case else named) for literal in rule.literals):
-            for found in rule.pattern.finditer(named):
-                start, end = found.span(rule.group)
-                begin = found.start()
+            for match in rule.pattern.finditer(named):
+                start, end = match.span(rule.group)
+                begin = match.start()
                 if rule.before is not None and not rule.before.search(named, max(begin - BEFORE, 0), begin):
                     continue
                 if start >= shift:
@@ -287,12 +287,12 @@ def _shift(span: Span, by: int) -> Span:
     return Span(span.start + by, span.end + by, span.rule)
 
 
-def _unescape(found: re.Match[bytes]) -> str:
-    high, low, single, short = found.groups()
+def _unescape(match: re.Match[bytes]) -> str:
+    high, low, single, short = match.groups()
     if high is not None:
         return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + (int(low, 16) - 0xDC00))
     if single is not None:
         return chr(int(single, 16))
     if short is not None:
         return _SHORT.get(short) or json_splice.decode(short)
-    return json_splice.decode(found[0])
+    return json_splice.decode(match[0])

@@ -78,7 +78,7 @@ class _ChunkedMessage:
     def _find_secrets(self, joined: str, joints: frozenset[int]) -> list[Span]:
         """The matches of the rules, and the text that continues them or a mask across chunks."""
         spans = self._masking.find(joined)
-        spans += [Span(found.end(), found.end(), _REST) for found in _MASKED.finditer(joined)]
+        spans += [Span(match.end(), match.end(), _REST) for match in _MASKED.finditer(joined)]
         out = []
         for span in spans:
             rest = _REST_OF.match(joined, span.end) if span.end in joints else None
@@ -128,11 +128,11 @@ class SplitSecretFinder:
             return
         message = acp.session_id(params), kind, acp.text(update, "messageId")
         yield from self._end_messages([known for known in self._messages if known[2] is None and known != message])
-        if kind in update_kinds.CHUNKS and (found := _find_text(line)) is not None:
+        if kind in update_kinds.CHUNKS and (text_and_offset := _find_text(line)) is not None:
             if message not in self._messages:
                 self._messages[message] = _ChunkedMessage(self._masking)
             self._messages.move_to_end(message)
-            yield from self._messages[message].add(found[0], at + found[1])
+            yield from self._messages[message].add(text_and_offset[0], at + text_and_offset[1])
             yield from self._end_messages(list(self._messages)[:-_SIDE_BY_SIDE])
 
     def _end_messages(self, messages: list[_Message]) -> Iterator[MaskedSpan]:

@@ -155,8 +155,8 @@ class FoldedCall:
         """Add the notice to the content; or, if that would replace what an earlier turn sent, put it in place of a
         value that was left out."""
         if self._is_whole or "content" in fields or "content" in self._left_out:
-            said = update_lines.split_array(fields.get("content", b"[]"))
-            fields["content"] = update_lines.join_array([*said, update_lines.encode_text_item(notice)])
+            items = update_lines.split_array(fields.get("content", b"[]"))
+            fields["content"] = update_lines.join_array([*items, update_lines.encode_text_item(notice)])
             return
         for name in _ANY_VALUE:
             if name in self._left_out:
@@ -210,10 +210,10 @@ class _OneByOne:
     def _encode_beyond(self, rest: list[bytes], terminals: ReplayedTerminals) -> list[bytes]:
         content, _ = terminals.resolve(self._content, own=True)
         notice = truncate.make_notice(self._session_id, max(self._beyond - sum(map(len, rest)), 0))
-        said = update_lines.join_array(
+        items = update_lines.join_array(
             [*truncate.shorten_array(content, self._limit), update_lines.encode_text_item(notice)]
         )
-        return [*rest, tool_calls.encode_update(self._session_id, self._id, {"content": said}, {})]
+        return [*rest, tool_calls.encode_update(self._session_id, self._id, {"content": items}, {})]
 
 
 def _size(fields: Members) -> int:

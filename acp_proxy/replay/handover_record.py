@@ -122,13 +122,13 @@ class RecordTurn:
             return first.end_of(size)
         room, kept = size - _size(begun) - 2, list[str]()
         for item in reversed(rest):
-            told = item.render()
-            if _size(told) + 2 > room:
+            text = item.render()
+            if _size(text) + 2 > room:
                 kept.append(item.end_of(room - 2))
                 break
-            kept.append(told)
-            room -= _size(told) + 2
-        return "\n\n".join([begun, *(each for each in reversed(kept) if each)])
+            kept.append(text)
+            room -= _size(text) + 2
+        return "\n\n".join([begun, *(text for text in reversed(kept) if text)])
 
     def shorten(self) -> None:
         """Cut its outputs, to free memory."""
@@ -381,7 +381,7 @@ class HandoverRecord:
         whole = self._join_parts([*(turn.render(Detail.WHOLE) for turn in self._turns), *behind])
         if not self._lost and _size(whole) <= self._limit:
             return whole
-        room -= sum(_size(each) + 2 for each in sections)
+        room -= sum(_size(section) + 2 for section in sections)
         return self._join_parts([*self._choose_turns(room), *behind])
 
     @property
@@ -424,9 +424,11 @@ class HandoverRecord:
             turn.said += len(item.text) - before
         content = acp.member(update, "content")
         if isinstance(content, list):
-            inner = [acp.member(each, "content") for each in content]
+            inner = [acp.member(item_content, "content") for item_content in content]
             named = [
-                self._read_words(each) for each in inner if isinstance(each, dict) and acp.text(each, "type") != "text"
+                self._read_words(inner_content)
+                for inner_content in inner
+                if isinstance(inner_content, dict) and acp.text(inner_content, "type") != "text"
             ]
             before = turn.put_out
             turn.put(item, format_output(content, named), self._limit)
@@ -452,12 +454,12 @@ class HandoverRecord:
     def _reduce(self) -> None:
         """Free what the record has no room for: outputs first, then all but the gist, then turns."""
         kept: list[RecordTurn] = []
-        outputs = said = gists = 0
+        with_outputs = words_size = gists = 0
         for turn in reversed(self._turns):
-            outputs, said = outputs + turn.said + turn.put_out, said + turn.said
-            if outputs > self._limit:
+            with_outputs, words_size = with_outputs + turn.said + turn.put_out, words_size + turn.said
+            if with_outputs > self._limit:
                 turn.shorten()
-            if said > self._limit:
+            if words_size > self._limit:
                 turn.reduce()
                 gists += turn.said
             if gists > self._limit:
@@ -465,8 +467,8 @@ class HandoverRecord:
                 break
             kept.append(turn)
         self._turns = kept[::-1]
-        there = set(map(id, kept))
-        self._calls = {key: each for key, each in self._calls.items() if id(each[0]) in there}
+        kept_ids = set(map(id, kept))
+        self._calls = {key: placed for key, placed in self._calls.items() if id(placed[0]) in kept_ids}
         self._size = sum(turn.said + turn.put_out for turn in self._turns)
 
     def _read_words(self, content: object, *, is_users: bool = False) -> str:

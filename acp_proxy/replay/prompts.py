@@ -16,14 +16,14 @@ class Prompt:
     comes can change its chunks. ``is_cancelled``: the client has cancelled its turn.
     """
 
-    def __init__(self, session_id: str, number: int, entry: Entry, given: str | None = None) -> None:
+    def __init__(self, session_id: str, number: int, entry: Entry, message_id: str | None = None) -> None:
         """``number``: its line in the transcript, which makes its ``messageId`` unless an echo gives one, or the agent
-        has another one in its own replay (``given``): it may be asked to fork or rewind there."""
+        has another one in its own replay (``message_id``): it may be asked to fork or rewind there."""
         self.run = entry.run
         self.id = jsonrpc.dump(acp.member(entry.value, "id"))
         self.is_echoed = self.is_certain = self.is_cancelled = False
         self._session_id = session_id
-        self._message_id = given or f"acp-proxy-{entry.run}-{number}"
+        self._message_id = message_id or f"acp-proxy-{entry.run}-{number}"
         self._blocks = _read_blocks(entry)
         texts = [find_text(block) for block, _ in self._blocks]
         self.letters = fold_letters("".join(text for text in texts if text is not None))
@@ -42,8 +42,8 @@ class Prompt:
 
 def _read_blocks(entry: Entry) -> list[tuple[object, bytes]]:
     """The valid blocks of a prompt, each with its JSON text."""
-    found = acp.member(acp.member(entry.value, "params"), "prompt")
-    blocks: list[object] = found if isinstance(found, list) else []
+    prompt = acp.member(acp.member(entry.value, "params"), "prompt")
+    blocks: list[object] = prompt if isinstance(prompt, list) else []
     raw = entry.raw or b""
     is_ours = jsonrpc.is_dumped(raw, entry.value)  # the usual case, which needs no search for the blocks
     raws = [jsonrpc.dump(block) for block in blocks] if is_ours else _read_raw_blocks(raw, blocks)
@@ -181,9 +181,11 @@ class Echoes:
         ready: list[Update] = []
         for message in rest:
             waiting = self._list_waiting(message[0].run) if message[0].run in self._quiet else []
-            said = _join_letters(message)[:_BEGINNING]
-            is_echo = bool(waiting) and said == waiting[0].letters[:_BEGINNING]  # mentions may be written out after it
-            begins_again |= bool(self._first) and said == self._first and not is_echo
+            beginning = _join_letters(message)[:_BEGINNING]
+            is_echo = (
+                bool(waiting) and beginning == waiting[0].letters[:_BEGINNING]
+            )  # mentions may be written out after it
+            begins_again |= bool(self._first) and beginning == self._first and not is_echo
             if waiting and not begins_again:
                 self._note_echo(waiting[0], message[0])
             else:
@@ -226,20 +228,20 @@ def _find_echo(message: list[Update], prompts: list[Prompt]) -> tuple[Prompt | N
 
     Chunks with a ``messageId`` are one message, which is an echo only as a whole.
     """
-    found: tuple[Prompt | None, int] = None, 0
+    echo: tuple[Prompt | None, int] = None, 0
     left, at = [prompt for prompt in prompts if prompt.letters], 0
     for count, update in enumerate(message, 1):
         text = find_text(update.value.get("content"))
-        said = fold_letters(text or "")
-        left = [prompt for prompt in left if prompt.letters.startswith(said, at)]
+        letters = fold_letters(text or "")
+        left = [prompt for prompt in left if prompt.letters.startswith(letters, at)]
         if text is None:
             left = [prompt for prompt in left if not prompt.is_only_text]
-        at += len(said)
+        at += len(letters)
         if not left:
             break
         whole = next((prompt for prompt in left if len(prompt.letters) == at), None)
-        found = (whole, count) if whole is not None else found
-    return found if _find_message_id(message[0]) is None or found[1] == len(message) else (None, 0)
+        echo = (whole, count) if whole is not None else echo
+    return echo if _find_message_id(message[0]) is None or echo[1] == len(message) else (None, 0)
 
 
 def _join_letters(message: list[Update]) -> str:

@@ -194,8 +194,8 @@ class Replayer:
     def _add_steering(self, number: int, entry: Entry) -> list[bytes]:
         """The user's words into a running turn: a user message in their place, since agents do not repeat them."""
         lines = self._make_prompt(number, entry).take_chunks()
-        said = [update for line in lines if (update := updates.read_line(line, entry.run)) is not None]
-        return self._replay_users(self._echoes.end_echoes(entry.run)) + self._replay_users(said)
+        user_updates = [update for line in lines if (update := updates.read_line(line, entry.run)) is not None]
+        return self._replay_users(self._echoes.end_echoes(entry.run)) + self._replay_users(user_updates)
 
     def _begin_turn(self, number: int, entry: Entry) -> list[bytes]:
         """A prompt, which begins a segment. Unfinished calls go on if their turn, of the same run, has no answer."""

@@ -78,12 +78,12 @@ class FullSegment:
             self._asked[call.id] = _Held(b"", is_awaited=True)
             return self._put(self._asked[call.id])
         out: list[bytes] = []
-        for each in ready:
-            self._note_terminals(each)
-            line = tool_calls.encode_call(self._session_id, each, is_start=each.is_start or is_new)
+        for statement in ready:
+            self._note_terminals(statement)
+            line = tool_calls.encode_call(self._session_id, statement, is_start=statement.is_start or is_new)
             is_new = False
             if line is not None:
-                out += self._put_call(each, line)
+                out += self._put_call(statement, line)
         return out
 
     def end(self, failed: Collection[Key]) -> list[bytes]:
@@ -168,13 +168,13 @@ class CompactSegment:
             fold = FoldedCall(self._session_id, call.id, self._limit, is_whole=call.id not in self._calls.known)
             self._folds[call.id] = fold
             self._places.append(fold)
-        for each in self._calls.take(call):
-            if each.sets_content:
-                self._terminals.stop_awaiting(each.id)
+        for statement in self._calls.take(call):
+            if statement.sets_content:
+                self._terminals.stop_awaiting(statement.id)
             if self._touched is not None and self._touched is not fold:
                 self._touched.cut()
             self._touched = fold
-            fold.take(each, one_by_one=each.id in self._calls.own)
+            fold.take(statement, one_by_one=statement.id in self._calls.own)
         return []
 
     def end(self, failed: Collection[Key]) -> list[bytes]:

@@ -41,8 +41,8 @@ class Newest(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """The value of a key, or None."""
-        found = self._kept.get(key)
-        return found[0] if found is not None else None
+        kept = self._kept.get(key)
+        return kept[0] if kept is not None else None
 
     def put(self, key: K, value: V, size: int) -> None:
         """Set a value, which is the newest from now on."""
@@ -52,11 +52,11 @@ class Newest(Generic[K, V]):
 
     def pop(self, key: K) -> V | None:
         """Remove and return the value of a key, or None."""
-        found = self._kept.pop(key, None)
-        if found is None:
+        kept = self._kept.pop(key, None)
+        if kept is None:
             return None
-        self._size -= found[1]
-        return found[0]
+        self._size -= kept[1]
+        return kept[0]
 
     def items(self) -> list[tuple[K, V]]:
         """All keys and values, oldest first."""
@@ -197,7 +197,7 @@ class ReplayedTerminals:
 
     def _may_change(self, shown: TerminalContent) -> bool:
         noted = (self._noted.get((shown.run, id)) for id in _find_terminals(shown))
-        return any(each is None or not each.is_final for each in noted)
+        return any(output is None or not output.is_final for output in noted)
 
 
 def _find_terminals(shown: TerminalContent) -> set[str]:

@@ -99,8 +99,8 @@ def read_permission(raw: bytes, params: object, run: str) -> ReplayedCall | None
         members = update_lines.read_asked(raw)
     except (ValueError, KeyError):
         return None
-    found = _read(value, members, {}, run, False, None)
-    return replace(found, is_asked=True) if found is not None else None
+    asked_call = _read(value, members, {}, run, False, None)
+    return replace(asked_call, is_asked=True) if asked_call is not None else None
 
 
 def encode_call(session_id: str, call: ReplayedCall, *, is_start: bool) -> bytes | None:

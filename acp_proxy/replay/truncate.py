@@ -57,10 +57,10 @@ def shorten_array(array: bytes, room: int) -> list[bytes]:
     kept = []
     room -= len(b"[]")
     for item in update_lines.split_array(array):
-        told = item if len(item) < room else _shorten_item(item, room - 1)
-        if told:
-            kept.append(told)
-            room -= len(told) + len(b",")
+        shortened = item if len(item) < room else _shorten_item(item, room - 1)
+        if shortened:
+            kept.append(shortened)
+            room -= len(shortened) + len(b",")
     return kept
 
 

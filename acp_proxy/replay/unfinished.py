@@ -45,8 +45,8 @@ class UnfinishedCalls:
             return []
         asked = self._asked.pop(call.id)
         ready = [call] if asked is None else [asked, call]
-        for each in ready:
-            self._note(each, call.run)
+        for statement in ready:
+            self._note(statement, call.run)
         return ready
 
     def note_compaction(self, id: str, status: str | None, run: str) -> None:
@@ -130,8 +130,8 @@ class Compaction:
             self._summary = (
                 update_lines.split_array(members[_SUMMARY]) if isinstance(update.value.get(_SUMMARY), list) else []
             )
-        said = {name: raw for name, raw in members.items() if name not in (*_NAMES, _SUMMARY)}
-        self._fields = {name: raw for name, raw in (self._fields | said).items() if raw != _NULL}
+        stated = {name: raw for name, raw in members.items() if name not in (*_NAMES, _SUMMARY)}
+        self._fields = {name: raw for name, raw in (self._fields | stated).items() if raw != _NULL}
 
     def encode(self, *, failed: bool) -> bytes:
         """The update's line. ``failed``: it was never finished, so its status is ``failed``."""

@@ -31,9 +31,9 @@ def split(raw: bytes, message: Mapping[str, Any] | None = None) -> tuple[Members
         spans = json_splice.members(text, at)
         if spans and max(end for _, end in spans.values()) + _TAIL == len(text):
             return _copy_members(text, spans), {}
-    found = _find_params(text)
-    return _copy_members(text, json_splice.members(text, found["update"][0])), _copy_members(
-        text, _select_beside(found)
+    params = _find_params(text)
+    return _copy_members(text, json_splice.members(text, params["update"][0])), _copy_members(
+        text, _select_beside(params)
     )
 
 

@@ -149,10 +149,12 @@ class V1AsV2:
         self._calls.add(id)
 
         def change(members: Members) -> Members:
-            said = {name: raw for name, raw in members.items() if raw != b"null"}  # in version 2, null clears
-            if "content" in said:
-                said["content"] = update_lines.join_array(map(_convert_item, update_lines.split_array(said["content"])))
-            return {**said, **{name: b"null" for name in _CLEARED if begins_again and name not in said}}
+            stated = {name: raw for name, raw in members.items() if raw != b"null"}  # in version 2, null clears
+            if "content" in stated:
+                stated["content"] = update_lines.join_array(
+                    map(_convert_item, update_lines.split_array(stated["content"]))
+                )
+            return {**stated, **{name: b"null" for name in _CLEARED if begins_again and name not in stated}}
 
         return self._change(line, update_kinds.TOOL_CALL_UPDATE, change)
 

@@ -190,9 +190,9 @@ class V2Folder:
             fields["content"], appended = update_lines.join_array([*items, *appended]), []
         left_out = sum(truncate.cut(fields, self._limit).values()) if self._limit else 0
         if left_out and is_whole:
-            said = update_lines.split_array(fields.get("content", b"[]"))
+            items = update_lines.split_array(fields.get("content", b"[]"))
             notice = update_lines.encode_text_item(truncate.make_notice(self._session_id, left_out))
-            fields["content"] = update_lines.join_array([*said, notice])
+            fields["content"] = update_lines.join_array([*items, notice])
         elif self._limit and appended:
             appended = self._shorten(appended)
         named = {"toolCallId": jsonrpc.dump(id)}

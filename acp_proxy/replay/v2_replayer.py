@@ -138,7 +138,10 @@ class V2Replayer:
     def _end_prompt(self, entry: Entry) -> None:
         """The agent has accepted a prompt, or refused it; then it is not part of the conversation."""
         id = acp.member(entry.value, "id")
-        prompt = next((each for each in self._unrepeated if (each.run, each.id) == (entry.run, id)), None)
+        prompt = next(
+            (open_prompt for open_prompt in self._unrepeated if (open_prompt.run, open_prompt.id) == (entry.run, id)),
+            None,
+        )
         if prompt is None:
             return
         prompt.message = acp.text(acp.member(entry.value, "result"), "messageId")

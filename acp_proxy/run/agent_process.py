@@ -99,10 +99,10 @@ def start(command: list[str]) -> AgentProcess:
             os.dup2(agent_out, 1)
             os.execvp(command[0], command)
         except OSError as problem:
-            found = not isinstance(problem, FileNotFoundError)
-            reason = "cannot be executed" if found else "not found"
+            exists = not isinstance(problem, FileNotFoundError)
+            reason = "cannot be executed" if exists else "not found"
             os.write(2, f"acp-proxy: {command[0]}: {reason}. Check the agent's command in your editor.\n".encode())
-            os._exit(NOT_EXECUTABLE if found else NOT_FOUND)
+            os._exit(NOT_EXECUTABLE if exists else NOT_FOUND)
         finally:
             os._exit(NOT_EXECUTABLE)
     os.close(agent_in)

@@ -181,11 +181,13 @@ class OpenedTranscript:
     def describe(self, request: RequestId, *, is_complete: bool) -> SessionFound:
         """What deciding needs to know about it."""
         agents = self.reading.agents
-        found = SessionFound(request, has_transcript=True, is_complete=is_complete, is_archived_here=self._is_archived)
+        session = SessionFound(
+            request, has_transcript=True, is_complete=is_complete, is_archived_here=self._is_archived
+        )
         if self.is_foreign:
-            return replace(found, agent_has_only_part=True, is_copy=True, is_foreign=True)
+            return replace(session, agent_has_only_part=True, is_copy=True, is_foreign=True)
         return replace(
-            found,
+            session,
             alias=agents.alias,
             agent_has_only_part=agents.was_handed_over,
             is_copy=agents.is_none,
@@ -242,9 +244,9 @@ def look_up(
             reading = recorder.store.read_original(session_id, recorder.list_other_agents())
             return OpenedTranscript(recorder, session_id, reading, state.find_title(session_id), is_foreign=True)
 
-    def close_late(found: SessionFound | OpenedTranscript) -> None:
-        if isinstance(found, OpenedTranscript):
-            found.reading.close()
+    def close_late(result: SessionFound | OpenedTranscript) -> None:
+        if isinstance(result, OpenedTranscript):
+            result.reading.close()
 
     try:
         return recorder.run_on_writer(look, close_late)

@@ -102,13 +102,19 @@ class PsutilProcess:
 
 
 def _descendants(pid: int) -> list[LinuxProcess]:
-    now = {each: stat for name in os.listdir("/proc") if name.isdecimal() and (stat := _stat(each := int(name)))}
-    found = [LinuxProcess(pid, now[pid][2])] if pid in now else []
-    for member in found:  # grows meanwhile
-        found += [
-            LinuxProcess(each, start_time) for each, (_, parent, start_time) in now.items() if parent == member.pid
+    now = {
+        process_id: stat
+        for name in os.listdir("/proc")
+        if name.isdecimal() and (stat := _stat(process_id := int(name)))
+    }
+    members = [LinuxProcess(pid, now[pid][2])] if pid in now else []
+    for member in members:  # grows meanwhile
+        members += [
+            LinuxProcess(process_id, start_time)
+            for process_id, (_, parent, start_time) in now.items()
+            if parent == member.pid
         ]
-    return found
+    return members
 
 
 def _stat(pid: int) -> tuple[bytes, int, bytes] | None:

@@ -295,8 +295,8 @@ class Relay:
             case AddAlias(session_id, alias):
                 self._require_store_requests().add_alias(session_id, alias)
             case FindSession():
-                found = self._require_load_requests().find(effect, self._require_store_requests().trouble_of_missing)
-                return found if isinstance(found, list) else self._decide(found)
+                answer = self._require_load_requests().find(effect, self._require_store_requests().trouble_of_missing)
+                return answer if isinstance(answer, list) else self._decide(answer)
             case DecideLater(peer, lines):
                 return self._decide(LinesRead(peer, lines))
             case ReadPast():

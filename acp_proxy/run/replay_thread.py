@@ -224,8 +224,8 @@ class ReplayThread:
     def _add_to_record(self, items: list[bytes]) -> None:
         """Add what is replayed to the record of a handover."""
         if self._record is not None:
-            for each in framing.cut(b"".join(items)):
-                self._record.add(each)
+            for line in framing.cut(b"".join(items)):
+                self._record.add(line)
 
     def _read_lacking(self) -> Iterable[Line | AlikeLines]:
         """The part of the transcript that the agent's session lacks."""

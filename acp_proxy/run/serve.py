@@ -43,15 +43,15 @@ class Basis(Struct, frozen=True):
     mask: Callable[[bytes], bytes] | None
 
 
-def serve(agent: AgentProcess, command: list[str], given: dict[str, str]) -> int:
+def serve(agent: AgentProcess, command: list[str], values: dict[str, str]) -> int:
     """Relay between the editor and the agent until both have ended. Returns the exit code.
 
-    ``command``: the agent's. ``given``: the values of the options.
+    ``command``: the agent's. ``values``: the values of the options.
     """
     recorder, relay = build(
         command,
-        given,
-        prepare(given),
+        values,
+        prepare(values),
         from_client=STDIN,
         to_client=STDOUT,
         from_agent=agent.stdout,
@@ -59,30 +59,30 @@ def serve(agent: AgentProcess, command: list[str], given: dict[str, str]) -> int
     )
     relay.start()
     finish_start(recorder, relay)
-    return supervise(agent, relay, options.parse_seconds(given["grace"]))
+    return supervise(agent, relay, options.parse_seconds(values["grace"]))
 
 
-def prepare(given: dict[str, str], *, is_chained: bool = False) -> Basis:
-    """Open the store, and warn if it cannot be used. ``given``: the values of the options."""
+def prepare(values: dict[str, str], *, is_chained: bool = False) -> Basis:
+    """Open the store, and warn if it cannot be used. ``values``: the values of the options."""
     os.umask(PRIVATE_UMASK)  # an agent that we start has started with the user's umask
     store, mask = None, None
-    if not given["no-record"]:
+    if not values["no-record"]:
         try:
-            mask = _read_mask(given)
-            store = _open_store(given)
+            mask = _read_mask(values)
+            store = _open_store(values)
         except UsageError as wrong:  # the file with patterns was removed since the start
             warn(f"nothing is recorded: {wrong}")
-    answerers = {name: given[name] for name in ("list", "load", "delete", "resume", "handover")}
-    modes = Modes(**answerers, unstable=bool(given["unstable"]))
+    answerers = {name: values[name] for name in ("list", "load", "delete", "resume", "handover")}
+    modes = Modes(**answerers, unstable=bool(values["unstable"]))
     id = store.id if store is not None else None
-    recall = _find_recall(store.root) if given["recall"] and store is not None else ()
-    settings = Settings(store is not None, not given["no-synthesize"], __version__, modes, id, is_chained, recall)
+    recall = _find_recall(store.root) if values["recall"] and store is not None else ()
+    settings = Settings(store is not None, not values["no-synthesize"], __version__, modes, id, is_chained, recall)
     return Basis(settings, store, mask)
 
 
 def build(
     command: list[str],
-    given: dict[str, str],
+    values: dict[str, str],
     basis: Basis,
     *,
     from_client: int,
@@ -94,8 +94,8 @@ def build(
     descriptors."""
     sys.setswitchinterval(_SWITCH_SECONDS)
     say = _make_warn(basis.mask)
-    recorder = _make_recorder(command, given, basis, say)
-    mode: Literal["full", "compact"] = "full" if given["replay"] == "full" else "compact"
+    recorder = _make_recorder(command, values, basis, say)
+    mode: Literal["full", "compact"] = "full" if values["replay"] == "full" else "compact"
     relay = Relay(
         Connection(basis.settings),
         recorder,
@@ -105,10 +105,10 @@ def build(
         to_agent=to_agent,
         warn=say,
         replay=ReplayOptions(
-            mode, options.parse_size(given["replay-tool-limit"]), options.parse_record_size(given["record-size"])
+            mode, options.parse_size(values["replay-tool-limit"]), options.parse_record_size(values["record-size"])
         ),
         idle_seconds=IDLE_SECONDS,
-        compresses=given["compress"] == "daily",
+        compresses=values["compress"] == "daily",
     )
     return recorder, relay
 
@@ -144,51 +144,51 @@ def _make_warn(mask: Callable[[bytes], bytes] | None) -> Callable[[str], None]:
 
 
 def _make_recorder(
-    command: list[str], given: dict[str, str], basis: Basis, warn: Callable[[str], None]
+    command: list[str], values: dict[str, str], basis: Basis, warn: Callable[[str], None]
 ) -> Recorder | None:
     if basis.store is None:
         return None
     return Recorder(
         basis.store,
         command,
-        given["agent-id"] or None,
-        given["fsync"],
+        values["agent-id"] or None,
+        values["fsync"],
         warn,
         basis.mask,
-        deletes_softly=given["delete-mode"] == "soft" and options.parse_bin_days(given["bin-days"]) > 0,
-        other_agents=_read_other_agents(given),
+        deletes_softly=values["delete-mode"] == "soft" and options.parse_bin_days(values["bin-days"]) > 0,
+        other_agents=_read_other_agents(values),
     )
 
 
-def _read_other_agents(given: dict[str, str]) -> list[str]:
+def _read_other_agents(values: dict[str, str]) -> list[str]:
     """The names of the agents whose sessions are listed too."""
-    return [name.strip() for name in given["also-list"].split(",") if name.strip()]
+    return [name.strip() for name in values["also-list"].split(",") if name.strip()]
 
 
-def _open_store(given: dict[str, str]) -> ProxyStore | None:
+def _open_store(values: dict[str, str]) -> ProxyStore | None:
     """The store. None: it cannot be used, and the user was warned.
 
     It is opened on a thread of its own, because one that hangs must not keep the editor and the agent apart for ever.
     """
-    root = Path(given["store"]).expanduser() if given["store"] else find_default_root()
-    found: list[ProxyStore | StoreRefused] = []
-    days = options.parse_bin_days(given["bin-days"])
+    root = Path(values["store"]).expanduser() if values["store"] else find_default_root()
+    results: list[ProxyStore | StoreRefused] = []
+    days = options.parse_bin_days(values["bin-days"])
 
     def open_it() -> None:
         try:
-            found.append(store := ProxyStore(root, bin_days=days))
+            results.append(store := ProxyStore(root, bin_days=days))
         except StoreRefused as problem:
-            found.append(problem)
+            results.append(problem)
             return
         with contextlib.suppress(OSError):
-            for name in _read_other_agents(given):
+            for name in _read_other_agents(values):
                 if name != ALL and not store.list_agents(name):
                     warn(f"--also-list: no agent called {name!r} has a recorded session yet.")
 
     opening = threading.Thread(target=open_it, name="opening the store", daemon=True)
     opening.start()
     opening.join(_OPENING_SECONDS)
-    match found:
+    match results:
         case [ProxyStore() as store]:
             return store
         case [StoreRefused(is_temporary=True) as problem]:
@@ -213,9 +213,9 @@ def _find_recall(root: Path) -> tuple[str, ...]:
     return tuple(own_command.child_command("acp_proxy", "mcp", "--store", os.path.abspath(root)))
 
 
-def _read_mask(given: dict[str, str]) -> Callable[[bytes], bytes] | None:
+def _read_mask(values: dict[str, str]) -> Callable[[bytes], bytes] | None:
     """The function that masks secrets in entries, or None. Raises UsageError."""
-    if (patterns := options.read_patterns(given["redact"])) is None:
+    if (patterns := options.read_patterns(values["redact"])) is None:
         return None
     from acp_proxy.redaction.masking import Masking  # compiling its patterns takes a while
 

@@ -30,8 +30,8 @@ def launch(words: list[str], find_agent: "Callable[[list[str], str], list[str]]"
 
     ``find_agent``: returns what to start for a command and the value of ``--registry``.
     """
-    given, command, wrong = read_options(options.RUN, words)
-    command = find_agent(command, given["registry"])
+    values, command, wrong = read_options(options.RUN, words)
+    command = find_agent(command, values["registry"])
     if is_terminal(0):
         if is_terminal(2):  # a user is there, and may expect to be recorded
             say(_NOT_RECORDED)
@@ -59,7 +59,7 @@ def launch(words: list[str], find_agent: "Callable[[list[str], str], list[str]]"
         os._exit(_FILES_REPLACED)
 
     # Does not wait for threads that still read, or hang in the store.
-    os._exit(serve(agent, command, given))
+    os._exit(serve(agent, command, values))
 
 
 def read_options(name: str, words: list[str]) -> tuple[dict[str, str], list[str], list[str]]:
@@ -69,7 +69,7 @@ def read_options(name: str, words: list[str]) -> tuple[dict[str, str], list[str]
     """
     file, wrong = config_file.read_own()
     try:
-        given, command = options.parse(words, os.environ, file, name)
+        values, command = options.parse(words, os.environ, file, name)
     except UsageError as problem:
         say(str(problem))
         os._exit(USAGE)
@@ -78,7 +78,7 @@ def read_options(name: str, words: list[str]) -> tuple[dict[str, str], list[str]
             os.fstat(standard)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
-    return given, command, wrong
+    return values, command, wrong
 
 
 def is_terminal(fd: int) -> bool:

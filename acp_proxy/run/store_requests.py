@@ -126,9 +126,9 @@ class StoreRequests:
         recorder = self._recorder
 
         def delete() -> str:
-            found = recorder.store.find_by_alias(recorder.agent_folder, session_id) or session_id
-            recorder.delete(found)
-            return found
+            known_id = recorder.store.find_by_alias(recorder.agent_folder, session_id) or session_id
+            recorder.delete(known_id)
+            return known_id
 
         in_time = self._answers.start_limit(
             own_messages.refuse_for_store(request, "ETIMEDOUT").data if request is not None else b""

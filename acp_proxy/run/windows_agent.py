@@ -93,12 +93,12 @@ def find_program(command: list[str]) -> tuple[str | None, str | list[str]]:
 
     Raises OSError if there is no such program, or if it cannot be given these arguments.
     """
-    found = resolve_program(command, shutil.which)
-    if found is None:
+    program = resolve_program(command, shutil.which)
+    if program is None:
         if os.path.dirname(command[0]) and os.path.exists(command[0]):
             raise OSError(errno.ENOEXEC, "not a program: its name must end in .exe, .cmd or another ending in PATHEXT")
         raise FileNotFoundError(errno.ENOENT, "not found")
-    return arrange_arguments(found, os.environ.get("SYSTEMROOT", r"C:\Windows"))
+    return arrange_arguments(program, os.environ.get("SYSTEMROOT", r"C:\Windows"))
 
 
 def resolve_program(command: list[str], which: Callable[[str], str | None]) -> list[str] | None:

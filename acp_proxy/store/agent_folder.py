@@ -41,13 +41,17 @@ def _has_other_agent(layout: Layout, agent_folder: str, name: str) -> bool:
     """Whether one of the first transcripts in a folder is of an agent with another name; True if access is denied.
     Raises OSError."""
     try:
-        with os.scandir(layout.transcripts / agent_folder) as found:
-            transcripts = (each for file in found if (each := parse_transcript_name(file.name)) is not None)
+        with os.scandir(layout.transcripts / agent_folder) as files:
+            transcripts = (
+                name_of_file for file in files if (name_of_file := parse_transcript_name(file.name)) is not None
+            )
             first = list(islice(transcripts, HEADERS_READ))
     except PermissionError:
         return True
     return any(
-        reported_name != name for each in first for reported_name in _read_reported_names(layout, agent_folder, each)
+        reported_name != name
+        for transcript in first
+        for reported_name in _read_reported_names(layout, agent_folder, transcript)
     )
 
 

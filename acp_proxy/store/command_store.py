@@ -127,9 +127,13 @@ class CommandStore(StoreBase):
         """
         agents, names = self.list_agents(agent_words), dict[str, Mapping[str, str]]()
         if archived:  # to look for a few in 100,000 rows takes seconds
-            names = {each: queries.read_state(self.layout, each).archived for each in agents}
-            agents = [each for each in agents if names[each]]
-            names = {each: found for each, found in names.items() if len(found) <= _LOOKED_UP_BY_NAME}
+            names = {folder: queries.read_state(self.layout, folder).archived for folder in agents}
+            agents = [folder for folder in agents if names[folder]]
+            names = {
+                folder: archived_names
+                for folder, archived_names in names.items()
+                if len(archived_names) <= _LOOKED_UP_BY_NAME
+            }
         wanted = queries.ListFilter(agents, cwd, since, until, below, branch, names)
         rows = queries.complete_rows(
             self.layout, queries.list_newest(self.index.catch_up_and_query, self.index.query_as_is, wanted)
@@ -143,18 +147,18 @@ class CommandStore(StoreBase):
         The id of a deleted session is never taken as the start of another id. Raises Unreadable, OSError.
         """
         wanted = queries.ListFilter(self.list_agents(agent_words), None, "")
-        gone = {session_id for each in wanted.agents for session_id in self.read_deleted(each)}
-        found = self.index.catch_up_and_query(
+        gone = {session_id for folder in wanted.agents for session_id in self.read_deleted(folder)}
+        rows = self.index.catch_up_and_query(
             lambda index: queries.find_named(index, wanted, selector, gone), *wanted.agents
         )
-        return list(queries.complete_rows(self.layout, found))
+        return list(queries.complete_rows(self.layout, rows))
 
     def find_titled(self, title_part: str, agent_words: str = "") -> list[ListedSession]:
         """The sessions with the title ``title_part``, else those whose title contains it, in any case. Newest first.
 
         The id of a deleted session is never taken as a part of a title. Raises Unreadable, OSError.
         """
-        if any(title_part in self.read_deleted(each) for each in self.list_agents(agent_words)):
+        if any(title_part in self.read_deleted(folder) for folder in self.list_agents(agent_words)):
             return []
         return queries.find_titled(((row, row.title) for row in self.list_newest(agent_words)), title_part)
 
@@ -332,8 +336,8 @@ class CommandStore(StoreBase):
             else {}
         )
         names = all_names if chosen is None else _group_names(chosen, relatives)
-        for agent_folder, each in names.items():
-            self.index.reindex(agent_folder, each)
+        for agent_folder, folder_names in names.items():
+            self.index.reindex(agent_folder, folder_names)
 
     def find_unreadable(self) -> Iterator[tuple[Path, str, str]]:
         """The transcripts that cannot be opened, why, and what to do."""

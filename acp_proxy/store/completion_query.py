@@ -73,10 +73,10 @@ class CompletionQuery:
                 # Without the number of what was set aside, which the index keeps elsewhere.
                 id, _, _ = begin.partition(file_names.ASIDE.encode())
                 each_begins = (begin, _MOST_SESSIONS, id, id + b"\xff")
-                parts = [(each, listed, *each_begins) for each in agents for listed in (True, False)]
-                found = sorted((row for part in parts for row in index.execute(QUERY, part)), reverse=True)
-            seen = _complete_titles(self._layout, [row[2:] for row in found[:_MOST_SESSIONS]], beginning)
-            return [one for one in seen if one.selector.startswith(beginning)]
+                parts = [(folder, listed, *each_begins) for folder in agents for listed in (True, False)]
+                rows = sorted((row for part in parts for row in index.execute(QUERY, part)), reverse=True)
+            seen = _complete_titles(self._layout, [row[2:] for row in rows[:_MOST_SESSIONS]], beginning)
+            return [session for session in seen if session.selector.startswith(beginning)]
         except (sqlite3.Error, OSError, ValueError, TypeError, KeyError):
             return []
 

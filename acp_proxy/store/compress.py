@@ -84,11 +84,11 @@ def compress(layout: Layout, agent_folder: str, name: str, options: CompressionO
             fd = private_files.open_private(path, os.O_RDONLY)
             stack.callback(private_files.close, fd)
             if options.dry_run:
-                found = os.fstat(fd)
+                status = os.fstat(fd)
                 after = sum(
-                    len(data) for data in compress_chunks(_read_chunks(fd, found.st_size, options), found.st_size)
+                    len(data) for data in compress_chunks(_read_chunks(fd, status.st_size, options), status.st_size)
                 )
-                return CompressionResult(agent_folder, name, found.st_size, after)
+                return CompressionResult(agent_folder, name, status.st_size, after)
             stack.enter_context(private_files.lock_folder(path.parent))
             if not _is_free(path):
                 return None
@@ -98,8 +98,8 @@ def compress(layout: Layout, agent_folder: str, name: str, options: CompressionO
 
 
 def _is_worthwhile(path: Path, options: CompressionOptions) -> bool:
-    found = os.stat(path)
-    return options.min_size <= found.st_size <= MAX_BYTES and time.time() - found.st_mtime >= options.older_than
+    status = os.stat(path)
+    return options.min_size <= status.st_size <= MAX_BYTES and time.time() - status.st_mtime >= options.older_than
 
 
 def _is_free(path: Path) -> bool:
@@ -114,21 +114,21 @@ def _is_free(path: Path) -> bool:
 def _compress(layout: Layout, agent_folder: str, name: str, fd: int, options: CompressionOptions) -> CompressionResult:
     path = layout.transcript_path(agent_folder, name)
     into, new = compressed_path(path), unfinished_path(compressed_path(path))
-    found = os.fstat(fd)
+    status = os.fstat(fd)
     try:
         out = private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         try:
-            _check_unchanged(path, found)  # after the open: a delete from now on removes the new file too
-            after = write_chunks(out, compress_chunks(_read_chunks(fd, found.st_size, options), found.st_size))
+            _check_unchanged(path, status)  # after the open: a delete from now on removes the new file too
+            after = write_chunks(out, compress_chunks(_read_chunks(fd, status.st_size, options), status.st_size))
             inode = os.fstat(out).st_ino
-            if not all(_compare_chunks(fd, Compressed(out), found.st_size, options)):
+            if not all(_compare_chunks(fd, Compressed(out), status.st_size, options)):
                 raise _NotNow
         finally:
             os.close(out)
-        os.utime(new, ns=(found.st_atime_ns, found.st_mtime_ns))
+        os.utime(new, ns=(status.st_atime_ns, status.st_mtime_ns))
         with layout.get_journal(agent_folder).lock():
             private_files.lock(fd)  # not earlier: a process that continues the session must not wait
-            _check_unchanged(path, found)
+            _check_unchanged(path, status)
             if layout.is_marked(agent_folder, name):  # a turn has begun, although nothing of it is written yet
                 raise _NotNow
             layout.mark(agent_folder, name)
@@ -136,7 +136,7 @@ def _compress(layout: Layout, agent_folder: str, name: str, fd: int, options: Co
             _sync_folder(path.parent)
             remove_file(path)
             layout.mark(agent_folder, name)  # again: a process that read the plain file may have removed the mark
-        return CompressionResult(agent_folder, name, found.st_size, after, (found.st_ino, inode))
+        return CompressionResult(agent_folder, name, status.st_size, after, (status.st_ino, inode))
     finally:
         new.unlink(missing_ok=True)
 
@@ -231,8 +231,8 @@ def _remove_leftovers_of(layout: Layout, agent_folder: str) -> None:
 def _list_leftovers(folder: Path) -> list[Path]:
     """Unfinished files, and compressed files whose plain file exists."""
     try:
-        with os.scandir(folder) as found:
-            files = {file.name: Path(file.path) for file in found}
+        with os.scandir(folder) as entries:
+            files = {file.name: Path(file.path) for file in entries}
     except FileNotFoundError:
         return []
     return [
@@ -256,8 +256,8 @@ def claim_day(stamp: Path) -> Iterator[bool]:
             is_ours = private_files.lock(fd)
         except BlockingIOError:
             is_ours = False
-        found = os.fstat(fd)
-        is_due = is_ours and (not found.st_size or abs(time.time() - found.st_mtime) >= _DAY_SECONDS)
+        status = os.fstat(fd)
+        is_due = is_ours and (not status.st_size or abs(time.time() - status.st_mtime) >= _DAY_SECONDS)
         yield is_due
         if is_due:
             os.truncate(fd, 0)

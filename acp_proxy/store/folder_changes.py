@@ -44,14 +44,16 @@ def find_changes(layout: Layout, index: Index, agent_folder: str) -> FolderChang
     now, changed = _read_folder_state(layout, agent_folder)
     if now == before != "":
         return FolderChanges(agent_folder, [], [], "", removals)
-    there = layout.stat_transcripts(agent_folder)
+    present = layout.stat_transcripts(agent_folder)
     query = "SELECT name, json_extract(info, '$.size') FROM transcripts WHERE agent = ?"
     known = dict(index.select(query, (agent_folder,)))
     come = [
-        name for name, file in there.items() if name not in known or (file is not None and file.st_size != known[name])
+        name
+        for name, file in present.items()
+        if name not in known or (file is not None and file.st_size != known[name])
     ]
-    gone = [name for name in known if name not in there]
-    written = [file.st_mtime for name in come if (file := there[name]) is not None]  # may still be growing
+    gone = [name for name in known if name not in present]
+    written = [file.st_mtime for name in come if (file := present[name]) is not None]  # may still be growing
     is_settled = all(abs(time.time() - at) > _GRANULE_SECONDS for at in (changed, *written))
     return FolderChanges(agent_folder, come, gone, now if is_settled else "", removals)
 
@@ -59,11 +61,11 @@ def find_changes(layout: Layout, index: Index, agent_folder: str) -> FolderChang
 def _read_folder_state(layout: Layout, agent_folder: str) -> tuple[str, float]:
     """A text that identifies the state of a folder, and the time of its last change."""
     try:
-        found = os.stat(layout.transcripts / agent_folder)
+        status = os.stat(layout.transcripts / agent_folder)
     except FileNotFoundError:
         return "", 0.0
     file = 0
     with suppress(FileNotFoundError):
         file = os.stat(layout.index).st_ino  # an index restored from a backup has an old state
-    times = found.st_mtime_ns, found.st_ctime_ns  # programs cannot set the second one
-    return " ".join(map(str, (file, found.st_ino, *times))), max(found.st_mtime, found.st_ctime)
+    times = status.st_mtime_ns, status.st_ctime_ns  # programs cannot set the second one
+    return " ".join(map(str, (file, status.st_ino, *times))), max(status.st_mtime, status.st_ctime)

@@ -219,19 +219,19 @@ class Index:
 
         Their folder will be scanned with the next list, in case one of them exists again.
         """
-        found = self._database.execute(
+        rows = self._database.execute(
             "SELECT agent, name FROM transcripts WHERE agent = ? AND name IN (SELECT value FROM json_each(?))",
             (agent_folder, json.dumps(names)),
         ).fetchall()
-        if found:
+        if rows:
             with self.transaction():
-                self._database.executemany("DELETE FROM transcripts WHERE agent = ? AND name = ?", found)
+                self._database.executemany("DELETE FROM transcripts WHERE agent = ? AND name = ?", rows)
                 self._database.execute(
                     "INSERT INTO folders VALUES (?, '', 1)"
                     " ON CONFLICT DO UPDATE SET seen = '', removals = removals + 1",
                     (agent_folder,),
                 )
-        return bool(found)
+        return bool(rows)
 
     def list_folders(self) -> list[str]:
         """The agents whose folders are remembered."""
@@ -239,8 +239,8 @@ class Index:
 
     def read_folder(self, agent_folder: str) -> tuple[str, int]:
         """The state of an agent's folder when all in it had been brought in, and how often rows were removed."""
-        found = self._database.execute("SELECT seen, removals FROM folders WHERE agent = ?", (agent_folder,)).fetchone()
-        return tuple(found) if found is not None else ("", 0)
+        row = self._database.execute("SELECT seen, removals FROM folders WHERE agent = ?", (agent_folder,)).fetchone()
+        return tuple(row) if row is not None else ("", 0)
 
     def remember_folder(self, agent_folder: str, folder_state: str, removals: int) -> None:
         """Store a folder's state, unless rows were removed since.
@@ -323,10 +323,10 @@ class Index:
             values += decode_cursor(cursor, binding)
         query.append("ORDER BY updated DESC, session DESC LIMIT ?")
         values.append(size + 1)
-        found = self._database.execute(" ".join(query), values).fetchall()
-        rows = [decode_row(row, run) for row in found[:size]]
-        more = len(found) > size
-        return Page(rows, encode_cursor(binding, found[size - 1][3], found[size - 1][2]) if more else None)
+        raw_rows = self._database.execute(" ".join(query), values).fetchall()
+        rows = [decode_row(row, run) for row in raw_rows[:size]]
+        more = len(raw_rows) > size
+        return Page(rows, encode_cursor(binding, raw_rows[size - 1][3], raw_rows[size - 1][2]) if more else None)
 
     def select(self, query: str, values: Sequence[object]) -> list[Any]:
         """Run a query, for ``queries`` and the search, among others."""
@@ -338,8 +338,8 @@ class Index:
 
     def has_row(self, agent_folder: str, name: str) -> bool:
         """Whether there is a row for this transcript."""
-        found = self._database.execute("SELECT 1 FROM transcripts WHERE agent = ? AND name = ?", (agent_folder, name))
-        return found.fetchone() is not None
+        rows = self._database.execute("SELECT 1 FROM transcripts WHERE agent = ? AND name = ?", (agent_folder, name))
+        return rows.fetchone() is not None
 
     def copy_from(self, path: Path) -> None:
         """Copy the rows of a complete index at ``path`` into this one, unless that cannot be read at once."""
@@ -406,8 +406,8 @@ class Index:
 
     def is_sound(self) -> bool:
         """Whether SQLite finds no damage, neither in the rows nor in what orders them, from which lists are read."""
-        found = self._database.execute("PRAGMA integrity_check(1)").fetchone()
-        return tuple(found) == ("ok",)
+        answer = self._database.execute("PRAGMA integrity_check(1)").fetchone()
+        return tuple(answer) == ("ok",)
 
     def _write_row(
         self,
@@ -434,11 +434,11 @@ class Index:
 
     def find_places(self, agent_folder: str, cwd: str) -> list[bytes]:
         """The canonical directories that a filter matches: where it leads, and where sessions so spelled were."""
-        found = self._database.execute(
+        rows = self._database.execute(
             "SELECT DISTINCT place FROM transcripts WHERE agent = ? AND spelled = ?",
             (agent_folder, encode_id(same_directory.normalize_directory(cwd))),
         )
-        return list({encode_id(same_directory.resolve_directory(cwd)), *(place for (place,) in found)})
+        return list({encode_id(same_directory.resolve_directory(cwd)), *(place for (place,) in rows)})
 
 
 def encode_row(

@@ -121,8 +121,8 @@ class JournalState(Struct, frozen=True):
     @property
     def archived_here(self) -> frozenset[str]:
         """The ids of the sessions that are archived here, whatever the agent says."""
-        theirs = {session_id for name, session_id in self.archived.items() if name in self.archived_by_agent}
-        return self.hidden - self.deleted_ids - theirs
+        archived_by_agent = {session_id for name, session_id in self.archived.items() if name in self.archived_by_agent}
+        return self.hidden - self.deleted_ids - archived_by_agent
 
 
 EMPTY = JournalState()
@@ -209,10 +209,10 @@ class Journal:
     def read_state(self) -> JournalState:
         """The current state; the file is read again only if it changed. Raises OSError."""
         try:
-            found = os.stat(self._path)
+            status = os.stat(self._path)
         except FileNotFoundError:
             return EMPTY
-        now = _identify(found)
+        now = _identify(status)
         if self._known is None or self._known[0] != now:
             self._known = now, _fold(self._read_events())
         return self._known[1]

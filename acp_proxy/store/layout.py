@@ -92,8 +92,8 @@ class Layout:
                 f"{problem.filename} is not a directory. Move it away, or choose another place with --store."
             ) from problem
         except OSError as problem:
-            what, reason = problem.filename or self.root, problem.strerror or type(problem).__name__
-            text = f"{what} cannot be used: {reason}. Fix that, or choose another place with --store."
+            path, reason = problem.filename or self.root, problem.strerror or type(problem).__name__
+            text = f"{path} cannot be used: {reason}. Fix that, or choose another place with --store."
             raise StoreRefused(text, is_temporary=private_files.is_temporary(problem)) from problem
 
     def _make(self) -> None:
@@ -162,22 +162,23 @@ class Layout:
         if names is None:
             folders = (self.transcripts, self.backups, self.deleted)
             return sorted({path for folder in folders for path in _list_files(folder, "*")})
-        chosen = [(agent_folder, name) for agent_folder, each in names.items() for name in each]
-        found = {self.transcript_path(agent_folder, name) for agent_folder, name in chosen}
+        chosen = [(agent_folder, name) for agent_folder, names_of_agent in names.items() for name in names_of_agent]
+        paths = {self.transcript_path(agent_folder, name) for agent_folder, name in chosen}
         journals = (self.transcript_path(agent_folder, JOURNAL) for agent_folder in names)
-        found.update(path for path in journals if path.exists())  # they hold titles
+        paths.update(path for path in journals if path.exists())  # they hold titles
         for agent_folder, name in chosen:
-            found.update(_list_files(self.backups / agent_folder, f"{name}*"))
-            found.update(
-                self.soft_deleted_path(agent_folder, each) for each in self.list_soft_deleted_of(agent_folder, name)
+            paths.update(_list_files(self.backups / agent_folder, f"{name}*"))
+            paths.update(
+                self.soft_deleted_path(agent_folder, soft_deleted_name)
+                for soft_deleted_name in self.list_soft_deleted_of(agent_folder, name)
             )
-        return sorted(found)
+        return sorted(paths)
 
     def stat_transcripts(self, agent_folder: str) -> dict[str, os.stat_result | None]:
         """An agent's transcripts by name, each with the stat of its plain file; None where it is only compressed."""
         forms: dict[str, os.stat_result | None] = {}
-        with suppress(FileNotFoundError, PermissionError), os.scandir(self.transcripts / agent_folder) as found:
-            for file in found:
+        with suppress(FileNotFoundError, PermissionError), os.scandir(self.transcripts / agent_folder) as entries:
+            for file in entries:
                 if (name := file_names.parse_transcript_name(file.name)) is None:
                     continue
                 if file.name.endswith(COMPRESSED_SUFFIX):
@@ -217,7 +218,9 @@ class Layout:
         There may be several: the session may have been soft-deleted, begun anew, and soft-deleted again.
         """
         return [
-            each for each in self.list_soft_deleted_names(agent_folder) if file_names.name_before_delete(each) == name
+            deleted_name
+            for deleted_name in self.list_soft_deleted_names(agent_folder)
+            if file_names.name_before_delete(deleted_name) == name
         ]
 
     def are_in_bin(self, agent_folder: str, names: Iterable[str]) -> bool:
@@ -227,8 +230,8 @@ class Layout:
 
     def get_journal(self, agent_folder: str) -> Journal:
         """An agent's journal, the same object each time."""
-        found = self._journals.get(agent_folder)  # each turn asks, and a path takes long to make
-        return found or self._journals.setdefault(agent_folder, Journal(self.transcript_path(agent_folder, JOURNAL)))
+        journal = self._journals.get(agent_folder)  # each turn asks, and a path takes long to make
+        return journal or self._journals.setdefault(agent_folder, Journal(self.transcript_path(agent_folder, JOURNAL)))
 
     def mark(self, agent_folder: str, name: str) -> str:
         """Mark a transcript as one that the index has not read to its end. Returns the mark's path. Raises OSError.
@@ -283,8 +286,8 @@ class Layout:
         folder = self.unindexed / agent_folder
         if not folder.is_dir():
             return []
-        with os.scandir(folder) as found:
-            marks = [Path(mark.path) for mark in found if mark.is_file(follow_symlinks=False)]
+        with os.scandir(folder) as entries:
+            marks = [Path(mark.path) for mark in entries if mark.is_file(follow_symlinks=False)]
         return [mark for mark in marks if file_names.is_ours(mark.name.partition(_REMOVAL)[0])]
 
     def has_transcript(self, agent_folder: str, name: str) -> bool:
@@ -303,12 +306,16 @@ class Layout:
             found_there = os.listdir(path.parent)
         except FileNotFoundError:
             return
-        aside = {found.partition(".")[0] for found in found_there if found.startswith(f"{path.stem}{file_names.ASIDE}")}
+        aside = {file.partition(".")[0] for file in found_there if file.startswith(f"{path.stem}{file_names.ASIDE}")}
         yield from (path.with_stem(name) for name in sorted(aside))
 
     def backup_path(self, agent_folder: str, name: str, stamp: str) -> Path:
         """Where a file is copied to before it is repaired. ``stamp``: the time of the repair."""
-        return self.backups / agent_folder / f"{name}.{''.join(one for one in stamp if one.isalnum())}{SUFFIX}"
+        return (
+            self.backups
+            / agent_folder
+            / f"{name}.{''.join(character for character in stamp if character.isalnum())}{SUFFIX}"
+        )
 
     def list_journal_backups(self, agent_folder: str) -> list[Path]:
         """The copies of an agent's journal made by repairs."""
@@ -364,8 +371,8 @@ class Layout:
         sizes: dict[str, int] = {}
         for folder in (self.transcripts, self.deleted, self.backups):
             try:
-                with os.scandir(folder / agent_folder) as found:
-                    for file in found:
+                with os.scandir(folder / agent_folder) as entries:
+                    for file in entries:
                         name, _, suffix = file.name.partition(".")
                         if plain is not None and suffix == _PLAIN and folder is self.transcripts:
                             plain.add(name)
@@ -404,14 +411,14 @@ class Layout:
         """
         digit = file_names.find_table_digit(name)
         try:
-            found = sorted(file for file in os.listdir(self.search) if file.startswith(f"{digit}-"))
+            names = sorted(file for file in os.listdir(self.search) if file.startswith(f"{digit}-"))
         except (FileNotFoundError, NotADirectoryError):
             return True
-        tables = tuple(file for file in found if _SEARCH_TABLE.fullmatch(file))
+        tables = tuple(file for file in names if _SEARCH_TABLE.fullmatch(file))
         try:
             for file in tables:
                 self.remove_search_table(self.search / file)
-            for file in found:
+            for file in names:
                 if not file.startswith(tables):  # unfinished, or the side file of a table that is gone
                     (self.search / file).unlink(missing_ok=True)
         except OSError:
@@ -434,8 +441,10 @@ class Layout:
 
 def _list_names(folder: Path) -> list[str]:
     try:
-        with os.scandir(folder) as found:
-            return sorted({name for file in found if (name := file_names.parse_transcript_name(file.name)) is not None})
+        with os.scandir(folder) as entries:
+            return sorted(
+                {name for file in entries if (name := file_names.parse_transcript_name(file.name)) is not None}
+            )
     except (FileNotFoundError, PermissionError):
         return []
 

@@ -125,14 +125,18 @@ class OtherAgentsRows:
         hidden = set(self._state.hidden if self._archived is False else self._state.deleted_ids) | _select_copy_ids(
             index, self._agent_folder
         )
-        gone = [source for each in hidden if (source := proxy_ids.original(each)) is not None]
+        gone = [source for hidden_id in hidden if (source := proxy_ids.original(hidden_id)) is not None]
         for other in other_folders:
             names = {file_name(session_id) for folder, session_id in gone if folder == other}
-            theirs = queries.read_state(self._layout, other)
+            other_state = queries.read_state(self._layout, other)
             wanted = [proxy_ids.original(id) for id in ids] if ids is not None else None
-            only = [file_name(each[1]) for each in wanted if each and each[0] == other] if wanted is not None else None
+            only = (
+                [file_name(source[1]) for source in wanted if source and source[0] == other]
+                if wanted is not None
+                else None
+            )
             for row in queries.complete_rows(
-                self._layout, _select_others(index, other, cwd, before, size, names.union(theirs.archived), only)
+                self._layout, _select_others(index, other, cwd, before, size, names.union(other_state.archived), only)
             ):
                 id = proxy_ids.id_of(other, row.session_id)
                 if proxy_ids.original(id) is not None:  # else the folder has a name that no id can have
@@ -142,8 +146,8 @@ class OtherAgentsRows:
 def _make_row(row: ListedSession, id: str, state: JournalState) -> ListedSession:
     name = name_agent(row.agent_folder)
     title = state.titles.get(file_name(id)) or (f"{row.title}{_AGENT_SEPARATOR}{name}" if row.title else name)
-    ours = {"agent": name} | ({"machine": row.machine} if row.machine else {})
-    return replace(row, session_id=id, title=title, meta={"acp-proxy": ours})
+    own_meta = {"agent": name} | ({"machine": row.machine} if row.machine else {})
+    return replace(row, session_id=id, title=title, meta={"acp-proxy": own_meta})
 
 
 def _select_own(
@@ -156,8 +160,8 @@ def _select_own(
         " AND (name IN (SELECT value FROM json_each(?)) OR (? AND session >= ? AND session < ?))"
         " ORDER BY updated DESC, session DESC LIMIT ?"
     )
-    given = [agent_folder, *values, json.dumps(list(names)), with_copies, *COPIES, PAGE_ROWS]
-    return [decode_row(row, run) for row in index.select(query, given)]
+    parameters = [agent_folder, *values, json.dumps(list(names)), with_copies, *COPIES, PAGE_ROWS]
+    return [decode_row(row, run) for row in index.select(query, parameters)]
 
 
 def _select_copy_ids(index: Index, agent_folder: str) -> set[str]:
@@ -186,10 +190,10 @@ def _select_others(
         "AND updated <= ? AND (updated, CAST(? || session AS BLOB)) < (?, ?)" if before is not None else "",
         "ORDER BY updated DESC, session DESC LIMIT ?",
     ]
-    names = [json.dumps(list(each)) for each in (hidden, only) if each is not None]
-    given = [agent_folder, *values, *names, *COPIES, CONTINUED_RUN]
+    names = [json.dumps(list(some_names)) for some_names in (hidden, only) if some_names is not None]
+    parameters = [agent_folder, *values, *names, *COPIES, CONTINUED_RUN]
     after = [before[0], proxy_ids.id_of(agent_folder, ""), *before] if before is not None else []
-    return [decode_row(row, "") for row in index.select(" ".join(query), [*given, *after, size])]
+    return [decode_row(row, "") for row in index.select(" ".join(query), [*parameters, *after, size])]
 
 
 def _get_position(row: ListedSession) -> _Position:

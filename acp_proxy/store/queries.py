@@ -138,8 +138,8 @@ class _NumberedId(Struct, frozen=True):
 
 def _split_number(name: str) -> list[_NumberedId]:
     """``id~1`` as id and number; nothing if it has no number."""
-    found = _NUMBERED.fullmatch(name)
-    return [_NumberedId(found[1], found[2])] if found else []
+    match = _NUMBERED.fullmatch(name)
+    return [_NumberedId(match[1], match[2])] if match else []
 
 
 def find_copies(index: Index, scope: ListFilter, selector: str) -> list[ListedSession]:
@@ -151,10 +151,10 @@ def find_copies(index: Index, scope: ListFilter, selector: str) -> list[ListedSe
         return []
     test = f"session >= ? AND session < ? AND agent IN ({_format_placeholders(scope.agents)})"
     query = f"SELECT agent, name, session FROM transcripts WHERE {test}"
-    found = index.select(query, [*COPIES, *scope.agents])
+    candidates = index.select(query, [*COPIES, *scope.agents])
     copies = [
         (agent_folder, file)
-        for agent_folder, file, id in found
+        for agent_folder, file, id in candidates
         if (make_copy_id(agent_folder, file, decode_id(id)) or "").startswith(selector)
     ]
     names = json.dumps([file for _, file in copies])
@@ -164,13 +164,13 @@ def find_copies(index: Index, scope: ListFilter, selector: str) -> list[ListedSe
 
 def _select_prompted(index: Index, scope: ListFilter, test: str, values: Sequence[object]) -> list[ListedSession]:
     """The rows that pass a condition and have a turn, newest first. ``values``: the condition's."""
-    found = index.select(
+    raw_rows = index.select(
         f"SELECT {COLUMNS} FROM transcripts WHERE (agent, name) IN (SELECT agent, name FROM transcripts"
         f" WHERE {test} AND agent IN ({_format_placeholders(scope.agents)}) ORDER BY updated DESC LIMIT {_MOST_NAMED})"
         " ORDER BY listed DESC",
         [*values, *scope.agents],
     )
-    rows = [row for row in (decode_row(each, "") for each in found) if row.prompt_count]
+    rows = [row for row in (decode_row(raw_row, "") for raw_row in raw_rows) if row.prompt_count]
     return sorted(rows, key=_sort_key, reverse=True)
 
 
@@ -187,8 +187,8 @@ def find_titled(sessions: Iterable[tuple[T, str | None]], title_part: str) -> li
     An empty ``title_part`` finds nothing.
     """
     part = title_part.casefold()
-    found = [(one, title) for one, title in sessions if title and part and part in title.casefold()]
-    return [one for one, title in found if title == title_part] or [one for one, _ in found]
+    matches = [(session, title) for session, title in sessions if title and part and part in title.casefold()]
+    return [session for session, title in matches if title == title_part] or [session for session, _ in matches]
 
 
 def find_titles(index: Index, agent_folder: str, names: Collection[str]) -> dict[str, str]:
@@ -207,19 +207,19 @@ def find_titles(index: Index, agent_folder: str, names: Collection[str]) -> dict
 def find_ids_alike(index: Index, session_ids: Sequence[str], length: int) -> list[str]:
     """All session ids that share their first ``length`` bytes with one of ``session_ids``."""
     beginnings = list({encode_id(session_id)[:length] for session_id in session_ids})
-    found = index.select(
+    rows = index.select(
         f"SELECT DISTINCT session FROM transcripts WHERE substr(session, 1, {length})"
         f" IN ({_format_placeholders(beginnings)})",
         beginnings,
     )
-    return [decode_id(session_id) for (session_id,) in found]
+    return [decode_id(session_id) for (session_id,) in rows]
 
 
 def match_directory(index: Index, agent_folder: str, cwd: str, *, below: bool) -> tuple[str, Sequence[object]]:
     """A condition for an agent's sessions in a directory, with ``below`` also in those below it; and its values."""
     if not below:
-        found = index.find_places(agent_folder, cwd)
-        return f"place IN ({_format_placeholders(found)})", found
+        places = index.find_places(agent_folder, cwd)
+        return f"place IN ({_format_placeholders(places)})", places
     tests, values = [], list[object]()
     for column, path in (
         ("place", same_directory.resolve_directory(cwd)),
@@ -234,8 +234,8 @@ def match_directory(index: Index, agent_folder: str, cwd: str, *, below: bool) -
 def list_including_unprompted(index: Index) -> list[ListedSession]:
     """Every session, even without a prompt, with the time when something was last said in it; newest first."""
     columns = COLUMNS.replace("updated", LAST_USED)
-    found = index.select(f"SELECT {columns} FROM transcripts ORDER BY {LAST_USED} DESC, session DESC", ())
-    return [decode_row(row, "") for row in found]
+    rows = index.select(f"SELECT {columns} FROM transcripts ORDER BY {LAST_USED} DESC, session DESC", ())
+    return [decode_row(row, "") for row in rows]
 
 
 def complete_rows(layout: Layout, rows: Iterable[ListedSession]) -> Iterator[ListedSession]:
@@ -306,9 +306,9 @@ def _select_page(
         query.append(f"AND {plus}updated < ?")
         values.append(scope.until)
     if scope.cwd is not None:
-        test, found = match_directory(index, stream.agent_folder, scope.cwd, below=scope.below)
+        test, test_values = match_directory(index, stream.agent_folder, scope.cwd, below=scope.below)
         query.append(f"AND {test}")
-        values += found
+        values += test_values
     if scope.branch:
         query.append(f"AND {ON_BRANCH}")
         values.append(scope.branch)

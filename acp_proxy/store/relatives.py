@@ -23,13 +23,13 @@ def find_relatives(layout: Layout, chosen: Collection[Key]) -> set[Key]:
         sessions[key] = list(_list_ancestors(key[0], header))
         for session_id in sessions[key]:
             of_session.setdefault(session_id, set()).add(key)
-    found, new = set(chosen), list(chosen)
+    reached, new = set(chosen), list(chosen)
     while new:
         for session_id in sessions.get(new.pop(), ()):
-            relatives = of_session.pop(session_id, set()) - found
-            found |= relatives
+            relatives = of_session.pop(session_id, set()) - reached
+            reached |= relatives
             new += relatives
-    return found - set(chosen)
+    return reached - set(chosen)
 
 
 def _read_headers(layout: Layout) -> Iterator[tuple[Key, Header]]:

@@ -50,7 +50,7 @@ class DeletedSession(Struct, frozen=True):
 def list_deleted(layout: Layout) -> list[DeletedSession]:
     """All soft-deleted sessions, last deleted first. Those without a readable id are left out, and those whose time is
     over, even if nobody has removed them yet."""
-    found, now = [], journal.stamp_now()
+    deleted, now = [], journal.stamp_now()
     for agent_folder in layout.list_agents():
         with contextlib.suppress(OSError):  # an unreadable journal matters only if there are names
             delete.complete_interrupted(layout, agent_folder)
@@ -65,16 +65,16 @@ def list_deleted(layout: Layout) -> list[DeletedSession]:
             if session_id is not None:
                 selector = make_selector(agent_folder, name_before_delete(name), session_id)
                 title, until = state.titles.get(name), state.expiry.get(name, "")
-                found.append(
+                deleted.append(
                     DeletedSession(agent_folder, name, session_id, read_deletion_time(name), title, selector, until)
                 )
-    found.sort(key=lambda each: (each.at, each.name), reverse=True)
-    latest = {(each.agent_folder, each.selector): each.name for each in reversed(found)}
+    deleted.sort(key=lambda session: (session.at, session.name), reverse=True)
+    latest = {(session.agent_folder, session.selector): session.name for session in reversed(deleted)}
     return [
-        each
-        if latest[each.agent_folder, each.selector] == each.name
-        else replace(each, selector=each.selector + ASIDE + each.name.rpartition(ASIDE)[2])
-        for each in found
+        session
+        if latest[session.agent_folder, session.selector] == session.name
+        else replace(session, selector=session.selector + ASIDE + session.name.rpartition(ASIDE)[2])
+        for session in deleted
     ]
 
 

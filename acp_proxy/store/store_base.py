@@ -54,8 +54,8 @@ def import_lazily(values: dict[str, set[str]]) -> Callable[[str], object]:
     """
 
     def load(name: str) -> object:
-        for module, its in values.items():
-            if name in its:
+        for module, names in values.items():
+            if name in names:
                 return getattr(import_module(f"acp_proxy.{module}"), name)
         raise AttributeError(name)
 

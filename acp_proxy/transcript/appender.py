@@ -40,11 +40,11 @@ class Transcript:
         self._fd = _open_to_append(path, create=header is not None)
         self._is_written = False
         try:
-            found = os.fstat(self._fd)
+            status = os.fstat(self._fd)
         except OSError:
             self.close()
             raise
-        self._inode = found.st_dev, found.st_ino
+        self._inode = status.st_dev, status.st_ino
         self._torn = False
         self.is_begun = False
         """Whether this object wrote the header; if not, the file had one already."""
@@ -108,10 +108,10 @@ class Transcript:
     def is_at(self, path: Path) -> bool:
         """Whether a path leads to this file. Raises OSError."""
         try:
-            found = os.stat(path)
+            status = os.stat(path)
         except FileNotFoundError:
             return False
-        return (found.st_dev, found.st_ino) == self._inode
+        return (status.st_dev, status.st_ino) == self._inode
 
     def is_removed(self) -> bool:
         """Whether the file has no name any more, so that nobody can read it. Raises OSError."""

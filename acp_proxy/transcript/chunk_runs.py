@@ -111,10 +111,10 @@ class AlikeChunksFinder:
         if self._pattern is None or not self._pattern.matches_start(lines[at]):
             return None
         looked_at = lines[at : at + self._many]
-        found = self._pattern.match_lines(looked_at)
-        is_whole = found is not None and found.count == len(looked_at)
+        chunks = self._pattern.match_lines(looked_at)
+        is_whole = chunks is not None and chunks.count == len(looked_at)
         self._many = min(2 * self._many, _MOST_LINES) if is_whole else max(self._many // 2, _FEWEST_LINES)
-        return found
+        return chunks
 
 
 class _Pattern:

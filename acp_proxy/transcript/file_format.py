@@ -218,10 +218,10 @@ def encode_update_parts(at: str, run: str, lines: bytes, protocol: int = V1) -> 
     it for an entry.
     """
     if lines.rfind(ENTRY_START) >= 0:  # faster than ``in``
-        each = lines[:-1].split(b"\n")
-        plain = [ENTRY_START not in raw or jsonrpc.is_plain(raw) for raw in each]
+        raw_lines = lines[:-1].split(b"\n")
+        plain = [ENTRY_START not in raw or jsonrpc.is_plain(raw) for raw in raw_lines]
         if not all(plain):
-            pairs = zip(each, plain, strict=True)
+            pairs = zip(raw_lines, plain, strict=True)
             return [
                 encode_message(at, run, Peer.AGENT, raw, plain=is_plain, protocol=protocol) for raw, is_plain in pairs
             ]
@@ -273,12 +273,12 @@ def decode_header(line: bytes) -> Header | None:
 
 
 def _read_elsewhere(value: object) -> list[tuple[int, int, str]]:
-    found = []
-    for each in value if isinstance(value, list) else []:
-        match each:
+    parts = []
+    for item in value if isinstance(value, list) else []:
+        match item:
             case [int(start), int(end), str(machine)] if 0 <= start < end:
-                found.append((start, end, machine))
-    return found
+                parts.append((start, end, machine))
+    return parts
 
 
 def decode_header_of(line: bytes) -> tuple[Header | None, int]:

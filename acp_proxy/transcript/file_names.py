@@ -119,7 +119,7 @@ def fork_path(path: Path) -> Path:
 
 def make_soft_deleted_name(name: str, stamp: str) -> str:
     """The name of a transcript that is soft-deleted at the time ``stamp``."""
-    return f"{name}{ASIDE}{''.join(one for one in stamp if one.isdigit())}"
+    return f"{name}{ASIDE}{''.join(character for character in stamp if character.isdigit())}"
 
 
 def name_before_delete(name: str) -> str:
@@ -193,7 +193,7 @@ def is_alike(reported_name: str, command: str) -> bool:
 
 
 def _fold_letters(text: str) -> str:
-    return "".join(one for one in text.casefold() if one.isalnum())
+    return "".join(character for character in text.casefold() if character.isalnum())
 
 
 def is_ours(name: str) -> bool:

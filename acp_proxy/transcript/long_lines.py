@@ -95,8 +95,8 @@ class Short:
         self._is_broken |= self._depth < 0
 
     def _scan_string(self, piece: bytes, at: int) -> int:
-        found = _IN_STRING.match(piece, at)
-        end = found.end() if found is not None else at
+        match = _IN_STRING.match(piece, at)
+        end = match.end() if match is not None else at
         self._keep_words(piece[at:end])
         if end == len(piece):
             return end

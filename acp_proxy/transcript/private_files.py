@@ -81,7 +81,7 @@ def make_root(root: Path) -> None:
     """Create the store's directory if it is missing. It may still be read-only. Raises StoreRefused."""
     try:
         make_directory(root)
-        found = os.stat(root)
+        status = os.stat(root)
     except FileExistsError as problem:  # on Windows, also for a file above it
         raise StoreRefused(
             f"{problem.filename} is not a directory. Move it away, or choose another place with --store."
@@ -90,7 +90,7 @@ def make_root(root: Path) -> None:
         reason = problem.strerror or type(problem).__name__
         text = f"{root} cannot be used: {reason}. Choose another place with --store."
         raise StoreRefused(text, is_temporary=is_temporary(problem)) from problem
-    check_owner(root, found)
+    check_owner(root, status)
 
 
 def find_refusal(root: Path) -> StoreRefused | None:
@@ -152,15 +152,15 @@ def make_inner_directory(path: Path) -> None:
     check_owner(path, os.lstat(path))
 
 
-def check_owner(root: Path, found: os.stat_result) -> None:
+def check_owner(root: Path, status: os.stat_result) -> None:
     """Check that this is a directory of this user that others cannot write to. Raises StoreRefused."""
     if sys.platform == "win32":
         return
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         raise StoreRefused(f"{root} is not a directory. Move it away, or choose another place with --store.")
-    if found.st_uid != os.geteuid():
+    if status.st_uid != os.geteuid():
         raise StoreRefused(f"{root} belongs to another user. Choose another place with --store.")
-    if found.st_mode & 0o022:
+    if status.st_mode & 0o022:
         raise StoreRefused(f"other users can write to {root}. Run: {_format_command('chmod', '700', root)}")
 
 
@@ -409,6 +409,6 @@ def check_size(size: int, on_disk: int) -> None:
 
 def check_space(fd: int) -> None:
     """Raises TooLarge for a sparse file; not on Windows, which does not say how much of it there is."""
-    found = os.fstat(fd)
-    if sys.platform != "win32" and found.st_size > _CHECK_FROM_BYTES:
-        check_size(found.st_size, found.st_blocks * 512)
+    status = os.fstat(fd)
+    if sys.platform != "win32" and status.st_size > _CHECK_FROM_BYTES:
+        check_size(status.st_size, status.st_blocks * 512)

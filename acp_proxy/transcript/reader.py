@@ -83,11 +83,11 @@ class AgentSession:
 
         Any line there that contains ``_PROMPT`` counts: the agent here lacks whatever was recorded elsewhere.
         """
-        found = data.rfind(_PROMPT)  # faster than ``in``
-        while found >= 0 and not self.is_elsewhere(at + found):
-            found = data.rfind(_PROMPT, 0, found)
-        if found >= 0:
-            self.was_handed_over, self._elsewhere_at = True, max(self._elsewhere_at, at + found)
+        offset = data.rfind(_PROMPT)  # faster than ``in``
+        while offset >= 0 and not self.is_elsewhere(at + offset):
+            offset = data.rfind(_PROMPT, 0, offset)
+        if offset >= 0:
+            self.was_handed_over, self._elsewhere_at = True, max(self._elsewhere_at, at + offset)
 
     @property
     def alias(self) -> str | None:
@@ -178,10 +178,10 @@ class Reading:
         self._read = self.compressed.read if self.compressed is not None else partial(read_at, self._fd)
         self._searched, self._in_long_line, self._has_gap, self._has_mark = 0, False, False, False
         try:
-            found = os.fstat(self._fd)
-            self.size = found.st_size if self.compressed is None else self.compressed.size
-            self.inode = found.st_ino
-            self._written = found.st_mtime
+            status = os.fstat(self._fd)
+            self.size = status.st_size if self.compressed is None else self.compressed.size
+            self.inode = status.st_ino
+            self._written = status.st_mtime
             self.first = next((line for _, line in cut(self._read, 0, self.size)), b"")
             self.header, self.header_size = read_header(self.first, path)
             self.agents = AgentSession(self.header)
@@ -226,8 +226,8 @@ class Reading:
         """Extend the reading to what has been appended since. Raises OSError."""
         if self.compressed is not None:
             return
-        found = os.fstat(self._fd)
-        self.size, self._written = found.st_size, found.st_mtime
+        status = os.fstat(self._fd)
+        self.size, self._written = status.st_size, status.st_mtime
 
     def settle(self) -> None:
         """If the last line has no newline yet, wait up to a second for it.
@@ -278,9 +278,9 @@ class Reading:
                     continue
                 line = lines[index]
                 index, number, end = index + 1, number + 1, end + len(line)
-                found = list(self._read_line(number - 1, end, line))
-                known.last = line, found[0].entry if len(found) == 1 else None
-                yield from found
+                read_lines = list(self._read_line(number - 1, end, line))
+                known.last = line, read_lines[0].entry if len(read_lines) == 1 else None
+                yield from read_lines
             if short and framer.waiting > LONG:
                 left, at, whole = shorten_line(framer.parts(), self._read, at, self.size)
                 entry = file_format.decode_entry(left, self._version) if left is not None and number > 0 else None
@@ -304,10 +304,10 @@ class Reading:
         if entry is not None:
             yield Line(number, end, whole, entry)
             return
-        found = file_format.find_entries(line, version)
-        for piece in found:
+        pieces = file_format.find_entries(line, version)
+        for piece in pieces:
             yield Line(number, end, whole, piece.value)
-        if not found:
+        if not pieces:
             yield Line(number, end, whole, None)
 
     @property

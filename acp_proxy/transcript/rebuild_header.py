@@ -50,12 +50,12 @@ def find_session(entry: Entry) -> str | None:
 
 def _read_members(line: bytes) -> dict[str, object]:
     """The members of a broken header that can still be read."""
-    found: dict[str, object] = {}
+    members: dict[str, object] = {}
     for key in ("sessionId", "cwd", "createdAt", "additionalDirectories", "agent", "forkedFrom", "uid"):
         match = re.search(rb'[{,]\s*"' + key.encode() + b'"' + _VALUE, line)
         if match is not None:
             try:
-                found[key] = json.loads(match[1].decode())
+                members[key] = json.loads(match[1].decode())
             except ValueError:
                 continue
-    return found
+    return members

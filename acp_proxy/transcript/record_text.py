@@ -85,4 +85,4 @@ def _may_stand(line: str, *, is_whole: bool, is_first: bool) -> bool:
     allowed = _FIRST if is_first else _LABELS
     if not is_first and (line.startswith((QUOTE, ATTACHED)) or (not is_whole and ATTACHED.startswith(line))):
         return True
-    return line in allowed if is_whole else any(each.startswith(line) for each in allowed)
+    return line in allowed if is_whole else any(label.startswith(line) for label in allowed)

@@ -92,13 +92,13 @@ def encode_ids(ids: Mapping[tuple[str, bytes], str]) -> list[list[str]]:
 
 def read_given_ids(note: Mapping[str, object]) -> dict[tuple[str, bytes], str]:
     """The ids in such a note, by ``request_key``."""
-    found = {}
+    ids = {}
     users = note.get("users")
-    for each in users if isinstance(users, list) else []:
-        match each:
+    for user in users if isinstance(users, list) else []:
+        match user:
             case [str(id), str(run), str(request)]:
-                found[run, request.encode()] = id
-    return found
+                ids[run, request.encode()] = id
+    return ids
 
 
 def is_rewind(entry: Entry) -> bool:
@@ -109,7 +109,7 @@ def is_rewind(entry: Entry) -> bool:
         result = acp.member(entry.value, "result")
         if entry.of == acp.REWIND:
             return acp.member(entry.value, "error") is None
-        return any(acp.member(each, "rewound") is True for each in (result, acp.member(result, "conversation")))
+        return any(acp.member(value, "rewound") is True for value in (result, acp.member(result, "conversation")))
     return _find_truncation(entry) is not None
 
 
@@ -161,8 +161,8 @@ class Messages:
         """Add the next entry: its line's number, and the offsets of its line."""
         method, params = acp.text(entry.value, "method"), acp.member(entry.value, "params")
         if entry.note is not None:
-            given = read_given_ids(entry.note) if entry.note.get("type") == NoteType.REPLAY else {}
-            self._known |= {id: self._prompts[prompt] for prompt, id in given.items() if prompt in self._prompts}
+            ids = read_given_ids(entry.note) if entry.note.get("type") == NoteType.REPLAY else {}
+            self._known |= {id: self._prompts[prompt] for prompt, id in ids.items() if prompt in self._prompts}
         elif entry.peer is Peer.CLIENT:
             if method in (acp.PROMPT, acp.STEERING):
                 self._add_prompt(number, start, end, entry, params, begins=method == acp.PROMPT)
@@ -179,26 +179,26 @@ class Messages:
 
     def find_offset(self, point: Point) -> int | None:
         """The offset of a point; None if there is no such message."""
-        found = self._find(point)
-        if found is None:
+        message = self._find(point)
+        if message is None:
             return None
-        return (found.turn.end if point.whole_turn else found.end) if point.stays else found.start
+        return (message.turn.end if point.whole_turn else message.end) if point.stays else message.start
 
     def may_move(self, point: Point) -> bool:
         """Whether the place of a known point may still move behind the next entries."""
-        found = self._find(point)
-        return found is not None and (found is self._last or (point.whole_turn and found.turn is self._turn))
+        message = self._find(point)
+        return message is not None and (message is self._last or (point.whole_turn and message.turn is self._turn))
 
     def find_queued(self, at: int) -> list[tuple[int, int]]:
         """The offsets of the lines of prompts that waited for the end of the turn that was under way at this offset.
 
         Empty if that turn has no answer: then nobody knows which of the prompts without one began it.
         """
-        prompts = [said for said in self._prompts.values() if said.start < at <= said.answered_at]
-        running = min(prompts, key=lambda said: said.answered_at, default=None)
+        prompts = [prompt for prompt in self._prompts.values() if prompt.start < at <= prompt.answered_at]
+        running = min(prompts, key=lambda prompt: prompt.answered_at, default=None)
         if running is None or running.answered_at == _UNANSWERED:
             return []
-        return [(said.start, said.line_end) for said in prompts if said.start > running.start]
+        return [(prompt.start, prompt.line_end) for prompt in prompts if prompt.start > running.start]
 
     def forget(self, start: int) -> None:
         """Forget the messages from this offset on: they were taken back."""
@@ -212,24 +212,24 @@ class Messages:
     def _add_prompt(self, number: int, start: int, end: int, entry: Entry, params: object, *, begins: bool) -> None:
         self._turn = _Turn(end) if begins else self._turn
         self._turn.end = end
-        self._last = said = _Message(start, end, self._turn)
-        self._known[f"acp-proxy-{entry.run}-{number}"] = said
+        self._last = prompt = _Message(start, end, self._turn)
+        self._known[f"acp-proxy-{entry.run}-{number}"] = prompt
         if (id := acp.text(params, "messageId")) is not None:
-            self._known[id] = said
-        self._prompts[request_key(entry)] = said
+            self._known[id] = prompt
+        self._prompts[request_key(entry)] = prompt
         if begins:
-            self._unrepeated, said.answered_at = said, _UNANSWERED
+            self._unrepeated, prompt.answered_at = prompt, _UNANSWERED
 
     def _add_answer(self, end: int, entry: Entry) -> None:
-        said = self._prompts.get(request_key(entry))
+        prompt = self._prompts.get(request_key(entry))
         result = acp.member(entry.value, "result")
         for key in ("messageId", "userMessageId"):
-            if said is not None and (id := acp.text(result, key)) is not None:
-                self._known[id] = said
+            if prompt is not None and (id := acp.text(result, key)) is not None:
+                self._known[id] = prompt
         if entry.protocol == versions.V1.version:
             self._end_turn(end)
-            if said is not None:
-                said.answered_at = end
+            if prompt is not None:
+                prompt.answered_at = end
 
     def _end_turn(self, end: int) -> None:
         self._turn.end = end

@@ -33,7 +33,7 @@ def find_pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes
     ``read`` gets the piece, and whether it stands where a value of another object or array may stand, so that it may be
     a part of that. It returns the value, or None to refuse it.
     """
-    found: list[Intact[T]] = []
+    pieces: list[Intact[T]] = []
     line = line.rstrip(b"\r\n")
     text = line.decode("latin-1")  # one character for each byte: offsets are the same
     work, match = 0, beginning.search(line)
@@ -50,9 +50,9 @@ def find_pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes
         if value is None:
             end = start + 1  # not behind the piece: a torn entry reaches over the intact one that follows it
         else:
-            found.append(Intact(start, end, value))
+            pieces.append(Intact(start, end, value))
         match = beginning.search(line, end)
-    return found
+    return pieces
 
 
 def cut_first_value(line: bytes) -> bytes:

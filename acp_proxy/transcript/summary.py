@@ -276,9 +276,9 @@ def find_chosen(entry: Entry) -> str | None:
     return _find_name(update) if acp.update_kind(update) == update_kinds.CONFIG_OPTION else None
 
 
-def _find_name(said: object) -> str | None:
+def _find_name(value_with_options: object) -> str | None:
     """The name of the chosen model in an object with ``configOptions``; else its id."""
-    for option in _read_list(said, "configOptions"):
+    for option in _read_list(value_with_options, "configOptions"):
         if (acp.text(option, "category") or acp.text(option, "id")) == _MODEL:
             value = acp.text(option, "currentValue")
             return next((name for id, name in _read_choices(option) if id == value and name), value)
@@ -294,5 +294,5 @@ def _read_choices(option: object) -> Iterator[tuple[str | None, str | None]]:
 
 
 def _read_list(value: object, key: str) -> list[object]:
-    found = acp.member(value, key)
-    return found if isinstance(found, list) else []
+    items = acp.member(value, key)
+    return items if isinstance(items, list) else []

@@ -80,14 +80,16 @@ def is_of_record(title: str) -> bool:
     """
     words = " ".join(title[:_LOOKED_AT].split())
     at = words.find(_RECORD_TEXT, 0, _PREFIX_LENGTH + len(_RECORD_TEXT))
-    said = words[at:].rstrip(".…\"' ") if at >= 0 else ""
-    return any(said.startswith(begins.rstrip()) or (said and begins.startswith(said)) for begins in RECORD_BEGINNINGS)
+    opening = words[at:].rstrip(".…\"' ") if at >= 0 else ""
+    return any(
+        opening.startswith(begins.rstrip()) or (opening and begins.startswith(opening)) for begins in RECORD_BEGINNINGS
+    )
 
 
 def clean_agent_title(title: object) -> str | None:
     """What an agent calls a session, cleaned; None if it made that from the record of a handover."""
-    found = clean(title, AGENT_TITLE_LENGTH)
-    return found if found is not None and not is_of_record(found) else None
+    cleaned = clean(title, AGENT_TITLE_LENGTH)
+    return cleaned if cleaned is not None and not is_of_record(cleaned) else None
 
 
 def mask_title(title: str, mask: Callable[[bytes], bytes]) -> str:

@@ -50,9 +50,9 @@ class Usage(Struct):
             self.cost[currency] = self.cost.get(currency, 0.0) + amount
 
 
-def add_known(one: int | None, other: int | None) -> int | None:
+def add_known(first: int | None, second: int | None) -> int | None:
     """The sum; None, which means unknown, counts as nothing beside a number."""
-    return other if one is None else one if other is None else one + other
+    return second if first is None else first if second is None else first + second
 
 
 class SessionUsage(Struct):
@@ -153,10 +153,10 @@ def read_usage(result: object) -> tuple[object, bool]:
     """The usage in the end of a turn, and whether it is certainly of the turn alone. Gemini has it in ``_meta``, under
     names of its own."""
     usage, counts = acp.member(result, "usage"), acp.member(read_quota(result), "token_count")
-    given, output = _number(counts, "input_tokens"), _number(counts, "output_tokens")
-    if usage is not None or given is None or output is None:
+    input_count, output_count = _number(counts, "input_tokens"), _number(counts, "output_tokens")
+    if usage is not None or input_count is None or output_count is None:
         return usage, False
-    return {"inputTokens": given, "outputTokens": output, "totalTokens": given + output}, True
+    return {"inputTokens": input_count, "outputTokens": output_count, "totalTokens": input_count + output_count}, True
 
 
 def read_quota(result: object) -> object:
@@ -167,13 +167,13 @@ def read_quota(result: object) -> object:
 def find_used_model(result: object) -> str:
     """The model that the agent says it has used in a turn; of several, the one with the most tokens. Empty: none."""
     used = acp.member(read_quota(result), "model_usage")
-    found: dict[str, float] = {}
-    for each in used if isinstance(used, list) else ():
-        if name := acp.text(each, "model"):
-            counts = acp.member(each, "token_count")
+    tokens: dict[str, float] = {}
+    for model_use in used if isinstance(used, list) else ():
+        if name := acp.text(model_use, "model"):
+            counts = acp.member(model_use, "token_count")
             names = counts if isinstance(counts, Mapping) else ()
-            found[name] = sum(_number(counts, each) or 0 for each in names)
-    return max(found, key=lambda name: found[name], default="")
+            tokens[name] = sum(_number(counts, count_name) or 0 for count_name in names)
+    return max(tokens, key=lambda name: tokens[name], default="")
 
 
 def find_quarter(at: str) -> str:
@@ -185,7 +185,7 @@ def find_quarter(at: str) -> str:
 
 
 def _number(value: object, key: str) -> int | None:
-    found = acp.member(value, key)
-    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
+    number = acp.member(value, key)
+    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
         return None
-    return int(found) if 0 <= found <= LARGEST_NUMBER else None
+    return int(number) if 0 <= number <= LARGEST_NUMBER else None

@@ -142,7 +142,7 @@ class V2Plans:
         self.is_placed, self.is_changed = False, True
 
     def take_changes(self) -> Iterator[Mapping[str, object]]:
-        entries = [each for plan in self.plans.values() for each in _read_list(acp.member(plan, "entries"))]
+        entries = [entry for plan in self.plans.values() for entry in _read_list(acp.member(plan, "entries"))]
         if self.is_changed:
             yield {"sessionUpdate": update_kinds.PLAN, "entries": entries}
         self.is_changed = False
@@ -177,11 +177,11 @@ class AgentTerminals:
             return None
         command, output, status = self._known[id]
         lines = [f"$ {command}"] if command is not None else []
-        said = v2_updates.fenced("\n".join([*lines, output.decode(errors="replace")]))
+        text = v2_updates.fenced("\n".join([*lines, output.decode(errors="replace")]))
         code, signal = acp.member(status, "exitCode"), acp.text(status, "signal")
         if type(code) is int:
-            return f"{said}\n[exited with code {code}]"
-        return f"{said}\n[ended by {signal}]" if signal is not None else said
+            return f"{text}\n[exited with code {code}]"
+        return f"{text}\n[ended by {signal}]" if signal is not None else text
 
     def forget(self, kept: set[str]) -> None:
         self._known = {id: known for id, known in self._known.items() if id in kept}
@@ -368,10 +368,12 @@ class V2AsV1:
     def _end_prompt(self, entry: Entry) -> list[Entry]:
         """An answer to a prompt: a refusal, or it only accepts the prompt."""
         id = acp.member(entry.value, "id")
-        prompt = next((each for each in self._prompts if (each.run, each.id) == (entry.run, id)), None)
+        prompt = next(
+            (open_prompt for open_prompt in self._prompts if (open_prompt.run, open_prompt.id) == (entry.run, id)), None
+        )
         # An answer without an open prompt (its run has failed, or was read before) ends no turn.
         if acp.member(entry.value, "error") is not None or prompt is None:
-            self._prompts = [each for each in self._prompts if each is not prompt]
+            self._prompts = [open_prompt for open_prompt in self._prompts if open_prompt is not prompt]
             return [*self._take_turn(), entry] if acp.member(entry.value, "error") is not None else []
         prompt.accepted = True
         return self._end_turn(entry, {}, [prompt]) if prompt.is_over else []
@@ -391,13 +393,13 @@ class V2AsV1:
         self._prompts = [prompt for prompt in self._prompts if prompt not in prompts]
         ready = self._take_turn()
         for prompt in prompts:
-            said: dict[str, object] = {"result": {"stopReason": acp.text(update, "stopReason")}}
+            outcome: dict[str, object] = {"result": {"stopReason": acp.text(update, "stopReason")}}
             if acp.text(update, "stopReason") == "error":
                 error = acp.member(update, "error")
-                said = {"error": error if isinstance(error, dict) else {"message": "the turn failed"}}
+                outcome = {"error": error if isinstance(error, dict) else {"message": "the turn failed"}}
             elif (usage := acp.member(update, "usage")) is not None:
-                said = {"result": {"stopReason": acp.text(update, "stopReason"), "usage": usage}}
-            value = {"jsonrpc": "2.0", "id": prompt.id, **said}
+                outcome = {"result": {"stopReason": acp.text(update, "stopReason"), "usage": usage}}
+            value = {"jsonrpc": "2.0", "id": prompt.id, **outcome}
             ready.append(Entry(entry.at, prompt.run, Peer.AGENT, acp.PROMPT, jsonrpc.dump(value), value))
         return ready
 
