@@ -1,13 +1,20 @@
 """Transcripts that are worth compressing, and helpers that compress and read them."""
 
 import os
+import sys
 from pathlib import Path
 
 from acp_proxy.store.compress import CompressionOptions, CompressionResult
+from acp_proxy.transcript.compressed import PIECE
 from acp_proxy.transcript.file_names import compressed_path, file_name
 from acp_proxy.transcript.reader import Reading
 from tests.store import transcript_lines
 from tests.stored import WholeStore
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 AGENT = "agent"
 AT_ONCE = CompressionOptions(min_size=1, older_than=0.0)
@@ -50,6 +57,11 @@ def read_content(at: Path) -> bytes:
         return reading.first[: reading.header_size] + b"".join(line for _, _, line in reading.read_raw_lines())
     finally:
         reading.close()
+
+
+def decode_before(frame: bytes, at: int) -> bytes:
+    """What the intact pieces of a frame contain that is damaged from the byte ``at`` on. Whoever reads it gets that."""
+    return zstd.ZstdDecompressor().decompress(frame[: at - at % PIECE])
 
 
 def age(at: Path, days: float) -> None:

@@ -200,9 +200,11 @@ def _damaged(scale: Scale) -> Outcome:
         if lacks and reading.is_complete:
             trouble.append(f"{number}: taken for complete")
         reading.close()
+        if not path.read_bytes().startswith(compressible.decode_before(frame, at)):
+            trouble.append(f"{number}: something before byte {at} is lost")
         if not path.read_bytes().endswith(transcript_lines.said("more")):
             trouble.append(f"{number}: it does not go on")
-        checked += 3
+        checked += 4
     return Outcome(
         "a compressed file with a flipped bit, or cut off",
         tried,
