@@ -1,6 +1,7 @@
 """The order of a command's help: what it does, an example, its options, and then the rest."""
 
 import inspect
+import re
 from typing import Any
 
 import typer
@@ -9,13 +10,15 @@ from typer.core import TyperCommand
 from acp_proxy.own_command import write_as_typed
 
 _EXAMPLE = "Example:"
+_HYPHEN = "\N{NON-BREAKING HYPHEN}"
+"""Stands for a hyphen until the lines are made: a name that is broken at its hyphen cannot be copied."""
 
 
 class Command(TyperCommand):
     """A command whose help begins with an example, so that a screen has it together with the options."""
 
     def get_help(self, ctx: typer.Context) -> str:  # type: ignore[override]
-        return write_as_typed(super().get_help(ctx))
+        return write_as_typed(super().get_help(ctx).replace(_HYPHEN, "-"))
 
     def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """As other programs write them: what is required without braces, and a command with its arguments."""
@@ -33,8 +36,35 @@ class Command(TyperCommand):
             many = f"{indent}Examples:\n" + "".join(f"{indent}  {example}\n" for example in examples)
             formatter.write(f"{indent}{_EXAMPLE} {examples[0]}\n" if len(examples) == 1 else many)
 
+    def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for param in self.get_params(ctx):
+            if record := make_record(param, ctx):
+                sections["Arguments" if param.param_type_name == "argument" else "Options"].append(record)
+        for name in [name for name, records in sections.items() if records]:
+            with formatter.section(name):
+                formatter.write_dl(sections[name])
+
     def format_epilog(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         _write(formatter, [paragraph for paragraph in _paragraphs(self.help)[1:] if not paragraph.startswith(_EXAMPLE)])
+
+
+def make_record(param: Any, ctx: typer.Context) -> tuple[str, str] | None:
+    """The words of an option or argument, and its help without a range such as ``[x>=1]``: its own words say that, and
+    the message for a number outside of it."""
+    record = param.get_help_record(ctx)
+    if record is None:
+        return None
+    names, text = record
+    return names, _strip_range(text).replace("-", _HYPHEN)
+
+
+def _strip_range(text: str) -> str:
+    head, bracket, tail = text.rpartition("  [")
+    if not bracket or not tail.endswith("]"):
+        return text
+    facts = [fact for fact in tail[:-1].split("; ") if not re.search(r"\bx[<>]=?|[<>]=?x\b", fact)]
+    return f"{head}{bracket}{'; '.join(facts)}]" if facts else head
 
 
 def _strip_braces(piece: str) -> str:
@@ -49,4 +79,4 @@ def _write(formatter: Any, paragraphs: list[str]) -> None:
     if paragraphs:
         formatter.write_paragraph()
         with formatter.indentation():
-            formatter.write_text("\n\n".join(paragraphs))
+            formatter.write_text("\n\n".join(paragraphs).replace("-", _HYPHEN))

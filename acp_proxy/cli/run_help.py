@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from acp_proxy.cli import completion
-from acp_proxy.cli.command_help import Command
+from acp_proxy.cli.command_help import Command, make_record
 from acp_proxy.config import options
 
 # --- Commands that stand in front of an agent's command: their completion, and their help.
@@ -25,7 +25,7 @@ class CommandInFront(Command):
     def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         sections: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
-            if record := param.get_help_record(ctx):
+            if record := make_record(param, ctx):
                 panel = getattr(param, "rich_help_panel", None)
                 default = "Arguments" if param.param_type_name == "argument" else "Options"
                 if panel is None or _ALL in ctx.meta:

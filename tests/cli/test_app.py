@@ -305,6 +305,15 @@ def test_the_help_of_a_command_fits_a_screen_and_begins_with_an_example() -> Non
     assert CliRunner().invoke(app, terminal_width=80).stdout.count("\n") <= 40
 
 
+@pytest.mark.parametrize("columns", [60, 80])
+def test_a_help_breaks_no_name_at_its_hyphen_and_has_no_ranges(columns: int) -> None:
+    for name in Main.table:
+        shown = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "80"}, terminal_width=columns).stdout
+        _, _, text = shown.partition("\n\n")  # behind the usage
+        assert re.findall(r".*\w-\n|.*\bx>=.*|.*<=x.*|.*\u2011.*", text) == [], name
+    assert "  [default: 10]\n" in CliRunner().invoke(app, ["search", "--help"], terminal_width=100).stdout
+
+
 def test_the_usage_of_a_command_that_starts_an_agent_takes_its_arguments() -> None:
     assert "Usage: acp-proxy run [OPTIONS] AGENT [ARGS]...\n" in invoke("run", "--help").stdout
     assert "Usage: acp-proxy doctor [OPTIONS] [AGENT [ARGS]...]\n" in invoke("doctor", "--help").stdout

@@ -92,11 +92,11 @@ def search(
     Example: acp-proxy search ImportError --in output
     Example: acp-proxy search --failed --here
 
-    Searched is what show shows, but for the lines of diffs: what you and the agent said, thoughts, plans, titles, and
-    why a call failed, whatever the order, case and accents. An argument with spaces is a phrase. If nothing has the
-    words, words that begin with them are searched (not with --json). --file, --tool, --command and --failed need no
-    words: one tool call must be all of them. Without a terminal, each line has id, turn, title, agent, directory,
-    time and text, separated by tabs. The exit status is 1 if nothing matches.
+    It looks in what you and the agent said, thoughts, plans, titles, and why a call failed, in any order, whatever the
+    case and accents; --in looks in one part alone, also in what tools printed. An argument with spaces is a phrase. If
+    nothing has the words, words that begin with them are searched (not with --json). --file, --tool, --command and
+    --failed need no words: one tool call must be all of them. Without a terminal, each line has id, turn, title, agent,
+    directory, time and text, separated by tabs. The exit status is 1 if nothing matches.
     """
     from acp_proxy.tools.search.call_search import CallQuery, search_calls
     from acp_proxy.tools.search.query import close_quotes, explain_wider, widen_query
