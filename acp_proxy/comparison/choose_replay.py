@@ -126,7 +126,7 @@ def _judge(facts: ReplayFacts, *, may_wait: bool) -> Rule:
     incomplete = [turn for turn in _turns(text) if _is_part_missing(facts, turn)]
     missing = [turn for turn in incomplete if _is_all_missing(facts, turn)]
     is_explained = any(turn <= text.taken_back_at for turn in missing)  # by a later command or compaction
-    if is_explained or _were_taken_back_elsewhere(facts, missing) or _was_forked_before(text, missing):
+    if is_explained or _were_taken_back_elsewhere(facts, missing) or _was_forked_before(facts, missing):
         return Rule.TAKEN_BACK
     # A compaction that was taken back by the next one, whatever else the agent leaves out.
     last_compaction = max(facts.known_compactions, default=0)
@@ -214,8 +214,10 @@ def _is_explained_without_answer(facts: ReplayFacts, turn: int) -> bool:
     return turn < text.taken_back_at or (turn == text.taken_back_at and not is_command)
 
 
-def _was_forked_before(text: TranscriptText, missing: list[int]) -> bool:
-    """Whether the last of a fork's copied turns are missing, but not all of them: it was made at an earlier point."""
-    copied = [turn for turn in _turns(text) if turn <= text.forked_at]
+def _was_forked_before(facts: ReplayFacts, missing: list[int]) -> bool:
+    """Whether the last of a fork's copied turns are missing, but not all of them: it was made at an earlier point. Of a
+    turn behind that point, the agent does not have the user message, either."""
+    copied = [turn for turn in _turns(facts.text) if turn <= facts.text.forked_at]
     gone = [turn for turn in copied if turn in missing]
-    return bool(gone) and len(gone) < len(copied) and gone == copied[-len(gone) :]
+    has_user = any(turn - 1 in facts.known_users for turn in gone)
+    return bool(gone) and len(gone) < len(copied) and gone == copied[-len(gone) :] and not has_user

@@ -346,11 +346,19 @@ class Comparison:
                 if not is_greeting and not message.updates[0].late:  # an answer may say the same as an earlier one
                     self._add_new(*message.updates)
                     return False
+            elif is_greeting and self._tail.has_new and not self.place.spans.all:
+                self.place.spans.add(span)  # what comes with every load says nothing about what came before it
             elif not self._tail.outlives(message, has_place=has_place):
                 self._mark_known([span])
             return True
         if len(message.updates) > 1 and (spans := self.place.find_each(message)) is not None:
             self._mark_known(spans)
+            return True
+        if (spans := self.place.find_joined(message)) is not None:
+            self._mark_known(spans)
+            return True
+        if (span := self.place.find_passed_remark(letters)) is not None:
+            self.place.spans.add(span)
             return True
         if self._repeats_last(letters):
             self.repeats = True
@@ -589,6 +597,7 @@ class Comparison:
             sent.ends_call = known.is_over
             self._tail.add(sent)
             self._tail.completes_turn = True
+            self.place.is_in_answer = self.place.has_words_left(self.place.users.next)  # these may come otherwise
         return number
 
     # --- letters

@@ -108,6 +108,11 @@ class SentSpans:
         """The agent begins its replay once more."""
         self._earlier, self._current = merge_spans([*self._earlier, *self._current]), []
 
+    def have(self, span: Span) -> bool:
+        """Whether the current replay has all of these letters."""
+        place = bisect_right(self._current, span[0], key=itemgetter(0)) - 1
+        return place >= 0 and self._current[place][1] >= span[1]
+
     def were_sent_before(self, span: Span) -> bool:
         """Whether an earlier replay had these letters."""
         place = bisect_right(self._earlier, span[0], key=itemgetter(0)) - 1

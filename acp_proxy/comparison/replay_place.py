@@ -11,6 +11,9 @@ _HALF_SHORT = SHORT // 2
 """Words at the end of the transcript, and a user message as the start of a longer one, count only from so many letters
 on."""
 
+_MOST_JOINED = 64
+"""The most messages of the transcript that are looked at for one message of the agent."""
+
 
 class ReplayPlace:
     """The place of one replay, in words, calls and user messages, which agents leave out one by one."""
@@ -128,6 +131,31 @@ class ReplayPlace:
             spans.append(span)
             at = span[1]
         return spans or None
+
+    def find_joined(self, message: SentMessage) -> list[Span] | None:
+        """The places of the transcript's next messages, if this message is all of them, joined, and the transcript has
+        remarks between them: each window records what it heard, and an agent may remember only some of that."""
+        spans: list[Span] = []
+        letters, begun = message.text, 0
+        for span in self.text.next_messages(self.at, self.text.latest_end(self.users.next), _MOST_JOINED):
+            said = self.text.words[slice(*span)]
+            if letters.startswith(said, begun):
+                spans.append(span)
+                begun += len(said)
+            elif not spans or span[0] not in self.text.remarks:
+                return None
+            if begun == len(letters):
+                return spans
+        return None
+
+    def find_passed_remark(self, letters: str) -> Span | None:
+        """The place of a remark that the replay has passed without it, if it has these letters: windows record remarks
+        in another order than that in which the agent made them."""
+        start = self.text.find_message(letters, self.text.span_of(self.users.next)[0], self.at)
+        if start is None or start not in self.text.remarks:
+            return None
+        span = start, start + len(letters)
+        return span if not self.spans.have(span) else None
 
     def find_last_words(self, message: SentMessage) -> Span | None:
         """The span of the transcript's last words, if a message ends in these chunks and begins in others.

@@ -6,7 +6,7 @@ Positions are offsets into the letters of everything the agent said. Nothing her
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -220,6 +220,19 @@ class TranscriptText:
         """Whether an agent message from the offset ``start`` on has exactly these letters."""
         return bool(offsets := self._find_messages(letters)) and offsets[-1] >= start
 
+    def find_message(self, letters: str, start: int, end: int) -> int | None:
+        """The offset of the first agent message between two offsets that has exactly these letters."""
+        found = self._find_messages(letters)
+        place = bisect_left(found, start)
+        return found[place] if place < len(found) and found[place] < end else None
+
+    def next_messages(self, start: int, end: int, most: int) -> Iterable[tuple[int, int]]:
+        """The spans of the first agent messages that begin between two offsets. ``most``: so many of them."""
+        first, last = bisect_left(self.messages, start), bisect_left(self.messages, end)
+        begins = self.messages[first : min(last, first + most)]
+        following = self.messages[first + 1 : first + 1 + len(begins)]
+        return zip(begins, [*following, len(self.words)], strict=False)
+
     def has_earlier_message(self, letters: str, end: int) -> bool:
         """Whether an agent message that begins before the offset ``end`` has exactly these letters."""
         return bool(offsets := self._find_messages(letters)) and offsets[0] < end
@@ -265,7 +278,8 @@ class TranscriptText:
             for form in user.forms:
                 self._by_letters.setdefault(form, []).append(number)
         self._overtaken = [number for number, user in enumerate(self.users) if user.overtaken_by >= 0]
-        self.last_answered = next(filter(self._has_more_than_remarks, range(len(self.users), 0, -1)), 0)
+        last_answered = next(filter(self._has_more_than_remarks, range(len(self.users), 0, -1)), 0)
+        self.last_answered = min(last_answered, self.last_begun)  # prompts that wait have no answer yet
 
 
 class TextBuilder:
@@ -373,8 +387,9 @@ class TextBuilder:
         """The finished ``TranscriptText``. Nothing may be added after this."""
         self._end_user()
         text = self._text
-        self._move_waiting(self._open[1:] + self._left[1:])
-        unanswered = [*self._open, *self._left]
+        unanswered = [*self._left, *self._open]
+        for run in {user.key[0] for user in unanswered if user.key is not None}:
+            self._move_waiting(self._of_run(unanswered, run)[1:])
         self._note_waiting()
         for user in (user for user in unanswered if not user.has_failed):
             for call in text.calls[user.latest_call :]:
@@ -393,7 +408,7 @@ class TextBuilder:
     def _own_open(self) -> list[User]:
         """The prompts without an answer of the run that wrote the last entry: what the agent says in one window answers
         no prompt of another."""
-        return [user for user in self._open if user.key is not None and user.key[0] == self._writer]
+        return self._of_run(self._open, self._writer)
 
     @property
     def _is_in_thought(self) -> bool:
@@ -469,7 +484,7 @@ class TextBuilder:
         for user in prompts:
             is_ours = user.key is not None and user.key[0] == note.run
             (self._open if is_ours and not user.is_cancelled and method != acp.FORK else left).append(user)
-        self._left = left or self._left
+        self._left += left
         self._is_opened_anew = note.note is not None and ANEW in note.note and bool(self._open)
         if method == acp.FORK:
             self._text.forked_at = len(self._text.users)
@@ -496,7 +511,12 @@ class TextBuilder:
             waiting[: at + 1] = [user for user in waiting[:at] if not user.is_cancelled]
         if not waiting:
             self._steered.clear()
-        self._move_waiting(waiting)
+        self._move_waiting(self._of_run(waiting, key[0]))
+
+    @staticmethod
+    def _of_run(users: list[User], run: str) -> list[User]:
+        """The prompts of one run: those of another do not wait for its turns."""
+        return [user for user in users if user.key is not None and user.key[0] == run]
 
     def _note_waiting(self) -> None:
         """In each process, the first prompt without an answer has begun a turn, and the others may wait for its end."""

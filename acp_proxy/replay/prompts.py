@@ -104,7 +104,7 @@ class Echoes:
     def begin(self, prompt: Prompt) -> list[Update]:
         """The client has sent a prompt."""
         ready = [] if prompt.run in self._quiet else self.settle()
-        if prompt.run not in self.list_runs():
+        if all(other.is_cancelled for other in self._list_of_run(prompt.run)):  # some agents never answer these
             self._quiet.add(prompt.run)
         for other in self._open:
             other.is_certain |= other.run != prompt.run  # the other connection seems to have ended

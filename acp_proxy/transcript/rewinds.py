@@ -12,7 +12,9 @@ Rewinds: ``session/rewind`` and ``history_truncated`` (the protocol's draft "Ses
 
 import re
 import sys
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,7 +22,7 @@ from msgspec.structs import replace
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import Role
-from acp_proxy.transcript.file_format import Entry, NoteType
+from acp_proxy.transcript.file_format import ANEW, Entry, NoteType
 
 MARKS = (f'{acp.REWIND}"'.encode(), f'"{update_kinds.HISTORY_TRUNCATED}"'.encode())
 """Every line that says so of a rewind contains one of these; the first is in both methods. So may other lines."""
@@ -189,21 +191,35 @@ class Messages:
         message = self._find(point)
         return message is not None and (message is self._last or (point.whole_turn and message.turn is self._turn))
 
-    def find_queued(self, at: int) -> list[tuple[int, int]]:
+    def find_start(self, point: Point) -> int:
+        """The offset at which the message of a point that has one begins; else 0."""
+        message = self._find(point)
+        return message.start if message is not None else 0
+
+    def find_queued(self, at: int, within: Callable[[int], bool]) -> list[tuple[int, int]]:
         """The offsets of the lines of prompts that waited for the end of the turn that was under way at this offset.
 
-        Empty if that turn has no answer: then nobody knows which of the prompts without one began it.
+        ``within``: whether the line that begins at an offset counts. Empty if that turn has no answer: then nobody
+        knows which of the prompts without one began it.
         """
-        prompts = [prompt for prompt in self._prompts.values() if prompt.start < at <= prompt.answered_at]
+        prompts = [
+            prompt
+            for prompt in self._prompts.values()
+            if prompt.start < at <= prompt.answered_at and within(prompt.start)
+        ]
         running = min(prompts, key=lambda prompt: prompt.answered_at, default=None)
         if running is None or running.answered_at == _UNANSWERED:
             return []
         return [(prompt.start, prompt.line_end) for prompt in prompts if prompt.start > running.start]
 
-    def forget(self, start: int) -> None:
-        """Forget the messages from this offset on: they were taken back."""
-        self._known = {id: message for id, message in self._known.items() if message.start < start}
-        self._prompts = {prompt: message for prompt, message in self._prompts.items() if message.start < start}
+    def forget(self, spans: Sequence[tuple[int, int]]) -> None:
+        """Forget the messages that begin in these spans: they were taken back."""
+
+        def stays(message: _Message) -> bool:
+            return not any(start <= message.start < end for start, end in spans)
+
+        self._known = {id: message for id, message in self._known.items() if stays(message)}
+        self._prompts = {prompt: message for prompt, message in self._prompts.items() if stays(message)}
         self._last = self._unrepeated = None
 
     def _find(self, point: Point) -> _Message | None:
@@ -258,14 +274,69 @@ class Messages:
         self._last = known
 
 
+class _AgentSessions:
+    """Which of the agent's sessions the parts of a transcript are about. After a handover, one window goes on in a new
+    session of the agent, and another one perhaps in the old one, which has nothing of that."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[int, int, int | None]] = []
+        """Their offsets, each with a number of the session; None: it is one of several."""
+        self._by_run: dict[str, int | None] = {}
+        self._made = 0
+        self._latest: int | None = 0
+        """The one that a new process asks for."""
+
+    def add(self, start: int, end: int, entry: Entry) -> None:
+        """Add the next entry, and the offsets of its line."""
+        note = entry.note or {}
+        session = self._by_run.get(entry.run, self._latest)
+        if note.get("type") == NoteType.OPENED and note.get(ANEW) is True:
+            self._made += 1
+            session = self._made
+        elif note.get("type") == NoteType.OPENED and session != self._latest:  # the agent may have refused that one
+            session = None
+        elif note.get("type") == NoteType.HANDOVER:
+            self._latest = session
+        self._by_run[entry.run] = session
+        if self._parts and self._parts[-1][2] == session:
+            start = self._parts.pop()[0]
+        self._parts.append((start, end, session))
+
+    def add_chunks(self, end: int) -> None:
+        """Add more lines of the last entry's session, up to this offset."""
+        if self._parts:
+            start, _, session = self._parts.pop()
+            self._parts.append((start, end, session))
+
+    def are_one(self, at: int, other: int) -> bool:
+        """Whether the lines that begin at two offsets may be of one session."""
+        sessions = [self._find(each) for each in (at, other)]
+        return None in sessions or sessions[0] == sessions[1]
+
+    def find_spans(self, begins: int, start: int, end: int) -> list[tuple[int, int]]:
+        """The parts between two offsets that may be of the session of the line that begins at ``begins``."""
+        return [
+            (max(start, first), min(end, last))
+            for first, last, _ in self._parts
+            if first < end and start < last and self.are_one(begins, first)
+        ]
+
+    def _find(self, at: int) -> int | None:
+        place = bisect_right(self._parts, at, key=itemgetter(0))
+        return self._parts[place - 1][2] if place else None
+
+
 class Rewinds:
     """What was taken back in a transcript whose entries are added in order."""
 
     def __init__(self) -> None:
         self._messages = Messages()
+        self._sessions = _AgentSessions()
         self._asked: dict[tuple[str, bytes], tuple[Point, int | None]] = {}
         """Open requests: the point, and where the prompt begins that followed the request, if one did."""
         self._spans: list[tuple[int, int]] = []
+        self._prompt_ends: dict[tuple[str, bytes], int] = {}
+        """By ``request_key``: where the lines of prompts end."""
 
     def add(self, number: int, start: int, end: int, entry: Entry) -> None:
         """Add the next entry: its line's number, and the offsets of its line."""
@@ -273,6 +344,7 @@ class Rewinds:
         if entry.peer is Peer.CLIENT and method in acp.REWINDS:
             self._asked[request_key(entry)] = _read_point(acp.member(entry.value, "params")), None
         elif entry.peer is Peer.CLIENT and method == acp.PROMPT:
+            self._prompt_ends[request_key(entry)] = end
             self._asked = {key: (point, start if at is None else at) for key, (point, at) in self._asked.items()}
         elif entry.peer is Peer.AGENT and entry.of in acp.REWINDS:
             point, until = self._asked.pop(request_key(entry), (UNCLEAR, None))
@@ -282,10 +354,12 @@ class Rewinds:
             named = next(filter(None, (acp.text(update, key) for key in _KEPT)), "")
             self._take_back(Point(named), start, start, end)
         self._messages.add(number, start, end, entry)
+        self._sessions.add(start, end, entry)
 
     def add_chunks(self, end: int) -> None:
         """Add more chunks of the message that was added last, up to this offset."""
         self._messages.add_chunks(end)
+        self._sessions.add_chunks(end)
 
     @property
     def are_any(self) -> bool:
@@ -296,8 +370,11 @@ class Rewinds:
         """Whether the line that ends at this offset was taken back, or says so itself. ``entry``: its entry; None: it
         is a chunk of a message.
 
-        What does not belong to the conversation, such as notes, titles and modes, stays.
+        What does not belong to the conversation, such as notes, titles and modes, stays. So does the answer to a prompt
+        that stays: its turn is over, whatever was taken back of it.
         """
+        if entry is not None and entry.of == acp.PROMPT:
+            end = self._prompt_ends.get(request_key(entry), end)
         if not any(start < end <= stop for start, stop in self._spans):
             return False
         if entry is None:
@@ -310,11 +387,15 @@ class Rewinds:
 
     def _take_back(self, point: Point, until: int, start: int, end: int) -> None:
         """Take back what stands between a point and ``until``, and the prompts that waited at that point for the end of
-        a turn. ``start``, ``end``: of the line that says so."""
+        a turn, as far as they went to the agent's session that has the point. ``start``, ``end``: of the line that says
+        so."""
         at = self._messages.find_offset(point)
         if at is not None:
-            self._spans += [(at, until), (start, end), *self._messages.find_queued(at)]
-            self._messages.forget(at)
+            begins = self._messages.find_start(point)
+            gone = self._sessions.find_spans(begins, at, until)
+            queued = self._messages.find_queued(at, lambda said: self._sessions.are_one(begins, said))
+            self._spans += [*gone, (start, end), *queued]
+            self._messages.forget(gone)
 
 
 def request_key(entry: Entry) -> tuple[str, bytes]:

@@ -389,6 +389,7 @@ def test_the_turns_behind_the_point_of_a_fork_are_not_shown() -> None:
     builder.add(opened(method=acp.FORK))
     past = builder.finish()
     assert choose_replay(compare_replay(past, *ONE)).rule is Rule.TAKEN_BACK
+    assert choose_replay(compare_replay(past, *ONE, TWO[0])).rule is Rule.LESS, "it was made behind that message"
     assert choose_replay(compare_replay(past, *TWO)).rule is Rule.LESS, "a fork has the beginning"
     assert choose_replay(compare_replay(past)).rule is Rule.LESS, "the agent has lost all of it"
 

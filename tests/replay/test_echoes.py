@@ -167,6 +167,13 @@ def test_updates_that_are_not_replayed_do_not_separate_a_prompt_from_its_echo(be
 
 
 @MODES
+def test_a_cancelled_prompt_that_is_never_answered_does_not_separate_the_next_from_its_echo(mode: Mode) -> None:
+    cancel = line({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": SESSION}}, Peer.CLIENT)
+    begun = [prompt("go"), heard("go @a.py", "m"), chunk("a"), cancel]
+    assert users(tell(*begun, prompt("on", id=2), heard("on @a.py", "n"), mode=mode)) == [("go", "m"), ("on", "n")]
+
+
+@MODES
 @pytest.mark.parametrize("ended", [[answer()], [crashed()], [prompt("x", id=2, run="another")]])
 def test_a_prompt_whose_turn_is_over_has_no_echo(ended: list[Entry], mode: Mode) -> None:
     told = tell(prompt("go"), chunk("a"), *ended[:1], heard("go"), chunk("b"), mode=mode)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from acp_proxy.protocol.jsonrpc import Peer, dump
 from acp_proxy.transcript import file_format
@@ -25,6 +26,16 @@ def request(id: int, method: str, **params: Any) -> Entry:
 
 def prompt(id: int = 1) -> Entry:
     return request(id, "session/prompt", prompt=[{"type": "text", "text": "do"}])
+
+
+def note(run: str = RUN, **members: Any) -> Entry:
+    found = file_format.decode_entry(file_format.encode_note("2026-11-20T09:15:02.123Z", run, members))
+    assert found is not None
+    return found
+
+
+def of_run(run: str, *entries: Entry) -> list[Entry]:
+    return [replace(each, run=run) for each in entries]
 
 
 def answer(id: int = 1, of: str = "session/prompt", protocol: int = 1, **result: Any) -> Entry:
@@ -175,19 +186,45 @@ def test_a_prompt_stays_if_nobody_knows_that_it_waited_for_that_turn() -> None:
     rewind = request(9, "session/rewind", toMessageId="m")
     crashed, later = [prompt(), said("l")], [prompt(2), prompt(3), said("m"), said("n")]
     assert standing(*crashed, *later, rewind, answer(9, "session/rewind")) == [1, 2, 3, 4, 5]
-    assert standing(*crashed, *later, answer(2), answer(3), rewind, answer(9, "session/rewind")) == [1, 2, 3, 5]
+    assert standing(*crashed, *later, answer(2), answer(3), rewind, answer(9, "session/rewind")) == [1, 2, 3, 5, 7]
 
 
 def test_notes_and_states_stay() -> None:
     truncated = update("history_truncated", lastMessageId="m")
-    note = file_format.decode_entry(file_format.encode_note("2026-11-20T09:15:02.123Z", RUN, {"type": "closed"}))
-    assert note is not None
-    assert standing(prompt(), said("m"), said("n"), USAGE, note, truncated) == [1, 2, 4, 5]
+    assert standing(prompt(), said("m"), said("n"), USAGE, note(type="closed"), truncated) == [1, 2, 4, 5]
 
 
 def test_a_message_that_was_taken_back_is_no_point_any_more() -> None:
     first, second = (update("history_truncated", lastMessageId=id) for id in "mn")
     assert standing(prompt(), said("m"), said("n"), first, said("o"), second) == [1, 2, 5, 6]
+
+
+def test_the_answer_to_a_prompt_that_stays_is_not_taken_back() -> None:
+    rewind = [request(9, "session/rewind", toMessageId="m"), answer(9, "session/rewind")]
+    assert standing(prompt(), said("m"), CALL, answer(), prompt(2), said("n"), answer(2), *rewind) == [1, 2, 4]
+
+
+HANDED_OVER = [
+    note("other1", type="opened", method="session/load", anew=True),
+    *of_run("other1", prompt(2), said("n")),
+    note("other1", type="handover", to="s2"),
+    *of_run("other1", answer(2)),
+]
+TRUNCATED = update("history_truncated", lastMessageId="m")
+
+
+def test_a_rewind_takes_back_nothing_of_another_session_of_the_agent() -> None:
+    turns = [prompt(), said("m"), answer(), *HANDED_OVER, prompt(3), said("o")]  # other1 has lines 4 to 8
+    assert standing(*turns, TRUNCATED) == [1, 2, 3, 4, 5, 6, 7, 8]
+    later = [note("later1", type="opened", method="session/load"), *of_run("later1", prompt(4), said("p"))]
+    end = of_run("later1", update("history_truncated", lastMessageId="n"))
+    assert standing(*turns, *later, *end) == [*range(1, 12)], "another process goes on in the new one"
+
+
+def test_a_rewind_takes_back_what_may_be_of_its_session_of_the_agent() -> None:
+    turns = [prompt(), said("m"), answer(), *HANDED_OVER]
+    again = [note(type="opened", method="session/load"), prompt(3), said("o")]  # the agent may have refused the new one
+    assert standing(*turns, *again, TRUNCATED) == [1, 2, 3, 4, 5, 6, 7, 8, 9]
 
 
 @pytest.mark.parametrize("members", [{}, {"lastMessageId": "nobody"}, {"messageId": 1}])
