@@ -332,7 +332,9 @@ class Comparison:
         """Whether a user message is complete before this chunk, which begins another one."""
         is_context = self.context.has(message.text, is_behind_call=message.is_behind_call)
         is_before_context = self.context.has(following, is_behind_call=False)
-        return is_context or is_before_context or self.place.users.is_whole(message.text, following)
+        users = self.place.users
+        is_whole = users.is_whole(message.text, following) or users.is_before_restart(message.text, following)
+        return is_context or is_before_context or is_whole
 
     def _compare_words(self, message: SentMessage) -> bool:
         letters = message.text
@@ -550,6 +552,7 @@ class Comparison:
                 self.place.calls.restart()
                 self.place.search.restart()
                 self._tail.restart()
+                self.context.restart()
         else:  # before the first user message: a greeting, a warning, or turns from before recording began
             self.has_new_before_tail |= self.has_turn_elsewhere
             self._tail.keep_greeting()

@@ -29,6 +29,10 @@ class ContextMessages:
         """User messages that the transcript lacks: they are context if something known follows."""
         self._suspected += messages
 
+    def restart(self) -> None:
+        """The agent begins its replay once more: what it has sent last may be new, and comes again."""
+        self._suspected.clear()
+
     def end_tail(self) -> None:
         """Something known follows."""
         for message in self._suspected:
@@ -41,10 +45,14 @@ class ContextMessages:
             self._known.add(message)
 
     def has(self, message: str, *, is_behind_call: bool) -> bool:
-        """Whether this is context. ``is_behind_call``: a tool call came directly before."""
-        if message in self._known or _CONTEXT.fullmatch(message):
-            return True
-        return is_behind_call and _FUNCTION_RESPONSES.fullmatch(message) is not None
+        """Whether this whole message is context. ``is_behind_call``: a tool call came directly before."""
+        return message in self._known or self.has_form(message, is_behind_call=is_behind_call)
+
+    def has_form(self, letters: str, *, is_behind_call: bool) -> bool:
+        """Whether this message, or a chunk of one, says by its form that it is context. ``is_behind_call``: as for
+        ``has``. A user who pastes context into a prompt has typed it."""
+        is_context = _CONTEXT.fullmatch(letters) or (is_behind_call and _FUNCTION_RESPONSES.fullmatch(letters))
+        return bool(is_context) and self._text.find_user(letters, 0) is None
 
     def may_begin(self, message: str, *, is_behind_call: bool) -> bool:
         """Whether context may begin like this. ``is_behind_call``: as for ``has``."""

@@ -112,7 +112,8 @@ class ReplayInTurn:
         return out + self._decide(is_new=True)
 
     def _add_user(self, line: bytes, letters: str, prompts: list[str]) -> list[SortedLine]:
-        if self._context.has(letters, is_behind_call=self._is_behind_call):
+        is_context = self._context.has_form(letters, is_behind_call=self._is_behind_call)
+        if is_context and not any(prompt.startswith(self._letters + letters) for prompt in prompts):
             return [SortedLine(line, not (self._shows_transcript and self._is_proven), is_recorded=False)]
         self._letters += letters
         self._was_expected = self._expects_replay

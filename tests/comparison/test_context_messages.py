@@ -133,3 +133,54 @@ def test_a_message_in_a_turn_passes_if_the_replay_does_not_go_on_behind_it() -> 
 def test_context_in_a_turn_is_sent_and_not_recorded() -> None:
     turn = ReplayInTurn(compare_replay(transcript(*TALK), *TALK), shows_transcript=False)
     assert [(out.is_sent, out.is_recorded) for out in in_turn(turn, SESSION)] == [(True, False)]
+
+
+PAST = ["> mend it", "It is mended, all of it.", "> thanks", "You are welcome, any time."]
+
+
+@pytest.mark.parametrize("elsewhere", [["> go on", "As you like, I went on."], ["> go on"]])
+@pytest.mark.parametrize("early", [[], PAST, [*PAST, "> go on"]])
+def test_what_comes_before_another_replay_is_no_context(elsewhere: list[str], early: list[str]) -> None:
+    assert list_new(compare_replay(transcript(*PAST), *[*PAST, *elsewhere] * 2)) == list(map(expand, elsewhere))
+    comparison = compare_replay(transcript(*PAST), *early)
+    late(comparison, *[*PAST, *elsewhere] * 2)
+    assert list_new(comparison) == list(map(expand, elsewhere))
+
+
+def test_a_message_that_has_the_first_prompt_as_a_chunk_begins_no_replay() -> None:
+    past = [*PAST, "> please mend it", "It is mended once more."]
+    assert (
+        choose_replay(compare_replay(transcript(*past), *past[:4], "> please ", "> mend it", past[5])).rule.name
+        == "SAME"
+    )
+    elsewhere = ["> Write: ", "> mend it", "> in the file, please.", "I have written it."]
+    assert list_new(compare_replay(transcript(*PAST), *PAST, *elsewhere)) == list(map(expand, elsewhere))
+
+
+@pytest.mark.parametrize("prompt", ["Please continue.", SESSION[2:], f"{SESSION[2:]} What is this?"])
+@pytest.mark.parametrize("is_proven", [True, False])
+@pytest.mark.parametrize("ours", [True, False])
+def test_the_echo_of_a_prompt_is_no_context(prompt: str, is_proven: bool, ours: bool) -> None:
+    chunks = [f"> {part}" for part in prompt.partition(SESSION[2:]) if part]
+    turn = ReplayInTurn(compare_replay(transcript(*TALK), "> run it", chunks[0], *TALK[1:4]), shows_transcript=ours)
+    prompts = [letters(prompt)]
+
+    def sort(*said: str | Update) -> list[SortedLine]:
+        return [out for update in map(expand, said) for out in turn.add(line(update), update, prompts)]
+
+    sort(*(TALK[4:7] if is_proven else []))
+    out = [*sort(*chunks, DONE), *turn.release()]
+    assert updates(each.line for each in out if each.is_sent) == list(map(expand, [*chunks, DONE]))
+    assert updates(each.line for each in out if each.is_recorded) == list(map(expand, [*chunks, DONE]))
+
+
+def test_what_an_agent_tells_itself_in_a_turn_is_no_context_by_its_words() -> None:
+    turn = ReplayInTurn(compare_replay(transcript(*TALK), "> run it", CONTEXT, *TALK[1:4]), shows_transcript=False)
+    out = [*in_turn(turn, CONTEXT, "I went on."), *turn.release()]
+    assert updates(each.line for each in out if each.is_sent) == list(map(expand, [CONTEXT, "I went on."]))
+    assert updates(each.line for each in out if each.is_recorded) == list(map(expand, [CONTEXT, "I went on."]))
+
+
+def test_context_that_the_user_has_pasted_is_the_users() -> None:
+    past = [*PAST[:2], SESSION, "That is gemini's context.", *PAST[2:]]
+    assert choose_replay(compare_replay(transcript(*past), *past)).rule.name == "SAME"
