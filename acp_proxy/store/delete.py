@@ -2,11 +2,11 @@
 
 The journal decides: each change begins with an event, and its consequences for files, backups and titles follow at
 once, under the journal's lock. Before that of a delete comes only the index's mark, so that the index looks even after
-a crash. A transcript that was set aside, or that is in the bin already, has no ``deleted`` event of its own: a
-``titled`` event whose ``to`` is empty *is* its permanent delete, and one whose ``to`` is a name in the bin its soft
-one. If that is interrupted, the next query of the index, list of soft-deleted sessions or change of a session completes
-it (``complete_interrupted``). A title follows its transcript: when that is renamed, a new event says so, and the old
-one is overwritten.
+a crash; it is made again behind a removal. A transcript that was set aside, or that is in the bin already, has no
+``deleted`` event of its own: a ``titled`` event whose ``to`` is empty *is* its permanent delete, and one whose ``to``
+is a name in the bin its soft one. If that is interrupted, the next query of the index, list of soft-deleted sessions or
+change of a session completes it (``complete_interrupted``). A title follows its transcript: when that is renamed, a new
+event says so, and the old one is overwritten.
 
 A permanent delete removes the transcript in every form, its backups, what was soft-deleted under its name, and turns of
 other machines that wait for it (``Layout.remove_transcript``); the search tables with its words; and its titles, in the
@@ -115,9 +115,7 @@ def finish_delete(layout: Layout, agent_folder: str, session_id: str) -> None:
     name, its_journal = file_name(session_id), layout.get_journal(agent_folder)
     soft_deleted_name = its_journal.read_state().deleted[session_id]
     if soft_deleted_name is None:
-        # Titles first: the file shows that there is more to do, as long as it exists (``_list_interrupted``).
-        layout.erase_titles(agent_folder, name, *layout.list_soft_deleted_of(agent_folder, name))
-        layout.remove_transcript(agent_folder, name)
+        _remove(layout, agent_folder, name)
     else:
         its_journal.copy_title(session_id, name, soft_deleted_name)
         layout.erase_titles(agent_folder, name)
@@ -222,12 +220,7 @@ def _delete_set_aside(
 def delete_permanently(
     layout: Layout, agent_folder: str, session_id: str, soft_deleted_name: str, *, only_on_this_machine: bool
 ) -> None:
-    """Delete a soft-deleted transcript permanently. ``only_on_this_machine``: as for ``delete``. Raises OSError.
-
-    It is marked, because the index still has the bytes of the row that it had.
-    """
-    with suppress(OSError):  # it is removed all the same
-        layout.mark(agent_folder, soft_deleted_name)
+    """Delete a soft-deleted transcript permanently. ``only_on_this_machine``: as for ``delete``. Raises OSError."""
     with lock_journal(layout, agent_folder, for_delete=True):
         _move(
             layout,
@@ -338,17 +331,34 @@ def _finish_move(layout: Layout, agent_folder: str, event: Event) -> str:
         layout.move_backups(agent_folder, name, to)
         layout.get_journal(agent_folder).copy_title(event.session_id, name, to)
         layout.erase_titles(agent_folder, name)
-    elif is_soft_deleted_name(name):
-        layout.erase_titles(agent_folder, name)
-        layout.remove_soft_deleted(agent_folder, name)
-    else:
-        layout.erase_titles(agent_folder, name, *layout.list_soft_deleted_of(agent_folder, name))
-        layout.remove_transcript(agent_folder, name)
+    elif not _remove(layout, agent_folder, name) and is_soft_deleted_name(name):
+        return to  # it is completed once more, which removes nothing else: a name in the bin is used only once
     # A title that is None also says that the rename or removal is complete (``Event.to``). It comes last, so whoever
     # finds a crash in between does all of it again; each step above leaves alone what is done.
     with _ignore_full_disk():  # then it is completed once more
         layout.get_journal(agent_folder).append_title(event.session_id, name, None)
     return to
+
+
+def _remove(layout: Layout, agent_folder: str, name: str) -> bool:
+    """Remove a transcript, in the bin or not, with all that is of it, and mark it for the index. Raises OSError.
+
+    Returns False if it is removed, but cannot be marked.
+    """
+    # Titles first: the file shows that there is more to do, as long as it exists (``_list_interrupted``).
+    if is_soft_deleted_name(name):
+        layout.erase_titles(agent_folder, name)
+        layout.remove_soft_deleted(agent_folder, name)
+    else:
+        layout.erase_titles(agent_folder, name, *layout.list_soft_deleted_of(agent_folder, name))
+        layout.remove_transcript(agent_folder, name)
+    # Marked behind that, as the index still has the bytes of the row: another process's list removes an earlier mark
+    # where it finds the transcript in its place or in the bin.
+    try:
+        layout.mark(agent_folder, name)
+    except OSError:
+        return False
+    return True
 
 
 def _move_transcript(layout: Layout, agent_folder: str, name: str, to: str) -> str:

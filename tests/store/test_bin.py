@@ -1,5 +1,6 @@
 """The bin, played at random: deletes, restores, removals, kills, and an older version on the same store."""
 
+import errno
 import os
 import random
 import shutil
@@ -17,7 +18,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from acp_proxy.store import delete, journal, soft_deleted
-from acp_proxy.store.index import ListedSession
+from acp_proxy.store.index import Index, ListedSession
+from acp_proxy.store.layout import Layout
 from acp_proxy.store.soft_deleted import DeletedSession
 from acp_proxy.transcript.file_names import is_soft_deleted_name, name_before_delete
 from tests.store import transcript_lines
@@ -248,28 +250,104 @@ def test_what_is_removed_leaves_no_backup_title_or_search_table(
     assert not any(b"secret" in data for _, data in read_files(store.root))
 
 
+# SQLite leaves copies of rows in pages that it split. A soft delete leaves them there, as it is cheaper.
+
+
 def test_what_leaves_the_bin_leaves_the_index_even_if_the_process_is_killed(store: WholeStore) -> None:
-    """SQLite leaves copies of rows in pages that it split. A soft delete leaves them there, as it is cheaper."""
+    words = _fill_bin(store)
+    _empty_bin_without_index(store)
+    store = WholeStore(store.root)
+    assert len(store.list_all()) == 60
+    assert not _find_in_index(store, words)
+    assert not any(map(is_soft_deleted_name, store.layout.list_marked(AGENT)))
+
+
+def test_what_leaves_the_bin_leaves_the_index_even_if_another_process_lists_just_before(
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = _fill_bin(store)
+    with monkeypatch.context() as racing:
+        _list_before(racing, "remove_soft_deleted", store.root)
+        _empty_bin_without_index(store)
+    store.list_all()
+    assert not _find_in_index(store, words)
+
+
+def test_what_leaves_the_bin_leaves_the_index_even_if_it_cannot_be_marked(
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    words = _fill_bin(store)
+    with monkeypatch.context() as full:
+        full.setattr(Layout, "mark", fail)
+        _empty_bin_without_index(store)
+    assert store.list_deleted() == []
+    store.list_all()
+    assert not _find_in_index(store, words)
+    assert not store.layout.get_journal(AGENT).read_state().moving
+
+
+def test_what_is_deleted_leaves_the_index_even_if_another_process_lists_just_before_and_reads_it(
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = _fill(store)
+    with monkeypatch.context() as racing:
+        _list_before(racing, "remove_transcript", store.root)
+        racing.setattr(Index, "erase_removed_rows", lambda index: False)
+        for number in range(60):
+            store.delete(AGENT, f"s{number}", soft=False)
+            store.remove_from_index(AGENT, f"s{number}")
+    assert _find_in_index(store, words)
+    store.list_all()
+    assert not _find_in_index(store, words)
+
+
+def _fill(store: WholeStore) -> list[str]:
+    """Sessions s0 to s119 in a list. Returns the words in the titles of the first 60."""
     chance, words = random.Random(0), list[str]()
     for number in range(120):
         words.append(f"{chance.getrandbits(80):020x}")
         title = transcript_lines.prompt(words[-1] * chance.randrange(1, 4), session=f"s{number}")
-        transcript_lines.store_lines(store, AGENT, f"s{number}", title)
-    store.list_all()
+        transcript_lines.store_lines(store, AGENT, f"s{number}", title + transcript_lines.answer())
+    assert len(store.list_all()) == 120
+    return words[:60]
+
+
+def _fill_bin(store: WholeStore) -> list[str]:
+    """As ``_fill``, and the first 60 are deleted softly: the index still has some of the words."""
+    words = _fill(store)
     for number in range(60):
         store.delete(AGENT, f"s{number}", soft=True)
     assert len(store.list_all()) == 60
-    assert any(each.encode() in data for each in words[:60] for data in _read_index(store))
-    for each in store.list_deleted():  # and nobody tells the index
+    assert _find_in_index(store, words)
+    return words
+
+
+def _empty_bin_without_index(store: WholeStore) -> None:
+    """Delete everything in the bin permanently, as a process does that is killed before it tells the index."""
+    for each in store.list_deleted():
         delete.delete_permanently(store.layout, AGENT, each.session_id, each.name, only_on_this_machine=False)
-    store = WholeStore(store.root)
-    assert len(store.list_all()) == 60
-    assert not any(each.encode() in data for each in words[:60] for data in _read_index(store))
-    assert not any(map(is_soft_deleted_name, store.layout.list_marked(AGENT)))
+
+
+def _list_before(patches: pytest.MonkeyPatch, method: str, root: Path) -> None:
+    """Another process lists each time before a layout's method is called."""
+    call, other = getattr(Layout, method), WholeStore(root)
+
+    def list_and_call(*args: object) -> None:
+        other.list_all()
+        call(*args)
+
+    patches.setattr(Layout, method, list_and_call)
+
+
+def _find_in_index(store: WholeStore, words: list[str]) -> list[str]:
+    """Those of the words that are in the index or its write-ahead log."""
+    return [each for each in words if any(each.encode() in data for data in _read_index(store))]
 
 
 def _read_index(store: WholeStore) -> list[bytes]:
-    """The index and its write-ahead log."""
     return [path.read_bytes() for path in store.root.glob("index.sqlite3*")]
 
 
