@@ -6,7 +6,7 @@ Another process may delete, restore, compress or create the same file at the sam
 import contextlib
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import count
 from pathlib import Path
 
@@ -109,12 +109,22 @@ def was_renamed(layout: Layout, agent_folder: str, session_id: str, transcript: 
     """See ``ProxyStore.was_renamed``."""
     if transcript.has_its_name():
         return False
-    in_bin = layout.list_soft_deleted_of(agent_folder, transcript.path.stem)
-    places = [
-        *layout.list_same_id(layout.transcript_path(agent_folder, file_name(session_id))),
-        *(layout.soft_deleted_path(agent_folder, name) for name in in_bin),
-    ]
-    return transcript.is_removed() or any(map(transcript.is_at, places))
+    # An open file's session was not deleted when it was opened. A removed file may have other names: in a snapshot of
+    # hard links, or on NFS.
+    if transcript.is_removed() or session_id in layout.get_journal(agent_folder).read_deleted():
+        return True
+    if not transcript.is_moved_by_hand:
+        transcript.is_moved_by_hand = not any(map(transcript.is_at, _list_places(layout, agent_folder, session_id)))
+    return not transcript.is_moved_by_hand
+
+
+def _list_places(layout: Layout, agent_folder: str, session_id: str) -> Iterator[Path]:
+    """Where transcripts with this id can be: in their place, set aside, and then in the bin, as files are renamed."""
+    name = file_name(session_id)
+    yield from layout.list_same_id(layout.transcript_path(agent_folder, name))
+    for each in layout.list_soft_deleted_names(agent_folder):
+        if each.partition(ASIDE)[0] == name:
+            yield layout.soft_deleted_path(agent_folder, each)
 
 
 def decompress(layout: Layout, agent_folder: str, path: Path) -> bool:

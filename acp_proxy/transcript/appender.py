@@ -48,6 +48,9 @@ class Transcript:
         self._torn = False
         self.is_begun = False
         """Whether this object wrote the header; if not, the file had one already."""
+        self.is_moved_by_hand = False
+        """Whether its name leads elsewhere and no process of ours has renamed or deleted it. Set by ``was_renamed``, so
+        that appending to it need not look for it in directories each time."""
         self._header = b""
         try:
             self._share(header)

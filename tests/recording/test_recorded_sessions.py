@@ -4,7 +4,10 @@ import errno
 import json
 import os
 import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,11 +21,12 @@ from acp_proxy.proxy.effects import (
     RecordNote,
     RecordUpdates,
 )
-from acp_proxy.store import soft_deleted
+from acp_proxy.store import delete, soft_deleted
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.journal import DELETED, Journal
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.file_names import file_name
 from tests.opened import list_open_below
 from tests.recording.recorder_harness import (
     NAME,
@@ -33,6 +37,7 @@ from tests.recording.recorder_harness import (
     set_clock,
     update,
 )
+from tests.store.transcript_lines import header
 
 # Begun, continued, deleted.
 
@@ -204,6 +209,36 @@ def test_the_bin_has_what_was_recorded_until_another_process_deleted_the_session
     assert notes.warnings == []
 
 
+def test_a_session_set_aside_and_then_deleted_by_another_process_gets_nothing_more(notes: RecorderHarness) -> None:
+    notes.begin()
+    notes.put(*prompted("first"), said("1"))
+    folder, other = notes.recorder.agent_folder, ProxyStore(notes.store.root)
+    other.open_to_append(folder, header("s"), is_new=True).close()  # an agent gives the id to a session elsewhere
+    aside = f"{file_name('s')}~1"
+    delete.delete_transcript(other.layout, folder, "s", aside, soft=True, only_on_this_machine=False)
+    [in_bin] = notes.store.root.glob("deleted/*/*.jsonl")
+    before = in_bin.read_bytes()
+    notes.put(said("2"))
+    assert in_bin.read_bytes() == before
+    assert notes.said() == []
+
+
+def test_a_permanent_delete_by_another_process_ends_the_recording_even_if_the_file_has_another_name(
+    notes: RecorderHarness, tmp_path: Path
+) -> None:
+    notes.begin()
+    notes.put(*prompted("first"), said("1"))
+    snapshot = tmp_path / "snapshot.jsonl"
+    os.link(notes.path(), snapshot)  # as cp -al and rsync --link-dest do
+    before = snapshot.read_bytes()
+    ProxyStore(notes.store.root).delete(notes.recorder.agent_folder, "s", soft=False)
+    notes.put(said("2"))
+    assert snapshot.read_bytes() == before
+    notes.put(*prompted("again"), said("3"))
+    assert notes.said() == ["again", "3"]
+    assert snapshot.read_bytes() == before
+
+
 def test_a_file_that_somebody_moves_in_a_turn_gets_the_rest_of_the_turn(notes: RecorderHarness, tmp_path: Path) -> None:
     notes.begin()
     notes.put(*prompted("first"), said("1"))
@@ -213,6 +248,28 @@ def test_a_file_that_somebody_moves_in_a_turn_gets_the_rest_of_the_turn(notes: R
     notes.put(*prompted("again"), said("3"))
     assert notes.said() == ["again", "3"]
     assert b"again" not in moved.read_bytes()
+
+
+def test_a_file_that_somebody_moved_is_looked_for_once(
+    notes: RecorderHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes.begin()
+    notes.put(*prompted("first"))
+    notes.path().rename(tmp_path / "moved.jsonl")
+    listed = list[object]()
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, partial(_note_and_call, listed, getattr(os, name)))
+    notes.put(said("1"))
+    assert listed
+    listed.clear()
+    notes.put(said("2"))
+    notes.put(said("3"))
+    assert not listed
+
+
+def _note_and_call(noted: list[object], call: Callable[..., Any], *args: object) -> Any:
+    noted.append(args)
+    return call(*args)
 
 
 def test_a_failing_look_at_the_files_name_loses_nothing(
