@@ -1,9 +1,10 @@
 """Compares an agent's replays of a session with each other, where there is no transcript yet. Lines in, lines out."""
 
+from collections import deque
 from itertools import takewhile
 
 from acp_proxy.comparison.comparison import Comparison
-from acp_proxy.comparison.transcript_text import TextBuilder, block_letters
+from acp_proxy.comparison.transcript_text import SHORT, TextBuilder, block_letters, digest
 from acp_proxy.protocol import acp, update_kinds, v2_updates
 from acp_proxy.protocol.update_kinds import Role
 
@@ -12,6 +13,7 @@ _USER_MESSAGE = b'"user_message'
 _IDS = frozenset({"messageId", "toolCallId"})
 _SEARCHED_LINES = 16
 """The first user message of a replay is among so many lines."""
+_TEXT_ROLES = frozenset({Role.USER, Role.AGENT, Role.THOUGHT})
 
 
 def drop_repetition(lines: list[bytes]) -> list[bytes]:
@@ -104,6 +106,44 @@ def count_rest(lines: list[tuple[bytes, bool]], begins: bytes) -> int:
 def are_alike(line: bytes, other_line: bytes) -> bool:
     """Whether two updates say the same. Some agents give messages and calls other ids in each replay."""
     return _without_ids(line) == _without_ids(other_line)
+
+
+class RestOfReplay:
+    """Updates that the client has from one replay and that the agent may send once more: the rest of another one.
+
+    The agent sends them in order, perhaps with others in between, as gemini does: those are new. Within a message that
+    has begun as a new one, every chunk is new: single words of it may well stand in the replay.
+    """
+
+    def __init__(self, lines: list[bytes]) -> None:
+        self._places: dict[bytes, deque[int]] = {}
+        """By what an update says: where it stands, behind what was taken."""
+        for place, line in enumerate(lines):
+            self._places.setdefault(digest(_without_ids(line)), deque()).append(place)
+        self._next = 0
+        self._new_message: object = None
+        """The role and the id of the message that is under way, if it is new."""
+
+    def take(self, line: bytes) -> bool:
+        """Take the next update that says the same as this one, with those before it. Returns whether there is one."""
+        update = _update(line)
+        role = update_kinds.find(acp.update_kind(update)).role
+        message = (role, acp.member(update, "messageId")) if role in _TEXT_ROLES else None
+        place = None if message is not None and message == self._new_message else self._find(line)
+        is_short = role in (Role.AGENT, Role.THOUGHT) and len(block_letters(acp.member(update, "content"))) < SHORT
+        if place is None or (is_short and place != self._next):
+            self._new_message = message
+            return False
+        self._next = place + 1
+        self._new_message = None
+        return True
+
+    def _find(self, line: bytes) -> int | None:
+        """The place of the next update that says the same."""
+        places = self._places.get(digest(_without_ids(line)), deque())
+        while places and places[0] < self._next:
+            places.popleft()
+        return places[0] if places else None
 
 
 def continues(old: list[bytes], new: list[bytes]) -> bool:

@@ -6,6 +6,7 @@
 from typing import Generic, TypeVar
 
 from acp_proxy.comparison.choose_replay import Decision, Rule, choose_replay
+from acp_proxy.comparison.repeated_replays import RestOfReplay
 from acp_proxy.comparison.replay_in_turn import ReplayInTurn
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Request, RequestId
@@ -107,7 +108,7 @@ class Load:
         """How many updates the agent had sent for a later load when it answered that before this one; 0: it did not.
 
         Of two loads, it answers the second first, after ``a b``: these become the second's replay, and this is 2."""
-        self.rest_of_replay: list[bytes] = []
+        self.rest_of_replay: RestOfReplay | None = None
         """What the agent sent between the two answers, if it had sent as much for this load: the rest of one of the two
         replays. The rest of the other one is alike, and may follow this answer.
 

@@ -9,7 +9,7 @@ from typing import assert_never
 from acp_proxy.comparison.choose_replay import Rule, ShownReplay, choose_replay
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.repeated_replays import (
-    are_alike,
+    RestOfReplay,
     count_rest,
     drop_repetition,
     find_last_replay,
@@ -214,14 +214,15 @@ class LoadMachine:
                 last = find_last_replay(lines[behind:])
             load.uncompared.replace(last)
         self._take_replay_of_oldest(load)
-        load.rest_of_replay = load.uncompared.lines[load.overtaken_at :] if load.overtaken_at else []
+        rest_lines = load.uncompared.lines[load.overtaken_at :] if load.overtaken_at else []
         load.earlier_replay = self.open_loads.swap_beginning(load)
         if rest := count_rest(load.uncompared.items, load.earlier_replay):
             # The comparison needs it in order: an agent that lacks old turns does not begin where the transcript does.
-            load.rest_of_replay = load.uncompared.lines[:rest]
+            rest_lines = load.uncompared.lines[:rest]
             load.uncompared.replace(order_replay(load.uncompared.items, load.earlier_replay))
         elif not load.earlier_replay and self.open_loads.follows(load):
-            load.rest_of_replay = load.uncompared.lines  # all of the earlier replay: this one comes behind its answer
+            rest_lines = load.uncompared.lines  # all of the earlier replay: this one comes behind its answer
+        load.rest_of_replay = RestOfReplay(rest_lines) if rest_lines else None
         if not load.plan.passes_at_once:
             load.response = _with_object(load.response, message)
         if self.dialect.states_first:
@@ -482,10 +483,10 @@ class LoadMachine:
         if not update_kinds.is_conversation(acp.update_kind(update)):
             return self._handle_state_update(load, line, message)
         if self._log.sessions.is_in_turn(load.session_id) or load.plan.sends is None:
-            load.rest_of_replay = []  # behind a prompt, what is alike may be new
+            load.rest_of_replay = None  # behind a prompt, what is alike may be new
             return self.answered_loads.handle_update_in_turn(load, line, update)
-        if self._take_from_rest(load, line):
-            return []
+        if load.rest_of_replay is not None and load.rest_of_replay.take(line):
+            return []  # the client has it
         match load.state:
             case LoadState.ASKED:
                 load.uncompared.add(line, self.open_loads.follows(load))
@@ -507,16 +508,6 @@ class LoadMachine:
                 return [Forward(Peer.CLIENT, line)]
             case _:
                 assert_never(load.state)
-
-    def _take_from_rest(self, load: Load, line: bytes) -> bool:
-        """Take the next update of ``rest_of_replay`` that says the same as this one: the client has it. Returns whether
-        there is one."""
-        # gemini's second replay has lines that its first one lacks: those pass, and what is behind them is known again.
-        for at, known in enumerate(load.rest_of_replay):
-            if are_alike(known, line):
-                del load.rest_of_replay[: at + 1]
-                return True
-        return False
 
     def _handle_state_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """A state update: recorded, but one that comes before the agent's answer only after that."""

@@ -285,6 +285,20 @@ def test_a_second_replay_with_new_lines_comes_once() -> None:
     assert talk.agent.say(rest[1], prompt_answer(3)).to_client == line(rest[1], prompt_answer(3))
 
 
+def test_new_words_are_whole_where_some_of_them_are_in_the_rest_of_a_replay() -> None:
+    talk = about_to_load(SimulatedSession(says=PAST), LOADS)
+    talk.client.say(load(1, "s"), load(2, "s"))
+    first, *others = (TURN_ONE[0], *(chunk("s", text) for text in ("It is ", "mended ", "now, ", "all ", "of it.")))
+    talk.agent.say(first, result(1, {}))
+    talk.end_replay(1)
+    talk.agent.say(*others, first)
+    talk.agent.say(result(2, {}))
+    talk.end_replay(2)
+    new = [chunk("s", text) for text in ("Note: ", "all ", "the servers ", "mended ", "their disks.")]
+    assert talk.agent.say(*new).to_client == line(*new)
+    assert kept_lines(talk.client.say(prompt(3, "s")))[:-1] == [agent_kept("s", part) for part in new]
+
+
 def test_the_second_replay_is_compared_in_order_if_it_has_no_user_messages() -> None:
     talk = about_to_load(SimulatedSession(says=PAST), LOADS)
     talk.client.say(load(1, "s"), load(2, "s"))
