@@ -11,6 +11,7 @@ from acp_proxy.proxy.load import open_loads, waiting_lines
 from acp_proxy.recording import recorded_sessions, recorder, writer_jobs
 from acp_proxy.replay import replayer
 from acp_proxy.run import agent_process, output, pump, serve, worker
+from acp_proxy.store import proxy_store
 from acp_proxy.transcript import summary
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -52,6 +53,8 @@ SENTENCES = [
     ("reliability.md", f"at most {seconds(writer_jobs.PATIENCE_SECONDS)} for a slow store and"),
     ("reliability.md", f"and {seconds(writer_jobs.STALL_SECONDS)} for a hanging one"),
     ("reliability.md", f"A delete that itself hangs gets an error after {seconds(worker.ANSWER_SECONDS)}"),
+    ("reliability.md", f"new transcripts for at most {seconds(proxy_store.CATCH_UP_SECONDS)}"),
+    ("architecture.md", f"a mark, for at most {seconds(proxy_store.CATCH_UP_SECONDS)}"),
     ("reliability.md", f"less than a second, and a start by {IN_WORDS[serve._OPENING_SECONDS]};"),
     ("reliability.md", f"Recording is retried after {seconds(recorded_sessions._RETRY_SECONDS)}"),
     ("reliability.md", f"The answer to a fork waits for its copy, at most {seconds(writer_jobs.PATIENCE_SECONDS)}"),

@@ -145,7 +145,7 @@ class BothSides:
         listed = answer.get("result", {}).get("sessions", [])
         found = [one for one in listed if one["sessionId"] == _SESSION]
         if [one.get("title") for one in found] != ["honest-question 1"]:
-            trouble.append(f"it is listed as {found}")
+            trouble.append(f"it is listed as {found or answer}")
         since = len(self.editor.heard)
         self._exchanged("session/load", {"sessionId": _SESSION, "cwd": self._project, "mcpServers": []}, {})
         told = [_text(message) for message in self.editor.heard[since:]]

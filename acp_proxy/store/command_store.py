@@ -350,7 +350,7 @@ class CommandStore(StoreBase):
 
     def index_transcript(self, agent_folder: str, name: str, *, can_wait: bool = False) -> None:
         """Add a transcript to the index. ``can_wait``: its mark may stay instead. Raises Unreadable."""
-        self.index.write(lambda index: self.index.bring_in(index, agent_folder, name), can_wait=can_wait)
+        self.index.write(lambda index: self.index.bring_in(index, agent_folder, [name]), can_wait=can_wait)
 
 
 def _read_tokens_and_cost(index: Index, row: ListedSession) -> TokensAndCost:

@@ -250,8 +250,9 @@ class Layout:
         return path
 
     def list_marked(self, agent_folder: str) -> list[str]:
-        """The names of an agent's marked transcripts, including those whose mark is being removed."""
-        return list(dict.fromkeys(mark.name.partition(_REMOVAL)[0] for mark in self._list_mark_files(agent_folder)))
+        """The names of an agent's marked transcripts, the last marked first; also those whose mark is being removed."""
+        marks = sorted(self._list_mark_files(agent_folder), key=_modified_at, reverse=True)
+        return list(dict.fromkeys(mark.name.partition(_REMOVAL)[0] for mark in marks))
 
     def is_marked(self, agent_folder: str, name: str) -> bool:
         """Whether a transcript is marked, and the mark is not being removed."""
@@ -437,6 +438,14 @@ class Layout:
     def remove_index(self) -> None:
         """Remove the index and SQLite's side files. Raises OSError."""
         remove_database(self.index)
+
+
+def _modified_at(path: Path) -> float:
+    """When a file was last modified; 0 if it is gone."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _list_names(folder: Path) -> list[str]:

@@ -45,6 +45,9 @@ _COPIES = file_name(PREFIX).rpartition("-")[0] + "-"
 """The beginning of the names of copies' transcripts."""
 ALL = "all"
 """Stands for the names of all agents."""
+CATCH_UP_SECONDS = 10.0
+"""How long a query may bring in what is new. The editor gets an error after ``worker.ANSWER_SECONDS``: rather a list of
+the newest of 100,000 new transcripts, and the others in the next one."""
 if not TYPE_CHECKING:
     _LATER = {
         "transcript.v2_entries": {"read_as_v1"},
@@ -56,6 +59,8 @@ if not TYPE_CHECKING:
 
 class ProxyStore(StoreBase):
     """A store that a running proxy records into. Sessions are given by the agent's folder and the session's id."""
+
+    catch_up_seconds = CATCH_UP_SECONDS
 
     @property
     def still_exists(self) -> bool:
@@ -338,7 +343,7 @@ class ProxyStore(StoreBase):
 
     def index_session(self, agent_folder: str, session_id: str) -> None:
         """Bring the index up to date with one session. If that fails, its mark stays. Raises Unreadable."""
-        self.index.write(lambda index: self.index.bring_in(index, agent_folder, file_name(session_id)), can_wait=True)
+        self.index.write(lambda index: self.index.bring_in(index, agent_folder, [file_name(session_id)]), can_wait=True)
 
     def remove_from_index(self, agent_folder: str, session_id: str) -> None:
         """Remove a deleted session from the index. If that fails, its mark stays. Raises Unreadable."""

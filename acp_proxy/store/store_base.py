@@ -6,6 +6,7 @@ The files are authoritative; the index is brought up to date before each query. 
 
 import contextlib
 import errno
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -64,6 +65,9 @@ def import_lazily(values: dict[str, set[str]]) -> Callable[[str], object]:
 
 class StoreBase:
     """A store's directory, opened; base class of ``ProxyStore``, ``CommandStore`` and ``SyncStore``."""
+
+    catch_up_seconds = math.inf
+    """How long a query may bring what is new into the index before it answers; a person who waits sees its progress."""
 
     def __init__(self, root: Path, *, create: bool = True, bin_days: int | None = None) -> None:
         """Open the store at ``root``; ``create``: create it if it is missing, and require that it is writable.
@@ -210,6 +214,6 @@ class StoreBase:
         from acp_proxy.store.store_index import StoreIndex
 
         try:
-            return StoreIndex(self.layout, self.show_progress)
+            return StoreIndex(self.layout, self.show_progress, self.catch_up_seconds)
         except OSError as problem:
             raise Unreadable(errno_name(problem)) from problem

@@ -20,13 +20,15 @@ What sync writes leaves a mark, as does a process that dies before one of these:
 """
 
 import errno
+import math
 import os
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 from functools import partial
+from itertools import takewhile
 from typing import TypeVar
 
 from acp_proxy.errors import NewerFormat, Unreadable, errno_name
@@ -74,9 +76,11 @@ T = TypeVar("T")
 class StoreIndex:
     """The index of one store, opened on first use."""
 
-    def __init__(self, layout: Layout, show_progress: ShowProgress) -> None:
+    def __init__(self, layout: Layout, show_progress: ShowProgress, catch_up_seconds: float) -> None:
+        """``catch_up_seconds``: a query brings in no more after so long, and leaves the rest to the next one."""
         self._layout = layout
         self._show_progress = show_progress
+        self._catch_up_seconds = catch_up_seconds
         self._index: Index | None = None
         self._in_memory: Index | None = None
         """In memory, kept up to date as long as the one on disk cannot be used: filling it may take seconds."""
@@ -138,7 +142,7 @@ class StoreIndex:
             self._write_again_at = time.monotonic() + _PAUSE_SECONDS
             raise Unreadable(errno_name(problem)) from problem
 
-    def bring_in(self, index: Index, agent_folder: str, *names: str) -> None:
+    def bring_in(self, index: Index, agent_folder: str, names: Iterable[str]) -> None:
         """Bring transcripts into the index, with all that is new of them; remove the rows of those that are gone.
 
         A transcript's mark is removed once the index has all of it and no turn is unanswered.
@@ -247,29 +251,33 @@ class StoreIndex:
         # does not change the folder's times. Who copies, restores or removes a file by hand leaves no mark, but changes
         # the times: then the names and sizes of all files in the folder are compared with the rows. A file that another
         # program lengthens in place is noticed with the next mark or scan.
+        until = time.monotonic() + self._catch_up_seconds
         if index.is_on_disk:
             self._layout.restore_marks(agent_folder)
         changes = find_changes(self._layout, index, agent_folder)
         marked = self._layout.list_marked(agent_folder)
-        self.bring_in(index, agent_folder, *marked, *changes.removed)
+        self.bring_in(index, agent_folder, changes.removed)
+        self.bring_in(index, agent_folder, takewhile(lambda _: time.monotonic() < until, marked))
         unmarked = set(changes.added).difference(marked)  # do not write one twice: other processes wait meanwhile
-        self._bring_in_many(index, [(agent_folder, name) for name in changes.added if name in unmarked])
-        changes.remember(index)
+        left = self._bring_in_many(index, [(agent_folder, name) for name in changes.added if name in unmarked], until)
+        if not left:
+            changes.remember(index)
 
     def _fill(self, index: Index) -> None:
-        self._bring_in_many(index, self._layout.list_all_names())
+        self._bring_in_many(index, self._layout.list_all_names(), math.inf)
         index.set_filled()
 
-    def _bring_in_many(self, index: Index, transcripts: list[tuple[str, str]]) -> None:
-        """Bring in many transcripts in few transactions."""
+    def _bring_in_many(self, index: Index, transcripts: list[tuple[str, str]], until: float) -> bool:
+        """Bring in many transcripts in few transactions, until the time ``until``. Returns whether some are left."""
         left, total = deque(transcripts), len(transcripts)
         with self._show_progress() as progress:
-            while left:
+            while left and (now := time.monotonic()) < until:
                 progress(total - len(left), total)
-                until = time.monotonic() + _TRANSACTION_SECONDS
                 with index.transaction():
-                    while left and time.monotonic() < until:
-                        self.bring_in(index, *left.popleft())
+                    while left and time.monotonic() < now + _TRANSACTION_SECONDS:
+                        agent_folder, name = left.popleft()
+                        self.bring_in(index, agent_folder, [name])
+        return bool(left)
 
     def _complete_deletes(self, agent_folder: str) -> list[str]:
         """The transcript names of an agent's deleted sessions; their files are gone when this returns."""

@@ -1,5 +1,6 @@
 """The places of all files, and which files are transcripts."""
 
+import os
 from pathlib import Path
 
 from acp_proxy.store.layout import Layout
@@ -53,6 +54,14 @@ def test_marks_can_be_set_and_removed_repeatedly(tmp_path: Path) -> None:
         layout.unmark("agent", name, lambda is_needed=is_needed: is_needed)  # type: ignore[misc]
         assert layout.list_marked("agent") == [name] * is_needed
     assert layout.list_marked("other") == [other]
+
+
+def test_the_last_mark_is_listed_first(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    names = [file_name(session_id) for session_id in ("a", "b", "c")]
+    for name, modified in zip(names, (2, 3, 1), strict=True):
+        os.utime(layout.mark("agent", name), (modified, modified))
+    assert layout.list_marked("agent") == [names[1], names[0], names[2]]
 
 
 def test_a_mark_counts_until_its_removal_is_complete(tmp_path: Path) -> None:

@@ -69,6 +69,19 @@ def test_an_unindexed_transcript_is_in_the_next_list(store: WholeStore, root: Pa
     assert marks(root) == set()
 
 
+def test_a_list_without_time_for_new_transcripts_leaves_them_to_the_next(store: WholeStore, root: Path) -> None:
+    transcript_lines.store_lines(store, AGENT, "known")
+    assert listed_ids(store) == ["known"]
+    transcript_lines.store_lines(store, AGENT, "new", at=1)
+    transcript_lines.store_lines(store, AGENT, "restored", at=2)
+    (root / "unindexed" / AGENT / file_name("restored")).unlink()
+    hurried = WholeStore(root)
+    hurried.catch_up_seconds = 0.0
+    assert listed_ids(hurried) == ["known"]
+    assert marks(root) == {file_name("new")}
+    assert listed_ids(WholeStore(root)) == ["restored", "new", "known"]
+
+
 def test_a_mark_updates_a_known_session(store: WholeStore, root: Path) -> None:
     transcript_lines.store_lines(store, AGENT, "a", at=1)
     transcript_lines.store_lines(store, AGENT, "b", at=2)
