@@ -7,14 +7,14 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.file_format import Entry, Header
+from acp_proxy.transcript.file_format import IN_PIECES, Entry, Header
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "fixtures" / "transcripts" / "v1"
@@ -48,6 +48,28 @@ class Damaged:
             rest[at : at + len(line)] = b" " * len(line)
         strange = (line for line in bytes(rest).split(b"\n") if line.strip() and not _is_json(line))
         return not all(map(_may_be_as_it_came, strange))
+
+
+_RUN = re.compile(rb'\{"at":"[^"]*","run":"([^"]*)"')
+
+
+def leave_out_quotable(one: Damaged) -> Damaged:
+    """Without the entries that nobody can tell from words of another run's message: the proxy must not serve those.
+
+    Such an entry does not begin its line. The line begins as an entry of another run, or as none, and the entry stands
+    where a value may; or it is of another run, and the line ends as an update's entry, or is too long to be read whole.
+    """
+
+    def is_quotable(at: int, entry: bytes) -> bool:
+        start, end = one.data.rfind(b"\n", 0, at) + 1, one.data.find(b"\n", at)
+        before, line = one.data[start:at], one.data[start : end if end >= 0 else len(one.data)]
+        run, own = _RUN.match(before), _RUN.match(entry)
+        if not is_entry(entry) or not before or (run and own and run[1] == own[1]):
+            return False
+        is_value = before.rstrip(b" \t\r").endswith((b":", b",", b"["))
+        return is_value or (run is not None and (line.rstrip().endswith(b"}}}}") or len(line) >= IN_PIECES))
+
+    return replace(one, lines=tuple((at, line) for at, line in one.lines if not is_quotable(at, line)))
 
 
 def told(entry: Entry) -> tuple[object, ...]:

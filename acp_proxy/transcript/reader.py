@@ -363,10 +363,20 @@ class Reading:
         """A header rebuilt from a broken one and the entries; None if no session id is found."""
         from acp_proxy.transcript.rebuild_header import rebuild_header  # only damaged files need this
 
-        left = self.first[: next((piece.start for piece in file_format.find_entries(self.first)), None)]
+        broken = self._find_broken_header()
+        left = broken[: next((piece.start for piece in file_format.find_entries(broken)), None)]
         return rebuild_header(
             left, (line.entry for line in self.read_lines() if line.entry is not None), self.path.stem
         )
+
+    def _find_broken_header(self) -> bytes:
+        """The line that begins as a header before all entries, else the first line: a foreign line may be before it."""
+        for _, line in cut(self._read, 0, self.size):
+            if line.startswith(file_format.HEADER_START):
+                return line
+            if line.startswith(file_format.ENTRY_START):
+                break
+        return self.first
 
     @property
     def other_ids(self) -> frozenset[str]:

@@ -329,6 +329,15 @@ def test_a_header_with_another_id_than_the_file_name_is_broken(tmp_path: Path) -
         assert opened.other_ids == {transcript_lines.SESSION, "parent"}
 
 
+def test_a_header_behind_a_foreign_line_is_found(path: Path) -> None:
+    path.write_bytes(b"npm WARN deprecated\n" + HEADER + transcript_lines.said("one"))
+    with open_to_read(path) as opened:
+        assert opened.header is None
+        remade = opened.rebuild_header()
+        assert remade is not None
+        assert (remade.session_id, remade.cwd) == (transcript_lines.SESSION, transcript_lines.CWD)
+
+
 def test_entries_on_one_line_are_all_read(path: Path) -> None:
     path.write_bytes(
         HEADER[:-1]

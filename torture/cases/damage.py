@@ -152,7 +152,7 @@ def mutated(scale: Scale, fault: str, accidents: Accidents, texts: dict[str, byt
             try:
                 # Nobody else writes here: for the rest of a torn line, an appender need not wait.
                 with patch.object(appender, "_PAUSE_SECONDS", 0):
-                    examine(store, f"a{next(number)}", one, count)
+                    examine(store, f"a{next(number)}", damaged.leave_out_quotable(one), count)
             except Exception as problem:  # noqa: BLE001 - whatever it is, it must not happen
                 count.trouble.append(f"{name}: {one.how}: {type(problem).__name__}: {problem}")
             count.tried += 1
