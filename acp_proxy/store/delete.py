@@ -314,16 +314,29 @@ def _move(layout: Layout, agent_folder: str, event: Event, more: Mapping[str, st
         layout.get_journal(agent_folder).append(
             event.kind, event.session_id, journal.stamp_now(), transcript=event.transcript, **title, to=event.to, **more
         )
-    return _finish_move(layout, agent_folder, event)
+    to, is_done = _do_move(layout, agent_folder, event)
+    if is_done:
+        with _ignore_full_disk():  # then it is completed once more
+            _append_done(layout, agent_folder, event)
+    return to
 
 
 def _finish_moves(layout: Layout, agent_folder: str) -> None:
+    """Complete interrupted renames and removals. Raises OSError, also if there is no room to append that one is
+    complete: it would be done again, to another transcript if that got the name meanwhile."""
     for event in layout.get_journal(agent_folder).read_state().moving.values():
-        _finish_move(layout, agent_folder, event)
+        if _do_move(layout, agent_folder, event)[1]:
+            _append_done(layout, agent_folder, event)
 
 
-def _finish_move(layout: Layout, agent_folder: str, event: Event) -> str:
-    """Do to the files what the event says, then append that it is complete. Returns the new name. Raises OSError."""
+def _append_done(layout: Layout, agent_folder: str, event: Event) -> None:
+    """Append that a rename or removal is complete: a title that is None says so (``Event.to``). It comes last, so
+    whoever finds a crash in between does all of it again, and each step leaves alone what is done. Raises OSError."""
+    layout.get_journal(agent_folder).append_title(event.session_id, event.name, None)
+
+
+def _do_move(layout: Layout, agent_folder: str, event: Event) -> tuple[str, bool]:
+    """Do to the files what the event says. Returns the new name, and whether all is done. Raises OSError."""
     name, to = event.name, event.to or ""
     if to:
         if _has_file(layout.path_by_name(agent_folder, name)):  # else it was moved before
@@ -332,12 +345,8 @@ def _finish_move(layout: Layout, agent_folder: str, event: Event) -> str:
         layout.get_journal(agent_folder).copy_title(event.session_id, name, to)
         layout.erase_titles(agent_folder, name)
     elif not _remove(layout, agent_folder, name) and is_soft_deleted_name(name):
-        return to  # it is completed once more, which removes nothing else: a name in the bin is used only once
-    # A title that is None also says that the rename or removal is complete (``Event.to``). It comes last, so whoever
-    # finds a crash in between does all of it again; each step above leaves alone what is done.
-    with _ignore_full_disk():  # then it is completed once more
-        layout.get_journal(agent_folder).append_title(event.session_id, name, None)
-    return to
+        return to, False  # it is done once more, which removes nothing else: a name in the bin is used only once
+    return to, True
 
 
 def _remove(layout: Layout, agent_folder: str, name: str) -> bool:

@@ -1,5 +1,6 @@
 """Permanent and soft deletes, restores, revived sessions, and the user's titles."""
 
+import errno
 import json
 import os
 import shutil
@@ -7,10 +8,12 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from acp_proxy.errors import StoreRefused, Unreadable
+from acp_proxy.store.journal import Journal
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.open_session import Deleted
 from acp_proxy.store.soft_deleted import DeletedSession
@@ -469,6 +472,29 @@ def test_an_open_session_on_a_full_disk_is_not_deleted_and_stays_whole(full_stor
         full_store.delete_listed(row, soft=False)
     transcript.close()
     assert (path.read_bytes(), full_store.read_deleted(row.agent_folder)) == (before, frozenset())
+
+
+def test_a_removal_whose_end_finds_no_room_removes_no_later_session(
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name of the removed transcript, which was set aside, may be given again."""
+    for number, words in enumerate(["first", "second"]):
+        store_session(store, "s", (words, []), agent=AGENT, at=EPOCH + 60 * number)
+    [older] = [row for row in store.list_all() if row.title == "first"]
+    append_title = Journal.append_title
+
+    def find_no_room(self: Journal, session_id: str, name: str, title: str | None, **more: Any) -> None:
+        if title is None:
+            raise OSError(errno.ENOSPC, "full")
+        append_title(self, session_id, name, title, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Journal, "append_title", find_no_room)
+        store.delete_listed(older, soft=False)
+        with pytest.raises(OSError, match="full"):
+            store_session(store, "s", ("third", []), agent=AGENT, at=EPOCH + 180)
+    store_session(store, "s", ("third", []), agent=AGENT, at=EPOCH + 180)
+    assert {row.title for row in WholeStore(store.root).list_all()} == {"second", "third"}
 
 
 def test_a_prune_works_on_a_full_disk(full_store: WholeStore) -> None:
