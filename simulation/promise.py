@@ -88,8 +88,11 @@ class Said:
 
 @dataclass(frozen=True)
 class Shown:
-    """What a load showed, and what that depends on: what was said, and what the agent replayed in which session."""
+    """What a load showed, and what that depends on: what was said, and what the agent replayed in which session.
+    ``asked``: what the agent was asked. Another window's load may be a handover, of which the client sees all."""
 
+    window: str
+    asked: list[str]
     said: list[Said]
     replays: list[tuple[str, list[Update]]]
     words: list[Word]
@@ -150,8 +153,9 @@ class Truth:
 
     def loose(self, session: int) -> set[Word]:
         """What may come in another order: remarks, calls with new ids, and the rest of a turn that the agent finished
-        without us, if a prompt was sent while that was coming."""
-        found = (each for each in self.of(session) if each.how == "found" and session in self.raced)
+        without us or a remark that was not recorded, if a prompt was sent while that was coming."""
+        hows = ("found", "remarked") if session in self.raced else ()
+        found = (each for each in self.of(session) if each.how in hows)
         return (
             self.remarks(session)
             | self.renumbered[session]
@@ -450,11 +454,16 @@ def check_view(
         mistaken |= {*last.words()}  # a warning behind it that the transcript has once says that it is old
     if session in truth.handed_over and habits.greets:
         mistaken |= {word for each in said if each.how == "remarked" for word in each.words()}
-    if session in truth.skipped and lacks_words:  # between known messages, agents add some of their own
-        sizes = Counter(each.turn for each in said)
-        lonely = (each for each in said if (each.how, each.kind) == ("found", USER) and sizes[each.turn] == 1)
+    if session in truth.skipped and (lacks_words or habits.is_late):  # behind known messages, agents add their own
+        sizes, behind_known = Counter(each.turn for each in said), said if lacks_words else said[1:]
+        lonely = (each for each in behind_known if (each.how, each.kind) == ("found", USER) and sizes[each.turn] == 1)
         mistaken |= {word for each in lonely for word in each.words()}
     excused = echoed | mistaken
+    behind.late |= {word for word in mistaken if not has[word]}
+    # Before the first prompt to the new session of a handover, a remark in other words looks like a new warning.
+    retold = Counter(word for each in said if each.how == "remarked" for word in each.words())
+    if not (habits.rewords and habits.remembers_remarks and session in truth.handed_over):
+        retold.clear()
     lacks = [
         w for w in has_without if has[w] < min(has_without[w], 1 if once else max(1, told[w])) and w not in excused
     ]
@@ -466,9 +475,11 @@ def check_view(
         failed = [title for title in ended if behind.statuses.get(title) == "failed"]
         found += [Broken("worse", f"{where} has {title!r} as failed") for title in failed]
     for word, count in has.items():
-        most = max(told[word] * times, has_without[word]) + behind.excused[word] + unknown_rewinds[word] * times
-        # Nobody can know what a command took back, and what is only left out.
-        if alone is None or behind.is_apart or habits.leaves_out:
+        most = (
+            max(told[word] * times, has_without[word]) + behind.excused[word] + (unknown_rewinds + retold)[word] * times
+        )
+        # Nobody can know what a command took back, and what is only left out; so it is shown after a handover, too.
+        if alone is None or behind.is_apart or habits.leaves_out or session in truth.handed_over:
             most += by_command[word] * times
         else:  # an agent that leaves commands out sends the same as one whose next command took the command back
             most += commands[word] * times
@@ -485,7 +496,9 @@ def check_view(
         found += [Broken("foreign", f"{where} has {word} {asides[word]} times, of the agent's own") for word in added]
     if found:
         return found
-    loose = truth.loose(session)
+    loose = truth.loose(session) | behind.late
+    if habits.is_late and without:
+        loose |= _find_mistaken_turns(said, has_without)
     seen, without = ([word for word in words if word not in loose] for words in (seen, without))
     order = [word for each in said for word in each.words()]
     if without:
@@ -518,6 +531,20 @@ def _check_whole(truth: Truth, session: int, has: Counter[Word], where: str, *, 
     wanted = Counter(word for each in said if each.must for word in each.words())
     lacks = [word for word in wanted if has[word] < wanted[word] and word not in truth.outputs]
     return [Broken("lost", f"{where} lacks {_text(lacks)} after a load")] if lacks else []
+
+
+def _find_mistaken_turns(said: Sequence[Said], replayed: Counter[Word]) -> set[Word]:
+    """The words of turns made elsewhere directly behind a message whose answer the agent has lost: they look like that
+    answer, in other words, so they are not recorded, and in a late replay they come behind the transcript."""
+    turns = [list(turn) for _, turn in itertools.groupby(said, lambda each: each.turn)]
+    return {
+        word
+        for before, turn in itertools.pairwise(turns)
+        if turn[0].how == "found" and len(before) > 1
+        if not any(replayed[word] for each in before[1:] for word in each.words())
+        for each in turn
+        for word in each.words()
+    }
 
 
 def _lacks_remarks(said: Sequence[Said]) -> bool:
@@ -557,11 +584,15 @@ def check_same_again(truth: Truth, step: Step, proxied: World, behind: Outcome) 
         return []
     replays = [(about[0], about[2]) for what, *about in behind.events if what == "replayed" and about[1] == session]
     said = [Said(**vars(each)) for each in truth.of(session)]
-    last, now = truth.shown.get(session), Shown(said, replays, plain(window.views[session].words()))
+    asked = [about[0] for what, *about in behind.events if what == "asked"]
+    shown = plain(window.views[session].words())
+    last, now = truth.shown.get(session), Shown(window.name, asked, said, replays, shown)
     truth.shown[session] = now
     if proxied.habits.is_late and any(each.how == "found" or _takes_back(each) for each in said):
         return []  # once a turn made elsewhere is recorded, it may explain what a late replay has not shown yet
     if last is None or (last.said, last.replays) != (said, replays):
+        return []
+    if last.window != window.name and last.asked != asked:
         return []
     # A rewind leaves out what was typed behind its point, too, although the agent has not begun with it.
     not_begun = {word for each in said if each.how == "typed" and not each.is_begun for word in each.words()}

@@ -546,7 +546,8 @@ class Comparison:
         start = self.place.at if is_passed else self.text.users[number].turn_start(self.place.at)
         if self.place.users.has_begun:
             self.has_new_before_tail |= self._tail.has_new
-            if not is_passed and (start < self.place.at or number < self.place.users.next):
+            goes_back = start < self.place.at or number < self.place.users.next
+            if goes_back and not is_passed and number not in self.place.users.skipped:
                 self.repeats = self.place.users.has_restarted = True
                 self.place.spans.restart()
                 self.place.calls.restart()
@@ -561,6 +562,7 @@ class Comparison:
         self._end_tail()
         self.place.users.known.add(number)
         self._is_in_thoughts = False
+        self.place.users.skip_before(number)
         turn = self.place.users.next if is_passed else number + 1
         self.place.at, self.place.users.next = start, turn
         self._tail.is_rest_of_turn = self.place.is_cut_at(self.place.at)

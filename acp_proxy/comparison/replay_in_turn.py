@@ -176,13 +176,19 @@ class ReplayInTurn:
 
     def _goes_on(self, letters: str) -> bool:
         """Whether the message that is coming goes on with these letters in the transcript, within its turn. In a replay
-        that the agent was asked for, this may move to a later message of the turn: the transcript also has what the
-        agent says outside turns, such as greetings."""
+        that the agent was asked for, this may move to a later message of the turn, or to a later remark: the transcript
+        also has what the agent says outside turns, such as greetings, and prompts that the agent does not replay."""
         end_of_turn = self._text.latest_end(self._next_user)
         if self._text.words.startswith(letters, self._at + len(self._letters), end_of_turn):
             return True
+        if not self._expects_replay:
+            return False
         message = self._letters + letters
-        begins = self._text.find_beginning(message, self._at, end_of_turn) if self._expects_replay else None
+        begins = self._text.find_beginning(message, self._at, end_of_turn)
+        if begins is None and (joined := self._text.find_joined(message, self._at, end_of_turn)) is not None:
+            begins = joined[-1][1] - len(message)  # so that it ends there
+        if begins is None:  # behind a message that a rewind took back, or which waits
+            begins = self._text.find_remark(message, end_of_turn)
         self._at = begins if begins is not None else self._at
         return begins is not None
 

@@ -11,9 +11,6 @@ _HALF_SHORT = SHORT // 2
 """Words at the end of the transcript, and a user message as the start of a longer one, count only from so many letters
 on."""
 
-_MOST_JOINED = 64
-"""The most messages of the transcript that are looked at for one message of the agent."""
-
 
 class ReplayPlace:
     """The place of one replay, in words, calls and user messages, which agents leave out one by one."""
@@ -135,18 +132,7 @@ class ReplayPlace:
     def find_joined(self, message: SentMessage) -> list[Span] | None:
         """The places of the transcript's next messages, if this message is all of them, joined, and the transcript has
         remarks between them: each window records what it heard, and an agent may remember only some of that."""
-        spans: list[Span] = []
-        letters, begun = message.text, 0
-        for span in self.text.next_messages(self.at, self.text.latest_end(self.users.next), _MOST_JOINED):
-            said = self.text.words[slice(*span)]
-            if letters.startswith(said, begun):
-                spans.append(span)
-                begun += len(said)
-            elif not spans or span[0] not in self.text.remarks:
-                return None
-            if begun == len(letters):
-                return spans
-        return None
+        return self.text.find_joined(message.text, self.at, self.text.latest_end(self.users.next))
 
     def find_passed_remark(self, letters: str) -> Span | None:
         """The place of a remark that the replay has passed without it, if it has these letters: windows record remarks
@@ -206,6 +192,9 @@ class ReplayedUsers:
         """The agent began its replay once more: what it sends now, the client may have seen."""
         self.first: int | None = None
         """The index of the user message with which the replay began, if the agent lacks those before it."""
+        self.skipped = range(0)
+        """The indexes of messages that stand before those that were sent last, and may come behind them: what is made
+        elsewhere is recorded when a load shows it, perhaps behind the prompts of another window."""
         self.first_letters = ""
         """The letters of that message as the agent sent it, with context that it adds."""
 
@@ -230,10 +219,18 @@ class ReplayedUsers:
 
     def find_whole(self, letters: str) -> int | None:
         """The index of the next user message that has these letters. One that the replay has passed may come next if it
-        waited for the end of the turn, and others went into that."""
+        waited for the end of the turn, and others went into that, or if it was ``skipped``."""
+        following = self._text.find_user(letters, self.next)
         passed = self._text.find_overtaken(letters, self.next)
-        passed = [number for number in passed if self.has_restarted or number not in self.known]
-        return passed[0] if passed else self._text.find_user(letters, self.next)
+        skipped = self._text.find_user(letters, self.skipped.start) if following is None else None
+        if skipped is not None and skipped in self.skipped:
+            passed.append(skipped)
+        return next((number for number in passed if self.has_restarted or number not in self.known), following)
+
+    def skip_before(self, number: int) -> None:
+        """The message with this index comes: keep in ``skipped`` what stands before it, if it was made elsewhere."""
+        first = self.skipped.start if self.skipped else self.next
+        self.skipped = range(first if self._text.users[number].is_elsewhere else number, number)
 
     def find_restart(self, letters: str, *, whole: bool = True) -> int | None:
         """The index of the message that begins another replay: the first one of the transcript, or the first one that

@@ -6,7 +6,7 @@ Positions are offsets into the letters of everything the agent said. Nothing her
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,8 @@ LETTERS_LIMIT = 32 * 1024 * 1024
 """The most letters that are laid out, far more than any session has. A longer transcript is not compared."""
 SHORT = 16
 """A text with fewer letters may be found anywhere by chance, so it counts only at the beginning of a message."""
+_MOST_JOINED = 64
+"""The most messages of a transcript that are looked at for one message of an agent."""
 UNFINISHED = frozenset({None, "pending", "in_progress"})
 """The statuses of a tool call that has not ended."""
 MASK = "[redacted"
@@ -226,12 +228,29 @@ class TranscriptText:
         place = bisect_left(found, start)
         return found[place] if place < len(found) and found[place] < end else None
 
-    def next_messages(self, start: int, end: int, most: int) -> Iterable[tuple[int, int]]:
-        """The spans of the first agent messages that begin between two offsets. ``most``: so many of them."""
+    def find_joined(self, letters: str, start: int, end: int) -> list[tuple[int, int]] | None:
+        """The spans of the first agent messages between two offsets, if these letters are all of them, joined, without
+        some of the remarks behind the first one."""
         first, last = bisect_left(self.messages, start), bisect_left(self.messages, end)
-        begins = self.messages[first : min(last, first + most)]
-        following = self.messages[first + 1 : first + 1 + len(begins)]
-        return zip(begins, [*following, len(self.words)], strict=False)
+        begins = self.messages[first : min(last, first + _MOST_JOINED)]
+        ends = [*self.messages[first + 1 : first + 1 + len(begins)], len(self.words)]
+        spans: list[tuple[int, int]] = []
+        begun = 0
+        for span in zip(begins, ends, strict=False):
+            said = self.words[slice(*span)]
+            if letters.startswith(said, begun):
+                spans.append(span)
+                begun += len(said)
+            elif not spans or span[0] not in self.remarks:
+                return None
+            if begun == len(letters):
+                return spans
+        return None
+
+    def find_remark(self, letters: str, start: int) -> int | None:
+        """The offset of the first remark, from an offset on, that has exactly these letters."""
+        found = self.find_message(letters, start, len(self.words))
+        return found if found in self.remarks else None
 
     def has_earlier_message(self, letters: str, end: int) -> bool:
         """Whether an agent message that begins before the offset ``end`` has exactly these letters."""

@@ -27,7 +27,7 @@ from acp_proxy.run import replay_thread
 from acp_proxy.run.replay_thread import ReplayThread
 from acp_proxy.transcript import file_format, salvage
 from simulation import choices, links
-from simulation.agent import Message
+from simulation.agent import Habits, Message
 from simulation.plan import Plan, Step, read_file
 from simulation.running import run
 
@@ -309,6 +309,17 @@ def test_a_defect_beside_a_remark_that_looks_like_an_answer_is_found(
     assert run(plan).kinds == kinds
 
 
+_WAITS = "unanswered-message-elsewhere-shown-behind-the-next-prompt"
+_SPLIT = "unanswered-message-elsewhere-before-a-resume-in-a-split-replay"
+_COMPACTED = "compaction-before-a-handover-in-another-window"
+
+
+def _rewind_before_the_handover(steps: list[Step]) -> list[Step]:
+    """With a turn that is taken back, and then one in the window that was handed over."""
+    loaded, said = steps[5], {"do": "prompt", "w": "a", "s": 1, "text": "ask-41", "turn": ["say answer-42"]}
+    return [*steps[:3], loaded, said, steps[8], *steps[3:5], steps[6], steps[9]]
+
+
 _ELSEWHERE = {"do": "elsewhere", "s": 1, "text": "ask-41", "turn": ["answer-42"]}
 _ANSWERED = {"do": "prompt", "w": "a", "s": 1, "text": "ask-41", "turn": ["say answer-42"]}
 
@@ -364,6 +375,34 @@ def _record_what_is_new_backwards(patch: Patch) -> None:
             {"worse"},
         ),
         (_believe_the_transcript, "turn-made-elsewhere-behind-a-lost-answer", list, {"worse"}),
+        (_swallow_what_comes_behind_a_load, _WAITS, list, {"worse"}),
+        (_hide_an_unanswered_message_at_the_end, _WAITS, list, {"worse"}),
+        (
+            _swallow_what_comes_behind_a_load,
+            _WAITS,
+            lambda steps: [*steps[:6], {**steps[6], "turn": ["answer-41"]}, *steps[7:9]],
+            {"worse"},
+        ),
+        (
+            _swallow_what_comes_behind_a_load,
+            _SPLIT,
+            lambda steps: [*steps[:4], {**steps[4], "turn": ["answer-41"]}, *steps[5:]],
+            {"worse"},
+        ),
+        (
+            _swallow_what_comes_behind_a_load,
+            _SPLIT,
+            lambda steps: [*steps[:5], {**steps[5], "do": "load"}, *steps[6:]],
+            {"worse"},
+        ),
+        (
+            _record_what_is_new_backwards,
+            _SPLIT,
+            lambda steps: [*steps[:4], {**steps[4], "turn": ["answer-41"]}, {**steps[5], "do": "load"}, *steps[6:]],
+            {"twice"},
+        ),
+        (_believe_the_transcript, _COMPACTED, lambda steps: [*steps[:4], steps[6]], {"taken back"}),
+        (_ignore_rewinds, "rewind-beside-a-session-that-was-handed-over", _rewind_before_the_handover, {"taken back"}),
         (_swallow_what_comes_behind_a_load, "remembered-remark-behind-a-greeting-of-a-handover", list, {"swallowed"}),
         (_swallow_what_comes_behind_a_load, "load-in-a-turn-that-tells-a-remark-late", list, {"worse"}),
         (_hide_an_unanswered_message_at_the_end, "message-from-before-a-resume", list, {"worse"}),
@@ -382,6 +421,105 @@ def test_a_defect_beside_what_cannot_be_told_is_found(
     plan = plan.with_steps(change([*plan.steps]))
     assert not run(plan).broken
     put_back(monkeypatch)
+    assert run(plan).kinds == kinds
+
+
+def _spoil(patch: Patch, how: str, word: str, load: int) -> None:
+    """What comes with this word is lost, repeated, or behind the next update, from the load with this number on until
+    the next one. Loads are counted from 1, over all windows."""
+    send, receive, count = links.Proxied.send, links.Proxied.receive, [0]
+
+    def counts(self: links.Proxied, message: Message) -> None:
+        count[0] += message.get("method") == "session/load"
+        send(self, message)
+
+    def spoils(self: links.Proxied) -> Message:
+        message = receive(self)
+        is_update = message.get("method") == "session/update"
+        if is_update and waiting:
+            self._heard.appendleft(waiting.pop())
+            return message
+        if not is_update or word not in str(message) or count[0] != load or any(message is each for each in spoilt):
+            return message
+        spoilt.append(message)
+        if how == "lost":
+            return receive(self)
+        if how == "repeated":
+            again = json.loads(json.dumps(message))
+            spoilt.append(again)
+            self._heard.appendleft(again)
+            return message
+        waiting.append(message)
+        return spoils(self)
+
+    spoilt, waiting = list[Message](), list[Message]()
+    patch.setattr(links.Proxied, "send", counts)
+    patch.setattr(links.Proxied, "receive", spoils)
+
+
+_LATE = Plan(
+    Habits(tells="split"),
+    (
+        {"do": "start", "w": "a"},
+        {"do": "new", "w": "a", "s": 1},
+        {"do": "prompt", "w": "a", "s": 1, "text": "ask-1", "turn": ["say answer-2"]},
+        {"do": "prompt", "w": "a", "s": 1, "text": "ask-3", "turn": ["say answer-4"]},
+        {"do": "end", "w": "a"},
+        {"do": "elsewhere", "s": 1, "text": "ask-5", "turn": ["answer-6"]},
+        {"do": "start", "w": "b"},
+        *[{"do": "load", "w": "b", "s": 1}] * 3,
+    ),
+)
+_LATE_COMMAND = _LATE.with_steps(
+    [*_LATE.steps[:4], {**_LATE.steps[3], "text": "/undo", "turn": []}, _LATE.steps[4], *_LATE.steps[6:]]
+)
+_TWO_WINDOWS = "command-taken-back-in-two-windows-of-which-one-was-handed-over"
+_LOST_ANSWER = "turn-elsewhere-behind-a-lost-answer-in-two-late-replays"
+_RACED = "prompt-while-a-remark-that-was-not-recorded-is-replayed"
+_REMARK = "remark-in-other-words-before-the-first-prompt-of-a-handover"
+
+
+def _load_again(plan: Plan) -> Plan:
+    """With a turn, and loads in the window that was handed over only."""
+    turn = {**plan.steps[2], "text": "ask-1", "turn": ["say answer-2"]}
+    return plan.with_steps([*plan.steps[:2], turn, *plan.steps[3:5], plan.steps[4]])
+
+
+def _begin_with_a_turn(plan: Plan) -> Plan:
+    return plan.with_steps([*plan.steps[:2], _LATE.steps[2], *plan.steps[2:]])
+
+
+@pytest.mark.parametrize(
+    ("plan", "load", "word", "how", "kinds"),
+    [
+        (_LATE, 3, "answer-2", "lost", {"worse"}),
+        (_LATE, 3, "answer-2", "repeated", {"twice"}),
+        (_LATE, 3, "answer-2", "behind the next", {"order"}),
+        (_LATE_COMMAND, 3, "answer-2", "lost", {"worse"}),
+        (_LATE_COMMAND, 3, "answer-2", "repeated", {"twice"}),
+        (_LATE_COMMAND, 3, "answer-2", "behind the next", {"order"}),
+        (_load_again(read_file(KEPT / f"{_TWO_WINDOWS}.json")), 2, "answer-2", "lost", {"lost", "not again"}),
+        (_load_again(read_file(KEPT / f"{_TWO_WINDOWS}.json")), 2, "answer-2", "repeated", {"twice", "not again"}),
+        (_load_again(read_file(KEPT / f"{_TWO_WINDOWS}.json")), 2, "ask-1", "behind the next", {"not again"}),
+        (read_file(KEPT / f"{_REMARK}.json"), 3, "answer-17", "lost", {"worse"}),
+        (read_file(KEPT / f"{_REMARK}.json"), 3, "answer-17", "repeated", {"twice"}),
+        (read_file(KEPT / f"{_REMARK}.json"), 3, "remark-12", "repeated", {"twice"}),
+        (read_file(KEPT / f"{_LOST_ANSWER}.json"), 2, "answer-11", "lost", {"worse"}),
+        (read_file(KEPT / f"{_LOST_ANSWER}.json"), 2, "answer-11", "repeated", {"twice"}),
+        (_begin_with_a_turn(read_file(KEPT / f"{_LOST_ANSWER}.json")), 2, "ask-1", "behind the next", {"order"}),
+        (read_file(KEPT / f"{_RACED}.json"), 3, "remark-4", "lost", {"worse"}),
+        (read_file(KEPT / f"{_RACED}.json"), 3, "ask-1", "lost", {"worse"}),
+        (read_file(KEPT / f"{_RACED}.json"), 3, "ask-1", "behind the next", {"order"}),
+        (read_file(KEPT / f"{_COMPACTED}.json"), 2, "ask-1", "repeated", {"taken back"}),
+        (read_file(KEPT / f"{_COMPACTED}.json"), 2, "ask-4", "repeated", {"twice"}),
+        (read_file(KEPT / f"{_COMPACTED}.json"), 2, "ask-1", "behind the next", {"order"}),
+    ],
+)
+def test_what_is_lost_repeated_or_in_another_order_is_found_beside_what_is_not_compared(
+    plan: Plan, load: int, word: str, how: str, kinds: set[str], monkeypatch: Patch
+) -> None:
+    assert not run(plan).broken
+    _spoil(monkeypatch, how, word, load)
     assert run(plan).kinds == kinds
 
 
