@@ -50,7 +50,7 @@ def main() -> int:
             try:
                 for row in group.run(effort):
                     rows.append(row)
-                    print(told_beside(row, kept.row(name, row.what)) if given.quick else told(row), flush=True)
+                    print(told_beside(row, kept.row(name, row.what)) if given.quick else format_row(row), flush=True)
             except RuntimeError as problem:
                 failed = True
                 print(f"{name} ends here, and is not kept: {problem}", file=sys.stderr, flush=True)
@@ -64,7 +64,7 @@ def main() -> int:
     return int(failed)
 
 
-def told(row: Row) -> str:
+def format_row(row: Row) -> str:
     cells = [f"{subject} {page.cell(row, subject)}" for subject in row.values]
     return f"  {row.what}: {' · '.join(cells)}"
 

@@ -17,7 +17,7 @@ from statistics import median
 
 from benchmarks import stores
 from benchmarks.build import ROOT, Built, compiled
-from benchmarks.figures import BYTES, SECONDS, written
+from benchmarks.figures import BYTES, SECONDS, format_figure
 from benchmarks.rounds import Numbers, interleaved, ratio
 from benchmarks.subjects import PROXY, Effort
 
@@ -94,7 +94,7 @@ def main() -> int:
                 limit = pair.limit if key == pair.numbers[0][1] else None
                 found = ratio(here, there) or 0.0
                 is_slower = is_slower or (limit is not None and found > limit)
-                cells = what, written(median(here), unit), written(median(there), unit), f"{found:.2f}x"
+                cells = what, format_figure(median(here), unit), format_figure(median(there), unit), f"{found:.2f}x"
                 best = f"{min(here) / min(there):.2f}x"
                 print(f"|{'|'.join(cells)}|{best}|{f'{limit:.2f}x' if limit else ''}|", flush=True)
     return int(is_slower)

@@ -115,7 +115,7 @@ def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def written(value: float, unit: str) -> str:
+def format_figure(value: float, unit: str) -> str:
     """A figure with three digits and a fitting unit."""
     if unit == COUNT:
         return f"{value:,.0f}"

@@ -6,7 +6,7 @@ A goal is what the design costs on a quiet machine, with room for the difference
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.figures import Figures, Row, digits, written
+from benchmarks.figures import Figures, Row, digits, format_figure
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Goal:
         sign = "≥" if self.more else "≤"
         if self.of == "ratio":
             return f"{sign} {digits(self.limit)}x {row.against}" if row else f"{sign} {digits(self.limit)}x"
-        return f"{sign} {written(self.limit, row.unit)}" if row else f"{sign} {self.limit:g}"
+        return f"{sign} {format_figure(self.limit, row.unit)}" if row else f"{sign} {self.limit:g}"
 
     def reached(self, row: Row) -> float | None:
         return (row.ratios if self.of == "ratio" else row.values).get(self.subject)
@@ -35,7 +35,7 @@ class Goal:
         found = self.reached(row)
         if found is None:
             return "not measured"
-        return f"{digits(found)}x" if self.of == "ratio" else written(found, row.unit)
+        return f"{digits(found)}x" if self.of == "ratio" else format_figure(found, row.unit)
 
     def is_met(self, row: Row) -> bool | None:
         found = self.reached(row)

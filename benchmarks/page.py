@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 from benchmarks import goals
-from benchmarks.figures import Figures, Row, digits, written
+from benchmarks.figures import Figures, Row, digits, format_figure
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "performance.md"
@@ -75,4 +75,4 @@ def table(rows: list[Row]) -> str:
 
 def cell(row: Row, subject: str) -> str:
     ratio = row.ratios.get(subject)
-    return written(row.values[subject], row.unit) + (f" ({digits(ratio)}x)" if ratio is not None else "")
+    return format_figure(row.values[subject], row.unit) + (f" ({digits(ratio)}x)" if ratio is not None else "")

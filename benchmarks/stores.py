@@ -46,7 +46,7 @@ def small(store: ProxyStore, agent: str, number: int) -> None:
     at = f"2026-01-01T00:{number // 60_000:02}:{number // 1000 % 60:02}.{number % 1000:03}Z"
     session = f"session-{number:07}"
     lines = [*turn(session, number, at), *streamed(_WORDS, session, at), answer(number, at)]
-    written(store, agent, Header(session, project(number), file_format.RECORDED, at), lines)
+    write_transcript(store, agent, Header(session, project(number), file_format.RECORDED, at), lines)
 
 
 def wordy(root: Path, count: int) -> Path:
@@ -59,7 +59,7 @@ def wordy(root: Path, count: int) -> Path:
             said = tokens[number * 37 % 190_000 :][:_CHUNKS]
             lines = [*turn(session, number, at), *(chunk(token, session, at) for token in said)]
             lines += [*ran(f"make {number}", 22_000, session, at), answer(number, at)]
-            written(store, AGENT_FOLDER, Header(session, project(number), file_format.RECORDED, at), lines)
+            write_transcript(store, AGENT_FOLDER, Header(session, project(number), file_format.RECORDED, at), lines)
     return root
 
 
@@ -80,7 +80,7 @@ def edited(root: Path, count: int, folder: Path) -> Path:
             status = int(number % 10 == 0)
             lines += ran(f"make {number}", 22_000, session, at, last=f"made {number}", exit_status=status)
             lines += [answer(number, at)]
-            written(store, AGENT_FOLDER, Header(session, str(folder), file_format.RECORDED, at), lines)
+            write_transcript(store, AGENT_FOLDER, Header(session, str(folder), file_format.RECORDED, at), lines)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text_of(version + 1), encoding="utf-8")
     return root
@@ -121,10 +121,12 @@ def project(number: int) -> str:
 
 def long(root: Path, lines: Iterable[bytes]) -> Path:
     """A store with one session to load. The transcript's path."""
-    return written(ProxyStore(root), AGENT_FOLDER, Header(MEASURED, "/bench", file_format.RECORDED, _AT), lines)
+    return write_transcript(
+        ProxyStore(root), AGENT_FOLDER, Header(MEASURED, "/bench", file_format.RECORDED, _AT), lines
+    )
 
 
-def written(store: ProxyStore, agent: str, header: Header, lines: Iterable[bytes]) -> Path:
+def write_transcript(store: ProxyStore, agent: str, header: Header, lines: Iterable[bytes]) -> Path:
     transcript = store.open_to_append(agent, header, is_new=False)
     for line in gathered(lines):
         transcript.append(line)
@@ -158,7 +160,7 @@ def prose(count: int) -> list[str]:
     return [tokens[at % len(tokens)] for at in range(count)]
 
 
-def told(tokens: Iterable[str], chance: random.Random) -> Iterator[bytes]:
+def make_answer(tokens: Iterable[str], chance: random.Random) -> Iterator[bytes]:
     """One answer, a token per chunk, each a little later."""
     at = _BEGAN
     yield from turn(MEASURED, 0, timestamps.stamp(at))
@@ -195,7 +197,7 @@ def ran(
 
 def turn(session: str, number: int, at: str) -> Iterator[bytes]:
     params = {"sessionId": session, "prompt": [{"type": "text", "text": f"Please look at question {number}"}]}
-    yield kept(Peer.CLIENT, {"jsonrpc": "2.0", "id": number, "method": "session/prompt", "params": params}, at)
+    yield encode_entry(Peer.CLIENT, {"jsonrpc": "2.0", "id": number, "method": "session/prompt", "params": params}, at)
 
 
 def streamed(count: int, session: str, at: str) -> Iterator[bytes]:
@@ -210,13 +212,13 @@ def chunk(text: str, session: str, at: str) -> bytes:
 
 def answer(number: int, at: str) -> bytes:
     said = {"jsonrpc": "2.0", "id": number, "result": {"stopReason": "end_turn"}}
-    return kept(Peer.AGENT, said, at, "session/prompt")
+    return encode_entry(Peer.AGENT, said, at, "session/prompt")
 
 
 def update(body: dict[str, object], session: str, at: str) -> bytes:
     params = {"sessionId": session, "update": body}
-    return kept(Peer.AGENT, {"jsonrpc": "2.0", "method": "session/update", "params": params}, at)
+    return encode_entry(Peer.AGENT, {"jsonrpc": "2.0", "method": "session/update", "params": params}, at)
 
 
-def kept(peer: Peer, message: dict[str, object], at: str, of: str | None = None) -> bytes:
+def encode_entry(peer: Peer, message: dict[str, object], at: str, of: str | None = None) -> bytes:
     return file_format.encode_message(at, _RUN, peer, json.dumps(message, separators=(",", ":")).encode(), of)

@@ -28,14 +28,14 @@ def about(name: str) -> str:
     return (module.__doc__ or "").split("\n")[0].rstrip(".")
 
 
-def found(name: str) -> list[Path]:
+def list_inputs(name: str) -> list[Path]:
     """The inputs in fixtures/fuzz/: they once broke something, or reach code that is hard to reach."""
     return sorted(path for path in (FIXTURES / "fuzz" / name).glob("*") if path.is_file())
 
 
 def seeds(name: str) -> Iterator[bytes]:
     """All seeds of a target, each of them small."""
-    yield from (path.read_bytes() for path in found(name))
+    yield from (path.read_bytes() for path in list_inputs(name))
     if name in ("message", "splice"):
         yield from (b"\0" + line for line in _lines())
     elif name == "framing":

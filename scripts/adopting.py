@@ -33,7 +33,7 @@ from scripts.real_agents import (
     settle,
     stand_in_model,
 )
-from scripts.shown import Shown, shown
+from scripts.shown import Shown, read_shown
 from tests.client import Client
 
 PAGE = Path(__file__).parent.parent / "docs" / "adopt.md"
@@ -79,10 +79,10 @@ def tried(name: str, number: int, base: Path, port: int) -> Tried:
         return Tried(name, 0, said=why[0] if why else "the agent cannot be started")
     ids = base / "sessions.json"
     if not ids.exists():
-        sessions = made(Bench(base, name, port, None), number)
+        sessions = make_sessions(Bench(base, name, port, None), number)
         ids.write_text(json.dumps(sessions))
     out = Tried(name, len(json.loads(ids.read_text())))
-    entries = listed(name, copied(base, "listed"), port)
+    entries = list_own_sessions(name, copied(base, "listed"), port)
     out.listed = len(entries)
     own = replays(name, entries, copied(base, "replayed"), port)
     done = adopted(base, name, copied(base, "adopted"), port)
@@ -98,7 +98,7 @@ def tried(name: str, number: int, base: Path, port: int) -> Tried:
     return out
 
 
-def made(bench: Bench, number: int) -> list[str]:
+def make_sessions(bench: Bench, number: int) -> list[str]:
     """The ids of new sessions, made by the agent alone, in several directories."""
     sessions = []
     with bench.client() as client:
@@ -132,7 +132,7 @@ def can_be_asked(name: str, state: Path, port: int) -> bool:
         return {"list", "load"} <= set(offers(initialize(client)))
 
 
-def listed(name: str, state: Path, port: int) -> list[dict[str, Any]]:
+def list_own_sessions(name: str, state: Path, port: int) -> list[dict[str, Any]]:
     """The agent's own list, all pages."""
     with client_of(name, state, port) as client:
         initialize(client)
@@ -156,7 +156,7 @@ def replays(name: str, entries: Sequence[dict[str, Any]], state: Path, port: int
                 params = {"sessionId": entry["sessionId"], "cwd": entry["cwd"], "mcpServers": []}
                 client.request("session/load", params, PATIENCE)
                 settle(client)
-                found[str(entry["sessionId"])] = shown(client.messages(), entry["sessionId"])
+                found[str(entry["sessionId"])] = read_shown(client.messages(), entry["sessionId"])
     return found
 
 
@@ -201,7 +201,7 @@ def transcripts(root: Path) -> Iterator[tuple[str, Shown]]:
         reading = store.open_listed(row)
         entries = [line.entry for line in reading.read_lines() if line.entry is not None]
         reading.close()
-        yield row.session_id, shown([entry.value for entry in entries], row.session_id)
+        yield row.session_id, read_shown([entry.value for entry in entries], row.session_id)
 
 
 def parts(told: Shown) -> Counter[tuple[str, str]]:

@@ -30,7 +30,7 @@ from scripts.real_agents import (
     settle,
     wait_for_the_next_minute,
 )
-from scripts.shown import Shown, shown, updates
+from scripts.shown import Shown, read_shown, updates
 from tests.client import Client, OutputEnded, RequestFailed
 
 LOADS = 10
@@ -90,7 +90,7 @@ def one_load(client: Client, bench: Bench, before: Past, where: str, *, may_refu
         yield refused("the load", refusal, where, is_wrong=not may_refuse)
         return
     settle(client)
-    yield from same(before.said, shown(client.messages(since), before.session), where)
+    yield from same(before.said, read_shown(client.messages(since), before.session), where)
 
 
 def same(said: Shown, seen: Shown, where: str) -> Findings:
@@ -147,7 +147,7 @@ def kill(bench: Bench) -> Findings:
         session = str(client.request("session/new", bench.place(), PATIENCE)["sessionId"])
         whole = prompt(client, session, FIRST)
         since = interrupted(client, session, bench.store)
-    before = Past(session, joined(whole, shown(client.messages(since), session, SLOW)), recorded(bench.store))
+    before = Past(session, joined(whole, read_shown(client.messages(since), session, SLOW)), recorded(bench.store))
     if bench.name in BY_THE_MINUTE:
         wait_for_the_next_minute()
     for number in range(AGAIN):
@@ -193,7 +193,7 @@ def prompt_at_once(bench: Bench) -> Findings:
         yield from wrong
         if after is before:
             return
-        seen = shown(client.messages(since), before.session)
+        seen = read_shown(client.messages(since), before.session)
     # A late replay cannot be separated from the turn, but the turn resembles an earlier one.
     likely = [(joined(before.said, turn), turn) for turn in turns(before.said)]
     said, turn = min(likely, key=lambda one: len(list(differences(one[0], seen))))
@@ -225,7 +225,7 @@ def fork(bench: Bench) -> Findings:
         except RequestFailed as refusal:
             yield refused("the fork", refusal, is_wrong=False)
             return
-        seen = shown(client.messages(), branch)
+        seen = read_shown(client.messages(), branch)
         if seen.messages:
             yield from same(before.said, seen, "at the fork")
         branched = Past(branch, before.said, recorded(bench.store))
@@ -326,8 +326,8 @@ def steering(bench: Bench) -> Findings:
         taken = client.find_answer(steered)
         client.wait_for_answer(turn, PATIENCE)
         settle(client)
-        begun = shown(client.messages()[since:taken], session, SLOW)
-        ended = shown(client.messages(taken), session, STEERED)
+        begun = read_shown(client.messages()[since:taken], session, SLOW)
+        ended = read_shown(client.messages(taken), session, STEERED)
     before = Past(session, joined(first, begun, ended), recorded(bench.store))
     for number in range(AGAIN):
         yield from loaded(bench, before, f"load {number + 1}")
@@ -448,7 +448,7 @@ def mentions(bench: Bench) -> Findings:
         yield from counted_load(client, bench, before, len(prompts), "load 1")
         yield from unchanged(bench, before, "load 1")
         since = interrupted(client, before.session, bench.store)
-    whole = joined(before.said, shown(client.messages(since), before.session, SLOW))
+    whole = joined(before.said, read_shown(client.messages(since), before.session, SLOW))
     after = Past(before.session, whole, recorded(bench.store))
     with bench.client() as client:
         initialize(client)
@@ -516,7 +516,7 @@ def twice(bench: Bench) -> Findings:
         yield from refusals
         if len(refusals) == len(numbers):
             yield Finding("", "both loads are refused")
-        yield from same(whole, shown(client.messages(), before.session), "")
+        yield from same(whole, read_shown(client.messages(), before.session), "")
     yield from unchanged(bench, before, "")
     yield from loaded(bench, before, "in a new process")
 

@@ -10,7 +10,7 @@ from acp_proxy import __version__
 from scripts.agents_checks import CHECKS, LOADS
 from scripts.agents_rows import Attempt, Row
 from scripts.findings import Finding, is_well, verdict
-from scripts.findings import told as lines_of
+from scripts.findings import format_findings as lines_of
 from scripts.real_agents import PROMPTS, Lived, Reopened, offers
 from scripts.shown import Shown, updates
 
@@ -58,7 +58,7 @@ def added(row: Row) -> list[str]:
     return [name for name in offers(behind.initialized) if name not in native]
 
 
-def told(screen: Shown, live: Shown) -> str:
+def describe_screen(screen: Shown, live: Shown) -> str:
     """What the screen shows of the live conversation, in words."""
     parts = []
     for speaker in SPEAKERS:
@@ -79,9 +79,9 @@ def loaded(attempt: Attempt) -> str:
     if found.shown is None:
         return "no load"
     if found.error is None:
-        shown, live = told(found.shown, lived.shown), told(lived.shown, lived.shown)
+        shown, live = describe_screen(found.shown, lived.shown), describe_screen(lived.shown, lived.shown)
         return ALL if shown == live else shown
-    before = told(found.shown, lived.shown)
+    before = describe_screen(found.shown, lived.shown)
     return f"error {found.error.code}" + (f", after {before}" if before != "nothing" else "")
 
 
@@ -235,7 +235,7 @@ def cells(row: Row, found: Found) -> tuple[str, ...]:
         return titled(row), row.version, *[""] * 4, f"not tried: {row.untried}", ""
     lived = row.alone.lived
     offered = ", ".join(offers(lived.initialized)) if lived else ""
-    live = told(lived.shown, lived.shown) if lived else ""
+    live = describe_screen(lived.shown, lived.shown) if lived else ""
     plus = ", ".join(added(row))
     return (
         titled(row),

@@ -23,7 +23,7 @@ from acp_proxy import __version__
 from scripts.agents_checks import CHECKS, checked
 from scripts.agents_page import cells, lost, page, summary, titled
 from scripts.agents_rows import NAMES, SUBJECTS, Row, packaged, tried, untried
-from scripts.findings import Finding, is_well, told
+from scripts.findings import Finding, format_findings, is_well
 from scripts.real_agents import AGENTS, Bench, stand_in_model
 
 PAGE = Path(__file__).parent.parent / "docs" / "agents.md"
@@ -96,7 +96,10 @@ def all_checked(
             shutil.rmtree(place, ignore_errors=True)  # left by an earlier run
             found[check] = checked(check, Bench(place, name, port, taps=taps))
             mark = "ok" if is_well(found[check]) else "WRONG"
-            print("\n".join([f"{name} {check}: {mark}", *(f"    {line}" for line in told(found[check]))]), flush=True)
+            print(
+                "\n".join([f"{name} {check}: {mark}", *(f"    {line}" for line in format_findings(found[check]))]),
+                flush=True,
+            )
         return found
 
     with ThreadPoolExecutor(at_once) as pool:

@@ -104,14 +104,14 @@ def page() -> str:
 
 
 def section(context: typer.Context) -> str:
-    text, more = told(context), MORE.get(str(context.info_name))
+    text, more = format_help(context), MORE.get(str(context.info_name))
     if more:
         text = without_details(text)
     link = f"\n[More]({more})\n" if more else ""
     return f"## {context.command_path}\n\n```text\n{text}\n```\n{link}"
 
 
-def told(context: typer.Context) -> str:
+def format_help(context: typer.Context) -> str:
     """The command's help, without what the introduction or another command's section explains."""
     command = context.command
     params = command.params

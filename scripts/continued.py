@@ -27,7 +27,7 @@ from scripts.real_agents import (
     settle,
     stand_in_model,
 )
-from scripts.shown import letters, shown
+from scripts.shown import letters, read_shown
 from tests.client import Client
 
 USUAL = ("opencode", "copilot", "deepagents")
@@ -88,7 +88,7 @@ class Trial:
             since = client.count_lines()
             client.request("session/load", self.place(copy), PATIENCE)
             settle(client)
-            seen = shown(client.messages(since), copy)
+            seen = read_shown(client.messages(since), copy)
             prompt(client, copy, NEXT)
             again = client.request("session/list", {"cwd": str(self.project)}, PATIENCE)["sessions"]
         wrong = [] if [row["sessionId"] for row in rows].count(copy) == 1 else ["the copy is not listed once"]

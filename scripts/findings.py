@@ -36,7 +36,7 @@ def verdict(found: Sequence[Finding]) -> str:
     return "ok" if is_well(found) else "wrong"
 
 
-def told(found: Sequence[Finding]) -> Iterator[str]:
+def format_findings(found: Sequence[Finding]) -> Iterator[str]:
     """The findings, one per line; findings of several loads are merged."""
     places: dict[tuple[str, bool], list[str]] = {}
     for finding in found:

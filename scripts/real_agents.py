@@ -19,7 +19,7 @@ from typing import Any
 
 import psutil
 
-from scripts.shown import Shown, shown, text_of
+from scripts.shown import Shown, read_shown, text_of
 from tests.client import Client, OutputEnded, RequestFailed
 
 AGENTS = Path(os.environ.get("ACP_REAL_AGENTS") or Path(__file__).parents[2] / "shared" / "agents")
@@ -228,7 +228,7 @@ class Bench:
         except RequestFailed as refusal:
             found.error = refusal
         settle(client)
-        found.shown = shown(client.messages(since), session)
+        found.shown = read_shown(client.messages(since), session)
         if found.error is None:
             try:
                 found.next_turn = prompt(client, session, AFTERWARDS)
@@ -257,7 +257,7 @@ def prompt(client: Client, session: str, said: Said) -> Shown:
     since = client.count_lines()
     client.request("session/prompt", {"sessionId": session, "prompt": blocks(said)}, PATIENCE)
     settle(client)
-    return shown(client.messages(since), session, "".join(map(text_of, takewhile(is_text, blocks(said)))))
+    return read_shown(client.messages(since), session, "".join(map(text_of, takewhile(is_text, blocks(said)))))
 
 
 def blocks(said: Said) -> Sequence[Mapping[str, Any]]:

@@ -71,7 +71,7 @@ class Comparison:
         return self.told > self.kept
 
 
-def shown(messages: Iterable[Any], session: str, prompt: str | None = None) -> Shown:
+def read_shown(messages: Iterable[Any], session: str, prompt: str | None = None) -> Shown:
     """What lines show of a session. A client shows its own prompts, and no echo of them.
 
     A tool call named only by a permission request is no part of the conversation: openhands asks that way.

@@ -177,12 +177,12 @@ class Window:
     def ask(self, method: str, **params: Any) -> int:
         self._next += 1
         self._asked[self._next] = method
-        self._note(f"  {self.name} > {shown(method, params)}")
+        self._note(f"  {self.name} > {describe_request(method, params)}")
         self.link.send({"jsonrpc": "2.0", "id": self._next, "method": method, "params": params})
         return self._next
 
     def tell(self, method: str, **params: Any) -> None:
-        self._note(f"  {self.name} > {shown(method, params)}")
+        self._note(f"  {self.name} > {describe_request(method, params)}")
         self.link.send({"jsonrpc": "2.0", "method": method, "params": params})
 
     def sync(self, **control: Any) -> Message:
@@ -275,7 +275,7 @@ class Window:
         return {}
 
 
-def shown(method: str, params: Message) -> str:
+def describe_request(method: str, params: Message) -> str:
     text = "".join(str(block.get("text", "")) for block in params.get("prompt", ()))
     return " ".join(part for part in (method, str(params.get("sessionId", "")), text) if part)
 

@@ -121,7 +121,7 @@ def line(*said: Said) -> bytes:
     return b"".join(each if isinstance(each, bytes) else raw(each) + b"\n" for each in said)
 
 
-def heard(*said: Said, late: bool = False) -> tuple[tuple[bytes, bool], ...]:
+def agent_lines(*said: Said, late: bool = False) -> tuple[tuple[bytes, bool], ...]:
     """The agent's updates as the comparison takes them; ``late``: they came after the answer."""
     return tuple((line(each), late) for each in said)
 

@@ -125,7 +125,7 @@ def test_the_redaction_table_agrees_with_the_rules() -> None:
 
 def test_the_page_of_faults_agrees_with_the_kept_figures() -> None:
     text = torture_page.PAGE.read_text(encoding="utf-8")
-    assert text == torture_page.page(torture_page.kept()), "run: python -m torture --page"
+    assert text == torture_page.page(torture_page.read_results()), "run: python -m torture --page"
 
 
 def test_every_command_of_the_tutorial_works(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def tree(path: Path) -> Path:
     return path
 
 
-def said(store: WholeStore, session: str, cwd: Path) -> None:
+def store_heron_turn(store: WholeStore, session: str, cwd: Path) -> None:
     store_session(store, session, ("the heron", [chunk("lands")]), cwd=str(cwd))
 
 
@@ -93,7 +93,7 @@ def test_recall_is_off() -> None:
 
 def test_the_tools_only_read(store: WholeStore) -> None:
     """The server's tools only read. No argument of a tool names a directory, a store or a file."""
-    said(store, "one", Path("/p"))
+    store_heron_turn(store, "one", Path("/p"))
     before = [(path, path.read_bytes()) for path in store.root.glob("transcripts/**/*") if path.is_file()]
     calls: list[tuple[str, dict[str, Any]]] = [("search_history", {"query": "heron"}), ("read_session", {"id": "one"})]
     tools, results = ask_lookup(RecallAnswers(store.root, EVERYWHERE), *calls, ("list_sessions", {}))
@@ -109,7 +109,7 @@ def test_only_the_work_tree_is_read(store: WholeStore, project: Path, tmp_path: 
     cannot find, list or read a session of another directory, even if it knows the id."""
     places = {"top": project, "inner": project / "a" / "b", "beside": tmp_path / "project-2", "above": tmp_path}
     for session, cwd in places.items():
-        said(store, session, cwd)
+        store_heron_turn(store, session, cwd)
     assert reads(store, find_scope(str(project / "a")), *places) == {"top", "inner"}
     assert reads(store, find_scope(str(tmp_path / "project-2")), *places) == {"beside"}
     assert reads(store, EVERYWHERE, *places) == set(places)
@@ -118,8 +118,8 @@ def test_only_the_work_tree_is_read(store: WholeStore, project: Path, tmp_path: 
 def test_a_repository_cannot_widen_it(store: WholeStore, project: Path, tmp_path: Path) -> None:
     """Nothing in a repository widens what is read. The nearest `.git` above the directory decides, and is not read; one
     further down makes it less."""
-    said(store, "secret", tmp_path / "secret")
-    said(store, "top", project)
+    store_heron_turn(store, "secret", tmp_path / "secret")
+    store_heron_turn(store, "top", project)
     inner = project / "inner"
     inner.mkdir()
     (project / ".git" / "config").write_text(f"[core]\n\tworktree = {tmp_path}\n")
@@ -135,8 +135,8 @@ def test_homes_are_no_work_trees(store: WholeStore, tmp_path: Path, monkeypatch:
     home = tree(above / "home")
     for name in ("HOME", "USERPROFILE"):  # the second one is Windows'
         monkeypatch.setenv(name, str(home))
-    said(store, "secret", home / "secret")
-    said(store, "home", home)
+    store_heron_turn(store, "secret", home / "secret")
+    store_heron_turn(store, "home", home)
     starts: dict[Path, set[str]] = {above: set(), home: {"home"}, home / "x": set()}
     for start, shown in starts.items():
         assert reads(store, find_scope(str(start)), "secret", "home") == shown
@@ -146,7 +146,7 @@ def test_shared_directories_are_no_work_trees(store: WholeStore, tmp_path: Path)
     """The same holds for a directory that users share, such as /tmp (except on Windows)."""
     shared = tree(tmp_path / "shared")
     shared.chmod(0o1777)
-    said(store, "theirs", shared / "theirs")
+    store_heron_turn(store, "theirs", shared / "theirs")
     for start in (shared, shared / "x"):
         assert reads(store, find_scope(str(start)), "theirs") == set()
 
@@ -157,9 +157,9 @@ def test_links_are_resolved(store: WholeStore, project: Path, tmp_path: Path) ->
     (tmp_path / "secret").mkdir()
     (project / "link").symlink_to(tmp_path / "secret")
     (tmp_path / "to-project").symlink_to(project)
-    said(store, "secret", tmp_path / "secret")
-    said(store, "through", project / "link")
-    said(store, "top", tmp_path / "to-project")
+    store_heron_turn(store, "secret", tmp_path / "secret")
+    store_heron_turn(store, "through", project / "link")
+    store_heron_turn(store, "top", tmp_path / "to-project")
     for start in (project, tmp_path / "to-project"):
         assert reads(store, find_scope(str(start)), "secret", "through", "top") == {"top"}
 
@@ -225,7 +225,7 @@ def test_deleted_and_masked_text_stays_so(store: WholeStore) -> None:
     """Deleted sessions are not shown, soft-deleted ones neither. Masked text stays masked."""
     store_session(store, "masked", (f"the heron {KEY}", [chunk(KEY)]))
     for session in ("deleted", "softly"):
-        said(store, session, Path("/p"))
+        store_heron_turn(store, session, Path("/p"))
     lookup = RecallAnswers(store.root, EVERYWHERE)
     assert KEY in lookup.answer_read("masked", "")
     assert reads(store, EVERYWHERE, "deleted", "softly", "masked") == {"deleted", "softly", "masked"}

@@ -90,7 +90,7 @@ def in_random_pieces(data: bytes) -> list[bytes]:
     return pieces
 
 
-def each(files: list[Path]) -> pytest.MarkDecorator:
+def for_each_file(files: list[Path]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("file", files, ids=lambda path: path.relative_to(FIXTURES).as_posix())
 
 
@@ -98,7 +98,7 @@ every_chunking = pytest.mark.parametrize("chunking", [whole, byte_by_byte, in_ra
 
 
 @every_chunking
-@each(FILES)
+@for_each_file(FILES)
 def test_every_fixture_passes_both_ways_without_recording(file: Path, chunking: Chunking) -> None:
     data = file.read_bytes()
     with Passage(packets=chunking is not whole) as passage:
@@ -106,7 +106,7 @@ def test_every_fixture_passes_both_ways_without_recording(file: Path, chunking: 
 
 
 @every_chunking
-@each(LINES_OF_PEERS)
+@for_each_file(LINES_OF_PEERS)
 def test_every_message_fixture_passes_both_ways_while_recording(file: Path, chunking: Chunking, tmp_path: Path) -> None:
     data = file.read_bytes()
     with Passage(tmp_path / "store", serves=False, packets=chunking is not whole) as passage:
@@ -114,7 +114,7 @@ def test_every_message_fixture_passes_both_ways_while_recording(file: Path, chun
 
 
 @every_chunking
-@each([file for file in LINES_OF_PEERS if not asks_us(file.read_bytes())])
+@for_each_file([file for file in LINES_OF_PEERS if not asks_us(file.read_bytes())])
 def test_every_message_fixture_passes_both_ways_while_list_load_and_delete_are_served(
     file: Path, chunking: Chunking, tmp_path: Path
 ) -> None:

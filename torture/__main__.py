@@ -53,7 +53,7 @@ def main() -> int:
         if not given.short:
             keep(case, outcomes, time.monotonic() - began, given.seed)
     if not given.short:
-        PAGE.write_text(page(kept()), encoding="utf-8")
+        PAGE.write_text(page(read_results()), encoding="utf-8")
     return 0 if well else 1
 
 
@@ -65,14 +65,14 @@ def line(outcome: Outcome) -> str:
     )
 
 
-def kept() -> dict[str, Any]:
+def read_results() -> dict[str, Any]:
     return dict(json.loads(RESULTS.read_text(encoding="utf-8"))) if RESULTS.exists() else {}
 
 
 def keep(case: str, outcomes: list[Outcome], seconds: float, seed: int) -> None:
     told = [{key: value for key, value in asdict(outcome).items() if key != "trouble"} for outcome in outcomes]
     machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
-    figures = kept()
+    figures = read_results()
     figures[case] = {
         "version": __version__,
         "machine": machine,

@@ -72,7 +72,7 @@ def leave_out_quotable(one: Damaged) -> Damaged:
     return replace(one, lines=tuple((at, line) for at, line in one.lines if not is_quotable(at, line)))
 
 
-def told(entry: Entry) -> tuple[object, ...]:
+def describe_entry(entry: Entry) -> tuple[object, ...]:
     """What an entry says, as our reader gives it."""
     if entry.note is not None:
         return entry.at, entry.run, "proxy", json.dumps(entry.note)
@@ -99,7 +99,7 @@ def is_prompt(line: bytes) -> bool:
     return bool(value["from"] == "client" and value.get("message", {}).get("method") == "session/prompt")
 
 
-def said(line: bytes) -> str | None:
+def read_chunk_text(line: bytes) -> str | None:
     """The agent's text in a chunk."""
     message = json.loads(line).get("message", {})
     return chunk_text(message)

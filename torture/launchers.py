@@ -113,7 +113,7 @@ def through_npx(place: Path) -> list[Launcher]:
     (package / "bin.js").write_text(BIN)
     (package / "bin.js").chmod(0o755)
     (project / "package.json").write_text("{}")
-    made([npm, "install", "--offline", "--no-audit", "--no-fund", str(package)], project, surroundings(place))
+    run_build([npm, "install", "--offline", "--no-audit", "--no-fund", str(package)], project, surroundings(place))
     words = (npx, "--offline", "--prefix", str(project), "--", "launched-agent")
     return [Launcher("npx", words), Launcher("npx, a deaf agent", words, deaf=True)]
 
@@ -130,7 +130,7 @@ def through_uvx(place: Path) -> list[Launcher]:
     (source / "__init__.py").write_text(UV_MAIN)
     run = (uv, "tool", "run", "--offline", "--no-config", "--python", sys.executable, "--from", str(package))
     words = (*run, "launched-agent")
-    made([*words, "true"], place, surroundings(place))
+    run_build([*words, "true"], place, surroundings(place))
     return [Launcher("uvx", words), Launcher("uvx, a deaf agent", words, deaf=True)]
 
 
@@ -151,7 +151,7 @@ def program(name: str) -> str | None:
     return shutil.which(name, path=surroundings(Path())["PATH"])
 
 
-def made(command: list[str], where: Path, environment: Mapping[str, str]) -> None:
+def run_build(command: list[str], where: Path, environment: Mapping[str, str]) -> None:
     done = subprocess.run(
         command, cwd=where, env=os.environ | environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS
     )

@@ -16,12 +16,12 @@ from tests.end_to_end.proxied import is_update_of
 from torture.outcome import Outcome
 
 ASKED = re.compile(rb"turn \d+\.\d+ \xc2\xb7")
-"""The prompt of a turn, as `asked` words it; its last character has two bytes, so that a cut can divide it."""
+"""The prompt of a turn, as `make_prompt` words it; its last character has two bytes, so that a cut can divide it."""
 OURS = b'"session_info_update"'
 """The title update, which acp-proxy sends itself and does not record."""
 
 
-def asked(conversation: int, number: int) -> str:
+def make_prompt(conversation: int, number: int) -> str:
     return f"turn {conversation}.{number} \u00b7"
 
 
@@ -59,7 +59,7 @@ def path_of(store: Path, session: str) -> Path | None:
     return next(store.glob(f"transcripts/*/{file_name(session)}.jsonl"), None)
 
 
-def written(path: Path | None) -> Written:
+def read_written(path: Path | None) -> Written:
     found = Written()
     if path is None:
         return found
@@ -80,7 +80,7 @@ def written(path: Path | None) -> Written:
 
 
 def prompted(message: Any) -> list[str]:
-    """The text of a prompt; empty unless made by `asked`."""
+    """The text of a prompt; empty unless made by `make_prompt`."""
     match message:
         case {"method": "session/prompt", "params": {"prompt": [{"text": str(text)}, *_]}} if text.startswith("turn "):
             return [text]

@@ -50,7 +50,7 @@ def run(effort: Effort) -> Iterator[Row]:
     }
     for what, words in questions.items():
         seen = interleaved({FIRST: partial(asked_first, effort, root, words)}, effort.rounds(3), effort.chance)
-        seen |= interleaved({AGAIN: partial(asked, effort, root, words)}, rounds, effort.chance)
+        seen |= interleaved({AGAIN: partial(measure_command, effort, root, words)}, rounds, effort.chance)
         yield Reading(f"acp-proxy {what}", SECONDS, "started").row(seen)
         yield Reading(f"acp-proxy {what}: CPU", SECONDS, "cpu").row(seen)
     yield table_sizes(effort, root)
@@ -58,10 +58,10 @@ def run(effort: Effort) -> Iterator[Row]:
 
 def asked_first(effort: Effort, root: Path, words: Sequence[str]) -> Numbers:
     shutil.rmtree(root / "search", ignore_errors=True)
-    return asked(effort, root, words)
+    return measure_command(effort, root, words)
 
 
-def asked(effort: Effort, root: Path, words: Sequence[str]) -> Numbers:
+def measure_command(effort: Effort, root: Path, words: Sequence[str]) -> Numbers:
     """Run a command; also its CPU time, which says something on a busy machine, too."""
     before = os.times()
     seen = ran_in(effort, root, *words)

@@ -130,7 +130,7 @@ def space(effort: Effort, folder: Path) -> Row:
     """What a streamed answer takes: real prose, about a token every twenty milliseconds."""
     answer = stores.prose(TOKENS)
     machine = Machine.joined(folder / "store", folder / "shared")
-    transcript = stores.long(machine.root, stores.told(answer, effort.chance))
+    transcript = stores.long(machine.root, stores.make_answer(answer, effort.chance))
     machine.exchange()
     samples = {
         "text": [float(sum(len(token.encode()) for token in answer))],

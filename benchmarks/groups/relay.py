@@ -62,7 +62,7 @@ def lines(
     )
 
 
-def asked(what: str, size: int, row: str) -> Iterator[RelayExchange]:
+def exchange_requests(what: str, size: int, row: str) -> Iterator[RelayExchange]:
     """Requests, each sent after the answer to the one before. ``size``: of the client's lines."""
     readings = (
         Reading(f"{row}, p50", SECONDS, "p50", C),
@@ -106,10 +106,10 @@ TALKS = (
             Reading("round trip, one a millisecond, p99", SECONDS, "p99", C),
         ),
     ),
-    *asked("ask", SMALL, "a request that means nothing here, and its answer"),
-    *asked("ids", SMALL, "the same request with an id of 200 B"),
-    *asked("files", FILE, "a request of the agent for a file, and its answer"),
-    *asked("terminals", FILE, "a request of the agent for a terminal's output, and its answer"),
+    *exchange_requests("ask", SMALL, "a request that means nothing here, and its answer"),
+    *exchange_requests("ids", SMALL, "the same request with an id of 200 B"),
+    *exchange_requests("files", FILE, "a request of the agent for a file, and its answer"),
+    *exchange_requests("terminals", FILE, "a request of the agent for a terminal's output, and its answer"),
     RelayExchange(("turn", TURNS), (1, SMALL), (Reading("a whole turn: prompt, update, answer", SECONDS, "p50", C),)),
     RelayExchange(
         ("stream", PACED),
@@ -221,12 +221,12 @@ def tape(effort: Effort) -> RelayExchange:
 def run(effort: Effort) -> Iterator[Row]:
     for talk in (*TALKS, tape(effort)):
         if talk.quick or not effort.quick:
-            tasks = {subject: partial(one, effort, talk, subject) for subject in talk.subjects}
+            tasks = {subject: partial(measure_memory, effort, talk, subject) for subject in talk.subjects}
             seen = interleaved(tasks, effort.rounds(talk.rounds), effort.chance)
             yield from (reading.row(seen) for reading in talk.readings)
 
 
-def one(effort: Effort, talk: RelayExchange, subject: str) -> dict[str, float]:
+def measure_memory(effort: Effort, talk: RelayExchange, subject: str) -> dict[str, float]:
     if subject == PYTHON:
         return {"rest": effort.client(["exit"], [effort.built.python, "-c", "pass"])["peak"]}
     return dict(effort.talk(subject, talk.said, talk.agent))

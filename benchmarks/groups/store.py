@@ -50,7 +50,7 @@ def run(effort: Effort) -> Iterator[Row]:
         yield from lists(effort, SIZES)
 
 
-def told(lines: int) -> bytes:
+def make_chunks(lines: int) -> bytes:
     start = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"one","update":'
     start += b'{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"'
     end = b'"}}}}\n'
@@ -59,7 +59,7 @@ def told(lines: int) -> bytes:
 
 def bare(effort: Effort, batches: int, lines: int) -> Numbers:
     """Write only the bytes that the recorder would write."""
-    data = file_format.encode_updates(AT, "bench1", told(lines))
+    data = file_format.encode_updates(AT, "bench1", make_chunks(lines))
     with effort.folder() as folder:
         file = os.open(folder / "transcript", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         began = time.perf_counter()
@@ -71,7 +71,7 @@ def bare(effort: Effort, batches: int, lines: int) -> Numbers:
 
 
 def recorded(effort: Effort, batches: int, lines: int) -> Numbers:
-    data = told(lines)
+    data = make_chunks(lines)
     with effort.folder() as folder:
         recorder = Recorder(WholeStore(folder / "store"), ["bench"], None, "never", lambda text: None)
         recorder.start()
@@ -93,7 +93,7 @@ def disk(effort: Effort) -> Row:
     answer = stores.prose(TOKENS)
     words = sum(len(token.encode()) for token in answer)
     with effort.folder() as folder:
-        path = stores.long(folder / "store", stores.told(answer, effort.chance))
+        path = stores.long(folder / "store", stores.make_answer(answer, effort.chance))
         made = WholeStore(folder / "store").compress(path.parent.name, path.stem, CompressionOptions(older_than=0.0))
     if made is None:
         raise RuntimeError(f"{path} was not compressed")

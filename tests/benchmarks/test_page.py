@@ -18,7 +18,7 @@ def figures(proxy: float = 0.000013) -> Figures:
     return Figures({"scale": [grows], "relay": [trip, growth]}, about, machines)
 
 
-def made(found: Figures, folder: Path) -> tuple[str, str]:
+def write_pages(found: Figures, folder: Path) -> tuple[str, str]:
     """The texts of the page with the goals and of the page with all figures."""
     goals_page, tables = folder / "performance.md", folder / "performance-figures.md"
     if not goals_page.exists():
@@ -29,7 +29,7 @@ def made(found: Figures, folder: Path) -> tuple[str, str]:
 
 
 def test_tables_are_written_between_the_marks(tmp_path: Path) -> None:
-    goals_page, tables = made(figures(), tmp_path)
+    goals_page, tables = write_pages(figures(), tmp_path)
 
     assert goals_page.startswith("# Title\n\n")
     assert tables.startswith("# Tables\n\n")
@@ -42,12 +42,12 @@ def test_tables_are_written_between_the_marks(tmp_path: Path) -> None:
 
 
 def test_making_the_pages_again_changes_nothing(tmp_path: Path) -> None:
-    assert made(figures(), tmp_path) == made(figures(), tmp_path)
+    assert write_pages(figures(), tmp_path) == write_pages(figures(), tmp_path)
 
 
 def test_a_goal_is_shown_beside_its_measurement(tmp_path: Path) -> None:
-    assert "|round trip of a 200 B message, p50|≤ 2.20x C|1.30x|reached|" in made(figures(), tmp_path)[0]
-    text, _ = made(figures(proxy=0.00003), tmp_path)
+    assert "|round trip of a 200 B message, p50|≤ 2.20x C|1.30x|reached|" in write_pages(figures(), tmp_path)[0]
+    text, _ = write_pages(figures(proxy=0.00003), tmp_path)
     assert "|round trip of a 200 B message, p50|≤ 2.20x C|3.00x|**not reached**|" in text
     assert "|a 50 MB prompt: memory|≤ 320 MB|400 MB|**not reached**|" in text
     assert "|agent started|≤ 1.45x|not measured||" in text
@@ -70,4 +70,4 @@ def test_the_pages_match_the_saved_figures(tmp_path: Path) -> None:
     (tmp_path / page.PAGE.name).write_text(goals_page, encoding="utf-8")
     (tmp_path / page.TABLES.name).write_text(tables, encoding="utf-8")
 
-    assert made(load(), tmp_path) == (goals_page, tables), "run: python -m benchmarks page"
+    assert write_pages(load(), tmp_path) == (goals_page, tables), "run: python -m benchmarks page"

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from benchmarks.figures import BYTES, BYTES_PER_SECOND, COUNT, PER_SECOND, SECONDS, Reading, measured, written
+from benchmarks.figures import BYTES, BYTES_PER_SECOND, COUNT, PER_SECOND, SECONDS, Reading, format_figure, measured
 from benchmarks.rounds import Numbers, interleaved, ratio
 
 
@@ -61,4 +61,4 @@ def test_a_row_is_computed_from_the_tries() -> None:
     ],
 )
 def test_figures_have_a_fitting_unit(value: float, unit: str, text: str) -> None:
-    assert written(value, unit) == text
+    assert format_figure(value, unit) == text

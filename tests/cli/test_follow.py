@@ -88,7 +88,7 @@ def followers() -> Iterator[list[Follower]]:
         follower.close()
 
 
-def said(path: Path, text: str) -> None:
+def append_chunk(path: Path, text: str) -> None:
     update = {"sessionId": "busy", "update": chunk(text)}
     append(path, message(timestamps.stamp(EPOCH), Peer.AGENT, {"method": "session/update", "params": update}))
 
@@ -105,7 +105,7 @@ def test_words_appear_as_they_are_recorded_until_the_turn_ends(store: WholeStore
     with store_running_session(store, "busy", "Work on") as path:
         followers.append(follower := Follower(store))
         assert follower.until("> Work on").startswith("Work on\nbusy  ")
-        said(path, "first ")
+        append_chunk(path, "first ")
         follower.until("first ")
         append(path, ANSWER[:20])
         said_rest = ANSWER[20:]
@@ -119,7 +119,7 @@ def test_it_ends_with_the_process_that_ran_the_turn(store: WholeStore, followers
     with store_running_session(store, "busy", "Work on") as path:
         followers.append(follower := Follower(store))
         follower.until("> Work on")
-        said(path, "last words")
+        append_chunk(path, "last words")
     status, text, told = follower.ended()
     assert (status, told) == (0, "The process that ran the turn has ended.\n")
     assert text.endswith("last words\n")
@@ -140,7 +140,7 @@ def test_only_the_last_turn_is_followed_if_wanted(store: WholeStore, followers: 
     transcript = Transcript(path)
     try:
         transcript.append(message(timestamps.stamp(EPOCH), Peer.CLIENT, prompt))
-        said(path, "three")
+        append_chunk(path, "three")
         followers.append(follower := Follower(store, "--turn", "-1"))
         text = follower.until("three")
     finally:

@@ -74,7 +74,7 @@ def test_a_dry_run_changes_nothing(store: WholeStore) -> None:
 # The question.
 
 
-def asked(store: WholeStore, *words: str, answer: str, status: int = 0) -> str:
+def run_and_answer(store: WholeStore, *words: str, answer: str, status: int = 0) -> str:
     text = run_on_terminal(
         "sessions", "redact", *words, "--store", str(store.root), answer=answer, status=status, columns=200
     )
@@ -84,21 +84,21 @@ def asked(store: WholeStore, *words: str, answer: str, status: int = 0) -> str:
 
 def test_the_question_says_what_would_be_masked_in_which_session(store: WholeStore, tmp_path: Path) -> None:
     before = read_transcripts(store)
-    text = asked(store, answer="n\n", status=1)
+    text = run_and_answer(store, answer="n\n", status=1)
     assert "first   agent  use [redacted]: 2 x GitHub token\n" in text
     assert "second  other  hello: 1 x GitHub token\n" in text
     assert "3 would be masked, in 2 of 2 files.\nThere will be no backup; --backup DIR makes one.\n" in text
     assert "Mask these secrets permanently? [y/N]: " in text
-    asked(store, "--backup", str(tmp_path / "originals"), answer="\n", status=1)
+    run_and_answer(store, "--backup", str(tmp_path / "originals"), answer="\n", status=1)
     assert read_transcripts(store) == before
     assert not (tmp_path / "originals").exists()
-    assert asked(store, answer="y\n").endswith("3 masked, in 2 of 2 files.\n")
+    assert run_and_answer(store, answer="y\n").endswith("3 masked, in 2 of 2 files.\n")
     assert TOKEN.encode() not in read_transcripts(store)
 
 
 def test_nothing_is_asked_if_nothing_is_found(store: WholeStore) -> None:
     run(store)
-    assert asked(store, answer="").endswith("0 masked, in 0 of 2 files.\n")
+    assert run_and_answer(store, answer="").endswith("0 masked, in 0 of 2 files.\n")
 
 
 @pytest.mark.parametrize("words", [[], ["--json"], ["--backup", "originals"]])

@@ -29,13 +29,16 @@ def file(tmp_path: Path, *lines: bytes) -> Path:
     return next(store.root.glob("transcripts/agent/*.jsonl")).rename(path)
 
 
-def shown(*words: str | Path) -> Result:
+def run_replay(*words: str | Path) -> Result:
     return invoke("replay", *map(str, words))
 
 
 def turn(number: int, *, at: int = 0, pause: int = 0) -> list[bytes]:
     """A prompt, words, and more words after a pause."""
-    words = [transcript_lines.said(f"begin {number}. ", at=at), transcript_lines.said(f"end {number}.", at=at + pause)]
+    words = [
+        transcript_lines.agent_chunk(f"begin {number}. ", at=at),
+        transcript_lines.agent_chunk(f"end {number}.", at=at + pause),
+    ]
     return [transcript_lines.prompt(f"prompt {number}", at=at), *words, transcript_lines.answer(at=at + pause)]
 
 
@@ -44,7 +47,7 @@ def turn(number: int, *, at: int = 0, pause: int = 0) -> list[bytes]:
 
 def test_a_file_is_shown_plainly_with_a_heading_on_stderr(tmp_path: Path) -> None:
     path = file(tmp_path, *turn(1), call("pending"), call("completed"))
-    result = shown(path, "--speed", "0")
+    result = run_replay(path, "--speed", "0")
     time = formatting.format_local_time(transcript_lines.time(0))
     assert (result.exit_code, result.stderr) == (0, f"{transcript_lines.SESSION}  {transcript_lines.CWD}  {time}\n")
     lines = result.stdout.splitlines()
@@ -54,26 +57,26 @@ def test_a_file_is_shown_plainly_with_a_heading_on_stderr(tmp_path: Path) -> Non
 def test_the_heading_of_a_stored_session_begins_with_its_title(tmp_path: Path) -> None:
     store = WholeStore(tmp_path / "store")
     store_session(store, "s", ("Mend it", []), cwd="/here")
-    title, about = shown("last", "--speed", "0", "--store", store.root).stderr.splitlines()
+    title, about = run_replay("last", "--speed", "0", "--store", store.root).stderr.splitlines()
     assert (title, about.split("  ")[:3]) == ("Mend it", ["s", "agent", "/here"])
 
 
 def test_a_session_is_shown_compressed_or_not(tmp_path: Path) -> None:
     store = WholeStore(tmp_path / "store")
     store_compressible(store, chunks=100)
-    plain = shown("last", "--speed", "0", "--store", store.root)
+    plain = run_replay("last", "--speed", "0", "--store", store.root)
     compressed = compress_now(store)
     assert "word1" in plain.stdout
-    assert shown("last", "--speed", "0", "--store", store.root).stdout == plain.stdout
-    assert shown(compressed, "--speed", "0").stdout == plain.stdout
+    assert run_replay("last", "--speed", "0", "--store", store.root).stdout == plain.stdout
+    assert run_replay(compressed, "--speed", "0").stdout == plain.stdout
 
 
 @pytest.mark.parametrize(("words", "numbers"), [("2", "2"), ("2-", "23"), ("-1", "3"), ("1-2", "12")])
 def test_some_turns_are_shown(tmp_path: Path, words: str, numbers: str) -> None:
     path = file(tmp_path, *(line for n in (1, 2, 3) for line in turn(n, at=n)))
-    said = shown(path, "--speed", "0", "--turn", words).stdout
+    said = run_replay(path, "--speed", "0", "--turn", words).stdout
     assert re.findall(r"> prompt (\d)", said) == re.findall(r"end (\d)", said) == [*numbers]
-    assert "there is no such turn" in shown(path, "--turn", "4").stderr
+    assert "there is no such turn" in run_replay(path, "--turn", "4").stderr
 
 
 class Clock:
@@ -104,11 +107,11 @@ def test_pauses_are_shortened_and_made_faster(
     monkeypatch.setattr(time, "sleep", clock.sleep)
     lines = [
         transcript_lines.prompt("go", at=5),
-        transcript_lines.said("a", at=5 + NIGHT),
-        transcript_lines.said("b", at=6 + NIGHT),
+        transcript_lines.agent_chunk("a", at=5 + NIGHT),
+        transcript_lines.agent_chunk("b", at=6 + NIGHT),
         transcript_lines.answer(at=6 + NIGHT),
     ]
-    shown(file(tmp_path, *lines, transcript_lines.prompt("on", at=11 + NIGHT)), *options)
+    run_replay(file(tmp_path, *lines, transcript_lines.prompt("on", at=11 + NIGHT)), *options)
     assert [seconds for seconds in clock.waited if seconds] == waited
 
 
@@ -118,7 +121,7 @@ def test_pauses_are_shortened_and_made_faster(
     ([], 2, " is missing: "),
 ])  # fmt: skip
 def test_a_file_that_cannot_be_shown_is_an_error(words: list[str], status: int, said: str) -> None:
-    result = shown(*words)
+    result = run_replay(*words)
     assert (result.exit_code, result.stdout) == (status, "")
     assert said in result.stderr
 
@@ -188,8 +191,10 @@ def test_p_and_the_arrow_go_back_to_the_previous_turn(three_turns: Path, termina
 
 
 def test_space_pauses_and_continues(tmp_path: Path, terminals: list[TypingUser]) -> None:
-    words = [transcript_lines.said(f"{number} ", at=NIGHT) for number in range(3)]
-    terminal = started(terminals, file(tmp_path, transcript_lines.prompt("go"), transcript_lines.said("begin"), *words))
+    words = [transcript_lines.agent_chunk(f"{number} ", at=NIGHT) for number in range(3)]
+    terminal = started(
+        terminals, file(tmp_path, transcript_lines.prompt("go"), transcript_lines.agent_chunk("begin"), *words)
+    )
     terminal.wait_for("begin")
     terminal.press("  ")  # the current pause ends with the signal
     terminal.wait_for("0 1 2")

@@ -9,7 +9,7 @@ from tests.cli.commands import invoke
 ALL = set(options.OPTIONS)
 
 
-def shown(asked: str, command: str = "run") -> tuple[str, set[str]]:
+def read_help(asked: str, command: str = "run") -> tuple[str, set[str]]:
     """The help text, and the options in it."""
     result = invoke(command, asked)
     assert result.exit_code == 0
@@ -22,20 +22,20 @@ def test_every_option_is_either_common_or_in_one_panel() -> None:
 
 
 def test_help_shows_the_common_options_and_names_help_all() -> None:
-    text, names = shown("--help")
+    text, names = read_help("--help")
     assert names == set(COMMON)
     assert "--help-all" in text
 
 
 def test_help_all_shows_every_option_by_panel() -> None:
-    text, names = shown("--help-all")
+    text, names = read_help("--help-all")
     assert names == ALL
     sections = re.findall(r"^(\w[\w ]*):$", text, re.MULTILINE)
     assert sections == ["Arguments", "Options", *PANELS]
 
 
 def test_chain_has_the_options_of_run_but_those_about_the_agents_process() -> None:
-    assert shown("--help", "chain")[1] == set(COMMON)
-    text, names = shown("--help-all", "chain")
+    assert read_help("--help", "chain")[1] == set(COMMON)
+    text, names = read_help("--help-all", "chain")
     assert names == ALL - {"grace", "registry"}
     assert "Arguments:" not in text

@@ -41,7 +41,7 @@ def numbered(store: ProxyStore, count: int) -> None:
     store_session(store, "s", *((f"question {number}", [chunk("ok")]) for number in range(1, count + 1)))
 
 
-def asked(store: ProxyStore, *words: str) -> list[int]:
+def list_shown_questions(store: ProxyStore, *words: str) -> list[int]:
     """The numbers of the questions in the output."""
     text = printed(store, "s", *words)
     numbers = [int(line.split()[-1]) for line in text.splitlines() if line.startswith("  question ")]
@@ -142,8 +142,8 @@ def test_raw_cannot_control_the_terminal(store: ProxyStore) -> None:
 )
 def test_only_some_turns_are_shown(store: ProxyStore, wanted: str, turns: list[int]) -> None:
     numbered(store, 5)
-    assert asked(store, "--turn", wanted) == turns
-    assert asked(store) == [1, 2, 3, 4, 5]
+    assert list_shown_questions(store, "--turn", wanted) == turns
+    assert list_shown_questions(store) == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(("wanted", "turns"), [("2-3", [2, 3]), ("4-", [4, 5]), ("-1", [5]), ("1-", [1, 2, 3, 4, 5])])

@@ -17,7 +17,7 @@ from acp_proxy.views.conversation import ConversationTurn
 from acp_proxy.views.document import Choices, Head
 from tests.cli.commands import invoke
 from tests.end_to_end.browser_page import FAINT, OUTSIDE, SCHEMES, SCREENS, SMALL, UNFOLD, WIDTHS, Open, find_violations
-from tests.views.turns import EVIL, HEAD, call, diff, put_everywhere, said, text, turn
+from tests.views.turns import EVIL, HEAD, call, diff, message, put_everywhere, text, turn
 
 CONVERSATIONS = Path(__file__).parents[2] / "fixtures" / "conversations"
 LONG = "a_very_long_word_without_any_space_" * 12
@@ -49,9 +49,9 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     link = f"[{LONG}](https://example.org/{LONG}) `{LONG}`"
     turns = [
         turn(
-            said("user", f"{LONG}\n\n```\n{LONG}\n```"),
-            said("thought", LONG),
-            said("agent", f"# {LONG}\n\n{table}\n\n{link}\n\n- {LONG}\n\n> {LONG}"),
+            message("user", f"{LONG}\n\n```\n{LONG}\n```"),
+            message("thought", LONG),
+            message("agent", f"# {LONG}\n\n{table}\n\n{link}\n\n- {LONG}\n\n> {LONG}"),
             call(LONG, diff(LONG, LONG, f"{LONG}x"), kind="edit", locations=[{"path": LONG}]),
             call(f"cat {LONG}", text(LONG), status="failed", rawInput={"command": LONG}),
             error=LONG,
@@ -60,10 +60,10 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number in range(1, 4)
     ]
     head = Head(LONG, {"name": LONG, "version": LONG}, LONG, f"/{LONG}", HEAD.created, HEAD.updated, "recorded")
-    return written(tmp_path_factory.mktemp("wide") / "page.html", head, turns)
+    return write_page(tmp_path_factory.mktemp("wide") / "page.html", head, turns)
 
 
-def written(path: Path, head: Head, turns: list[ConversationTurn]) -> Path:
+def write_page(path: Path, head: Head, turns: list[ConversationTurn]) -> Path:
     contents = [(turn.number, document.find_topic(turn)) for turn in turns]
     path.write_text("".join(html.render_page(head, contents, turns, Choices())), encoding="utf-8")
     return path
@@ -228,7 +228,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         turns += put_everywhere(evil)[1]
     for number, each in enumerate(turns, 1):
         each.number = number
-    return written(tmp_path_factory.mktemp("hostile") / "page.html", put_everywhere(EVIL[1])[0], turns)
+    return write_page(tmp_path_factory.mktemp("hostile") / "page.html", put_everywhere(EVIL[1])[0], turns)
 
 
 FOREIGN = """() => [...document.querySelectorAll('*')].filter(one =>

@@ -13,7 +13,7 @@ from acp_proxy.views.document import Choices
 from tests.cli.commands import invoke
 from tests.end_to_end.browser_page import FAINT, OUTSIDE, SCREENS, SMALL, Open, find_violations
 from tests.stored import EPOCH, WholeStore, chunk, store_session
-from tests.views.turns import EVIL, said, turn
+from tests.views.turns import EVIL, message, turn
 
 DAY = 24 * 60 * 60
 SHOWN = "() => [...document.querySelectorAll('.sessions li:not([hidden]) a')].map(one => one.textContent)"
@@ -131,7 +131,7 @@ def test_a_hostile_session_runs_no_script(tmp_path: Path, watched: tuple[Open, l
     ]
     words = WordIndex()
     for evil in EVIL:
-        words.add(collect_words([turn(said("user", evil))], Choices()))
+        words.add(collect_words([turn(message("user", evil))], Choices()))
     path = tmp_path / "index.html"
     path.write_text("".join(render_index(entries, words)), encoding="utf-8")
     open_page, seen = watched

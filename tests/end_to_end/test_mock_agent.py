@@ -25,13 +25,13 @@ COMMANDS = transcript_lines.update(
 )
 TURN = [
     transcript_lines.prompt("Fix the login"),
-    transcript_lines.said("Look"),
-    transcript_lines.said("ing."),
+    transcript_lines.agent_chunk("Look"),
+    transcript_lines.agent_chunk("ing."),
     call("pending"),
     permission_request(),
     permission_answer(),
 ]
-TURN += [call("completed"), transcript_lines.said("Done."), transcript_lines.answer()]
+TURN += [call("completed"), transcript_lines.agent_chunk("Done."), transcript_lines.answer()]
 
 Start = Callable[..., Editor]
 
@@ -43,7 +43,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     def start_agent(*lines: bytes, files: list[Path] | None = None, options: tuple[str, ...] = ("--speed", "0"),
                     prefix: tuple[str, ...] = (), **client: Any) -> Editor:  # fmt: skip
-        chosen = files if files is not None else [written(tmp_path / f"{len(editors)}.jsonl", *lines)]
+        chosen = files if files is not None else [write_transcript(tmp_path / f"{len(editors)}.jsonl", *lines)]
         command = [*prefix, *PROXY, "mock-agent", *options, *map(str, chosen)]
         editors.append(Editor(command, cwd=tmp_path, **client))
         editors[-1].project = tmp_path
@@ -54,7 +54,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         editor.close()
 
 
-def written(path: Path, *lines: bytes, session: str = transcript_lines.SESSION) -> Path:
+def write_transcript(path: Path, *lines: bytes, session: str = transcript_lines.SESSION) -> Path:
     transcript = Transcript(path, transcript_lines.header(session))
     transcript.append(b"".join(lines))
     transcript.close()
@@ -114,7 +114,7 @@ def test_a_failed_turn_fails_again(start: Start) -> None:
         transcript_lines.prompt("go"),
         transcript_lines.answer(error=error),
         transcript_lines.prompt("on"),
-        transcript_lines.said("half"),
+        transcript_lines.agent_chunk("half"),
     )
     session = editor.open()
     assert prompted(editor, session, "go")[1]["error"] == error
@@ -123,7 +123,7 @@ def test_a_failed_turn_fails_again(start: Start) -> None:
 
 def test_prompts_of_one_session_are_answered_in_turn(start: Start) -> None:
     editor = start(
-        *TURN, transcript_lines.prompt("And then?"), transcript_lines.said("Nothing."), transcript_lines.answer()
+        *TURN, transcript_lines.prompt("And then?"), transcript_lines.agent_chunk("Nothing."), transcript_lines.answer()
     )
     session = editor.open()
     first, second = editor.start_prompt(session, "Fix the login"), editor.start_prompt(session, "And then?")
@@ -172,8 +172,8 @@ def test_a_cancelled_permission_ends_the_turn(start: Start) -> None:
 def test_a_pause_has_its_recorded_length_and_a_cancel_ends_it(start: Start) -> None:
     editor = start(
         transcript_lines.prompt("go"),
-        transcript_lines.said("Look"),
-        transcript_lines.said("late", at=NIGHT),
+        transcript_lines.agent_chunk("Look"),
+        transcript_lines.agent_chunk("late", at=NIGHT),
         transcript_lines.answer(at=NIGHT),
         options=(),
     )
@@ -188,9 +188,13 @@ def test_a_pause_has_its_recorded_length_and_a_cancel_ends_it(start: Start) -> N
 
 
 def test_a_cancel_ends_waiting_turns_and_the_next_prompt_is_played(start: Start) -> None:
-    slow = [transcript_lines.prompt("slow"), transcript_lines.said("Look"), transcript_lines.answer(at=NIGHT)]
+    slow = [transcript_lines.prompt("slow"), transcript_lines.agent_chunk("Look"), transcript_lines.answer(at=NIGHT)]
     editor = start(
-        *slow, transcript_lines.prompt("fast"), transcript_lines.said("ok"), transcript_lines.answer(), options=()
+        *slow,
+        transcript_lines.prompt("fast"),
+        transcript_lines.agent_chunk("ok"),
+        transcript_lines.answer(),
+        options=(),
     )
     session = editor.open()
     first, second = editor.start_prompt(session, "slow"), editor.start_prompt(session, "fast")
@@ -202,7 +206,10 @@ def test_a_cancel_ends_waiting_turns_and_the_next_prompt_is_played(start: Start)
 
 def test_a_cancelled_request_ends_as_a_cancelled_turn(start: Start) -> None:
     editor = start(
-        transcript_lines.prompt("go"), transcript_lines.said("Look"), transcript_lines.answer(at=NIGHT), options=()
+        transcript_lines.prompt("go"),
+        transcript_lines.agent_chunk("Look"),
+        transcript_lines.answer(at=NIGHT),
+        options=(),
     )
     number = editor.start_prompt(editor.open(), "go")
     editor.wait_for_text("Look")
@@ -212,7 +219,7 @@ def test_a_cancelled_request_ends_as_a_cancelled_turn(start: Start) -> None:
 
 
 def test_open_prompts_are_answered_without_pauses_when_the_input_ends(start: Start) -> None:
-    lines = [*TURN[:-1], transcript_lines.said("late", at=NIGHT), transcript_lines.answer(at=NIGHT)]
+    lines = [*TURN[:-1], transcript_lines.agent_chunk("late", at=NIGHT), transcript_lines.answer(at=NIGHT)]
     editor = start(*lines, options=(), on_request=answering(NO_ANSWER))
     session = editor.open()
     number = editor.start_prompt(session, "Fix the login")
@@ -227,7 +234,7 @@ def test_open_prompts_are_answered_without_pauses_when_the_input_ends(start: Sta
 def test_a_permission_after_the_end_of_the_input_counts_as_cancelled(start: Start) -> None:
     lines = [
         transcript_lines.prompt("go"),
-        transcript_lines.said("Look"),
+        transcript_lines.agent_chunk("Look"),
         permission_request(at=NIGHT),
         permission_answer(at=NIGHT),
         transcript_lines.answer(at=NIGHT),
@@ -240,7 +247,7 @@ def test_a_permission_after_the_end_of_the_input_counts_as_cancelled(start: Star
 
 
 def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
-    file = written(tmp_path / "t.jsonl", COMMANDS, *TURN)
+    file = write_transcript(tmp_path / "t.jsonl", COMMANDS, *TURN)
     new = {"method": "session/new", "params": {"cwd": "/x", "mcpServers": []}}
     say = {"method": "session/prompt", "params": prompt("mock-session-1", "fix the login")}
     talk_of = [{"method": "initialize", "params": {"protocolVersion": 1}}, new, say, new]
@@ -255,7 +262,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_recorded_sessions_are_listed_loaded_and_deleted(start: Start, tmp_path: Path) -> None:
-    files = [written(tmp_path / f"{id}.jsonl", *session_lines(id), session=id) for id in ("one", "two")]
+    files = [write_transcript(tmp_path / f"{id}.jsonl", *session_lines(id), session=id) for id in ("one", "two")]
     editor = start(files=files)
     assert offered(editor) == {"list", "load", "resume", "delete"}
     assert [row["sessionId"] for row in editor.sessions()] == ["one", "two"]
@@ -270,14 +277,17 @@ def test_recorded_sessions_are_listed_loaded_and_deleted(start: Start, tmp_path:
 def session_lines(id: str) -> list[bytes]:
     return [
         transcript_lines.prompt(f"Who is {id}?", session=id),
-        transcript_lines.said(f"I am {id}", session=id),
+        transcript_lines.agent_chunk(f"I am {id}", session=id),
         transcript_lines.answer(),
     ]
 
 
 def test_a_delete_ends_the_sessions_turn(start: Start) -> None:
     editor = start(
-        transcript_lines.prompt("go"), transcript_lines.said("Look"), transcript_lines.answer(at=NIGHT), options=()
+        transcript_lines.prompt("go"),
+        transcript_lines.agent_chunk("Look"),
+        transcript_lines.answer(at=NIGHT),
+        options=(),
     )
     number = editor.start_prompt(session := editor.open(), "go")
     editor.wait_for_text("Look")
@@ -386,16 +396,16 @@ def test_a_session_of_the_store_is_named_by_its_id_or_as_the_last(proxied: Proxi
 
 
 def test_the_mock_agent_behaves_the_same_behind_the_proxy(start: Start, tmp_path: Path) -> None:
-    def said(editor: Editor) -> list[Any]:
+    def load_words(editor: Editor) -> list[Any]:
         editor.initialize()
         told = editor.load(transcript_lines.SESSION)
         session = editor.new_session()
         played = [editor.prompt(id, "Fix the login") for id in (transcript_lines.SESSION, session)]
         return [told.answer, told.updates, session, played, editor.load(session).updates, editor.sessions()]
 
-    file = written(tmp_path / "t.jsonl", COMMANDS, *TURN)
+    file = write_transcript(tmp_path / "t.jsonl", COMMANDS, *TURN)
     run = (*PROXY, "run", "--store", str(tmp_path / "store"), "--")
-    assert said(start(files=[file])) == said(start(files=[file], prefix=run))
+    assert load_words(start(files=[file])) == load_words(start(files=[file], prefix=run))
 
 
 def test_the_mock_agent_replays_a_session_like_the_proxy(proxied: Proxied, start: Start) -> None:

@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 from scripts.agents_checks import AGAIN, Past, joined, loaded
-from scripts.findings import Finding, told
+from scripts.findings import Finding, format_findings
 from scripts.histories import recorded
 from scripts.real_agents import PROMPTS, Bench, Lived, Reopened
 
@@ -63,4 +63,4 @@ def test_a_continued_session_is_complete_without_repetition(name: str, live_twic
 
 
 def wrong(found: Iterable[Finding]) -> list[str]:
-    return list(told([one for one in found if one.is_wrong]))
+    return list(format_findings([one for one in found if one.is_wrong]))

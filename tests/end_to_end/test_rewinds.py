@@ -27,7 +27,7 @@ def user(text: str, id: str) -> dict[str, Any]:
 TURNS = [[user(f"{word} please", f"u{n}"), say(f"done {word}", f"m{n}")] for n, word in enumerate("abcd", 1)]
 
 
-def shown(*words: str) -> list[tuple[str, str]]:
+def answered_turns(*words: str) -> list[tuple[str, str]]:
     return [one for word in words for one in (("user", f"{word} please"), ("agent", f"done {word}"))]
 
 
@@ -78,14 +78,14 @@ BEFORE_SECOND: tuple[str, dict[str, Any], Any] = ("_session/rewind", {"messageId
 @pytest.mark.parametrize(("way", "mode"), [(TO_FIRST, "compact"), (BEFORE_SECOND, "full")])
 def test_what_was_taken_back_is_not_replayed(proxied: Proxied, way: tuple[str, dict[str, Any], Any], mode: str) -> None:
     session = rewound(proxied, *way)
-    assert loaded(proxied, session, mode=mode) == shown("a", "d")  # the agent's replay is empty
+    assert loaded(proxied, session, mode=mode) == answered_turns("a", "d")  # the agent's replay is empty
 
 
 def test_what_was_taken_back_is_not_missed_in_the_agents_replay(proxied: Proxied) -> None:
     session = rewound(proxied, *TO_FIRST)
     before = proxied.transcript(session).read_bytes()
     for _ in range(2):
-        assert loaded(proxied, session, *TURNS[0], *TURNS[3]) == shown("a", "d")
+        assert loaded(proxied, session, *TURNS[0], *TURNS[3]) == answered_turns("a", "d")
     assert rules(proxied, session) == [5, 5]
     added = proxied.transcript(session).read_bytes()[len(before) :]
     assert b"session/update" not in added
@@ -103,7 +103,7 @@ def test_what_was_taken_back_stays_in_the_transcript_with_a_remark(proxied: Prox
 
 def test_a_rewind_that_the_agent_refuses_takes_nothing_back(proxied: Proxied) -> None:
     session = rewound(proxied, "session/rewind", {"toMessageId": "m1"}, None, refuses=True)
-    assert loaded(proxied, session) == shown("a", "b", "c", "d")
+    assert loaded(proxied, session) == answered_turns("a", "b", "c", "d")
 
 
 def test_an_update_of_the_agent_takes_back_what_came_before_it(proxied: Proxied) -> None:
@@ -112,13 +112,13 @@ def test_an_update_of_the_agent_takes_back_what_came_before_it(proxied: Proxied)
         session = editor.new_session()
         talked(editor, session, "abcd")
         assert editor.end() == 0
-    assert loaded(proxied, session) == shown("a", "d")
+    assert loaded(proxied, session) == answered_turns("a", "d")
     assert "Rewound" in printed(ProxyStore(proxied.store), "show", session)
 
 
 def test_after_a_rewind_to_an_unknown_message_the_agent_is_believed(proxied: Proxied) -> None:
     session = rewound(proxied, "session/rewind", {"toMessageId": "of another client"}, {})
-    assert loaded(proxied, session, *TURNS[0], *TURNS[3]) == shown("a", "d")
+    assert loaded(proxied, session, *TURNS[0], *TURNS[3]) == answered_turns("a", "d")
     assert rules(proxied, session) == [3]
 
 
@@ -133,7 +133,7 @@ def test_a_rewind_after_a_load_counts_the_messages_from_before_it(proxied: Proxi
         editor.request("session/rewind", {"sessionId": session, "toMessageId": "m1"})
         assert [one.text for one in list_items(editor.prompt(session, "c please"))]
         assert editor.end() == 0
-    assert loaded(proxied, session) == shown("a", "c")
+    assert loaded(proxied, session) == answered_turns("a", "c")
 
 
 def test_a_handovers_record_has_nothing_that_was_taken_back(proxied: Proxied) -> None:
@@ -162,4 +162,4 @@ def test_a_turn_made_elsewhere_that_a_load_showed_is_taken_back_too(proxied: Pro
         editor.request("session/rewind", {"sessionId": session, "toMessageId": "m1"})
         talked(editor, session, "b")
         assert editor.end() == 0
-    assert loaded(proxied, session) == shown("a", "b")
+    assert loaded(proxied, session) == answered_turns("a", "b")

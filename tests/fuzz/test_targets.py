@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from fuzz import growth
 from fuzz.choices import Choices
-from fuzz.corpus import FIXTURES, about, found, mutations, names, seeds, target
+from fuzz.corpus import FIXTURES, about, list_inputs, mutations, names, seeds, target
 from fuzz.growth import Shape
 from tests import strategies  # noqa: F401 - a busy machine is no failure
 
-FOUND = [(name, path) for name in names() for path in found(name)]
+FOUND = [(name, path) for name in names() for path in list_inputs(name)]
 
 
 @pytest.mark.parametrize(("name", "path"), FOUND, ids=[f"{name}-{path.name}" for name, path in FOUND])

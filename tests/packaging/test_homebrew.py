@@ -29,7 +29,7 @@ def homebrew() -> dict[str, Any]:
     return runpy.run_path(str(ROOT / "packaging" / "homebrew.py"))
 
 
-def made(homebrew: dict[str, Any]) -> str:
+def make_formula(homebrew: dict[str, Any]) -> str:
     about = Message()
     about["Project-URL"] = "Protocol, https://protocol.example"
     about["License-Expression"] = "Apache-2.0"
@@ -39,7 +39,7 @@ def made(homebrew: dict[str, Any]) -> str:
 
 
 def test_the_formula_names_what_to_fetch_with_its_hash(homebrew: dict[str, Any]) -> None:
-    text = made(homebrew)
+    text = make_formula(homebrew)
     lines = [line.strip() for line in text.splitlines()]
     assert [line for line in lines if line.startswith(("url", "sha256", "resource", "homepage"))] == [
         'homepage "https://protocol.example"',
@@ -69,5 +69,5 @@ def test_the_description_follows_homebrews_rules(homebrew: dict[str, Any]) -> No
 
 @pytest.mark.skipif(shutil.which("ruby") is None, reason="needs ruby")
 def test_ruby_reads_the_formula(homebrew: dict[str, Any]) -> None:
-    done = subprocess.run(["ruby", "-c"], input=made(homebrew), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["ruby", "-c"], input=make_formula(homebrew), capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")

@@ -46,7 +46,7 @@ LINES = (
 READS = st.tuples(st.sampled_from(Peer), st.lists(LINES, min_size=1, max_size=4))
 
 
-def says(talk: CoreConversation, peer: Peer, lines: list[bytes]) -> None:
+def send_lines(talk: CoreConversation, peer: Peer, lines: list[bytes]) -> None:
     if peer is Peer.CLIENT:
         talk.client.say(*lines)
     else:
@@ -89,7 +89,7 @@ def test_while_nothing_is_served_every_byte_passes(
             lines = [*lines[:-1], lines[-1].removesuffix(b"\n") or b"{}"]
         if b'"initialize"' in b"".join(lines) and begin is PASSING["another version"]:
             continue  # this may agree on a version that is served
-        says(talk, peer, lines)
+        send_lines(talk, peer, lines)
         for said in lines:
             if peer is Peer.AGENT and not is_for_the_client(said):
                 stray += said
@@ -104,7 +104,7 @@ def test_while_nothing_is_served_every_byte_passes(
 def test_nothing_is_kept_while_recording_is_off(reads: list[tuple[Peer, list[bytes]]]) -> None:
     talk = CoreConversation(records=False)
     for peer, lines in reads:
-        says(talk, peer, lines)
+        send_lines(talk, peer, lines)
     talk.end_agent()
     assert [each for each in talk.all.kept if not isinstance(each, IdentifyAgent)] == []
 

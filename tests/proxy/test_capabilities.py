@@ -27,7 +27,7 @@ from tests.strategies import spelled, texts, values
 OURS = {"version": RELEASE}
 
 
-def told(capabilities: object, **more: object) -> Any:
+def amended_result(capabilities: object, **more: object) -> Any:
     """The result of initialize that the client gets for an agent with these capabilities."""
     return json.loads(CoreConversation().initialize(capabilities, **more).all.to_client)["result"]
 
@@ -62,7 +62,7 @@ def test_capabilities_that_the_agent_lacks_are_added(native: tuple[str, ...], ad
         "loadSession": "load" in native,
         "sessionCapabilities": {name: {} for name in native if name != "load"},
     }
-    result = told(capabilities)["agentCapabilities"]
+    result = amended_result(capabilities)["agentCapabilities"]
     assert result["loadSession"] is ("load" in native or "load" in added)
     assert set(result["sessionCapabilities"]) == {*native, *added} - {"load"}
     assert result.get("_meta") == (serves(*added) if added else None)
@@ -115,7 +115,7 @@ def test_a_native_capability_served_on_request_gets_only_our_mark() -> None:
 @pytest.mark.parametrize("marker", [None, False])
 def test_null_or_false_means_that_the_agent_lacks_a_capability(marker: object) -> None:
     capabilities = {"loadSession": marker, "sessionCapabilities": {"list": marker, "delete": marker, "resume": {}}}
-    assert told(capabilities)["agentCapabilities"] == {
+    assert amended_result(capabilities)["agentCapabilities"] == {
         "loadSession": True,
         "sessionCapabilities": {"list": {}, "delete": {}, "resume": {}},
         "_meta": serves("list", "delete", "load"),
@@ -125,18 +125,18 @@ def test_null_or_false_means_that_the_agent_lacks_a_capability(marker: object) -
 @pytest.mark.parametrize("marker", [{}, True, {"_meta": {"x": 1}}, [], 0, ""])
 def test_any_other_value_means_that_the_agent_has_a_capability(marker: object) -> None:
     everything = {"loadSession": marker, "sessionCapabilities": {"list": marker, "delete": marker, "resume": marker}}
-    assert told(everything)["agentCapabilities"] == everything
+    assert amended_result(everything)["agentCapabilities"] == everything
 
 
 def test_resume_is_not_added_by_default() -> None:
-    assert "resume" not in told({"loadSession": True})["agentCapabilities"]["sessionCapabilities"]
+    assert "resume" not in amended_result({"loadSession": True})["agentCapabilities"]["sessionCapabilities"]
 
 
 @pytest.mark.parametrize(
     "capabilities", [None, {}, {"sessionCapabilities": None}, {"sessionCapabilities": {}}, {"_meta": None}]
 )
 def test_absent_or_null_capabilities_are_created(capabilities: object) -> None:
-    assert told(capabilities)["agentCapabilities"] == {
+    assert amended_result(capabilities)["agentCapabilities"] == {
         "loadSession": True,
         "sessionCapabilities": {"list": {}, "delete": {}},
         "_meta": serves("list", "delete", "load"),
@@ -155,7 +155,7 @@ def test_a_result_without_capabilities_gets_them_at_its_end() -> None:
 
 
 def test_our_mark_is_added_to_the_agents_meta() -> None:
-    result = told({"_meta": {"agent.example": {"deep": [1]}}})
+    result = amended_result({"_meta": {"agent.example": {"deep": [1]}}})
     assert result["agentCapabilities"]["_meta"] == {"agent.example": {"deep": [1]}} | serves("list", "delete", "load")
 
 

@@ -80,7 +80,7 @@ def handed_over() -> CoreConversation:
     return talk
 
 
-def heard(step: Step) -> list[Any]:
+def client_messages(step: Step) -> list[Any]:
     return [json.loads(one) for one in step.to_client.splitlines()]
 
 
@@ -107,7 +107,7 @@ def test_a_load_opens_a_new_session_is_replayed_and_then_answered() -> None:
     ]
     talk.send_replay(1, chunk("s", "told"))
     step = talk.end_replay(1, commands("s", "stored"), brief=BRIEF)
-    notice, answer, state = heard(step)
+    notice, answer, state = client_messages(step)
     assert notice["params"]["sessionId"] == "s"
     assert notice["params"]["update"]["sessionUpdate"] == "agent_message_chunk"
     assert notice["params"]["update"]["content"]["text"] == (
@@ -178,7 +178,7 @@ def test_each_handover_has_its_own_request_id() -> None:
 
 def test_a_session_without_a_word_continues_in_a_new_one_without_a_notice_or_a_record() -> None:
     talk = replaying()
-    (answer,) = heard(talk.end_replay(1))
+    (answer,) = client_messages(talk.end_replay(1))
     assert answer["id"] == 1
     step = talk.client.say(prompt(2, "s"))
     assert step.to_agent == line(prompt(2, "n"))
@@ -204,7 +204,7 @@ def test_updates_before_the_answer_follow_it_under_the_clients_id(spelling: Any)
     assert talk.agent.say(spelling(commands("n", "x")), chunk("other", "a")).to_client == b""
     step = talk.agent.say(result(OURS, {"sessionId": "n"}))
     assert step.to_client == line(chunk("other", "a"))
-    told = heard(talk.end_replay(1))
+    told = client_messages(talk.end_replay(1))
     assert told[1:] == [commands("s", "x")]
 
 
@@ -389,7 +389,7 @@ def test_the_record_of_a_deleted_session_is_never_sent() -> None:
     assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
     talk = replaying()
     assert StopReplay(ONE) in talk.client.say(delete(2, "s")).asked
-    assert [told["id"] for told in heard(talk.end_replay(1, brief=BRIEF))] == [1]
+    assert [told["id"] for told in client_messages(talk.end_replay(1, brief=BRIEF))] == [1]
     assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
 
 
@@ -418,7 +418,7 @@ def test_a_refused_restore_is_handed_over_on_request(capabilities: Any) -> None:
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [
         StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True)
     ]
-    told = heard(talk.end_replay(1, brief=BRIEF))
+    told = client_messages(talk.end_replay(1, brief=BRIEF))
     assert [each.get("id") for each in told] == [None, 1]
     assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == briefed(2, "n")
 
@@ -499,7 +499,7 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [wanted]
     step = talk.end_replay(2, brief=BRIEF)
     assert json.loads(step.to_agent) == briefed(2, "n")
-    assert [each.get("id") for each in heard(step)] == [None]
+    assert [each.get("id") for each in client_messages(step)] == [None]
     step = talk.agent.say(chunk("n", "a"), prompt_answer(2))
     assert step.to_client == line(chunk("s", "a"), prompt_answer(2))
     assert RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"}) in step.kept
@@ -583,7 +583,7 @@ def test_the_session_that_the_agent_had_before_another_windows_handover_gets_a_r
     assert talk.agent.say(error(1, -32002, "session not found")).to_agent == line(load(1, "s"))
     step = talk.agent.say(result(1, {}))
     assert step.asked == [StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True)]
-    assert heard(talk.end_replay(1, brief=BRIEF)) == [result(1, {})]
+    assert client_messages(talk.end_replay(1, brief=BRIEF)) == [result(1, {})]
     assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == briefed(2, "s")
     assert talk.agent.say(prompt_answer(2)).kept[0] == RecordNote("s", {"type": NoteType.HANDOVER, "to": "s"})
 
@@ -811,7 +811,7 @@ def test_the_record_of_an_earlier_process_is_not_shown_by_a_resume(length: int, 
     told = chunks(OLD_RECORD.format(attached="") + "and test it", length)
     talk.agent.say(*([result(2, {}), *told] if is_late else [*told, result(2, {})]))
     talk.agent.say(chunk("new", "Done."))
-    shown = [each["params"]["update"]["content"]["text"] for each in heard(talk.all) if "params" in each]
+    shown = [each["params"]["update"]["content"]["text"] for each in client_messages(talk.all) if "params" in each]
     assert "".join(shown) == "and test itDone."
 
 

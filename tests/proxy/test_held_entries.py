@@ -115,21 +115,21 @@ def test_the_first_answer_of_two_initializes_names_the_agent() -> None:
 # The copy of another agent's session.
 
 
-def shown() -> UncopiedSessions:
+def uncopied_sessions() -> UncopiedSessions:
     sessions = UncopiedSessions()
     sessions.add("s")
     return sessions
 
 
 def test_nothing_is_recorded_until_a_prompt_makes_the_copy() -> None:
-    sessions = shown()
+    sessions = uncopied_sessions()
     assert sessions.hold([BEGIN, NOTE, PASSES, OTHER, LINE, EndTurn("s")]) == [PASSES, OTHER]
     assert sessions.hold([BeginTurn("s"), LINE]) == [replace(BEGIN, parent="s"), NOTE, LINE, BeginTurn("s"), LINE]
     assert sessions.hold([NOTE]) == [NOTE]
 
 
 def test_a_second_load_begins_again() -> None:
-    sessions = shown()
+    sessions = uncopied_sessions()
     sessions.hold([BEGIN, LINE])
     sessions.add("s")
     sessions.hold([BEGIN, NOTE])
@@ -137,12 +137,12 @@ def test_a_second_load_begins_again() -> None:
 
 
 def test_a_delete_drops_what_is_held() -> None:
-    sessions = shown()
+    sessions = uncopied_sessions()
     sessions.hold([BEGIN, NOTE])
     assert sessions.hold([DeleteSession("s"), BeginTurn("s")]) == [DeleteSession("s"), BeginTurn("s")]
 
 
 def test_what_is_held_is_bounded() -> None:
-    sessions = shown()
+    sessions = uncopied_sessions()
     sessions.hold([BEGIN, *[LINE] * 10 * HELD_ENTRIES])
     assert len(sessions.hold([BeginTurn("s")])) == HELD_ENTRIES + 1

@@ -45,7 +45,7 @@ def row(session: str, title: str = "The agent's", *, archived: bool = False) -> 
     return {"sessionId": session, "cwd": "/w", "title": title, "_meta": {"jetbrains": {"air": {"archived": archived}}}}
 
 
-def shown(data: bytes, within: str = "result") -> dict[str, tuple[str, bool]]:
+def listed_titles(data: bytes, within: str = "result") -> dict[str, tuple[str, bool]]:
     """The title of each session in a line, and whether it is archived."""
     rows = json.loads(data)[within]["sessions"]
     return {each["sessionId"]: (each["title"], each["_meta"]["jetbrains"]["air"]["archived"]) for each in rows}
@@ -129,7 +129,7 @@ def test_rows_have_the_users_titles_and_archive_state_and_no_deleted_sessions(is
     if is_looked_up:
         talk.client.say(LOOK_UP)
     step = talk.agent.say(FOUND if is_looked_up else CHANGED)
-    assert shown(step.to_client, "result" if is_looked_up else "params") == {"s": ("Mine", True)}
+    assert listed_titles(step.to_client, "result" if is_looked_up else "params") == {"s": ("Mine", True)}
 
 
 def test_rows_that_need_no_change_keep_every_byte() -> None:
@@ -146,7 +146,7 @@ def test_what_the_agent_changed_itself_counts_as_the_agent_has_it() -> None:
         talk.client.say(asked)
         talk.agent.say(result(1, answer))
     talk.client.say(LOOK_UP)
-    assert shown(talk.agent.say(FOUND).to_client)["s"] == ("The agent's", False)
+    assert listed_titles(talk.agent.say(FOUND).to_client)["s"] == ("The agent's", False)
 
 
 def test_a_title_that_the_agent_tells_before_it_answers_a_rename_is_the_new_one() -> None:
@@ -156,7 +156,10 @@ def test_a_title_that_the_agent_tells_before_it_answers_a_rename_is_the_new_one(
     info = line(update("s", "session_info_update", title="Newer"))
     assert talk.agent.say(info).to_client == info
     changed = notification("_session/list/changes", {"sessions": [row("s", "Newer"), row("t")]})
-    assert shown(talk.agent.say(changed).to_client, "params") == {"s": ("Newer", False), "t": ("Of another", False)}
+    assert listed_titles(talk.agent.say(changed).to_client, "params") == {
+        "s": ("Newer", False),
+        "t": ("Of another", False),
+    }
     talk.agent.say(result(1, {}))
     assert talk.agent.say(info).to_client == info
 
@@ -256,7 +259,7 @@ def test_sessions_archived_here_or_in_the_agent_are_in_the_list_of_archived_ones
     talk.archived = frozenset({"s"})
     assert talk.client.say(listing(1, "archived")).to_agent == line(listing(1, "all"))
     step = talk.agent.say(result(1, {"sessions": [row("s"), row("t"), row("u", archived=True)]}))
-    assert shown(step.to_client) == {"s": ("The agent's", True), "u": ("The agent's", True)}
+    assert listed_titles(step.to_client) == {"s": ("The agent's", True), "u": ("The agent's", True)}
 
 
 def test_sessions_archived_here_are_left_out_of_the_usual_list_and_marked_in_that_of_all() -> None:
@@ -264,9 +267,9 @@ def test_sessions_archived_here_are_left_out_of_the_usual_list_and_marked_in_tha
     talk.archived = frozenset({"s"})
     answer = {"sessions": [row("s"), row("t")]}
     talk.client.say(listing(1))
-    assert shown(talk.agent.say(result(1, answer)).to_client) == {"t": ("The agent's", False)}
+    assert listed_titles(talk.agent.say(result(1, answer)).to_client) == {"t": ("The agent's", False)}
     talk.client.say(listing(2, "all"))
-    told = shown(talk.agent.say(result(2, answer)).to_client)
+    told = listed_titles(talk.agent.say(result(2, answer)).to_client)
     assert told == {"s": ("The agent's", True), "t": ("The agent's", False)}
 
 
@@ -279,7 +282,7 @@ def test_a_page_without_archived_sessions_is_followed_by_the_next_one() -> None:
     assert asked["params"] == {**listing(1, "all")["params"], "cursor": "c"}
     step = talk.agent.say(result(asked["id"], {"sessions": [row("t", archived=True)]}))
     assert json.loads(step.to_client)["id"] == 1
-    assert shown(step.to_client) == {"t": ("The agent's", True)}
+    assert listed_titles(step.to_client) == {"t": ("The agent's", True)}
 
 
 def test_sessions_that_only_acp_proxy_lists_are_renamed_and_archived_here() -> None:

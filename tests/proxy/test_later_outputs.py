@@ -40,7 +40,7 @@ REPLAYS = pytest.mark.parametrize(
 """Every form of a replay, for clients of both versions."""
 
 
-def written(kept: Iterable[TranscriptEffect]) -> list[Entry]:
+def recorded_entries(kept: Iterable[TranscriptEffect]) -> list[Entry]:
     """The entries of the transcript that these effects write."""
     lines: list[bytes] = []
     for effect in kept:
@@ -54,10 +54,12 @@ def written(kept: Iterable[TranscriptEffect]) -> list[Entry]:
     return [entry for line in lines if (entry := file_format.decode_entry(line)) is not None]
 
 
-def shown(talk: TerminalConversation, replay: Replay) -> list[list[str]]:
+def shown_outputs(talk: TerminalConversation, replay: Replay) -> list[list[str]]:
     """The texts that a replay shows for the terminal, by turn."""
     told = replay()
-    items = [item for number, entry in enumerate(written(talk.all.kept), 1) for item in told.add(number, entry)]
+    items = [
+        item for number, entry in enumerate(recorded_entries(talk.all.kept), 1) for item in told.add(number, entry)
+    ]
     turns: list[list[str]] = []
     for line in b"".join([*items, *told.end()]).splitlines():
         update = json.loads(line)["params"]["update"]
@@ -126,7 +128,7 @@ def test_what_becomes_known_of_a_terminal_in_a_later_turn_is_replayed_there(
     for verb, answer in then:
         ask(talk, verb, answer)
     talk.end_turn()
-    assert shown(talk, replay) == [[first_shown], shown_later]
+    assert shown_outputs(talk, replay) == [[first_shown], shown_later]
 
 
 @REPLAYS
@@ -138,7 +140,7 @@ def test_what_becomes_known_turn_by_turn_is_replayed_turn_by_turn(replay: Replay
         talk.client.say(prompt("turn", "s", "and now?"))
     ask(talk, *output("all of it", EXITED))
     talk.end_turn()
-    assert shown(talk, replay) == [[NOTHING], ["```\nall\n```"], ["```\nall of\n```"], [DONE]]
+    assert shown_outputs(talk, replay) == [[NOTHING], ["```\nall\n```"], ["```\nall of\n```"], [DONE]]
 
 
 @REPLAYS
@@ -155,7 +157,7 @@ def test_what_becomes_known_between_turns_is_recorded_when_the_session_or_the_ag
         talk.agent.say(result("c", {}))
     else:
         talk.end_agent()
-    assert shown(talk, replay) == [[DONE]]
+    assert shown_outputs(talk, replay) == [[DONE]]
 
 
 @REPLAYS
@@ -170,4 +172,4 @@ def test_a_terminal_whose_id_the_client_uses_again_is_another_one(is_released: b
     ask(talk, *output("two", EXITED))
     talk.end_turn()
     ended = "[exited with code 0]"
-    assert shown(talk, replay) == [[f"```\none\n```\n{ended}"], [PLACEHOLDER], [f"```\ntwo\n```\n{ended}"]]
+    assert shown_outputs(talk, replay) == [[f"```\none\n```\n{ended}"], [PLACEHOLDER], [f"```\ntwo\n```\n{ended}"]]

@@ -13,23 +13,23 @@ from acp_proxy.proxy.open_requests import OPEN_LIMIT, OpenRequests
 from tests.strategies import scalars
 
 
-def asked(id: object, method: str = "some/method") -> Request:
+def open_request(id: object, method: str = "some/method") -> Request:
     return Request(b"", RequestId(json.dumps(id)), method, None)
 
 
 def test_an_answer_closes_its_request() -> None:
     open_requests = OpenRequests()
-    open_requests.add(Peer.CLIENT, asked(1), "s")
+    open_requests.add(Peer.CLIENT, open_request(1), "s")
     found = open_requests.take(Peer.CLIENT, RequestId("1"))
     assert found is not None
-    assert (found.request, found.session_id) == (asked(1), "s")
+    assert (found.request, found.session_id) == (open_request(1), "s")
     assert open_requests.take(Peer.CLIENT, RequestId("1")) is None
 
 
 def test_both_peers_may_use_the_same_id() -> None:
     open_requests = OpenRequests()
-    open_requests.add(Peer.CLIENT, asked(0, "from/client"), None)
-    open_requests.add(Peer.AGENT, asked(0, "from/agent"), None)
+    open_requests.add(Peer.CLIENT, open_request(0, "from/client"), None)
+    open_requests.add(Peer.AGENT, open_request(0, "from/agent"), None)
     for peer in (Peer.AGENT, Peer.CLIENT):
         found = open_requests.take(peer, RequestId("0"))
         assert found is not None
@@ -40,7 +40,7 @@ def test_ids_that_python_finds_equal_are_different() -> None:
     open_requests = OpenRequests()
     ids = [1, "1", 1.0, True, None, "null", "", 0, False, "true", "1.0"]
     for id in ids:
-        open_requests.add(Peer.CLIENT, asked(id, f"m/{id!r}"), None)
+        open_requests.add(Peer.CLIENT, open_request(id, f"m/{id!r}"), None)
     for id in ids:
         found = open_requests.take(Peer.CLIENT, RequestId(json.dumps(id)))
         assert found is not None
@@ -49,7 +49,7 @@ def test_ids_that_python_finds_equal_are_different() -> None:
 
 def test_an_id_used_twice_at_once_is_answered_oldest_first() -> None:
     open_requests = OpenRequests()
-    first, second = asked(1, "first"), asked(1, "second")
+    first, second = open_request(1, "first"), open_request(1, "second")
     open_requests.add(Peer.CLIENT, first, None)
     open_requests.add(Peer.CLIENT, second, None)
     found = [open_requests.take(Peer.CLIENT, RequestId("1")) for _ in range(3)]
@@ -59,19 +59,19 @@ def test_an_id_used_twice_at_once_is_answered_oldest_first() -> None:
 @pytest.mark.parametrize("id", [None, RequestId("2"), RequestId('"1"')])
 def test_an_answer_to_no_request_finds_nothing(id: RequestId | None) -> None:
     open_requests = OpenRequests()
-    open_requests.add(Peer.CLIENT, asked(1), None)
+    open_requests.add(Peer.CLIENT, open_request(1), None)
     assert open_requests.take(Peer.CLIENT, id) is None
     assert open_requests.take(Peer.AGENT, RequestId("1")) is None
-    assert [each.request for each in open_requests.find_all(Peer.CLIENT)] == [asked(1)]
+    assert [each.request for each in open_requests.find_all(Peer.CLIENT)] == [open_request(1)]
 
 
 def test_open_requests_can_be_found_by_method() -> None:
     open_requests = OpenRequests()
-    open_requests.add(Peer.CLIENT, asked(1, "session/load"), "s")
+    open_requests.add(Peer.CLIENT, open_request(1, "session/load"), "s")
     assert open_requests.is_open(Peer.CLIENT, "session/new", "session/load")
     assert not open_requests.is_open(Peer.CLIENT, "session/new")
     assert not open_requests.is_open(Peer.AGENT, "session/load")
-    open_requests.add(Peer.CLIENT, asked(2, "session/load"), None)
+    open_requests.add(Peer.CLIENT, open_request(2, "session/load"), None)
     open_requests.take(Peer.CLIENT, RequestId("1"))
     assert open_requests.is_open(Peer.CLIENT, "session/load")
     open_requests.take(Peer.CLIENT, RequestId("2"))
@@ -92,10 +92,10 @@ def test_only_the_parts_of_a_request_that_its_answer_needs_are_kept() -> None:
 
 def test_only_the_oldest_requests_of_a_flood_are_forgotten() -> None:
     open_requests = OpenRequests()
-    open_requests.add(Peer.CLIENT, asked("honest", "session/prompt"), "s")
+    open_requests.add(Peer.CLIENT, open_request("honest", "session/prompt"), "s")
     for number in range(40_000):
-        open_requests.add(Peer.CLIENT, asked(number, f"_flood/{number}"), None)
-        open_requests.add(Peer.AGENT, asked(number, "session/request_permission"), "s")
+        open_requests.add(Peer.CLIENT, open_request(number, f"_flood/{number}"), None)
+        open_requests.add(Peer.AGENT, open_request(number, "session/request_permission"), "s")
     assert open_requests.is_open(Peer.CLIENT, "session/prompt")
     left = [*open_requests.find_all(Peer.CLIENT), *open_requests.find_all(Peer.AGENT)]
     assert 1000 < len(left) < OPEN_LIMIT / 1024
@@ -107,16 +107,16 @@ def test_only_the_oldest_requests_of_a_flood_are_forgotten() -> None:
 
 def test_long_ids_count_towards_the_limit_by_their_length() -> None:
     open_requests = OpenRequests()
-    open_requests.add(Peer.CLIENT, asked("honest", "session/prompt"), "s")
+    open_requests.add(Peer.CLIENT, open_request("honest", "session/prompt"), "s")
     for number in range(100):
-        open_requests.add(Peer.CLIENT, asked(f"{number}" + "x" * 1024 * 1024, "_flood"), None)
+        open_requests.add(Peer.CLIENT, open_request(f"{number}" + "x" * 1024 * 1024, "_flood"), None)
     assert sum(len(each.request.id) for each in open_requests.find_all(Peer.CLIENT)) < OPEN_LIMIT
     assert open_requests.is_open(Peer.CLIENT, "session/prompt")
 
 
 def test_a_single_request_is_kept_whatever_its_size() -> None:
     open_requests = OpenRequests()
-    open_requests.add(Peer.CLIENT, asked("x" * OPEN_LIMIT, "session/new"), None)
+    open_requests.add(Peer.CLIENT, open_request("x" * OPEN_LIMIT, "session/new"), None)
     assert open_requests.is_open(Peer.CLIENT, "session/new")
 
 

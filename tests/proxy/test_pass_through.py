@@ -99,15 +99,15 @@ def load_in_the_making(talk: CoreConversation) -> None:
     talk.finish_lookup(7)
 
 
-def says(*said: Said) -> Callable[[CoreConversation], object]:
+def client_says(*said: Said) -> Callable[[CoreConversation], object]:
     return lambda talk: talk.client.say(*said)
 
 
 @pytest.mark.parametrize(
     "happens",
     [
-        says(load(7, "s")),
-        says(delete(7, "s")),
+        client_says(load(7, "s")),
+        client_says(delete(7, "s")),
         terminal,
         load_in_the_making,
     ],
@@ -121,9 +121,9 @@ def test_a_change_that_updates_depend_on_ends_the_fast_path(happens: Callable[[C
 @pytest.mark.parametrize(
     "happens",
     [
-        says(prompt(7, "s")),
-        says(new(7)),
-        says([load(7, "s")]),
+        client_says(prompt(7, "s")),
+        client_says(new(7)),
+        client_says([load(7, "s")]),
         lambda talk: talk.agent.say(request(7, "terminal/create", {"sessionId": "s"})),
         lambda talk: talk.agent.say(chunk("t", "another session's")),
     ],

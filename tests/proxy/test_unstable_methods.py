@@ -56,7 +56,7 @@ def status(id: object, session: str) -> dict[str, Any]:
     return request(id, "session/status", {"sessionId": session})
 
 
-def told(step: Step) -> list[Any]:
+def client_messages(step: Step) -> list[Any]:
     return [json.loads(one) for one in step.to_client.split(b"\n") if one]
 
 
@@ -87,7 +87,7 @@ def test_a_draft_is_offered_if_the_agent_lacks_it_and_acp_proxy_can_serve_it(
     native: tuple[str, ...], modes: Modes, added: set[str]
 ) -> None:
     offered = talk({"sessionCapabilities": {name: {} for name in native}}, modes)
-    capabilities = told(offered.all)[0]["result"]["agentCapabilities"]
+    capabilities = client_messages(offered.all)[0]["result"]["agentCapabilities"]
     serves = capabilities.get("_meta", {}).get("acp-proxy", {}).get("serves", [])
     assert {name for name in serves if name in DRAFTS} == added
     assert {name for name in capabilities["sessionCapabilities"] if name in DRAFTS} == added | (
@@ -138,7 +138,7 @@ def test_a_title_that_is_empty_or_no_text_is_refused(asked: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("asked", REQUESTS)
 def test_an_unknown_session_is_not_found_and_named(asked: dict[str, Any]) -> None:
-    [answer] = told(talk().client.say(asked))
+    [answer] = client_messages(talk().client.say(asked))
     assert (answer["error"]["code"], answer["error"]["data"]) == (-32002, {"sessionId": "s"})
 
 
@@ -153,7 +153,7 @@ def test_a_deleted_session_is_not_found(asked: dict[str, Any]) -> None:
 def test_a_session_need_not_be_open(asked: dict[str, Any]) -> None:
     editor = talk()
     editor.stored["s"] = SimulatedSession()
-    assert "result" in told(editor.client.say(asked))[0]
+    assert "result" in client_messages(editor.client.say(asked))[0]
 
 
 def test_the_users_title_wins_over_later_titles() -> None:
@@ -212,7 +212,7 @@ def test_a_list_filters_archived_sessions_and_marks_every_session(
         assert json.loads(step.to_agent)["params"] == {"cwd": "/w"}
         rows = [{"sessionId": "a", "cwd": "/w"}, {"sessionId": "b", "cwd": "/w", "archived": "odd"}]
         step = editor.agent.say(result(1, {"sessions": rows}))
-    sessions = told(step)[0]["result"]["sessions"]
+    sessions = client_messages(step)[0]["result"]["sessions"]
     assert {row["sessionId"]: row["archived"] for row in sessions} == listed
 
 
@@ -236,7 +236,7 @@ def test_an_open_session_is_cancelled_and_closed_before_it_is_archived() -> None
     assert closed.asked == [SetArchived(make_request_id(2), "s", True, True)]
     assert closed.to_client == line(result(2, {}))
     assert [note.note["type"] for note in closed.kept if hasattr(note, "note")] == ["closed"]
-    assert told(editor.client.say(status(3, "s")))[0]["result"] == {"status": "saved"}
+    assert client_messages(editor.client.say(status(3, "s")))[0]["result"] == {"status": "saved"}
 
 
 def test_a_session_is_archived_even_if_the_agent_cannot_close_it() -> None:
@@ -244,7 +244,7 @@ def test_a_session_is_archived_even_if_the_agent_cannot_close_it() -> None:
     close = json.loads(editor.client.say(archive(1, "s")).to_agent)
     assert editor.agent.say(error(close["id"], -32603)).to_client == line(result(1, {}))
     assert editor.archived == {"s"}
-    assert told(editor.client.say(status(2, "s")))[0]["result"] == {"status": "open"}
+    assert client_messages(editor.client.say(status(2, "s")))[0]["result"] == {"status": "open"}
 
 
 def test_a_session_is_archived_if_the_agent_ends_before_it_is_closed() -> None:
@@ -281,7 +281,7 @@ def test_a_session_that_the_agent_has_listed_exists() -> None:
     assert editor.client.say(set_title(1, "a", "Mine")).refusals == [(1, -32002)]
     editor.client.say(request(2, "session/list"))
     editor.agent.say(page(2, "a"))
-    assert "result" in told(editor.client.say(set_title(3, "a", "Mine")))[0]
+    assert "result" in client_messages(editor.client.say(set_title(3, "a", "Mine")))[0]
     assert editor.client.say(status(4, "a")).asked[-1] == AnswerStatus(make_request_id(4), "a", True, False)
 
 
@@ -291,7 +291,7 @@ def test_listed_ids_take_limited_memory(monkeypatch: pytest.MonkeyPatch) -> None
     editor.client.say(request(1, "session/list"))
     editor.agent.say(page(1, "a", "b", "c"))
     assert editor.client.say(status(2, "a")).refusals == [(2, -32002)]
-    assert "result" in told(editor.client.say(status(3, "c")))[0]
+    assert "result" in client_messages(editor.client.say(status(3, "c")))[0]
 
 
 def test_a_page_of_which_nothing_is_left_is_skipped_and_cursors_stay() -> None:
@@ -303,7 +303,7 @@ def test_a_page_of_which_nothing_is_left_is_skipped_and_cursors_stay() -> None:
     assert second["params"] == {"cwd": "/w", "_meta": {"x": 1.0}, "cursor": "two"}
     third = json.loads(editor.agent.say(page(second["id"], "b", cursor="three")).to_agent)
     assert third["params"]["cursor"] == "three"
-    [answer] = told(editor.agent.say(page(third["id"], "c", "d", cursor="four")))
+    [answer] = client_messages(editor.agent.say(page(third["id"], "c", "d", cursor="four")))
     assert (answer["id"], answer["result"]["nextCursor"]) == ("l", "four")
     assert answer["result"]["sessions"] == [{"sessionId": "c", "archived": True, "cwd": "/w"}]
 
@@ -352,15 +352,17 @@ def test_an_agent_whose_pages_never_end_is_asked_for_a_limited_number(monkeypatc
 def test_status_tells_open_and_saved_without_asking_the_agent() -> None:
     editor = talk(LISTS).open("s")
     editor.stored["old"] = SimulatedSession()
-    said = [told(editor.client.say(status(n, session)))[0]["result"] for n, session in enumerate(("s", "old"))]
+    said = [
+        client_messages(editor.client.say(status(n, session)))[0]["result"] for n, session in enumerate(("s", "old"))
+    ]
     assert said == [{"status": "open"}, {"status": "saved"}]
     editor.client.say(request(9, "session/close", {"sessionId": "s"}))
     editor.agent.say(result(9, {}))
     step = editor.client.say(status(10, "s"))
-    assert (told(step)[0]["result"], step.to_agent) == ({"status": "saved"}, b"")
+    assert (client_messages(step)[0]["result"], step.to_agent) == ({"status": "saved"}, b"")
     editor.client.say(request(11, "session/resume", {"sessionId": "s", "cwd": "/w", "mcpServers": []}))
     editor.agent.say(result(11, {}))
-    assert told(editor.client.say(status(12, "s")))[0]["result"] == {"status": "open"}
+    assert client_messages(editor.client.say(status(12, "s")))[0]["result"] == {"status": "open"}
 
 
 def test_an_agent_of_another_version_gets_every_request() -> None:

@@ -15,10 +15,10 @@ from tests.conversation import (
     CoreConversation,
     SimulatedSession,
     agent_kept,
+    agent_lines,
     chunk,
     delete,
     error,
-    heard,
     line,
     load,
     prompt,
@@ -51,7 +51,7 @@ def state(name: str, session: str = "s", **more: Any) -> dict[str, Any]:
     return update(session, "state_update", state=name, **more)
 
 
-def told(text: str, session: str = "s") -> dict[str, Any]:
+def agent_chunk(text: str, session: str = "s") -> dict[str, Any]:
     return update(session, "agent_message_chunk", messageId="a", content={"type": "text", "text": text})
 
 
@@ -91,16 +91,16 @@ def test_a_turn_ends_when_the_agent_is_idle() -> None:
     assert second.agent.say(state("running")).kept == [agent_kept("s", state("running"))]
     assert second.agent.say(ACCEPTED).kept == [agent_kept("s", ACCEPTED, "session/prompt")]
     assert second.core._log.sessions.is_in_turn("s")
-    step = second.agent.say(told("Done."), state("idle", stopReason="end_turn"))
+    step = second.agent.say(agent_chunk("Done."), state("idle", stopReason="end_turn"))
     assert step.kept[-2:] == [agent_kept("s", state("idle", stopReason="end_turn")), EndTurn("s")]
-    assert step.to_client == line(told("Done."), title_update("s"), state("idle", stopReason="end_turn"))
+    assert step.to_client == line(agent_chunk("Done."), title_update("s"), state("idle", stopReason="end_turn"))
     assert not second.core._log.sessions.is_in_turn("s")
 
 
 def test_a_turn_whose_prompt_is_accepted_only_after_its_end_has_ended() -> None:
     second = talk().open("s")
     second.client.say(prompt(1, "s"))
-    second.agent.say(state("running"), told("Done."), state("idle"))
+    second.agent.say(state("running"), agent_chunk("Done."), state("idle"))
     assert second.core._log.sessions.is_in_turn("s")
     assert second.agent.say(ACCEPTED).kept[-1] == EndTurn("s")
     assert not second.core._log.sessions.is_in_turn("s")
@@ -134,13 +134,13 @@ def test_an_agent_that_exits_in_a_turn_has_failed() -> None:
 
 def test_updates_pass_unread_except_for_the_state() -> None:
     second = talk().open("s")
-    second.agent.say(told("a"))
-    assert second.core.pass_through.handle_updates(line(told("b"), told("c"))) == "s"
+    second.agent.say(agent_chunk("a"))
+    assert second.core.pass_through.handle_updates(line(agent_chunk("b"), agent_chunk("c"))) == "s"
     for said in (state("idle"), state("running")):
-        assert second.core.pass_through.handle_updates(line(told("b"), said)) is None
+        assert second.core.pass_through.handle_updates(line(agent_chunk("b"), said)) is None
         assert second.core.pass_through.handle_updates(line(said)) is None
-    assert second.agent.say(told("b"), state("running"), told("c")).to_client == line(
-        told("b"), state("running"), told("c")
+    assert second.agent.say(agent_chunk("b"), state("running"), agent_chunk("c")).to_client == line(
+        agent_chunk("b"), state("running"), agent_chunk("c")
     )
 
 
@@ -273,10 +273,10 @@ def test_a_resume_with_a_replay_is_a_load_and_shows_what_the_agent_lost() -> Non
     second = opened_again()
     asked = resume(1, "s", replayFrom=START)
     assert second.client.say(asked).to_agent == line(asked)
-    assert second.agent.say(told("part"), state("idle")).to_client == b""
+    assert second.agent.say(agent_chunk("part"), state("idle")).to_client == b""
     [wanted] = [each for each in second.agent.say(result(1, {})).asked if isinstance(each, StartReplay)]
-    assert (wanted.updates, wanted.compares, wanted.protocol) == (heard(told("part")), True, 2)
-    second.send_replay(1, told("all of it"))
+    assert (wanted.updates, wanted.compares, wanted.protocol) == (agent_lines(agent_chunk("part")), True, 2)
+    second.send_replay(1, agent_chunk("all of it"))
     answered = second.end_replay(1, rule=Rule.LESS)
     assert answered.to_client.endswith(line(state("idle"), result(1, {}))), "the state comes before the answer"
 
@@ -284,9 +284,9 @@ def test_a_resume_with_a_replay_is_a_load_and_shows_what_the_agent_lost() -> Non
 def test_a_resume_with_a_replay_shows_the_agents_if_that_lacks_nothing() -> None:
     second = opened_again()
     second.client.say(resume(1, "s", replayFrom=START))
-    second.agent.say(told("all of it"), state("idle"), result(1, {}))
+    second.agent.say(agent_chunk("all of it"), state("idle"), result(1, {}))
     shown = second.end_replay(1, rule=Rule.SAME).to_client
-    assert shown == line(told("all of it"), state("idle"), result(1, {}))
+    assert shown == line(agent_chunk("all of it"), state("idle"), result(1, {}))
 
 
 @pytest.mark.parametrize("begins_at", [None, {"type": "message", "messageId": "m"}])
@@ -307,7 +307,7 @@ def test_with_load_store_the_agent_replays_in_vain() -> None:
     second = opened_again(Modes(load=STORE))
     asked = resume(1, "s", replayFrom=START)
     assert second.client.say(asked).to_agent == line(asked)
-    second.agent.say(told("part"), state("idle"), result(1, {}))
+    second.agent.say(agent_chunk("part"), state("idle"), result(1, {}))
     shown = second.end_replay(1, rule=Rule.ASKED_FOR).to_client
     assert shown.endswith(line(state("idle"), result(1, {})))
 

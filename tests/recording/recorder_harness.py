@@ -78,7 +78,7 @@ def update(text: str, session: str = "s") -> bytes:
     return json.dumps({"method": "session/update", "params": {"sessionId": session, "update": content}}).encode()
 
 
-def said(text: str, session: str = "s") -> RecordLine:
+def chunk_to_record(text: str, session: str = "s") -> RecordLine:
     """The effect that records a chunk."""
     return RecordLine(session, Peer.AGENT, update(text, session))
 

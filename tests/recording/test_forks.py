@@ -12,7 +12,7 @@ from acp_proxy.recording import writer_jobs
 from acp_proxy.store import fork
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
-from tests.recording.recorder_harness import NAME, RecorderHarness, fill_disk, prompted, said, set_clock
+from tests.recording.recorder_harness import NAME, RecorderHarness, chunk_to_record, fill_disk, prompted, set_clock
 from tests.run.sides import RelayConversation, chunk, is_complete
 from tests.stored import WholeStore
 from tests.waiting import SECONDS
@@ -28,7 +28,7 @@ def notes(tmp_path: Path) -> RecorderHarness:
 
 
 def test_a_fork_has_its_parents_past_before_its_own_entries(notes: RecorderHarness) -> None:
-    notes.put(BeginTranscript("f", "/project", [], "partial", "s"), said("two", "f"))
+    notes.put(BeginTranscript("f", "/project", [], "partial", "s"), chunk_to_record("two", "f"))
     assert notes.said("f") == ["copied", "one", "two"]
     assert notes.is_complete("f")
 
@@ -55,12 +55,12 @@ def test_a_copy_that_fails_is_one_warning_and_a_gap_and_is_made_later(
     clock = set_clock(monkeypatch)
     with monkeypatch.context() as failing:
         failing.setattr(fork, "_write", fail)
-        notes.put(BeginTranscript("f", "/project", [], "partial", "s"), said("lost", "f"))
-        notes.put(BeginTranscript("g", "/project", [], "partial", "s"), said("lost", "g"))
+        notes.put(BeginTranscript("f", "/project", [], "partial", "s"), chunk_to_record("lost", "f"))
+        notes.put(BeginTranscript("g", "/project", [], "partial", "s"), chunk_to_record("lost", "g"))
     assert len(notes.warnings) == 1
     assert len(list(notes.store.root.glob("transcripts/*/*.jsonl*"))) == 1
     clock.seconds = 2.0
-    notes.put(said("two", "f"))
+    notes.put(chunk_to_record("two", "f"))
     assert notes.said("f") == ["copied", "one", "gap", "two"]
     assert not notes.is_complete("f")
 

@@ -16,7 +16,7 @@ from acp_proxy.recording.writer_jobs import Progress, Stalled
 from acp_proxy.store.proxy_store import ProxyStore, Reading
 from tests.opened import list_open_below
 from tests.recording.hanging import HangingStore, come_back, hang
-from tests.recording.recorder_harness import RecorderHarness, prompted, said
+from tests.recording.recorder_harness import RecorderHarness, chunk_to_record, prompted
 from tests.run.sides import RelayConversation, chunk, is_complete
 from tests.waiting import SECONDS, wait_until
 
@@ -46,8 +46,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_entries_wait_in_memory_while_the_store_hangs_and_are_kept_when_it_returns(
     recording: RecorderHarness, hanging: HangingStore
 ) -> None:
-    hang(recording, hanging, said("stuck"))
-    recording.put(said("1"))
+    hang(recording, hanging, chunk_to_record("stuck"))
+    recording.put(chunk_to_record("1"))
     recording.put(BeginTranscript("new", "/project", [], "recorded"), *prompted("2", "new"))
     come_back(recording.recorder, hanging)
     assert recording.said() == ["stuck", "1"]
@@ -61,9 +61,9 @@ def test_entries_wait_in_memory_while_the_store_hangs_and_are_kept_when_it_retur
 def test_nobody_waits_again_until_the_writer_moves(
     recording: RecorderHarness, hanging: HangingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hang(recording, hanging, said("stuck"))
+    hang(recording, hanging, chunk_to_record("stuck"))
     monkeypatch.setattr(writer_jobs, "STALL_SECONDS", 1000.0)
-    recording.put(said("1"))
+    recording.put(chunk_to_record("1"))
     with pytest.raises(Stalled):
         recording.recorder.run_on_writer(lambda: pytest.fail("the store does not answer"))
     assert not recording.recorder.jobs.wait(recording.recorder.jobs.submit(lambda: None))
@@ -72,16 +72,16 @@ def test_nobody_waits_again_until_the_writer_moves(
 def test_too_many_entries_while_the_store_hangs_become_a_gap_in_their_place(
     recording: RecorderHarness, hanging: HangingStore
 ) -> None:
-    hang(recording, hanging, said("stuck"))
-    recording.put(said("lost"))
-    recording.put(said("x" * WAITING_BYTES, "s"))
-    recording.put(said("kept again"))
+    hang(recording, hanging, chunk_to_record("stuck"))
+    recording.put(chunk_to_record("lost"))
+    recording.put(chunk_to_record("x" * WAITING_BYTES, "s"))
+    recording.put(chunk_to_record("kept again"))
     with pytest.raises(Stalled):
         recording.recorder.run_when_written(threading.Lock(), lambda: None, lambda: None)
     with pytest.raises(Stalled):
         recording.delete("s")
     come_back(recording.recorder, hanging)
-    recording.put(said("after"))
+    recording.put(chunk_to_record("after"))
     assert recording.said() == ["stuck", "gap", "kept again", "after"]
     assert recording.is_recording()
     assert not recording.is_complete()
@@ -91,8 +91,8 @@ def test_too_many_entries_while_the_store_hangs_become_a_gap_in_their_place(
 def test_a_session_begun_while_the_store_hung_is_recorded_with_a_gap(
     recording: RecorderHarness, hanging: HangingStore
 ) -> None:
-    hang(recording, hanging, said("stuck"))
-    recording.put(BeginTranscript("b", "/project", [], "recorded"), said("x" * WAITING_BYTES, "b"))
+    hang(recording, hanging, chunk_to_record("stuck"))
+    recording.put(BeginTranscript("b", "/project", [], "recorded"), chunk_to_record("x" * WAITING_BYTES, "b"))
     come_back(recording.recorder, hanging)
     recording.put(*prompted("hello", "b"))
     assert recording.said("b") == ["gap", "hello"]
@@ -125,7 +125,7 @@ class Moving(Progress):
 def test_a_slow_store_is_waited_for_while_it_moves(recording: RecorderHarness, hanging: HangingStore) -> None:
     recording.recorder._progress = recording.recorder.jobs._progress = moving = Moving()
     hanging.hangs.set()
-    recording.recorder.add(said("1"))
+    recording.recorder.add(chunk_to_record("1"))
     waiting = threading.Thread(target=recording.recorder.flush)
     waiting.start()
     wait_until(lambda: moving.looks >= 10 or not waiting.is_alive())
@@ -147,7 +147,7 @@ def test_slow_masking_does_not_count_as_a_hanging_store(tmp_path: Path) -> None:
 
     notes = RecorderHarness(ProxyStore(tmp_path / "store"), mask=mask)
     notes.begin()
-    notes.recorder.add(said("1"))
+    notes.recorder.add(chunk_to_record("1"))
     waiting = threading.Thread(target=notes.recorder.flush)
     waiting.start()
     assert begun.wait(SECONDS)
@@ -162,7 +162,7 @@ def test_slow_masking_does_not_count_as_a_hanging_store(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("impatient")
 def test_what_is_refused_is_not_done_later(recording: RecorderHarness, hanging: HangingStore) -> None:
     hanging.hangs.set()
-    recording.recorder.add(said("stuck"))
+    recording.recorder.add(chunk_to_record("stuck"))
     with pytest.raises(Stalled):
         recording.delete("s")
     come_back(recording.recorder, hanging)

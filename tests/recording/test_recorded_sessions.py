@@ -31,9 +31,9 @@ from tests.opened import list_open_below
 from tests.recording.recorder_harness import (
     NAME,
     RecorderHarness,
+    chunk_to_record,
     fill_disk,
     prompted,
-    said,
     set_clock,
     update,
 )
@@ -57,14 +57,14 @@ def test_a_new_session_has_the_branch_of_its_directory_and_a_known_one_keeps_it(
 
 def test_a_known_session_is_continued(notes: RecorderHarness) -> None:
     notes.begin()
-    notes.put(said("1"), BeginTranscript("s", "/elsewhere", [], "partial"), said("2"))
+    notes.put(chunk_to_record("1"), BeginTranscript("s", "/elsewhere", [], "partial"), chunk_to_record("2"))
     assert notes.said() == ["1", "2"]
     assert notes.is_complete()
 
 
 def test_an_imported_session_is_marked_for_the_index_without_a_prompt(notes: RecorderHarness) -> None:
     notes.begin(origin="imported")
-    notes.put(said("1"))
+    notes.put(chunk_to_record("1"))
     assert [path.name for path in notes.store.root.glob("unindexed/*/*")] == [notes.path().stem]
     assert [(row.session_id, row.prompt_count) for row in CommandStore(notes.store.root).list_all()] == [("s", 1)]
     notes.begin("other")
@@ -76,8 +76,8 @@ def test_two_processes_that_import_a_session_at_once_record_its_replay_once(tmp_
     first, second = (RecorderHarness(ProxyStore(tmp_path / "store")) for _ in range(2))
     for window, words in ((first, "new"), (second, "newer")):
         window.begin(origin="imported")
-        window.put(said("replayed"))
-        window.put(said("replayed too"), RecordNote("s", {"type": "opened"}), said(words))
+        window.put(chunk_to_record("replayed"))
+        window.put(chunk_to_record("replayed too"), RecordNote("s", {"type": "opened"}), chunk_to_record(words))
     assert first.said() == ["replayed", "replayed too", "opened", "new", "opened", "newer"]
 
 
@@ -101,7 +101,7 @@ def test_a_title_in_a_turn_lets_no_turns_of_another_machine_in(
 
 def test_a_repeated_id_begins_a_new_transcript(notes: RecorderHarness) -> None:
     notes.begin()
-    notes.put(said("old"), BeginTranscript("s", "/project", [], "recorded"), said("new"))
+    notes.put(chunk_to_record("old"), BeginTranscript("s", "/project", [], "recorded"), chunk_to_record("new"))
     assert notes.said() == ["new"]
     assert sorted(path.name.count("~") for path in notes.store.root.glob("transcripts/*/*-*.jsonl")) == [0, 1]
 
@@ -136,8 +136,8 @@ def test_a_session_is_open_elsewhere_only_in_another_process_and_not_known_in_a_
 
 def test_a_forgotten_session_continues_in_its_transcript(notes: RecorderHarness) -> None:
     notes.begin()
-    notes.put(said("one"), ForgetSession("s"), said("unheard"))
-    notes.put(BeginTranscript("s", None, [], "partial"), said("two"))
+    notes.put(chunk_to_record("one"), ForgetSession("s"), chunk_to_record("unheard"))
+    notes.put(BeginTranscript("s", None, [], "partial"), chunk_to_record("two"))
     assert notes.said() == ["one", "two"]
     assert notes.is_complete()
 
@@ -147,12 +147,12 @@ def test_without_a_mark_entries_are_kept_and_the_mark_is_made_later(notes: Recor
     directory = notes.store.root / "unindexed"
     directory.rmdir()
     directory.touch()
-    notes.put(*prompted("first"), said("1"))
+    notes.put(*prompted("first"), chunk_to_record("1"))
     assert notes.said() == ["first", "1"]
     assert notes.is_complete()
     assert notes.warnings == []
     directory.unlink()
-    notes.put(said("2"))
+    notes.put(chunk_to_record("2"))
     assert [path.name for path in directory.glob("*/*")] == [notes.path().stem]
 
 
@@ -165,18 +165,18 @@ def test_recording_that_resumes_within_a_turn_makes_a_mark(
         notes.put(*prompted("lost"))
     shutil.rmtree(notes.store.root / "unindexed")
     now.seconds += 10
-    notes.put(said("kept"))
+    notes.put(chunk_to_record("kept"))
     assert notes.said() == ["gap", "kept"]
     assert [path.name for path in notes.store.root.glob("unindexed/*/*")] == [notes.path().stem]
 
 
 def test_entries_after_a_delete_are_not_kept_until_the_next_prompt(notes: RecorderHarness) -> None:
     notes.begin()
-    notes.put(*prompted("first"), said("1"))
+    notes.put(*prompted("first"), chunk_to_record("1"))
     notes.delete("s")
-    notes.put(said("2"))
+    notes.put(chunk_to_record("2"))
     assert list(notes.store.root.glob("transcripts/*/s-*.jsonl")) == []
-    notes.put(*prompted("again"), said("3"))
+    notes.put(*prompted("again"), chunk_to_record("3"))
     assert notes.said() == ["again", "3"]
     assert not notes.is_complete()
     assert notes.store.read_deleted(notes.recorder.agent_folder) == frozenset()
@@ -184,9 +184,9 @@ def test_entries_after_a_delete_are_not_kept_until_the_next_prompt(notes: Record
 
 def test_only_a_prompt_revives_a_session_that_another_process_deleted(notes: RecorderHarness) -> None:
     notes.begin()
-    notes.put(*prompted("first"), said("1"))
+    notes.put(*prompted("first"), chunk_to_record("1"))
     ProxyStore(notes.store.root).delete(notes.recorder.agent_folder, "s", soft=False)
-    notes.put(said("2"))
+    notes.put(chunk_to_record("2"))
     assert list(notes.store.root.glob("transcripts/*/s-*.jsonl")) == []
     notes.put(*prompted("again"))
     assert notes.said() == ["again"]
@@ -195,30 +195,30 @@ def test_only_a_prompt_revives_a_session_that_another_process_deleted(notes: Rec
 
 def test_the_bin_has_what_was_recorded_until_another_process_deleted_the_session(notes: RecorderHarness) -> None:
     notes.begin()
-    notes.put(*prompted("first"), said("1"))
+    notes.put(*prompted("first"), chunk_to_record("1"))
     path = notes.path()
     ProxyStore(notes.store.root).delete(notes.recorder.agent_folder, "s", soft=True)
-    notes.put(said("2"))
+    notes.put(chunk_to_record("2"))
     assert list_open_below(notes.store.root / "transcripts") == []
     [deleted] = soft_deleted.list_deleted(notes.store.layout)
     soft_deleted.restore(notes.store.layout, deleted)
-    notes.put(said("3"))
+    notes.put(chunk_to_record("3"))
     assert (notes.path(), notes.said()) == (path, ["first", "1", "gap"])
-    notes.put(*prompted("again"), said("4"))
+    notes.put(*prompted("again"), chunk_to_record("4"))
     assert notes.said() == ["first", "1", "gap", "again", "4"]
     assert notes.warnings == []
 
 
 def test_a_session_set_aside_and_then_deleted_by_another_process_gets_nothing_more(notes: RecorderHarness) -> None:
     notes.begin()
-    notes.put(*prompted("first"), said("1"))
+    notes.put(*prompted("first"), chunk_to_record("1"))
     folder, other = notes.recorder.agent_folder, ProxyStore(notes.store.root)
     other.open_to_append(folder, header("s"), is_new=True).close()  # an agent gives the id to a session elsewhere
     aside = f"{file_name('s')}~1"
     delete.delete_transcript(other.layout, folder, "s", aside, soft=True, only_on_this_machine=False)
     [in_bin] = notes.store.root.glob("deleted/*/*.jsonl")
     before = in_bin.read_bytes()
-    notes.put(said("2"))
+    notes.put(chunk_to_record("2"))
     assert in_bin.read_bytes() == before
     assert notes.said() == []
 
@@ -227,25 +227,25 @@ def test_a_permanent_delete_by_another_process_ends_the_recording_even_if_the_fi
     notes: RecorderHarness, tmp_path: Path
 ) -> None:
     notes.begin()
-    notes.put(*prompted("first"), said("1"))
+    notes.put(*prompted("first"), chunk_to_record("1"))
     snapshot = tmp_path / "snapshot.jsonl"
     os.link(notes.path(), snapshot)  # as cp -al and rsync --link-dest do
     before = snapshot.read_bytes()
     ProxyStore(notes.store.root).delete(notes.recorder.agent_folder, "s", soft=False)
-    notes.put(said("2"))
+    notes.put(chunk_to_record("2"))
     assert snapshot.read_bytes() == before
-    notes.put(*prompted("again"), said("3"))
+    notes.put(*prompted("again"), chunk_to_record("3"))
     assert notes.said() == ["again", "3"]
     assert snapshot.read_bytes() == before
 
 
 def test_a_file_that_somebody_moves_in_a_turn_gets_the_rest_of_the_turn(notes: RecorderHarness, tmp_path: Path) -> None:
     notes.begin()
-    notes.put(*prompted("first"), said("1"))
+    notes.put(*prompted("first"), chunk_to_record("1"))
     moved = notes.path().rename(tmp_path / "moved.jsonl")
-    notes.put(said("the rest"))
+    notes.put(chunk_to_record("the rest"))
     assert b"the rest" in moved.read_bytes()
-    notes.put(*prompted("again"), said("3"))
+    notes.put(*prompted("again"), chunk_to_record("3"))
     assert notes.said() == ["again", "3"]
     assert b"again" not in moved.read_bytes()
 
@@ -259,11 +259,11 @@ def test_a_file_that_somebody_moved_is_looked_for_once(
     listed = list[object]()
     for name in ("listdir", "scandir"):
         monkeypatch.setattr(os, name, partial(_note_and_call, listed, getattr(os, name)))
-    notes.put(said("1"))
+    notes.put(chunk_to_record("1"))
     assert listed
     listed.clear()
-    notes.put(said("2"))
-    notes.put(said("3"))
+    notes.put(chunk_to_record("2"))
+    notes.put(chunk_to_record("3"))
     assert not listed
 
 
@@ -282,7 +282,7 @@ def test_a_failing_look_at_the_files_name_loses_nothing(
     notes.put(*prompted("first"))
     with monkeypatch.context() as broken:
         broken.setattr(Transcript, "has_its_name", fail)
-        notes.put(said("1"))
+        notes.put(chunk_to_record("1"))
     assert notes.said() == ["first", "1"]
     assert notes.is_complete()
     assert notes.warnings == []
@@ -291,7 +291,7 @@ def test_a_failing_look_at_the_files_name_loses_nothing(
 def test_updates_of_a_session_deleted_in_an_earlier_run_create_no_file(notes: RecorderHarness) -> None:
     notes.begin("other")
     notes.store.delete(notes.recorder.agent_folder, "s", soft=False)
-    notes.put(BeginTranscript("s", None, [], "partial"), said("1"))
+    notes.put(BeginTranscript("s", None, [], "partial"), chunk_to_record("1"))
     assert list(notes.store.root.glob("transcripts/*/s-*.jsonl")) == []
     assert notes.is_recording()
     assert notes.warnings == []
@@ -303,21 +303,21 @@ def test_updates_of_a_deleted_session_in_a_later_process_are_not_recorded_before
     notes: RecorderHarness,
 ) -> None:
     notes.begin()
-    notes.put(said("one"))
+    notes.put(chunk_to_record("one"))
     notes.delete("s")
     later = RecorderHarness(notes.store)
-    later.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", None, [], "partial"), said("late"))
+    later.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", None, [], "partial"), chunk_to_record("late"))
     assert list(notes.store.root.glob("transcripts/*/s-*")) == []
-    later.put(BeginTurn("s"), said("anew"))
+    later.put(BeginTurn("s"), chunk_to_record("anew"))
     assert later.said() == ["anew"]
 
 
 def test_a_prompt_after_an_interrupted_delete_brings_nothing_back(notes: RecorderHarness) -> None:
     notes.begin()
-    notes.put(*prompted("first"), said("1"))
+    notes.put(*prompted("first"), chunk_to_record("1"))
     path = notes.path()
     Journal(path.with_name("state.jsonl")).append(DELETED, "s", "")  # by another process, which died during the delete
-    notes.put(*prompted("again"), said("2"))
+    notes.put(*prompted("again"), chunk_to_record("2"))
     assert notes.said() == ["again", "2"]
     assert not notes.is_complete()
     assert b"first" not in path.read_bytes()
@@ -325,7 +325,7 @@ def test_a_prompt_after_an_interrupted_delete_brings_nothing_back(notes: Recorde
 
 def test_a_failed_delete_leaves_the_entries_and_a_gap(notes: RecorderHarness) -> None:
     notes.begin()
-    notes.put(*prompted("first"), said("1"))
+    notes.put(*prompted("first"), chunk_to_record("1"))
     with fill_disk(), pytest.raises(OSError):
         notes.delete("s")
     assert notes.said() == ["first", "1"]
@@ -342,13 +342,13 @@ def test_a_full_disk_suspends_a_session_with_one_warning_and_free_space_ends_it_
 ) -> None:
     now = set_clock(monkeypatch)
     notes.begin()
-    notes.put(said("1"))
+    notes.put(chunk_to_record("1"))
     with fill_disk(after=notes.path().stat().st_size):
         for number in range(2, 6):
-            notes.put(said(str(number)))
+            notes.put(chunk_to_record(str(number)))
             now.seconds += 10
         assert not notes.is_recording()
-    notes.put(said("6"))
+    notes.put(chunk_to_record("6"))
     assert notes.said() == ["1", "gap", "6"]
     assert not notes.is_complete()
     assert notes.is_recording()
@@ -363,11 +363,11 @@ def test_a_failing_store_is_not_tried_for_every_entry(notes: RecorderHarness, mo
     now = set_clock(monkeypatch)
     notes.begin()
     with fill_disk(after=notes.path().stat().st_size):
-        notes.put(said("1"))
-    notes.put(said("2"))
+        notes.put(chunk_to_record("1"))
+    notes.put(chunk_to_record("2"))
     assert notes.said() == []
     now.seconds += 10
-    notes.put(said("3"))
+    notes.put(chunk_to_record("3"))
     assert notes.said() == ["gap", "3"]
 
 
@@ -381,10 +381,10 @@ def test_a_transcript_that_could_not_be_begun_is_begun_when_there_is_space(
         notes.put(BeginTranscript("s", "/project", [], "recorded"))
         for number in range(3):
             now.seconds += 10
-            notes.put(said(str(number)))
+            notes.put(chunk_to_record(str(number)))
         assert list_open_below(notes.store.root) == []
     now.seconds += 10
-    notes.put(*prompted("hello"), said("1"))
+    notes.put(*prompted("hello"), chunk_to_record("1"))
     assert notes.said() == ["gap", "hello", "1"]
     assert not notes.is_complete()
     assert [path.name for path in notes.path().parent.glob("*.jsonl")] == [notes.path().name]
@@ -396,9 +396,9 @@ def test_a_transcript_that_could_not_be_begun_is_begun_when_there_is_space(
 def test_one_session_in_trouble_does_not_stop_the_others(notes: RecorderHarness) -> None:
     notes.begin("a")
     notes.put(BeginTranscript("b", "/project", [], "recorded"))
-    notes.put(said("x" * 2000, "a"))
+    notes.put(chunk_to_record("x" * 2000, "a"))
     with fill_disk(after=1500):
-        notes.put(said("1", "a"), said("2", "b"), said("3", "a"))
+        notes.put(chunk_to_record("1", "a"), chunk_to_record("2", "b"), chunk_to_record("3", "a"))
     assert notes.said("a") == ["x" * 2000]
     assert notes.said("b") == ["2"]
     assert len(notes.warnings) == 1
@@ -406,11 +406,11 @@ def test_one_session_in_trouble_does_not_stop_the_others(notes: RecorderHarness)
 
 def test_a_removed_store_is_created_again_at_the_next_prompt(notes: RecorderHarness) -> None:
     notes.begin()
-    notes.put(*prompted("first"), said("1"))
+    notes.put(*prompted("first"), chunk_to_record("1"))
     shutil.rmtree(notes.store.root)
-    notes.put(said("2"))
+    notes.put(chunk_to_record("2"))
     assert notes.warnings == []
-    notes.put(*prompted("again"), said("3"))
+    notes.put(*prompted("again"), chunk_to_record("3"))
     assert notes.said() == ["again", "3"]
     assert not notes.is_complete()
     assert len(notes.warnings) == 1
@@ -421,15 +421,15 @@ def test_a_gap_is_noted_with_the_next_entry_of_any_session(
 ) -> None:
     now = set_clock(monkeypatch)
     notes.begin("a")
-    notes.put(BeginTranscript("b", "/project", [], "recorded"), said("x" * 2000, "a"))
+    notes.put(BeginTranscript("b", "/project", [], "recorded"), chunk_to_record("x" * 2000, "a"))
     with fill_disk(after=1500):
-        notes.put(said("1", "a"))
+        notes.put(chunk_to_record("1", "a"))
         now.seconds += 10
-        notes.put(said("2", "b"))
+        notes.put(chunk_to_record("2", "b"))
         assert not notes.is_recording()
         assert notes.recorder.has_gap("a")
     now.seconds += 10
-    notes.put(said("3", "b"))
+    notes.put(chunk_to_record("3", "b"))
     assert notes.is_recording()
     assert notes.said("a") == ["x" * 2000, "gap"]
     assert not notes.is_complete("a")
@@ -441,7 +441,7 @@ def test_a_gap_at_the_end_is_tried_once_more_however_recent_it_is(
     set_clock(monkeypatch)
     notes.begin()
     with fill_disk(after=notes.path().stat().st_size):
-        notes.put(said("1"))
+        notes.put(chunk_to_record("1"))
     notes.recorder.flush()
     assert notes.said() == []
     notes.recorder.finish()
@@ -453,8 +453,8 @@ def test_a_fork_of_a_session_with_a_gap_has_the_gap(notes: RecorderHarness, monk
     notes.begin()
     notes.put(*prompted("hello"))
     with fill_disk(after=notes.path().stat().st_size):
-        notes.put(said("lost"))
-    notes.put(BeginTranscript("fork", "/project", [], "recorded", parent="s"), said("new", "fork"))
+        notes.put(chunk_to_record("lost"))
+    notes.put(BeginTranscript("fork", "/project", [], "recorded", parent="s"), chunk_to_record("new", "fork"))
     assert notes.said("fork") == ["copied", "hello", "gap", "new"]
 
 
@@ -465,11 +465,11 @@ def test_a_gap_ends_when_another_process_deletes_its_session(
     notes.begin("a")
     notes.put(BeginTranscript("b", "/project", [], "recorded"), *prompted("hello", "a"))
     with fill_disk(after=notes.path("a").stat().st_size):
-        notes.put(said("1", "a"))
+        notes.put(chunk_to_record("1", "a"))
     ProxyStore(notes.store.root).delete(notes.recorder.agent_folder, "a", soft=False)
     now.seconds += 10
-    notes.put(said("2", "b"))
-    notes.put(said("3", "b"))
+    notes.put(chunk_to_record("2", "b"))
+    notes.put(chunk_to_record("3", "b"))
     assert notes.is_recording()
     assert list(notes.store.root.glob("transcripts/*/a-*.jsonl")) == []
 
@@ -477,14 +477,16 @@ def test_a_gap_ends_when_another_process_deletes_its_session(
 def test_a_gap_outlives_the_forgetting_of_its_session(notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     now = set_clock(monkeypatch)
     notes.begin()
-    notes.put(said("one"))
+    notes.put(chunk_to_record("one"))
     folder = notes.path().parent
     aside = folder.rename(folder.with_name("aside"))
     folder.touch()  # no directory: nothing can be opened in it
-    notes.put(ForgetSession("s"), BeginTranscript("s", None, [], "partial"), said("lost"), ForgetSession("s"))
+    notes.put(
+        ForgetSession("s"), BeginTranscript("s", None, [], "partial"), chunk_to_record("lost"), ForgetSession("s")
+    )
     folder.unlink()
     aside.rename(folder)
     now.seconds += 10
-    notes.put(BeginTranscript("s", None, [], "partial"), said("two"))
+    notes.put(BeginTranscript("s", None, [], "partial"), chunk_to_record("two"))
     assert notes.said() == ["one", "gap", "two"]
     assert not notes.is_complete()

@@ -25,8 +25,8 @@ from tests.recording.recorder_harness import (
     MOST_OPEN_FILES,
     NAME,
     RecorderHarness,
+    chunk_to_record,
     prompted,
-    said,
     text_of,
     update,
 )
@@ -38,14 +38,20 @@ from tests.waiting import SECONDS
 def test_entries_of_several_sessions_go_to_their_own_files_in_order(notes: RecorderHarness) -> None:
     notes.begin("a")
     notes.put(BeginTranscript("b", "/project", [], "recorded"))
-    notes.put(said("1", "a"), said("2", "b"), said("3", "a"), said("4", "a"), said("5", "b"))
+    notes.put(
+        chunk_to_record("1", "a"),
+        chunk_to_record("2", "b"),
+        chunk_to_record("3", "a"),
+        chunk_to_record("4", "a"),
+        chunk_to_record("5", "b"),
+    )
     assert notes.said("a") == ["1", "3", "4"]
     assert notes.said("b") == ["2", "5"]
     assert notes.warnings == []
 
 
 def test_the_header_names_the_session_and_its_agent(notes: RecorderHarness) -> None:
-    notes.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", ["/more"], "recorded"), said("1"))
+    notes.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", ["/more"], "recorded"), chunk_to_record("1"))
     reading = notes.store.read(notes.recorder.agent_folder, "s")
     header = reading.header
     reading.close()
@@ -71,7 +77,7 @@ def test_an_answer_names_the_method_of_its_request_and_a_note_has_no_peer(notes:
 
 def test_unread_updates_are_kept_line_by_line(notes: RecorderHarness) -> None:
     notes.begin()
-    notes.put(RecordUpdates("s", update("1") + b"\n" + update("2") + b"\n"), said("3"))
+    notes.put(RecordUpdates("s", update("1") + b"\n" + update("2") + b"\n"), chunk_to_record("3"))
     assert notes.said() == ["1", "2", "3"]
 
 
@@ -88,7 +94,7 @@ def test_a_line_that_is_not_strict_json_is_kept_byte_for_byte(notes: RecorderHar
 
 def test_nothing_stays_in_a_buffer_after_a_flush(notes: RecorderHarness) -> None:
     notes.begin()
-    notes.put(said("1"))
+    notes.put(chunk_to_record("1"))
     assert text_of(json.loads(notes.path().read_bytes().split(b"\n")[1])["message"]) == "1"
 
 
@@ -108,11 +114,11 @@ def test_what_comes_between_turns_is_in_the_next_list_as_in_a_rebuilt_index(note
     title = {"sessionUpdate": "session_info_update", "title": "Renamed by the agent"}
     info = json.dumps({"method": "session/update", "params": {"sessionId": "s", "update": title}}).encode()
     late = RecordUpdates("s", update("late") + b"\n"), RecordLine("s", Peer.AGENT, info)
-    long = RecordUpdates("s", update("long" * 100_000) + b"\n"), said("long" * 100_000)
+    long = RecordUpdates("s", update("long" * 100_000) + b"\n"), chunk_to_record("long" * 100_000)
     answer = RecordLine("s", Peer.AGENT, b'{"id":1,"result":{}}', "session/prompt")
     notes.begin()
     notes.put(*prompted("hello"), answer, EndTurn("s"))
-    for effects in ([late[0]], [late[1]], long, [said("later")]):
+    for effects in ([late[0]], [late[1]], long, [chunk_to_record("later")]):
         notes.store.index_session(notes.recorder.agent_folder, "s")
         assert list(notes.store.root.glob("unindexed/*/*")) == []
         notes.put(*effects)
@@ -129,7 +135,7 @@ def test_updates_of_a_turn_are_written_without_another_mark(notes: RecorderHarne
     notes.put(*prompted("hello"))
     [mark] = notes.store.root.glob("unindexed/*/*")
     mark.unlink()
-    notes.put(RecordUpdates("s", update("1") + b"\n"), said("2"))
+    notes.put(RecordUpdates("s", update("1") + b"\n"), chunk_to_record("2"))
     assert list(notes.store.root.glob("unindexed/*/*")) == []
 
 
@@ -138,14 +144,17 @@ def test_more_sessions_than_files_may_be_open_are_all_recorded(notes: RecorderHa
     notes.begin("first")
     for turn in ("1", "2"):
         for name in names:
-            notes.put(*([BeginTranscript(name, "/project", [], "recorded")] if turn == "1" else []), said(turn, name))
+            notes.put(
+                *([BeginTranscript(name, "/project", [], "recorded")] if turn == "1" else []),
+                chunk_to_record(turn, name),
+            )
     assert len(list_open_below(notes.store.root)) <= MOST_OPEN_FILES
     assert all(notes.said(name) == ["1", "2"] for name in names)
 
 
 def test_a_delete_includes_entries_added_before_it(notes: RecorderHarness) -> None:
     notes.begin()
-    notes.recorder.add(said("1"))
+    notes.recorder.add(chunk_to_record("1"))
     notes.delete("s")
     assert list(notes.store.root.glob("transcripts/*/s-*.jsonl")) == []
 
@@ -153,7 +162,7 @@ def test_a_delete_includes_entries_added_before_it(notes: RecorderHarness) -> No
 def test_settled_acts_once_everything_added_is_in_the_files(notes: RecorderHarness) -> None:
     lock = threading.Lock()
     notes.begin()
-    notes.recorder.add(said("1"))
+    notes.recorder.add(chunk_to_record("1"))
     looked: list[bool] = []
     look = lambda: looked.append(lock.locked())  # noqa: E731
     assert notes.recorder.run_when_written(lock, look, lambda: (lock.locked(), notes.said())) == (True, ["1"])
@@ -168,8 +177,8 @@ def test_entries_are_forced_to_the_disk_one_by_one_only_on_request(
     notes.begin()
     forced: list[int] = []
     monkeypatch.setattr(os, "fsync", forced.append)
-    notes.put(said("1"))
-    notes.put(said("2"))
+    notes.put(chunk_to_record("1"))
+    notes.put(chunk_to_record("2"))
     assert len(forced) == times
 
 
@@ -188,7 +197,7 @@ def test_every_entry_is_masked_as_it_is_written_and_the_header_is_not(notes: Rec
         *(
             IdentifyAgent(NAME, "1.0"),
             BeginTranscript("s", "/project", [], "recorded"),
-            said("a"),
+            chunk_to_record("a"),
             RecordNote("s", {"type": "closed"}),
         ),
         RecordUpdates("s", update("b") + b"\n" + update("c") + b"\n"),

@@ -15,7 +15,7 @@ PLAIN = (" ", "\n", '"', "'", "=", ":", ",", "(", "`", "")
 BEHIND = (" ", "\n", '"', "'", ",", ";", ")", "`", "")
 
 
-def found(text: str) -> list[tuple[str, str]]:
+def find_secrets(text: str) -> list[tuple[str, str]]:
     return [(span.rule.name, text[span.start : span.end]) for span in Masking().find(text)]
 
 
@@ -35,7 +35,7 @@ def test_a_secret_is_found_whole_whatever_surrounds_it(name: str) -> None:
         one = plant(name, chance)
         before, after = chance.choice(PLAIN), chance.choice(BEHIND)
         text = f"the key is{before or ' '}{one.text}{after} and that is all"
-        assert (name, one.secret) in found(text), text
+        assert (name, one.secret) in find_secrets(text), text
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -53,7 +53,7 @@ def secrets_of(name: str) -> list[str]:
     """The cut forms of a secret that its rule still finds."""
     one = plant(name, random.Random(0))
     cuts = (one.before + one.secret[:end] + one.after for end in range(1, len(one.secret)))
-    return [secret for cut in cuts for rule, secret in found(cut) if rule == name] or [one.secret]
+    return [secret for cut in cuts for rule, secret in find_secrets(cut) if rule == name] or [one.secret]
 
 
 def half(rule: SecretRule) -> str:
@@ -71,7 +71,7 @@ FOUND_AT_ANY_LENGTH = {
 
 @pytest.mark.parametrize("name", [name for name in PLANTED if name not in FOUND_AT_ANY_LENGTH])
 def test_half_a_secret_is_not_found(name: str) -> None:
-    assert found(f"it begins with {half(BY_NAME[name])} and so on") == []
+    assert find_secrets(f"it begins with {half(BY_NAME[name])} and so on") == []
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_half_a_secret_is_not_found(name: str) -> None:
     ],
 )
 def test_text_that_only_looks_like_a_secret_is_not_found(text: str) -> None:
-    assert found(text) == []
+    assert find_secrets(text) == []
 
 
 def test_a_user_pattern_is_found_whole_and_never_as_empty_text() -> None:

@@ -1,7 +1,7 @@
 """Entries of a transcript, as the recorder writes them, and their replay.
 
 told = tell(prompt("hello"), chunk("Hel"), chunk("lo"), answer())
-assert told[1] == said("Hello")
+assert told[1] == message_chunk("Hello")
 """
 
 import json
@@ -121,7 +121,7 @@ def tell(
     return updates_in(lines_of(*entries, mode=mode, run=run, tool_limit=tool_limit))
 
 
-def said(words: str, kind: str = AGENT, **more: object) -> Value:
+def message_chunk(words: str, kind: str = AGENT, **more: object) -> Value:
     return {"sessionUpdate": kind, "content": text(words), **more}
 
 

@@ -21,11 +21,11 @@ from tests.replay.entries import (
     chunk,
     line,
     lines_of,
+    message_chunk,
     notification,
     permission,
     plan,
     prompt,
-    said,
     started,
     tell,
     text,
@@ -54,9 +54,9 @@ def test_a_prompts_blocks_are_sent_as_soon_as_no_echo_can_follow() -> None:
     telling = Replayer(SESSION, run=RUN)
     assert telling.add(1, prompt("look")) == []
     assert telling.add(2, update("available_commands_update", availableCommands=[])) == []
-    assert updates_in(telling.add(3, chunk("yes"))) == [said("look", USER, messageId=f"acp-proxy-{RUN}-1")]
+    assert updates_in(telling.add(3, chunk("yes"))) == [message_chunk("look", USER, messageId=f"acp-proxy-{RUN}-1")]
     assert telling.add(4, answer()) == []
-    assert updates_in(telling.add(5, prompt("next", id=2))) == [said("yes")]
+    assert updates_in(telling.add(5, prompt("next", id=2))) == [message_chunk("yes")]
 
 
 # --- chunks
@@ -64,7 +64,7 @@ def test_a_prompts_blocks_are_sent_as_soon_as_no_echo_can_follow() -> None:
 
 @pytest.mark.parametrize("kind", [AGENT, THOUGHT, USER])
 def test_chunks_of_one_message_become_one(kind: str) -> None:
-    assert tell(*(chunk(words, kind) for words in ("a", "", "b", "c"))) == [said("abc", kind)]
+    assert tell(*(chunk(words, kind) for words in ("a", "", "b", "c"))) == [message_chunk("abc", kind)]
 
 
 @pytest.mark.parametrize("kind", [AGENT, THOUGHT, USER])
@@ -87,7 +87,7 @@ def test_null_and_absent_members_make_no_difference_to_joining() -> None:
         "messageId": None,
     }
     told = lines_of(line(notification(bare, _meta=None)), chunk("b"))
-    assert updates_in(told) == [said("ab")]
+    assert updates_in(told) == [message_chunk("ab")]
 
 
 def test_an_update_of_another_kind_separates_messages() -> None:
@@ -108,7 +108,7 @@ def test_updates_that_are_not_replayed_in_place_separate_no_messages() -> None:
         answer(),
     ]
     told = tell(call("t"), chunk("a"), *(one for entry in silent for one in (entry, chunk("b"))))
-    assert told == [started("t", status="completed"), said("abbbbbb")]
+    assert told == [started("t", status="completed"), message_chunk("abbbbbb")]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,11 @@ def test_updates_that_are_not_replayed_in_place_separate_no_messages() -> None:
 def test_a_chunk_with_more_than_text_stays_whole_and_separate(carrying: dict[str, Any]) -> None:
     whole = json.dumps(carrying, indent=None).encode()
     told = lines_of(chunk("a"), chunk("a"), line(whole), chunk("c"), chunk("c"))
-    assert [updates_in([told[0]]), told[1], updates_in([told[2]])] == [[said("aa")], whole + b"\n", [said("cc")]]
+    assert [updates_in([told[0]]), told[1], updates_in([told[2]])] == [
+        [message_chunk("aa")],
+        whole + b"\n",
+        [message_chunk("cc")],
+    ]
 
 
 def test_a_single_chunk_keeps_its_bytes() -> None:
@@ -141,7 +145,7 @@ def test_a_single_chunk_keeps_its_bytes() -> None:
 
 
 def test_a_character_split_over_two_chunks_is_joined() -> None:
-    halves = [json.dumps(notification(said(half))).encode() for half in ("a\ud83d", "\ude00b")]
+    halves = [json.dumps(notification(message_chunk(half))).encode() for half in ("a\ud83d", "\ude00b")]
     [told] = updates_in(lines_of(*(line(half, plain=False) for half in halves)))
     assert told["content"]["text"] == "a😀b"
 
@@ -164,7 +168,7 @@ def test_only_the_last_plan_of_a_segment_is_replayed_in_its_place() -> None:
 def test_messages_around_an_older_plan_are_joined() -> None:
     told = tell(*(entry for number in range(100) for entry in (plan(f"{number}"), chunk("a"))))
     assert [one["sessionUpdate"] for one in told] == [AGENT, "plan", AGENT]
-    assert told[0] == said("a" * 99)
+    assert told[0] == message_chunk("a" * 99)
 
 
 def test_messages_with_different_ids_around_a_plan_stay_separate() -> None:
@@ -204,14 +208,18 @@ def test_a_forks_copy_of_its_parents_updates_is_replayed_as_its_own(mode: Any) -
     odd = b'{"jsonrpc": "2.0","method":"session/update",'
     odd += b'"params":{"sessionId":"parent","update":{"sessionUpdate":"odd", "n":1.0}}}'
     parents = [
-        line(notification(said("a"), "parent")),
+        line(notification(message_chunk("a"), "parent")),
         line(odd),
         line(
             notification({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "T", "status": "failed"}, "parent")
         ),
     ]
     told = lines_of(
-        *parents, chunk("b"), line(notification(said("c"), "stranger")), mode=mode, other_ids=frozenset({"parent"})
+        *parents,
+        chunk("b"),
+        line(notification(message_chunk("c"), "stranger")),
+        mode=mode,
+        other_ids=frozenset({"parent"}),
     )
     assert [one["sessionUpdate"] for one in updates_in(told)] == [AGENT, "odd", "tool_call", AGENT]
     assert told[1] == odd.replace(b'"parent"', b'"s"') + b"\n"
@@ -235,7 +243,7 @@ def test_a_forks_copy_of_its_parents_updates_is_replayed_as_its_own(mode: Any) -
         notification({"sessionUpdate": "plan", "entries": {}}),
         notification({"sessionUpdate": "tool_call", "title": "T"}),
         notification({"sessionUpdate": "tool_call_update", "toolCallId": 7}),
-        notification(said("a")) | {"id": 1},
+        notification(message_chunk("a")) | {"id": 1},
         {"jsonrpc": "2.0", "method": "session/update", "params": None},
         {"jsonrpc": "2.0", "id": 1, "method": "session/request_permission", "params": {"sessionId": "s"}},
         {"jsonrpc": "2.0", "id": 1, "method": "session/request_permission"},
@@ -249,7 +257,7 @@ def test_invalid_updates_are_skipped(bad: Any, mode: Any) -> None:
 
 
 def test_a_message_with_a_newline_is_skipped() -> None:
-    broken = json.dumps(notification(said("a")), indent=1).encode()
+    broken = json.dumps(notification(message_chunk("a")), indent=1).encode()
     assert lines_of(line(broken, plain=False)) == []
 
 

@@ -8,7 +8,19 @@ import pytest
 from acp_proxy.protocol import update_kinds
 from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.transcript.file_format import Entry
-from tests.replay.entries import RUN, SESSION, Value, answer, chunk, line, prompt, said, text, update, updates_in
+from tests.replay.entries import (
+    RUN,
+    SESSION,
+    Value,
+    answer,
+    chunk,
+    line,
+    message_chunk,
+    prompt,
+    text,
+    update,
+    updates_in,
+)
 
 MODES = pytest.mark.parametrize("mode", get_args(Mode))
 KINDS = update_kinds.find_allowed({"session": {"compaction": {}}})
@@ -43,7 +55,7 @@ def test_a_compaction_is_one_update_in_its_final_state_in_its_place() -> None:
         chunk("c"),
     )
     final = whole("completed", _meta={"x": 1.0}, odd=[2.5], summary=[text("We "), text("talked.")])
-    assert told == [said("a"), final, said("bc")]
+    assert told == [message_chunk("a"), final, message_chunk("bc")]
 
 
 def test_absent_members_stay_and_null_removes_them() -> None:
@@ -92,7 +104,7 @@ def test_clients_that_did_not_announce_a_kind_get_none_of_its_updates(mode: Mode
     optional = [update(kind, n=1) for kind in ("plan_update", "subagent_update", "session_message")]
     entries = [chunk("a"), compacted("in_progress"), summed("x"), *optional, compacted("completed"), chunk("b")]
     told = tell(*entries, update("new_kind"), mode=mode, kinds=frozenset())
-    joined = [said("ab")] if mode == "compact" else [said("a"), said("b")]
+    joined = [message_chunk("ab")] if mode == "compact" else [message_chunk("a"), message_chunk("b")]
     assert told == [*joined, {"sessionUpdate": "new_kind"}]
     assert tell(compacted("in_progress"), prompt("go"), mode=mode, kinds=frozenset())[-1]["content"] == text("go")
 

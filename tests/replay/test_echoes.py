@@ -23,10 +23,10 @@ from tests.replay.entries import (
     chunk,
     crashed,
     line,
+    message_chunk,
     noted,
     permission,
     prompt,
-    said,
     tell,
     text,
     update,
@@ -37,7 +37,7 @@ MODES = pytest.mark.parametrize("mode", get_args(Mode))
 LINK: Value = {"type": "resource_link", "uri": "file:///w/a.py", "name": "a.py"}
 
 
-def heard(words: str, id: str | None = None, run: str = RUN) -> Entry:
+def user_chunk(words: str, id: str | None = None, run: str = RUN) -> Entry:
     """A user chunk that the agent sent."""
     return update(USER, run, content=text(words), **({"messageId": id} if id is not None else {}))
 
@@ -60,16 +60,16 @@ def order(told: list[Value]) -> list[str]:
 @pytest.mark.parametrize(
     ("echo", "id"),
     [
-        ([heard("mend it")], "own 1"),
-        ([heard("mend it", "m")], "m"),
-        ([heard("mend", "m"), heard(" it", "m")], "m"),
-        ([heard(piece) for piece in "mend it"], "own 1"),
-        ([heard("  mend\tit\n")], "own 1"),
-        ([heard("\n"), heard("mend it"), heard(""), heard(" ")], "own 1"),
+        ([user_chunk("mend it")], "own 1"),
+        ([user_chunk("mend it", "m")], "m"),
+        ([user_chunk("mend", "m"), user_chunk(" it", "m")], "m"),
+        ([user_chunk(piece) for piece in "mend it"], "own 1"),
+        ([user_chunk("  mend\tit\n")], "own 1"),
+        ([user_chunk("\n"), user_chunk("mend it"), user_chunk(""), user_chunk(" ")], "own 1"),
         ([update(USER, content=text("mend it", annotations={}), messageId="m", _meta={"x": 1})], "m"),
-        ([heard("mend it, of a.py:\n```\nwritten out\n```", "m")], "m"),
-        ([heard("mend", "m"), heard(" it, written out", "m")], "m"),
-        ([heard("mend"), heard(" it, written out")], "own 1"),
+        ([user_chunk("mend it, of a.py:\n```\nwritten out\n```", "m")], "m"),
+        ([user_chunk("mend", "m"), user_chunk(" it, written out", "m")], "m"),
+        ([user_chunk("mend"), user_chunk(" it, written out")], "own 1"),
     ],
 )
 def test_an_echoed_prompt_is_replayed_once_as_typed_with_the_echos_id(echo: list[Entry], id: str, mode: Mode) -> None:
@@ -79,15 +79,15 @@ def test_an_echoed_prompt_is_replayed_once_as_typed_with_the_echos_id(echo: list
 
 @MODES
 def test_all_blocks_have_the_echos_id_and_keep_their_order(mode: Mode) -> None:
-    told = tell(prompt(LINK, "see ", "this", IMAGE), heard("see this", "m"), mode=mode)
+    told = tell(prompt(LINK, "see ", "this", IMAGE), user_chunk("see this", "m"), mode=mode)
     assert users(told) == [(LINK, "m"), ("see ", "m"), ("this", "m"), (IMAGE, "m")]
 
 
 @MODES
 def test_other_content_belongs_to_an_echo_only_if_the_prompt_has_some_too(mode: Mode) -> None:
-    echo = [update(USER, content=IMAGE), heard("see"), update(USER, content={"type": "resource", "resource": {}})]
+    echo = [update(USER, content=IMAGE), user_chunk("see"), update(USER, content={"type": "resource", "resource": {}})]
     assert users(tell(prompt(IMAGE, "see"), *echo, mode=mode)) == [(IMAGE, "own 1"), ("see", "own 1")]
-    assert users(tell(prompt("see"), heard("see"), update(USER, content=IMAGE), mode=mode)) == [
+    assert users(tell(prompt("see"), user_chunk("see"), update(USER, content=IMAGE), mode=mode)) == [
         ("see", "own 1"),
         (IMAGE, None),
     ]
@@ -104,14 +104,14 @@ def test_a_message_with_the_prompts_text_is_its_echo_later_in_the_turn_too(betwe
         "plan": update("plan", entries=[]),
         "another kind": update("new_kind"),
     }
-    told = tell(prompt("mend it"), kinds[between], heard("mend"), heard(" it"), chunk("done"), mode=mode)
+    told = tell(prompt("mend it"), kinds[between], user_chunk("mend"), user_chunk(" it"), chunk("done"), mode=mode)
     assert [words for words, _ in users(told)] == ["mend it"]
 
 
 @MODES
 @pytest.mark.parametrize("other", ["mend", "mend it now", "Mend it", "it"])
 def test_another_message_later_in_the_turn_is_not_an_echo(other: str, mode: Mode) -> None:
-    told = tell(prompt("mend it"), chunk("a"), heard(other), chunk("b"), answer(), mode=mode)
+    told = tell(prompt("mend it"), chunk("a"), user_chunk(other), chunk("b"), answer(), mode=mode)
     assert order(told) == ["mend it", "a", other, "b"]
 
 
@@ -120,17 +120,19 @@ def test_a_message_after_a_whole_echo_is_not_an_echo(mode: Mode) -> None:
     def after(*chunks: Entry) -> list[tuple[Any, str | None]]:
         return users(tell(prompt("go"), *chunks, chunk("done"), answer(), mode=mode))
 
-    assert after(heard("go"), heard("<context/>")) == [("go", "own 1"), ("<context/>", None)]
-    assert after(heard("go", "m"), heard("<context/>", "n")) == [("go", "m"), ("<context/>", "n")]
-    assert after(heard("go", "m"), heard("go", "n")) == [("go", "m"), ("go", "n")]
-    assert after(heard("go", "m"), chunk("x"), heard("go", "n")) == [("go", "m"), ("go", "n")]
-    assert after(heard("go, written", "m"), heard(" out", "n")) == [("go", "m"), (" out", "n")]
-    assert after(heard("go", "m"), heard(", written out", "m")) == [("go", "m")], "the id says that it is one message"
+    assert after(user_chunk("go"), user_chunk("<context/>")) == [("go", "own 1"), ("<context/>", None)]
+    assert after(user_chunk("go", "m"), user_chunk("<context/>", "n")) == [("go", "m"), ("<context/>", "n")]
+    assert after(user_chunk("go", "m"), user_chunk("go", "n")) == [("go", "m"), ("go", "n")]
+    assert after(user_chunk("go", "m"), chunk("x"), user_chunk("go", "n")) == [("go", "m"), ("go", "n")]
+    assert after(user_chunk("go, written", "m"), user_chunk(" out", "n")) == [("go", "m"), (" out", "n")]
+    assert after(user_chunk("go", "m"), user_chunk(", written out", "m")) == [("go", "m")], (
+        "the id says that it is one message"
+    )
 
 
 @MODES
 def test_the_prompts_own_text_is_preferred_to_an_earlier_message_as_its_echo(mode: Mode) -> None:
-    told = tell(prompt("go"), heard("<context/>", "m"), heard("go", "n"), chunk("done"), mode=mode)
+    told = tell(prompt("go"), user_chunk("<context/>", "m"), user_chunk("go", "n"), chunk("done"), mode=mode)
     assert users(told) == [("go", "n"), ("<context/>", "m")]
 
 
@@ -139,14 +141,14 @@ def test_an_echo_of_the_first_prompt_may_include_what_the_prompt_mentions(mode: 
     mentioned = update(
         USER, content={"type": "resource", "resource": {"uri": "file:///w/a.py", "text": "a"}}, messageId="e"
     )
-    told = tell(prompt("look at @a.py"), heard("look at @a.py", "e"), mentioned, chunk("a file"), mode=mode)
+    told = tell(prompt("look at @a.py"), user_chunk("look at @a.py", "e"), mentioned, chunk("a file"), mode=mode)
     assert users(told) == [("look at @a.py", "e")]
 
 
 @MODES
 def test_a_message_that_begins_the_conversation_again_is_not_an_echo(mode: Mode) -> None:
     past = [prompt("one"), chunk("1"), answer()]
-    again = [heard("one"), chunk("1"), heard("three"), chunk("3")]
+    again = [user_chunk("one"), chunk("1"), user_chunk("three"), chunk("3")]
     assert order(tell(*past, prompt("two", id=2), *again, mode=mode)) == ["one", "1", "two", "one", "1", "three", "3"]
     told = tell(*past, prompt("one", id=2), *again, mode=mode)
     assert order(told) == ["one", "1", "one", "1", "three", "3"], "here it is the prompt's own text"
@@ -162,37 +164,37 @@ def test_a_message_that_begins_the_conversation_again_is_not_an_echo(mode: Mode)
     ],
 )
 def test_updates_that_are_not_replayed_do_not_separate_a_prompt_from_its_echo(between: Entry, mode: Mode) -> None:
-    told = tell(prompt("go"), between, heard("go @a.py", "m"), chunk("done"), mode=mode)
+    told = tell(prompt("go"), between, user_chunk("go @a.py", "m"), chunk("done"), mode=mode)
     assert users(told) == [("go", "m")]
 
 
 @MODES
 def test_a_cancelled_prompt_that_is_never_answered_does_not_separate_the_next_from_its_echo(mode: Mode) -> None:
     cancel = line({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": SESSION}}, Peer.CLIENT)
-    begun = [prompt("go"), heard("go @a.py", "m"), chunk("a"), cancel]
-    assert users(tell(*begun, prompt("on", id=2), heard("on @a.py", "n"), mode=mode)) == [("go", "m"), ("on", "n")]
+    begun = [prompt("go"), user_chunk("go @a.py", "m"), chunk("a"), cancel]
+    assert users(tell(*begun, prompt("on", id=2), user_chunk("on @a.py", "n"), mode=mode)) == [("go", "m"), ("on", "n")]
 
 
 @MODES
 @pytest.mark.parametrize("ended", [[answer()], [crashed()], [prompt("x", id=2, run="another")]])
 def test_a_prompt_whose_turn_is_over_has_no_echo(ended: list[Entry], mode: Mode) -> None:
-    told = tell(prompt("go"), chunk("a"), *ended[:1], heard("go"), chunk("b"), mode=mode)
+    told = tell(prompt("go"), chunk("a"), *ended[:1], user_chunk("go"), chunk("b"), mode=mode)
     if ended[0].run == RUN:
         assert order(told) == ["go", "a", "go", "b"]
-    assert [words for words, _ in users(tell(prompt("go"), *ended, heard("hm"), mode=mode))][-1] == (
+    assert [words for words, _ in users(tell(prompt("go"), *ended, user_chunk("hm"), mode=mode))][-1] == (
         "hm" if ended[0].run == RUN else "x"
     )
 
 
 @MODES
 def test_waiting_messages_are_not_overtaken(mode: Mode) -> None:
-    told = tell(prompt("a"), chunk("1"), heard("b"), heard("c", "n", "another run"), chunk("2"), mode=mode)
+    told = tell(prompt("a"), chunk("1"), user_chunk("b"), user_chunk("c", "n", "another run"), chunk("2"), mode=mode)
     assert order(told) == ["a", "1", "b", "c", "2"]
 
 
 @MODES
 def test_a_user_message_without_a_prompt_is_replayed_unchanged(mode: Mode) -> None:
-    assert tell(heard("hello"), mode=mode) == [said("hello", USER)]
+    assert tell(user_chunk("hello"), mode=mode) == [message_chunk("hello", USER)]
 
 
 # --- queued prompts
@@ -201,21 +203,21 @@ def test_a_user_message_without_a_prompt_is_replayed_unchanged(mode: Mode) -> No
 @MODES
 def test_an_echo_belongs_to_the_first_prompt_with_its_text(mode: Mode) -> None:
     queue = [prompt("a"), prompt("b", id=2), prompt("b", id=3)]
-    told = tell(*queue, heard("b", "x"), heard("b", "y"), heard("a", "z"), chunk("done"), mode=mode)
+    told = tell(*queue, user_chunk("b", "x"), user_chunk("b", "y"), user_chunk("a", "z"), chunk("done"), mode=mode)
     assert users(told) == [("a", "z"), ("b", "x"), ("b", "y")]
 
 
 @MODES
 def test_an_echo_with_another_text_belongs_to_the_first_prompt_without_an_echo(mode: Mode) -> None:
     queue = [prompt("a"), prompt("b", id=2), prompt("c", id=3)]
-    told = tell(*queue, heard("a", "x"), heard("b, written out", "y"), chunk("done"), mode=mode)
+    told = tell(*queue, user_chunk("a", "x"), user_chunk("b, written out", "y"), chunk("done"), mode=mode)
     assert users(told) == [("a", "x"), ("b", "y"), ("c", "own 3")]
 
 
 @MODES
 def test_a_queued_prompt_is_replayed_where_it_was_sent_with_the_id_of_its_late_echo(mode: Mode) -> None:
-    first = [prompt("a"), heard("a", "x"), chunk("1"), prompt("b", id=2), chunk("2"), answer()]
-    told = tell(*first, heard("b, written out", "y"), chunk("3"), answer(2), mode=mode)
+    first = [prompt("a"), user_chunk("a", "x"), chunk("1"), prompt("b", id=2), chunk("2"), answer()]
+    told = tell(*first, user_chunk("b, written out", "y"), chunk("3"), answer(2), mode=mode)
     assert users(told) == [("a", "x"), ("b", "y")]
     assert "".join(order(told)) == "a1b23"
 
@@ -223,28 +225,30 @@ def test_a_queued_prompt_is_replayed_where_it_was_sent_with_the_id_of_its_late_e
 @MODES
 def test_a_prompt_that_waits_for_its_turn_is_left_out_if_the_agent_will_echo_it(mode: Mode) -> None:
     waiting = [prompt("b", id=2), chunk("1"), prompt("c", id=3)]
-    told = tell(prompt("a"), heard("a", "x"), *waiting, mode=mode, run=RUN)
+    told = tell(prompt("a"), user_chunk("a", "x"), *waiting, mode=mode, run=RUN)
     assert users(told) == [("a", "x")]
-    told = tell(prompt("a"), heard("a", "x"), answer(), prompt("record"), *waiting, mode=mode, run=RUN)
+    told = tell(prompt("a"), user_chunk("a", "x"), answer(), prompt("record"), *waiting, mode=mode, run=RUN)
     assert users(told) == [("a", "x"), ("record", "own 4")]
     told = tell(prompt("a"), *waiting, mode=mode, run=RUN)
     assert users(told) == [("a", "own 1"), ("b", "own 2"), ("c", "own 4")]
-    told = tell(prompt("a"), heard("a", "x"), *waiting, mode=mode)  # of a process that has ended
+    told = tell(prompt("a"), user_chunk("a", "x"), *waiting, mode=mode)  # of a process that has ended
     assert users(told) == [("a", "x"), ("b", "own 3"), ("c", "own 5")]
 
 
 @MODES
 def test_while_a_prompt_is_queued_only_its_own_text_is_its_echo(mode: Mode) -> None:
-    told = tell(prompt("a"), chunk("1"), prompt("b", id=2), heard("c"), chunk("2"), answer(), chunk("3"), mode=mode)
+    told = tell(
+        prompt("a"), chunk("1"), prompt("b", id=2), user_chunk("c"), chunk("2"), answer(), chunk("3"), mode=mode
+    )
     assert "".join(order(told)) == "a1bc23"
     assert users(told) == [("a", "own 1"), ("b", "own 3"), ("c", None)]
 
 
 @MODES
 def test_echoes_of_prompts_sent_at_once_may_come_in_any_pieces(mode: Mode) -> None:
-    told = tell(prompt("ab"), prompt("abc", id=2), *map(heard, "ababc"), chunk("done"), mode=mode)
+    told = tell(prompt("ab"), prompt("abc", id=2), *map(user_chunk, "ababc"), chunk("done"), mode=mode)
     assert users(told) == [("ab", "own 1"), ("abc", "own 2")]
-    told = tell(prompt("ab"), prompt("abc", id=2), *map(heard, "abcab"), chunk("done"), mode=mode)
+    told = tell(prompt("ab"), prompt("abc", id=2), *map(user_chunk, "abcab"), chunk("done"), mode=mode)
     assert users(told) == [("ab", "own 1"), ("abc", "own 2")]
 
 
@@ -254,7 +258,7 @@ def test_the_wait_for_an_echo_has_a_limit() -> None:
     assert sum(len(again.add(number, entry)) for number, entry in enumerate(entries, 1)) == 2
     big = chunk("x" * (replayer.HELD // 2))
     assert [len(again.add(4, big)) for _ in range(4)] == [0, 3, 1, 1]
-    assert again.add(5, heard("b", "late")) == []
+    assert again.add(5, user_chunk("b", "late")) == []
     assert again.end() == [], "it is still an echo"
 
 
@@ -278,7 +282,7 @@ def test_a_reader_that_shows_no_ids_gets_each_turn_before_the_next_begins(mode: 
     again = Replayer(SESSION, run=RUN, mode=mode, at_once=True)
     assert again.add(1, prompt("a")) == []
     assert [one["content"]["text"] for one in updates_in(again.add(2, prompt("b", id=2)))] == ["a"]
-    assert again.add(3, heard("b")) + again.add(4, heard("a")) == []
+    assert again.add(3, user_chunk("b")) + again.add(4, user_chunk("a")) == []
     assert [one["content"]["text"] for one in updates_in(again.end())] == ["b"]
 
 
@@ -315,7 +319,7 @@ def test_everything_is_replayed_once_even_in_a_running_turn(live: bool | None, m
 @MODES
 def test_a_prompt_that_a_fork_cut_off_waits_for_no_echo_in_the_fork(mode: Mode) -> None:
     before = [prompt("one"), chunk("a"), noted({"type": "opened", "method": "session/fork"})]
-    after = [prompt("read @a", id=2), heard("read @a: its text", "e"), chunk("b"), answer(2)]
+    after = [prompt("read @a", id=2), user_chunk("read @a: its text", "e"), chunk("b"), answer(2)]
     users = [one for one in tell(*before, *after, mode=mode) if one["sessionUpdate"] == USER]
     assert [one["content"]["text"] for one in users] == ["one", "read @a"]
     assert users[1]["messageId"] == "e"
@@ -345,7 +349,7 @@ def test_any_prompt_is_replayed_once_and_before_any_chunks(
     mode: Mode, words: list[str], behind: list[str], later: bool
 ) -> None:
     parted = [chunk("-")] if later else []
-    told = tell(prompt(*words), *parted, *map(heard, behind), chunk("."), mode=mode)
+    told = tell(prompt(*words), *parted, *map(user_chunk, behind), chunk("."), mode=mode)
     ours = [(word, "own 1") for word in words]
     spoken, said = "".join("".join(words).split()), ["".join(piece.split()) for piece in behind]
     ends = [n for n in range(1, len(said) + 1) if spoken and "".join(said[:n]) == spoken]
@@ -376,7 +380,7 @@ def test_every_prompt_is_replayed_once_in_its_place_and_nothing_is_lost(steps: l
             asked.append((words, number))
             open_ids.append(number)
         elif what == "heard":
-            entries.append(heard(words, f"id {number}"))
+            entries.append(user_chunk(words, f"id {number}"))
         elif what == "said":
             entries.append(chunk("."))
             said += 1

@@ -20,10 +20,10 @@ from tests.replay.entries import (
     crashed,
     line,
     lines_of,
+    message_chunk,
     notification,
     permission,
     prompt,
-    said,
     shows,
     started,
     tell,
@@ -50,7 +50,7 @@ def test_a_call_is_replayed_once_in_its_first_place_with_the_last_value_of_every
     )
     assert told == [
         started("t", status="completed", kind="read", rawInput={"a": 1}, title="Better", rawOutput=[1]),
-        said("a"),
+        message_chunk("a"),
     ]
 
 
@@ -94,7 +94,7 @@ def test_every_call_is_folded_separately_in_its_own_place() -> None:
     told = tell(
         call("a"), call("b"), chunk("x"), changed("b", **DONE), call("c", **DONE), changed("a", status="failed")
     )
-    assert told == [started("a", status="failed"), started("b", **DONE), said("x"), started("c", **DONE)]
+    assert told == [started("a", status="failed"), started("b", **DONE), message_chunk("x"), started("c", **DONE)]
 
 
 def test_an_update_without_a_start_gets_one() -> None:
@@ -156,16 +156,16 @@ def test_fields_of_a_permission_request_count() -> None:
 
 def test_a_call_may_first_appear_in_a_permission_request() -> None:
     told = tell(permission("t", title="May I?"), chunk("a"), changed("t", **DONE))
-    assert told == [started("t", title="May I?", **DONE), said("a")]
+    assert told == [started("t", title="May I?", **DONE), message_chunk("a")]
 
 
 @MODES
 def test_a_call_that_appears_only_in_a_permission_request_is_not_replayed(mode: Mode) -> None:
     asked = [permission("t", status="pending", content=[shows("1")]), terminal("1", "x"), permission("t")]
     assert tell(prompt("go"), *asked, chunk("a"), answer(), prompt("on", id=2), chunk("b"), mode=mode)[1:] == [
-        said("a"),
-        said("on", "user_message_chunk", messageId=f"acp-proxy-{RUN}-7"),
-        said("b"),
+        message_chunk("a"),
+        message_chunk("on", "user_message_chunk", messageId=f"acp-proxy-{RUN}-7"),
+        message_chunk("b"),
     ]
 
 
@@ -189,8 +189,8 @@ def test_full_mode_waits_from_a_permission_request_until_its_call() -> None:
     entries = [permission("t", title="May I?"), chunk("a"), permission("u"), changed("t", kind="edit"), chunk("b")]
     told = [telling.add(1, entry) for entry in entries]
     assert [len(lines) for lines in told] == [0, 0, 0, 2, 0]
-    assert updates_in(told[3]) == [started("t", title="May I?"), said("a")]
-    assert updates_in(telling.end()) == [updated("t", kind="edit"), said("b"), updated("t", status="failed")]
+    assert updates_in(told[3]) == [started("t", title="May I?"), message_chunk("a")]
+    assert updates_in(telling.end()) == [updated("t", kind="edit"), message_chunk("b"), updated("t", status="failed")]
 
 
 def test_remembered_permission_requests_are_limited() -> None:
@@ -300,16 +300,16 @@ def test_a_terminals_output_and_exit_status_take_its_place(mode: Mode, note_firs
 
 @MODES
 def test_the_end_of_a_terminal_is_described(mode: Mode) -> None:
-    def shown(*notes: Any) -> str:
+    def shown_output(*notes: Any) -> str:
         return output_in(tell(call("t", **DONE, content=[shows("1")]), *notes, mode=mode))
 
-    assert shown() == PLACEHOLDER
+    assert shown_output() == PLACEHOLDER
     assert "\n" not in PLACEHOLDER
-    assert shown(terminal("1", None)) == PLACEHOLDER
-    assert shown(terminal("1", "a", run="other")) == PLACEHOLDER
-    assert shown(terminal("1", "a", exitStatus={"signal": "SIGKILL"})) == "```\na\n```\n[ended by SIGKILL]"
-    assert shown(terminal("1", "a\n```\nb")) == "````\na\n```\nb\n````"
-    cut = shown(terminal("1", "a", truncated=True))
+    assert shown_output(terminal("1", None)) == PLACEHOLDER
+    assert shown_output(terminal("1", "a", run="other")) == PLACEHOLDER
+    assert shown_output(terminal("1", "a", exitStatus={"signal": "SIGKILL"})) == "```\na\n```\n[ended by SIGKILL]"
+    assert shown_output(terminal("1", "a\n```\nb")) == "````\na\n```\nb\n````"
+    cut = shown_output(terminal("1", "a", truncated=True))
     assert cut == "[the terminal kept only the end of its output]\n```\na\n```"
 
 

@@ -37,7 +37,7 @@ def user(text: str) -> bytes:
     return line({"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": text}})
 
 
-def said(text: str, kind: str = "agent_message_chunk") -> bytes:
+def chunk_line(text: str, kind: str = "agent_message_chunk") -> bytes:
     return line({"sessionUpdate": kind, "content": {"type": "text", "text": text}})
 
 
@@ -49,11 +49,11 @@ def test_messages_are_quoted_in_order_after_an_introduction() -> None:
     lines = [
         user("mend"),
         user(" it"),
-        said("I "),
-        said("look."),
+        chunk_line("I "),
+        chunk_line("look."),
         line({"sessionUpdate": "tool_call", "toolCallId": "1", "title": "read a.py", "status": "completed"}),
         tool("2"),
-        said("Done."),
+        chunk_line("Done."),
         user("thanks"),
     ]
     assert make_record(lines) == "\n\n".join(
@@ -87,16 +87,16 @@ def test_content_that_is_not_text_is_named(content: object, told: str) -> None:
 
 def test_thoughts_states_and_empty_plans_are_left_out() -> None:
     others = [
-        said("thought", "agent_thought_chunk"),
+        chunk_line("thought", "agent_thought_chunk"),
         line({"sessionUpdate": "plan", "entries": []}),
         line({"sessionUpdate": "usage_update"}),
         user(""),
     ]
-    assert make_record([user("a"), *others, said("b")]) == make_record([user("a"), said("b")])
+    assert make_record([user("a"), *others, chunk_line("b")]) == make_record([user("a"), chunk_line("b")])
 
 
 def test_a_record_within_the_limit_is_whole_and_a_longer_one_keeps_the_newest_turns() -> None:
-    lines = [part for n in range(20) for part in (user(f"question {n}"), said(f"é{n}" * 50))]
+    lines = [part for n in range(20) for part in (user(f"question {n}"), chunk_line(f"é{n}" * 50))]
     whole = make_record(lines)
     size = len(whole.encode())
     assert make_record(lines, size) == whole
@@ -109,7 +109,7 @@ def test_a_record_within_the_limit_is_whole_and_a_longer_one_keeps_the_newest_tu
 
 
 def test_the_newest_turn_is_cut_if_it_does_not_fit() -> None:
-    text = make_record([user("old"), user("x"), said("é" * LIMIT)])
+    text = make_record([user("old"), user("x"), chunk_line("é" * LIMIT)])
     assert LIMIT - 100 < len(text.encode()) <= LIMIT
     assert "> oldx" in text
     assert "\ufffd" not in text
@@ -120,7 +120,7 @@ TURNS = st.lists(st.tuples(st.text(max_size=30), st.text(max_size=200)), max_siz
 
 @given(TURNS, st.integers(700, 2000))
 def test_a_record_stays_within_the_limit_and_keeps_its_introduction(turns: list[tuple[str, str]], limit: int) -> None:
-    lines = [part for asked, answered in turns for part in (user(f"U{asked}"), said(f"A{answered}"))]
+    lines = [part for asked, answered in turns for part in (user(f"U{asked}"), chunk_line(f"A{answered}"))]
     text, whole = make_record(lines, limit), make_record(lines, 10**9)
     assert len(text.encode("utf-8", "replace")) <= limit
     assert text.startswith(INTRODUCTION)
@@ -141,7 +141,7 @@ def test_lines_of_any_shape_are_accepted(lines: list[bytes]) -> None:
 def test_a_tool_call_has_its_last_status() -> None:
     call = {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Run tests", "status": "pending"}
     done = {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"}
-    assert make_record([user("go"), line(call), said("wait"), line(done)]).endswith(
+    assert make_record([user("go"), line(call), chunk_line("wait"), line(done)]).endswith(
         f"Tool call:\n> Run tests (completed)\n\nAgent:\n> wait\n\n{END}\n"
     )
 
@@ -151,11 +151,11 @@ def test_an_unused_record_is_empty() -> None:
 
 
 def test_messages_of_one_speaker_with_different_ids_are_separate() -> None:
-    def heard(words: str, id: str) -> bytes:
+    def user_chunk_line(words: str, id: str) -> bytes:
         content = {"type": "text", "text": words}
         return line({"sessionUpdate": "user_message_chunk", "content": content, "messageId": id})
 
-    text = make_record([heard("a", "1"), heard("b", "1"), heard("c", "2")])
+    text = make_record([user_chunk_line("a", "1"), user_chunk_line("b", "1"), user_chunk_line("c", "2")])
     assert text == "\n\n".join([INTRODUCTION, "User:\n> ab", "User:\n> c", f"{END}\n"])
 
 
@@ -172,7 +172,7 @@ def test_quoted_text_cannot_imitate_a_speaker_or_the_end_of_the_record(parted: s
     words = FORGED.replace("\n", parted)
     call = line({"sessionUpdate": "tool_call", "toolCallId": words, "title": words, "status": words})
     link = line({"sessionUpdate": "agent_message_chunk", "content": {"type": words, "name": words}})
-    text = make_record([user(words), said(words), call, link, said(parted), user(parted)])
+    text = make_record([user(words), chunk_line(words), call, link, chunk_line(parted), user(parted)])
     assert lines_of_ours(text) == [INTRODUCTION, "", USER, "", AGENT, "", TOOL, "", AGENT, "", USER, "", END]
     assert len(text.split("\n")) == len(text.splitlines()) + 1, "no other line ends are left"
 
@@ -182,7 +182,10 @@ SAID = st.lists(
 )
 
 
-@given(st.lists(st.tuples(st.sampled_from([user, said]), SAID.map("".join)), min_size=1), st.sampled_from([700, 10**9]))
+@given(
+    st.lists(st.tuples(st.sampled_from([user, chunk_line]), SAID.map("".join)), min_size=1),
+    st.sampled_from([700, 10**9]),
+)
 def test_only_our_own_lines_are_unquoted(talk: list[tuple[Any, str]], limit: int) -> None:
     text = make_record([speak(words) for speak, words in talk], limit)
     ours = [line for line in lines_of_ours(text) if line]
@@ -199,7 +202,7 @@ def test_turns_that_no_longer_fit_are_released() -> None:
     made = HandoverRecord()
     for number in range(2000):
         made.add(user(f"question {number}"))
-        made.add(said("x" * 1000))
+        made.add(chunk_line("x" * 1000))
     assert measure_held(made) < 8 * LIMIT
     assert "question 1999" in made.make_text()
     assert "left out" in made.make_text()
@@ -208,7 +211,7 @@ def test_turns_that_no_longer_fit_are_released() -> None:
 def test_a_message_in_ten_thousand_chunks_is_one_message() -> None:
     made = HandoverRecord(10**9)
     for _ in range(10_000):
-        made.add(said("ab\n"))
+        made.add(chunk_line("ab\n"))
     assert made.make_text() == "\n\n".join([INTRODUCTION, "Agent:\n" + "\n".join(["> ab"] * 10_000), f"{END}\n"])
 
 
@@ -218,7 +221,9 @@ def call(id: str, output: str, **more: object) -> bytes:
 
 
 def test_the_newest_turns_are_whole_and_older_ones_lose_their_output_first() -> None:
-    lines = [each for n in range(99) for each in (user(f"do {n}"), call(str(n), f"{n} " * 3000), said(f"did {n}"))]
+    lines = [
+        each for n in range(99) for each in (user(f"do {n}"), call(str(n), f"{n} " * 3000), chunk_line(f"did {n}"))
+    ]
     text = make_record(lines)
     assert len(text.encode()) <= LIMIT
     for number in range(99):
@@ -235,7 +240,11 @@ def test_the_newest_turns_are_whole_and_older_ones_lose_their_output_first() -> 
 
 
 def test_the_oldest_turns_keep_the_users_words_and_the_last_answer() -> None:
-    talk = [each for n in range(40) for each in (user(f"do {n}"), said("x" * 2900), tool(f"c{n}"), said(f"did {n}"))]
+    talk = [
+        each
+        for n in range(40)
+        for each in (user(f"do {n}"), chunk_line("x" * 2900), tool(f"c{n}"), chunk_line(f"did {n}"))
+    ]
     text = make_record(talk)
     oldest = text[text.index("> do 0\n") :].split(f"{USER}\n")[0]
     assert "> did 0" in oldest
@@ -246,7 +255,14 @@ def test_the_oldest_turns_keep_the_users_words_and_the_last_answer() -> None:
 
 def test_a_newest_turn_that_is_too_long_keeps_the_prompt_and_its_end() -> None:
     text = make_record(
-        [user("old"), said("hm"), user("mend it"), said("first" + "x" * LIMIT), call("c", "y"), said("last")]
+        [
+            user("old"),
+            chunk_line("hm"),
+            user("mend it"),
+            chunk_line("first" + "x" * LIMIT),
+            call("c", "y"),
+            chunk_line("last"),
+        ]
     )
     assert len(text.encode()) <= LIMIT
     assert "> mend it" in text
@@ -329,7 +345,7 @@ def test_the_same_image_is_attached_once() -> None:
 
 @pytest.mark.parametrize("limit", range(1024, 1224))
 def test_a_shortened_record_stays_within_the_limit(limit: int) -> None:
-    talk = [each for n in range(9) for each in (user(f"do {n}"), call(f"{n}", "x" * 300), said(f"did {n}"))]
+    talk = [each for n in range(9) for each in (user(f"do {n}"), call(f"{n}", "x" * 300), chunk_line(f"did {n}"))]
     assert len(make_record(talk, limit).encode()) <= limit
 
 

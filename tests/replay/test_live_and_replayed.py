@@ -228,7 +228,7 @@ def without_terminal(item: Value, outputs: dict[Any, Any], run: str) -> Value:
 # --- the replays
 
 
-def told_of(
+def replay_steps(
     steps: Iterable[Step], mode: Mode, kinds: frozenset[str] = update_kinds.OPTIONAL, page: int = 0
 ) -> list[bytes]:
     telling = Replayer(
@@ -296,22 +296,22 @@ def sent(peer: Peer, message: Value) -> Entry:
     return found
 
 
-def asked(id: int, words: str) -> Step:
+def prompt_step(id: int, words: str) -> Step:
     params = {"sessionId": SESSION, "prompt": [{"type": "text", "text": words}]}
     return Step(sent(Peer.CLIENT, {"id": id, "method": "session/prompt", "params": params}))
 
 
-def told(kind: str, words: str) -> Entry:
+def chunk_entry(kind: str, words: str) -> Entry:
     update = {"sessionUpdate": kind, "content": {"type": "text", "text": words}}
     return sent(Peer.AGENT, {"method": "session/update", "params": {"sessionId": SESSION, "update": update}})
 
 
 QUEUED = [
-    asked(0, "a"),
-    Step(told("user_message_chunk", "a"), "exact"),
-    Step(told("agent_message_chunk", "b")),
-    asked(1, "c"),
-    Step(told("agent_message_chunk", "d")),
+    prompt_step(0, "a"),
+    Step(chunk_entry("user_message_chunk", "a"), "exact"),
+    Step(chunk_entry("agent_message_chunk", "b")),
+    prompt_step(1, "c"),
+    Step(chunk_entry("agent_message_chunk", "d")),
 ]
 """A prompt that waits for the end of a turn, of an agent that echoes prompts."""
 
@@ -321,12 +321,12 @@ QUEUED = [
 @example(QUEUED)
 def test_both_replays_leave_clients_in_the_state_of_the_live_conversation(steps: list[Step]) -> None:
     edited_live, accumulated_live = edited(kept_safe(steps, parsed)), accumulated(kept_safe(steps, plain))
-    tellings = {mode: told_of(steps, mode) for mode in MODES}
+    tellings = {mode: replay_steps(steps, mode) for mode in MODES}
     for mode, told in tellings.items():
         assert edited(parsed(line)["params"]["update"] for line in told) == edited_live, mode
         assert accumulated(plain(line)["params"]["update"] for line in told) == accumulated_live, mode
         assert all(plain(line)["params"]["sessionId"] == SESSION for line in told)
-        assert told == told_of(steps, mode)
+        assert told == replay_steps(steps, mode)
     assert len(tellings["compact"]) <= len(tellings["full"]) + starts(steps)
 
 
@@ -338,7 +338,7 @@ def test_a_turn_that_is_folded_in_pieces_leaves_clients_in_the_same_state(steps:
     steps = [step for step in steps if b"request_permission" not in (step.entry.raw or b"")]
     edited_live = edited(kept_safe(steps, parsed))
     for mode in MODES:
-        told = told_of(steps, mode, page=500)
+        told = replay_steps(steps, mode, page=500)
         assert edited(parsed(line)["params"]["update"] for line in told) == edited_live, mode
 
 

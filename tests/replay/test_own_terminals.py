@@ -18,9 +18,9 @@ from tests.replay.entries import (
     chunk,
     content,
     lines_of,
+    message_chunk,
     permission,
     prompt,
-    said,
     shows,
     started,
     tell,
@@ -114,7 +114,7 @@ def test_over_the_limit_the_last_values_and_the_size_left_out_are_replayed() -> 
     assert told[-2]["content"][0] == shows("1")
     left_out = int(told[-2]["content"][1]["content"]["text"].split()[0].strip("["))
     assert left_out + sum(sizes) > 200 * 80
-    assert told[-1] == said("x")
+    assert told[-1] == message_chunk("x")
 
 
 def test_a_first_update_over_the_limit_still_begins_the_call() -> None:

@@ -40,7 +40,7 @@ def entry(said: Said, peer: Peer = Peer.AGENT, of: str | None = None) -> Entry:
     return Entry("2026-11-20T09:15:02.123Z", RUN, peer, of, raw=data, value=jsonrpc.parse(data))
 
 
-def asked(said: Said) -> Entry:
+def prompt_entry(said: Said) -> Entry:
     return entry(said, Peer.CLIENT)
 
 
@@ -68,7 +68,7 @@ def own(content: object, number: int) -> bytes:
     return line(user(content, f"acp-proxy-{RUN}-{number}"))
 
 
-def told(*entries: Entry, mode: Mode = "full") -> list[bytes]:
+def replay_all(*entries: Entry, mode: Mode = "full") -> list[bytes]:
     """The whole replay of a transcript; the header is entry number 0."""
     telling = Replayer("s", run=LATER, mode=mode)
     lines = [one for number, each in enumerate(entries, 1) for one in telling.add(number, each)]
@@ -80,7 +80,7 @@ def told(*entries: Entry, mode: Mode = "full") -> list[bytes]:
 
 @IN_BOTH_MODES
 def test_a_prompt_is_replayed_block_by_block_under_an_id_of_its_own(mode: Mode) -> None:
-    assert told(asked(blocks(text("see"), IMAGE, LINK)), mode=mode) == [
+    assert replay_all(prompt_entry(blocks(text("see"), IMAGE, LINK)), mode=mode) == [
         own(text("see"), 1),
         own(IMAGE, 1),
         own(LINK, 1),
@@ -89,8 +89,10 @@ def test_a_prompt_is_replayed_block_by_block_under_an_id_of_its_own(mode: Mode) 
 
 @IN_BOTH_MODES
 def test_two_prompts_in_a_row_stay_two_messages_in_every_replay(mode: Mode) -> None:
-    entries = asked(prompt(1, "s", "one")), asked(prompt(2, "s", "two"))
-    assert told(*entries, mode=mode) == told(*entries, mode=mode) == [own(text("one"), 1), own(text("two"), 2)]
+    entries = prompt_entry(prompt(1, "s", "one")), prompt_entry(prompt(2, "s", "two"))
+    assert (
+        replay_all(*entries, mode=mode) == replay_all(*entries, mode=mode) == [own(text("one"), 1), own(text("two"), 2)]
+    )
 
 
 @IN_BOTH_MODES
@@ -100,7 +102,7 @@ def test_a_prompts_blocks_keep_their_bytes(mode: Mode) -> None:
         b'"text":"\\u0061\\ud800","n":1.0,"n":12345678901234567890123} , {"type":"image","data":"\xe2\x80\xa8\xff"}]}}'
     )
     head = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":'
-    assert told(asked(said), mode=mode) == [
+    assert replay_all(prompt_entry(said), mode=mode) == [
         head + b'"user_message_chunk","content":' + block + b',"messageId":"acp-proxy-k3f9a1-1"}}}\n'
         for block in (
             b'{"type" : "text","text":"\\u0061\\ud800","n":1.0,"n":12345678901234567890123}',
@@ -128,7 +130,7 @@ def test_a_prompts_blocks_keep_their_bytes_however_they_are_written(
     )
     blocks = [write(block | {"type": "image"}).strip() for block in content]
     params = f'{{"sessionId":"s","prompt":[{",".join(blocks)}]}}'
-    lines = told(asked(f'{{"id":1,"method":"session/prompt","params":{params}}}'.encode()), mode=mode)
+    lines = replay_all(prompt_entry(f'{{"id":1,"method":"session/prompt","params":{params}}}'.encode()), mode=mode)
     assert [line[line.index(b'"content":') : line.rindex(b',"messageId":')] for line in lines] == [
         f'"content":{block}'.encode() for block in blocks
     ]
@@ -141,7 +143,7 @@ def test_any_blocks_of_any_session_are_replayed_as_one_line_each(
 ) -> None:
     telling = Replayer(session, run=LATER, mode=mode)
     prompted = request(1, "session/prompt", {"sessionId": session, "prompt": content})
-    lines = telling.add(1, asked(prompted)) + telling.end()
+    lines = telling.add(1, prompt_entry(prompted)) + telling.end()
     assert all(one.endswith(b"\n") and one.count(b"\n") == 1 for one in lines)
     said = [json.loads(one)["params"] for one in lines]
     assert [each["sessionId"] for each in said] == [session] * len(content)
@@ -151,13 +153,15 @@ def test_any_blocks_of_any_session_are_replayed_as_one_line_each(
 @IN_BOTH_MODES
 @pytest.mark.parametrize("content", [None, [], {}, "x", [5, "x", None, []]])
 def test_a_prompt_without_blocks_is_not_replayed(content: object, mode: Mode) -> None:
-    assert told(asked(request(1, "session/prompt", {"sessionId": "s", "prompt": content})), mode=mode) == []
+    assert (
+        replay_all(prompt_entry(request(1, "session/prompt", {"sessionId": "s", "prompt": content})), mode=mode) == []
+    )
 
 
 @IN_BOTH_MODES
 def test_a_failed_prompt_is_replayed(mode: Mode) -> None:
     failed = entry(error(1, -32000), of="session/prompt")
-    assert told(asked(prompt(1, "s", "one")), failed, mode=mode) == [own(text("one"), 1)]
+    assert replay_all(prompt_entry(prompt(1, "s", "one")), failed, mode=mode) == [own(text("one"), 1)]
 
 
 # Updates.
@@ -177,30 +181,30 @@ def test_a_failed_prompt_is_replayed(mode: Mode) -> None:
 def test_every_update_of_the_conversation_is_replayed_unchanged(kind: str) -> None:
     shape = {"toolCallId": "c", "title": "x", "status": "completed"} if kind == "tool_call" else {"content": text("x")}
     said = respell(update("s", kind, **shape, entries=[], n=1.0, none=None))
-    assert told(entry(said)) == [said]
+    assert replay_all(entry(said)) == [said]
 
 
 def test_updates_are_replayed_in_order_and_as_early_as_possible() -> None:
     telling = Replayer("s", run=LATER, mode="full")
     said = [chunk("s", "a"), update("s", "tool_call", toolCallId="c", title="x", status="completed"), chunk("s", "b")]
     assert [telling.add(number, entry(each)) for number, each in enumerate(said, 1)] == [[line(each)] for each in said]
-    assert telling.add(4, asked(prompt(1, "s", "go"))) == []
+    assert telling.add(4, prompt_entry(prompt(1, "s", "go"))) == []
     assert telling.add(5, entry(said[0])) == [own(text("go"), 4), line(said[0])]
     assert telling.end() == []
 
 
 def test_a_prompt_is_replayed_once_its_turn_is_over() -> None:
     telling = Replayer("s", run=LATER, mode="full")
-    assert telling.add(1, asked(prompt(1, "s", "one"))) == []
+    assert telling.add(1, prompt_entry(prompt(1, "s", "one"))) == []
     assert telling.add(2, entry(prompt_answer(1), of="session/prompt")) == [own(text("one"), 1)]
-    assert telling.add(3, asked(prompt(2, "s", "two"))) == []
+    assert telling.add(3, prompt_entry(prompt(2, "s", "two"))) == []
     assert telling.end() == [own(text("two"), 3)]
     assert telling.end() == []
 
 
 @pytest.mark.parametrize("kind", STATES)
 def test_state_updates_are_not_replayed_in_between(kind: str) -> None:
-    assert told(entry(update("s", kind)), entry(chunk("s", "a"))) == [line(chunk("s", "a"))]
+    assert replay_all(entry(update("s", kind)), entry(chunk("s", "a"))) == [line(chunk("s", "a"))]
 
 
 def test_the_latest_commands_and_usage_are_sent_at_the_end() -> None:
@@ -229,12 +233,12 @@ def test_without_state_updates_nothing_is_sent_at_the_end() -> None:
     "other",
     [
         entry(permission(0, "s")),
-        asked(result(0, {"outcome": {"outcome": "selected", "optionId": "x"}})),
-        asked(notification("session/cancel", {"sessionId": "s"})),
-        asked(request(2, "session/set_mode", {"sessionId": "s"})),
+        prompt_entry(result(0, {"outcome": {"outcome": "selected", "optionId": "x"}})),
+        prompt_entry(notification("session/cancel", {"sessionId": "s"})),
+        prompt_entry(request(2, "session/set_mode", {"sessionId": "s"})),
         entry(result(2, {}), of="session/set_mode"),
         entry(prompt_answer(1), of="session/prompt"),
-        asked(chunk("s", "from the client")),
+        prompt_entry(chunk("s", "from the client")),
         entry(prompt(1, "s", "from the agent")),
         entry(chunk("another", "x")),
         entry(notification("session/update", {"update": {"sessionUpdate": "plan"}})),
@@ -245,7 +249,7 @@ def test_without_state_updates_nothing_is_sent_at_the_end() -> None:
 )
 def test_nothing_else_is_replayed(other: Entry) -> None:
     a, b = chunk("s", "a"), chunk("s", "b")
-    assert told(entry(a), other, entry(b)) == [line(a), line(b)]
+    assert replay_all(entry(a), other, entry(b)) == [line(a), line(b)]
 
 
 @pytest.mark.parametrize(
@@ -263,12 +267,12 @@ def test_nothing_else_is_replayed(other: Entry) -> None:
     ],
 )
 def test_an_invalid_update_is_skipped(params: object) -> None:
-    assert told(entry(notification("session/update", params))) == []
+    assert replay_all(entry(notification("session/update", params))) == []
 
 
 def test_a_line_that_is_not_strict_json_is_replayed_too() -> None:
     said = b'{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"odd","x":"\\ud800\xff"}}}'
-    assert told(entry(said)) == [said + b"\n"]
+    assert replay_all(entry(said)) == [said + b"\n"]
 
 
 # Any entries.

@@ -11,7 +11,7 @@ from acp_proxy.replay.v2_client import V1AsV2, V2ClientReplayer
 from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.transcript.file_format import Entry
 from tests.conversation import line, prompt, result, update
-from tests.transcript.test_v2_entries import accepted, asked, chunk, entry, state, text, whole
+from tests.transcript.test_v2_entries import accepted, chunk, entry, prompt_entry, state, text, whole
 
 PATCH = """diff --git a/w/a b/w/a
 --- a/w/a
@@ -34,7 +34,7 @@ def restated(*updates: dict[str, Any]) -> list[dict[str, Any]]:
     return [json.loads(one)["params"]["update"] for one in item.splitlines()]
 
 
-def said(words: str, kind: str = "agent_message_chunk", **more: Any) -> dict[str, Any]:
+def message_chunk(words: str, kind: str = "agent_message_chunk", **more: Any) -> dict[str, Any]:
     return update("s", kind, content=text(words), **more)
 
 
@@ -52,20 +52,34 @@ def changed(old: str | None, new: str) -> str:
 
 
 def test_chunks_without_an_id_get_one_for_each_message() -> None:
-    told = restated(said("a"), said("b"), said("c", "agent_thought_chunk"), said("d"), call(), said("e"))
+    told = restated(
+        message_chunk("a"),
+        message_chunk("b"),
+        message_chunk("c", "agent_thought_chunk"),
+        message_chunk("d"),
+        call(),
+        message_chunk("e"),
+    )
     ids = [one["messageId"] for one in told if "messageId" in one]
     assert ids == ["acp-proxy-1", "acp-proxy-1", "acp-proxy-2", "acp-proxy-3", "acp-proxy-4"]
 
 
 def test_an_id_that_another_kind_of_message_has_is_changed() -> None:
-    told = restated(said("a", messageId="m"), said("b", "agent_thought_chunk", messageId="m"), said("c", messageId="m"))
+    told = restated(
+        message_chunk("a", messageId="m"),
+        message_chunk("b", "agent_thought_chunk", messageId="m"),
+        message_chunk("c", messageId="m"),
+    )
     assert [one["messageId"] for one in told] == ["m", "acp-proxy-agent_thought_chunk-m", "m"]
 
 
 def test_other_lines_and_numbers_keep_their_bytes() -> None:
     restating = V1AsV2("s")
     odd = line(update("s", "_odd", x=1.0)).replace(b":", b" : ")
-    assert restating.convert([odd, line(said("a", messageId="m"))]) == [odd, line(said("a", messageId="m"))]
+    assert restating.convert([odd, line(message_chunk("a", messageId="m"))]) == [
+        odd,
+        line(message_chunk("a", messageId="m")),
+    ]
     [told] = restating.convert([line(call(rawInput={"x": 10**30, "y": 1.0}))])
     assert b'"rawInput":{"x":1000000000000000000000000000000,"y":1.0}' in told
 
@@ -114,9 +128,9 @@ def test_parts_of_both_versions_are_replayed_in_order() -> None:
     def first(value: Any) -> Entry:
         return entry(value, version=1)
 
-    begun = [entry(prompt(7, "s", "old"), Peer.CLIENT, version=1), first(said("Old."))]
+    begun = [entry(prompt(7, "s", "old"), Peer.CLIENT, version=1), first(message_chunk("Old."))]
     begun += [first(call(title="T", status="in_progress")), entry(result(7, {}), of="session/prompt", version=1)]
-    later = [asked(), state("running"), whole("hello", id="u1", kind="user_message"), accepted(), chunk("New.")]
+    later = [prompt_entry(), state("running"), whole("hello", id="u1", kind="user_message"), accepted(), chunk("New.")]
     either = V2ClientReplayer("s", Replayer("s", run="own"), V2Replayer("s", run="own"))
     lines = [line for number, one in enumerate([*begun, *later, *begun]) for line in either.add(number, one)]
     told = [json.loads(one)["params"]["update"] for one in b"".join([*lines, *either.end()]).splitlines()]

@@ -16,7 +16,18 @@ from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import AlikeChunks, AlikeChunksFinder
 from acp_proxy.transcript.file_format import Entry
 from tests.conversation import line, update
-from tests.transcript.test_v2_entries import AT, RUN, accepted, asked, chunk, data, state, text, told, whole
+from tests.transcript.test_v2_entries import (
+    AT,
+    RUN,
+    accepted,
+    chunk,
+    data,
+    prompt_entry,
+    state,
+    text,
+    update_entry,
+    whole,
+)
 
 Update = dict[str, Any]
 
@@ -198,27 +209,31 @@ def replay(*, is_folded: bool, page: int = 0) -> V2ClientReplayer:
     return V2ClientReplayer("s", Replayer("s", run="own"), V2Replayer("s", run="own"), folding)
 
 
-def shown(either: V2ClientReplayer, entries: list[Entry]) -> list[Update]:
+def replayed_updates(either: V2ClientReplayer, entries: list[Entry]) -> list[Update]:
     lines = [each for number, one in enumerate(entries) for each in either.add(number, one)] + either.end()
     return [json.loads(each)["params"]["update"] for each in b"".join(lines).splitlines()]
 
 
 def test_turns_are_folded_apart() -> None:
-    turn = [asked(), state("running"), whole("hello", id="u1", kind="user_message"), accepted()]
-    turn += [told("tool_call_update", toolCallId="c", title="T"), chunk("a"), chunk("b"), state("idle")]
-    kinds = [one["sessionUpdate"] for one in shown(replay(is_folded=True), turn * 2)]
+    turn = [prompt_entry(), state("running"), whole("hello", id="u1", kind="user_message"), accepted()]
+    turn += [update_entry("tool_call_update", toolCallId="c", title="T"), chunk("a"), chunk("b"), state("idle")]
+    kinds = [one["sessionUpdate"] for one in replayed_updates(replay(is_folded=True), turn * 2)]
     assert kinds == ["user_message", "tool_call_update", "agent_message_chunk"] * 2
-    assert len(shown(replay(is_folded=False), turn)) == 5, "with the call, which has failed in the end"
+    assert len(replayed_updates(replay(is_folded=False), turn)) == 5, "with the call, which has failed in the end"
 
 
 def test_a_long_turn_comes_in_pieces_and_short_ones_after_each_other_do_not() -> None:
-    turn = [asked(), whole("hello", id="u1", kind="user_message"), accepted(), *[chunk("a")] * 10, state("idle")]
+    turn = [prompt_entry(), whole("hello", id="u1", kind="user_message"), accepted(), *[chunk("a")] * 10, state("idle")]
     size = sum(len(one.raw or b"") for one in turn)
     said = [
-        one for one in shown(replay(is_folded=True, page=size * 3 // 2), turn * 3) if "chunk" in one["sessionUpdate"]
+        one
+        for one in replayed_updates(replay(is_folded=True, page=size * 3 // 2), turn * 3)
+        if "chunk" in one["sessionUpdate"]
     ]
     assert [one["content"]["text"] for one in said] == ["a" * 10] * 3
-    said = [one for one in shown(replay(is_folded=True, page=size // 2), turn) if "chunk" in one["sessionUpdate"]]
+    said = [
+        one for one in replayed_updates(replay(is_folded=True, page=size // 2), turn) if "chunk" in one["sessionUpdate"]
+    ]
     assert len(said) == 2
     assert "".join(one["content"]["text"] for one in said) == "a" * 10
 

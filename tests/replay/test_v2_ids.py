@@ -9,31 +9,31 @@ from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, NoteType
 from tests.conversation import line, update
-from tests.transcript.test_v2_entries import AT, RUN, accepted, asked, chunk, entry, state, text
+from tests.transcript.test_v2_entries import AT, RUN, accepted, chunk, entry, prompt_entry, state, text
 
 
-def one(sort: str, **more: Any) -> dict[str, Any]:
+def prefixed_update(sort: str, **more: Any) -> dict[str, Any]:
     [said] = prefix_ids([line(update("s", sort, **more))], "old-")
     found: dict[str, Any] = json.loads(said)["params"]["update"]
     return found
 
 
 def test_every_id_in_an_update_is_changed() -> None:
-    assert one("agent_message", messageId="m", content=[text("messageId")]) == {
+    assert prefixed_update("agent_message", messageId="m", content=[text("messageId")]) == {
         "sessionUpdate": "agent_message",
         "messageId": "old-m",
         "content": [text("messageId")],
     }
     shown = [{"type": "terminal", "terminalId": "x"}, {"type": "content", "content": text("a")}]
-    call = one("tool_call_update", toolCallId="c", content=shown, rawInput={"messageId": "m"})
+    call = prefixed_update("tool_call_update", toolCallId="c", content=shown, rawInput={"messageId": "m"})
     assert (call["toolCallId"], call["content"][0]["terminalId"]) == ("old-c", "old-x")
     assert call["rawInput"] == {"messageId": "m"}
-    piece = one("tool_call_content_chunk", toolCallId="c", content=shown[0])
+    piece = prefixed_update("tool_call_content_chunk", toolCallId="c", content=shown[0])
     assert (piece["toolCallId"], piece["content"]["terminalId"]) == ("old-c", "old-x")
-    assert one("terminal_output_chunk", terminalId="x", data="")["terminalId"] == "old-x"
-    assert one("plan_update", plan={"planId": "p"})["plan"] == {"planId": "old-p"}
-    assert one("plan_removed", planId="p")["planId"] == "old-p"
-    assert one("compaction_update", compactionId="k")["compactionId"] == "old-k"
+    assert prefixed_update("terminal_output_chunk", terminalId="x", data="")["terminalId"] == "old-x"
+    assert prefixed_update("plan_update", plan={"planId": "p"})["plan"] == {"planId": "old-p"}
+    assert prefixed_update("plan_removed", planId="p")["planId"] == "old-p"
+    assert prefixed_update("compaction_update", compactionId="k")["compactionId"] == "old-k"
 
 
 def test_other_bytes_stay_and_what_makes_no_sense_too() -> None:
@@ -46,7 +46,7 @@ def anew() -> Entry:
 
 
 def test_ids_from_before_the_last_handover_are_changed() -> None:
-    turn = [asked(), state("running"), accepted(), chunk("a"), state("idle")]
+    turn = [prompt_entry(), state("running"), accepted(), chunk("a"), state("idle")]
     opened = Entry(AT, RUN, None, note={"type": NoteType.OPENED})
     old = entry(update("s", "agent_message_chunk", content=text("one")), version=1)
     entries = [old, *turn, opened, *turn, anew(), *turn, anew(), *turn]

@@ -13,7 +13,19 @@ from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import AlikeChunks, AlikeChunksFinder
 from acp_proxy.transcript.file_format import Entry
 from tests.conversation import error, raw, result
-from tests.transcript.test_v2_entries import AT, RUN, accepted, asked, chunk, entry, note, state, text, told, whole
+from tests.transcript.test_v2_entries import (
+    AT,
+    RUN,
+    accepted,
+    chunk,
+    entry,
+    note,
+    prompt_entry,
+    state,
+    text,
+    update_entry,
+    whole,
+)
 
 
 def telling(**more: Any) -> V2Replayer:
@@ -31,8 +43,17 @@ def echo(id: str = "u1", said: str = "hello") -> Entry:
 
 
 def test_updates_are_replayed_byte_for_byte_and_state_is_left_out() -> None:
-    odd = told("_odd", spaced=[1.0, 10**30])
-    entries = [asked(), state("running"), echo(), accepted(), chunk("a"), odd, told("notice"), state("idle")]
+    odd = update_entry("_odd", spaced=[1.0, 10**30])
+    entries = [
+        prompt_entry(),
+        state("running"),
+        echo(),
+        accepted(),
+        chunk("a"),
+        odd,
+        update_entry("notice"),
+        state("idle"),
+    ]
     verbatim = telling()
     lines = [line for number, one in enumerate(entries) for line in verbatim.add(number, one)] + verbatim.end()
     assert lines == [(one.raw or b"") + b"\n" for one in (echo(), chunk("a"), odd)]
@@ -41,36 +62,36 @@ def test_updates_are_replayed_byte_for_byte_and_state_is_left_out() -> None:
 
 def test_a_prompt_that_the_agent_does_not_repeat_is_told_with_its_id() -> None:
     said = {"sessionUpdate": "user_message", "messageId": "u1", "content": [text("hello")]}
-    assert replayed(asked(), accepted(), chunk("a"))[0] == said
-    assert replayed(asked(), accepted()) == [said]
+    assert replayed(prompt_entry(), accepted(), chunk("a"))[0] == said
+    assert replayed(prompt_entry(), accepted()) == [said]
 
 
 def test_a_repetition_that_comes_too_late_is_not_told_twice() -> None:
-    [first, second] = replayed(asked(), accepted(), chunk("a"), echo())
+    [first, second] = replayed(prompt_entry(), accepted(), chunk("a"), echo())
     assert (first["messageId"], second["messageId"]) == ("u1", "a")
 
 
 def test_a_prompt_without_an_answer_is_told_and_a_refused_one_is_not() -> None:
-    assert replayed(asked())[0]["messageId"] == f"acp-proxy-{RUN}-0"
-    assert replayed(asked(), note("failed"), chunk("a"))[0]["content"] == [text("hello")]
-    assert replayed(asked(), entry(error(1, -32000), of="session/prompt")) == []
+    assert replayed(prompt_entry())[0]["messageId"] == f"acp-proxy-{RUN}-0"
+    assert replayed(prompt_entry(), note("failed"), chunk("a"))[0]["content"] == [text("hello")]
+    assert replayed(prompt_entry(), entry(error(1, -32000), of="session/prompt")) == []
 
 
 def test_calls_that_never_ended_have_failed() -> None:
-    begun = told("tool_call_update", toolCallId="c", title="Run")
-    ended = told("tool_call_update", toolCallId="c", status="completed")
+    begun = update_entry("tool_call_update", toolCallId="c", title="Run")
+    ended = update_entry("tool_call_update", toolCallId="c", status="completed")
     failed = {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "failed"}
     assert replayed(begun)[-1] == failed
     assert replayed(begun, ended)[-1]["status"] == "completed"
-    assert replayed(begun, ended, told("tool_call_update", toolCallId="c", title="Ran"))[-1]["title"] == "Ran"
-    assert replayed(begun, ended, told("tool_call_update", toolCallId="c", status=None))[-1] == failed
+    assert replayed(begun, ended, update_entry("tool_call_update", toolCallId="c", title="Ran"))[-1]["title"] == "Ran"
+    assert replayed(begun, ended, update_entry("tool_call_update", toolCallId="c", status=None))[-1] == failed
     assert replayed(begun, live=True)[-1]["title"] == "Run"
 
 
 def test_a_compaction_that_never_ended_has_failed() -> None:
-    begun = told("compaction_update", compactionId="k", status="in_progress")
+    begun = update_entry("compaction_update", compactionId="k", status="in_progress")
     assert replayed(begun)[-1] == {"sessionUpdate": "compaction_update", "compactionId": "k", "status": "failed"}
-    assert len(replayed(begun, told("compaction_update", compactionId="k", status="completed"))) == 2
+    assert len(replayed(begun, update_entry("compaction_update", compactionId="k", status="completed"))) == 2
 
 
 def permission(call: str, **fields: Any) -> Entry:
@@ -82,12 +103,12 @@ def permission(call: str, **fields: Any) -> Entry:
 def test_what_a_permission_request_says_about_a_call_is_told_if_the_call_comes() -> None:
     question = permission("c", rawInput=1.0)
     assert replayed(question) == []
-    done = told("tool_call_update", toolCallId="c", status="completed")
+    done = update_entry("tool_call_update", toolCallId="c", status="completed")
     assert replayed(question, done)[0] == {"sessionUpdate": "tool_call_update", "toolCallId": "c", "rawInput": 1.0}
 
 
 def test_several_permission_requests_about_a_call_are_one_update_with_the_last_values() -> None:
-    done = told("tool_call_update", toolCallId="c", status="completed")
+    done = update_entry("tool_call_update", toolCallId="c", status="completed")
     first, *rest = replayed(permission("c", title="Old", kind="edit"), permission("c", title="New"), done)
     assert first == {"sessionUpdate": "tool_call_update", "toolCallId": "c", "title": "New", "kind": "edit"}
     assert len(rest) == 1

@@ -25,7 +25,7 @@ from tests.waiting import SECONDS
 OWN_RUN = "run002"
 WANTED = StartReplay(RequestId("1"))
 WORDS = [f" word{number}" for number in range(300)]
-ANSWER = [transcript_lines.said(word) for word in WORDS]
+ANSWER = [transcript_lines.agent_chunk(word) for word in WORDS]
 TERMINAL = transcript_lines.update(
     "tool_call", toolCallId="t", title="T", content=[{"type": "terminal", "terminalId": "1"}]
 )
@@ -166,7 +166,7 @@ def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> Non
         *ANSWER,
         transcript_lines.answer(),
         transcript_lines.prompt("again", run=OWN_RUN),
-        transcript_lines.said("never said"),
+        transcript_lines.agent_chunk("never said"),
     ]
     wanted = replace(WANTED, makes_record=True, fixed_rule=Rule.HANDED_OVER, shows_replay=False, before=RequestId("1"))
     heard, ended = replayed(path, ours, "compact", wanted)
@@ -187,7 +187,9 @@ def test_the_title_made_from_prompts_is_sent_if_the_list_shows_it(path: Path, *,
 @needs_wide_pipes
 @pytest.mark.parametrize(("words", "is_widened"), [(10, False), (WIDE // 100, True)])
 def test_a_long_replay_enlarges_the_pipe(path: Path, words: int, is_widened: bool) -> None:
-    path.write_bytes(file_format.encode_header(transcript_lines.header()) + transcript_lines.said("word") * words)
+    path.write_bytes(
+        file_format.encode_header(transcript_lines.header()) + transcript_lines.agent_chunk("word") * words
+    )
     reads, writes = os.pipe()
     set_capacity(writes, before := 64 * 1024)
     with open(reads, "rb") as heard:

@@ -4,7 +4,7 @@ import pytest
 
 from scripts.agents_checks import turns
 from scripts.agents_table import arguments
-from scripts.findings import NOT_OFFERED, Finding, is_well, refused, told, verdict
+from scripts.findings import NOT_OFFERED, Finding, format_findings, is_well, refused, verdict
 from scripts.shown import Shown
 from tests.client import RequestFailed
 
@@ -13,7 +13,7 @@ def test_a_remark_is_no_error() -> None:
     remark = Finding("load 2", "the load is answered -32602", is_wrong=False)
     assert is_well([remark])
     assert verdict([remark]) == "ok"
-    assert list(told([remark])) == ["remark: the load is answered -32602 [load 2]"]
+    assert list(format_findings([remark])) == ["remark: the load is answered -32602 [load 2]"]
 
 
 def test_an_error_outweighs_remarks() -> None:
@@ -23,9 +23,9 @@ def test_an_error_outweighs_remarks() -> None:
 
 def test_repeated_findings_are_printed_once() -> None:
     found = [Finding(f"load {number}", "doubled") for number in range(1, 11)]
-    assert list(told(found)) == ["doubled [load 1 to load 10, 10 of them]"]
-    assert list(told(found[:2])) == ["doubled [load 1, load 2]"]
-    assert list(told([found[0], Finding("", "doubled"), found[0]])) == ["doubled [load 1]"]
+    assert list(format_findings(found)) == ["doubled [load 1 to load 10, 10 of them]"]
+    assert list(format_findings(found[:2])) == ["doubled [load 1, load 2]"]
+    assert list(format_findings([found[0], Finding("", "doubled"), found[0]])) == ["doubled [load 1]"]
 
 
 def test_a_refusal_is_reported_without_the_session_id() -> None:

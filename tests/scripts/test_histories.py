@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scripts.histories import count_of_user_messages, differences, grown, held, never_said, recorded
-from scripts.shown import Shown, shown
+from scripts.shown import Shown, read_shown
 
 SESSION = "sess-1"
 SAID = Shown(
@@ -26,12 +26,12 @@ SAID = Shown(
 )
 
 
-def seen(*messages: tuple[str, str], tools: dict[str, str] | None = None) -> Shown:
+def shown_conversation(*messages: tuple[str, str], tools: dict[str, str] | None = None) -> Shown:
     return Shown(list(messages), SAID.tools if tools is None else tools)
 
 
 def without(at: int) -> Shown:
-    return seen(*SAID.messages[:at], *SAID.messages[at + 1 :])
+    return shown_conversation(*SAID.messages[:at], *SAID.messages[at + 1 :])
 
 
 def chunk(kind: str, text: str, **more: Any) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def test_equal_histories_have_no_difference() -> None:
 
 
 def test_chunk_borders_and_spaces_are_no_difference() -> None:
-    other = seen(
+    other = shown_conversation(
         *(("user", "mend it"), ("thoughts", "Let me think."), ("agent", "I will look.\nIt is "), ("tool", "")),
         *(("agent", "mended."), *SAID.messages[5:]),
     )
@@ -65,7 +65,9 @@ def test_chunk_borders_and_spaces_are_no_difference() -> None:
 def test_an_absent_prompt_answer_or_tool_call_is_missing() -> None:
     assert list(differences(SAID, without(0))) == ["missing: the user's “mend it”"]
     assert list(differences(SAID, without(4))) == ["missing: the agent's “It is mended.”"]
-    assert list(differences(SAID, seen(*SAID.messages, tools={}))) == ["missing: a tool call (0 instead of 1)"]
+    assert list(differences(SAID, shown_conversation(*SAID.messages, tools={}))) == [
+        "missing: a tool call (0 instead of 1)"
+    ]
 
 
 def test_equal_answers_are_counted() -> None:
@@ -73,36 +75,40 @@ def test_equal_answers_are_counted() -> None:
 
 
 def test_a_repeated_history_is_doubled() -> None:
-    found = list(differences(SAID, seen(*SAID.messages, *SAID.messages)))
+    found = list(differences(SAID, shown_conversation(*SAID.messages, *SAID.messages)))
     assert "doubled: the user's “mend it” (2 instead of 1)" in found
     assert "doubled: the agent's “Done.” (4 instead of 2)" in found
     assert "doubled: the thought “Let me think.” (2 instead of 1)" in found
 
 
 def test_thoughts_are_missing_only_if_none_are_shown() -> None:
-    other = seen(("user", "mend it"), ("thoughts", "The system prompt."), *SAID.messages[2:])
+    other = shown_conversation(("user", "mend it"), ("thoughts", "The system prompt."), *SAID.messages[2:])
     assert not list(differences(SAID, other))
     assert list(differences(SAID, without(1))) == ["missing: the thought “Let me think.”"]
 
 
 def test_an_answer_after_another_prompt_is_out_of_place() -> None:
     *first, user, answer = SAID.messages[:7]
-    other = seen(*first[:-1], user, first[-1], answer, *SAID.messages[7:])
+    other = shown_conversation(*first[:-1], user, first[-1], answer, *SAID.messages[7:])
     assert list(differences(SAID, other)) == ["out of place: the user's “thanks”"]
 
 
 def test_a_tool_call_with_another_status_is_reported() -> None:
-    assert list(differences(SAID, seen(*SAID.messages, tools={"call-1": "failed"}))) == ["a tool call is failed"]
+    assert list(differences(SAID, shown_conversation(*SAID.messages, tools={"call-1": "failed"}))) == [
+        "a tool call is failed"
+    ]
 
 
 def test_context_added_to_a_prompt_is_no_difference() -> None:
-    assert not list(differences(SAID, seen(("user", "<context>mend it"), *SAID.messages[1:])))
+    assert not list(differences(SAID, shown_conversation(("user", "<context>mend it"), *SAID.messages[1:])))
 
 
 def test_new_text_of_the_agent_differs_from_a_part_of_its_messages() -> None:
-    assert not list(never_said(SAID, seen(("agent", "It is"), ("tool", ""), ("agent", "mended."))))
-    assert not list(never_said(SAID, seen(("agent", "It is"))))
-    assert list(never_said(SAID, seen(("agent", "I will look. [Result]")))) == ["new: the agent's “[Result]”"]
+    assert not list(never_said(SAID, shown_conversation(("agent", "It is"), ("tool", ""), ("agent", "mended."))))
+    assert not list(never_said(SAID, shown_conversation(("agent", "It is"))))
+    assert list(never_said(SAID, shown_conversation(("agent", "I will look. [Result]")))) == [
+        "new: the agent's “[Result]”"
+    ]
 
 
 def test_ids_separate_messages_of_the_user() -> None:
@@ -119,7 +125,7 @@ def test_ids_separate_messages_of_the_user() -> None:
 def test_handover_notices_and_permission_requests_are_not_counted() -> None:
     asked = {"method": "session/request_permission", "params": {"sessionId": SESSION, "toolCall": {"toolCallId": "x"}}}
     notice = update(chunk("agent_message_chunk", "It continues.", messageId="acp-proxy-handover"))
-    assert shown([asked, notice, update(chunk("agent_message_chunk", "ok"))], SESSION) == Shown([("agent", "ok")])
+    assert read_shown([asked, notice, update(chunk("agent_message_chunk", "ok"))], SESSION) == Shown([("agent", "ok")])
 
 
 # Recorded histories.
@@ -127,11 +133,11 @@ def test_handover_notices_and_permission_requests_are_not_counted() -> None:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    write(tmp_path, *said_as_entries())
+    write(tmp_path, *conversation_entries())
     return tmp_path
 
 
-def said_as_entries() -> list[dict[str, Any]]:
+def conversation_entries() -> list[dict[str, Any]]:
     return [
         prompt("mend it"),
         update(chunk("agent_message_chunk", "I will ")),
@@ -164,7 +170,7 @@ def test_a_transcript_is_read_as_messages(store: Path) -> None:
 def test_a_complete_transcript_without_repetition_passes(store: Path) -> None:
     said = Shown([*SAID.messages[:1], *SAID.messages[2:5]], SAID.tools)
     assert not list(held(said, recorded(store)[SESSION]))
-    write(store, *said_as_entries(), *said_as_entries()[1:3])
+    write(store, *conversation_entries(), *conversation_entries()[1:3])
     assert list(held(said, recorded(store)[SESSION])) == [
         "in the transcript doubled: the agent's “I will look.” (2 instead of 1)"
     ]
@@ -173,7 +179,7 @@ def test_a_complete_transcript_without_repetition_passes(store: Path) -> None:
 def test_entries_added_by_a_load_are_reported(store: Path) -> None:
     before = recorded(store)
     assert not list(grown(before, recorded(store)))
-    write(store, *said_as_entries(), update(chunk("user_message_chunk", "mend it")))
+    write(store, *conversation_entries(), update(chunk("user_message_chunk", "mend it")))
     assert list(grown(before, recorded(store))) == [
         "5 messages in the transcript instead of 4",
         "new in the transcript: the user's “mend it”",

@@ -25,7 +25,7 @@ def store_compressible(
 ) -> Path:
     """Record a session with one turn of so many chunks, and index it. Its path."""
     lines = [transcript_lines.prompt("hello", session=session)]
-    lines += [transcript_lines.said(f" {text}{number}", session=session) for number in range(chunks)]
+    lines += [transcript_lines.agent_chunk(f" {text}{number}", session=session) for number in range(chunks)]
     transcript_lines.store_lines(store, AGENT, session, *lines, transcript_lines.answer())
     store.list_all()
     return find_path(store, session)

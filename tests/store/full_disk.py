@@ -65,12 +65,12 @@ def append(path: Path, size: int) -> None:
         except OSError as problem:
             print("none", errno.errorcode[problem.errno or 0])
         else:
-            repeat_until_it_fails(lambda number: begun.append(transcript_lines.said(f"{number} ä")))
+            repeat_until_it_fails(lambda number: begun.append(transcript_lines.agent_chunk(f"{number} ä")))
             for _ in range(3):  # still no room
                 with contextlib.suppress(OSError):
-                    begun.append(transcript_lines.said("never"))
+                    begun.append(transcript_lines.agent_chunk("never"))
     transcript = transcript or Transcript(path, transcript_lines.header())
-    transcript.append(transcript_lines.said("room again"))
+    transcript.append(transcript_lines.agent_chunk("room again"))
     transcript.close()
 
 

@@ -16,7 +16,7 @@ from acp_proxy.store.index import Index
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.transcript.file_names import compressed_path, file_name
 from tests.store import transcript_lines
-from tests.store.transcript_lines import answer, prompt, said
+from tests.store.transcript_lines import agent_chunk, answer, prompt
 from tests.stored import WholeStore
 
 AGENT = "agent"
@@ -100,7 +100,9 @@ def test_a_transcript_replaced_by_a_longer_one_is_in_the_next_list(store: WholeS
     for session in ("a", "b"):
         sent(other, store, session)
     assert listed_anew(store) == ["b", "a"]
-    transcript_lines.store_lines(other, AGENT, "a", prompt("more", at=7), said("yes", at=8), answer(at=9), fresh=False)
+    transcript_lines.store_lines(
+        other, AGENT, "a", prompt("more", at=7), agent_chunk("yes", at=8), answer(at=9), fresh=False
+    )
     sent(other, store, "a")
     [row, _] = store.list_page(AGENT, None, None, transcript_lines.RUN).rows
     assert (row.session_id, row.prompt_count, row.updated) == ("a", 2, transcript_lines.time(9))
@@ -167,7 +169,9 @@ def test_a_transcript_copied_within_one_clock_tick_is_in_the_next_list(
 
 
 def test_a_transcript_being_copied_is_read_until_it_is_whole(store: WholeStore, other: WholeStore) -> None:
-    transcript_lines.store_lines(other, AGENT, "a", prompt("more", at=7), said("yes", at=8), answer(at=9), fresh=False)
+    transcript_lines.store_lines(
+        other, AGENT, "a", prompt("more", at=7), agent_chunk("yes", at=8), answer(at=9), fresh=False
+    )
     whole = path_of(other, "a").read_bytes()
     half = whole.index(b"\n", len(whole) // 2) + 1
     path = path_of(store, "a")

@@ -129,9 +129,9 @@ def test_continuing_a_session_decompresses_its_transcript(store: WholeStore) -> 
     compress_now(store)
     transcript = store.open_to_append(AGENT, header, is_new=False)
     assert not transcript.is_begun
-    transcript.append(transcript_lines.said("more"))
+    transcript.append(transcript_lines.agent_chunk("more"))
     transcript.close()
-    assert at.read_bytes() == before + transcript_lines.said("more")
+    assert at.read_bytes() == before + transcript_lines.agent_chunk("more")
     assert files(store) == [".jsonl", "state.jsonl"]
     assert len(store.list_all()) == 1
     assert list(verify_store(store)) == []
@@ -144,9 +144,9 @@ def test_a_transcript_compressed_in_the_meantime_can_be_reopened(store: WholeSto
     transcript.close()
     compress_now(store)
     transcript = store.reopen(AGENT, transcript_lines.SESSION, identity)
-    transcript.append(transcript_lines.said("late"))
+    transcript.append(transcript_lines.agent_chunk("late"))
     transcript.close()
-    assert read_content(at).endswith(transcript_lines.said("late"))
+    assert read_content(at).endswith(transcript_lines.agent_chunk("late"))
 
 
 def test_a_new_session_of_the_same_id_sets_a_compressed_one_aside(store: WholeStore) -> None:
@@ -218,15 +218,15 @@ def test_a_prompt_during_the_compression_wins_without_waiting(store: WholeStore,
         if not opened:
             opened.append(WholeStore(store.root).open_to_append(AGENT, transcript_lines.header(), is_new=False))
             if not stays_open:
-                opened[0].append(transcript_lines.said("more"))
+                opened[0].append(transcript_lines.agent_chunk("more"))
                 opened[0].close()
         return True
 
     assert compress(store, options=CompressionOptions(min_size=1, older_than=0.0, go_on=go_on)) is None
     if stays_open:
-        opened[0].append(transcript_lines.said("more"))
+        opened[0].append(transcript_lines.agent_chunk("more"))
         opened[0].close()
-    assert at.read_bytes() == before + transcript_lines.said("more")
+    assert at.read_bytes() == before + transcript_lines.agent_chunk("more")
     assert files(store) == [".jsonl", "state.jsonl"]
 
 
@@ -246,7 +246,7 @@ def test_concurrent_writes_compressions_and_reads_lose_nothing(store: WholeStore
         for turn in range(1, 4):
             for _ in range(100):
                 transcript = own.open_to_append(AGENT, transcript_lines.header(), is_new=False)
-                said[who].append(transcript_lines.said(f"{who}{len(said[who])}"))
+                said[who].append(transcript_lines.agent_chunk(f"{who}{len(said[who])}"))
                 transcript.append(said[who][-1])
                 transcript.close()
             wait_for_compressions(turn)  # with both writers waiting, nothing prevents a compression
@@ -305,7 +305,7 @@ def test_continuing_a_damaged_compression_adds_a_gap(store: WholeStore) -> None:
     intact = decode_before(frame.read_bytes(), frame.stat().st_size // 2)
     os.truncate(frame, frame.stat().st_size // 2)
     transcript = store.open_to_append(AGENT, transcript_lines.header(), is_new=False)
-    transcript.append(transcript_lines.said("more"))
+    transcript.append(transcript_lines.agent_chunk("more"))
     transcript.close()
     assert at.read_bytes().startswith(intact)
     reading = store.read(AGENT, transcript_lines.SESSION)
@@ -313,7 +313,7 @@ def test_continuing_a_damaged_compression_adds_a_gap(store: WholeStore) -> None:
     assert gap.entry is not None
     assert gap.entry.note == {"type": "gap", "reason": "repair"}
     assert last.whole
-    assert at.read_bytes().endswith(transcript_lines.said("more"))
+    assert at.read_bytes().endswith(transcript_lines.agent_chunk("more"))
     reading.close()
 
 

@@ -391,7 +391,7 @@ def test_a_transcript_open_for_appending_is_in_use(store: WholeStore, layout: La
     transcript = Transcript(path)
     with lock_unused(path) as is_unused:
         assert not is_unused
-    transcript.append(transcript_lines.said("still"))
+    transcript.append(transcript_lines.agent_chunk("still"))
     transcript.close()
     with lock_unused(path) as is_unused:
         assert is_unused

@@ -14,7 +14,7 @@ from acp_proxy.transcript.file_names import file_name
 from tests.opened import list_open_files
 from tests.store import transcript_lines
 from tests.store.shelf import AGENT, Shelf
-from tests.store.transcript_lines import answer, info, note, prompt, said
+from tests.store.transcript_lines import agent_chunk, answer, info, note, prompt
 
 # The fields of a row.
 
@@ -23,7 +23,7 @@ def test_a_row_has_every_field_of_a_list(shelf: Shelf) -> None:
     shelf.write(
         transcript_lines.SESSION,
         prompt("Fix the login", at=1),
-        said("a", at=2),
+        agent_chunk("a", at=2),
         info(at=3, _meta={"branch": "main"}),
         answer(at=4, error={"code": -32000}),
         header=transcript_lines.header(cwd="/home/me/", more=("/more",)),
@@ -70,7 +70,7 @@ def test_any_id_and_directory_is_returned_unchanged(shelf: Shelf) -> None:
 
 
 def test_a_session_is_listed_from_its_first_prompt(shelf: Shelf) -> None:
-    shelf.write("s", note("opened"), said("hello"), info(title="x"))
+    shelf.write("s", note("opened"), agent_chunk("hello"), info(title="x"))
     assert shelf.page() == []
     shelf.append("s", prompt("x"))
     assert shelf.page() == ["s"]
@@ -103,7 +103,7 @@ def test_an_open_turn_of_another_run_may_be_running_until_a_third_run_writes(she
     assert state(shelf, run="ours") == (False, True)
     assert not shelf.append("s", note("opened", run="third"))
     assert state(shelf, run="ours") == state(shelf, run="third") == (True, False)
-    assert not shelf.append("s", said("a", run="theirs"))
+    assert not shelf.append("s", agent_chunk("a", run="theirs"))
     assert state(shelf, run="ours") == (False, True)
     assert shelf.append("s", answer(run="theirs"))
     assert state(shelf, run="ours") == (False, False)
@@ -231,7 +231,7 @@ def test_only_new_entries_are_read(shelf: Shelf) -> None:
     shelf.write("s", prompt("first", at=1), answer(at=1))
     before = shelf.path("s").read_bytes()
     shelf.path("s").write_bytes(before.replace(b'"first"', b'"other"'))  # nobody reads it again
-    shelf.append("s", prompt("second", at=2), said("b", at=3), answer(at=4))
+    shelf.append("s", prompt("second", at=2), agent_chunk("b", at=3), answer(at=4))
     row = shelf.row("s")
     assert (row.title, row.prompt_count, row.reply_count, row.updated) == ("first", 2, 1, transcript_lines.time(4))
 
@@ -240,7 +240,7 @@ def test_reading_line_by_line_gives_the_same_row(shelf: Shelf) -> None:
     lines = [
         note("opened", cwd="/x"),
         prompt("/cmd", at=1),
-        said("a", at=2),
+        agent_chunk("a", at=2),
         b"garbage\n",
         b"\n",
         answer(at=3, error={}),
@@ -277,7 +277,7 @@ def test_a_line_written_in_two_parts_counts_once(shelf: Shelf) -> None:
         shelf.write("s", prompt("x", at=1))
 
 
-@pytest.mark.parametrize("behind", [b"\n", b"\n" + said("a", at=3), b" torn\n", b"\0" + said("a", at=3)])
+@pytest.mark.parametrize("behind", [b"\n", b"\n" + agent_chunk("a", at=3), b" torn\n", b"\0" + agent_chunk("a", at=3)])
 def test_an_entry_without_its_newline_counts_and_so_does_its_continuation(shelf: Shelf, behind: bytes) -> None:
     shelf.write("s", prompt("x", at=1), answer(at=1))
     assert not shelf.append("s", prompt("y", at=2)[:-1])
@@ -332,7 +332,7 @@ def test_a_shrunk_file_is_read_again(shelf: Shelf) -> None:
 def test_a_replaced_file_is_read_again(shelf: Shelf) -> None:
     shelf.write("s", prompt("old", at=1))
     shelf.path("s").rename(shelf.path("aside"))
-    shelf.write("s", prompt("new", at=2), said("a" * 500, at=3))
+    shelf.write("s", prompt("new", at=2), agent_chunk("a" * 500, at=3))
     assert (shelf.row("s").title, shelf.row("s").prompt_count) == ("new", 1)
 
 
@@ -355,7 +355,7 @@ def test_only_a_finished_turn_needs_no_mark(shelf: Shelf) -> None:
     assert shelf.write("s")
     assert not shelf.append("s", prompt("x"))
     assert not shelf.add("s")
-    assert not shelf.append("s", said("a"))
+    assert not shelf.append("s", agent_chunk("a"))
     assert shelf.append("s", answer())
     assert shelf.add("s")
 
@@ -433,10 +433,10 @@ def test_a_removed_row_leaves_no_trace_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite3"
     shelf = Shelf(tmp_path, path)
     shelf.write("s", prompt("a secret of the user"), answer())
-    assert b"secret" in written(tmp_path)
+    assert b"secret" in read_index_files(tmp_path)
     shelf.index.remove_rows(AGENT, file_name("s"))
     assert shelf.index.erase_removed_rows()
-    assert b"secret" not in written(tmp_path)
+    assert b"secret" not in read_index_files(tmp_path)
     shelf.index.close()
 
 
@@ -450,7 +450,7 @@ def test_a_row_moved_by_a_page_split_leaves_no_trace(tmp_path: Path) -> None:
     for number in range(60):
         shelf.index.remove_rows(AGENT, file_name(f"s{number}"))
         assert shelf.index.erase_removed_rows()
-        assert words[number].encode() not in written(tmp_path)
+        assert words[number].encode() not in read_index_files(tmp_path)
     shelf.index.close()
 
 
@@ -464,7 +464,7 @@ def test_rewriting_the_index_writes_no_file_elsewhere(tmp_path: Path) -> None:
     assert {path for path in opened - before if not path.startswith(str(tmp_path))} == set()
 
 
-def written(folder: Path) -> bytes:
+def read_index_files(folder: Path) -> bytes:
     """The index and its write-ahead log."""
     return b"".join(file.read_bytes() for file in folder.glob("index.sqlite3*"))
 

@@ -169,7 +169,7 @@ def test_a_complete_id_wins_over_a_longer_one(store: WholeStore) -> None:
     for at, session in enumerate(("abc", "abcd", "abd", "b", "aé", "a\udcff")):
         store_lines(store, "claude", session, at=at)
     store_lines(store, "codex", "abc", at=9)
-    store_lines(store, "codex", "abx", transcript_lines.said("never prompted"))
+    store_lines(store, "codex", "abx", transcript_lines.agent_chunk("never prompted"))
 
     def meant(beginning: str, agent: str = "") -> list[str]:
         return [row.session_id for row in store.find_named(beginning, agent)]
@@ -212,7 +212,7 @@ def test_a_former_id_is_not_taken_as_a_prefix(store: WholeStore) -> None:
     assert meant("s1~2") == []
     store.delete("claude", "s2", soft=True)
     assert meant("s2") == []
-    store_lines(store, "claude", "s20", transcript_lines.said("never prompted"))
+    store_lines(store, "claude", "s20", transcript_lines.agent_chunk("never prompted"))
     assert meant("s20") == []
     assert meant("s20~") == []
     assert sorted(meant("s")) == ["s10"]

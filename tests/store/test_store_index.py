@@ -30,7 +30,7 @@ from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import Reading
 from tests.store import transcript_lines
 from tests.store.full_disk import run_on_full_disk
-from tests.store.transcript_lines import answer, prompt, said
+from tests.store.transcript_lines import agent_chunk, answer, prompt
 from tests.store.writing import AGENT, run_together
 from tests.stored import WholeStore, listed_ids, read_files
 from tests.waiting import SECONDS
@@ -253,7 +253,7 @@ def test_an_open_turn_keeps_its_mark(store: WholeStore, root: Path) -> None:
         assert listed_ids(store) == ["s"]
         assert marks(root) == {file_name("s")}
     going_on = store.open_to_append(AGENT, transcript_lines.header("s"), is_new=False)
-    going_on.append(said("a", at=2) + answer(at=3))
+    going_on.append(agent_chunk("a", at=2) + answer(at=3))
     going_on.close()
     [row] = store.list_page(AGENT, None, None, transcript_lines.RUN).rows
     assert (row.reply_count, row.updated) == (1, transcript_lines.time(3))
@@ -263,10 +263,10 @@ def test_an_open_turn_keeps_its_mark(store: WholeStore, root: Path) -> None:
 def test_a_replay_keeps_its_mark_for_a_minute(store: WholeStore, root: Path) -> None:
     transcript_of = store.open_to_append(AGENT, transcript_lines.header("s", origin=file_format.IMPORTED), is_new=False)
     store.mark(AGENT, "s")
-    transcript_of.append(said("one"))
+    transcript_of.append(agent_chunk("one"))
     assert listed_ids(store) == ["s"]
     assert marks(root) == {file_name("s")}
-    transcript_of.append(said("two"))
+    transcript_of.append(agent_chunk("two"))
     transcript_of.close()
     written = transcript(root, "s").stat().st_mtime
     os.utime(transcript(root, "s"), (written - MINUTE - 1, written - MINUTE - 1))
@@ -308,7 +308,7 @@ def test_an_unreadable_transcript_stays_marked_and_hides_no_other(store: WholeSt
 
 def test_an_io_error_hides_no_other_session(store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     transcript_lines.store_lines(store, AGENT, "intact", at=1)
-    transcript_lines.store_lines(store, AGENT, "bad", *(said("x" * 1000) for _ in range(200)))
+    transcript_lines.store_lines(store, AGENT, "bad", *(agent_chunk("x" * 1000) for _ in range(200)))
     bad, read = transcript(root, "bad").stat().st_ino, os.pread
 
     def pread(fd: int, size: int, at: int) -> bytes:

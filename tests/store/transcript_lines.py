@@ -52,7 +52,7 @@ def update(kind: object, *, at: int = 0, run: str = RUN, session: str = SESSION,
     return message({"method": acp.UPDATE, "params": params}, Peer.AGENT, at=at, run=run)
 
 
-def said(text: str, *, at: int = 0, run: str = RUN, session: str = SESSION) -> bytes:
+def agent_chunk(text: str, *, at: int = 0, run: str = RUN, session: str = SESSION) -> bytes:
     """A chunk of the agent's message."""
     content = {"type": "text", "text": text}
     return update(update_kinds.AGENT_CHUNK, at=at, run=run, session=session, content=content)
@@ -88,6 +88,6 @@ def store_lines(
     """Record a session as the proxy does, without indexing it; by default one complete turn."""
     transcript = store.open_to_append(agent, header(session, cwd, at=at), is_new=fresh)
     store.mark(agent, session)
-    turn = [prompt("hello", at=at, session=session), said("hi", at=at, session=session), answer(at=at)]
+    turn = [prompt("hello", at=at, session=session), agent_chunk("hi", at=at, session=session), answer(at=at)]
     transcript.append(b"".join(lines or turn))
     transcript.close()

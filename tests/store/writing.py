@@ -52,7 +52,7 @@ def append(path: Path, writer: str, count: int) -> None:
     """Append lines to a transcript."""
     transcript = Transcript(path, Header(transcript_lines.SESSION, None, PARTIAL, transcript_lines.time(0)))
     for number in range(count):
-        transcript.append(transcript_lines.said(text(writer, number), run=writer))
+        transcript.append(transcript_lines.agent_chunk(text(writer, number), run=writer))
     transcript.close()
 
 

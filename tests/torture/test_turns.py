@@ -5,9 +5,9 @@ from pathlib import Path
 
 from acp_proxy.transcript.appender import Transcript
 from tests.store import transcript_lines
-from torture.turns import Turn, asked, is_told, told_by_turn, written
+from torture.turns import Turn, is_told, make_prompt, read_written, told_by_turn
 
-ONE, OTHER = asked(1, 1), asked(1, 11)
+ONE, OTHER = make_prompt(1, 1), make_prompt(1, 11)
 
 
 def line(text: str, session: str = transcript_lines.SESSION, kind: str = "agent_message_chunk") -> bytes:
@@ -29,13 +29,13 @@ def test_entries_are_assigned_to_turns_and_damage_is_counted(tmp_path: Path) -> 
     transcript = Transcript(path, transcript_lines.header())
     transcript.append(
         transcript_lines.prompt(ONE)
-        + transcript_lines.said(f"{ONE} 0. ")
+        + transcript_lines.agent_chunk(f"{ONE} 0. ")
         + transcript_lines.prompt(OTHER)
-        + transcript_lines.said(f"{OTHER} 0. ")
+        + transcript_lines.agent_chunk(f"{OTHER} 0. ")
     )
     transcript.append(b'{"torn\n')
     transcript.close()
-    found = written(path)
+    found = read_written(path)
     assert (found.prompts, found.damaged) == ([ONE, OTHER], 1)
     assert [len(found.updates[turn]) for turn in (ONE, OTHER)] == [1, 1]
 

@@ -32,10 +32,10 @@ def test_a_new_transcript_is_private_and_begins_with_its_header(path: Path) -> N
 def test_an_existing_transcript_is_continued_with_its_header(path: Path) -> None:
     Transcript(path, transcript_lines.header()).close()
     transcript = Transcript(path, transcript_lines.header("another", "/elsewhere"))
-    transcript.append(transcript_lines.said("one"))
+    transcript.append(transcript_lines.agent_chunk("one"))
     transcript.close()
-    append(path, transcript_lines.said("two"))
-    assert path.read_bytes() == HEADER + transcript_lines.said("one") + transcript_lines.said("two")
+    append(path, transcript_lines.agent_chunk("two"))
+    assert path.read_bytes() == HEADER + transcript_lines.agent_chunk("one") + transcript_lines.agent_chunk("two")
 
 
 def test_an_empty_file_gets_a_header(path: Path) -> None:
@@ -52,8 +52,8 @@ def test_no_file_is_created_without_a_header(path: Path) -> None:
 
 def test_an_appended_line_can_be_read_at_once(path: Path) -> None:
     transcript = Transcript(path, transcript_lines.header())
-    transcript.append(transcript_lines.said("one"))
-    assert path.read_bytes() == HEADER + transcript_lines.said("one")
+    transcript.append(transcript_lines.agent_chunk("one"))
+    assert path.read_bytes() == HEADER + transcript_lines.agent_chunk("one")
     transcript.sync()
     transcript.close()
 
@@ -62,30 +62,30 @@ def test_an_appended_line_can_be_read_at_once(path: Path) -> None:
     "torn",
     [
         b"{",
-        transcript_lines.said("torn")[:50],
-        transcript_lines.said("ä€")[:-12],
+        transcript_lines.agent_chunk("torn")[:50],
+        transcript_lines.agent_chunk("ä€")[:-12],
         "é".encode()[:1],
         b"\0",
         b" ",
-        transcript_lines.said("whole")[:-1],
+        transcript_lines.agent_chunk("whole")[:-1],
     ],
     ids=["brace", "half", "in a text", "half a character", "nul", "blank", "only its newline"],
 )
 def test_an_append_after_a_torn_line_begins_a_new_line(path: Path, torn: bytes) -> None:
-    path.write_bytes(HEADER + transcript_lines.said("one") + torn)
-    append(path, transcript_lines.said("two"), transcript_lines.said("three"))
-    assert path.read_bytes() == HEADER + transcript_lines.said("one") + torn + b"\n" + transcript_lines.said(
-        "two"
-    ) + transcript_lines.said("three")
+    path.write_bytes(HEADER + transcript_lines.agent_chunk("one") + torn)
+    append(path, transcript_lines.agent_chunk("two"), transcript_lines.agent_chunk("three"))
+    assert path.read_bytes() == HEADER + transcript_lines.agent_chunk(
+        "one"
+    ) + torn + b"\n" + transcript_lines.agent_chunk("two") + transcript_lines.agent_chunk("three")
 
 
 def test_a_line_torn_by_another_process_does_not_damage_the_next(path: Path) -> None:
     ours = Transcript(path, transcript_lines.header())
-    ours.append(transcript_lines.said("one"))
+    ours.append(transcript_lines.agent_chunk("one"))
     with path.open("ab") as theirs:
-        theirs.write(transcript_lines.said("torn")[:-9])
-    ours.append(transcript_lines.said("two"))
-    ours.append(transcript_lines.said("three"))
+        theirs.write(transcript_lines.agent_chunk("torn")[:-9])
+    ours.append(transcript_lines.agent_chunk("two"))
+    ours.append(transcript_lines.agent_chunk("three"))
     ours.close()
     assert read_texts(path) == ["one", "two", "three"]
 
@@ -108,7 +108,7 @@ def test_a_half_written_header_is_waited_for(path: Path) -> None:
 
     def append() -> None:
         transcript = Transcript(path, transcript_lines.header())
-        transcript.append(transcript_lines.said("mine"))
+        transcript.append(transcript_lines.agent_chunk("mine"))
         transcript.close()
 
     other = threading.Thread(target=append)
@@ -117,19 +117,19 @@ def test_a_half_written_header_is_waited_for(path: Path) -> None:
     os.ftruncate(fd, 0)  # as if there were no room for the rest
     os.close(fd)
     other.join(SECONDS)
-    assert path.read_bytes() == HEADER + transcript_lines.said("mine")
+    assert path.read_bytes() == HEADER + transcript_lines.agent_chunk("mine")
 
 
 def test_a_write_in_progress_is_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Transcript(path, transcript_lines.header()).close()
-    line = transcript_lines.said("theirs")
+    line = transcript_lines.agent_chunk("theirs")
     with path.open("ab", buffering=0) as another:
         another.write(line[:20])
         monkeypatch.setattr("time.sleep", lambda seconds: another.write(line[20:]))
         transcript = Transcript(path)
-    transcript.append(transcript_lines.said("mine"))
+    transcript.append(transcript_lines.agent_chunk("mine"))
     transcript.close()
-    assert path.read_bytes() == HEADER + line + transcript_lines.said("mine")
+    assert path.read_bytes() == HEADER + line + transcript_lines.agent_chunk("mine")
 
 
 @pytest.mark.parametrize("size", [1000, 1001, 1050, 1101, 1150])
@@ -140,19 +140,21 @@ def test_a_full_disk_keeps_whole_lines_and_later_lines_are_whole(path: Path, siz
     assert problem == "EFBIG"
     texts = [text for text in read_texts(path) if text is not None]
     assert texts == [*(f"{line} ä" for line in range(int(number))), "room again"]
-    assert path.read_bytes().endswith(b"\n" + transcript_lines.said("room again"))
+    assert path.read_bytes().endswith(b"\n" + transcript_lines.agent_chunk("room again"))
 
 
 def test_a_line_that_exactly_fills_the_disk_is_kept(path: Path) -> None:
-    assert run_on_full_disk("append", path, len(HEADER + transcript_lines.said("0 ä"))) == ["1 EFBIG"]
-    assert path.read_bytes() == HEADER + transcript_lines.said("0 ä") + b"\n" + transcript_lines.said("room again")
+    assert run_on_full_disk("append", path, len(HEADER + transcript_lines.agent_chunk("0 ä"))) == ["1 EFBIG"]
+    assert path.read_bytes() == HEADER + transcript_lines.agent_chunk("0 ä") + b"\n" + transcript_lines.agent_chunk(
+        "room again"
+    )
     assert read_texts(path) == ["0 ä", "room again"]
 
 
 @pytest.mark.parametrize("size", [0, 1, len(HEADER) - 1])
 def test_a_header_that_does_not_fit_is_removed(path: Path, size: int) -> None:
     assert run_on_full_disk("append", path, size) == ["none EFBIG"]
-    assert path.read_bytes() == HEADER + transcript_lines.said("room again")
+    assert path.read_bytes() == HEADER + transcript_lines.agent_chunk("room again")
 
 
 def test_a_deleted_file_has_lost_its_name(path: Path) -> None:
@@ -160,7 +162,7 @@ def test_a_deleted_file_has_lost_its_name(path: Path) -> None:
     assert transcript.has_its_name()
     path.unlink()
     assert not transcript.has_its_name()
-    transcript.append(transcript_lines.said("into the void"))
+    transcript.append(transcript_lines.agent_chunk("into the void"))
     assert not path.exists()
     transcript.close()
 

@@ -18,13 +18,15 @@ from tests.strategies import texts
 AT, RUN = "2026-11-20T09:15:02.123Z", "k3f9a1"
 
 
-def said(text: str, *, at: str = AT, kind: str = "agent_message_chunk", peer: Peer = Peer.AGENT, **more: Any) -> bytes:
+def chunk_line(
+    text: str, *, at: str = AT, kind: str = "agent_message_chunk", peer: Peer = Peer.AGENT, **more: Any
+) -> bytes:
     update = {"sessionUpdate": kind, "content": {"type": "text", "text": text}, **more}
     message = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": update}}
-    return kept(json.dumps(message, separators=(",", ":")).encode(), at=at, peer=peer)
+    return entry_line(json.dumps(message, separators=(",", ":")).encode(), at=at, peer=peer)
 
 
-def kept(raw: bytes, *, at: str = AT, peer: Peer = Peer.AGENT, of: str | None = None) -> bytes:
+def entry_line(raw: bytes, *, at: str = AT, peer: Peer = Peer.AGENT, of: str | None = None) -> bytes:
     return file_format.encode_message(at, RUN, peer, raw, of)[:-1]
 
 
@@ -77,45 +79,48 @@ def text_of(entry: Entry) -> str:
 @pytest.mark.parametrize("kind", ["agent_message_chunk", "agent_thought_chunk"])
 def test_similar_lines_in_a_row_are_one_stream_whatever_their_text(kind: str, more: Any) -> None:
     words = ["Hel", "lo", "", ' "quoted"', "\\", "\n", "é\U0001f600\u2028", '"}}}}}', '"text":"', "x" * 70_000, "\r\0"]
-    words += [said("x").decode(), said("x").decode() + "\n"]
+    words += [chunk_line("x").decode(), chunk_line("x").decode() + "\n"]
     times = [f"2026-11-20T09:15:02.{number:03}Z" for number in range(len(words))]
-    lines = [said(word, at=time, kind=kind, **more) for word, time in zip(words, times, strict=True)]
+    lines = [chunk_line(word, at=time, kind=kind, **more) for word, time in zip(words, times, strict=True)]
     more_behind = "_meta" not in more  # the last "text" of the line is another one there
     assert [stream.count for stream in streams_in(lines)] == ([len(words) - 1] if more_behind else [])
 
 
 def test_a_stream_of_any_length_is_read_in_few_steps() -> None:
-    assert len(streams_in([said(f" word{number}") for number in range(3_000)])) < 10
+    assert len(streams_in([chunk_line(f" word{number}") for number in range(3_000)])) < 10
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        said("x", kind="user_message_chunk"),
-        said("x", kind="agent_thought_chunk"),
-        said("x", peer=Peer.CLIENT),
-        said("x", messageId="other"),
-        said("x", at="later"),
+        chunk_line("x", kind="user_message_chunk"),
+        chunk_line("x", kind="agent_thought_chunk"),
+        chunk_line("x", peer=Peer.CLIENT),
+        chunk_line("x", messageId="other"),
+        chunk_line("x", at="later"),
         b"",
         b"\0" * 100,
-        said("x")[:-1],
-        said("x")[:-1] + b"]",
-        said("x") + b" ",
-        said("x").replace(b"k3f9a1", b"k3f9a2"),
-        said("x")[:7] + b"\0" + said("x")[8:],
-        said("x")[:7] + b'"' + said("x")[8:],
-        said("x").replace(b'"x"', b'"'),
-        said("x").replace(b'"x"', b'"x\\"'),
-        said("x").replace(b'"x"', b'"x","y"'),
-        said("x").replace(b'"x"', b'"x","text":"y"'),
-        said("x").replace(b'"x"', b'"\t"'),
-        said("x").replace(b'"x"', b'"\xff"'),
-        said("x").replace(b'"x"', b'"\\ud83d"'),
-        said("x").replace(b'"x"', b'""]["'),
+        chunk_line("x")[:-1],
+        chunk_line("x")[:-1] + b"]",
+        chunk_line("x") + b" ",
+        chunk_line("x").replace(b"k3f9a1", b"k3f9a2"),
+        chunk_line("x")[:7] + b"\0" + chunk_line("x")[8:],
+        chunk_line("x")[:7] + b'"' + chunk_line("x")[8:],
+        chunk_line("x").replace(b'"x"', b'"'),
+        chunk_line("x").replace(b'"x"', b'"x\\"'),
+        chunk_line("x").replace(b'"x"', b'"x","y"'),
+        chunk_line("x").replace(b'"x"', b'"x","text":"y"'),
+        chunk_line("x").replace(b'"x"', b'"\t"'),
+        chunk_line("x").replace(b'"x"', b'"\xff"'),
+        chunk_line("x").replace(b'"x"', b'"\\ud83d"'),
+        chunk_line("x").replace(b'"x"', b'""]["'),
     ],
 )
 def test_other_lines_are_read_as_usual(other: bytes) -> None:
-    before, behind = [said("a"), said("b"), said("c")], [said("d"), said("e"), said("f")]
+    before, behind = (
+        [chunk_line("a"), chunk_line("b"), chunk_line("c")],
+        [chunk_line("d"), chunk_line("e"), chunk_line("f")],
+    )
     assert [stream.text for stream in streams_in([*before, other, *behind])] in (["bc", "ef"], ["def"], ["ef"])
     assert streams_in([*before, other]) or streams_in(before)
 
@@ -139,31 +144,35 @@ def test_other_lines_are_read_as_usual(other: bytes) -> None:
     ],
 )
 def test_lines_with_values_that_are_valid_only_together_are_no_stream(values: tuple[bytes, ...]) -> None:
-    start, end = said("x").split(b'"x"')
-    streams_in([said("a"), said("b"), *(start + value + end for value in values), said("c"), said("d")])
+    start, end = chunk_line("x").split(b'"x"')
+    streams_in(
+        [chunk_line("a"), chunk_line("b"), *(start + value + end for value in values), chunk_line("c"), chunk_line("d")]
+    )
 
 
 @pytest.mark.parametrize("byte", [b"\0", b" ", b'"', b"x", b"7", b"\\", b"\xff", b""])
 @pytest.mark.parametrize("count", [1, 30])
 def test_a_line_with_a_changed_byte_is_read_as_usual(byte: bytes, count: int) -> None:
-    line = said("word")
-    around = [said(f"word{number}") for number in range(count)]
+    line = chunk_line("word")
+    around = [chunk_line(f"word{number}") for number in range(count)]
     for at in range(len(line)):
         streams_in([*around, line[:at] + byte + line[at + 1 :], *around])
 
 
 @pytest.mark.parametrize("size", [1, 7, 31, 100, 200])
 def test_a_truncated_line_is_read_as_usual(size: int) -> None:
-    around = [said(f"word{number}") for number in range(20)]
-    line = said("word")
+    around = [chunk_line(f"word{number}") for number in range(20)]
+    line = chunk_line("word")
     streams_in([*around, line[:size], *around, line[size:], *around, line[:-size]])
 
 
 def test_short_lines_around_a_large_one_take_little_memory() -> None:
     update = {"sessionUpdate": "agent_message_chunk", "_meta": "m" * 100_000, "content": {"type": "text", "text": "a"}}
     message = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": update}}
-    large = kept(json.dumps(message, separators=(",", ":")).encode())
-    lines = [said("word")] * 5_000 + [large] * 2 + [b"{}"] * 2_000  # the stream before them has made the window long
+    large = entry_line(json.dumps(message, separators=(",", ":")).encode())
+    lines = (
+        [chunk_line("word")] * 5_000 + [large] * 2 + [b"{}"] * 2_000
+    )  # the stream before them has made the window long
     tracemalloc.start()
     try:
         read(lines)
@@ -174,14 +183,14 @@ def test_short_lines_around_a_large_one_take_little_memory() -> None:
 
 def test_lines_that_only_begin_like_a_chunk_are_no_stream() -> None:
     for line in (
-        kept(b'{"method":"session/update","params":{"update":{"content":{"type":"text","text":"a"}}}}'),
-        kept(b'{"method":"other","text":"a"}'),
-        kept(b'{"text":"a"}', of="session/prompt"),
-        said("a", _meta={"text": "b"}),
-        said("a").replace(b'"type":', b'"text":"b","type":').replace(b'"text":"a"', b'"tex":"a"'),
+        entry_line(b'{"method":"session/update","params":{"update":{"content":{"type":"text","text":"a"}}}}'),
+        entry_line(b'{"method":"other","text":"a"}'),
+        entry_line(b'{"text":"a"}', of="session/prompt"),
+        chunk_line("a", _meta={"text": "b"}),
+        chunk_line("a").replace(b'"type":', b'"text":"b","type":').replace(b'"text":"a"', b'"tex":"a"'),
     ):
         streams_in([line] * 5)
-    assert not streams_in([kept(b'{"text":"a"}')] * 5)
+    assert not streams_in([entry_line(b'{"text":"a"}')] * 5)
 
 
 _pieces = st.sampled_from(
@@ -199,7 +208,7 @@ _bodies = st.one_of(
 def _lines(draw: st.DrawFn) -> bytes:
     kind = draw(st.sampled_from(["agent_message_chunk", "agent_message_chunk", "agent_thought_chunk", "tool_call"]))
     at = draw(st.sampled_from([AT, AT, "2026-11-20T09:15:02.124Z", "2026", '2026-11-20T09:15:02."23Z']))
-    line = said("x", at=at, kind=kind).replace(b'"x"', draw(_bodies))
+    line = chunk_line("x", at=at, kind=kind).replace(b'"x"', draw(_bodies))
     if draw(st.integers(0, 9)) == 0:
         at_byte = draw(st.integers(0, len(line)))
         line = line[:at_byte] + draw(_pieces) + line[at_byte + draw(st.integers(0, 40)) :]

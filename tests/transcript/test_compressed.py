@@ -16,7 +16,7 @@ from acp_proxy.transcript.reader import Reading
 from tests.store import transcript_lines
 from tests.store.compressible import decode_before
 
-DATA = b"".join(transcript_lines.said(f"{number} and {number * 7919 % 1000}") for number in range(20_000))
+DATA = b"".join(transcript_lines.agent_chunk(f"{number} and {number * 7919 % 1000}") for number in range(20_000))
 
 
 @pytest.fixture
@@ -80,9 +80,9 @@ def test_a_compressed_transcript_has_the_entries_of_the_plain_one(path: Path) ->
 def test_the_plain_file_wins_over_the_compressed_one(path: Path) -> None:
     data = path.read_bytes()
     compress(path)
-    path.write_bytes(data + transcript_lines.said("more"))
+    path.write_bytes(data + transcript_lines.agent_chunk("more"))
     reading = Reading(path)
-    assert (reading.size, reading.compressed) == (len(data) + len(transcript_lines.said("more")), None)
+    assert (reading.size, reading.compressed) == (len(data) + len(transcript_lines.agent_chunk("more")), None)
     reading.close()
 
 

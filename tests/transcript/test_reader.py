@@ -36,12 +36,12 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_line_has_a_number_and_an_end_to_continue_from(path: Path) -> None:
     raws = [
-        transcript_lines.said("ä"),
+        transcript_lines.agent_chunk("ä"),
         b"\n",
-        transcript_lines.said("two"),
+        transcript_lines.agent_chunk("two"),
         b"garbage\n",
         b" \t\n",
-        transcript_lines.said("three"),
+        transcript_lines.agent_chunk("three"),
     ]
     path.write_bytes(HEADER + b"".join(raws))
     found = read_lines(path)
@@ -56,7 +56,10 @@ def test_a_line_has_a_number_and_an_end_to_continue_from(path: Path) -> None:
 def test_lines_longer_than_one_read_are_whole(path: Path) -> None:
     long = "é" * MORE_THAN_A_READ
     path.write_bytes(
-        HEADER + transcript_lines.said(long) + transcript_lines.said("short") + transcript_lines.said(long)
+        HEADER
+        + transcript_lines.agent_chunk(long)
+        + transcript_lines.agent_chunk("short")
+        + transcript_lines.agent_chunk(long)
     )
     assert read_texts(path) == [long, "short", long]
 
@@ -69,23 +72,23 @@ def test_a_header_longer_than_one_read_is_whole(path: Path) -> None:
 
 
 def test_later_lines_are_read_after_measuring_again(path: Path) -> None:
-    path.write_bytes(HEADER + transcript_lines.said("one"))
+    path.write_bytes(HEADER + transcript_lines.agent_chunk("one"))
     with open_to_read(path) as opened:
-        append(path, transcript_lines.said("two"))
+        append(path, transcript_lines.agent_chunk("two"))
         assert [text_of(line) for line in opened.read_lines()] == ["one"]
         opened.measure()
         assert [text_of(line) for line in opened.read_lines()] == ["one", "two"]
 
 
 def test_reading_a_file_that_shrinks_ends_early(path: Path) -> None:
-    path.write_bytes(HEADER + transcript_lines.said("one") + transcript_lines.said("two"))
+    path.write_bytes(HEADER + transcript_lines.agent_chunk("one") + transcript_lines.agent_chunk("two"))
     with open_to_read(path) as opened:
-        os.truncate(path, len(HEADER + transcript_lines.said("one")))
+        os.truncate(path, len(HEADER + transcript_lines.agent_chunk("one")))
         assert [text_of(line) for line in opened.read_lines()] == ["one"]
 
 
 def test_an_open_file_is_read_to_its_end_after_its_deletion(path: Path) -> None:
-    path.write_bytes(HEADER + transcript_lines.said("one"))
+    path.write_bytes(HEADER + transcript_lines.agent_chunk("one"))
     with open_to_read(path) as opened:
         path.unlink()
         assert [text_of(line) for line in opened.read_lines()] == ["one"]
@@ -98,7 +101,7 @@ def test_the_age_counts_from_the_last_write(path: Path) -> None:
     os.utime(path, (1000, 1000))
     with open_to_read(path) as opened:
         assert opened.measure_age(1060.5) == 60.5
-    append(path, transcript_lines.said("one"))
+    append(path, transcript_lines.agent_chunk("one"))
     with open_to_read(path) as opened:
         assert opened.measure_age(time.time()) < 1000
 
@@ -125,7 +128,7 @@ def test_a_newer_version_is_refused_and_no_descriptor_stays_open(path: Path) -> 
     ids=["recorded", "partial", "imported", "no header", "damaged header"],
 )
 def test_only_a_transcript_recorded_from_the_beginning_is_complete(path: Path, start: bytes, complete: bool) -> None:
-    path.write_bytes(start + transcript_lines.prompt("one") + transcript_lines.said("two"))
+    path.write_bytes(start + transcript_lines.prompt("one") + transcript_lines.agent_chunk("two"))
     with open_to_read(path) as opened:
         assert opened.is_complete is complete
 
@@ -133,8 +136,10 @@ def test_only_a_transcript_recorded_from_the_beginning_is_complete(path: Path, s
 @pytest.mark.parametrize("before", [0, 1, 65_000, 65_530, 65_536, 70_000, 131_060])
 def test_a_gap_note_is_found_anywhere(path: Path, before: int) -> None:
     gap = transcript_lines.note(NoteType.GAP, since=transcript_lines.time(0), reason="ENOSPC")
-    at = before - len(HEADER) - len(transcript_lines.said(""))
-    path.write_bytes(HEADER + transcript_lines.said("x" * max(0, at)) + gap + transcript_lines.said("after"))
+    at = before - len(HEADER) - len(transcript_lines.agent_chunk(""))
+    path.write_bytes(
+        HEADER + transcript_lines.agent_chunk("x" * max(0, at)) + gap + transcript_lines.agent_chunk("after")
+    )
     with open_to_read(path) as opened:
         assert not opened.is_complete
 
@@ -142,15 +147,17 @@ def test_a_gap_note_is_found_anywhere(path: Path, before: int) -> None:
 @pytest.mark.parametrize("shift", range(30))
 def test_a_gap_note_is_found_across_two_reads(path: Path, shift: int) -> None:
     gap = transcript_lines.note(NoteType.GAP)
-    fill = 65_536 - shift - gap.index(file_format.NOTE_BYTES) - len(HEADER) - len(transcript_lines.said(""))
-    path.write_bytes(HEADER + transcript_lines.said("x" * fill) + gap)
+    fill = 65_536 - shift - gap.index(file_format.NOTE_BYTES) - len(HEADER) - len(transcript_lines.agent_chunk(""))
+    path.write_bytes(HEADER + transcript_lines.agent_chunk("x" * fill) + gap)
     with open_to_read(path) as opened:
         assert not opened.is_complete
 
 
 @pytest.mark.parametrize("before", [0, 3 * 1024 * 1024, 5 * 1024 * 1024, 9 * 1024 * 1024])
 def test_a_long_transcript_is_searched_in_steps(path: Path, before: int) -> None:
-    path.write_bytes(HEADER + transcript_lines.said("x" * before) + transcript_lines.said("y" * 4 * 1024 * 1024))
+    path.write_bytes(
+        HEADER + transcript_lines.agent_chunk("x" * before) + transcript_lines.agent_chunk("y" * 4 * 1024 * 1024)
+    )
     with open_to_read(path) as opened:
         assert opened.search()
         append(path, transcript_lines.note(NoteType.GAP))
@@ -176,7 +183,7 @@ def test_what_may_be_a_rewind_is_found_across_two_reads(path: Path, mark: bytes,
 
 @pytest.mark.parametrize("last", [transcript_lines.update("history_truncated"), b'{"of":"session/rewind"}'])
 def test_what_may_be_a_rewind_is_found_at_the_end(path: Path, last: bytes) -> None:
-    path.write_bytes(HEADER + transcript_lines.said("x") + last)
+    path.write_bytes(HEADER + transcript_lines.agent_chunk("x") + last)
     with open_to_read(path) as opened:
         assert opened.may_be_rewound
 
@@ -185,21 +192,21 @@ def test_what_may_be_a_rewind_is_found_at_the_end(path: Path, last: bytes) -> No
     "end",
     [
         b"",
-        transcript_lines.said("torn")[:-1],
-        transcript_lines.said("torn")[:-20],
+        transcript_lines.agent_chunk("torn")[:-1],
+        transcript_lines.agent_chunk("torn")[:-20],
         b"\n\n",
         transcript_lines.note("opened"),
     ],
 )
 @pytest.mark.parametrize("header", [HEADER, HEADER[:-1], b"", b"garbage\n"])
 def test_streams_give_the_same_lines(path: Path, header: bytes, end: bytes) -> None:
-    chunks = [transcript_lines.said(f" word{number}", at=number) for number in range(2_000)]
+    chunks = [transcript_lines.agent_chunk(f" word{number}", at=number) for number in range(2_000)]
     middle = b"".join(
         [
             transcript_lines.prompt("a"),
             b"\n",
-            transcript_lines.said("torn")[:-30],
-            transcript_lines.said("glued"),
+            transcript_lines.agent_chunk("torn")[:-30],
+            transcript_lines.agent_chunk("glued"),
             b"\r\n",
             transcript_lines.answer(),
         ]
@@ -227,7 +234,7 @@ def test_streams_give_the_same_lines(path: Path, header: bytes, end: bytes) -> N
 def test_text_that_looks_like_a_gap_is_none(path: Path) -> None:
     path.write_bytes(
         HEADER
-        + transcript_lines.said(file_format.NOTE_BYTES.decode() + 'gap"')
+        + transcript_lines.agent_chunk(file_format.NOTE_BYTES.decode() + 'gap"')
         + transcript_lines.note("other", of='"type":"gap"')
     )
     with open_to_read(path) as opened:
@@ -244,12 +251,12 @@ def test_a_gap_written_during_the_reading_counts(path: Path) -> None:
 
 # Damage.
 
-LAST = [transcript_lines.prompt("größer"), transcript_lines.said("kleiner €")]
+LAST = [transcript_lines.prompt("größer"), transcript_lines.agent_chunk("kleiner €")]
 
 
 def test_a_file_cut_in_its_last_lines_is_read_up_to_the_cut(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(appender, "_PAUSE_SECONDS", 0)  # nobody else writes
-    start = HEADER + transcript_lines.said("one") + transcript_lines.said("two")
+    start = HEADER + transcript_lines.agent_chunk("one") + transcript_lines.agent_chunk("two")
     data = start + b"".join(LAST)
     ends = [len(start) + len(LAST[0]), len(data)]
     for size in range(len(start) - 1, len(data) + 1):
@@ -259,7 +266,7 @@ def test_a_file_cut_in_its_last_lines_is_read_up_to_the_cut(path: Path, monkeypa
         assert len([line for line in found if line.entry is not None]) == intact
         assert all(line.whole for line in found[:-1])
         assert found[-1].whole is (data[size - 1 : size] == b"\n")
-        append(path, transcript_lines.said("more"))
+        append(path, transcript_lines.agent_chunk("more"))
         assert read_texts(path)[-1] == "more"
         assert len([line for line in read_lines(path) if line.entry is not None]) == intact + 1
 
@@ -275,7 +282,9 @@ def test_every_intact_line_is_read_between_damaged_ones(
     tmp_path: Path, intact: list[bool], data: st.DataObject
 ) -> None:
     path = tmp_path / "damaged.jsonl"
-    lines = [transcript_lines.said(str(at)) if good else data.draw(damage) + b"\n" for at, good in enumerate(intact)]
+    lines = [
+        transcript_lines.agent_chunk(str(at)) if good else data.draw(damage) + b"\n" for at, good in enumerate(intact)
+    ]
     path.write_bytes(HEADER + b"".join(lines))
     assert [text for text in read_texts(path) if text is not None] == [
         str(at) for at, good in enumerate(intact) if good
@@ -302,19 +311,19 @@ def test_no_damage_makes_reading_raise(tmp_path: Path, said: list[object], data:
     ends = {line.number: line.end for line in found}
     assert list(ends.items()) == sorted({(line.number, line.end) for line in found})
     assert list(ends.values()) == sorted(set(ends.values()))
-    append(path, transcript_lines.said("more"))
+    append(path, transcript_lines.agent_chunk("more"))
     assert read_texts(path)[-1] == "more"
 
 
 def test_a_header_with_another_id_than_the_file_name_is_broken(tmp_path: Path) -> None:
     path = tmp_path / f"{file_name(transcript_lines.SESSION)}~2.jsonl"
-    path.write_bytes(HEADER + transcript_lines.said("one"))
+    path.write_bytes(HEADER + transcript_lines.agent_chunk("one"))
     with open_to_read(path) as opened:
         assert opened.header == transcript_lines.header()
     path.write_bytes(
         HEADER.replace(b"sess-1", b"sess-3")
-        + transcript_lines.said("one")
-        + transcript_lines.said("two", session="parent")
+        + transcript_lines.agent_chunk("one")
+        + transcript_lines.agent_chunk("two", session="parent")
     )
     with open_to_read(path) as opened:
         assert opened.header is None
@@ -330,7 +339,7 @@ def test_a_header_with_another_id_than_the_file_name_is_broken(tmp_path: Path) -
 
 
 def test_a_header_behind_a_foreign_line_is_found(path: Path) -> None:
-    path.write_bytes(b"npm WARN deprecated\n" + HEADER + transcript_lines.said("one"))
+    path.write_bytes(b"npm WARN deprecated\n" + HEADER + transcript_lines.agent_chunk("one"))
     with open_to_read(path) as opened:
         assert opened.header is None
         remade = opened.rebuild_header()
@@ -341,10 +350,10 @@ def test_a_header_behind_a_foreign_line_is_found(path: Path) -> None:
 def test_entries_on_one_line_are_all_read(path: Path) -> None:
     path.write_bytes(
         HEADER[:-1]
-        + transcript_lines.said("one")[:-1]
+        + transcript_lines.agent_chunk("one")[:-1]
         + b"\0"
-        + transcript_lines.said("two")[:-1]
-        + transcript_lines.said("three")
+        + transcript_lines.agent_chunk("two")[:-1]
+        + transcript_lines.agent_chunk("three")
     )
     assert read_texts(path) == ["one", "two", "three"]
 
@@ -392,8 +401,8 @@ def test_what_a_message_contains_is_no_note(
 
 def test_a_note_behind_a_long_line_is_found(path: Path) -> None:
     for long in (
-        transcript_lines.said("x" * 70_000),
-        transcript_lines.said("x" * 3_000_000),
+        transcript_lines.agent_chunk("x" * 70_000),
+        transcript_lines.agent_chunk("x" * 3_000_000),
         transcript_lines.note("opened", modes="x" * 3_000_000),
     ):
         for note in (

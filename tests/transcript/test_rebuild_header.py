@@ -23,8 +23,8 @@ ENTRIES = [
     transcript_lines.entry(line)
     for line in (
         transcript_lines.note("opened"),
-        transcript_lines.said("x", session="parent", at=3),
-        transcript_lines.said("y"),
+        transcript_lines.agent_chunk("x", session="parent", at=3),
+        transcript_lines.agent_chunk("y"),
     )
 ]
 

@@ -47,7 +47,7 @@ def update(kind: str, protocol: int = 1, **members: Any) -> Entry:
     return entry({"jsonrpc": "2.0", "method": "session/update", "params": params}, protocol=protocol)
 
 
-def said(id: str | None = None, kind: str = "agent_message_chunk", protocol: int = 1) -> Entry:
+def agent_chunk(id: str | None = None, kind: str = "agent_message_chunk", protocol: int = 1) -> Entry:
     return update(kind, protocol, content={"type": "text", "text": "x"}, **({"messageId": id} if id else {}))
 
 
@@ -75,37 +75,44 @@ def standing(*entries: Entry) -> list[int]:
 
 
 def test_a_message_ends_behind_its_last_chunk() -> None:
-    assert laid(prompt(), said("m"), said("m"), said("n")).find_offset(Point("m")) == 30
+    assert laid(prompt(), agent_chunk("m"), agent_chunk("m"), agent_chunk("n")).find_offset(Point("m")) == 30
 
 
 def test_the_end_of_its_turn_belongs_to_the_last_message_of_it() -> None:
-    assert laid(prompt(), said("m"), USAGE, answer(), USAGE, prompt(2)).find_offset(Point("m")) == 40
-    assert laid(prompt(), said("m"), CALL, answer()).find_offset(Point("m")) == 20
-    assert laid(prompt(), said("m"), said(), answer()).find_offset(Point("m")) == 20
+    assert laid(prompt(), agent_chunk("m"), USAGE, answer(), USAGE, prompt(2)).find_offset(Point("m")) == 40
+    assert laid(prompt(), agent_chunk("m"), CALL, answer()).find_offset(Point("m")) == 20
+    assert laid(prompt(), agent_chunk("m"), agent_chunk(), answer()).find_offset(Point("m")) == 20
 
 
 def test_a_whole_turn_ends_with_its_answer() -> None:
-    messages = laid(prompt(), said("m"), CALL, said("n"), answer(), prompt(2), said("o"), answer(2))
+    messages = laid(
+        prompt(), agent_chunk("m"), CALL, agent_chunk("n"), answer(), prompt(2), agent_chunk("o"), answer(2)
+    )
     assert messages.find_offset(Point("m", whole_turn=True)) == 50
 
 
 def test_an_id_that_comes_again_in_a_later_turn_is_another_message() -> None:
-    assert laid(prompt(), said("m"), answer(), prompt(2), said("m"), answer(2)).find_offset(Point("m")) == 60
+    assert (
+        laid(prompt(), agent_chunk("m"), answer(), prompt(2), agent_chunk("m"), answer(2)).find_offset(Point("m")) == 60
+    )
 
 
 def test_an_id_with_a_segment_is_the_message_unless_it_is_one_of_its_own() -> None:
-    assert laid(prompt(), said("m"), said("n")).find_offset(Point("m:segment:2")) == 20
-    assert laid(prompt(), said("m"), said("m:segment:2"), said("n")).find_offset(Point("m:segment:2")) == 30
+    assert laid(prompt(), agent_chunk("m"), agent_chunk("n")).find_offset(Point("m:segment:2")) == 20
+    assert (
+        laid(prompt(), agent_chunk("m"), agent_chunk("m:segment:2"), agent_chunk("n")).find_offset(Point("m:segment:2"))
+        == 30
+    )
 
 
 @pytest.mark.parametrize(
     ("id", "turn"),
     [
-        (f"acp-proxy-{RUN}-1", [prompt(), said("m")]),
-        ("u", [prompt(), said("u", "user_message_chunk"), said("m")]),
-        ("u", [prompt(), said("u", "user_message", protocol=2), said("m", protocol=2)]),
-        ("u", [prompt(), answer(messageId="u", protocol=2), said("m", protocol=2)]),
-        ("u", [prompt(), said("m"), answer(userMessageId="u")]),
+        (f"acp-proxy-{RUN}-1", [prompt(), agent_chunk("m")]),
+        ("u", [prompt(), agent_chunk("u", "user_message_chunk"), agent_chunk("m")]),
+        ("u", [prompt(), agent_chunk("u", "user_message", protocol=2), agent_chunk("m", protocol=2)]),
+        ("u", [prompt(), answer(messageId="u", protocol=2), agent_chunk("m", protocol=2)]),
+        ("u", [prompt(), agent_chunk("m"), answer(userMessageId="u")]),
     ],
 )
 def test_a_prompt_has_the_ids_of_its_echo_its_answer_and_our_replay(id: str, turn: list[Entry]) -> None:
@@ -114,7 +121,7 @@ def test_a_prompt_has_the_ids_of_its_echo_its_answer_and_our_replay(id: str, tur
 
 def test_what_the_user_says_later_in_a_turn_is_a_message_of_its_own() -> None:
     steered = request(7, "_session/steering", prompt=[])
-    messages = laid(prompt(), said("m"), said("u", "user_message_chunk"), steered, said("n"))
+    messages = laid(prompt(), agent_chunk("m"), agent_chunk("u", "user_message_chunk"), steered, agent_chunk("n"))
     assert messages.find_offset(Point("u", stays=False)) == 20
     assert messages.find_offset(Point(f"acp-proxy-{RUN}-4", stays=False)) == 30
 
@@ -122,7 +129,7 @@ def test_what_the_user_says_later_in_a_turn_is_a_message_of_its_own() -> None:
 def test_in_version_2_a_turn_ends_when_nothing_is_under_way() -> None:
     idle = update("state_update", 2, state="idle", stopReason="end_turn")
     accepted = answer(messageId="u", protocol=2)
-    assert laid(prompt(), accepted, said("m", protocol=2), idle).find_offset(Point("m")) == 40
+    assert laid(prompt(), accepted, agent_chunk("m", protocol=2), idle).find_offset(Point("m")) == 40
 
 
 # What was taken back.
@@ -130,11 +137,19 @@ def test_in_version_2_a_turn_ends_when_nothing_is_under_way() -> None:
 
 def test_what_follows_the_message_is_taken_back_up_to_the_request() -> None:
     rewind = request(9, "session/rewind", toMessageId="m")
-    turns = [prompt(), said("m"), answer(), prompt(2), said("n"), answer(2)]
-    assert standing(*turns, rewind, answer(9, "session/rewind"), prompt(3), said("o")) == [1, 2, 3, 9, 10]
+    turns = [prompt(), agent_chunk("m"), answer(), prompt(2), agent_chunk("n"), answer(2)]
+    assert standing(*turns, rewind, answer(9, "session/rewind"), prompt(3), agent_chunk("o")) == [1, 2, 3, 9, 10]
 
 
-TWO_TURNS = [prompt(), said("m"), answer(), prompt(2), said("u", "user_message_chunk"), said("n"), answer(2)]
+TWO_TURNS = [
+    prompt(),
+    agent_chunk("m"),
+    answer(),
+    prompt(2),
+    agent_chunk("u", "user_message_chunk"),
+    agent_chunk("n"),
+    answer(2),
+]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +181,9 @@ def test_a_rewind_that_the_agent_did_not_make_takes_nothing_back(method: str, an
 
 def test_a_prompt_that_did_not_wait_for_the_answer_stays() -> None:
     rewind, done = request(9, "session/rewind", toMessageId="m"), answer(9, "session/rewind")
-    assert standing(prompt(), said("m"), answer(), prompt(2), said("n"), rewind, said("n"), prompt(3), done) == [
+    assert standing(
+        prompt(), agent_chunk("m"), answer(), prompt(2), agent_chunk("n"), rewind, agent_chunk("n"), prompt(3), done
+    ) == [
         1,
         2,
         3,
@@ -177,36 +194,48 @@ def test_a_prompt_that_did_not_wait_for_the_answer_stays() -> None:
 @pytest.mark.parametrize("is_answered", [True, False])
 def test_a_prompt_that_waited_for_the_end_of_that_turn_is_taken_back(is_answered: bool) -> None:
     rewind, steered = request(9, "session/rewind", toMessageId="m"), request(3, "_session/steering", prompt=[])
-    turns = [prompt(), prompt(2), steered, said("m"), answer(), said("n"), *([answer(2)] if is_answered else [USAGE])]
+    turns = [
+        prompt(),
+        prompt(2),
+        steered,
+        agent_chunk("m"),
+        answer(),
+        agent_chunk("n"),
+        *([answer(2)] if is_answered else [USAGE]),
+    ]
     stay = [1, 3, 4, 5] if is_answered else [1, 3, 4, 5, 7]
     assert standing(*turns, rewind, answer(9, "session/rewind")) == stay
 
 
 def test_a_prompt_stays_if_nobody_knows_that_it_waited_for_that_turn() -> None:
     rewind = request(9, "session/rewind", toMessageId="m")
-    crashed, later = [prompt(), said("l")], [prompt(2), prompt(3), said("m"), said("n")]
+    crashed, later = [prompt(), agent_chunk("l")], [prompt(2), prompt(3), agent_chunk("m"), agent_chunk("n")]
     assert standing(*crashed, *later, rewind, answer(9, "session/rewind")) == [1, 2, 3, 4, 5]
     assert standing(*crashed, *later, answer(2), answer(3), rewind, answer(9, "session/rewind")) == [1, 2, 3, 5, 7]
 
 
 def test_notes_and_states_stay() -> None:
     truncated = update("history_truncated", lastMessageId="m")
-    assert standing(prompt(), said("m"), said("n"), USAGE, note(type="closed"), truncated) == [1, 2, 4, 5]
+    assert standing(prompt(), agent_chunk("m"), agent_chunk("n"), USAGE, note(type="closed"), truncated) == [1, 2, 4, 5]
 
 
 def test_a_message_that_was_taken_back_is_no_point_any_more() -> None:
     first, second = (update("history_truncated", lastMessageId=id) for id in "mn")
-    assert standing(prompt(), said("m"), said("n"), first, said("o"), second) == [1, 2, 5, 6]
+    assert standing(prompt(), agent_chunk("m"), agent_chunk("n"), first, agent_chunk("o"), second) == [1, 2, 5, 6]
 
 
 def test_the_answer_to_a_prompt_that_stays_is_not_taken_back() -> None:
     rewind = [request(9, "session/rewind", toMessageId="m"), answer(9, "session/rewind")]
-    assert standing(prompt(), said("m"), CALL, answer(), prompt(2), said("n"), answer(2), *rewind) == [1, 2, 4]
+    assert standing(prompt(), agent_chunk("m"), CALL, answer(), prompt(2), agent_chunk("n"), answer(2), *rewind) == [
+        1,
+        2,
+        4,
+    ]
 
 
 HANDED_OVER = [
     note("other1", type="opened", method="session/load", anew=True),
-    *of_run("other1", prompt(2), said("n")),
+    *of_run("other1", prompt(2), agent_chunk("n")),
     note("other1", type="handover", to="s2"),
     *of_run("other1", answer(2)),
 ]
@@ -214,22 +243,31 @@ TRUNCATED = update("history_truncated", lastMessageId="m")
 
 
 def test_a_rewind_takes_back_nothing_of_another_session_of_the_agent() -> None:
-    turns = [prompt(), said("m"), answer(), *HANDED_OVER, prompt(3), said("o")]  # other1 has lines 4 to 8
+    turns = [prompt(), agent_chunk("m"), answer(), *HANDED_OVER, prompt(3), agent_chunk("o")]  # other1 has lines 4 to 8
     assert standing(*turns, TRUNCATED) == [1, 2, 3, 4, 5, 6, 7, 8]
-    later = [note("later1", type="opened", method="session/load"), *of_run("later1", prompt(4), said("p"))]
+    later = [note("later1", type="opened", method="session/load"), *of_run("later1", prompt(4), agent_chunk("p"))]
     end = of_run("later1", update("history_truncated", lastMessageId="n"))
     assert standing(*turns, *later, *end) == [*range(1, 12)], "another process goes on in the new one"
 
 
 def test_a_rewind_takes_back_what_may_be_of_its_session_of_the_agent() -> None:
-    turns = [prompt(), said("m"), answer(), *HANDED_OVER]
-    again = [note(type="opened", method="session/load"), prompt(3), said("o")]  # the agent may have refused the new one
+    turns = [prompt(), agent_chunk("m"), answer(), *HANDED_OVER]
+    again = [
+        note(type="opened", method="session/load"),
+        prompt(3),
+        agent_chunk("o"),
+    ]  # the agent may have refused the new one
     assert standing(*turns, *again, TRUNCATED) == [1, 2, 3, 4, 5, 6, 7, 8, 9]
 
 
 @pytest.mark.parametrize("members", [{}, {"lastMessageId": "nobody"}, {"messageId": 1}])
 def test_a_rewind_to_an_unknown_point_stays_and_takes_nothing_back(members: dict[str, Any]) -> None:
-    assert standing(prompt(), said("m"), said("n"), update("history_truncated", **members)) == [1, 2, 3, 4]
+    assert standing(prompt(), agent_chunk("m"), agent_chunk("n"), update("history_truncated", **members)) == [
+        1,
+        2,
+        3,
+        4,
+    ]
 
 
 # Forks.

@@ -183,7 +183,7 @@ def test_every_sample_can_be_continued_without_loss(tmp_path: Path, name: str) -
     path = tmp_path / "copy.jsonl"
     path.write_bytes(sample(name).read_bytes())
     transcript = Transcript(path)
-    transcript.append(transcript_lines.said("and on"))
+    transcript.append(transcript_lines.agent_chunk("and on"))
     transcript.close()
     _, lines, _ = read(path)
     assert [in_words(line.entry) for line in lines] == [*SAMPLES[name].told, "agent agent_message_chunk and on"]

@@ -13,7 +13,7 @@ from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.summary import Summary, merge
 from acp_proxy.transcript.titles import RECORD_BEGINNINGS, clean
 from tests.store import transcript_lines
-from tests.store.transcript_lines import answer, info, note, prompt, said, update
+from tests.store.transcript_lines import agent_chunk, answer, info, note, prompt, update
 from tests.strategies import messages, texts, values
 
 OTHER = "run002"
@@ -193,11 +193,11 @@ def test_the_agents_title_is_cleaned_and_cut_at_500_characters() -> None:
 def test_the_time_is_the_last_activity() -> None:
     lines = [
         prompt("x", at=1),
-        said("a", at=2),
+        agent_chunk("a", at=2),
         update("tool_call", at=3),
         update("draft_kind", at=4),
         answer(at=5),
-        said("late", at=6),
+        agent_chunk("late", at=6),
     ]
     assert [summary(*lines[:count]).updated for count in range(7)] == [
         transcript_lines.time(count) for count in range(7)
@@ -226,7 +226,13 @@ def test_updates_of_the_state_are_no_activity(line: bytes) -> None:
 
 
 def test_the_agents_time_counts_until_the_next_prompt() -> None:
-    lines = [prompt("x", at=1), info(at=2, updatedAt=AGENTS_TIME), said("a", at=3), answer(at=4), prompt("y", at=5)]
+    lines = [
+        prompt("x", at=1),
+        info(at=2, updatedAt=AGENTS_TIME),
+        agent_chunk("a", at=3),
+        answer(at=4),
+        prompt("y", at=5),
+    ]
     times = [summary(*lines[:count]).updated for count in (2, 3, 4, 5)]
     assert times == [OUR_FORM_OF_IT] * 3 + [transcript_lines.time(5)]
     assert summary(*lines, info(at=6, updatedAt="2030-01-01")).updated == "2030-01-01T00:00:00.000Z"
@@ -314,13 +320,21 @@ def test_meta_beyond_the_limit_is_ignored() -> None:
 # Counts.
 
 
-def heard(text: str, *, at: int = 0) -> bytes:
+def user_chunk(text: str, *, at: int = 0) -> bytes:
     """A chunk of the user's message as an agent sends it."""
     return update("user_message_chunk", at=at, content={"type": "text", "text": text})
 
 
 IMPORTED = transcript_lines.header(origin=file_format.IMPORTED)
-EARLIER = [heard("<context>"), heard("Fix it"), said("a"), said("b"), heard("and this"), update("tool_call"), said("c")]
+EARLIER = [
+    user_chunk("<context>"),
+    user_chunk("Fix it"),
+    agent_chunk("a"),
+    agent_chunk("b"),
+    user_chunk("and this"),
+    update("tool_call"),
+    agent_chunk("c"),
+]
 
 
 @pytest.mark.parametrize(
@@ -329,16 +343,22 @@ EARLIER = [heard("<context>"), heard("Fix it"), said("a"), said("b"), heard("and
 def test_a_replay_before_the_first_prompt_has_turns_and_a_title(header: file_format.Header) -> None:
     found = summary(*EARLIER, header=header)
     assert (found.prompts, found.replies, found.title) == (2, 2, "Fix it")
-    prompted = [prompt("Go on", at=9), heard("Go on", at=9), said("d", at=9), answer(at=9), heard("late", at=9)]
+    prompted = [
+        prompt("Go on", at=9),
+        user_chunk("Go on", at=9),
+        agent_chunk("d", at=9),
+        answer(at=9),
+        user_chunk("late", at=9),
+    ]
     found = summary(*EARLIER, *prompted, header=header)
     assert (found.prompts, found.replies, found.title) == (3, 3, "Fix it")
 
 
 def test_agent_messages_alone_are_a_turn_only_in_an_imported_session() -> None:
-    assert summary(said("hello"), header=IMPORTED).prompts == 1
-    assert summary(said("hello"), heard("Fix it"), header=IMPORTED).prompts == 2
+    assert summary(agent_chunk("hello"), header=IMPORTED).prompts == 1
+    assert summary(agent_chunk("hello"), user_chunk("Fix it"), header=IMPORTED).prompts == 2
     assert summary(info(title="x"), note("opened", method="session/load"), header=IMPORTED).prompts == 0
-    assert summary(said("hello")).prompts == 0
+    assert summary(agent_chunk("hello")).prompts == 0
 
 
 def test_a_session_that_was_never_opened_has_no_turn() -> None:
@@ -351,8 +371,8 @@ def test_a_session_that_was_never_opened_has_no_turn() -> None:
 def test_replies_are_turns_in_which_the_agent_said_something() -> None:
     lines = [
         prompt("one", at=1),
-        said("a", at=2),
-        said("b", at=3),
+        agent_chunk("a", at=2),
+        agent_chunk("b", at=3),
         update("tool_call", at=4),
         answer(at=5),
         prompt("two", at=6),
@@ -389,8 +409,8 @@ def test_other_messages_are_no_reply(line: bytes) -> None:
 
 
 def test_late_messages_belong_to_the_turn_before() -> None:
-    assert summary(prompt("one"), answer(), said("late")).replies == 1
-    assert summary(prompt("one"), said("a"), answer(), said("late")).replies == 1
+    assert summary(prompt("one"), answer(), agent_chunk("late")).replies == 1
+    assert summary(prompt("one"), agent_chunk("a"), answer(), agent_chunk("late")).replies == 1
 
 
 # Errors, and open turns.
@@ -442,8 +462,8 @@ def test_a_later_opening_changes_the_directory() -> None:
 def test_an_adopted_session_has_the_title_and_the_time_of_the_agents_list_until_it_is_prompted() -> None:
     imported = transcript_lines.header(origin=file_format.IMPORTED)
     replayed = [
-        heard("hello"),
-        transcript_lines.said("hi", at=1),
+        user_chunk("hello"),
+        transcript_lines.agent_chunk("hi", at=1),
         transcript_lines.info(title="Before", updatedAt=transcript_lines.time(2)),
     ]
     adopted = transcript_lines.note(NoteType.ADOPTED, at=90, title="ListedSession", updatedAt=transcript_lines.time(3))

@@ -45,7 +45,7 @@ def test_prompts_are_counted_as_turns() -> None:
     use = counted(
         transcript_lines.prompt("a", at=OCTOBER),
         transcript_lines.prompt("b"),
-        transcript_lines.said("hi"),
+        transcript_lines.agent_chunk("hi"),
         transcript_lines.answer(),
         transcript_lines.prompt("c"),
     )

@@ -28,7 +28,7 @@ def note(kind: str, run: str = RUN) -> Entry:
     return Entry(AT, run, None, note={"type": kind})
 
 
-def asked(id: int = 1, text: str = "hello", run: str = RUN) -> Entry:
+def prompt_entry(id: int = 1, text: str = "hello", run: str = RUN) -> Entry:
     return entry(prompt(id, "s", text), Peer.CLIENT, run=run)
 
 
@@ -40,7 +40,7 @@ def state(name: str, **more: Any) -> Entry:
     return entry(update("s", "state_update", state=name, **more))
 
 
-def told(sort: str, **more: Any) -> Entry:
+def update_entry(sort: str, **more: Any) -> Entry:
     return entry(notification("session/update", {"sessionId": "s", "update": {"sessionUpdate": sort, **more}}))
 
 
@@ -49,11 +49,11 @@ def text(said: str) -> dict[str, Any]:
 
 
 def chunk(said: str, id: str = "a", kind: str = "agent_message_chunk") -> Entry:
-    return told(kind, messageId=id, content=text(said))
+    return update_entry(kind, messageId=id, content=text(said))
 
 
 def whole(*said: str, id: str = "a", kind: str = "agent_message") -> Entry:
-    return told(kind, messageId=id, content=[text(each) for each in said])
+    return update_entry(kind, messageId=id, content=[text(each) for each in said])
 
 
 def data(said: bytes) -> str:
@@ -77,7 +77,7 @@ def words(entries: list[Entry]) -> list[str]:
 
 
 def turn(*entries: Entry, **idle: Any) -> list[Entry]:
-    return retold(asked(), state("running"), accepted(), *entries, state("idle", **idle))
+    return retold(prompt_entry(), state("running"), accepted(), *entries, state("idle", **idle))
 
 
 def test_a_turn_ends_with_idle_and_not_with_the_answer_that_accepts_the_prompt() -> None:
@@ -94,21 +94,23 @@ def test_a_turn_that_ends_with_an_error_has_failed() -> None:
 
 def test_a_refused_prompt_has_failed() -> None:
     refused = entry(error(1, -32000, "log in"), of="session/prompt")
-    assert retold(asked(), refused)[-1] == refused
+    assert retold(prompt_entry(), refused)[-1] == refused
 
 
 def test_repeated_idle_and_idle_before_the_prompt_is_accepted_end_no_turn() -> None:
-    out = retold(asked(), state("idle"), accepted(), state("running"), state("idle"), state("idle"))
+    out = retold(prompt_entry(), state("idle"), accepted(), state("running"), state("idle"), state("idle"))
     assert [one.of for one in out] == [None, "session/prompt"]
 
 
 def test_a_turn_that_ends_before_its_prompt_is_accepted_ends_then() -> None:
-    out = retold(asked(), state("running"), chunk("Done."), state("idle"), accepted())
+    out = retold(prompt_entry(), state("running"), chunk("Done."), state("idle"), accepted())
     assert [one.of for one in out] == [None, None, "session/prompt"]
 
 
 def test_one_idle_ends_the_turns_of_all_accepted_prompts() -> None:
-    out = retold(asked(1), accepted(1), asked(2), accepted(2), asked(3), state("running"), state("idle"))
+    out = retold(
+        prompt_entry(1), accepted(1), prompt_entry(2), accepted(2), prompt_entry(3), state("running"), state("idle")
+    )
     assert [one.value["id"] for one in out if one.of] == [1, 2]  # type: ignore[index]
 
 
@@ -123,9 +125,9 @@ def test_a_whole_message_replaces_its_chunks_in_their_place() -> None:
 
 
 def test_null_and_an_empty_array_clear_a_message_and_nothing_leaves_it() -> None:
-    assert words(turn(chunk("gone"), told("agent_message", messageId="a", content=None))) == []
+    assert words(turn(chunk("gone"), update_entry("agent_message", messageId="a", content=None))) == []
     assert words(turn(chunk("gone"), whole())) == []
-    assert words(turn(chunk("stays"), told("agent_message", messageId="a", _meta={"x": 1}))) == ["stays"]
+    assert words(turn(chunk("stays"), update_entry("agent_message", messageId="a", _meta={"x": 1}))) == ["stays"]
 
 
 def test_messages_of_different_speakers_may_have_one_id() -> None:
@@ -141,15 +143,15 @@ def test_messages_of_different_speakers_may_have_one_id() -> None:
 
 def test_blocks_that_are_not_text_stay_as_they_are() -> None:
     image = {"type": "image", "data": "AA==", "mimeType": "image/png"}
-    out = turn(told("agent_message", messageId="a", content=[text("see"), image, text("done")]))
+    out = turn(update_entry("agent_message", messageId="a", content=[text("see"), image, text("done")]))
     assert [one["content"] for one in updates(out)] == [text("see"), image, text("done")]
 
 
 def test_null_clears_a_field_of_a_call_and_what_is_omitted_stays() -> None:
     [call] = updates(
         turn(
-            told("tool_call_update", toolCallId="c", title="Run", kind="execute", rawInput={"a": 1}),
-            told("tool_call_update", toolCallId="c", status="completed", rawInput=None),
+            update_entry("tool_call_update", toolCallId="c", title="Run", kind="execute", rawInput={"a": 1}),
+            update_entry("tool_call_update", toolCallId="c", status="completed", rawInput=None),
         )
     )
     assert call == {
@@ -165,9 +167,9 @@ def test_chunks_add_to_the_content_of_a_call_and_an_update_replaces_it() -> None
     items = [v2_updates.text_item(name) for name in "abc"]
     [call] = updates(
         turn(
-            told("tool_call_content_chunk", toolCallId="c", content=items[0]),
-            told("tool_call_update", toolCallId="c", content=[items[1]]),
-            told("tool_call_content_chunk", toolCallId="c", content=items[2]),
+            update_entry("tool_call_content_chunk", toolCallId="c", content=items[0]),
+            update_entry("tool_call_update", toolCallId="c", content=[items[1]]),
+            update_entry("tool_call_content_chunk", toolCallId="c", content=items[2]),
         )
     )
     assert call["content"] == items[1:]
@@ -183,7 +185,7 @@ def test_a_permission_request_counts_as_an_update_of_its_call() -> None:
     call = {"toolCallId": "c", "title": "Run"}
     out = turn(
         permission({"type": "tool_call", "toolCall": call}),
-        told("tool_call_update", toolCallId="c", status="cancelled"),
+        update_entry("tool_call_update", toolCallId="c", status="cancelled"),
     )
     [question] = [one.value for one in out if "id" in one.value and one.of is None and one.peer is Peer.AGENT]  # type: ignore[operator]
     assert question == {
@@ -202,19 +204,19 @@ def test_a_permission_request_about_a_command_has_the_requests_title() -> None:
 
 
 def test_a_call_shows_the_output_of_its_terminal_also_what_comes_later() -> None:
-    shows = told("tool_call_update", toolCallId="c", content=[{"type": "terminal", "terminalId": "x"}])
-    begun = told("terminal_update", terminalId="x", command="make")
-    out = turn(begun, shows, told("terminal_output_chunk", terminalId="x", data=data(b"12 ")))
+    shows = update_entry("tool_call_update", toolCallId="c", content=[{"type": "terminal", "terminalId": "x"}])
+    begun = update_entry("terminal_update", terminalId="x", command="make")
+    out = turn(begun, shows, update_entry("terminal_output_chunk", terminalId="x", data=data(b"12 ")))
     assert updates(out)[0]["content"] == [v2_updates.text_item("```\n$ make\n12 \n```")]
     later = retold(
-        asked(1),
+        prompt_entry(1),
         accepted(1),
         begun,
         shows,
         state("idle"),
-        asked(2),
-        told("terminal_output_chunk", terminalId="x", data=data(b"passed\n")),
-        told("terminal_update", terminalId="x", exitStatus={"exitCode": 0}),
+        prompt_entry(2),
+        update_entry("terminal_output_chunk", terminalId="x", data=data(b"passed\n")),
+        update_entry("terminal_update", terminalId="x", exitStatus={"exitCode": 0}),
     )
     first, last = updates(later)
     assert (first["sessionUpdate"], last["sessionUpdate"]) == ("tool_call", "tool_call_update")
@@ -222,9 +224,9 @@ def test_a_call_shows_the_output_of_its_terminal_also_what_comes_later() -> None
 
 
 def test_a_snapshot_of_a_terminals_output_replaces_it() -> None:
-    shows = told("tool_call_update", toolCallId="c", content=[{"type": "terminal", "terminalId": "x"}])
-    chunked = told("terminal_output_chunk", terminalId="x", data=data(b"old"))
-    out = turn(shows, chunked, told("terminal_update", terminalId="x", output={"data": data(b"new")}))
+    shows = update_entry("tool_call_update", toolCallId="c", content=[{"type": "terminal", "terminalId": "x"}])
+    chunked = update_entry("terminal_output_chunk", terminalId="x", data=data(b"old"))
+    out = turn(shows, chunked, update_entry("terminal_update", terminalId="x", output={"data": data(b"new")}))
     assert updates(out)[0]["content"] == [v2_updates.text_item("```\nnew\n```")]
 
 
@@ -232,7 +234,7 @@ def test_a_patch_is_shown_as_text_and_changes_without_one_are_listed() -> None:
     changes = [{"operation": "modify", "path": "/a"}, {"operation": "move", "oldPath": "/b", "newPath": "/c"}]
     patch = {"type": "diff", "changes": changes, "patch": {"format": "git_patch", "text": "-a\n+b\n"}}
     bare = {"type": "diff", "changes": changes}
-    [call] = updates(turn(told("tool_call_update", toolCallId="c", content=[patch, bare])))
+    [call] = updates(turn(update_entry("tool_call_update", toolCallId="c", content=[patch, bare])))
     assert call["content"] == [
         v2_updates.text_item("```diff\n-a\n+b\n```"),
         v2_updates.text_item("modify /a\nmove /b -> /c"),
@@ -241,7 +243,7 @@ def test_a_patch_is_shown_as_text_and_changes_without_one_are_listed() -> None:
 
 def test_plans_are_told_by_id_in_their_last_state() -> None:
     def plan(id: str, *steps: str) -> Entry:
-        return told(
+        return update_entry(
             "plan_update", plan={"type": "items", "planId": id, "entries": [{"content": each} for each in steps]}
         )
 
@@ -250,15 +252,15 @@ def test_plans_are_told_by_id_in_their_last_state() -> None:
         plan("q", "mend"),
         plan("p", "look", "think"),
         plan("r", "gone"),
-        told("plan_removed", planId="r"),
+        update_entry("plan_removed", planId="r"),
     )
     [said] = updates(out)
     assert (said["sessionUpdate"], [each["content"] for each in said["entries"]]) == ("plan", ["look", "think", "mend"])
 
 
 def test_kinds_that_nobody_knows_and_state_pass_as_they_are() -> None:
-    odd, usage = told("_odd", value=1), told("usage_update", used=1, size=2)
-    other = told("plan_update", plan={"type": "markdown", "planId": "p", "content": "# Plan"})
+    odd, usage = update_entry("_odd", value=1), update_entry("usage_update", used=1, size=2)
+    other = update_entry("plan_update", plan={"type": "markdown", "planId": "p", "content": "# Plan"})
     out = turn(odd, usage, other)
     assert all(one in out for one in (odd, usage, other))
 
@@ -271,19 +273,21 @@ def test_entries_of_version_1_pass_as_they_are() -> None:
 
 
 def test_told_at_once_a_whole_message_adds_only_its_new_words() -> None:
-    out = retold(asked(), chunk("All "), whole("All good"), chunk("."), at_once=True)
+    out = retold(prompt_entry(), chunk("All "), whole("All good"), chunk("."), at_once=True)
     assert words(out) == ["All ", "good", "."]
 
 
 def test_told_at_once_other_words_begin_a_new_message() -> None:
-    out = retold(asked(), chunk("dratf"), whole("draft"), at_once=True)
+    out = retold(prompt_entry(), chunk("dratf"), whole("draft"), at_once=True)
     first, last = updates(out)
     assert (first["messageId"], first["content"]["text"]) == ("a", "dratf")
     assert ("messageId" in last, last["content"]["text"]) == (False, "draft")
 
 
 def test_a_prompt_during_a_turn_repeats_no_words() -> None:
-    out = retold(asked(1), accepted(1), chunk("one "), asked(2), accepted(2), whole("one two"), state("idle"))
+    out = retold(
+        prompt_entry(1), accepted(1), chunk("one "), prompt_entry(2), accepted(2), whole("one two"), state("idle")
+    )
     assert words(out) == ["one ", "two"]
 
 
@@ -294,7 +298,7 @@ NAMES = ["content", "messageId", "toolCallId", "terminalId", "plan", "planId", "
 
 @given(st.lists(st.tuples(st.sampled_from(KINDS), st.dictionaries(st.sampled_from(NAMES), values | st.just("x")))))
 def test_whatever_an_agent_sends_is_read(said: list[tuple[str, dict[str, Any]]]) -> None:
-    entries = [told(kind, **members) for kind, members in said]
+    entries = [update_entry(kind, **members) for kind, members in said]
     for at_once in (False, True):
-        retold(asked(), accepted(), *entries, at_once=at_once)
+        retold(prompt_entry(), accepted(), *entries, at_once=at_once)
     v2_updates.all_as_v1([one.value["params"]["update"] for one in entries])  # type: ignore[index]

@@ -38,7 +38,7 @@ def read(store: ProxyStore) -> list[ConversationTurn]:
         reading.close()
 
 
-def said(item: conversation.Item) -> tuple[str, str]:
+def read_message(item: conversation.Item) -> tuple[str, str]:
     assert isinstance(item, SpokenMessage)
     return item.speaker, "".join(map(conversation.read_words, item.blocks))
 
@@ -56,7 +56,7 @@ def test_a_turn_has_each_message_once_and_in_order(tmp_path: Path) -> None:
         ),
     )
     assert (turn.number, turn.at, turn.stop, turn.error) == (1, STAMP, "end_turn", None)
-    assert [said(item) for item in turn.items if isinstance(item, SpokenMessage)] == [
+    assert [read_message(item) for item in turn.items if isinstance(item, SpokenMessage)] == [
         ("user", "Fix the login"),
         ("thought", "hm"),
         ("agent", "Looking."),
@@ -124,7 +124,7 @@ def test_an_imported_conversation_is_divided_into_turns(tmp_path: Path) -> None:
     with closing(store.read(store.list_agents()[0], "s")) as reading:
         assert [number for number, _ in conversation.number_turns(reading.read_lines())] == [1, 1, 2, 2, 3]
     assert [turn.number for turn in turns] == [1, 2, 3]
-    assert [[said(item) for item in turn.items] for turn in turns] == [
+    assert [[read_message(item) for item in turn.items] for turn in turns] == [
         [("user", "one"), ("agent", "1")],
         [("user", "two"), ("agent", "2")],
         [("user", "three")],
@@ -146,7 +146,7 @@ def test_lines_have_the_turns_of_the_conversation(path: Path) -> None:
 
 def test_a_user_message_within_a_turn_stays_in_it(tmp_path: Path) -> None:
     [turn] = turns_of(tmp_path, ("go", [chunk("ok"), chunk("and this", "user_message_chunk"), chunk("fine")]))
-    assert [said(item)[1] for item in turn.items] == ["go", "ok", "and this", "fine"]
+    assert [read_message(item)[1] for item in turn.items] == ["go", "ok", "and this", "fine"]
 
 
 def test_the_output_of_the_agents_own_terminals_is_content_of_the_call(tmp_path: Path) -> None:
@@ -181,7 +181,10 @@ def test_two_prompts_sent_at_once_have_a_turn_each(tmp_path: Path) -> None:
         for number, words in enumerate(("one", "two")):
             params = {"sessionId": "s", "prompt": [{"type": "text", "text": words}]}
             file.write(message(STAMP, Peer.CLIENT, {"id": number, "method": "session/prompt", "params": params}))
-    assert [[said(item) for item in turn.items] for turn in read(store)] == [[("user", "one")], [("user", "two")]]
+    assert [[read_message(item) for item in turn.items] for turn in read(store)] == [
+        [("user", "one")],
+        [("user", "two")],
+    ]
 
 
 def test_plans_and_unknown_updates_are_kept_whole(tmp_path: Path) -> None:
@@ -201,7 +204,7 @@ def _plain(item: conversation.Item) -> object:
 
 def test_a_long_streamed_answer_is_one_message(tmp_path: Path) -> None:
     [turn] = turns_of(tmp_path, ("go", [chunk(f"{number} ") for number in range(3000)]))
-    assert [said(item)[1] for item in turn.items] == ["go", "".join(f"{number} " for number in range(3000))]
+    assert [read_message(item)[1] for item in turn.items] == ["go", "".join(f"{number} " for number in range(3000))]
 
 
 def test_words_name_content_that_is_not_text() -> None:
@@ -253,12 +256,12 @@ def test_pieces_and_whole_turns_have_the_same_messages(tmp_path: Path) -> None:
     store = ProxyStore(tmp_path / "store")
     streamed = [chunk("word " * 2000) for _ in range(1000)]
     store_session(store, "s", ("one", [*streamed, tool("1", title="Build"), chunk("ok")]), ("two", streamed[:2]))
-    whole = [said(item) for turn in read(store) for item in turn.items if isinstance(item, SpokenMessage)]
+    whole = [read_message(item) for turn in read(store) for item in turn.items if isinstance(item, SpokenMessage)]
     reading = store.read(store.list_agents()[0], "s")
     pieces: list[tuple[str, str]] = []
     for part in conversation.read_parts(reading, "s"):
         if isinstance(part, SpokenMessage):
-            speaker, words = said(part)
+            speaker, words = read_message(part)
             if pieces and speaker == pieces[-1][0]:
                 words = pieces.pop()[1] + words
             pieces.append((speaker, words))
@@ -278,7 +281,7 @@ def test_a_fork_with_a_damaged_header_begins_with_its_parents_messages(tmp_path:
     [path] = (store.root / "transcripts" / agent).glob("s-*.jsonl")
     path.write_bytes(path.read_bytes().replace(b'{"acp-transcript":1', b'{"acp-transcri', 1))
     [turn] = read(store)
-    assert [said(item) for item in turn.items] == [("user", "one"), ("agent", "1")]
+    assert [read_message(item) for item in turn.items] == [("user", "one"), ("agent", "1")]
 
 
 def test_a_turn_knows_when_it_ended_and_the_model_it_began_with(tmp_path: Path) -> None:

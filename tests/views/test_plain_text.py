@@ -102,20 +102,29 @@ def test_only_full_shows_a_long_change_to_its_end() -> None:
     assert rendered([call], full=True).endswith("+998\n  +999\n")
 
 
-def said(speaker: Speaker, *texts: str, id: str = "m") -> list[Part]:
+def message_parts(speaker: Speaker, *texts: str, id: str = "m") -> list[Part]:
     return [SpokenMessage(speaker, [{"type": "text", "text": text}], id) for text in texts]
 
 
 def test_the_chunks_of_a_message_are_one_message() -> None:
-    assert rendered(said("agent", "one ", "two", "\n\nthree")) == "\nAgent:\n  one two\n\n  three\n"
-    assert rendered(said("agent", "one") + said("agent", "two", id="n")) == "\nAgent:\n  one\n\nAgent:\n  two\n"
-    assert rendered(said("thought", "one") + said("agent", "two")) == "\nThought:\n  one\n\nAgent:\n  two\n"
+    assert rendered(message_parts("agent", "one ", "two", "\n\nthree")) == "\nAgent:\n  one two\n\n  three\n"
+    assert (
+        rendered(message_parts("agent", "one") + message_parts("agent", "two", id="n"))
+        == "\nAgent:\n  one\n\nAgent:\n  two\n"
+    )
+    assert (
+        rendered(message_parts("thought", "one") + message_parts("agent", "two"))
+        == "\nThought:\n  one\n\nAgent:\n  two\n"
+    )
 
 
 def test_attachments_have_lines_of_their_own() -> None:
-    assert rendered(said("user", "<context>", "look at ", "it")) == "\nUser:\n  <context>\n  look at it\n"
+    assert rendered(message_parts("user", "<context>", "look at ", "it")) == "\nUser:\n  <context>\n  look at it\n"
     link: list[Part] = [SpokenMessage("user", [{"type": "resource_link", "name": "a.py"}], "m")]
-    assert rendered(said("user", "see") + link + said("user", "now")) == "\nUser:\n  see\n  [link: a.py]\n  now\n"
+    assert (
+        rendered(message_parts("user", "see") + link + message_parts("user", "now"))
+        == "\nUser:\n  see\n  [link: a.py]\n  now\n"
+    )
 
 
 def test_a_message_cannot_imitate_another_speaker() -> None:

@@ -187,7 +187,7 @@ def plain(parts: list[Part], width: int = 80, *, full: bool = False) -> str:
     return STYLE.sub("", rendered(parts, width, full=full))
 
 
-def says(text: str) -> list[Part]:
+def agent_message(text: str) -> list[Part]:
     return [SpokenMessage("agent", [{"type": "text", "text": text}])]
 
 
@@ -217,14 +217,14 @@ def test_full_does_not_wrap_the_output_of_programs() -> None:
     ],
 )
 def test_markdown_keeps_every_character_of_the_text(markdown: str, seen: str) -> None:
-    assert plain(says(markdown)) == f"\nAgent\n  {seen}\n"
+    assert plain(agent_message(markdown)) == f"\nAgent\n  {seen}\n"
 
 
 def test_a_table_keeps_every_word_of_its_cells() -> None:
     words = "a-command-with-a-name-longer-than-a-column"
     markdown = f"|name|what it does|\n|-|-|\n|`{words}`|it waits for the other side|\n"
     for width in (30, 40, 60):
-        lines = plain(says(markdown), width).splitlines()
+        lines = plain(agent_message(markdown), width).splitlines()
         assert max(map(len, lines)) <= width
         assert words in "".join(re.split(" {2,}", line.strip())[0] for line in lines)
 
@@ -232,8 +232,8 @@ def test_a_table_keeps_every_word_of_its_cells() -> None:
 def test_a_table_with_too_many_columns_becomes_lines() -> None:
     rows = [[f"heading{number}" for number in range(9)], ["-"] * 9, [f"value{number}" for number in range(9)]]
     markdown = "".join(f"|{'|'.join(row)}|\n" for row in rows)
-    assert "".join(f"  heading{number}: value{number}\n" for number in range(9)) in plain(says(markdown), 60)
-    assert " heading7  heading8" in plain(says(markdown), 120)
+    assert "".join(f"  heading{number}: value{number}\n" for number in range(9)) in plain(agent_message(markdown), 60)
+    assert " heading7  heading8" in plain(agent_message(markdown), 120)
 
 
 def test_a_prompt_keeps_its_lines() -> None:
@@ -271,7 +271,7 @@ def test_control_sequences_are_removed_everywhere(speaker: str, width: int) -> N
 def test_a_long_message_is_rendered_in_pieces_with_its_code_whole() -> None:
     code = "```python\n" + "x = 1\n\n" * 4000 + "```"
     text = "\n\n".join([*(f"Paragraph *{number}* " + "word " * 50 for number in range(200)), code, "The end."])
-    [passage] = make_passages(says(text))
+    [passage] = make_passages(agent_message(text))
     pieces = list(RichPrinter(80, colours=True).print(passage))
     assert len(pieces) > 5
     seen = STYLE.sub("", "".join(pieces))
@@ -283,7 +283,7 @@ def test_a_long_message_is_rendered_in_pieces_with_its_code_whole() -> None:
 
 def test_text_that_is_not_prose_is_shown_unchanged() -> None:
     text = "[" * 100_000
-    assert plain(says(text)) == f"\nAgent\n  {text}\n"
+    assert plain(agent_message(text)) == f"\nAgent\n  {text}\n"
 
 
 SIGNS = ["#", ">", "-", "1.", "```", "~~~", "`", "*", "**", "_", "~~", "[", "](", ")", "![", "|", "---", "===", "\\"]
@@ -309,4 +309,4 @@ PIECES = [*SIGNS, *WORDS, *SPACES * 2]
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(PIECES)).map("".join), st.sampled_from([1, 2, 7, 40]))
 def test_any_markdown_can_be_shown_at_any_width(text: str, width: int) -> None:
-    assert not set(CONTROLS) & set(plain(says(text), width))
+    assert not set(CONTROLS) & set(plain(agent_message(text), width))

@@ -41,8 +41,8 @@ def test_chunks_are_shown_as_they_came_with_each_speaker_apart() -> None:
         transcript_lines.prompt("Fix it", at=60),
         thought("Hm"),
         thought("."),
-        transcript_lines.said("Look"),
-        transcript_lines.said("ing.\n"),
+        transcript_lines.agent_chunk("Look"),
+        transcript_lines.agent_chunk("ing.\n"),
     )
     assert (
         text(found)
@@ -53,20 +53,22 @@ def test_chunks_are_shown_as_they_came_with_each_speaker_apart() -> None:
 
 
 def test_ids_separate_messages_of_one_speaker() -> None:
-    def said(words: str, id: str) -> bytes:
+    def agent_chunk(words: str, id: str) -> bytes:
         return transcript_lines.update(update_kinds.AGENT_CHUNK, content={"type": "text", "text": words}, messageId=id)
 
-    assert text(pieces(said("One", "1"), said(" and", "1"), said("two", "2"))) == "One and\n\ntwo\n"
+    assert (
+        text(pieces(agent_chunk("One", "1"), agent_chunk(" and", "1"), agent_chunk("two", "2"))) == "One and\n\ntwo\n"
+    )
 
 
 def test_the_line_of_a_call_is_updated_with_its_status() -> None:
     found = pieces(
-        transcript_lines.said("See"),
+        transcript_lines.agent_chunk("See"),
         call("pending", kind="tool_call", title="Edit"),
         call("in_progress"),
         call(rawOutput={"much": "more"}),
         call("completed"),
-        transcript_lines.said("Done"),
+        transcript_lines.agent_chunk("Done"),
     )
     assert [piece for piece in found if piece.again] == [
         StreamedText("▸ in_progress: Edit", "yellow", again=True),
@@ -112,7 +114,8 @@ def test_an_interrupted_or_failed_turn_says_so() -> None:
     stopped = transcript_lines.message({"id": 1, "result": {"stopReason": "max_tokens"}}, Peer.AGENT, acp.PROMPT)
     cancel = transcript_lines.message({"method": acp.CANCEL, "params": {}}, Peer.CLIENT)
     assert (
-        text(pieces(transcript_lines.said("So"), cancel, stopped)) == "So\ncancelled by the user\nstopped: max_tokens\n"
+        text(pieces(transcript_lines.agent_chunk("So"), cancel, stopped))
+        == "So\ncancelled by the user\nstopped: max_tokens\n"
     )
     assert text(pieces(transcript_lines.answer())) == ""
     assert (
@@ -128,15 +131,15 @@ def test_an_echoed_prompt_is_shown_once_and_other_user_messages_are_kept() -> No
         return transcript_lines.update(update_kinds.USER_CHUNK, content={"type": "text", "text": words})
 
     echoed = text(
-        pieces(transcript_lines.prompt("Fix it now"), user("Fix it"), user(" now"), transcript_lines.said("ok"))
+        pieces(transcript_lines.prompt("Fix it now"), user("Fix it"), user(" now"), transcript_lines.agent_chunk("ok"))
     )
     assert echoed.endswith("> Fix it now\n\nok\n")
-    assert text(pieces(user("Earlier"), transcript_lines.said("ok"))) == "Earlier\n\nok\n"
+    assert text(pieces(user("Earlier"), transcript_lines.agent_chunk("ok"))) == "Earlier\n\nok\n"
     told = pieces(
         transcript_lines.prompt("Fix @a"),
         user("Fix a, written out"),
         user("Context"),
-        transcript_lines.said("ok"),
+        transcript_lines.agent_chunk("ok"),
         user("So?"),
     )
     assert text(told).endswith("> Fix @a\n\nContext\n\nok\n\nSo?\n")
@@ -146,7 +149,7 @@ def test_content_that_is_not_text_is_named_and_unknown_updates_are_left_out() ->
     image = {"type": "image", "mimeType": "image/png", "data": "AA=="}
     shown = transcript_lines.update(update_kinds.AGENT_CHUNK, content=image)
     assert text(pieces(shown)) == "[image: image/png]\n"
-    assert text(pieces(transcript_lines.said("See"), shown, shown, transcript_lines.said("Red."))) == (
+    assert text(pieces(transcript_lines.agent_chunk("See"), shown, shown, transcript_lines.agent_chunk("Red."))) == (
         "See\n\n[image: image/png]\n[image: image/png]\n\nRed.\n"
     )
     assert (
@@ -165,7 +168,7 @@ def test_control_sequences_are_removed_everywhere() -> None:
     options = {"options": [{"optionId": "x", "name": STEERING}], "toolCall": {"toolCallId": STEERING}}
     found = pieces(
         transcript_lines.prompt(STEERING),
-        transcript_lines.said(STEERING),
+        transcript_lines.agent_chunk(STEERING),
         thought(STEERING),
         call(STEERING, STEERING, title=STEERING),
         transcript_lines.update("plan", entries=[{"content": STEERING, "status": STEERING}]),

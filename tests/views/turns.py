@@ -46,7 +46,7 @@ EVIL = [
 """Texts that try to break out of a page."""
 
 
-def said(speaker: Speaker, *blocks: str | dict[str, Any]) -> SpokenMessage:
+def message(speaker: Speaker, *blocks: str | dict[str, Any]) -> SpokenMessage:
     return SpokenMessage(
         speaker, [{"type": "text", "text": block} if isinstance(block, str) else block for block in blocks]
     )
@@ -91,7 +91,7 @@ def put_everywhere(evil: str) -> tuple[Head, list[ConversationTurn]]:
         "rawOutput": evil,
     }
     items: list[Item] = [
-        *(said(speaker, *blocks) for speaker in ("user", "agent", "thought")),
+        *(message(speaker, *blocks) for speaker in ("user", "agent", "thought")),
         call(evil, *content, **fields),
         ToolCall(evil, {"title": evil, "rawInput": {"command": evil}, "rawOutput": evil}, is_new=True),
         ToolCall(evil, {"rawInput": evil}, is_new=False),
@@ -100,4 +100,4 @@ def put_everywhere(evil: str) -> tuple[Head, list[ConversationTurn]]:
         Note(evil, evil),
         OtherUpdate({"sessionUpdate": evil, evil: evil}),
     ]
-    return head, [ConversationTurn(1, evil, items, evil, evil), turn(said("user", evil), number=2, stop=evil)]
+    return head, [ConversationTurn(1, evil, items, evil, evil), turn(message("user", evil), number=2, stop=evil)]

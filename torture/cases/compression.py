@@ -32,7 +32,7 @@ from pathlib import Path
 from tests.stored import WholeStore
 from tests.store import transcript_lines
 transcript = WholeStore(Path(sys.argv[1])).begin("agent", transcript_lines.header(), fresh=False)
-transcript.append(transcript_lines.said("more"))
+transcript.append(transcript_lines.agent_chunk("more"))
 transcript.close()
 """
 _MOST_CALLS = 40
@@ -68,7 +68,7 @@ def _killed(scale: Scale) -> Outcome:
         died += disk.hit > 0
         said = f"killed before call {first} of {way}: "
         found = compressible.read_content(path)
-        if found not in (before, before + transcript_lines.said("more")):
+        if found not in (before, before + transcript_lines.agent_chunk("more")):
             trouble.append(f"{said}{len(found)} bytes of {len(before)}")
         if bad := [
             finding.kind for finding in verify_store(store) if finding.is_damage and not _is_index(finding.path)
@@ -194,7 +194,7 @@ def _damaged(scale: Scale) -> Outcome:
         transcript = store.open_to_append(
             compressible.AGENT, transcript_lines.header(origin=file_format.PARTIAL), is_new=False
         )
-        transcript.append(transcript_lines.said("more"))
+        transcript.append(transcript_lines.agent_chunk("more"))
         transcript.close()
         reading = store.read(compressible.AGENT, transcript_lines.SESSION)
         if lacks and reading.is_complete:
@@ -202,7 +202,7 @@ def _damaged(scale: Scale) -> Outcome:
         reading.close()
         if not path.read_bytes().startswith(compressible.decode_before(frame, at)):
             trouble.append(f"{number}: something before byte {at} is lost")
-        if not path.read_bytes().endswith(transcript_lines.said("more")):
+        if not path.read_bytes().endswith(transcript_lines.agent_chunk("more")):
             trouble.append(f"{number}: it does not go on")
         checked += 4
     return Outcome(

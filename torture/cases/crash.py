@@ -25,7 +25,7 @@ from tests.scripted.memory import Memory
 from torture import editor as editor_program
 from torture.outcome import Outcome, Scale
 from torture.processes import runs
-from torture.turns import Count, Turn, asked, is_told, path_of, told_by_turn, written
+from torture.turns import Count, Turn, is_told, make_prompt, path_of, read_written, told_by_turn
 
 VICTIMS = {"proxy": (1,), "agent": (2,), "editor": (0,), "all": (0, 1, 2)}
 """Whom to kill, by depth in the process tree: the editor, its child, or that one's child."""
@@ -47,7 +47,7 @@ ENDS_SECONDS = 60.0  # far longer than an end takes, even on a busy machine
 Step = dict[str, Any]
 
 
-def says(text: str, kind: str = "agent_message_chunk") -> Step:
+def agent_step(text: str, kind: str = "agent_message_chunk") -> Step:
     return {"update": {"sessionUpdate": kind, "content": {"type": "text", "text": text}}}
 
 
@@ -63,10 +63,10 @@ def flood(count: int, *, batch: bool = False) -> Step:
 SCRIPT = {
     "turns": [
         [step for number in range(30) for step in (flood(40), calls(number, "tool_call", "pending"), {"sleep": 0.002})],
-        [says("{prompt} thinks. ", "agent_thought_chunk"), flood(6_000, batch=True), flood(500)],
-        [says("{prompt} is long: " + "\u00e9" * LARGE) for _ in range(6)],
+        [agent_step("{prompt} thinks. ", "agent_thought_chunk"), flood(6_000, batch=True), flood(500)],
+        [agent_step("{prompt} is long: " + "\u00e9" * LARGE) for _ in range(6)],
         [flood(3_000), calls(1, "tool_call", "in_progress"), flood(10), calls(1, "tool_call_update", "completed")],
-        [says("{prompt} is short. ")],
+        [agent_step("{prompt} is short. ")],
     ]
 }
 
@@ -211,7 +211,7 @@ class KilledConversation:
     def _ask(self, editor: Editor) -> int:
         assert self._session is not None
         self._asked += 1
-        turn = Turn(self._session, asked(self.number, self._asked))
+        turn = Turn(self._session, make_prompt(self.number, self._asked))
         self._turns.append(turn)
         self._under_way.append((editor.count_lines(), turn))
         params = prompt(self._session, turn.asked)
@@ -229,7 +229,7 @@ class KilledConversation:
             return
         for mark, turn in self._under_way:
             self._count.add(checked=turn.take(lines[mark:]))
-        found = written(path_of(self._place / "store", self._session))
+        found = read_written(path_of(self._place / "store", self._session))
         for turn in self._turns:
             self._compare(turn, found.updates[turn.asked], moment, may_lose=may_lose and turn is self._turns[-1])
             turn.prompted = turn.prompted or turn.asked in found.prompts

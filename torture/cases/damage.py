@@ -32,7 +32,7 @@ from acp_proxy.transcript.reader import Reading
 from tests.end_to_end.proxied import PROXY, Proxied, texts
 from tests.stored import WholeStore
 from torture import damaged
-from torture.damaged import OLD, SESSION, Damaged, expected, is_entry, told
+from torture.damaged import OLD, SESSION, Damaged, describe_entry, expected, is_entry
 from torture.outcome import Outcome, Scale
 
 NAME = file_name(SESSION)
@@ -174,7 +174,7 @@ def examine(store: WholeStore, agent: str, one: Damaged, count: Count) -> None:
     def serve(when: str, wanted: list[bytes]) -> None:
         reading = store.read(agent, SESSION)
         try:
-            found = [told(line.entry) for line in reading.read_lines() if line.entry is not None]
+            found = [describe_entry(line.entry) for line in reading.read_lines() if line.entry is not None]
             heard = texts_told(reading)
         finally:
             reading.close()
@@ -182,7 +182,7 @@ def examine(store: WholeStore, agent: str, one: Damaged, count: Count) -> None:
         count.checked += len(wanted)
         count.lost += len(missing)
         check(not missing, f"{when}: not served: {missing[:2]}")
-        silent = {text for line in wanted if (text := damaged.said(line)) is not None} - heard
+        silent = {text for line in wanted if (text := damaged.read_chunk_text(line)) is not None} - heard
         check(not silent, f"{when}: not told by a load: {list(silent)[:2]}")
 
     path = store.root / "transcripts" / agent / f"{NAME}.jsonl"
@@ -318,7 +318,7 @@ def indexes(scale: Scale) -> Outcome:
     root = scale.place / "indexed"
     store = WholeStore(root)
     for number in range(40):
-        kept(store, f"session-{number}", number)
+        store_turn(store, f"session-{number}", number)
     wanted = [row.session_id for row in store.list_page(AGENT, None, None, "").rows]
     rows = store.list_all()
     del store
@@ -355,7 +355,7 @@ def indexes(scale: Scale) -> Outcome:
     return count.outcome("indexes damaged, old, or of another version", "listed sessions")
 
 
-def kept(store: WholeStore, session: str, number: int) -> None:
+def store_turn(store: WholeStore, session: str, number: int) -> None:
     at = f"2026-11-20T09:{number:02d}:00.000Z"
     transcript = store.open_to_append(AGENT, Header(session, "/project", RECORDED, at), is_new=False)
     store.mark(AGENT, session)
@@ -441,8 +441,8 @@ def no_files(scale: Scale) -> Outcome:
     count = Count()
     for number, (place, what) in enumerate(itertools.product(("transcript", "journal", "index"), NO_FILES)):
         store = WholeStore(scale.place / f"no-files-{number}")
-        kept(store, "session-0", 0)
-        kept(store, "session-1", 1)
+        store_turn(store, "session-0", 0)
+        store_turn(store, "session-1", 1)
         folder = store.root / "transcripts" / AGENT
         path = {
             "transcript": folder / f"{file_name('session-0')}.jsonl",
@@ -487,7 +487,7 @@ def while_appended_to(scale: Scale) -> Outcome:
     count = Count()
     for number in range(scale.of(30, 1)):
         store = WholeStore(scale.place / f"appended-{number}")
-        kept(store, SESSION, 0)
+        store_turn(store, SESSION, 0)
         path = store.root / "transcripts" / AGENT / f"{NAME}.jsonl"
         lines = scale.of(2_000, 200)
         words = [sys.executable, "-m", __name__, str(path), str(lines)]

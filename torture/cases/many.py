@@ -26,7 +26,7 @@ from acp_proxy.transcript.file_names import file_name
 from tests.end_to_end.proxied import AGENT, NOT_FOUND, PROXY, Editor, Loaded, prompt, texts
 from tests.scripted.agent import NAME
 from torture.outcome import Outcome, Scale
-from torture.turns import Count, Turn, asked, path_of, written
+from torture.turns import Count, Turn, make_prompt, path_of, read_written
 
 TOGETHER = 4
 STARTING = 4  # at a time: a start takes a second of work, and two cores have sixty to do
@@ -221,7 +221,7 @@ class Crowd:
         for session, prompts in self.prompts.items():
             count = {self.one: self.shared, self.other: self.contested}.get(session, self.own)
             path, deletes = path_of(self.store, session), self.deletes.get(session, [])
-            found = written(path)
+            found = read_written(path)
             if found.damaged:
                 count.add(lost=found.damaged)
                 count.trouble(f"{session}: {found.damaged} lines cannot be read")
@@ -315,7 +315,7 @@ class Member:
 
     def ask(self, session: str) -> None:
         self._asked += 1
-        turn = Turn(session, asked(self._number, self._asked))
+        turn = Turn(session, make_prompt(self._number, self._asked))
         one = Prompted(turn, time.monotonic())
         with self._crowd.lock:
             self._crowd.prompts.setdefault(session, []).append(one)
@@ -394,7 +394,7 @@ def same_new_ids(scale: Scale) -> Outcome:
             for at in range(rounds):
                 meeting.wait(MEET_SECONDS)
                 session = editor.new_session()
-                since, turn = editor.count_lines(), Turn(session, asked(300 + number, at))
+                since, turn = editor.count_lines(), Turn(session, make_prompt(300 + number, at))
                 answer = editor.start_prompt(session, turn.asked)
                 editor.wait_for_result(answer, ENDS_SECONDS)
                 turn.take(line.raw for line in editor.lines[since : editor.find_answer(answer)])
@@ -407,7 +407,7 @@ def same_new_ids(scale: Scale) -> Outcome:
         for done in [threads.submit(work, number) for number in range(proxies)]:
             done.result()
     files = [
-        written(path)
+        read_written(path)
         for path in (scale.place / "store" / "transcripts" / file_name("counting")).glob("*.jsonl")
         if path.name != "state.jsonl"
     ]

@@ -80,6 +80,6 @@ def kept_lines(step: Step) -> list[RecordLine]:
     return [each for each in step.kept if isinstance(each, RecordLine)]
 
 
-def shown(whose: str, rule: Rule) -> RecordNote:
+def replay_note(whose: str, rule: Rule) -> RecordNote:
     """The note that says whose replay was shown."""
     return RecordNote("s", {"type": NoteType.REPLAY, "shown": whose, "rule": rule.number})

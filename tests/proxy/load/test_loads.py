@@ -16,12 +16,12 @@ from tests.conversation import (
     SimulatedSession,
     Step,
     agent_kept,
+    agent_lines,
     cancel,
     chunk,
     client_kept,
     commands,
     error,
-    heard,
     line,
     load,
     new,
@@ -51,8 +51,8 @@ from tests.proxy.load.loading import (
     about_to_load,
     kept_lines,
     loading,
+    replay_note,
     replaying,
-    shown,
 )
 
 # The usual order.
@@ -154,10 +154,10 @@ def test_the_transcript_is_shown_if_the_agents_replay_lacks_something(spelling: 
     told = [spelling(said) for said in TURN_ONE]
     assert talk.agent.say(*told).to_client == b""
     step = talk.agent.say(result(1, {}))
-    assert (step.to_client, step.asked) == (b"", [StartReplay(ONE, heard(*told), compares=True)])
+    assert (step.to_client, step.asked) == (b"", [StartReplay(ONE, agent_lines(*told), compares=True)])
     step = talk.end_replay(1)
     assert step.to_client == line(result(1, {}))
-    assert talk.all.kept[1:] == [*KEPT_OPENING, shown("transcript", Rule.LESS)]
+    assert talk.all.kept[1:] == [*KEPT_OPENING, replay_note("transcript", Rule.LESS)]
 
 
 def test_the_tail_of_the_agents_replay_follows_the_transcript() -> None:
@@ -179,7 +179,7 @@ def test_an_agents_replay_that_lacks_nothing_is_shown(complete: bool) -> None:
     assert talk.agent.say(chunk("s", "live")).to_client == b""
     step = talk.end_replay(1)
     assert step.to_client == line(*TURN_ONE, *TURN_TWO, result(1, {}), commands("s", "x"), chunk("s", "live"))
-    assert step.kept == [shown("agent", Rule.SAME)]
+    assert step.kept == [replay_note("agent", Rule.SAME)]
     assert talk.replays_left == []
 
 
@@ -197,7 +197,7 @@ def test_an_incomplete_transcript_is_shown_if_the_agent_replays_nothing() -> Non
     talk = loading(SimulatedSession(complete=False))
     talk.agent.say(commands("s", "x"))
     assert talk.agent.say(result(1, {})).asked == [StartReplay(ONE)]
-    assert talk.end_replay(1).kept == [shown("transcript", Rule.LESS)]
+    assert talk.end_replay(1).kept == [replay_note("transcript", Rule.LESS)]
 
 
 def test_a_session_without_any_history_opens_empty_with_a_warning() -> None:

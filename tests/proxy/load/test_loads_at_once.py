@@ -12,13 +12,13 @@ from tests.conversation import (
     Said,
     SimulatedSession,
     agent_kept,
+    agent_lines,
     cancel,
     chunk,
     client_kept,
     commands,
     delete,
     error,
-    heard,
     line,
     load,
     make_request_id,
@@ -40,8 +40,8 @@ from tests.proxy.load.loading import (
     about_to_load,
     kept_lines,
     loading,
+    replay_note,
     replaying,
-    shown,
 )
 
 # Messages during a replay.
@@ -83,7 +83,7 @@ def test_updates_during_a_replay_are_recorded_once_known_to_be_new() -> None:
     told = [*TURN_ONE, chunk("s", "rewritten"), *TURN_TWO, GREETING]
     step = talk.agent.say(permission(0, "s"), *told, commands("s", "x"))
     assert step.kept == [agent_kept("s", permission(0, "s")), agent_kept("s", commands("s", "x"))]
-    assert talk.end_replay(1).kept == [shown("transcript", Rule.LESS)]
+    assert talk.end_replay(1).kept == [replay_note("transcript", Rule.LESS)]
     assert kept_lines(talk.client.say(prompt(2, "s"))) == [agent_kept("s", GREETING), client_kept("s", prompt(2, "s"))]
 
 
@@ -319,7 +319,7 @@ def test_what_came_for_a_cancelled_load_before_the_next_one_was_sent_is_not_the_
     talk.agent.say(*TURN_ONE)  # and then the first turn is taken back elsewhere
     talk.client.say(load(2, "s"))
     step = talk.agent.say(*TURN_TWO, result(2, {}))
-    assert step.asked == [StartReplay(make_request_id(2), heard(*TURN_TWO), compares=True)]
+    assert step.asked == [StartReplay(make_request_id(2), agent_lines(*TURN_TWO), compares=True)]
 
 
 def test_what_came_for_a_cancelled_load_that_the_agent_answers_is_not_missing_in_the_next_replay() -> None:
@@ -330,7 +330,7 @@ def test_what_came_for_a_cancelled_load_that_the_agent_answers_is_not_missing_in
     talk.client.say(load(3, "s"))
     talk.agent.say(error(1, -32800))
     step = talk.agent.say(*TURN_TWO, result(3, {}))  # and never answers the second
-    assert step.asked == [StartReplay(make_request_id(3), heard(*TURN_TWO), compares=True)]
+    assert step.asked == [StartReplay(make_request_id(3), agent_lines(*TURN_TWO), compares=True)]
 
 
 def test_a_second_load_that_shows_the_agents_replay_waits_for_the_first() -> None:
@@ -342,7 +342,7 @@ def test_a_second_load_that_shows_the_agents_replay_waits_for_the_first() -> Non
     step = talk.end_replay(1)
     assert step.to_client == line(result(1, {}), chunk("s", "one"))
     started = [each for each in step.asked if isinstance(each, StartReplay)]
-    assert started == [StartReplay(make_request_id(2), heard(chunk("s", "history"), late=True), compares=True)]
+    assert started == [StartReplay(make_request_id(2), agent_lines(chunk("s", "history"), late=True), compares=True)]
     step = talk.end_replay(2, rule=Rule.MORE)
     assert step.to_client == line(chunk("s", "history"), result(2, {}), chunk("s", "two"))
     assert talk.replays_left == []

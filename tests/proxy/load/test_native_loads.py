@@ -32,13 +32,13 @@ from tests.conversation import (
     SimulatedSession,
     Step,
     agent_kept,
+    agent_lines,
     cancel,
     chunk,
     client_kept,
     commands,
     delete,
     error,
-    heard,
     line,
     load,
     make_request_id,
@@ -62,7 +62,7 @@ from tests.proxy.load.loading import (
     TURN_ONE,
     TURN_TWO,
     kept_lines,
-    shown,
+    replay_note,
 )
 
 TOLD: list[Said] = [
@@ -94,7 +94,7 @@ def test_the_agents_replay_is_held_and_compared_after_its_answer() -> None:
     for said in TOLD:
         assert talk.agent.say(said).to_client == b""
     step = talk.agent.say(result(1, {}))
-    conversation = heard(*(said for said in TOLD if b"available_commands" not in line(said)))
+    conversation = agent_lines(*(said for said in TOLD if b"available_commands" not in line(said)))
     assert (step.to_client, step.asked) == (b"", [StartReplay(ONE, conversation, compares=True)])
     assert step.kept == [*KEPT_OPENING, agent_kept("s", TOLD[2])]
 
@@ -105,7 +105,7 @@ def test_a_replay_that_lacks_nothing_passes_with_states_and_later_updates_after_
     talk.agent.say(*told, result(1, {"x": 1.0}), chunk("s", "live"))
     step = talk.end_replay(1)
     assert step.to_client == line(*told[:2], *TURN_TWO, result(1, {"x": 1.0}), commands("s", "x"), chunk("s", "live"))
-    assert step.kept == [shown("agent", Rule.SAME)]
+    assert step.kept == [replay_note("agent", Rule.SAME)]
     assert talk.replays_left == []
 
 
@@ -117,13 +117,13 @@ def test_the_tail_the_answer_and_the_states_follow_the_transcript() -> None:
     assert step.to_client == line(
         GREETING, result(1, {"x": 1.0}), commands("s", "stored"), commands("s", "x"), chunk("s", "live")
     )
-    assert step.kept == [shown("transcript", Rule.LESS)]
+    assert step.kept == [replay_note("transcript", Rule.LESS)]
 
 
 def test_an_empty_replay_counts_as_lost_history() -> None:
     talk = loading()
     assert talk.agent.say(result(1, {})).asked == [StartReplay(ONE, compares=True)]
-    assert talk.end_replay(1).kept == [shown("transcript", Rule.LESS)]
+    assert talk.end_replay(1).kept == [replay_note("transcript", Rule.LESS)]
 
 
 def test_updates_after_the_answer_are_shown_if_new_and_recorded_once() -> None:
@@ -346,7 +346,7 @@ def test_a_cancelled_loads_replay_is_not_taken_for_the_next_ones() -> None:
     talk.client.say(cancel(1), load(2, "s"))
     assert talk.agent.say(*TURN_ONE).to_client == b""
     step = talk.agent.say(result(1, {}), *TURN_ONE, *TURN_TWO, result(2, {}))
-    assert step.asked == [StartReplay(make_request_id(2), heard(*TURN_ONE, *TURN_TWO, late=True), compares=True)]
+    assert step.asked == [StartReplay(make_request_id(2), agent_lines(*TURN_ONE, *TURN_TWO, late=True), compares=True)]
     assert talk.end_replay(2).to_client == line(*TURN_ONE, *TURN_TWO, result(2, {}))
     assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
 
@@ -518,7 +518,7 @@ def test_on_request_only_new_updates_of_a_native_load_pass() -> None:
     talk = loading(modes=Modes(load=STORE))
     told = [*TURN_ONE, *TURN_TWO]
     assert talk.agent.say(*told, commands("s", "x"), GREETING).to_client == b""
-    asked = StartReplay(ONE, heard(*told, GREETING), compares=True, fixed_rule=Rule.ASKED_FOR)
+    asked = StartReplay(ONE, agent_lines(*told, GREETING), compares=True, fixed_rule=Rule.ASKED_FOR)
     assert talk.agent.say(result(1, None)).asked == [asked]
     assert talk.end_replay(1).to_client == line(GREETING, result(1, {}), commands("s", "x"))
 
@@ -548,7 +548,7 @@ def test_a_resume_served_by_a_native_load_shows_nothing(stored: SimulatedSession
     assert talk.agent.say(*TOLD).to_client == b""
     step = talk.agent.say(result(1, None))
     if stored.has_transcript:
-        conversation = heard(TOLD[0], TOLD[1], TOLD[3])
+        conversation = agent_lines(TOLD[0], TOLD[1], TOLD[3])
         assert step.asked == [
             StartReplay(ONE, conversation, compares=True, fixed_rule=Rule.ASKED_FOR, shows_replay=False)
         ]
@@ -680,7 +680,7 @@ def test_the_rest_of_a_turn_that_was_cut_is_shown_and_recorded() -> None:
     talk.agent.say(*FINISHED, result(1, {}))
     step = talk.end_replay(1)
     assert step.to_client == line(REST, result(1, {}))
-    assert step.kept == [shown("transcript", Rule.LESS)]
+    assert step.kept == [replay_note("transcript", Rule.LESS)]
     assert kept_lines(talk.client.say(prompt(2, "s", "go on"))) == [
         agent_kept("s", REST),
         client_kept("s", prompt(2, "s", "go on")),

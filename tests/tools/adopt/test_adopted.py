@@ -29,7 +29,7 @@ def replayed(*texts: str) -> bytes:
         transcript_lines.time(0),
         agent={"id": AGENT},
     )
-    said = [transcript_lines.said(text) for text in texts]
+    said = [transcript_lines.agent_chunk(text) for text in texts]
     return b"".join(
         [
             file_format.encode_header(header),
@@ -43,7 +43,7 @@ def path(store: WholeStore) -> Path:
     return store.root / "transcripts" / AGENT / f"{file_name(transcript_lines.SESSION)}.jsonl"
 
 
-def left(store: WholeStore) -> list[Path]:
+def list_remaining(store: WholeStore) -> list[Path]:
     """Everything in the agent's folder but its journal."""
     return [each for each in path(store).parent.iterdir() if each.name != "state.jsonl"]
 
@@ -61,7 +61,7 @@ def test_a_session_is_unknown_then_adopted_then_recorded(store: WholeStore) -> N
     assert look_up(store, AGENT, transcript_lines.SESSION) == KnownHere(is_deleted=True)
     with pytest.raises(NotImported, match="it was deleted here"):
         write_adopted(store, replayed("hi", "ho"))
-    assert left(store) == []
+    assert list_remaining(store) == []
 
 
 def test_a_session_in_which_a_copy_continues_is_here(store: WholeStore) -> None:
@@ -81,7 +81,7 @@ def test_a_newer_replay_replaces_the_older_one_in_lists_and_searches(store: Whol
     assert path(store).read_bytes() == replayed("one", "two")
     [row] = store.list_all()
     assert (row.size, row.title) == (len(replayed("one", "two")), "Mine")
-    assert left(store) == [path(store)]
+    assert list_remaining(store) == [path(store)]
 
 
 def test_an_empty_or_damaged_transcript_is_left_alone(store: WholeStore) -> None:

@@ -14,7 +14,7 @@ RUN = ("acp-proxy", "run")
 ROOT = Path("/store")
 
 
-def found(*agents: StartedAgent, ours: dict[str, str] | None = None) -> tuple[list[AskedAgent], list[str]]:
+def list_candidates(*agents: StartedAgent, ours: dict[str, str] | None = None) -> tuple[list[AskedAgent], list[str]]:
     return list_asked(agents, ours or {}, ROOT, find)
 
 
@@ -38,22 +38,26 @@ def no_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_proxy_is_left_out_of_the_command_and_its_options_count() -> None:
     words = (*RUN, "--agent-id", "mine", "--redact", "keys", "npx", "agent")
-    [asked], texts = found(zed("One", *words))
+    [asked], texts = list_candidates(zed("One", *words))
     assert (asked.name, asked.command) == ("One (Zed)", ("npx", "agent"))
     assert (asked.environment, asked.agent_id, asked.redact, texts) == (None, "mine", "keys", [])
 
 
 def test_an_agent_gets_our_environment_and_what_its_editor_adds() -> None:
-    [asked], _ = found(zed("One", "agent", KEY="theirs", ACP_PROXY_AGENT_ID="mine"), ours={"KEY": "ours", "HOME": "/h"})
+    [asked], _ = list_candidates(
+        zed("One", "agent", KEY="theirs", ACP_PROXY_AGENT_ID="mine"), ours={"KEY": "ours", "HOME": "/h"}
+    )
     assert dict(asked.environment or ()) == {"KEY": "theirs", "HOME": "/h", "ACP_PROXY_AGENT_ID": "mine"}
     assert asked.agent_id == "mine"
 
 
 def test_an_agent_of_two_editors_is_asked_once_unless_something_differs() -> None:
     same = StartedAgent("JetBrains", "Other name", ("npx", "agent"))
-    asked, texts = found(zed("One", "npx", "agent"), same, zed("Two", *RUN, "npx", "agent"), zed("Three", "npx", "x"))
+    asked, texts = list_candidates(
+        zed("One", "npx", "agent"), same, zed("Two", *RUN, "npx", "agent"), zed("Three", "npx", "x")
+    )
     assert ([each.name for each in asked], texts) == (["One (Zed)", "Three (Zed)"], [])
-    assert len(found(zed("One", "agent"), zed("Two", "agent", KEY="other"))[0]) == 2
+    assert len(list_candidates(zed("One", "agent"), zed("Two", "agent", KEY="other"))[0]) == 2
 
 
 @pytest.mark.parametrize(
@@ -67,24 +71,24 @@ def test_an_agent_of_two_editors_is_asked_once_unless_something_differs() -> Non
     ],
 )
 def test_an_agent_that_is_not_asked_is_named_with_the_reason(agent: StartedAgent, text: str) -> None:
-    asked, [said] = found(agent)
+    asked, [said] = list_candidates(agent)
     assert asked == []
     assert said.startswith(text)
 
 
 def test_the_same_store_is_no_other_store() -> None:
-    asked, texts = found(zed("One", *RUN, "--store", str(ROOT), sys.executable))
+    asked, texts = list_candidates(zed("One", *RUN, "--store", str(ROOT), sys.executable))
     assert (len(asked), texts) == (1, [])
 
 
 def test_an_agent_that_is_given_by_its_id_is_asked_by_its_own_command() -> None:
-    [asked], texts = found(zed("Kimi", *RUN, "registry:kimi", "--debug", KEY="mine"), ours={"PATH": "/bin"})
+    [asked], texts = list_candidates(zed("Kimi", *RUN, "registry:kimi", "--debug", KEY="mine"), ours={"PATH": "/bin"})
     assert asked.command == ("uvx", "kimi-cli", "--debug")
     assert dict(asked.environment or ()) == {"PATH": "/bin", "MODE": "acp", "KEY": "mine"}
     assert texts == []
 
 
 def test_an_id_that_the_registry_does_not_know_is_named() -> None:
-    asked, [text] = found(zed("Gone", *RUN, "--registry", "mine.json", "registry:gone"))
+    asked, [text] = list_candidates(zed("Gone", *RUN, "--registry", "mine.json", "registry:gone"))
     assert asked == []
     assert text == "Gone (Zed): it cannot be started: the registry mine.json has no such agent."

@@ -17,14 +17,14 @@ def lines(*updates: object) -> list[bytes]:
     return [json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": each}).encode() for each in params]
 
 
-def made(listed: OfferedSession, *updates: bytes) -> list[bytes]:
+def compose(listed: OfferedSession, *updates: bytes) -> list[bytes]:
     spoken, states = split_states(updates)
     return compose_transcript(listed, {"id": "agent"}, spoken, states, {"modes": {"x": 1}}, NOW, "abcdef").splitlines()
 
 
 def test_the_state_follows_the_conversation_and_the_note_comes_last() -> None:
     past = [COMMANDS, *replay_of("Hello", "Hi")]
-    head, *entries = made(OfferedSession("s1", "/project", "Title", OLD, ("/more",)), *lines(*past))
+    head, *entries = compose(OfferedSession("s1", "/project", "Title", OLD, ("/more",)), *lines(*past))
     header = file_format.decode_header(head)
     assert header is not None
     assert (header.session_id, header.cwd, header.directories) == ("s1", "/project", ["/more"])
@@ -40,11 +40,11 @@ def test_the_state_follows_the_conversation_and_the_note_comes_last() -> None:
 
 
 def test_a_time_in_the_future_counts_as_now() -> None:
-    head, *_ = made(OfferedSession("s1", "/project", None, "2036-01-01T00:00:00.000Z"), *lines(*replay_of("Hello")))
+    head, *_ = compose(OfferedSession("s1", "/project", None, "2036-01-01T00:00:00.000Z"), *lines(*replay_of("Hello")))
     assert b"2036" not in head
 
 
 def test_a_title_is_one_line_of_bounded_length() -> None:
-    *_, note = made(OfferedSession("s1", "/project", "a\nb " * 1000, None), *lines(*replay_of("Hello")))
+    *_, note = compose(OfferedSession("s1", "/project", "a\nb " * 1000, None), *lines(*replay_of("Hello")))
     assert len(json.loads(note)["note"]["title"]) <= 500
     assert json.loads(note)["note"]["title"].startswith("a b a b")

@@ -21,7 +21,12 @@ def offer(native: frozenset[str], version: object = 1) -> Offer:
     return Offer(version, native, "agent", "1", False)
 
 
-def told(native: set[str], modes: Modes = Modes(), off: str | None = None, version: object = 1) -> dict[str, Ability]:  # noqa: B008 - a value
+def list_by_name(
+    native: set[str],
+    modes: Modes = Modes(),  # noqa: B008 - a value
+    off: str | None = None,
+    version: object = 1,
+) -> dict[str, Ability]:
     return {one.name: one for one in list_abilities(offer(frozenset(native), version), modes, off)}
 
 
@@ -47,29 +52,29 @@ def test_drafts_are_told_if_they_are_wanted(native: frozenset[str]) -> None:
 
 
 def test_each_reason_names_the_deciding_fact() -> None:
-    assert "can neither load nor resume" in told(set())["load"].why
-    assert "can resume" in told({"resume"})["load"].why
-    assert "leaves something out" in told({"load"})["load"].why
-    assert "--load store" in told({"load"}, Modes(load="store"))["load"].why
-    assert "--load agent" in told({"load"}, Modes(load="agent"))["load"].why
-    assert "--load agent" in told(set(), Modes(load="agent"))["load"].why
-    assert "--handover never" in told(set(), Modes(handover="never"))["load"].why
-    assert "new session" in told({"load"}, Modes(handover="always"))["load"].why
-    assert "--list store" in told({"list"}, Modes(list="store"))["list"].why
-    assert "--list agent" in told(set(), Modes(list="agent"))["list"].why
-    assert "--delete agent" in told({"delete"}, Modes(delete="agent"))["delete"].why
-    assert "--resume store" in told({"load"}, Modes(resume="store"))["resume"].why
-    assert "--resume store" in told({"load"})["resume"].why
-    assert "--resume store" not in told(set())["resume"].why
+    assert "can neither load nor resume" in list_by_name(set())["load"].why
+    assert "can resume" in list_by_name({"resume"})["load"].why
+    assert "leaves something out" in list_by_name({"load"})["load"].why
+    assert "--load store" in list_by_name({"load"}, Modes(load="store"))["load"].why
+    assert "--load agent" in list_by_name({"load"}, Modes(load="agent"))["load"].why
+    assert "--load agent" in list_by_name(set(), Modes(load="agent"))["load"].why
+    assert "--handover never" in list_by_name(set(), Modes(handover="never"))["load"].why
+    assert "new session" in list_by_name({"load"}, Modes(handover="always"))["load"].why
+    assert "--list store" in list_by_name({"list"}, Modes(list="store"))["list"].why
+    assert "--list agent" in list_by_name(set(), Modes(list="agent"))["list"].why
+    assert "--delete agent" in list_by_name({"delete"}, Modes(delete="agent"))["delete"].why
+    assert "--resume store" in list_by_name({"load"}, Modes(resume="store"))["resume"].why
+    assert "--resume store" in list_by_name({"load"})["resume"].why
+    assert "--resume store" not in list_by_name(set())["resume"].why
 
 
 def test_if_nothing_is_added_every_reason_says_why() -> None:
-    for one in told({"load"}, off="no room").values():
+    for one in list_by_name({"load"}, off="no room").values():
         assert one.by != OURS
         assert "no room" in one.why or one.name == "load"
 
 
 @pytest.mark.parametrize("version", [3, None, True])
 def test_nothing_is_added_to_another_version_of_the_protocol(version: object) -> None:
-    assert {one.by for one in told(set(), version=version).values()} == {NOBODY}
-    assert f"version {version}" in told(set(), version=version)["list"].why
+    assert {one.by for one in list_by_name(set(), version=version).values()} == {NOBODY}
+    assert f"version {version}" in list_by_name(set(), version=version)["list"].why

@@ -20,19 +20,19 @@ REPLACED = "REPLACED"
 """A placeholder for the value to replace."""
 
 
-def made(editor: Name) -> Snippet:
+def make_entry(editor: Name) -> Snippet:
     return make_snippet(editor, EditorEntry(COMMAND, {"KEY": "v"}, "opencode"))
 
 
 def place(editor: Name, there: str | OSError | None, *, whole: bool = False) -> Placed:
-    return place_snippet(EDITORS[editor], made(editor), PATH, there, whole=whole)
+    return place_snippet(EDITORS[editor], make_entry(editor), PATH, there, whole=whole)
 
 
 def member_of(editor: Name) -> str:
-    return made(editor).members[0]
+    return make_entry(editor).members[0]
 
 
-def done(there: str, told: Placed, member: str) -> Any:
+def follow_advice(there: str, told: Placed, member: str) -> Any:
     """The settings after following the advice, which must be strict JSON."""
     if told.where.endswith("which is empty"):
         return json.loads(told.text)
@@ -68,7 +68,7 @@ def test_existing_settings_get_the_entry_and_keep_the_rest(editor: Name, there: 
     there = there.replace("MEMBER", member)
     told = place(editor, there)
     assert told.where.startswith(f"Put this into {PATH}, ")
-    after = done(there, told, member)
+    after = follow_advice(there, told, member)
     entry = after[member].pop(TITLE)
     assert (entry["command"], entry["args"], entry["env"]) == (COMMAND[0], COMMAND[1:], {"KEY": "v"})
     before = json.loads(there or "{}")
@@ -80,19 +80,19 @@ def test_existing_settings_get_the_entry_and_keep_the_rest(editor: Name, there: 
 @pytest.mark.parametrize("editor", JSON_EDITORS)
 def test_settings_with_only_comments_get_everything(editor: Name) -> None:
     told = place(editor, "// a { to come\n")
-    assert (told.text, told.where) == (made(editor).whole, f"Put this into {PATH}, which is empty")
+    assert (told.text, told.where) == (make_entry(editor).whole, f"Put this into {PATH}, which is empty")
 
 
 def test_comments_in_empty_settings_stay() -> None:
     told = place(Name.ZED, "{ // mine\n}")
     assert told.where.endswith(", right behind its outermost {")
-    assert jsonc.read("{" + told.text + "// mine\n}") == json.loads(made(Name.ZED).whole)
+    assert jsonc.read("{" + told.text + "// mine\n}") == json.loads(make_entry(Name.ZED).whole)
 
 
 @pytest.mark.parametrize("there", ['{"agent_', "[1]", OSError(13, "Permission denied")])
 def test_unreadable_settings_get_everything(there: str | OSError) -> None:
     told = place(Name.ZED, there)
-    assert told.text == made(Name.ZED).whole
+    assert told.text == make_entry(Name.ZED).whole
     assert told.where.startswith(f"Add this to the content of {PATH} (it ")
 
 
@@ -104,15 +104,15 @@ def test_a_missing_file_or_whole_gets_everything(editor: Name) -> None:
     there = '{"agent_servers": {}, "acp.agents": {}}'
     if editor not in JSON_EDITORS:
         there = f'"{editor}" agent-shell adapters = {{ acp = {{ acp_providers = {{ provider = 1'
-    assert place(editor, None).text == place(editor, there, whole=True).text == made(editor).whole
+    assert place(editor, None).text == place(editor, there, whole=True).text == make_entry(editor).whole
     assert place(editor, None).where.startswith(f"Create {PATH} ")
     assert not place(editor, there, whole=True).where.startswith("Create")
 
 
 @pytest.mark.parametrize("editor", [each for each in Name if each not in WITH_FILES])
 def test_a_client_to_which_the_user_gives_the_command_has_no_file(editor: Name) -> None:
-    told = place_snippet(EDITORS[editor], made(editor), None, None, whole=False)
-    assert told.text == made(editor).whole
+    told = place_snippet(EDITORS[editor], make_entry(editor), None, None, whole=False)
+    assert told.text == make_entry(editor).whole
     assert str(PATH) not in told.where
 
 
@@ -143,7 +143,7 @@ ALL_OF_IT = 'into what you give to require("PLUGIN").setup (with lazy.nvim: its 
 )
 def test_a_program_without_the_members_gets_everything(editor: Name, there: str) -> None:
     told = place(editor, there.replace("PLUGIN", editor))
-    assert told.text == made(editor).whole
+    assert told.text == make_entry(editor).whole
     assert told.where.endswith(ALL_OF_IT.replace("PLUGIN", editor))
     assert told.also == ()
 
@@ -183,13 +183,13 @@ def test_a_program_with_the_members_gets_their_content(
     assert told.where.startswith(f"Put this into {PATH}, ")
     assert into in told.where
     assert told.text.startswith(begins)
-    assert told.text != made(editor).whole
+    assert told.text != make_entry(editor).whole
     assert [text in said for text, said in zip(also, told.also, strict=True)] == [True] * len(also)
 
 
 @pytest.mark.parametrize("editor", LUA_EDITORS)
 def test_the_content_of_the_members_is_part_of_everything(editor: Name) -> None:
-    snippet = made(editor)
+    snippet = make_entry(editor)
     bare = [line.strip() for line in snippet.whole.split("\n")]
     for depth in range(len(snippet.members) + 1):
         part = [line.strip() for line in snippet.within(depth).split("\n")]
@@ -198,4 +198,4 @@ def test_the_content_of_the_members_is_part_of_everything(editor: Name) -> None:
 
 def test_the_snippet_for_emacs_goes_to_the_end() -> None:
     told = place(Name.AGENT_SHELL, "(require 'agent-shell)")
-    assert (told.where, told.text) == (f"Put this into {PATH}, at its end", made(Name.AGENT_SHELL).whole)
+    assert (told.where, told.text) == (f"Put this into {PATH}, at its end", make_entry(Name.AGENT_SHELL).whole)

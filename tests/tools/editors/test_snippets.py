@@ -21,7 +21,7 @@ posix = pytest.mark.skipif(shell_quote.ON_WINDOWS, reason="a line for cmd.exe an
 PAIRS = {")": "(", "]": "[", "}": "{"}
 
 
-def made(editor: Name, agent: str = "some-agent", variables: dict[str, str] = VARIABLES) -> str:
+def make_whole(editor: Name, agent: str = "some-agent", variables: dict[str, str] = VARIABLES) -> str:
     return make_snippet(editor, EditorEntry(WORDS, variables, agent)).whole
 
 
@@ -54,7 +54,7 @@ def test_every_editor_has_a_snippet() -> None:
 
 @pytest.mark.parametrize("editor", JSON_EDITORS)
 def test_json_parses_to_the_command_and_its_variables(editor: Name) -> None:
-    value: Any = json.loads(made(editor))
+    value: Any = json.loads(make_whole(editor))
     [[title, entry]] = value[EDITORS[editor].configured.members[0]].items()  # type: ignore[union-attr]
     assert title == "some-agent (recorded)"
     assert entry.pop("type", None) == ("custom" if editor == Name.ZED else None)
@@ -62,7 +62,7 @@ def test_json_parses_to_the_command_and_its_variables(editor: Name) -> None:
 
 
 def test_paseos_command_contains_its_arguments() -> None:
-    value = json.loads(made(Name.PASEO, "Some_Agent 2"))
+    value = json.loads(make_whole(Name.PASEO, "Some_Agent 2"))
     assert value == {
         "agents": {
             "providers": {
@@ -79,7 +79,7 @@ def test_paseos_command_contains_its_arguments() -> None:
 
 def typed(editor: Name) -> list[str]:
     """The words of a command for a shell, which a user types."""
-    return shell_quote.split(made(editor))
+    return shell_quote.split(make_whole(editor))
 
 
 @posix
@@ -107,34 +107,34 @@ def test_bb_gets_a_list_with_the_agent() -> None:
 @posix
 @pytest.mark.parametrize(("agent", "port"), [("claude-agent-acp", "3017"), ("gemini", "3019"), ("some-agent", "3017")])
 def test_marimos_command_listens_where_marimo_looks(agent: str, port: str) -> None:
-    *begin, command, _, at = shell_quote.split(made(Name.MARIMO, agent, {}))
+    *begin, command, _, at = shell_quote.split(make_whole(Name.MARIMO, agent, {}))
     assert (begin, at) == (["npx", "stdio-to-ws"], port)
     assert shell_quote.split(command) == WORDS
 
 
 def test_obsidian_gets_an_argument_a_line() -> None:
-    lines = made(Name.OBSIDIAN).splitlines()
+    lines = make_whole(Name.OBSIDIAN).splitlines()
     assert lines[0] == "Agent ID: some-agent-kept"
     assert lines[2] == f"Path: {PROXY}"
     assert lines[4 : 4 + len(WORDS) - 1] == [f"  {word}" for word in WORDS[1:]]
 
 
 def test_jupyters_persona_is_a_program_that_starts_the_command() -> None:
-    text = made(Name.JUPYTER_AI, variables={})
+    text = make_whole(Name.JUPYTER_AI, variables={})
     ast.parse(text)
     assert is_within(WORDS, text)
 
 
 @posix
 def test_intelligent_terminal_gets_a_line() -> None:
-    assert shell_quote.split(made(Name.INTELLIGENT_TERMINAL, variables={})) == WORDS
+    assert shell_quote.split(make_whole(Name.INTELLIGENT_TERMINAL, variables={})) == WORDS
 
 
 @pytest.mark.parametrize("agent", ["some-agent", "claude-agent-acp", "gemini-cli", "copilot", "goose"])
 @pytest.mark.parametrize("editor", [*LUA_EDITORS, Name.AGENT_SHELL])
 def test_a_program_is_balanced_and_has_the_words_in_order(editor: Name, agent: str) -> None:
     for variables in ({}, VARIABLES):
-        text = made(editor, agent, variables)
+        text = make_whole(editor, agent, variables)
         check_balanced(text)
         assert is_within(WORDS, text)
         if editor == Name.AGENT_SHELL:
@@ -144,31 +144,31 @@ def test_a_program_is_balanced_and_has_the_words_in_order(editor: Name, agent: s
 
 
 def test_a_known_agent_keeps_its_name_in_the_editor() -> None:
-    assert 'extend("claude_code"' in made(Name.CODECOMPANION, "claude-agent-acp")
-    assert '["claude-code"] = {' in made(Name.AVANTE, "claude-agent-acp")
-    assert '["claude-agent-acp"] = {' in made(Name.AGENTIC, "claude-agent-acp")
-    assert "(setq agent-shell-anthropic-claude-acp-command" in made(Name.AGENT_SHELL, "claude-agent-acp")
-    assert "(setq agent-shell-anthropic-claude-environment" in made(Name.AGENT_SHELL, "claude-agent-acp")
-    assert "(setq agent-shell-mistral-acp-command" in made(Name.AGENT_SHELL, "vibe-acp")
-    assert "(setq agent-shell-kimi-acp-command" in made(Name.AGENT_SHELL, "kimi")
-    assert '"Claude (recorded)"' in made(Name.ZED, "claude-agent-acp")
+    assert 'extend("claude_code"' in make_whole(Name.CODECOMPANION, "claude-agent-acp")
+    assert '["claude-code"] = {' in make_whole(Name.AVANTE, "claude-agent-acp")
+    assert '["claude-agent-acp"] = {' in make_whole(Name.AGENTIC, "claude-agent-acp")
+    assert "(setq agent-shell-anthropic-claude-acp-command" in make_whole(Name.AGENT_SHELL, "claude-agent-acp")
+    assert "(setq agent-shell-anthropic-claude-environment" in make_whole(Name.AGENT_SHELL, "claude-agent-acp")
+    assert "(setq agent-shell-mistral-acp-command" in make_whole(Name.AGENT_SHELL, "vibe-acp")
+    assert "(setq agent-shell-kimi-acp-command" in make_whole(Name.AGENT_SHELL, "kimi")
+    assert '"Claude (recorded)"' in make_whole(Name.ZED, "claude-agent-acp")
 
 
 def test_an_unknown_agent_gets_a_new_name() -> None:
-    assert '["some_agent"] = function()' in made(Name.CODECOMPANION)
-    assert '["some-agent"] = {' in made(Name.AVANTE)
-    assert 'name = "some-agent (recorded)"' in made(Name.AGENTIC)
-    assert ":identifier 'some-agent" in made(Name.AGENT_SHELL)
+    assert '["some_agent"] = function()' in make_whole(Name.CODECOMPANION)
+    assert '["some-agent"] = {' in make_whole(Name.AVANTE)
+    assert 'name = "some-agent (recorded)"' in make_whole(Name.AGENTIC)
+    assert ":identifier 'some-agent" in make_whole(Name.AGENT_SHELL)
 
 
 def test_codecompanion_gets_the_value_of_a_variable_unchanged() -> None:
     """CodeCompanion replaces a string that is the name of a variable, or begins with ``cmd:``."""
-    text = made(Name.CODECOMPANION, variables={"A": "HOME", "B": "cmd:rm"})
+    text = make_whole(Name.CODECOMPANION, variables={"A": "HOME", "B": "cmd:rm"})
     assert 'function() return "HOME" end' in text
     assert 'function() return "cmd:rm" end' in text
 
 
 def test_agent_shell_is_told_to_show_the_conversation_in_old_and_new_versions() -> None:
     for agent in ("claude-agent-acp", "some-agent"):
-        assert "(setq agent-shell-session-restore-verbosity 'full)" in made(Name.AGENT_SHELL, agent)
-        assert "(setq agent-shell-prefer-session-resume nil)" in made(Name.AGENT_SHELL, agent)
+        assert "(setq agent-shell-session-restore-verbosity 'full)" in make_whole(Name.AGENT_SHELL, agent)
+        assert "(setq agent-shell-prefer-session-resume nil)" in make_whole(Name.AGENT_SHELL, agent)

@@ -54,8 +54,8 @@ def call(status: str, at: int) -> bytes:
 def test_the_screen_is_that_of_a_replay_and_times_count_from_the_first_words() -> None:
     header, rest = recorded(
         transcript_lines.prompt("Mend it", at=5), call("pending", 6), call("completed", 8),
-        transcript_lines.said("do", at=9),
-        transcript_lines.said("ne", at=7), transcript_lines.answer(at=10),
+        transcript_lines.agent_chunk("do", at=9),
+        transcript_lines.agent_chunk("ne", at=7), transcript_lines.answer(at=10),
     )  # fmt: skip
     assert (header["version"], header["width"], header["height"], header["idle_time_limit"]) == (2, 80, 24, 2)
     assert header["timestamp"] > 0
@@ -67,9 +67,9 @@ def test_the_screen_is_that_of_a_replay_and_times_count_from_the_first_words() -
 
 def test_home_directories_are_hidden_also_across_chunks() -> None:
     header, rest = recorded(
-        transcript_lines.prompt("see /home/ada/x", at=1), transcript_lines.said("in /ho", at=2),
-        transcript_lines.said("me/ada/x and", at=3),
-        transcript_lines.said(" /home/me", at=4),
+        transcript_lines.prompt("see /home/ada/x", at=1), transcript_lines.agent_chunk("in /ho", at=2),
+        transcript_lines.agent_chunk("me/ada/x and", at=3),
+        transcript_lines.agent_chunk(" /home/me", at=4),
     )  # fmt: skip
     assert "ada" not in json.dumps([header, rest])
     assert screen(rest).endswith("> see ~/x\n\nin ~/x and ~")
@@ -77,7 +77,7 @@ def test_home_directories_are_hidden_also_across_chunks() -> None:
 
 @pytest.mark.parametrize("text", ["\x1b[2J", "\x1b]0;title\a", "\r\x08", "\u202e"])
 def test_recorded_text_does_not_control_the_player(text: str) -> None:
-    _, rest = recorded(transcript_lines.prompt(text), transcript_lines.said(text))
+    _, rest = recorded(transcript_lines.prompt(text), transcript_lines.agent_chunk(text))
     data = re.sub(r"\x1b\[[0-9;]*m|\r\n", "", "".join(event[2] for event in rest))
     assert data.isprintable()
 

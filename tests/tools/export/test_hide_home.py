@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.tools.export.hide_home import HomeHider
 from acp_proxy.views.conversation import SpokenMessage
-from tests.views.turns import said, turn
+from tests.views.turns import message, turn
 
 ADA = HomeHider("/home/ada/project", "/srv/people/bob")
 LINUX = "/home/eve/x"
@@ -51,10 +51,10 @@ def test_the_directory_tells_which_home_is_the_users() -> None:
 
 def across(*texts: str) -> list[str]:
     """The texts of a message that came in these pieces."""
-    [shown] = ADA.hide_in_turns([turn(said("agent", *texts))])
-    [message] = shown.items
-    assert isinstance(message, SpokenMessage)
-    return [str(block["text"]) for block in message.blocks]
+    [shown] = ADA.hide_in_turns([turn(message("agent", *texts))])
+    [hidden] = shown.items
+    assert isinstance(hidden, SpokenMessage)
+    return [str(block["text"]) for block in hidden.blocks]
 
 
 def test_a_path_across_pieces_of_a_message_is_hidden_once() -> None:

@@ -16,7 +16,7 @@ from acp_proxy.transcript.file_names import file_name
 from acp_proxy.views import document
 from acp_proxy.views.conversation import ConversationTurn, Item, Note, OtherUpdate, Plan, ToolCall
 from acp_proxy.views.document import Choices, Head, Tools
-from tests.views.turns import EVIL, HEAD, call, diff, put_everywhere, said, text, turn
+from tests.views.turns import EVIL, HEAD, call, diff, message, put_everywhere, text, turn
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 VOID = frozenset({"meta", "link", "img", "br", "hr"})
@@ -105,7 +105,7 @@ def words(text: str) -> str:
 
 
 def test_the_page_allows_only_its_own_style_and_script_and_embedded_images() -> None:
-    found = render_page(turn(said("user", "hello")))
+    found = render_page(turn(message("user", "hello")))
     [style], [script] = (re.findall(f"<{name}>(.*?)</{name}>", found, re.DOTALL) for name in ("style", "script"))
     of_style, of_script = (
         base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in (style, script)
@@ -121,7 +121,7 @@ def test_the_page_allows_only_its_own_style_and_script_and_embedded_images() -> 
 
 
 def test_the_head_describes_the_session() -> None:
-    assert words(render_page(turn(said("user", "hello")))).startswith(
+    assert words(render_page(turn(message("user", "hello")))).startswith(
         "Fix the login Fix the login Agent:my-agent 1.2.0Directory:/home/me/project"
         "Begun:2026-11-20 09:15 UTCTurns:1 turn"
     )
@@ -133,12 +133,12 @@ def test_the_head_describes_the_session() -> None:
 
 def test_the_head_names_the_models_the_tokens_and_the_cost() -> None:
     known = replace(HEAD, models=["Small", "Large <1>"], tokens=12345, cost={"USD": 1.5})
-    told = words(render_page(turn(said("user", "hello")), head=known))
+    told = words(render_page(turn(message("user", "hello")), head=known))
     assert "Turns:1 turnModel:Small, Large <1>Tokens:12k tokensCost:1.50 USD" in told
 
 
 def test_a_turn_tells_how_long_it_took_and_its_model_if_there_were_several() -> None:
-    one = replace(turn(said("user", "hello")), ended="2026-11-20T09:16:26.500Z", model="Small")
+    one = replace(turn(message("user", "hello")), ended="2026-11-20T09:16:26.500Z", model="Small")
     assert "Turn 1 1 min 24 s · 09:15 User:" in words(render_page(one, head=replace(HEAD, models=["Small"])))
     assert "Turn 1 Small · 1 min 24 s · 09:15 User:" in words(
         render_page(one, head=replace(HEAD, models=["Small", "Large"]))
@@ -148,8 +148,8 @@ def test_a_turn_tells_how_long_it_took_and_its_model_if_there_were_several() -> 
 def test_the_agent_is_named_once_in_a_turn_without_its_scope() -> None:
     scoped = replace(HEAD, agent={"name": "@agentclientprotocol/claude-agent-acp"})
     told = render_page(
-        turn(said("user", "a"), said("agent", "b"), call("ls"), said("agent", "c")),
-        turn(said("agent", "d"), number=2),
+        turn(message("user", "a"), message("agent", "b"), call("ls"), message("agent", "c")),
+        turn(message("agent", "d"), number=2),
         head=scoped,
     )
     assert re.findall(r'<div class="(who|hidden)">([^<]*):</div>', told) == [
@@ -164,7 +164,9 @@ def test_a_copy_names_both_agents_each_where_it_spoke() -> None:
     folder = file_name("other agent")
     head = replace(HEAD, agent={"id": folder, "name": None, "version": None}, copied_from="my-agent")
     told = render_page(
-        replace(turn(said("agent", "a")), at="2026-11-19T09:15:02.123Z"), turn(said("agent", "b"), number=2), head=head
+        replace(turn(message("agent", "a")), at="2026-11-19T09:15:02.123Z"),
+        turn(message("agent", "b"), number=2),
+        head=head,
     )
     assert folder not in told
     assert "Agent:other-agentOriginal:copy from my-agentDirectory:" in words(told)
@@ -173,14 +175,14 @@ def test_a_copy_names_both_agents_each_where_it_spoke() -> None:
 
 def test_times_are_local_with_the_zone_at_the_beginning(zone: Callable[[str], None]) -> None:
     zone("Asia/Kolkata")
-    told = words(render_page(replace(turn(said("user", "hello")), at="2026-11-20T20:15:02.123Z")))
+    told = words(render_page(replace(turn(message("user", "hello")), at="2026-11-20T20:15:02.123Z")))
     assert "Begun:2026-11-20 14:45 UTC+05:30" in told
     assert "Turn 1 2026-11-21 01:45 User:" in told
 
 
 def test_titles_are_words_without_marks_of_markdown() -> None:
     told = render_page(
-        turn(said("user", "## Fix **the** `login`")),
+        turn(message("user", "## Fix **the** `login`")),
         turn(call("Read `a.py`", kind="read"), call("rm `cat b`", kind="execute"), number=2),
         head=replace(HEAD, title="Fix **the** `login`"),
     )
@@ -192,7 +194,7 @@ def test_titles_are_words_without_marks_of_markdown() -> None:
 
 
 def test_the_contents_link_to_the_turns_by_their_prompts() -> None:
-    turns = [turn(said("user", f"\nquestion <{number}>\nmore"), number=number) for number in (1, 2, 12)]
+    turns = [turn(message("user", f"\nquestion <{number}>\nmore"), number=number) for number in (1, 2, 12)]
     found = Page(render_page(*turns))
     assert found.links[:3] == ["#turn-1", "#turn-2", "#turn-12"]
     assert {"turn-1", "turn-2", "turn-12"} <= set(found.ids)
@@ -202,12 +204,12 @@ def test_the_contents_link_to_the_turns_by_their_prompts() -> None:
 
 
 def test_each_message_names_its_speaker() -> None:
-    told = body(said("user", "one\ntwo"), said("thought", "hm"), said("agent", "**done**"))
+    told = body(message("user", "one\ntwo"), message("thought", "hm"), message("agent", "**done**"))
     assert words(told) == "Turn 1 09:15 User: one two Thoughthm my-agent: done"
     assert "one<br" in told
     assert "<strong>done</strong>" in told
     assert '<details class="thought"><summary>Thought</summary>' in told
-    assert "hm" not in body(said("thought", "hm"), thoughts=False)
+    assert "hm" not in body(message("thought", "hm"), thoughts=False)
 
 
 def test_a_tool_call_is_one_line_that_can_be_opened() -> None:
@@ -219,7 +221,7 @@ def test_a_tool_call_is_one_line_that_can_be_opened() -> None:
 
 
 def test_tool_calls_may_be_one_line_each_or_left_out() -> None:
-    items = call("cat a", text("the output"), diff("/a", "x\n", "y\n")), said("agent", "done")
+    items = call("cat a", text("the output"), diff("/a", "x\n", "y\n")), message("agent", "done")
     summary = body(*items, tools="summary")
     assert "the output" not in summary
     assert "<details" not in summary
@@ -241,7 +243,7 @@ def test_a_short_diff_is_open_and_coloured() -> None:
 def test_images_are_embedded_and_other_files_are_named() -> None:
     png = {"type": "image", "mimeType": "image/svg+xml", "data": PNG, "uri": "file:///a.png"}
     svg = {"type": "image", "mimeType": "image/svg+xml", "data": base64.b64encode(b"<svg onload=x>").decode()}
-    told = body(said("user", png, svg))
+    told = body(message("user", png, svg))
     assert f'<img src="data:image/png;base64,{PNG}" alt="file:///a.png">' in told
     assert "[image: image/svg+xml, " in told
     assert told.count("<img") == 1
@@ -251,7 +253,7 @@ def test_resources_are_folded_and_only_web_links_are_links() -> None:
     inside = {"type": "resource", "resource": {"uri": "file:///b.py", "text": "x = 1"}}
     web = {"type": "resource_link", "name": "page", "uri": "https://example.org/"}
     file = {"type": "resource_link", "name": "file", "uri": "file:///etc/passwd"}
-    told = body(said("user", inside, web, file))
+    told = body(message("user", inside, web, file))
     assert '<span class="n">x</span>' in told
     assert '<a href="https://example.org/" rel="noopener noreferrer">page</a>' in told
     assert "file:///etc" not in told

@@ -37,7 +37,7 @@ def exported(tmp_path: Path, *lines: bytes, header: Header | None = None, name: 
         transcript_lines.time(0),
         agent={"id": AGENT},
     )
-    turn = [transcript_lines.prompt("hello"), transcript_lines.said("hi"), transcript_lines.answer()]
+    turn = [transcript_lines.prompt("hello"), transcript_lines.agent_chunk("hi"), transcript_lines.answer()]
     path.write_bytes(file_format.encode_header(head) + b"".join(lines or turn))
     return path
 
@@ -89,7 +89,11 @@ def test_an_imported_file_does_not_say_for_which_session_the_agent_is_asked(
     store: WholeStore, tmp_path: Path, names: bytes, end: bytes
 ) -> None:
     path = exported(
-        tmp_path, transcript_lines.prompt("hello"), names, transcript_lines.said("hi"), transcript_lines.answer() + end
+        tmp_path,
+        transcript_lines.prompt("hello"),
+        names,
+        transcript_lines.agent_chunk("hi"),
+        transcript_lines.answer() + end,
     )
     assert import_transcript(store, path, damaged=True).is_new
     assert not import_transcript(store, path, damaged=True).is_new
@@ -156,7 +160,7 @@ def test_an_import_never_replaces_a_different_session(store: WholeStore, tmp_pat
     longer = exported(
         tmp_path,
         transcript_lines.prompt("hello"),
-        transcript_lines.said("hi"),
+        transcript_lines.agent_chunk("hi"),
         transcript_lines.answer(),
         transcript_lines.prompt("more"),
     )
@@ -217,7 +221,7 @@ def test_a_transcript_can_be_imported_from_a_pipe(store: WholeStore, tmp_path: P
 @pytest.mark.parametrize("compress", [False, True])
 def test_a_long_stream_is_imported_compressed_or_not(store: WholeStore, tmp_path: Path, compress: bool) -> None:
     chance = random.Random(0)
-    said = [transcript_lines.said(chance.randbytes(50_000).hex()) for _ in range(40)]
+    said = [transcript_lines.agent_chunk(chance.randbytes(50_000).hex()) for _ in range(40)]
     data = exported(tmp_path, transcript_lines.prompt("hello"), *said).read_bytes()
     given = b"".join(compress_chunks(iter([data]), len(data))) if compress else data
     assert len(given) > import_file._AT_ONCE
@@ -354,7 +358,7 @@ def test_the_header_decides_the_agents_folder(store: WholeStore, tmp_path: Path)
 
 
 def test_a_full_disk_leaves_no_partial_import(store: WholeStore, tmp_path: Path) -> None:
-    path = exported(tmp_path, *[transcript_lines.prompt("hello"), *[transcript_lines.said("hi " * 100)] * 200])
+    path = exported(tmp_path, *[transcript_lines.prompt("hello"), *[transcript_lines.agent_chunk("hi " * 100)] * 200])
     for job in ("import", "import a stream"):
         assert run_on_full_disk(job, store.root, 8192) == ["EFBIG"]
         assert (files(store), left_of_streams(store)) == ([], [])

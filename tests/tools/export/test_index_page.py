@@ -7,7 +7,7 @@ from typing import Any
 from acp_proxy.tools.export.index_page import IndexEntry, WordIndex, collect_words, render_index
 from acp_proxy.views.conversation import Plan
 from acp_proxy.views.document import Choices
-from tests.views.turns import call, said, turn
+from tests.views.turns import call, message, turn
 
 
 def entry(number: int, cwd: str = "/project", updated: str = "2026-11-20T09:15:02.123Z", title: str = "") -> IndexEntry:
@@ -30,8 +30,12 @@ def read_words_of(page: str) -> dict[str, list[int]]:
 def test_words_are_those_that_search_searches_in_lower_case() -> None:
     output = {"type": "content", "content": {"type": "text", "text": "exited with 1209600"}}
     turns = [
-        turn(said("user", "Mend `login.py`"), said("thought", "secretly"), said("agent", "Gr", "öße: O\u0308l, x")),
-        turn(said("agent", "again " + "z" * 41), Plan([{"content": "Step"}]), call("cat file", output)),
+        turn(
+            message("user", "Mend `login.py`"),
+            message("thought", "secretly"),
+            message("agent", "Gr", "öße: O\u0308l, x"),
+        ),
+        turn(message("agent", "again " + "z" * 41), Plan([{"content": "Step"}]), call("cat file", output)),
         turn(call("make", output, status="failed"), error="Overloaded"),
     ]
     spoken = {"mend", "login", "py", "größe", "öl", "again", "step", "overloaded"}
@@ -41,7 +45,7 @@ def test_words_are_those_that_search_searches_in_lower_case() -> None:
 
 def test_words_of_what_is_not_exported_are_not_in_the_page() -> None:
     output = {"type": "content", "content": {"type": "text", "text": "the reason"}}
-    turns = [turn(said("thought", "secretly"), said("agent", "Done"), call("make", output, status="failed"))]
+    turns = [turn(message("thought", "secretly"), message("agent", "Done"), call("make", output, status="failed"))]
     assert collect_words(turns, Choices(thoughts=False, tools="none")) == {"done"}
     assert collect_words(turns, Choices(thoughts=False, tools="summary")) == {"done", "make"}
 

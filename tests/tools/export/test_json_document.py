@@ -6,7 +6,7 @@ from typing import Any
 from acp_proxy.tools.export import json_document
 from acp_proxy.views.conversation import ConversationTurn, Note, OtherUpdate, Plan
 from acp_proxy.views.document import Choices
-from tests.views.turns import HEAD, call, put_everywhere, said, text, turn
+from tests.views.turns import HEAD, call, message, put_everywhere, text, turn
 
 
 def read(*turns: ConversationTurn, choices: Choices | None = None) -> Any:
@@ -20,7 +20,7 @@ def test_a_document_has_the_session_and_its_turns() -> None:
     steps: list[object] = [{"content": "look", "status": "completed"}]
     update = {"sessionUpdate": "new", "x": 1}
     found = read(
-        turn(said("user", "hello"), said("thought", "hm"), said("agent", "hi")),
+        turn(message("user", "hello"), message("thought", "hm"), message("agent", "hi")),
         turn(
             call("Edit", text("ok"), kind="edit"),
             Plan(steps),

@@ -14,12 +14,12 @@ from acp_proxy.transcript.file_names import file_name
 from acp_proxy.views import document
 from acp_proxy.views.conversation import Item, Note, OtherUpdate, Plan
 from acp_proxy.views.document import Choices, Head, Tools
-from tests.views.turns import HEAD, call, diff, put_everywhere, said, text, turn
+from tests.views.turns import HEAD, call, diff, message, put_everywhere, text, turn
 
 OURS = frozenset({"<details>", "<summary>", "</summary>", "<code>", "</code>", "</details>"})
 
 
-def written(*items: Item, tools: Tools = "summary", thoughts: bool = False) -> str:
+def write_markdown(*items: Item, tools: Tools = "summary", thoughts: bool = False) -> str:
     choices = Choices(tools, thoughts)
     text = "".join(markdown.write_document(HEAD, document.select_turns([turn(*items)], choices), choices))
     return text.partition("\n## ")[2].partition("\n")[2].strip("\n")
@@ -59,14 +59,14 @@ def test_a_copy_names_the_agent_that_it_was_copied_from() -> None:
 
 def test_a_conversation_is_written_as_a_document() -> None:
     first = turn(
-        said("user", "Fix it\n\nplease"),
-        said("thought", "hm"),
-        said("agent", "# Done\n\nSee `a.py`."),
+        message("user", "Fix it\n\nplease"),
+        message("thought", "hm"),
+        message("agent", "# Done\n\nSee `a.py`."),
         call("Edit /home/me/project/a.py", diff("/home/me/project/a.py", "x\n", "y\n"), kind="edit"),
         call("pytest", text("1 passed"), kind="execute", status="failed"),
         Plan([{"content": "look", "status": "completed"}, {"content": "mend", "status": "pending"}]),
     )
-    second = turn(said("user", "Thanks"), said("agent", "Bye."), number=2, stop="cancelled")
+    second = turn(message("user", "Thanks"), message("agent", "Bye."), number=2, stop="cancelled")
     choices = Choices("summary", thoughts=False)
     turns = document.select_turns([first, second], choices)
     assert "".join(markdown.write_document(HEAD, turns, choices)) == (
@@ -85,7 +85,7 @@ def test_unknown_facts_of_a_session_are_left_out() -> None:
 
 
 def test_a_full_tool_call_is_folded() -> None:
-    told = written(call("Edit a", diff("/home/me/project/a", "x\n```\n", "y\n```\n"), text("ok")), tools="full")
+    told = write_markdown(call("Edit a", diff("/home/me/project/a", "x\n```\n", "y\n```\n"), text("ok")), tools="full")
     assert told == (
         "<details><summary>✓ <code>Edit a</code> +1 -1</summary>\n\n"
         "`a`\n\n````diff\n@@ -1,2 +1,2 @@\n-x\n+y\n ```\n````\n\n```\nok\n```\n\n</details>"
@@ -93,16 +93,16 @@ def test_a_full_tool_call_is_folded() -> None:
 
 
 def test_tools_and_thoughts_may_be_left_out() -> None:
-    items = (said("agent", "one"), call("Edit a"), said("thought", "hm"), said("agent", "two"))
-    assert written(*items, tools="none") == "one\n\ntwo"
-    assert written(*items, tools="none", thoughts=True) == "one\n\n> *Thought:*\n>\n> hm\n\ntwo"
+    items = (message("agent", "one"), call("Edit a"), message("thought", "hm"), message("agent", "two"))
+    assert write_markdown(*items, tools="none") == "one\n\ntwo"
+    assert write_markdown(*items, tools="none", thoughts=True) == "one\n\n> *Thought:*\n>\n> hm\n\ntwo"
 
 
 def test_images_and_resources_are_named() -> None:
     png = {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}
     link = {"type": "resource_link", "name": "a`.py", "uri": "file:///a.py"}
     inside = {"type": "resource", "resource": {"uri": "file:///b.py", "text": "x = 1"}}
-    told = written(said("agent", "see", png, link, inside))
+    told = write_markdown(message("agent", "see", png, link, inside))
     assert told == (
         "see\n\n*[image: image/png, 8 B]*\n\n``a`.py``\n\n"
         "<details><summary><code>file:///b.py</code></summary>\n\n```\nx = 1\n```\n\n</details>"
@@ -110,7 +110,7 @@ def test_images_and_resources_are_named() -> None:
 
 
 def test_gaps_are_reported_and_unknown_updates_left_out() -> None:
-    told = written(said("agent", "x"), Note("gap", "ENOSPC"), OtherUpdate({"sessionUpdate": "new"}))
+    told = write_markdown(message("agent", "x"), Note("gap", "ENOSPC"), OtherUpdate({"sessionUpdate": "new"}))
     assert told == "x\n\n> **Something is missing here: the recording was interrupted (ENOSPC).**"
 
 
@@ -131,8 +131,8 @@ def test_gaps_are_reported_and_unknown_updates_left_out() -> None:
     ],
 )
 def test_markdown_of_a_message_is_closed_at_its_end(words: str, contained: str) -> None:
-    assert written(said("agent", words)) == contained
-    check("".join(markdown.write_document(HEAD, [turn(said("agent", words))], Choices())))
+    assert write_markdown(message("agent", words)) == contained
+    check("".join(markdown.write_document(HEAD, [turn(message("agent", words))], Choices())))
 
 
 PIECES = ["<details>", "</details>", "<!--", "-->", "<b", ">", "`", "```", "~~~", "\n", "\n\n", "|", "|-|", "# ", "> "]
@@ -158,14 +158,14 @@ PIECES += [
 @given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
 def test_no_text_breaks_the_structure_of_the_document(words: str) -> None:
     item = call(words, text(words), diff(words, words, f"{words}x"))
-    for items in ([said("agent", words), call("x")], [said("user", words)], [said("thought", words), item]):
+    for items in ([message("agent", words), call("x")], [message("user", words)], [message("thought", words), item]):
         check("".join(markdown.write_document(HEAD, [turn(*items), turn(number=2)], Choices())))
     head, turns = put_everywhere(words)
     check("".join(markdown.write_document(head, turns, Choices())))
 
 
 def test_a_prompt_that_is_its_heading_is_not_repeated() -> None:
-    written = "".join(markdown.write_document(HEAD, [turn(said("user", "Fix **the** `login`"))], Choices("summary")))
+    written = "".join(markdown.write_document(HEAD, [turn(message("user", "Fix **the** `login`"))], Choices("summary")))
     assert written.count("login") == 2  # the title, and the turn's heading
-    written = "".join(markdown.write_document(HEAD, [turn(said("user", "Fix `it`\n\nnow"))], Choices("summary")))
+    written = "".join(markdown.write_document(HEAD, [turn(message("user", "Fix `it`\n\nnow"))], Choices("summary")))
     assert "> Fix `it`" in written

@@ -14,7 +14,7 @@ from acp_proxy.transcript.reader import Reading, cut
 from tests.store import transcript_lines
 
 HEADER = file_format.encode_header(transcript_lines.header())
-ONE, TWO, THREE = (transcript_lines.said(text, at=at) for at, text in enumerate(("one", "two", "three")))
+ONE, TWO, THREE = (transcript_lines.agent_chunk(text, at=at) for at, text in enumerate(("one", "two", "three")))
 
 
 def stretches(path: Path, data: bytes) -> list[DamagedStretch]:
@@ -91,7 +91,7 @@ def test_entries_are_named_by_sender_and_kind() -> None:
     lines = [
         transcript_lines.prompt("x"),
         transcript_lines.answer(),
-        transcript_lines.said("x"),
+        transcript_lines.agent_chunk("x"),
         transcript_lines.note("opened"),
         transcript_lines.message({"id": 1}, Peer.AGENT),
     ]

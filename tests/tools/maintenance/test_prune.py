@@ -129,9 +129,9 @@ def test_a_session_decompressed_and_opened_in_the_meantime_is_not_pruned(
     assert [trouble for _, trouble in prune_sessions(store, [candidate], soft=soft, only_on_this_machine=True)] == [
         IN_USE
     ]
-    opened[0].append(transcript_lines.said("more"))
+    opened[0].append(transcript_lines.agent_chunk("more"))
     opened[0].close()
-    assert compressible.read_content(compressible.find_path(store, "s")).endswith(transcript_lines.said("more"))
+    assert compressible.read_content(compressible.find_path(store, "s")).endswith(transcript_lines.agent_chunk("more"))
 
 
 def test_pruning_deleted_sessions_keeps_a_revived_one(store: WholeStore) -> None:
@@ -156,7 +156,7 @@ def test_the_size_of_a_session_includes_its_backups(store: WholeStore) -> None:
 
 
 def test_sessions_without_a_prompt_are_candidates(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, AGENT, "silent", transcript_lines.said("hi", session="silent"))
+    transcript_lines.store_lines(store, AGENT, "silent", transcript_lines.agent_chunk("hi", session="silent"))
     assert "silent" not in {row.session_id for row in store.list_all()}
     assert [each.has_turn for each in find_candidates(store) if each.session_id == "silent"] == [False]
     assert pruned(store)["silent"] is None
@@ -193,7 +193,7 @@ def test_a_session_continued_in_the_meantime_is_not_pruned(store: WholeStore) ->
 
 def test_a_subagents_session_stays_and_goes_with_the_one_it_worked_for(store: WholeStore) -> None:
     """It is older than both others, which have to go before it."""
-    transcript_lines.store_lines(store, AGENT, "part", transcript_lines.said("found it", session="part"))
+    transcript_lines.store_lines(store, AGENT, "part", transcript_lines.agent_chunk("found it", session="part"))
     named = [
         transcript_lines.update(update_kinds.SUBAGENT, sessionId=id, at=9, session="c")
         for id in ("part", "part", "elsewhere")

@@ -16,7 +16,7 @@ from acp_proxy.transcript.reader import Reading
 from tests.store import transcript_lines
 
 HEADER = file_format.encode_header(transcript_lines.header())
-ONE, TWO, THREE = (transcript_lines.said(text, at=at) for at, text in enumerate(("one", "two", "three")))
+ONE, TWO, THREE = (transcript_lines.agent_chunk(text, at=at) for at, text in enumerate(("one", "two", "three")))
 LONG_AGO = 1_000_000_000
 GAP = file_format.encode_note(transcript_lines.time(0), "repair", {"type": "gap", "reason": "repair"})[:-1]
 
@@ -61,7 +61,7 @@ def test_an_intact_file_is_neither_changed_nor_copied(path: Path, copy: Path, da
 
 
 def test_a_damaged_line_becomes_a_gap_note_with_the_time_of_the_entry_before(path: Path, copy: Path) -> None:
-    torn = transcript_lines.said("x" * 300)[:-9]
+    torn = transcript_lines.agent_chunk("x" * 300)[:-9]
     write(path, HEADER + ONE + torn + b"\n" + TWO)
     assert repair_transcript(path, copy) == 1
     assert path.read_bytes() == HEADER + ONE + GAP.ljust(len(torn)) + b"\n" + TWO
@@ -101,7 +101,7 @@ def test_a_torn_end_is_closed_before_another_process_appends(path: Path, copy: P
     write(path, HEADER + ONE)
     proxy = Transcript(path)
     with path.open("ab") as another:
-        another.write(transcript_lines.said("x" * 300)[:-9])
+        another.write(transcript_lines.agent_chunk("x" * 300)[:-9])
     os.utime(path, (LONG_AGO, LONG_AGO))
     repair_transcript(path, copy)
     proxy.append(TWO)
@@ -157,7 +157,7 @@ def test_the_ids_of_a_forks_parents_come_from_its_entries(path: Path, copy: Path
     write(
         path,
         HEADER.replace(b'"acp', b'"\0cp').replace(b"}\n", b" " * 99 + b"}\n")
-        + transcript_lines.said("x", session="p")
+        + transcript_lines.agent_chunk("x", session="p")
         + ONE,
     )
     repair_transcript(path, copy)

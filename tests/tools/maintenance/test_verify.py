@@ -89,7 +89,7 @@ def test_a_damaged_transcript_is_reported_with_its_session_and_repaired(store: W
 
 def test_a_line_being_written_is_waited_for(store: WholeStore, root: Path) -> None:
     path = path_of(root, "a")
-    line = transcript_lines.said("x" * 1000, session="a")
+    line = transcript_lines.agent_chunk("x" * 1000, session="a")
     with path.open("ab") as file:
         file.write(line[:500])
     verifying = verify_store(store)
@@ -104,7 +104,7 @@ def test_a_line_being_written_is_waited_for(store: WholeStore, root: Path) -> No
         (b"", "empty", NOTHING),
         (b"\0" * 9, "broken header", BY_HAND),
         (b'{"acp-transcript":2}\n', "newer format", BY_HAND),
-        (transcript_lines.said("x", session="a"), "missing header", NOTHING),
+        (transcript_lines.agent_chunk("x", session="a"), "missing header", NOTHING),
         (transcript_lines.note("opened"), "missing header", BY_HAND),
     ],
 )

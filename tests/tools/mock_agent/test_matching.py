@@ -19,7 +19,7 @@ def turn(text: str, session: str = "s", at: str = "") -> RecordedTurn:
 RECORDED = [turn("Fix the login"), turn("Now run the tests"), turn("Fix the logout, please", "other")]
 
 
-def found(
+def find_turns(
     match: Match, *prompts: str, session: str = "new", turns: list[RecordedTurn] = RECORDED
 ) -> list[RecordedTurn | None]:
     matching = TurnMatcher(turns, match)
@@ -28,15 +28,17 @@ def found(
 
 @pytest.mark.parametrize("match", ["exact", "nearest"])
 def test_the_turn_with_the_same_text_is_played_ignoring_white_space(match: Match) -> None:
-    assert found(match, "Now run the tests", "  Fix the\n login ") == [RECORDED[1], RECORDED[0]]
+    assert find_turns(match, "Now run the tests", "  Fix the\n login ") == [RECORDED[1], RECORDED[0]]
 
 
 def test_exact_matches_no_other_text() -> None:
-    assert found("exact", "fix the login", "Fix the login!", "") == [None, None, None]
+    assert find_turns("exact", "fix the login", "Fix the login!", "") == [None, None, None]
 
 
 def test_nearest_matches_the_most_similar_text_if_it_is_similar() -> None:
-    assert found("nearest", "fix the LOGIN!", "fix the logout, now", "run tests now", "Write a poem about the sea") == [
+    assert find_turns(
+        "nearest", "fix the LOGIN!", "fix the logout, now", "run tests now", "Write a poem about the sea"
+    ) == [
         RECORDED[0],
         RECORDED[2],
         RECORDED[1],
@@ -47,7 +49,7 @@ def test_nearest_matches_the_most_similar_text_if_it_is_similar() -> None:
 def test_nearest_matches_the_beginning_of_a_prompt() -> None:
     long = turn("Fix the login. It fails where a name has an umlaut, since last week")
     turns = [turn("something else"), turn(""), long, turn("fix")]
-    assert found("nearest", "fix the login", "Fix the logs first, please", "", turns=turns) == [
+    assert find_turns("nearest", "fix the login", "Fix the logs first, please", "", turns=turns) == [
         long,
         turns[3],
         turns[1],
@@ -56,7 +58,7 @@ def test_nearest_matches_the_beginning_of_a_prompt() -> None:
 
 def test_nearest_matches_very_long_prompts_by_their_beginning() -> None:
     long = [turn("one " * 5000), turn("two " * 5000)]
-    assert found("nearest", "two " * 4999 + "three", turns=long) == [long[1]]
+    assert find_turns("nearest", "two " * 4999 + "three", turns=long) == [long[1]]
 
 
 def test_next_plays_all_turns_in_order_in_each_session() -> None:
@@ -69,13 +71,13 @@ def test_next_plays_all_turns_in_order_in_each_session() -> None:
 def test_a_sessions_own_turns_are_preferred() -> None:
     same = [turn("go", "one"), turn("go", "two")]
     for match in get_args(Match):
-        assert found(match, "go", session="two", turns=same) == [same[1]]
+        assert find_turns(match, "go", session="two", turns=same) == [same[1]]
 
 
 def test_turns_with_the_same_prompt_are_played_in_rotation() -> None:
     same = [turn("go", at="1"), turn("stop"), turn("go", at="2")]
-    assert found("exact", "go", "go", "go", turns=same) == [same[0], same[2], same[0]]
-    assert found("nearest", "Go", "Go!", "go", turns=same) == [same[0], same[2], same[0]]
+    assert find_turns("exact", "go", "go", "go", turns=same) == [same[0], same[2], same[0]]
+    assert find_turns("nearest", "Go", "Go!", "go", turns=same) == [same[0], same[2], same[0]]
 
 
 def test_the_answer_to_an_unknown_prompt_lists_the_recorded_prompts() -> None:

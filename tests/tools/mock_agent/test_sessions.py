@@ -32,7 +32,7 @@ def test_recorded_sessions_are_listed_newest_first_with_title_and_time() -> None
         id="new",
     )
     never = session(
-        transcript_lines.note("opened", cwd="/x"), transcript_lines.said("told by a load"), id="never prompted"
+        transcript_lines.note("opened", cwd="/x"), transcript_lines.agent_chunk("told by a load"), id="never prompted"
     )
     assert PlayedSessions([never, old, new]).list_as_acp(None) == [
         {"sessionId": "new", "cwd": transcript_lines.CWD, "title": "A title", "updatedAt": transcript_lines.time(7)},
@@ -110,7 +110,7 @@ def test_the_copied_part_of_a_fork_has_the_forks_id() -> None:
         header,
         map(
             transcript_lines.entry,
-            [transcript_lines.prompt("go"), transcript_lines.said("ok"), transcript_lines.answer()],
+            [transcript_lines.prompt("go"), transcript_lines.agent_chunk("ok"), transcript_lines.answer()],
         ),
     )
     lines, _ = fork.make_replay()
@@ -121,7 +121,7 @@ def test_a_replay_ends_with_the_latest_state() -> None:
     told = session(
         transcript_lines.prompt("go"),
         transcript_lines.update(update_kinds.USAGE, used=1, size=2),
-        transcript_lines.said("ok"),
+        transcript_lines.agent_chunk("ok"),
         transcript_lines.answer(),
     ).make_replay()
     before, behind = ([json.loads(line)["params"]["update"] for line in lines] for lines in told)

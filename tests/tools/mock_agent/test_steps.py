@@ -22,10 +22,10 @@ def shape(turn: RecordedTurn) -> list[tuple[type[Step], float | None]]:
 
 def test_a_turn_has_the_steps_after_its_prompt_with_their_delays() -> None:
     [turn] = turns(
-        transcript_lines.said("before any prompt"),
+        transcript_lines.agent_chunk("before any prompt"),
         transcript_lines.prompt("Fix it", at=10),
-        transcript_lines.said("Look", at=12),
-        transcript_lines.said("ing", at=12),
+        transcript_lines.agent_chunk("Look", at=12),
+        transcript_lines.agent_chunk("ing", at=12),
         transcript_lines.answer(at=15),
     )
     assert shape(turn) == [(Send, 2), (Send, 0), (Answer, 3)]
@@ -65,7 +65,10 @@ def test_simultaneous_permissions_are_awaited_where_they_were_answered() -> None
 
 def test_an_unanswered_permission_is_awaited_where_it_was_requested() -> None:
     [turn] = turns(
-        transcript_lines.prompt("go"), permission_request(), transcript_lines.said("on"), transcript_lines.answer()
+        transcript_lines.prompt("go"),
+        permission_request(),
+        transcript_lines.agent_chunk("on"),
+        transcript_lines.answer(),
     )
     assert [type(step) for step in turn.steps] == [Ask, Await, Send, Answer]
 
@@ -88,7 +91,7 @@ def test_a_late_answer_ends_its_own_turn() -> None:
         transcript_lines.prompt("one"),
         transcript_lines.message(other, Peer.CLIENT),
         transcript_lines.answer(),
-        transcript_lines.said("more"),
+        transcript_lines.agent_chunk("more"),
     )
     assert [step.entry is None for step in first.steps if isinstance(step, Answer)] == [False]
     assert [step.entry is None for step in second.steps if isinstance(step, Answer)] == [True]
@@ -97,10 +100,10 @@ def test_a_late_answer_ends_its_own_turn() -> None:
 def test_a_turn_without_a_recorded_end_ends_with_an_error() -> None:
     [crashed] = turns(
         transcript_lines.prompt("go"),
-        transcript_lines.said("Look"),
+        transcript_lines.agent_chunk("Look"),
         transcript_lines.note("failed", message="agent exited with status 17"),
     )
-    [cut_off] = turns(transcript_lines.prompt("go"), transcript_lines.said("Look"))
+    [cut_off] = turns(transcript_lines.prompt("go"), transcript_lines.agent_chunk("Look"))
     ends = [step for turn in (crashed, cut_off) for step in turn.steps if isinstance(step, Answer)]
     assert [end.entry for end in ends] == [None, None]
     assert [end.problem for end in ends] == ["agent exited with status 17", NO_END]

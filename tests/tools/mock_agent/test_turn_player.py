@@ -29,7 +29,7 @@ def steps(recorded: Any = SELECTED) -> tuple[Send, Ask, Await, Send, Send, Answe
         permission_request(),
         permission_answer(recorded),
         call("completed"),
-        transcript_lines.said("Done"),
+        transcript_lines.agent_chunk("Done"),
     ]
     [turn] = cut(transcript_lines.SESSION, entries([*lines, transcript_lines.answer()]))
     return turn.steps  # type: ignore[return-value]

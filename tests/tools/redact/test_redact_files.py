@@ -49,8 +49,8 @@ def test_only_the_bytes_of_secrets_change(store: WholeStore) -> None:
         AGENT,
         "s",
         transcript_lines.prompt(f"use {TOKEN} please"),
-        transcript_lines.said("no"),
-        transcript_lines.said(f"a {TOKEN}"),
+        transcript_lines.agent_chunk("no"),
+        transcript_lines.agent_chunk(f"a {TOKEN}"),
         b"torn",
     )
     before, found = path(store).stat(), path(store).read_bytes()
@@ -64,9 +64,9 @@ def test_the_original_includes_what_is_appended_while_the_file_is_masked(
     store: WholeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transcript_lines.store_lines(
-        store, AGENT, "s", transcript_lines.said(f"a {TOKEN} ."), transcript_lines.said(f"b {TOKEN} .")
+        store, AGENT, "s", transcript_lines.agent_chunk(f"a {TOKEN} ."), transcript_lines.agent_chunk(f"b {TOKEN} .")
     )
-    late = transcript_lines.said(f"c {TOKEN} .")
+    late = transcript_lines.agent_chunk(f"c {TOKEN} .")
     before = path(store).read_bytes()
 
     def write_and_append(fd: int, data: bytes, at: int) -> None:
@@ -100,9 +100,9 @@ def store_two_secrets(store: WholeStore) -> None:
         store,
         AGENT,
         "s",
-        transcript_lines.said(f"a {TOKEN[:9]}"),
-        transcript_lines.said(f"{TOKEN[9:]} b"),
-        transcript_lines.said(TOKEN),
+        transcript_lines.agent_chunk(f"a {TOKEN[:9]}"),
+        transcript_lines.agent_chunk(f"{TOKEN[9:]} b"),
+        transcript_lines.agent_chunk(TOKEN),
     )
 
 
@@ -133,7 +133,7 @@ def test_a_link_is_not_followed(store: WholeStore, tmp_path: Path) -> None:
 
 
 def test_a_file_of_a_later_version_is_not_redacted(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, AGENT, "s", transcript_lines.said(TOKEN))
+    transcript_lines.store_lines(store, AGENT, "s", transcript_lines.agent_chunk(TOKEN))
     later = path(store).read_bytes().replace(b'{"acp-transcript":1', b'{"acp-transcript":2')
     path(store).write_bytes(later)
     with pytest.raises(NewerFormat):
@@ -142,7 +142,7 @@ def test_a_file_of_a_later_version_is_not_redacted(store: WholeStore) -> None:
 
 
 def test_every_file_of_the_store_is_redacted(store: WholeStore) -> None:
-    turn = transcript_lines.prompt(TOKEN), transcript_lines.said(TOKEN), transcript_lines.answer()
+    turn = transcript_lines.prompt(TOKEN), transcript_lines.agent_chunk(TOKEN), transcript_lines.answer()
     for session in ("s", "s", "partial"):
         transcript_lines.store_lines(store, AGENT, session, *(turn if session == "s" else turn[1:]))
     with (store.root / "transcripts" / AGENT / "state.jsonl").open("a") as journal:
@@ -165,7 +165,7 @@ def test_redacting_a_session_redacts_its_transcript_and_backups(store: WholeStor
     name = path(store).stem
     backup = store.root / "backups" / AGENT / "2026" / f"{name}.1.jsonl"
     backup.parent.mkdir(parents=True)
-    backup.write_bytes(transcript_lines.said(TOKEN))
+    backup.write_bytes(transcript_lines.agent_chunk(TOKEN))
     assert store.find_redactable([chosen]) == sorted([path(store), backup])
     redact_file(path(store), MASKING, dry_run=False)
     store.reindex([chosen])
@@ -173,7 +173,7 @@ def test_redacting_a_session_redacts_its_transcript_and_backups(store: WholeStor
 
 
 def test_entries_appended_during_the_redaction_stay_whole(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, AGENT, "s", transcript_lines.said(f"{TOKEN} ."))
+    transcript_lines.store_lines(store, AGENT, "s", transcript_lines.agent_chunk(f"{TOKEN} ."))
     count, ended = 400, threading.Event()
 
     def append() -> None:
@@ -181,9 +181,9 @@ def test_entries_appended_during_the_redaction_stay_whole(store: WholeStore) -> 
         for number in range(count):
             first, second = f"{number} {TOKEN[:7]}", f"{TOKEN[7:]} {'é' * (number * 37 % 3000)}"
             transcript.append(
-                transcript_lines.said(first)
-                + transcript_lines.said(second)
-                + transcript_lines.said(f"{number} {TOKEN} .")
+                transcript_lines.agent_chunk(first)
+                + transcript_lines.agent_chunk(second)
+                + transcript_lines.agent_chunk(f"{number} {TOKEN} .")
             )
         transcript.close()
         ended.set()

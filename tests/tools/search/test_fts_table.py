@@ -19,7 +19,7 @@ from acp_proxy.tools.search import fts_table, query
 from acp_proxy.tools.search import search as search_search
 from acp_proxy.transcript.file_names import file_name, find_table_digit
 from tests.store import compressible, transcript_lines
-from tests.store.transcript_lines import prompt, said
+from tests.store.transcript_lines import agent_chunk, prompt
 from tests.store.writing import AGENT
 from tests.stored import WholeStore
 from tests.tools.search.stored_searches import (
@@ -299,7 +299,7 @@ def test_a_table_behind_its_transcript_is_no_damage(store: WholeStore) -> None:
     store_turns(store, "s", "a word")
     append(store, "s", prompt("torn", at=5)[:-1])
     assert find_turns(store, "torn") == [("s", [2])]
-    append(store, "s", b"\n", said("more"), prompt("third", at=60))
+    append(store, "s", b"\n", agent_chunk("more"), prompt("third", at=60))
     store.list_all()
     assert list(verify_store(store)) == []
     assert find_turns(store, "third") == [("s", [3])]

@@ -11,7 +11,7 @@ from acp_proxy.tools.search import search as search_search
 from acp_proxy.tools.search.search import Hit, SearchRequest, search_store
 from acp_proxy.transcript.file_names import file_name
 from tests.store import compressible, transcript_lines
-from tests.store.transcript_lines import answer, info, prompt, said
+from tests.store.transcript_lines import agent_chunk, answer, info, prompt
 from tests.store.writing import AGENT
 from tests.stored import WholeStore
 from tests.tools.search.stored_searches import append, find_turns, list_tables, search, store_turns
@@ -35,7 +35,12 @@ def test_words_in_different_turns_do_not_match(store: WholeStore) -> None:
 
 def test_a_phrase_is_found_across_chunks(store: WholeStore) -> None:
     transcript_lines.store_lines(
-        store, AGENT, "s", prompt("x"), *(said(part) for part in ("it was the coo", "kie, as ", "I said")), answer()
+        store,
+        AGENT,
+        "s",
+        prompt("x"),
+        *(agent_chunk(part) for part in ("it was the coo", "kie, as ", "I said")),
+        answer(),
     )
     assert find_turns(store, "the cookie as I") == [("s", [1])]
 
@@ -181,7 +186,7 @@ def test_without_a_matching_agent_no_tables_are_made(store: WholeStore, root: Pa
 
 
 def test_a_session_without_a_prompt_is_not_found(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, AGENT, "s", said("word"))
+    transcript_lines.store_lines(store, AGENT, "s", agent_chunk("word"))
     assert find_turns(store, "word") == []
     append(store, "s", prompt("hello"))
     assert find_turns(store, "word") == [("s", [1])]
@@ -189,7 +194,7 @@ def test_a_session_without_a_prompt_is_not_found(store: WholeStore) -> None:
 
 def test_an_excerpt_separates_messages(store: WholeStore) -> None:
     call = transcript_lines.update("tool_call", toolCallId="t", title="Edit file.py")
-    transcript_lines.store_lines(store, AGENT, "s", prompt("Fix the flag\nin it"), call, said("Fixed: needle"))
+    transcript_lines.store_lines(store, AGENT, "s", prompt("Fix the flag\nin it"), call, agent_chunk("Fixed: needle"))
     [excerpt] = search(store, "needle").hits[0].excerpts
     assert excerpt.text == "Fix the flag in it · Edit file.py · Fixed: needle"
     assert [excerpt.text[start:end] for start, end in excerpt.marks] == ["needle"]
@@ -232,11 +237,11 @@ def test_only_new_turns_are_read_before_a_search(
     monkeypatch.setattr(search_search, "TurnReader", Watched)
     assert len(find_turns(store, "first")) == 2
     assert read == []
-    append(store, "s", said("more of it", at=61), prompt("third", at=120), said("coo", at=121))
+    append(store, "s", agent_chunk("more of it", at=61), prompt("third", at=120), agent_chunk("coo", at=121))
     assert find_turns(store, "third") == [("s", [3])]
     assert find_turns(store, "more", "second") == [("s", [2])]
     assert read == [1]
-    append(store, "s", said("kie", at=122))
+    append(store, "s", agent_chunk("kie", at=122))
     assert find_turns(store, "third", "cookie") == [("s", [3])]
     assert find_turns(store, "coo") == []
     assert read == [1, 2]
@@ -245,7 +250,7 @@ def test_only_new_turns_are_read_before_a_search(
 
 def test_a_compressed_transcript_is_read_again_only_if_it_continues(store: WholeStore) -> None:
     transcript_lines.store_lines(
-        store, compressible.AGENT, "s", prompt("word", session="s"), said("x" * 5000), answer()
+        store, compressible.AGENT, "s", prompt("word", session="s"), agent_chunk("x" * 5000), answer()
     )
     assert find_turns(store, "word") == [("s", [1])]
     compressible.compress_now(store, "s")
@@ -299,10 +304,10 @@ def test_simultaneous_searches_find_the_same(store: WholeStore, root: Path, time
     for number in range(60):
         store_turns(store, f"s{number}", "word")
 
-    def one(_: int) -> int:
+    def search_once(_: int) -> int:
         return len(search(WholeStore(root), "word", limit=1000).hits)
 
     with ThreadPoolExecutor(6) as at_once:
-        assert list(at_once.map(one, range(6))) == [60] * 6
+        assert list(at_once.map(search_once, range(6))) == [60] * 6
     assert len(find_turns(store, "word", limit=1000)) == 60
     assert len(list_tables(root)) == 16

@@ -20,7 +20,7 @@ from acp_proxy.views.conversation import read_parts
 from acp_proxy.views.passages import CallText, make_passages
 from acp_proxy.views.tool_calls import strip_fence
 from tests.store import compressible, transcript_lines
-from tests.store.transcript_lines import answer, note, prompt, said, update
+from tests.store.transcript_lines import agent_chunk, answer, note, prompt, update
 from tests.store.writing import AGENT
 from tests.stored import WholeStore
 from tests.tools.search.stored_searches import (
@@ -82,8 +82,8 @@ def test_words_are_found_in_their_part_alone(store: WholeStore, words: str, part
         AGENT,
         transcript_lines.SESSION,
         prompt("Mend the login", link),
-        said("The coo"),
-        said("kie is old"),
+        agent_chunk("The coo"),
+        agent_chunk("kie is old"),
         update("agent_thought_chunk", content={"type": "text", "text": "secretly"}),
         begin(rawInput=given, locations=[{"path": "/p/src/mend.py"}]),
         end(text("3 passed"), diff),
@@ -108,7 +108,14 @@ def test_words_into_a_running_turn_are_the_users(store: WholeStore) -> None:
     params = {"sessionId": transcript_lines.SESSION, "prompt": [{"type": "text", "text": "use a needle"}]}
     steering = transcript_lines.message({"id": 7, "method": acp.STEERING, "params": params}, Peer.CLIENT)
     transcript_lines.store_lines(
-        store, AGENT, transcript_lines.SESSION, prompt("begin"), said("I be"), steering, said("gin"), answer()
+        store,
+        AGENT,
+        transcript_lines.SESSION,
+        prompt("begin"),
+        agent_chunk("I be"),
+        steering,
+        agent_chunk("gin"),
+        answer(),
     )
     assert [each for each in TurnPart if find_turns(store, "needle", parts=(each,))] == [TurnPart.USER]
 

@@ -19,7 +19,7 @@ from acp_proxy.views import conversation
 from acp_proxy.views.passages import CallHeading, Heading, make_passages
 from tests import strategies  # noqa: F401 - no time limits
 from tests.store import transcript_lines
-from tests.store.transcript_lines import answer, prompt, said, update
+from tests.store.transcript_lines import agent_chunk, answer, prompt, update
 
 THOUGHT, USER = "agent_thought_chunk", "user_message_chunk"
 
@@ -52,17 +52,17 @@ def test_messages_are_joined_and_tool_calls_named(tmp_path: Path) -> None:
         tmp_path,
         prompt("Mend the", {"type": "resource_link", "name": "login.py", "uri": "file:///login.py"}, "page", at=1),
         update(THOUGHT, **text("secretly")),
-        said("I lo"),
-        said("ok at "),
-        said("it."),
+        agent_chunk("I lo"),
+        agent_chunk("ok at "),
+        agent_chunk("it."),
         update("usage_update", used=1),
-        said(" Now."),
+        agent_chunk(" Now."),
         update("tool_call", toolCallId="1", title="Read", rawInput={"path": "raw"}, status="pending"),
         update("tool_call_update", toolCallId="1", title="Read login.py", content=[{"type": "content", **text("raw")}]),
         update("tool_call_update", toolCallId="1", title="Read login.py", status="completed"),
         update("plan", entries=[{"content": "a plan"}]),
-        said("Do"),
-        said("ne.", at=9),
+        agent_chunk("Do"),
+        agent_chunk("ne.", at=9),
         answer(),
         prompt("Thanks", at=20),
     )
@@ -85,7 +85,7 @@ def test_messages_with_different_ids_are_separate(tmp_path: Path) -> None:
 
 def test_an_echoed_prompt_appears_once_and_other_user_messages_stay(tmp_path: Path) -> None:
     echo = [update(USER, **text("Mend ")), update(USER, **text("it"))]
-    assert texts(write(tmp_path, prompt("Mend it"), *echo, update(USER, **text("/hook ran")), said("ok"))) == [
+    assert texts(write(tmp_path, prompt("Mend it"), *echo, update(USER, **text("/hook ran")), agent_chunk("ok"))) == [
         "Mend it\x1e/hook ran\x1eok"
     ]
 
@@ -101,31 +101,35 @@ def test_a_permission_names_its_tool_call(tmp_path: Path) -> None:
 
 
 def test_an_imported_conversation_has_turns(tmp_path: Path) -> None:
-    told = [update(USER, **text("first")), said("one"), update(USER, **text("sec")), update(USER, **text("ond"))]
-    path = write(tmp_path, *told, said("two"), prompt("third"), update(USER, **text("aside")), said("three"))
+    told = [update(USER, **text("first")), agent_chunk("one"), update(USER, **text("sec")), update(USER, **text("ond"))]
+    path = write(
+        tmp_path, *told, agent_chunk("two"), prompt("third"), update(USER, **text("aside")), agent_chunk("three")
+    )
     assert texts(path) == ["first\x1eone", "second\x1etwo", "third\x1easide\x1ethree"]
 
 
 def test_only_the_beginning_of_a_very_long_turn_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("acp_proxy.tools.search.turn_text._LONGEST_TURN", 10)
-    assert texts(write(tmp_path, prompt("1234567"), said("abc"), said("defgh"), said("x"), prompt("y"))) == [
+    assert texts(
+        write(tmp_path, prompt("1234567"), agent_chunk("abc"), agent_chunk("defgh"), agent_chunk("x"), prompt("y"))
+    ) == [
         "1234567\x1eabc",
         "y",
     ]
 
 
 def test_damage_hides_no_other_message(tmp_path: Path) -> None:
-    garbage = b'\0\0{"at":"torn' + said("glued")
-    path = write(tmp_path, prompt("x"), said("a"), garbage, said("b"), b'{"at":"2026')
+    garbage = b'\0\0{"at":"torn' + agent_chunk("glued")
+    path = write(tmp_path, prompt("x"), agent_chunk("a"), garbage, agent_chunk("b"), b'{"at":"2026')
     assert texts(path) == ["x\x1eagluedb"]
 
 
 _LINES = [
     prompt("hello"),
     prompt("again", at=1),
-    said("a"),
-    said("b"),
-    said("longer words " * 20),
+    agent_chunk("a"),
+    agent_chunk("b"),
+    agent_chunk("longer words " * 20),
     update(THOUGHT, **text("hm")),
     update(USER, **text("hello")),
     update(USER, **text("of the user")),
@@ -178,7 +182,7 @@ def test_a_conversation_can_be_read_from_each_turn_on(
     whole = [
         each
         for piece in cut_turns(conversation.read_parts(reading, transcript_lines.SESSION))
-        for each in told(piece.turn)
+        for each in describe_items(piece.turn)
     ]
     known = turns(path)[0]
     # Not if a later turn repeats a call's id.
@@ -190,12 +194,12 @@ def test_a_conversation_can_be_read_from_each_turn_on(
         rest = conversation.read_parts(
             reading, transcript_lines.SESSION, lines=reading.read_alike(start.offset, start.line), turns=start.turns
         )
-        found = [each for piece in cut_turns(rest) for each in told(piece.turn) if each[0] >= turn.number]
+        found = [each for piece in cut_turns(rest) for each in describe_items(piece.turn) if each[0] >= turn.number]
         assert found == [each for each in whole if each[0] >= turn.number]
     reading.close()
 
 
-def told(turn: conversation.ConversationTurn) -> list[tuple[int, str]]:
+def describe_items(turn: conversation.ConversationTurn) -> list[tuple[int, str]]:
     items = [item for item in turn.items if not isinstance(item, conversation.ToolCall)]
     return [
         (turn.number, f"{turn.at} {turn.stop} {turn.error}"),
@@ -205,7 +209,7 @@ def told(turn: conversation.ConversationTurn) -> list[tuple[int, str]]:
 
 _SAID = {
     "prompt": lambda word: prompt(word),
-    "agent": lambda word: said(f"{word} "),
+    "agent": lambda word: agent_chunk(f"{word} "),
     "thought": lambda word: update(THOUGHT, **text("hm")),
     "user": lambda word: update(USER, **text(word)),
     "call": lambda word: update("tool_call", toolCallId=word.strip("w"), title=word),  # an id is no word
@@ -272,7 +276,7 @@ def test_all_that_show_shows_is_searched(tmp_path_factory: pytest.TempPathFactor
 
 def test_plans_do_not_separate_messages(tmp_path: Path) -> None:
     plan = update("plan", entries=[])
-    told = [update(USER, **text("first")), plan, update(USER, **text("more")), plan, said("one")]
+    told = [update(USER, **text("first")), plan, update(USER, **text("more")), plan, agent_chunk("one")]
     path = write(tmp_path, *told, plan, update(USER, **text("second")))
     reading = Reading(path)
     assert len(list(conversation.read_turns(reading, transcript_lines.SESSION))) == len(texts(path)) == 2

@@ -34,7 +34,7 @@ class Screen:
                 self.lines[self.row] = other
 
 
-def shown(found: Iterable[StreamedText], *, width: int = 40, height: int = 50, each: bool = True) -> list[str]:
+def show_on_screen(found: Iterable[StreamedText], *, width: int = 40, height: int = 50, each: bool = True) -> list[str]:
     """The screen at the end. ``each``: it was drawn after each piece."""
     live, screen = LiveText(width, height, colours=False), Screen()
     for piece in found:
@@ -51,7 +51,7 @@ def chunks(text: str, size: int, look: str = PLAIN) -> list[StreamedText]:
 
 
 def test_markdown_is_rendered_and_wrapped_at_words() -> None:
-    assert shown([StreamedText("Turn 1\n"), *chunks(PROSE, 7)]) == [
+    assert show_on_screen([StreamedText("Turn 1\n"), *chunks(PROSE, 7)]) == [
         "Turn 1",
         "  Found",
         "",
@@ -77,27 +77,29 @@ def test_markdown_is_rendered_and_wrapped_at_words() -> None:
 @pytest.mark.parametrize("width", [12, 40, 100])
 def test_pieces_of_any_size_are_shown_alike(size: int, width: int) -> None:
     pieces = [StreamedText("Turn 1\n"), *chunks(PROSE, size), StreamedText("\n✓ Read\n"), *chunks("Yes.", size)]
-    found = shown(pieces, width=width)
-    assert found == shown(pieces, width=width, each=False)
+    found = show_on_screen(pieces, width=width)
+    assert found == show_on_screen(pieces, width=width, each=False)
     assert all(cell_len(line) < width for line in found)
 
 
 def test_a_message_longer_than_the_screen_is_complete() -> None:
     text = "".join(f"Line {number}.\n\n" for number in range(500))
     for height in (3, 10):
-        lines = [line.strip() for line in shown(chunks(text, 400), height=height) if line]
+        lines = [line.strip() for line in show_on_screen(chunks(text, 400), height=height) if line]
         assert lines == [f"Line {number}." for number in range(500)]
 
 
 def test_a_long_block_without_an_empty_line_is_complete() -> None:
     text = "".join(f"line-{number:05}\n" for number in range(20_000))
-    found = "".join(shown(chunks(f"```\n{text}```\n", 10), width=100, each=False))
+    found = "".join(show_on_screen(chunks(f"```\n{text}```\n", 10), width=100, each=False))
     assert set(text.split()) <= set(re.findall(r"line-\d{5}", found))
 
 
 def test_the_line_of_a_call_is_replaced_while_it_is_the_last() -> None:
     calls = [StreamedText("○ pending: Edit"), StreamedText("✓ Edit", "green", again=True)]
-    assert shown([*chunks("Now.", 2), StreamedText("\n\n"), *calls, StreamedText("\n\n"), *chunks("Done", 2)]) == [
+    assert show_on_screen(
+        [*chunks("Now.", 2), StreamedText("\n\n"), *calls, StreamedText("\n\n"), *chunks("Done", 2)]
+    ) == [
         "  Now.",
         "",
         "✓ Edit",

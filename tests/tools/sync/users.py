@@ -8,7 +8,7 @@ from acp_proxy.tools.sync.interfaces import Move
 from acp_proxy.tools.sync.state_db import MACHINE, SENT
 from acp_proxy.transcript.file_format import RECORDED, Header
 from tests.store import transcript_lines
-from tests.tools.sync.world import AGENT, MASKED, Faults, Machine, MemoryFile, MemoryPlace, answered, asked
+from tests.tools.sync.world import AGENT, MASKED, Faults, Machine, MemoryFile, MemoryPlace, answered, secret_prompt
 
 _WORD = re.compile(rb"w\d{4}")
 _SECRET = re.compile(rb"s\d{4}")
@@ -93,7 +93,7 @@ class Users:
         self.tree[word.encode()] = self.tree_of(machine, file)
         session = name.partition("~")[0]
         session = file.header.session_id if session != file.header.session_id else session
-        file.data += asked(word, secret, session)
+        file.data += secret_prompt(word, secret, session)
         file.version += 1
         file.is_open = True
         self._open[id(file)] = word.encode()

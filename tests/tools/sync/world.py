@@ -314,10 +314,10 @@ class Machine:
 
 def turn(word: str, secret: str, session: str) -> bytes:
     """A whole turn in which one word and one secret were said."""
-    return asked(word, secret, session) + answered(word)
+    return secret_prompt(word, secret, session) + answered(word)
 
 
-def asked(word: str, secret: str, session: str) -> bytes:
+def secret_prompt(word: str, secret: str, session: str) -> bytes:
     return transcript_lines.prompt(f"{word} {secret}", session=session, run=word)
 
 
