@@ -16,6 +16,7 @@ RUNS = re.compile(rb"[A-Za-z0-9+/=_.~:-]{16,}+")
 CUT_OFF = "[redacted private key]"
 """The mask of a private key without its end: the next chunk still belongs to the key."""
 BEFORE = 100
+"""Characters in front of a match in which ``SecretRule.before`` is looked for: room for the name of a setting."""
 LONGEST = 32 * 1024
 """Characters of the longest secret that a rule of this table finds completely."""
 

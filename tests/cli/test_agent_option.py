@@ -37,7 +37,9 @@ def store(tmp_path: Path) -> ProxyStore:
         ("pilot", []),
     ],
 )
-def test_every_command_accepts_the_usual_name_of_an_agent(store: ProxyStore, agent: str, found: list[str]) -> None:
+def test_list_search_stats_prune_show_and_restore_take_the_usual_name_of_an_agent(
+    store: ProxyStore, agent: str, found: list[str]
+) -> None:
     folders = [file_name(each) for each in found]
     listed = run(store, "list", "--agent", agent, "--json")
     assert (listed.exit_code, [row["agent"] for row in json.loads(listed.stdout)]) == (not found, folders)

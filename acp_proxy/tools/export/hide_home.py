@@ -52,16 +52,19 @@ class HomeHider:
         self._pattern = re.compile(rf"(file://[\w.-]{{0,255}})(?:{all_homes})|{anywhere}{_BEFORE}(?:{bounded})")
 
     def hide(self, text: str) -> str:
+        """The text with ``~`` for each home directory; as it is if it is data."""
         if not any(word in text for word in self._words) or _DATA.fullmatch(text):
             return text
         return self._pattern.sub(_write_tilde, text)
 
     def hide_in_head(self, head: Head) -> Head:
+        """The head of a document with its title, directory and agent hidden. The other facts have no paths."""
         title = self.hide(head.title) if head.title is not None else None
         cwd = self.hide(head.cwd) if head.cwd is not None else None
         return replace(head, title=title, cwd=cwd, agent=self.hide_in_members(head.agent))
 
     def hide_in_turns(self, turns: Iterable[ConversationTurn]) -> Iterator[ConversationTurn]:
+        """The turns, one by one, with every text of their items and errors hidden."""
         for turn in turns:
             error = self.hide(turn.error) if turn.error is not None else None
             yield replace(turn, items=[self._hide_in_item(item) for item in turn.items], error=error)
@@ -84,7 +87,7 @@ class HomeHider:
                 )
 
     def hide_in_members(self, value: Mapping[str, object]) -> dict[str, object]:
-        """A JSON object with every text in it hidden."""
+        """A JSON object with every text in it hidden, also the names of its members."""
         return {self.hide(name): self.hide_in_value(member) for name, member in value.items()}
 
     def hide_in_value(self, value: object) -> object:

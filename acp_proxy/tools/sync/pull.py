@@ -11,7 +11,7 @@ from acp_proxy.tools.sync.context import SyncContext
 from acp_proxy.tools.sync.interfaces import BadRecord, Unavailable
 from acp_proxy.tools.sync.push import confirm_written, take_new_id
 from acp_proxy.tools.sync.records import BlankRecord, Death, InvalidRecord, Label, LogEnd, Mask, SegmentRecord
-from acp_proxy.tools.sync.session_tree import Segment
+from acp_proxy.tools.sync.session_tree import UNPLACED, Segment
 from acp_proxy.tools.sync.state_db import MUST_READ, SENT
 from acp_proxy.transcript import file_format
 
@@ -94,7 +94,7 @@ def _take_record(context: SyncContext, machine: str, number: int, data: bytes) -
         case BlankRecord():
             if record.id and not state.has_segment(record.id):
                 state.put_segment(
-                    record.tree, Segment(record.id, record.parent, machine, number, skip=-1, is_blank=True)
+                    record.tree, Segment(record.id, record.parent, machine, number, skip=UNPLACED, is_blank=True)
                 )
         case Label():
             state.put_label(record)
@@ -118,7 +118,7 @@ def _take_segment(context: SyncContext, machine: str, number: int, record: Segme
     state.put_tree_header(
         record.tree, record.agent_folder, file_format.encode_header(context.localize(record.header, home))
     )
-    segment = Segment(id, record.parent, machine, number, len(record.data), -1)
+    segment = Segment(id, record.parent, machine, number, len(record.data), UNPLACED)
     if not state.has_segment(id):
         context.fetched.put(machine, number, record.data)
         state.put_segment(record.tree, replace(segment, digest=context.compute_digest(segment, record.data)))

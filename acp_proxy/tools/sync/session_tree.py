@@ -15,11 +15,14 @@ The other words name places in the tree by the id of a segment, or by the sessio
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+UNPLACED = -1
+"""``Segment.skip``, as long as nobody knows how much of the segment its parent has already."""
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A segment's place. ``parent``: the segment that it follows. ``skip``: bytes at its start that the parent has
-    already; -1 if that is not known yet.
+    already, or ``UNPLACED``.
 
     ``size``: bytes of its data. ``digest``: of its data, as it should be in a file. ``is_blank``: the data is gone.
     """
@@ -31,7 +34,12 @@ class Segment:
     size: int = 0
     skip: int = 0
     digest: str = ""
-    is_blank: int | bool = False
+    is_blank: bool = False
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether the segment has its place in the tree."""
+        return self.skip != UNPLACED
 
     @property
     def length(self) -> int:

@@ -5,7 +5,7 @@ A change is durable with ``commit``. Everything before it is forgotten after a c
 
 import sqlite3
 from collections.abc import Iterator, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from acp_proxy.tools.sync.records import TITLE, Death, Label, Mask, Record
@@ -205,11 +205,13 @@ class SyncState:
         rows = self.database.execute(
             "SELECT id, parent, machine, number, size, skip, digest, is_blank FROM segments WHERE tree = ?", (uid,)
         )
-        all_segments = {row[0]: Segment(*row) for row in rows}
-        segments = {id: segment for id, segment in all_segments.items() if segment.skip >= 0}
+        all_segments = {row[0]: replace(Segment(*row), is_blank=bool(row[7])) for row in rows}
+        segments = {id: segment for id, segment in all_segments.items() if segment.is_placed}
         rows = self.database.execute("SELECT root, survivors FROM deaths WHERE tree = ?", (uid,))
         deaths = {root: tuple(survivors.split()) for root, survivors in rows}
-        return Tree(uid, segments, deaths, {id: segment for id, segment in all_segments.items() if segment.skip < 0})
+        return Tree(
+            uid, segments, deaths, {id: segment for id, segment in all_segments.items() if not segment.is_placed}
+        )
 
     def put_segment(self, tree: str, segment: Segment) -> None:
         """Keep a segment, in place of what was known of it."""
