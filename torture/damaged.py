@@ -272,9 +272,10 @@ _UPDATE = re.compile(
 def _may_be_as_it_came(line: bytes) -> bool:
     """Whether a line is an entry around a message that passes unread: the beginning of an update, and the end of one.
 
-    The agent may have sent invalid JSON.
+    The agent may have sent invalid JSON, with words in it that look like an entry of another run.
     """
-    return _UPDATE.fullmatch(line) is not None and line.count(b'{"at":"') == 1
+    run, *others = [match[1] for match in _RUN.finditer(line)] or [b""]
+    return _UPDATE.fullmatch(line) is not None and run not in others
 
 
 def _is_json(line: bytes) -> bool:
