@@ -27,7 +27,7 @@ from acp_proxy.store.databases import is_emptied
 from acp_proxy.store.folder_changes import find_changes
 from acp_proxy.store.index import Index, check_values, encode_row, parse_json
 from acp_proxy.store.layout import JOURNAL, Layout
-from acp_proxy.store.store_index import StoreIndex
+from acp_proxy.store.store_index import StoreIndex, is_temporary
 from acp_proxy.tools.maintenance import damage, repair
 from acp_proxy.tools.maintenance.damage import DamagedStretch
 from acp_proxy.tools.maintenance.repair import fit_header, rebuild_header
@@ -184,10 +184,8 @@ class Inspection:
                     for agent_folder, name, *_ in table.list_extents()
                     if not self._layout.has_transcript(agent_folder, name)
                 )
-        except sqlite3.OperationalError as problem:
-            yield Finding(path, UNREADABLE, f"{problem}. If this persists, delete it: {_REBUILT_BY_SEARCH}", BY_HAND)
         except sqlite3.DatabaseError as problem:
-            yield Finding(path, WORDS_BROKEN, f"{problem}: {_REBUILT_BY_SEARCH}")
+            yield _report_database(path, problem, WORDS_BROKEN, f"delete it: {_REBUILT_BY_SEARCH}", _REBUILT_BY_SEARCH)
         except FileNotFoundError:
             return  # removed in the meantime
         except OSError as problem:
@@ -363,10 +361,9 @@ class Inspection:
                     yield Finding(path, INDEX_BEHIND, text, NOTHING)
             finally:
                 index.close()
-        except sqlite3.OperationalError as problem:
-            yield Finding(path, UNREADABLE, f"{problem}. If this persists, run: acp-proxy doctor", BY_HAND)
         except sqlite3.DatabaseError as problem:
-            yield Finding(path, INDEX_BROKEN, f"{problem}: it is rebuilt from the transcripts")
+            rebuilt = "it is rebuilt from the transcripts"
+            yield _report_database(path, problem, INDEX_BROKEN, "run: acp-proxy doctor", rebuilt)
         except OSError as problem:
             yield Finding(path, FOREIGN, f"{errno_name(problem)}: move it away; lists are slow without it", BY_HAND)
 
@@ -445,10 +442,8 @@ class Inspection:
                         gone.add((agent_folder, name))
             finally:
                 words.close()
-        except sqlite3.OperationalError as problem:
-            yield Finding(path, UNREADABLE, f"{problem}. If this persists, delete it: {_REBUILT_BY_SEARCH}", BY_HAND)
         except sqlite3.DatabaseError as problem:
-            yield Finding(path, WORDS_BROKEN, f"{problem}: {_REBUILT_BY_SEARCH}")
+            yield _report_database(path, problem, WORDS_BROKEN, f"delete it: {_REBUILT_BY_SEARCH}", _REBUILT_BY_SEARCH)
         except FileNotFoundError:
             return  # removed in the meantime
         except OSError as problem:
@@ -467,6 +462,16 @@ _UNUSED = "is not used while the store cannot be written, or its file system has
 _LEFT_BY_CRASH = "a crash left it; the next acp-proxy compress removes it"
 _COPYING = "its past is being copied, or a crash interrupted that; listing or opening the session completes it"
 _PARTIAL = "the session is read without it, as an incomplete one"
+
+
+def _report_database(
+    path: Path, problem: sqlite3.DatabaseError, broken: str, if_it_persists: str, rebuilt: str
+) -> Finding:
+    """A finding about a database that cannot be used now, or is broken: then ``broken`` is its kind."""
+    text = str(problem).partition(" with text ")[0]  # what follows quotes the user's words
+    if is_temporary(problem):
+        return Finding(path, UNREADABLE, f"{text}. If this persists, {if_it_persists}", BY_HAND)
+    return Finding(path, broken, f"{text}: {rebuilt}")
 
 
 def _count_transcripts(count: int) -> str:

@@ -157,6 +157,7 @@ def test_a_damaged_journal_is_repaired_and_keeps_its_events(store: WholeStore, r
     [
         (lambda path: replaced(path, b"not a database" * 999), "broken index"),
         (lambda path: changed(path, "PRAGMA user_version = 99"), "broken index"),
+        (lambda path: changed(path, "UPDATE transcripts SET usage = CAST(X'ff' AS TEXT)"), "broken index"),
         (lambda path: changed(path, "DELETE FROM transcripts WHERE name LIKE 'a-%'"), "index behind"),
         (lambda path: changed(path, "UPDATE transcripts SET updated = '' WHERE name LIKE 'a-%'"), "index behind"),
     ],
