@@ -30,6 +30,8 @@ COMMANDS = ("/undo", "/clear", "/compact")
 """Prompts that take words back."""
 WARNING = "[the-model-is-not-known] "
 CONTEXT = "<context> "
+SESSION_CONTEXT = "<session_context> today </session_context> "
+"""What gemini says of a session. In another form, a message beside the user's is a part of it."""
 RESPONSE = "[Function Response: tool] "
 """What gemini makes of a tool's output: a user message, too."""
 EXPANSION = "[contents-of-a-file] "
@@ -506,10 +508,10 @@ class Agent:
         for update in told:
             is_user = update["sessionUpdate"] == KINDS[USER]
             if is_user and "before" in adds:
-                yield _words(USER, CONTEXT)
+                yield _words(USER, SESSION_CONTEXT)
             yield update
             if is_user and "behind" in adds:
-                yield _words(USER, CONTEXT)
+                yield _words(USER, SESSION_CONTEXT)
             if update["sessionUpdate"] == "tool_call":
                 yield from (_words(USER, text) for name, text in _BEHIND_CALLS if name in adds)
 

@@ -22,6 +22,7 @@ from simulation.agent import (
     RESPONSE,
     REWORDED,
     SAY,
+    SESSION_CONTEXT,
     THOUGHT,
     USER,
     WARNING,
@@ -33,7 +34,7 @@ from simulation.editor import OUT, View, Window, Word, split
 from simulation.plan import Step
 from simulation.world import Outcome, World
 
-_CONTEXT = {*CONTEXT.split(), *RESPONSE.split()}
+_CONTEXT = {*CONTEXT.split(), *SESSION_CONTEXT.split(), *RESPONSE.split()}
 _ASIDES = {*WARNING.split(), *EXPANSION.split()} | _CONTEXT
 _TAKES_BACK = re.compile(r"\s*/(clear|compact|compress|undo|rewind|revert|restore|reset|rollback|new)\b")
 _UNLIKE = {"again", "cancel", "in turn", "then"}

@@ -86,6 +86,8 @@ class Comparison:
         self._is_in_thoughts = False
         """Thoughts came after the last known user message."""
         self._current_message: SentMessage | None = None
+        self.last_update = ComparedUpdate(b"", "", late=False)
+        """What came last. Once it is known that the transcript has a part of a thought, it has the rest only."""
         self._is_behind_call = False
         """The last that came is a tool call."""
 
@@ -98,7 +100,7 @@ class Comparison:
         """
         update = self._as_recorded(update)
         kind = acp.update_kind(update) or ""
-        sent = ComparedUpdate(line, kind, late)
+        self.last_update = sent = ComparedUpdate(line, kind, late)
         compared = update_kinds.find(kind).compared
         shown = find_shown_call(update) if compared is Compared.IN_ORDER else None
         if compared in (Compared.IN_ORDER, Compared.LETTERS) and shown is None:
@@ -214,6 +216,14 @@ class Comparison:
 
         ``comes_again``: the agent was asked for another replay. Some send both at once, so what the transcript has
         somewhere is left out, unless a user message came before it (openhands sends no user messages)."""
+        new, undecided = self._split_tail(comes_again=comes_again)
+        return [sent.line for sent in new], [sent.line for sent in undecided]
+
+    def find_undecided(self) -> list[ComparedUpdate]:
+        """The second part of ``split_tail``."""
+        return self._split_tail(comes_again=False)[1]
+
+    def _split_tail(self, *, comes_again: bool) -> tuple[list[ComparedUpdate], list[ComparedUpdate]]:
         self.end_message()
         may_be_past = self.place.is_in_answer and not self.place.spans.all and not self.place.calls.known
         return self._tail.split(may_be_past=may_be_past, comes_again=comes_again)
@@ -276,10 +286,9 @@ class Comparison:
         """Whether nothing known can follow what is new in the tail."""
         return self._tail.has_next_turn and self.place.is_at_end
 
-    @property
-    def tail_lines(self) -> frozenset[bytes]:
-        """The lines of the tail until now, without the message that is coming."""
-        return self._tail.lines
+    def has_in_tail(self, sent: ComparedUpdate) -> bool:
+        """Whether this update of a message that is complete may still be new."""
+        return self._tail.has(sent)
 
     @property
     def has_turn_elsewhere(self) -> bool:
@@ -330,8 +339,8 @@ class Comparison:
 
     def _is_whole_user(self, message: SentMessage, following: str) -> bool:
         """Whether a user message is complete before this chunk, which begins another one."""
-        is_context = self.context.has(message.text, is_behind_call=message.is_behind_call)
-        is_before_context = self.context.has(following, is_behind_call=False)
+        is_context = self.context.has_form(message.text, is_behind_call=message.is_behind_call)
+        is_before_context = self.context.has_form(following, is_behind_call=False)
         users = self.place.users
         is_whole = users.is_whole(message.text, following) or users.is_before_restart(message.text, following)
         return is_context or is_before_context or is_whole
@@ -449,7 +458,12 @@ class Comparison:
         last = self.text.last_thought if self.text.is_unfinished and not self._tail.user_count else ""
         is_begun = bool(last) and message.text.startswith(last) and self.place.users.next in (0, len(self.text.users))
         divided = message.cut_after(len(last)) if is_begun else None
-        return message.updates if divided is None else divided
+        if divided is None:
+            return message.updates
+        rest = message.updates[len(message.updates) - len(divided) :]
+        for sent, new in zip(rest, divided, strict=True):
+            sent.line = new.line
+        return rest
 
     def _add_new(self, *sent: ComparedUpdate, is_repetition: bool = False) -> None:
         """``is_repetition``: the transcript has the whole message earlier. Agents warn in the same words in each load;
@@ -478,7 +492,7 @@ class Comparison:
             if self._tail.is_behind_rewording and self.place.is_at_end:
                 # That has come, in other words, and no turn follows it in the transcript.
                 self.place.is_in_answer = False
-            self.context.suspect(message.text, *message.chunks)
+            self.context.suspect(message.text)
             self._keep_user(*message.updates)
             return False
         if not self.place.users.has_begun:
@@ -495,9 +509,11 @@ class Comparison:
     def _compare_users_behind(self, message: SentMessage, at: int) -> None:
         """Take the user messages that follow in one run, with nothing between them. ``at``: where the next begins."""
         while rest := message.text[at:]:
-            if (chunk := message.chunk_at(at)) and self.context.has(chunk, is_behind_call=False):
+            if (chunk := message.chunk_at(at)) and self.context.has_form(chunk, is_behind_call=False):
                 at += len(chunk)
                 continue
+            if self.context.has(rest, is_behind_call=False):
+                return
             number = self.place.users.find_whole(rest)
             number = self.place.users.find_restart(rest) if number is None else number
             size = len(rest)
@@ -532,8 +548,8 @@ class Comparison:
         """The chunks before the one that is this user message of the transcript are context."""
         forms = self.text.users[number].forms
         before = [*takewhile(lambda letters: letters not in forms, message.chunks)]
-        for letters in before if len(before) < len(message.chunks) else ():
-            self.context.add(letters)
+        if len(before) < len(message.chunks):
+            self.context.add("".join(before))
 
     def _keep_user(self, *sent: ComparedUpdate) -> None:
         for update in sent:

@@ -6,6 +6,7 @@ them: before something that the transcript has.
 """
 
 import re
+from bisect import bisect_left
 
 from acp_proxy.comparison.transcript_text import TranscriptText
 
@@ -17,17 +18,27 @@ _SESSION_BEGINS = ("<session_context>", "<hook_context>")
 _OUTPUT_BEGINS = "[FunctionResponse:"
 
 
+def has_form(letters: str, *, is_behind_call: bool) -> bool:
+    """Whether a user message says by its form that it is context. ``is_behind_call``: a tool call came directly before.
+
+    ``letters``: the message, without white space."""
+    if _CONTEXT.fullmatch(letters):
+        return True
+    return is_behind_call and _FUNCTION_RESPONSES.fullmatch(letters) is not None
+
+
 class ContextMessages:
     """Those of one comparison. Texts are letters, without white space."""
 
     def __init__(self, text: TranscriptText) -> None:
         self._text = text
-        self._known: set[str] = set()
+        self._known: list[str] = []
+        """What has come before something known, in the order of its letters."""
         self._suspected: list[str] = []
 
-    def suspect(self, *messages: str) -> None:
-        """User messages that the transcript lacks: they are context if something known follows."""
-        self._suspected += messages
+    def suspect(self, message: str) -> None:
+        """A user message that the transcript lacks: it is context if something known follows."""
+        self._suspected.append(message)
 
     def restart(self) -> None:
         """The agent begins its replay once more: what it has sent last may be new, and comes again."""
@@ -42,21 +53,23 @@ class ContextMessages:
     def add(self, message: str) -> None:
         """The agent has sent this user message before something known."""
         if message and self._text.find_user(message, 0) is None:
-            self._known.add(message)
+            at = bisect_left(self._known, message)
+            self._known[at:at] = [] if self._known[at : at + 1] == [message] else [message]
 
     def has(self, message: str, *, is_behind_call: bool) -> bool:
         """Whether this whole message is context. ``is_behind_call``: a tool call came directly before."""
-        return message in self._known or self.has_form(message, is_behind_call=is_behind_call)
+        at = bisect_left(self._known, message)
+        return self._known[at : at + 1] == [message] or self.has_form(message, is_behind_call=is_behind_call)
 
     def has_form(self, letters: str, *, is_behind_call: bool) -> bool:
         """Whether this message, or a chunk of one, says by its form that it is context. ``is_behind_call``: as for
         ``has``. A user who pastes context into a prompt has typed it."""
-        is_context = _CONTEXT.fullmatch(letters) or (is_behind_call and _FUNCTION_RESPONSES.fullmatch(letters))
-        return bool(is_context) and self._text.find_user(letters, 0) is None
+        return has_form(letters, is_behind_call=is_behind_call) and self._text.find_user(letters, 0) is None
 
     def may_begin(self, message: str, *, is_behind_call: bool) -> bool:
         """Whether context may begin like this. ``is_behind_call``: as for ``has``."""
         beginnings = (*_SESSION_BEGINS, _OUTPUT_BEGINS) if is_behind_call else _SESSION_BEGINS
+        following = self._known[(at := bisect_left(self._known, message)) : at + 1]
         return message.startswith(beginnings) or any(
-            beginning.startswith(message) for beginning in (*self._known, *beginnings)
+            beginning.startswith(message) for beginning in (*following, *beginnings)
         )

@@ -9,7 +9,7 @@ that is certain. ``replay_in_turn`` sorts what comes after the next prompt.
 
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.letter_search import Span
-from acp_proxy.comparison.sent_messages import SentMessage
+from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage
 from acp_proxy.comparison.transcript_text import digest, find_shown_call
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import Role
@@ -44,12 +44,12 @@ class LateUpdates:
         self._shows_replay = shows_replay
         self._has_part = has_part
         self._is_open_elsewhere = is_open_elsewhere
-        self._waiting: list[bytes] = []
+        self._waiting: list[ComparedUpdate] = []
         self._size = 0
         if shows_transcript and shows_replay:
             # The tail passed behind the transcript, except its end: thoughts, plans and user messages without an
             # answer. What the agent sends next says whether they belong to its replay.
-            _, self._waiting = comparison.split_tail()
+            self._waiting = comparison.find_undecided()
         self._is_replay = False
         """A user message came before the next prompt, so the agent replays."""
         self._is_reworded = False
@@ -82,7 +82,7 @@ class LateUpdates:
             self._drop()  # a message that the client has seen is complete; what waited came before or in it
         if before is not None and message is not before and self._has_seen(before):
             self._drop_known()
-        self._waiting.append(line)
+        self._waiting.append(sent := comparison.last_update)
         self._size += len(line)
         if self._size > UNDECIDED_LIMIT:
             return self._take_waiting()
@@ -97,7 +97,7 @@ class LateUpdates:
             self._drop()  # what came before a known call is known too, but the end of an unfinished call is new
             if not (comparison.completes_turn and self._shows_replay):
                 return []
-            return [*comparison.tail_lines] if self._shows_transcript else [line]  # with the id that the client knows
+            return [sent.line if self._shows_transcript else line]  # with the id that the client knows
         if message is not None and message.role is Role.AGENT:
             if (
                 not message.is_new
@@ -107,10 +107,10 @@ class LateUpdates:
             ):
                 return []  # word for word what the client has seen next, until now
             rest = comparison.find_rest(message) if self._shows_transcript and not message.is_new else None
-            message.is_new = True
+            was_new, message.is_new = message.is_new, True
             if rest is not None:  # the client has seen how this message begins, and what came with it
-                self._waiting = rest
-                return self._take_waiting()
+                self._take_waiting()
+                return rest
             if self._was_shown and comparison.place.skip_answer(message):
                 return self._drop()  # other words before it (gemini: "[Thought: true]"), but it ends with that answer
             # Other words than the transcript's answer, with known turns behind it. If one of them follows, these were
@@ -119,8 +119,8 @@ class LateUpdates:
             self._is_reworded = self._was_shown and may_follow
             if self._is_reworded:
                 return []
-            if self._was_shown:
-                self._drop_known(*(sent.line for sent in message.updates))
+            if self._was_shown and not was_new:
+                self._drop_known(coming=len(message.updates))
             return self._take_waiting()
         is_known = digest(update) in self._text.others
         return self._drop() if is_known and self._shows_transcript else self._take_waiting()
@@ -136,8 +136,8 @@ class LateUpdates:
         # has seen it, except a user message that the transcript lacks.
         is_neutral = self._was_shown and (message is None or message.role is not Role.AGENT)
         if is_neutral and self._comparison.has_next_turn:
-            new = {line for part in self._comparison.split_tail() for line in part}
-            return [line for line in self._take_waiting() if line in new]
+            self._drop_known()
+            return self._take_waiting()
         return self._drop() if is_shown or (is_neutral and not self._is_reworded) else self._take_waiting()
 
     @property
@@ -156,15 +156,15 @@ class LateUpdates:
         self._take_waiting()
         return []
 
-    def _drop_known(self, *coming: bytes) -> None:
+    def _drop_known(self, *, coming: int = 0) -> None:
         """The client has seen this message, and no known words need to follow it: what waited came before or in it,
         except messages that the transcript lacks. What follows may be new, and must not bring it along.
 
-        ``coming``: the lines of the message that is coming, which stay."""
-        lacking = self._comparison.tail_lines.union(coming)
-        self._waiting = [line for line in self._waiting if line in lacking]
+        ``coming``: how many updates the message that is coming has, which stay."""
+        end = max(0, len(self._waiting) - coming)
+        self._waiting[:end] = filter(self._comparison.has_in_tail, self._waiting[:end])
 
     def _take_waiting(self) -> list[bytes]:
         waiting, self._waiting = self._waiting, []
         self._size, self._is_reworded = 0, False
-        return waiting
+        return [sent.line for sent in waiting]

@@ -4,16 +4,42 @@ from collections import deque
 from itertools import takewhile
 
 from acp_proxy.comparison.comparison import Comparison
+from acp_proxy.comparison.context_messages import has_form
 from acp_proxy.comparison.transcript_text import SHORT, TextBuilder, block_letters, digest
 from acp_proxy.protocol import acp, update_kinds, v2_updates
-from acp_proxy.protocol.update_kinds import Role
+from acp_proxy.protocol.update_kinds import Compared, Role
 
 _USER_MESSAGE = b'"user_message'
 """How the kinds of a user's messages begin, chunks or whole, as JSON."""
+_CONTEXT_MARKS = (b"_context", b"Response")
+"""What context of one of these forms has, as JSON."""
 _IDS = frozenset({"messageId", "toolCallId"})
 _SEARCHED_LINES = 16
 """The first user message of a replay is among so many lines."""
 _TEXT_ROLES = frozenset({Role.USER, Role.AGENT, Role.THOUGHT})
+
+
+def find_conversation(lines: list[bytes]) -> list[bytes]:
+    """The lines of a replay that begin a transcript: without context that the agent adds, and without what it repeats.
+
+    ``lines``: updates of the conversation, in order."""
+    return drop_repetition(_drop_context(lines))
+
+
+def _drop_context(lines: list[bytes]) -> list[bytes]:
+    """The lines of a replay without context: user messages that have the form of it."""
+    if not any(_USER_MESSAGE in line and any(mark in line for mark in _CONTEXT_MARKS) for line in lines):
+        return lines
+    out: list[bytes] = []
+    is_behind_call = False
+    for line in lines:
+        update = _update(line)
+        kind = update_kinds.find(acp.update_kind(update))
+        letters = block_letters(acp.member(update, "content")) if kind.role is Role.USER else ""
+        if not has_form(letters, is_behind_call=is_behind_call):
+            out.append(line)
+        is_behind_call = kind.compared is Compared.CALL or (is_behind_call and kind.compared is Compared.NOTHING)
+    return out
 
 
 def drop_repetition(lines: list[bytes]) -> list[bytes]:

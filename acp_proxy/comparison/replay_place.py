@@ -214,8 +214,12 @@ class ReplayedUsers:
                 if rest != letters and (len(form) >= _HALF_SHORT or self._follow_at_once(number, rest)):
                     return number
         # Several messages with nothing between them, each in its own chunk.
-        chunks = (self.find_whole(chunk) for chunk in message.chunks)
-        return next((number for number in chunks if number is not None), None)
+        while message.searched_chunks < len(message.chunks):
+            number_of_chunk = self.find_whole(message.chunks[message.searched_chunks])
+            if number_of_chunk is not None:
+                return number_of_chunk
+            message.searched_chunks += 1
+        return None
 
     def find_whole(self, letters: str) -> int | None:
         """The index of the next user message that has these letters. One that the replay has passed may come next if it

@@ -16,7 +16,7 @@ class ComparedUpdate(Struct):
     ``late``: it came after the agent's answer. ``is_somewhere``: the transcript has it, though not behind the last
     known message. ``is_next_turn``: it is new if nothing known follows, although the agent says nothing behind it: a
     user message, or the first thought of a turn without an answer. ``ends_call``: it ends a call that the transcript
-    left unfinished in a turn that is over.
+    left unfinished in a turn that is over. ``tail``: the number of the tail to which it was added; 0 for none.
     """
 
     line: bytes
@@ -25,6 +25,7 @@ class ComparedUpdate(Struct):
     is_somewhere: bool = False
     is_next_turn: bool = False
     ends_call: bool = False
+    tail: int = 0
 
     @property
     def role(self) -> Role:
@@ -49,6 +50,10 @@ class SentMessage:
         self.span: Span | None = None
         """The place of all its letters in the transcript, if they have been looked for and found."""
         self.is_new = False
+        """It is an agent message that was found to be new before it was complete."""
+        self.searched_chunks = 0
+        """How many of its first chunks are no user message of the transcript. It is looked for with each chunk that
+        comes, but each chunk once."""
         self.is_known_alone = False
         """The transcript has it, and no words of the agent need to follow: it is a thought, or a user message with none
         behind it in its turn."""

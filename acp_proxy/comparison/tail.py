@@ -31,12 +31,15 @@ class Tail:
         """Whether the last turn's answer has come before it, in other words."""
         self._updates: list[ComparedUpdate] = []
         self._size = 0
+        self._number = 1
+        """How many tails there were until now."""
         self._ends: list[ComparedUpdate] = []  # of calls, from before what is known now
         self._greeting: list[ComparedUpdate] = []  # what came before the first known message, such as a greeting
 
     def add(self, *sent: ComparedUpdate) -> None:
-        """Add updates, up to the limit."""
+        """Add updates; those beyond the limit are not recorded."""
         for update in sent:
+            update.tail = self._number
             self._size += len(update.line)
             if self._size <= TAIL_LIMIT:
                 self._updates.append(update)
@@ -50,6 +53,7 @@ class Tail:
                     line = acp.with_update_kind(sent.line, update_kinds.TOOL_CALL_UPDATE)
                     self._ends.append(replace(sent, line=line))
         self._updates, self._size, self.user_count = [], 0, 0
+        self._number += 1
         self.has_new = self.completes_turn = self.is_rest_of_turn = self.is_behind_rewording = False
 
     def restart(self) -> None:
@@ -69,20 +73,28 @@ class Tail:
     def end_turn(self) -> None:
         """The last turn's answer comes, in other words: the user messages of the tail until now are context in it."""
         if not self.is_behind_rewording:
-            self._updates = [sent for sent in self._updates if sent.role is not Role.USER]
+            for sent in self._updates:
+                sent.tail = sent.tail if sent.role is not Role.USER else 0
+            self._updates = [*filter(self.has, self._updates)]
         self.is_behind_rewording = True
         for sent in self._updates:
             sent.is_next_turn = False
 
-    def split(self, *, may_be_past: bool, comes_again: bool = False) -> tuple[list[bytes], list[bytes]]:
-        """All lines, in two parts: those that are new, and the neutral ones after them, which depend on what the agent
-        sends next. ``may_be_past``: a user message without an answer is one of these. ``comes_again``: as for
+    def has(self, sent: ComparedUpdate) -> bool:
+        """Whether this update is in the tail, or was left out because of the limit."""
+        return sent.tail == self._number
+
+    def split(
+        self, *, may_be_past: bool, comes_again: bool = False
+    ) -> tuple[list[ComparedUpdate], list[ComparedUpdate]]:
+        """All updates, in two parts: those that are new, and the neutral ones after them, which depend on what the
+        agent sends next. ``may_be_past``: a user message without an answer is one of these. ``comes_again``: as for
         ``Comparison.split_tail``."""
         sent = [*self._greeting, *self._ends, *self._updates]
         if comes_again and not self.user_count:
             sent = [update for update in sent if not update.is_somewhere]
         end = _count_to_last_answer(sent) if may_be_past else _count_shown(sent)
-        return [update.line for update in sent[:end]], [update.line for update in sent[end:]]
+        return sent[:end], sent[end:]
 
     def find_new(self, *, is_all_new: bool, is_open_elsewhere: bool | None, comes_again: bool = False) -> list[bytes]:
         """The lines to record. ``is_all_new``: the transcript is empty. The others: see ``Comparison``."""
@@ -107,11 +119,6 @@ class Tail:
         turn = [sent.line for sent in tail[begins:]]
         loose_lines = [sent.line for sent in loose if not (sent.is_somewhere or sent.line in turn)]
         return ends + loose_lines + (turn if not comes_again else [])
-
-    @property
-    def lines(self) -> frozenset[bytes]:
-        """All lines."""
-        return frozenset(sent.line for sent in self._updates)
 
     @property
     def has_turn(self) -> bool:

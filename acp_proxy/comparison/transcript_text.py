@@ -118,6 +118,8 @@ class TranscriptText:
         """How many turns were copied from the session that this is a fork of."""
         self.is_too_long = self.is_unfinished = False
         """``is_too_long``: longer than ``LETTERS_LIMIT``. ``is_unfinished``: the last prompt has no answer."""
+        self.last_begun = 0
+        """The last turn that has begun, as far as is known: prompts may wait for its end. 0 if there is none."""
         self.last_answered = 0
         """The last turn in which the agent said or did anything, beside remarks; 0 if there is none."""
         self.last_thought = ""
@@ -197,11 +199,6 @@ class TranscriptText:
     def is_cut(self) -> bool:
         """Whether the last turn has no answer to its prompt, although the agent has said or done something in it."""
         return self.is_unfinished and self.has_answer(self.last_begun)
-
-    @property
-    def last_begun(self) -> int:
-        """The last turn that has begun, as far as is known: prompts may wait for its end. 0 if there is none."""
-        return next((turn for turn in range(len(self.users), 0, -1) if not self.users[turn - 1].waits), 0)
 
     def has_answer(self, turn: int) -> bool:
         """Whether the agent said or did anything in this turn."""
@@ -297,6 +294,7 @@ class TranscriptText:
             for form in user.forms:
                 self._by_letters.setdefault(form, []).append(number)
         self._overtaken = [number for number, user in enumerate(self.users) if user.overtaken_by >= 0]
+        self.last_begun = next((turn for turn in range(len(self.users), 0, -1) if not self.users[turn - 1].waits), 0)
         last_answered = next(filter(self._has_more_than_remarks, range(len(self.users), 0, -1)), 0)
         self.last_answered = min(last_answered, self.last_begun)  # prompts that wait have no answer yet
 

@@ -17,11 +17,14 @@ from tests.comparison.telling import (
     list_new,
     transcript,
     updates,
+    user,
 )
 
 CONTEXT = "> <context of the agent>"
 SESSION = "> <session_context>\nToday's date is Monday.\n</session_context>"
 OUTPUT = "> [Function Response: run_shell_command]"
+WITH_ID = user(CONTEXT[2:], messageId="context")
+PAST = ["> mend it", "It is mended, all of it.", "> thanks", "You are welcome, any time."]
 USE, DONE = "I will use a tool.", "It is done, as you asked."
 TALK: list[str | Update] = ["> run it", USE, call("a", "Run"), DONE, "> and again", USE, call("b", "Run"), DONE]
 
@@ -80,23 +83,46 @@ def test_an_output_is_context_behind_a_call_only() -> None:
     assert list_new(compare_replay(transcript(*TALK), *TALK, OUTPUT)) == [expand(OUTPUT)]
 
 
-@pytest.mark.parametrize("first", [[CONTEXT, "> run it"], ["> run it", CONTEXT]])
+@pytest.mark.parametrize("context", [SESSION, WITH_ID])
+@pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("elsewhere", [["> go on", "As you like."], ["> go on"]])
 def test_a_message_that_came_before_something_known_is_context_further_on(
-    first: list[str], elsewhere: list[str]
+    context: str | Update, is_first: bool, elsewhere: list[str]
 ) -> None:
-    replay = [*first, *TALK[1:], CONTEXT, elsewhere[0], CONTEXT, *elsewhere[1:]]
+    first = [context, "> run it"] if is_first else ["> run it", context]
+    replay: list[str | Update] = [*first, *TALK[1:], context, elsewhere[0], context, *elsewhere[1:]]
     assert list_new(compare_replay(transcript(*TALK), *replay)) == list(map(expand, elsewhere))
     comparison = compare_replay(transcript(*TALK))
-    begins = first[:1] if first[0] == CONTEXT else []  # nothing says yet what it is
+    begins: list[str | Update] = [context] if is_first and context == WITH_ID else []  # nothing says yet what it is
     assert late(comparison, *replay) == list(map(expand, [*begins, *elsewhere]))
     assert list_new(comparison) == list(map(expand, elsewhere))
 
 
-def test_context_between_messages_without_answers_hides_none_of_them() -> None:
+@pytest.mark.parametrize("context", [SESSION, WITH_ID])
+def test_context_between_messages_without_answers_hides_none_of_them(context: str | Update) -> None:
     past = transcript("> run it", "> and again", "> once more", DONE)
-    replay = ["> run it", CONTEXT, "> and again", CONTEXT, "> once more", CONTEXT, DONE, "> go on", CONTEXT]
+    replay = ["> run it", context, "> and again", context, "> once more", context, DONE, "> go on", context]
     assert list_new(compare_replay(past, *replay)) == [expand("> go on")]
+
+
+def test_context_in_one_message_with_a_known_one_brings_that_not_along() -> None:
+    assert late(compare_replay(transcript(*TALK)), CONTEXT, *TALK) == [expand(CONTEXT)]
+
+
+@pytest.mark.parametrize("first", [["> mend it", "> go on"], ["> go on", "> mend it"]])
+def test_a_chunk_of_a_message_is_no_context_by_its_words(first: list[str]) -> None:
+    replay = [*first, *PAST[1:]]
+    elsewhere = ["> Write: ", "> go on", "> in the file, please.", "I have written it."]
+    assert list_new(compare_replay(transcript(*PAST), *replay, *elsewhere)) == list(map(expand, elsewhere))
+    comparison = compare_replay(transcript(*PAST), *replay)
+    assert late(comparison, *elsewhere) == list(map(expand, elsewhere))
+
+
+def test_what_follows_a_known_message_in_the_same_one_is_context_by_its_words() -> None:
+    past = ["> run it", USE, "> and again", "Sure, once more.", "> go", DONE]
+    replay: list[str | Update] = ["> run it", WITH_ID, USE, "> go", CONTEXT]  # the agent has lost a turn
+    assert list_new(compare_replay(transcript(*past), *replay, DONE)) == []
+    assert list_new(compare_replay(transcript(*past[:5]), *replay)) == []
 
 
 def test_a_message_that_the_transcript_has_is_never_context() -> None:
@@ -133,9 +159,6 @@ def test_a_message_in_a_turn_passes_if_the_replay_does_not_go_on_behind_it() -> 
 def test_context_in_a_turn_is_sent_and_not_recorded() -> None:
     turn = ReplayInTurn(compare_replay(transcript(*TALK), *TALK), shows_transcript=False)
     assert [(out.is_sent, out.is_recorded) for out in in_turn(turn, SESSION)] == [(True, False)]
-
-
-PAST = ["> mend it", "It is mended, all of it.", "> thanks", "You are welcome, any time."]
 
 
 @pytest.mark.parametrize("elsewhere", [["> go on", "As you like, I went on."], ["> go on"]])

@@ -1,6 +1,6 @@
 """Parts of a replay that come after the agent's answer, or in the turn after it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 from hypothesis import given
@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import UNDECIDED_LIMIT, LateUpdates
 from acp_proxy.comparison.replay_in_turn import ReplayInTurn, SortedLine
+from acp_proxy.comparison.tail import TAIL_LIMIT
 from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, letters
+from fuzz import growth
 from tests.comparison.telling import (
     Update,
     agent,
@@ -655,3 +657,51 @@ def test_a_call_that_the_agent_sends_first_after_its_last_words_again_goes_out()
     past = transcript("> mend it", "I am looking at all of it.", call("1", "look"))
     late = Late(past, "> mend it", "I am looking at all of it.", ours=False)
     assert late.outcome("I am looking at all of it.", call("1", "look"))[-1:] == [call("1", "look")]
+
+
+BEGUN = [*ONE, "> thanks", "Well, let me see.", "~ I think"]
+
+
+@pytest.mark.parametrize("early", range(4))
+@pytest.mark.parametrize("past", [BEGUN, [*BEGUN[:3], BEGUN[4]]], ids=["words", "no words"])
+def test_what_a_cut_turn_adds_to_its_last_thought_is_shown(past: list[str], early: int) -> None:
+    replay = [*past[:-1], "~ I think about it.", TWO[1]]
+    late = Late(transcript(*past, answered=False), *replay[:early], ours=True)
+    shown = [*late.outcome(*replay[early:]), *late.rest()]
+    assert shown == [thought(" about it."), agent(TWO[1])]
+    assert list_new(late.comparison, is_open_elsewhere=False) == shown
+
+
+@pytest.mark.parametrize("size", [1, TAIL_LIMIT + 10])
+def test_a_thought_is_shown_however_much_came_before_it(size: int) -> None:
+    late = Late(transcript(*TALK), *TALK, ours=True)
+    said = [agent("x" * size), call("k", "Run"), thought("I wonder about it."), agent("So I looked.")]
+    assert [*late.outcome(*said), *late.rest()] == said
+
+
+def tell_words(count: int) -> list[Update]:
+    return [agent(f"These are the words with number {number}. ") for number in range(count)]
+
+
+TOLD: dict[str, Callable[[int], list[Update]]] = {
+    "new words": tell_words,
+    "new words and calls": lambda n: [
+        each for number, words in enumerate(tell_words(n)) for each in (words, call(f"c{number}", f"t{number}"))
+    ],
+    "one message of the user": lambda n: [user(f"chunk {number} ") for number in range(n)],
+    "context": lambda n: [
+        each for number in range(n) for each in (user(f"at {number}", messageId=f"c{number}"), *map(expand, TALK))
+    ],
+}
+
+
+@pytest.mark.parametrize("told", TOLD)
+def test_the_cost_grows_with_what_comes_late(told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def made(size: int) -> growth.Work:
+        comparison = compare_replay(transcript(*TALK), *TALK)
+        said = [(line(update), update) for update in TOLD[told](size)]
+        late = LateUpdates(comparison, shows_transcript=True)
+        return lambda: [late.add(*each) for each in said]
+
+    monkeypatch.setattr(growth, "COUNTED", 250)
+    assert growth.counted(growth.Shape(told, made)).is_well

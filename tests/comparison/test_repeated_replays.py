@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.comparison.repeated_replays import are_alike, continues, count_rest, find_last_replay, order_replay
+from acp_proxy.comparison.repeated_replays import (
+    are_alike,
+    continues,
+    count_rest,
+    find_conversation,
+    find_last_replay,
+    order_replay,
+)
 from tests.tools.adopt.listing_agent import replay_of
 
 FIRST = replay_of("Mend the login", "Mended.")
@@ -118,3 +125,17 @@ def test_updates_are_alike_whatever_their_ids_are(id: str) -> None:
     one, same, other = lines([{**CALL, id: "1"}, {**CALL, id: "2"}, {**CALL, id: "1", "title": "Look again"}])
     assert are_alike(one, same)
     assert not are_alike(one, other)
+
+
+SESSION = replay_of("<session_context>\nMonday\n</session_context>", "")[0]
+RESPONSE = replay_of("[Function Response: look]", "")[0]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_transcript_begins_without_context(times: int) -> None:
+    replay: list[dict[str, Any]] = [SESSION, *FIRST, CALL, RESPONSE, *MORE, RESPONSE] * times
+    assert find_conversation(lines(replay)) == lines([*FIRST, CALL, *MORE, RESPONSE])
+
+
+def test_a_replay_without_user_messages_begins_a_transcript_as_it_is() -> None:
+    assert find_conversation(lines(FIRST[1:])) == lines(FIRST[1:])

@@ -1,13 +1,35 @@
 """A transcript laid out for a comparison."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, block_letters, digest, letters, takes_back
+from acp_proxy.comparison.transcript_text import (
+    TextBuilder,
+    TranscriptText,
+    User,
+    block_letters,
+    digest,
+    letters,
+    takes_back,
+)
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.file_format import Entry
-from tests.comparison.telling import agent, answer, call, cancel, opened, prompt, thought, transcript, updated, user
+from tests.comparison.telling import (
+    agent,
+    answer,
+    call,
+    cancel,
+    compare_replay,
+    opened,
+    prompt,
+    thought,
+    transcript,
+    updated,
+    user,
+)
 from tests.strategies import values
 
 
@@ -240,3 +262,21 @@ def test_what_follows_a_prompt_that_was_never_answered_and_its_successors_turn_w
 
 def test_an_empty_transcript_has_no_message() -> None:
     assert not of().has_message("Itismended,allofit.", 0)
+
+
+class CountedUsers(list[User]):
+    """Counts how often one is looked up."""
+
+    lookups = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        self.lookups += 1
+        return super().__getitem__(at)
+
+
+def test_prompts_that_wait_are_looked_up_a_few_times() -> None:
+    talk = [entry for id in range(100) for entry in (prompt(f"{id}", id=id), updated(agent("Done.")), answer(id=id))]
+    past = of(*talk, *[prompt("wait", id=id) for id in range(100, 400)])
+    past.users = users = CountedUsers(past.users)
+    compare_replay(past, *[said for id in range(100) for said in (f"> {id}", "Done.")])
+    assert users.lookups < 100 * 50

@@ -11,7 +11,7 @@ from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.repeated_replays import (
     RestOfReplay,
     count_rest,
-    drop_repetition,
+    find_conversation,
     find_last_replay,
     order_replay,
 )
@@ -252,7 +252,7 @@ class LoadMachine:
         load.imports = load.imports and is_imported
         states = [state for state, _ in load.state_updates.items]
         if load.imports:
-            lines = [line.removesuffix(b"\n") for line in drop_repetition(load.uncompared.lines)]
+            lines = [line.removesuffix(b"\n") for line in find_conversation(load.uncompared.lines)]
             return [*self._log.begin_imported(session_id, request.params, result, lines, states), EndTurn(session_id)]
         anew = load.opens_anew
         effects: list[Effect] = [*self._log.open(session_id, request.method, request.params, result, anew=anew)]

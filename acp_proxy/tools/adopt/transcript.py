@@ -6,7 +6,7 @@ which the agent's list says that the session was last active: when each was said
 
 from collections.abc import Mapping, Sequence
 
-from acp_proxy.comparison.repeated_replays import drop_repetition
+from acp_proxy.comparison.repeated_replays import find_conversation
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.proxy.effects import BeginTranscript, RecordLine, RecordNote
 from acp_proxy.proxy.session_log import SessionLog
@@ -22,7 +22,7 @@ def split_states(updates: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
     states: list[bytes] = []
     for line in updates:
         (conversation if update_kinds.is_conversation(acp.update_kind(acp.update_of(line))) else states).append(line)
-    return drop_repetition(conversation), states
+    return find_conversation(conversation), states
 
 
 def read_conversation(transcript: bytes) -> list[bytes]:

@@ -495,6 +495,23 @@ def test_a_replay_begins_a_transcript_wherever_the_answer_comes(capabilities: An
         assert kept_lines(talk.all) == [*(agent_kept("s", said) for said in told), client_kept("s", prompt(2, "s"))]
 
 
+@pytest.mark.parametrize("early", range(6))
+def test_context_begins_no_transcript_wherever_the_answer_comes(early: int) -> None:
+    context = chunk("s", "<session_context>\nMonday\n</session_context>", "user_message_chunk")
+    response = chunk("s", "[Function Response: run]", "user_message_chunk")
+    call = update("s", "tool_call", toolCallId="c", title="Run")
+    told = [context, TURN_ONE[0], call, response, TURN_ONE[1]]
+    talk = importing()
+    assert talk.agent.say(*told[:early]).to_client == line(*told[:early])
+    talk.agent.say(result(1, {}))
+    said = tuple(json.loads(each.raw) for each in kept_lines(talk.all))
+    talk.stored["s"] = SimulatedSession(complete=False, says=said)
+    talk.agent.say(*told[early:])
+    talk.client.say(prompt(2, "s"))
+    kept = [*(agent_kept("s", said) for said in (TURN_ONE[0], call, TURN_ONE[1])), client_kept("s", prompt(2, "s"))]
+    assert kept_lines(talk.all) == kept
+
+
 def test_an_error_imports_nothing() -> None:
     talk = importing()
     talk.agent.say(*TOLD)
