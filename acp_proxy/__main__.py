@@ -96,8 +96,9 @@ def _command(words: list[str]) -> None:
         print(f"acp-proxy {__version__}")
         return
     if _COMPLETE in os.environ:
-        # with rich, typer renders each title: too slow for completion at a prompt
-        sys.modules["rich"] = None  # type: ignore[assignment]
+        from acp_proxy.cli.completion import skip_rich
+
+        skip_rich()
     from acp_proxy.cli import app as cli_app
 
     # To visit all that was imported would take a fifth of a short command, at its exit.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import typer
+from typer import _completion_classes
 
 from acp_proxy.config import config_file
 
@@ -20,6 +21,12 @@ _SAID = " .,-_/+@#%=?"
 _SAID_ELSEWHERE = ":()"
 """Other characters of titles, where the shell only shows them: zsh evaluates a list of words in parentheses."""
 _TITLE_CHARACTERS = 60
+
+
+def skip_rich() -> None:
+    """Let typer offer titles as they are. With rich, it renders each one: too slow at a prompt. A command may import
+    rich all the same."""
+    _completion_classes._sanitize_help_text = lambda text: text
 
 
 def _list_newest(beginning: str, root: Path, agent: str = "") -> list[tuple[str, str]]:

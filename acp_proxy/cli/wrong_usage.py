@@ -156,6 +156,8 @@ def _explain_missing(problem: Any) -> str:
     """What a missing argument is, and the example in the command's help."""
     about = getattr(problem.param, "help", None) or ""
     examples = [line.strip() for line in (problem.ctx.command.help or "").split("\n") if "Example:" in line]
+    if problem.ctx.command.name == "editor" and (editor := problem.ctx.params.get("name")):
+        examples = [example.replace("editor zed", f"editor {editor}") for example in examples]
     name = problem.format_message().split("'")[1] if problem.param is not None else "something"
     return "\n".join([f"{name} is missing: {about[:1].lower()}{about[1:].rstrip('.')}.", *examples[:1]])
 

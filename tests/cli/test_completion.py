@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from acp_proxy.cli.app import app
+from acp_proxy.cli.app import Main, SessionsGroup, app
 from acp_proxy.store.completion_query import QUERY
 from acp_proxy.store.layout import Layout
-from acp_proxy.tools.editors.known_editors import Name
+from acp_proxy.tools.editors.command import NAMES
 from tests.stored import EPOCH, WholeStore, store_session
 from tests.waiting import SECONDS
 
@@ -139,7 +139,7 @@ def test_agents_are_offered_in_the_form_that_the_option_takes(store: WholeStore)
 
 
 def test_editors_and_the_choices_of_options_are_offered() -> None:
-    assert words("editor ") == list(Name)
+    assert words("editor ") == NAMES
     assert words("run --load ") == ["auto", "agent", "store"]
     assert words("run --load s") == ["store"]
 
@@ -210,6 +210,25 @@ def test_completion_imports_nothing_slow(store: WholeStore, line: str, word: str
     assert done.stdout.strip() == word
     loaded = {each.rsplit("|", 1)[1].strip() for each in done.stderr.splitlines()}
     assert not {"rich", "anyio", "asyncio", "psutil", "pygments", "markdown_it"} & loaded
+
+
+@pytest.mark.parametrize("shell", ["fish", "zsh", "bash", "powershell"])
+def test_all_commands_are_offered_in_every_shell(shell: str) -> None:
+    """To offer them imports each one, by the program itself."""
+    environment = {**os.environ, "_ACP_PROXY_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    for group, table in (("", Main.table), ("sessions ", SessionsGroup.table)):
+        line = f"acp-proxy {group}"
+        environment |= {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_WORD_TO_COMPLETE": "", "COMP_WORDS": line}
+        environment["COMP_CWORD"] = str(len(line.split()))
+        command = [sys.executable, "-m", "acp_proxy"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert [name for name in table if name not in done.stdout] == []
+
+
+@pytest.mark.parametrize("command", Main.table)
+def test_every_command_offers_its_options(command: str) -> None:
+    assert "--help" in words(f"{command} --")
 
 
 def test_reading_the_index_leaves_no_files_behind(root: Path) -> None:

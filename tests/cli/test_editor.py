@@ -291,7 +291,20 @@ def test_emacs_means_agent_shell() -> None:
 def test_neovim_is_answered_with_its_plugins(word: str) -> None:
     result = editor(word, "opencode", "acp")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "give the name of your Neovim plugin: codecompanion, avante, agentic." in result.stderr
+    assert "give the name of your Neovim plugin instead: codecompanion, avante, agentic." in result.stderr
+    assert "acp-proxy editor codecompanion opencode acp" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(("word", "name"), [("emacs", "agent-shell"), ("jetbrains", "jetbrains")])
+def test_without_an_agent_the_example_is_for_this_editor(word: str, name: str) -> None:
+    result = editor(word)
+    assert result.exit_code == 2
+    assert f"Example: acp-proxy editor {name} npx" in result.stderr
+
+
+def test_emacs_is_in_the_list_of_editors() -> None:
+    assert "agent-shell, emacs, vscode" in " ".join(editor("--help").stdout.split())
+    assert "'emacs'" in editor("foo", "agent").stderr
 
 
 def test_recall_is_offered_with_the_command_of_its_server_until_it_is_chosen() -> None:

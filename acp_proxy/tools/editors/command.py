@@ -23,6 +23,8 @@ from acp_proxy.tools.registry import PREFIX
 _WHOLE = "--whole"
 _WITH_PATH = ("--store", "--registry", "--redact")
 """Options of ``run`` whose value may be a path."""
+NAMES = [word for name in Name for word in (str(name), *(["emacs"] if name is Name.AGENT_SHELL else []))]
+"""What to give for an editor. Emacs, unlike Neovim, has one plugin, and its users may not know that by name."""
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
 
 
@@ -32,12 +34,15 @@ def read_name(word: str) -> Name:
     if len(editors) == 1:
         return editors[0]
     if editors == list(OF_NEOVIM):
-        raise typer.BadParameter(f"give the name of your Neovim plugin: {', '.join(OF_NEOVIM)}.")
+        raise typer.BadParameter(
+            f"give the name of your Neovim plugin instead: {', '.join(OF_NEOVIM)}. "
+            f"Such as: acp-proxy editor {OF_NEOVIM[0]} opencode acp"
+        )
     if editors:
         raise typer.BadParameter(f"{word!r} may be {' or '.join(editors)}.")
     near = find_near_editors(word)
     advice = f" Did you mean {' or '.join(near)}?" if near else ""
-    raise typer.BadParameter(f"{word!r} is not one of {', '.join(map(repr, map(str, Name)))}.{advice}")
+    raise typer.BadParameter(f"{word!r} is not one of {', '.join(map(repr, NAMES))}.{advice}")
 
 
 def editor(
@@ -46,10 +51,10 @@ def editor(
         Name,
         typer.Argument(
             metavar="EDITOR",
-            help=f"One of: {', '.join(Name)}.",
+            help=f"One of: {', '.join(NAMES)}.",
             show_default=False,
             parser=read_name,
-            autocompletion=complete_from(list(Name)),
+            autocompletion=complete_from(NAMES),
         ),
     ],
     agent: Annotated[
